@@ -1,10 +1,21 @@
 //! Notifies the service manager of a daemon's state (sd_notify(3)): a datagram to the socket that
 //! `NOTIFY_SOCKET` names. Without this variable, nothing is sent.
 
-use std::io;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
+
+/// Most descriptors in one message: one port of a router needs one, and a kernel takes 253.
+const MOST_DESCRIPTORS: usize = 64;
+/// How often a message with descriptors is sent to a manager whose queue is full, and how long it
+/// is given between: two seconds together.
+const SENDS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Connection to the service manager, if there is one.
 #[derive(Debug, Default)]
@@ -44,6 +55,51 @@ impl Notifier {
         self.tell("STOPPING=1");
     }
 
+    /// Leaves descriptors in the manager's store, from which the daemon that it starts next gets
+    /// them. A manager without a store (FileDescriptorStoreMax=) closes them. False where there is no
+    /// manager.
+    ///
+    /// # Errors
+    /// Where the manager cannot be reached.
+    pub fn store(&self, name: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<bool> {
+        let Some(socket) = &self.socket else { return Ok(false) };
+        // Nobody is to watch them: they never become readable.
+        let message = format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0");
+        for descriptors in descriptors.chunks(MOST_DESCRIPTORS) {
+            send_with(socket, &message, descriptors)?;
+        }
+        Ok(true)
+    }
+
+    /// Has the manager close what its store has by this name.
+    pub fn forget(&self, name: &str) {
+        self.tell(&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
+    }
+
+    /// Waits until the manager has read all that it was told (sd_notify_barrier(3)): it knows whose
+    /// message it is only while the sender lives. False where that takes too long.
+    ///
+    /// # Errors
+    /// Where the manager cannot be reached.
+    pub fn wait_until_read(&self, patience: Duration) -> io::Result<bool> {
+        let Some(socket) = &self.socket else { return Ok(true) };
+        let (ours, its) = rustix::pipe::pipe()?;
+        send_with(socket, "BARRIER=1", &[its.as_fd()])?;
+        // Closed by the manager when it comes to this message.
+        drop(its);
+        let end = Instant::now() + patience;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            let mut polled = [PollFd::new(&ours, PollFlags::empty())];
+            match poll(&mut polled, Some(&left)) {
+                Ok(count) => return Ok(count > 0),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
     /// The daemon is alive. May be called at any rate; sends only as often as the service manager
     /// asks.
     pub fn alive(&mut self, now: Instant) {
@@ -66,6 +122,30 @@ impl Notifier {
             tracing::debug!("cannot notify the service manager: {error}");
         }
     }
+}
+
+/// Sends a message with descriptors. Unlike other messages it may wait for a manager that is busy: it
+/// is sent when nothing else is to be done.
+fn send_with(
+    socket: &UnixDatagram,
+    message: &str,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("too many descriptors for one message"));
+    }
+    let bytes = [IoSlice::new(message.as_bytes())];
+    for _ in 0..SENDS {
+        match rustix::net::sendmsg(socket, &bytes, &mut ancillary, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::AGAIN) => std::thread::sleep(PAUSE),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 /// Connects to a path, or to an abstract name if it begins with `@` (unix(7)).
@@ -114,5 +194,56 @@ mod tests {
             assert_eq!(told, ["READY=1", "WATCHDOG=1", "STOPPING=1"]);
         }
         assert!(connect("/nowhere/at/all").is_err());
+    }
+
+    #[test]
+    fn descriptors_are_left_and_the_manager_is_waited_for() {
+        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+        use std::os::fd::OwnedFd;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let socket = Some(connect(&path.display().to_string()).unwrap());
+        let notifier = Notifier { socket, alive: None };
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        assert!(notifier.store("a-name", &[writer.as_fd()]).unwrap());
+        drop(writer);
+        let read = || -> (String, Vec<OwnedFd>) {
+            let mut text = [0; 128];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let mut into = [std::io::IoSliceMut::new(&mut text)];
+            let flags = RecvFlags::empty();
+            let got = rustix::net::recvmsg(&manager, &mut into, &mut ancillary, flags).unwrap();
+            let descriptors = ancillary.drain().filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+                _ => None,
+            });
+            let descriptors = descriptors.flatten().collect();
+            (String::from_utf8_lossy(&text[..got.bytes]).into_owned(), descriptors)
+        };
+        let (text, stored) = read();
+        assert_eq!(text, "FDSTORE=1\nFDNAME=a-name\nFDPOLL=0");
+        rustix::io::write(&stored[0], b"x").unwrap();
+        assert_eq!(
+            rustix::io::read(&reader, &mut [0; 8]).unwrap(),
+            1,
+            "it is the one that was left"
+        );
+
+        assert!(!notifier.wait_until_read(Duration::from_millis(10)).unwrap(), "it has not read");
+        assert_eq!(read().0, "BARRIER=1");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| notifier.wait_until_read(Duration::from_secs(60)).unwrap());
+            assert_eq!(read().0, "BARRIER=1");
+            assert!(waits.join().unwrap());
+        });
+        notifier.forget("a-name");
+        assert_eq!(read().0, "FDSTOREREMOVE=1\nFDNAME=a-name");
+
+        let alone = Notifier::default();
+        assert!(!alone.store("a-name", &[reader.as_fd()]).unwrap());
+        assert!(alone.wait_until_read(Duration::ZERO).unwrap());
     }
 }

@@ -36,6 +36,12 @@ pub trait PortQueue: Send {
     /// zero.
     fn pending(&mut self) -> usize;
 
+    /// Number of frames that were accepted for transmission and would be lost if the port were closed
+    /// now. A worker that drains waits until there are none.
+    fn unsent(&mut self) -> usize {
+        0
+    }
+
     /// Arrival time of the oldest waiting or next frame by the port's time stamps; `None` if no
     /// frame waits or the port has no time stamps. A frame with a later time can be received at
     /// once, so a caller that asks must itself wait for that time.

@@ -42,7 +42,7 @@ pub enum Command {
     /// Block whenever there is no frame, whatever the mode, because no traffic is directed to this
     /// worker. Frames that arrive all the same are forwarded.
     Park = 1,
-    /// Forward the frames that are there, then end.
+    /// Forward the frames that are there, then end once they are sent.
     Drain = 2,
     /// End after the current iteration.
     Stop = 3,
@@ -226,6 +226,10 @@ impl Worker {
         self.ports.iter().all(|port| port.exhausted())
     }
 
+    fn unsent(&mut self) -> usize {
+        self.ports.iter_mut().map(|port| port.unsent()).sum()
+    }
+
     /// Runs one iteration: receives at most one batch from every port, forwards and transmits it.
     /// Returns the number of received frames.
     pub fn step(&mut self, now: Time) -> usize {
@@ -366,7 +370,8 @@ impl Worker {
                 empty = empty.saturating_add(1);
             }
             let command = self.control.current_command();
-            let drained = empty >= DRAINED && (command == Command::Drain || self.is_exhausted());
+            let drained = empty >= DRAINED
+                && (command == Command::Drain && self.unsent() == 0 || self.is_exhausted());
             if command == Command::Stop || drained {
                 break;
             }

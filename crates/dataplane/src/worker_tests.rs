@@ -1,6 +1,7 @@
 //! Tests of idling and ending.
 
-use crate::port::Waiter;
+use crate::frame::{Frame, FramePool};
+use crate::port::{PortCounters, PortQueue, Waiter};
 use crate::testing::{MAC_A, Router, TestPort, frame4};
 use crate::worker::{Command, Control, Mode};
 use std::sync::Arc;
@@ -238,4 +239,52 @@ fn routes_that_flap_under_traffic_lose_and_mislead_nothing() {
     let counted = router.worker.counters().snapshot();
     assert_eq!((counted.dropped_total(), counted.punted), (0, 0), "{counted:?}");
     assert_eq!(newest[2..], CHANGES.to_be_bytes());
+}
+
+/// A card that has not sent everything when the worker is told to end.
+#[test]
+fn a_draining_worker_waits_until_everything_is_sent() {
+    struct Slow {
+        port: TestPort,
+        rounds_to_go: usize,
+    }
+    impl PortQueue for Slow {
+        fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
+            self.port.receive(pool, frames)
+        }
+        fn transmit(&mut self, pool: &mut FramePool, frames: &[Frame]) -> usize {
+            self.port.transmit(pool, frames)
+        }
+        fn flush(&mut self, pool: &mut FramePool) {
+            self.port.flush(pool);
+        }
+        fn recycle(&mut self, _: &mut FramePool) {
+            self.rounds_to_go = self.rounds_to_go.saturating_sub(1);
+        }
+        fn pending(&mut self) -> usize {
+            0
+        }
+        fn unsent(&mut self) -> usize {
+            self.rounds_to_go
+        }
+        fn counters(&self) -> PortCounters {
+            self.port.counters()
+        }
+    }
+    struct Never;
+    impl Waiter for Never {
+        fn wait(&mut self, _timeout: Duration) {
+            panic!("it drains");
+        }
+    }
+    let mut router = Router::new();
+    let (slow, pool) = (Slow { port: TestPort::new(1), rounds_to_go: 100 }, router.worker.ports());
+    pool.0[1] = Box::new(slow);
+    let control = router.worker.control();
+    control.command(Command::Drain);
+    router.worker.run(&mut Never);
+    assert_eq!(router.worker.counters().snapshot().empty_iterations, 100);
+    // A round to look, and the ones that it takes to find that nothing comes.
+    router.worker.run(&mut Never);
+    assert_eq!(router.worker.counters().snapshot().empty_iterations, 103);
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use wattline_daemon::socket::{Request, Topic, ask};
 use wattline_linux::namespace::Namespace;
@@ -118,13 +118,18 @@ const PORTS: &str = "[[port]]\nname = \"left\"\ninterface = \"r0\"\n\
 
 impl Running {
     fn start(lab: &Lab, more: &str) -> Result<Self, String> {
+        Self::start_as(lab, "", more)
+    }
+
+    /// With keys of `[router]` and what else there is.
+    fn start_as(lab: &Lab, keys: &str, more: &str) -> Result<Self, String> {
         let folder = tempfile::tempdir().unwrap();
         let mut command = lab.router.command(&std::env::current_exe().unwrap().to_string_lossy());
         command.args(["--exact", "the_router", "--ignored", "--nocapture"]);
         command.env(CONFIG, folder.path().join("router.toml"));
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log).stdin(Stdio::null());
-        write_config(folder.path(), more);
+        write_config_as(folder.path(), keys, more);
         let mut running = Self { child: command.spawn().unwrap(), folder };
         let deadline = Instant::now() + LIMIT;
         while ask(&running.socket(), Request::Stats).is_err() {
@@ -167,8 +172,12 @@ impl Drop for Running {
 }
 
 fn write_config(folder: &Path, more: &str) {
+    write_config_as(folder, "", more);
+}
+
+fn write_config_as(folder: &Path, keys: &str, more: &str) {
     let socket = folder.join("socket");
-    let text = format!("[router]\nsocket = \"{}\"\n{PORTS}{more}", socket.display());
+    let text = format!("[router]\n{keys}socket = \"{}\"\n{PORTS}{more}", socket.display());
     std::fs::write(folder.join("router.toml"), text).unwrap();
 }
 
@@ -346,4 +355,191 @@ fn an_access_list_holds_changes_and_is_counted() {
     write_config(router.folder.path(), &rules(7002).replace("left", "right"));
     let report = router.ask(Request::Reload);
     assert_eq!(report["needs_restart"], serde_json::json!(["[[acl]]"]), "{report}");
+}
+
+/// What the kernel would have to do more with than to route it: the port is not left to the kernel,
+/// which knows nothing of the list. No packet that is denied passes, whatever comes and goes.
+#[test]
+fn a_list_holds_when_a_rule_of_the_kernel_appears() {
+    if !has("ethtool") {
+        return;
+    }
+    let Some(lab) = Lab::build() else { return };
+    let (denied, permitted) = (lab.listen(7001), lab.listen(7002));
+    let rules = "[[acl]]\non = [\"left\"]\naction = \"deny\"\nprotocol = \"udp\"\n\
+                 destination_ports = 7001\n[[acl]]\non = [\"left\"]\naction = \"permit\"\n";
+    let router = Running::start(&lab, rules).unwrap();
+    assert!(lab.passes(&permitted, OWN), "{}", router.log());
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sends = scope.spawn(|| {
+            let bind = || UdpSocket::bind(SocketAddrV4::new(OWN, 0)).unwrap();
+            let sender = lab.source.enter(bind).unwrap();
+            let mut sent = 0;
+            while !ends.load(Ordering::Acquire) {
+                sent += u32::from(sender.send_to(b"x", SocketAddrV4::new(SINK, 7001)).is_ok());
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            sent
+        });
+        let ended = EndOnDrop(&ends);
+        let state = |wanted: &str| {
+            let deadline = Instant::now() + LIMIT;
+            loop {
+                let stats = router.ask(Request::Stats);
+                if stats["ports"][0]["state"] == wanted {
+                    return stats;
+                }
+                assert!(Instant::now() < deadline, "never {wanted}: {stats} {}", router.log());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        for _ in 0..2 {
+            lab.router.ip("rule add from 10.99.0.0/16 lookup main pref 10").unwrap();
+            let stats = state("blocked");
+            let reason = stats["ports"][0]["reason"].as_str().unwrap();
+            assert!(
+                reason.contains("[[acl]] would not hold") && reason.contains("ip rule"),
+                "{reason}"
+            );
+            let alone = stats["ports"][1]["reason"].as_str().unwrap_or_default();
+            assert!(alone.contains("10.99.0.0/16"), "the other has no list: {stats}");
+            assert!(!lab.passes(&permitted, OWN), "it is blocked");
+            // The router itself can still be reached.
+            lab.source.run("ping", &["-n", "-c", "1", "-W", "5", "10.1.0.1"]).unwrap();
+            lab.router.ip("rule del pref 10").unwrap();
+            state("up");
+            assert!(lab.passes(&permitted, OWN), "{}", router.log());
+        }
+        // Its interface goes and comes back meanwhile.
+        lab.router.ip("rule add from 10.99.0.0/16 lookup main pref 10").unwrap();
+        state("blocked");
+        for link in ["down", "up"] {
+            lab.router.ip(&format!("link set r0 {link}")).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(!lab.passes(&permitted, OWN), "it is blocked");
+        // Whoever wants to pass the rule by says so.
+        let config = router.folder.path().join("router.toml");
+        let text = std::fs::read_to_string(&config).unwrap();
+        let forced = text.replace("[router]\n", "[router]\ntakeover = \"force\"\n");
+        std::fs::write(&config, forced).unwrap();
+        router.ask(Request::Reload);
+        let stats = state("up");
+        assert!(lab.passes(&permitted, OWN), "{}", router.log());
+        let verdicts = &stats["ports"][0]["verdicts"];
+        assert!(verdicts["no_worker_dropped"].as_u64().unwrap() > 0, "{stats}");
+        drop(ended);
+        assert!(sends.join().unwrap() > 100);
+    });
+    let mut buffer = [0; 64];
+    assert!(denied.recv(&mut buffer).is_err(), "a denied packet passed");
+}
+
+/// Packets that a rule of policy routing or a policy of IPsec is for go by the kernel, which knows what
+/// to do with them; all others are forwarded here.
+#[test]
+fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
+    if !has("ethtool") {
+        return;
+    }
+    let Some(lab) = Lab::build() else { return };
+    let sink = lab.listen(7001);
+    for forward in ["on", "off"] {
+        let router = Running::start_as(&lab, &format!("xdp_forward = \"{forward}\"\n"), "");
+        let router = router.unwrap_or_else(|log| panic!("{log}"));
+        assert_eq!(passing(&lab, &sink), [true; 4], "{}", router.log());
+        for (add, remove, banned) in [
+            ("rule add from 10.61.0.0/16 prohibit pref 10", "rule del pref 10", 1),
+            (
+                "xfrm policy add dir fwd src 10.62.0.0/16 dst 10.0.0.0/8 action block",
+                "xfrm policy del dir fwd src 10.62.0.0/16 dst 10.0.0.0/8",
+                2,
+            ),
+        ] {
+            lab.router.ip(add).unwrap();
+            let alone = |wanted: bool| {
+                let deadline = Instant::now() + LIMIT;
+                loop {
+                    let stats = router.ask(Request::Stats);
+                    let reason = stats["ports"][0]["reason"].as_str();
+                    if reason.is_some_and(|it| it.contains("the kernel forwards packets from and"))
+                        == wanted
+                    {
+                        return stats;
+                    }
+                    assert!(Instant::now() < deadline, "{add}: {stats} {}", router.log());
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            };
+            let before = alone(true);
+            let mut expected = [true; 4];
+            expected[banned] = false;
+            assert_eq!(passing(&lab, &sink), expected, "{add}: {}", router.log());
+            let after = router.ask(Request::Stats);
+            let count =
+                |stats: &Value, what: &str| stats["ports"][0]["verdicts"][what].as_u64().unwrap();
+            let grown = |what: &str| count(&after, what) - count(&before, what);
+            assert_eq!(grown("left"), 3, "of that prefix alone: {after}");
+            assert_eq!(grown("forwarded") + grown("redirected"), 3, "the others: {after}");
+            assert_eq!(after["ports"][0]["state"], "up", "{after}");
+            lab.router.ip(remove).unwrap();
+            alone(false);
+            assert_eq!(passing(&lab, &sink), [true; 4], "{}", router.log());
+        }
+    }
+}
+
+/// Sockets take no frame that is longer than a page. The kernel forwards those, and workers all
+/// others; unless a list has to see all of them.
+#[test]
+fn jumbo_frames_go_by_the_kernel_or_are_refused() {
+    if !has("ethtool") {
+        return;
+    }
+    let Some(lab) = Lab::build() else { return };
+    for (space, link) in
+        [(&lab.router, "r0"), (&lab.router, "r1"), (&lab.source, "a0"), (&lab.sink, "b0")]
+    {
+        space.ip(&format!("link set {link} mtu 9000")).unwrap();
+    }
+    let ping = |bytes: &str| {
+        let often = ["-n", "-M", "do", "-c", "5", "-i", "0.02", "-W", "5", "-s", bytes, "10.2.0.2"];
+        let output = lab.source.run("ping", &often).unwrap();
+        assert!(output.contains(" 0% packet loss"), "{bytes} bytes: {output}");
+    };
+    for forward in ["on", "off"] {
+        let router = Running::start_as(&lab, &format!("xdp_forward = \"{forward}\"\n"), "");
+        let router = router.unwrap_or_else(|log| panic!("{log}"));
+        // 28 bytes of headers each: the last that fits, the first that does not, the longest.
+        let count = |bytes: &str| {
+            let too_long = |stats: &Value| {
+                let of = |port: usize| stats["ports"][port]["verdicts"]["too_long"].as_u64();
+                of(0).unwrap() + of(1).unwrap()
+            };
+            let before = router.ask(Request::Stats);
+            ping(bytes);
+            let after = router.ask(Request::Stats);
+            let received =
+                after["received"].as_u64().unwrap() - before["received"].as_u64().unwrap();
+            (received, too_long(&after) - too_long(&before))
+        };
+        ping("56");
+        assert_eq!(count("1400"), (10, 0));
+        assert_eq!(count("3794"), (10, 0), "{}", router.log());
+        assert_eq!(count("3795"), (0, 10));
+        assert_eq!(count("8972"), (0, 10));
+    }
+    let list = "[[acl]]\non = [\"left\"]\naction = \"permit\"\n";
+    let Err(log) = Running::start(&lab, list) else { panic!("it started") };
+    assert!(log.contains("MTU 9000") && log.contains("3822"), "{log}");
+}
+
+/// Ends the sender however the test ends.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }

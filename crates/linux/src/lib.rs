@@ -7,6 +7,7 @@
 
 pub mod card_statistics;
 pub mod ethtool;
+pub mod handed_over;
 pub mod missing;
 pub mod namespace;
 pub mod napi;

@@ -420,6 +420,8 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
             ]
         );
         assert_eq!(rules[1].input.as_deref(), Some("a"));
+        assert_eq!(rules[0].source, Some("10.9.0.0/16".parse().unwrap()));
+        assert_eq!((rules[1].source, rules[2].source), (None, None), "all, and all but some");
         assert!(rules[2].ipv6);
         ["rule del pref 60", "rule del pref 61", "-6 rule del pref 62"]
             .into_iter()
@@ -497,7 +499,7 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
 
         near.ip("xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out action block");
         near.ip("xfrm policy add src 10.2.0.0/16 dst 10.1.0.0/16 dir in action block");
-        assert_eq!(forward_path::read().ipsec_policies, 1);
+        assert_eq!(forward_path::read().ipsec_policies.len(), 1);
         near.ip("xfrm policy flush");
         assert_eq!(forward_path::read(), bare);
 

@@ -11,6 +11,7 @@ use super::kernel::KernelSide;
 use super::queues::{self, Interface, WorkerInterfaces, describe, duplicate};
 use super::workers::Workers;
 use crate::config::Config;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
@@ -44,6 +45,9 @@ struct Attachment {
     statuses: Vec<QueueStatus>,
     /// What it is called now, where that is not what the configuration says.
     renamed: Option<String>,
+    /// What judges the packets that come in, where something does: then the kernel must not forward
+    /// them while the port is not served.
+    judged: Option<String>,
 }
 
 enum State {
@@ -96,6 +100,7 @@ impl Attachments {
         interfaces: &[Interface],
         workers: Vec<WorkerInterfaces>,
         statuses: &[(PortId, QueueStatus)],
+        judged: &BTreeMap<PortId, String>,
     ) -> Self {
         let of = |Interface { port, link, queues }: &Interface| Attachment {
             port: *port,
@@ -108,6 +113,7 @@ impl Attachments {
                 .map(|(_, status)| status.clone())
                 .collect(),
             renamed: None,
+            judged: judged.get(port).cloned(),
         };
         Self { ports: interfaces.iter().map(of).collect(), workers }
     }
@@ -172,6 +178,7 @@ impl Attachments {
             if matches!(attachment.state, State::Without { .. }) && !is_left {
                 attachment.look_for_another(workers, around, &mut changes, now);
             }
+            attachment.keep_blocked(around);
             attachment.finish(workers, around, &mut changes, now);
         }
         changes
@@ -203,8 +210,22 @@ impl Attachment {
             }
             State::HandedOver { .. } => ("attaching", Some("workers take its queues".to_owned())),
             State::Without { why: Why::Absent(why), .. } => ("absent", Some(why.clone())),
-            State::Without { why: Why::Failed(why), .. } => ("failed", Some(why.clone())),
-            State::Without { why: Why::Left(why), .. } => ("left", Some(why.clone())),
+            State::Without { why: Why::Failed(why), .. } => {
+                let drops = self.judged.as_ref().map(|what| {
+                    format!("; what comes in for others is dropped, as {what} would not hold")
+                });
+                ("failed", Some(format!("{why}{}", drops.unwrap_or_default())))
+            }
+            State::Without { why: Why::Left(why), .. } => match &self.judged {
+                None => ("left", Some(why.clone())),
+                Some(what) => (
+                    "blocked",
+                    Some(format!(
+                        "what comes in for others is dropped, as {what} would not hold if the \
+                         kernel forwarded it: {why}"
+                    )),
+                ),
+            },
         }
     }
 
@@ -279,9 +300,34 @@ impl Attachment {
         }
     }
 
+    /// Sees to it that a port whose packets are judged has a program that leaves none to the kernel,
+    /// also where its interface comes back while the port is left.
+    fn keep_blocked(&self, around: &mut Surroundings<'_>) {
+        if self.judged.is_none() || self.ifindex().is_some() {
+            return;
+        }
+        let attached = around.kernel.attached_to(self.port);
+        let done = match around.rib.link_named_as(self.port).cloned() {
+            Some(link) if attached == Some(link.index) => Ok(()),
+            Some(link) => around.kernel.block_again(self.port, &link).map_err(|it| it.to_string()),
+            // Moved to another namespace, where it is nobody's port.
+            None if attached.is_some() => {
+                around.kernel.detach_port(self.port).map_err(|it| it.to_string())
+            }
+            None => Ok(()),
+        };
+        if let Err(error) = done {
+            tracing::debug!("port {}: it cannot be blocked: {error}", self.name);
+        }
+    }
+
     /// Takes the port back from program, routes and workers.
     fn withdraw(&mut self, workers: &mut [WorkerInterfaces], around: &mut Surroundings<'_>) {
-        if let Err(error) = around.kernel.detach_port(self.port) {
+        let done = match self.judged {
+            None => around.kernel.detach_port(self.port),
+            Some(_) => around.kernel.block_port(self.port),
+        };
+        if let Err(error) = done {
             tracing::error!("port {}: {error}", self.name);
         }
         around.rib.serve(self.port, None);

@@ -66,6 +66,10 @@ impl<Q: PortQueue> PortQueue for Bundle<Q> {
         self.queues.iter_mut().map(|queue| queue.pending()).sum()
     }
 
+    fn unsent(&mut self) -> usize {
+        self.queues.iter_mut().map(PortQueue::unsent).sum()
+    }
+
     fn exhausted(&self) -> bool {
         self.queues.iter().all(|queue| queue.exhausted())
     }

@@ -1,19 +1,21 @@
 //! The router's dealings with the kernel while it runs.
 
 use super::error::RouterError;
+use super::succession::{self, Inherited};
 use super::xdp_forward::Forwarding;
 use crate::stats::{KernelStats, XdpTraffic};
 use ipnet::IpNet;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
+use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
-use wattline_xdp::{ForwardedByCpu, XdpError, XdpModeChoice, XdpProgram};
+use wattline_xdp::{ForwardedByCpu, KeptLink, XdpError, XdpModeChoice, XdpProgram};
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
 /// one for a minute at least (gc_stale_time).
@@ -38,6 +40,8 @@ pub(super) struct KernelSide {
     guarded: HashSet<PortId>,
     /// Ports whose programs do not forward by themselves, and why.
     by_workers: BTreeMap<PortId, String>,
+    /// Attachments of the router before this one.
+    pub(super) inherited: Inherited,
     stats: KernelStats,
 }
 
@@ -49,6 +53,8 @@ struct Program {
     /// True where tunnels end.
     local: HashMap<IpAddr, bool>,
     vlans: HashSet<u16>,
+    /// Prefixes whose packets are left to the kernel.
+    left: BTreeSet<IpNet>,
     /// The longest IP packet that is taken over, and the MTU that was last warned of.
     longest: u16,
     warned_of: u32,
@@ -70,6 +76,7 @@ impl KernelSide {
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
             by_workers: BTreeMap::new(),
+            inherited: Inherited::default(),
             stats: KernelStats::default(),
         })
     }
@@ -127,8 +134,21 @@ impl KernelSide {
         let by_program = !self.by_workers.contains_key(&port);
         let forwarding = self.forwarding.as_ref().filter(|_| by_program);
         let forward = forwarding.map(Forwarding::forward);
-        let program = XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward)
-            .map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
+        let anew = || XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward);
+        let program = match self.inherited.of(link.index) {
+            Some(kept) => XdpProgram::load_in_place_of(kept, mac, forward)
+                .inspect(|_| {
+                    tracing::info!("port {name}: taken over from the last router");
+                })
+                .or_else(|error| {
+                    tracing::warn!(
+                        "port {name}: it cannot be taken over from the last router: {error}"
+                    );
+                    anew()
+                }),
+            None => anew(),
+        };
+        let program = program.map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.add(port, link.index, name)?;
         }
@@ -139,6 +159,7 @@ impl KernelSide {
             mac,
             local: HashMap::new(),
             vlans: HashSet::new(),
+            left: BTreeSet::new(),
             longest: u16::MAX,
             warned_of: 0,
         };
@@ -156,6 +177,37 @@ impl KernelSide {
             program.program.detach();
         }
         self.forwarding.as_mut().map_or(Ok(()), |forwarding| forwarding.remove(port))
+    }
+
+    /// Takes what comes in at a port from its workers and leaves nothing of it to the kernel that it
+    /// would forward: that is dropped until there are sockets again.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn block_port(&mut self, port: PortId) -> Result<(), BpfError> {
+        if let Some(program) = self.programs.get_mut(&port) {
+            program.program.set_guarded(true)?;
+            program.program.clear_sockets()?;
+        }
+        self.forwarding.as_mut().map_or(Ok(()), |forwarding| forwarding.remove(port))
+    }
+
+    /// The interface that the program of a port is attached to.
+    pub fn attached_to(&self, port: PortId) -> Option<u32> {
+        self.programs.get(&port)?.program.interface()
+    }
+
+    /// Keeps a port blocked whose interface was not there, or is another now.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the program is attached nowhere then.
+    pub fn block_again(&mut self, port: PortId, link: &Link) -> Result<(), XdpError> {
+        let Some(program) = self.programs.get_mut(&port) else { return Ok(()) };
+        let mac = link.mac.unwrap_or_default();
+        program.program.set_guarded(true)?;
+        program.program.attach_again(link.index, mac)?;
+        program.mac = mac;
+        Ok(())
     }
 
     /// Attaches the program of a port to the link that came in place of the one that is gone. All
@@ -270,10 +322,20 @@ impl KernelSide {
         self.forwarding.as_ref()?.closed_because(port)
     }
 
-    /// Gives all traffic back to the kernel: what comes from now on, it forwards. What was
-    /// counted can still be asked for.
-    pub fn detach(&mut self) {
-        self.programs.values_mut().for_each(|program| program.program.detach());
+    /// Gives all traffic back to the kernel: what comes from now on, it forwards, and what came
+    /// before is sent, or in the rings of workers. Each interface keeps a program that passes all as
+    /// long as what is returned lives. What was counted can still be asked for.
+    pub fn retreat(&mut self) -> Vec<KeptLink> {
+        let mut kept = Vec::new();
+        for Program { program, name, .. } in self.programs.values_mut() {
+            match program.pass_all() {
+                Ok(link) => kept.extend(link),
+                // It is detached instead.
+                Err(error) => tracing::debug!("port {name}: {error}"),
+            }
+        }
+        succession::await_programs();
+        kept
     }
 
     /// Sets the addresses at which tunnels end. True when they are others than before: the
@@ -296,9 +358,24 @@ impl KernelSide {
                 tracing::error!("[[port]] {}: {error}", program.name);
             }
         }
+        self.warn_of_mtus(rib);
+    }
+
+    /// Says at which ports packets may be too long for the sockets.
+    pub fn warn_of_mtus(&mut self, rib: &Rib) {
         for (port, link) in rib.port_links() {
             if let Some(program) = self.programs.get_mut(&port) {
                 program.warn_of_mtu(link.mtu, self.guarded.contains(&port));
+            }
+        }
+    }
+
+    /// Leaves packets of these prefixes to the kernel, by port, and takes over those of all others.
+    pub fn leave_prefixes<'a>(&mut self, of: impl Fn(PortId) -> Option<&'a BTreeSet<IpNet>>) {
+        let none = BTreeSet::new();
+        for (port, program) in &mut self.programs {
+            if let Err(error) = program.leave(of(*port).unwrap_or(&none)) {
+                tracing::error!("[[port]] {}: {error}", program.name);
             }
         }
     }
@@ -401,12 +478,28 @@ impl Program {
         let Self { name, longest, .. } = &*self;
         let fate = if guarded { "dropped" } else { "forwarded by the kernel" };
         if mtu > u32::from(*longest) && mtu != self.warned_of {
+            let how_long = if mtu <= largest_mtu(0) { " until a restart" } else { "" };
             tracing::warn!(
                 "[[port]] {name}: its MTU is now {mtu}, but its sockets take packets of at most \
-                 {longest} bytes: longer ones are {fate} until a restart"
+                 {longest} bytes: longer ones are {fate}{how_long}"
             );
         }
         self.warned_of = mtu;
+    }
+
+    fn leave(&mut self, prefixes: &BTreeSet<IpNet>) -> Result<(), BpfError> {
+        if self.left == *prefixes {
+            return Ok(());
+        }
+        for prefix in self.left.difference(prefixes) {
+            self.program.remove_left(prefix.addr(), prefix.prefix_len())?;
+        }
+        for prefix in prefixes.difference(&self.left) {
+            self.program.add_left(prefix.addr(), prefix.prefix_len())?;
+        }
+        self.program.set_leaves(!prefixes.is_empty())?;
+        self.left.clone_from(prefixes);
+        Ok(())
     }
 
     fn tell(

@@ -6,8 +6,8 @@
 //!
 //! Whatever happens to the process, the machine forwards on: the XDP programs are attached by
 //! links that the kernel cuts when the process ends. On SIGTERM, SIGINT or a request they are
-//! detached first, so that what arrives from then on takes the kernel's way, and the workers
-//! forward what is queued before they end.
+//! replaced first by such as pass everything, so that what arrives from then on takes the kernel's
+//! way, and the workers forward what is queued before they end ([`succession`]).
 //!
 //! This crate is the life of a router: its configuration, ports, workers, the control socket and
 //! the statistics. Applications on the packets' way and what a governor drives are not part of it:
@@ -36,6 +36,7 @@ mod slot;
 mod start;
 mod statics;
 pub mod stats;
+mod succession;
 mod takeover;
 mod tun;
 mod watch;
@@ -121,6 +122,9 @@ impl Router {
     /// out to be bad was forwarded up to there.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
         let mut notifier = Notifier::from_environment();
+        if let Some(kernel) = &mut self.kernel {
+            kernel.inherited.settle(&notifier);
+        }
         notifier.ready();
         let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
         while !self.stopping && !self.workers.have_ended() && self.workers.failure().is_none() {
@@ -152,7 +156,7 @@ impl Router {
             self.commit();
         }
         notifier.stopping();
-        self.end()
+        self.end(&notifier)
     }
 
     /// What asks this router for its statistics, from any thread; nothing is answered while it does
@@ -165,14 +169,12 @@ impl Router {
         }
     }
 
-    fn end(mut self) -> (Stats, Result<(), RouterError>) {
+    fn end(mut self, notifier: &Notifier) -> (Stats, Result<(), RouterError>) {
         if let Some(signals) = &self.signals {
             signals.close();
         }
         let given_back = self.power.as_mut().map_or(Ok(()), |power| power.give_back());
-        if let Some(kernel) = &mut self.kernel {
-            kernel.detach();
-        }
+        let kept = self.kernel.as_mut().map(KernelSide::retreat).unwrap_or_default();
         if let Some(power) = &self.power {
             power.finish();
         }
@@ -181,6 +183,7 @@ impl Router {
             application.look_at_routes(&self.rib, &self.routes);
             application.finish(!ending.left_behind);
         }
+        succession::leave(kept, notifier);
         let stats = self.stats();
         let errors: Vec<_> =
             self.captures.iter().flat_map(|capture| capture.take_errors()).collect();
@@ -229,14 +232,18 @@ impl Router {
         if !lookout.look(&self.config, &self.rib, now) {
             return;
         }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.leave_prefixes(|port| lookout.left_prefixes(port));
+        }
         for (number, settings) in (0..).zip(&self.config.ports) {
             let judged = self.applications.iter().any(|it| it.judges(PortId(number)));
             if judged && lookout.left(PortId(number)).is_some() {
                 let what = self.config.why_by_workers(usize::from(number)).join(", ");
                 let name = &settings.name;
-                tracing::warn!(
-                    "port {name}: {what} does not hold while the kernel forwards the packets of this \
-                     port"
+                tracing::error!(
+                    "port {name}: {what} would not hold if the kernel forwarded the packets of this \
+                     port: what comes in for others is dropped until the reason above is gone, or \
+                     [router] takeover = \"force\" says that it is to be passed by"
                 );
             }
         }
@@ -407,9 +414,12 @@ impl Router {
         for (number, port) in stats.ports.iter_mut().enumerate() {
             port.mode.clone_from(&self.modes[number]);
             if let Some((state, reason)) = self.attachments.state(PortId(number as u16)) {
-                (port.state, port.reason) = (Some(state), reason);
-                if state == "left" {
-                    port.mode = "kernel".to_owned();
+                (port.state, port.reason) =
+                    (Some(state), reason.or_else(|| self.left_alone(number)));
+                match state {
+                    "left" => port.mode = "kernel".to_owned(),
+                    "blocked" => port.mode = "blocked".to_owned(),
+                    _ => {}
                 }
             }
             if let Some(kernel) = &self.kernel {
@@ -439,6 +449,17 @@ impl Router {
             ..kernel.stats()
         });
         stats
+    }
+
+    /// Which packets of a port are left to the kernel, where those of some prefixes are.
+    fn left_alone(&self, port: usize) -> Option<String> {
+        let prefixes = self.lookout.as_ref()?.left_prefixes(PortId(port as u16))?;
+        let some: Vec<String> = prefixes.iter().take(5).map(ToString::to_string).collect();
+        let more = match prefixes.len().saturating_sub(some.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more prefixes"),
+        };
+        Some(format!("the kernel forwards packets from and to {}{more}", some.join(", ")))
     }
 
     /// What is counted since counters were cleared.

@@ -16,7 +16,8 @@ use wattline_dataplane::frame::FramePool;
 use wattline_dataplane::port::{PortId, PortQueue};
 use wattline_linux::netlink::Link;
 use wattline_ports::afxdp::{
-    AfXdpQueue, BusyPoll, Options, QueueAddress, QueueMode, QueueStatus, WorkerMemory, open_worker,
+    AfXdpQueue, BusyPoll, Options, QueueAddress, QueueMode, QueueStatus, WorkerMemory, largest_mtu,
+    open_worker,
 };
 use wattline_ports::capture::{CaptureOptions, CaptureQueue, CaptureStatus};
 
@@ -209,14 +210,17 @@ pub(super) fn addresses(
     let workers = u32::from(config.router.workers);
     let of = |interface: &Interface| {
         let Interface { port, link, queues } = interface;
+        let wanted = config.ports[usize::from(port.0)].mtu.map_or(u32::MAX, u32::from);
+        let mtu = link.mtu.min(wanted);
+        // The program leaves longer packets to the kernel, unless an application has to see all.
+        let largest = largest_mtu(Options::default().headroom);
+        let mtu = if config.applications.is_empty() { mtu.min(largest) } else { mtu };
         let address = |queue| QueueAddress {
             port: *port,
             interface: link.name.clone(),
             ifindex: link.index,
             queue,
-            mtu: config.ports[usize::from(port.0)]
-                .mtu
-                .map_or(link.mtu, |mtu| link.mtu.min(mtu.into())),
+            mtu,
         };
         (0..*queues)
             .filter(|queue| queue % workers == worker as u32)

@@ -120,6 +120,10 @@ impl<Q: Replaceable> PortQueue for Slot<Q> {
         self.queues.pending()
     }
 
+    fn unsent(&mut self) -> usize {
+        self.queues.unsent()
+    }
+
     /// Never: an interface may come back.
     fn exhausted(&self) -> bool {
         false

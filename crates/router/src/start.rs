@@ -8,6 +8,7 @@ use super::kernel::KernelSide;
 use super::platform::{Plan, Platforms};
 use super::power::{Power, check_steered};
 use super::queues::{self, Interface, Opened};
+use super::succession::Inherited;
 use super::takeover::Lookout;
 use super::tun::Tunnel;
 use super::watch::watchers::Watchers;
@@ -104,10 +105,14 @@ impl Router {
         let guards = applications.iter().any(|it| it.guards());
         let ports = || (0..config.ports.len() as u16).map(PortId);
         let judged = |port: &PortId| applications.iter().any(|it| it.judges(*port));
+        let judges =
+            ports().filter(judged).map(|port| (port, what_judges(&config, port))).collect();
         let checks = ports().filter_map(|port| {
             Some((port, applications.iter().filter_map(|it| it.checks_sources(port)).max()?))
         });
-        let mut lookout = has_interfaces.then(|| Lookout::new(guards, checks.collect()));
+        let guarded = || ports().filter(|port| guards || judged(port));
+        let mut lookout =
+            has_interfaces.then(|| Lookout::new(guards, checks.collect(), guarded().collect()));
         if let Some(lookout) = &mut lookout {
             lookout.look(&config, &rib, Instant::now());
             if let Some(refusal) = lookout.refusal(&config) {
@@ -123,7 +128,8 @@ impl Router {
         // The program first: it refuses a second instance before that touches a queue.
         let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
-            kernel.guard(ports().filter(|port| guards || judged(port)).collect());
+            kernel.inherited = Inherited::take();
+            kernel.guard(guarded().collect());
             for port in ports() {
                 let why = config.why_by_workers(usize::from(port.0));
                 if !why.is_empty() {
@@ -134,6 +140,8 @@ impl Router {
                 let name = &config.ports[usize::from(port.0)].name;
                 attached.insert(*port, kernel.attach(*port, name, link)?);
             }
+            kernel.inherited.give_up_rest();
+            kernel.leave_prefixes(|port| lookout.as_ref()?.left_prefixes(port));
             kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
             if has_interfaces {
@@ -142,7 +150,8 @@ impl Router {
         }
         let opened = queues::open(&config, &interfaces)?;
         let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;
-        let mut attachments = Attachments::new(&config, &interfaces, opened.interfaces, &states);
+        let mut attachments =
+            Attachments::new(&config, &interfaces, opened.interfaces, &states, &judges);
         let mut modes = opened.modes;
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
@@ -209,6 +218,7 @@ impl Router {
             rib.commit(&mut routes).map_err(refused)?;
             let sockets = sockets.into_iter().filter(|(port, ..)| left(*port).is_none()).collect();
             kernel.hand_over(sockets, longest_packet)?;
+            kernel.warn_of_mtus(&rib);
             let obstacles = xdp_forward::obstacles(&config, opened.zero_copy);
             kernel.set_obstacles_of_forwarding(obstacles);
             kernel.look_at_ways_out(&rib, Instant::now());
@@ -259,12 +269,16 @@ impl Router {
 /// Why the router does not start: the kernel would forward packets without what the configuration
 /// wants of them.
 fn judged_and_left(config: &Config, port: PortId, why: &str) -> String {
-    let (name, port) = (&config.ports[usize::from(port.0)].name, usize::from(port.0));
+    let (name, what) = (&config.ports[usize::from(port.0)].name, what_judges(config, port));
     format!(
-        "[[port]] {name}: {} would not hold, as the port would be left to the kernel: {why}; remove \
-         that, or say [router] takeover = \"force\" to forward without it",
-        config.why_by_workers(port).join(", ")
+        "[[port]] {name}: {what} would not hold, as the port would be left to the kernel: {why}; remove \
+         that, or say [router] takeover = \"force\" to forward without it"
     )
+}
+
+/// The sections by which packets of a port are judged.
+fn what_judges(config: &Config, port: PortId) -> String {
+    config.why_by_workers(usize::from(port.0)).join(", ")
 }
 
 /// Packet memory is locked again when sockets are opened after all of a worker's have gone, as when

@@ -5,7 +5,8 @@
  *   Ethernet   to us?        no  -> kernel (ARP requests, ND, routing protocols, bridging)
  *   VLAN       routed here?  no  -> kernel
  *   IPv4/IPv6  transit?      no  -> kernel (local, options, TTL, multicast, link-local)
- *                            yes -> forwarded by the program itself, where it may (forward.h),
+ *                            yes -> kernel, where its prefix is left to that; else
+ *                                   forwarded by the program itself, where it may (forward.h),
  *                                   else socket of the receive queue; kernel if there is none
  *   local      ESP, and a tunnel ends here? -> to the socket
  *
@@ -67,6 +68,23 @@ static __always_inline enum owner transit(const struct frame *frame, enum owner 
     return frame->odd == IS_PLAIN ? transit : OWNER_WORKER;
 }
 
+/* Whether packets from this address, or to it, are the kernel's. */
+static __always_inline bool is_left_v4(__be32 address)
+{
+    struct prefix_v4 key = { .length = 32, .address = address };
+
+    return bpf_map_lookup_elem(&wl_left_v4, &key);
+}
+
+static __always_inline bool is_left_v6(const __be32 *address)
+{
+    struct prefix_v6 key = { .length = 128 };
+
+    for (int word = 0; word < 4; word++)
+        key.address[word] = address[word];
+    return bpf_map_lookup_elem(&wl_left_v6, &key);
+}
+
 /* The first 16 bits of 169.254.0.0/16 (RFC 3927). */
 #define IPV4_LINK_LOCAL 0xa9fe
 
@@ -111,6 +129,8 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
     if (address)
         return local(frame, *address, ip->protocol,
                      bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT, ip + 1, verdict);
+    if (frame->leaves && (is_left_v4(ip->from) || is_left_v4(ip->to)))
+        VERDICT(LEFT);
     return transit(frame, OWNER_TRANSIT_V4, verdict);
 }
 
@@ -157,6 +177,8 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
     address = bpf_map_lookup_elem(&wl_local_v6, ip->to);
     if (address)
         return local(frame, *address, ip->next_header, false, ip + 1, verdict);
+    if (frame->leaves && (is_left_v6(ip->from) || is_left_v6(ip->to)))
+        VERDICT(LEFT);
     return transit(frame, OWNER_TRANSIT_V6, verdict);
 }
 
@@ -185,6 +207,7 @@ static __always_inline enum owner classify(struct frame *frame, enum verdict *ve
         VERDICT(OTHER_STATION);
     frame->longest = station.longest;
     frame->guarded = station.guarded;
+    frame->leaves = station.leaves;
     frame->tagged = false;
     frame->odd = IS_PLAIN;
 

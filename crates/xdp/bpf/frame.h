@@ -39,6 +39,7 @@ struct frame {
     /* As in `struct station`, which may change meanwhile. */
     __u16 longest;
     bool guarded;
+    bool leaves;
     bool tagged;
     /* Not plain only while the interface is guarded; else such packets are the kernel's. */
     enum odd odd;

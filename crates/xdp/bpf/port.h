@@ -11,6 +11,7 @@
 #define QUEUES_MAX 256
 #define LOCAL_ADDRESSES_MAX 16384
 #define VLANS 4096
+#define LEFT_PREFIXES_MAX 1024
 
 /* The interface. */
 struct station {
@@ -19,6 +20,8 @@ struct station {
     __u16 longest;
     /* 1 while policies say what may leave, else 0. */
     __u32 guarded;
+    /* 1 while packets of some prefixes are the kernel's, else 0. */
+    __u32 leaves;
 };
 
 struct station station SEC(".data.station");
@@ -51,6 +54,34 @@ struct {
     __type(value, __u8);
     __uint(max_entries, LOCAL_ADDRESSES_MAX);
 } wl_local_v4 SEC(".maps");
+
+struct prefix_v4 {
+    /* In bits. */
+    __u32 length;
+    __be32 address;
+};
+
+struct prefix_v6 {
+    __u32 length;
+    __be32 address[4];
+};
+
+/* Prefixes whose packets, from there or to there, the kernel does more with than to route them. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LPM_TRIE);
+    __type(key, struct prefix_v4);
+    __type(value, __u8);
+    __uint(max_entries, LEFT_PREFIXES_MAX);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+} wl_left_v4 SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LPM_TRIE);
+    __type(key, struct prefix_v6);
+    __type(value, __u8);
+    __uint(max_entries, LEFT_PREFIXES_MAX);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+} wl_left_v6 SEC(".maps");
 
 /* IPv6 addresses of this machine, likewise. */
 struct {

@@ -32,6 +32,7 @@ enum verdict {
     VERDICT_NO_WORKER,
     VERDICT_TOO_LONG_FOR_WORKERS,
     VERDICT_TAGS,
+    VERDICT_LEFT,
     /* How many there are. */
     VERDICTS,
 };

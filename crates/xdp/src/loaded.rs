@@ -18,6 +18,8 @@ pub(crate) struct Maps {
     pub(crate) vlans: Map,
     pub(crate) local_v4: Map,
     pub(crate) local_v6: Map,
+    pub(crate) left_v4: Map,
+    pub(crate) left_v6: Map,
     pub(crate) counters: Arc<Map>,
     /// Of a program that forwards by itself.
     pub(crate) forward: Option<ForwardMaps>,
@@ -25,8 +27,9 @@ pub(crate) struct Maps {
 
 impl Maps {
     fn all(&self) -> Vec<&Map> {
-        let Self { sockets, station, vlans, local_v4, local_v6, counters, forward } = self;
-        let mut all = vec![sockets, station, vlans, local_v4, local_v6, counters];
+        let Self { sockets, station, vlans, local_v4, local_v6, .. } = self;
+        let Self { left_v4, left_v6, counters, forward, .. } = self;
+        let mut all = vec![sockets, station, vlans, local_v4, local_v6, left_v4, left_v6, counters];
         all.extend(forward.iter().flat_map(ForwardMaps::all));
         all
     }
@@ -43,10 +46,12 @@ impl Loaded {
             vlans: object.create("wl_vlans")?,
             local_v4: object.create("wl_local_v4")?,
             local_v6: object.create("wl_local_v6")?,
+            left_v4: object.create("wl_left_v4")?,
+            left_v6: object.create("wl_left_v6")?,
             counters: Arc::new(object.create("wl_verdicts")?),
             forward: ways.map(|ways| ForwardMaps::new(ways, &object)).transpose()?,
         };
-        Station { mac, longest: u16::MAX, guarded: false }.write(&maps.station)?;
+        Station { mac, longest: u16::MAX, guarded: false, leaves: false }.write(&maps.station)?;
         let program = object.load(&maps.all())?;
         Ok(Self { maps, program })
     }

@@ -78,16 +78,21 @@ impl XdpProgram {
 
     /// Attaches the program to another interface than before, in the mode in which it runs: to the
     /// one that came in place of one that is gone. What was counted, local addresses and VLANs
-    /// stay; there is no socket until one is set.
+    /// stay; there is no socket until one is set. Where it is attached there already, it stays so
+    /// all the time.
     ///
     /// # Errors
     /// See [`XdpError`]; the program is attached nowhere then.
     pub fn attach_again(&mut self, ifindex: u32, mac: [u8; 6]) -> Result<(), XdpError> {
-        self.link = None;
-        for queue in 0..QUEUES_MAX {
-            self.clear_socket(queue)?;
+        let is_there = self.interface() == Some(ifindex);
+        if !is_there {
+            self.link = None;
         }
+        self.clear_sockets()?;
         self.set_mac(mac)?;
+        if is_there {
+            return Ok(());
+        }
         match attach(&self.loaded.program, ifindex, self.mode)? {
             Ok(link) => self.link = Some(link),
             Err(errno) => {
@@ -130,6 +135,19 @@ impl XdpProgram {
     /// When the queue is not below [`QUEUES_MAX`].
     pub fn clear_socket(&self, queue: u32) -> Result<(), BpfError> {
         self.loaded.maps.sockets.remove(&queue.to_ne_bytes()).map(|_| ())
+    }
+
+    /// The same for all queues.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn clear_sockets(&self) -> Result<(), BpfError> {
+        (0..QUEUES_MAX).try_for_each(|queue| self.clear_socket(queue))
+    }
+
+    /// The interface that the program is attached to, by its number in its own network namespace.
+    pub fn interface(&self) -> Option<u32> {
+        self.link.as_ref()?.attached().ok()??.interface
     }
 
     /// Follows a change of the interface's MAC address.

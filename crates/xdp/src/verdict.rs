@@ -46,11 +46,13 @@ pub enum Verdict {
     TooLongForWorkers,
     /// A tag of number 0 before another, on an interface that is guarded: dropped.
     Tags,
+    /// From or to a prefix whose packets are left to the kernel.
+    Left,
 }
 
 impl Verdict {
     /// All verdicts, in the order of their numbers.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Redirected,
         Self::Forwarded,
         Self::NoWayOut,
@@ -71,6 +73,7 @@ impl Verdict {
         Self::NoWorker,
         Self::TooLongForWorkers,
         Self::Tags,
+        Self::Left,
     ];
 
     /// Those of frames that the kernel's stack never sees.
@@ -106,6 +109,7 @@ impl Verdict {
             Self::NoWorker => "no_worker_dropped",
             Self::TooLongForWorkers => "too_long_dropped",
             Self::Tags => "tags_dropped",
+            Self::Left => "left",
         }
     }
 }

@@ -8,6 +8,7 @@
 //! How messages are framed is in one file, [`frame`], for all protocols: routes, XFRM, and the
 //! generic families `netdev` and `ethtool`.
 
+mod attached_program;
 mod decode;
 mod dump;
 pub(crate) mod exchange;
@@ -23,6 +24,7 @@ mod story;
 mod value;
 pub mod xfrm;
 
+pub use attached_program::attached_program;
 pub use follow::Follower;
 pub use model::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
 pub use request::{Requester, add_host_address};

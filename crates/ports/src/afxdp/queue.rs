@@ -46,6 +46,8 @@ pub struct AfXdpQueue {
     rounds: u32,
     /// Rounds since the kernel was asked for its statistics.
     uncounted_rounds: u32,
+    /// Frames that were sent and have not been completed.
+    under_way: usize,
     /// The rest of a frame in several descriptors is still to come.
     in_fragments: bool,
     /// Our own counts; `receive_invalid` without the kernel's part.
@@ -85,6 +87,7 @@ impl AfXdpQueue {
             status: QueueStatus::default(),
             rounds: 0,
             uncounted_rounds: 0,
+            under_way: 0,
             in_fragments: false,
             counters: PortCounters::default(),
             kernel: Losses::default(),
@@ -164,6 +167,7 @@ impl AfXdpQueue {
         let mut any = false;
         while let Some(address) = self.socket.completion.pop() {
             any = true;
+            self.under_way = self.under_way.saturating_sub(1);
             if self.lent.take_back(address) {
                 pool.free(address as u32);
             }
@@ -290,6 +294,7 @@ impl PortQueue for AfXdpQueue {
             self.counters.transmitted_bytes += u64::from(frame.length);
         }
         self.counters.transmitted_packets += count as u64;
+        self.under_way += count;
         count
     }
 
@@ -336,6 +341,16 @@ impl PortQueue for AfXdpQueue {
         match self.status.state() {
             QueueState::Gone => DropReason::PortGone,
             QueueState::Up | QueueState::Down => DropReason::TransmitRingFull,
+        }
+    }
+
+    /// In copy mode the kernel has a frame of its own as soon as it has taken one out of the ring; a
+    /// card that reads our memory gives the ring up with all that it has not sent yet.
+    fn unsent(&mut self) -> usize {
+        match self.status.state() {
+            QueueState::Up if self.socket.mode.zero_copy => self.under_way,
+            QueueState::Up => self.socket.transmit.waiting() as usize,
+            QueueState::Down | QueueState::Gone => 0,
         }
     }
 

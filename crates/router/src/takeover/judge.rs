@@ -1,9 +1,12 @@
 //! What of the kernel's forwarding would be passed by, and for whose packets.
 
 use crate::application::SourceCheck;
-use std::collections::BTreeMap;
+use ipnet::IpNet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::forward_path::{ForwardPath, MasterKind, QueueingKind};
+use wattline_xdp::LEFT_PREFIXES_MAX;
 
 /// The rule of strongSwan's daemon (charon.routing_table): its table leads packets of tunnels to
 /// their policies, which the application of IPsec follows by itself.
@@ -22,6 +25,8 @@ pub(super) struct Interfaces {
 pub(super) struct Reason {
     /// The port whose packets it is about; `None` where that cannot be told.
     pub port: Option<PortId>,
+    /// Packets from or to this prefix are the only ones that it is about.
+    pub only: Option<IpNet>,
     /// Whether it is said and no more, unless the configuration wants nothing to be passed by.
     pub is_mild: bool,
     /// In a sentence.
@@ -34,6 +39,8 @@ pub(super) struct Circumstances<'a> {
     pub follows_kernel: bool,
     /// Whether an application does what policies of IPsec ask for.
     pub guards: bool,
+    /// Addresses of this machine.
+    pub own: &'a [IpAddr],
     /// Ports at which source addresses are compared with the routes here.
     pub checks: &'a BTreeMap<PortId, SourceCheck>,
     /// The reverse-path filter in force on an interface.
@@ -50,7 +57,7 @@ pub(super) fn judge(
 ) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut add = |port: Option<PortId>, text: String| {
-        reasons.push(Reason { port, is_mild: false, text });
+        reasons.push(Reason { port, only: None, is_mild: false, text });
     };
     let by_link: BTreeMap<u32, (&Interfaces, &str)> = ports
         .iter()
@@ -85,24 +92,37 @@ pub(super) fn judge(
     {
         let family = if rule.ipv6 { "-6 " } else { "" };
         let text = format!("policy routing: `ip {family}rule` has `{}`", rule.text);
-        match &rule.input {
-            None => add(None, text),
-            // By other interfaces nothing comes in here.
-            Some(input) => {
-                by_name(input).into_iter().for_each(|it| add(Some(it.port), text.clone()))
-            }
-        }
+        let only = only([rule.source, rule.destination], circumstances.own);
+        let port = match &rule.input {
+            None => None,
+            Some(input) => match by_name(input) {
+                Some(of) => Some(of.port),
+                // By other interfaces nothing comes in here.
+                None => continue,
+            },
+        };
+        reasons.push(Reason { port, only, is_mild: false, text });
     }
-    if found.ipsec_policies > 0 && !circumstances.guards {
-        let count = found.ipsec_policies;
-        add(
-            None,
-            format!(
+    if !found.ipsec_policies.is_empty() && !circumstances.guards {
+        let count = found.ipsec_policies.len();
+        let mut prefixes: Vec<_> = (found.ipsec_policies.iter())
+            .map(|[from, to]| only([Some(*from), Some(*to)], circumstances.own))
+            .collect();
+        prefixes.sort();
+        prefixes.dedup();
+        // One that is about all packets says it for the others.
+        prefixes.truncate(if prefixes.first() == Some(&None) { 1 } else { prefixes.len() });
+        for only in prefixes {
+            let text = format!(
                 "IPsec: the kernel has {count} policies (`ip xfrm policy`) for packets that it sends \
                  or forwards, and there is no section [ipsec]"
-            ),
-        );
+            );
+            reasons.push(Reason { port: None, only, is_mild: false, text });
+        }
     }
+    let mut add = |port: Option<PortId>, text: String| {
+        reasons.push(Reason { port, only: None, is_mild: false, text });
+    };
     for what in &found.unread {
         add(None, format!("it cannot be seen what the kernel does: {what}"));
     }
@@ -115,6 +135,15 @@ pub(super) fn judge(
         };
         let whose = &master.name;
         add(Some(of.port), format!("{name} belongs to the {what} {whose}, {consequence}"));
+    }
+    for aggregate in &found.aggregates {
+        let Some((of, name)) = by_link.get(&aggregate.link) else { continue };
+        let kind = &aggregate.kind;
+        let text = format!(
+            "{name} is a {kind}: XDP programs see its packets at the members, and sockets of the \
+             {kind} itself would get none"
+        );
+        add(Some(of.port), text);
     }
     for queueing in &found.queueing {
         let Some((of, name)) = by_link.get(&queueing.link) else { continue };
@@ -134,7 +163,7 @@ pub(super) fn judge(
                 "{name} has VLANs and takes the tags off their frames before Wattline sees them \
                  (`ethtool -K {name} rxvlan off` changes that)"
             );
-            reasons.push(Reason { port: Some(of.port), is_mild: false, text });
+            reasons.push(Reason { port: Some(of.port), only: None, is_mild: false, text });
         }
     }
     for of in ports {
@@ -151,16 +180,50 @@ pub(super) fn judge(
                 "the reverse-path filter of {name} is {kind} (net.ipv4.conf.{name}.rp_filter and \
                  that of all; the larger counts)"
             );
-            reasons.push(Reason { port: Some(of.port), is_mild, text });
+            reasons.push(Reason { port: Some(of.port), only: None, is_mild, text });
         }
     }
     reasons
 }
 
-/// By port, why its packets are left to the kernel.
-pub(super) fn left(reasons: &[Reason], ports: &[Interfaces]) -> BTreeMap<PortId, String> {
+/// The prefix that leaves the fewest packets to the kernel, where packets from and to these are
+/// concerned alone. None that has an address of this machine: what the router says itself, such as
+/// errors about packets of others, would be concerned, too, and is sent by workers.
+fn only(prefixes: [Option<IpNet>; 2], own: &[IpAddr]) -> Option<IpNet> {
+    let is_others = |prefix: &IpNet| !own.iter().any(|own| prefix.contains(own));
+    let narrow = prefixes.into_iter().flatten().filter(|prefix| prefix.prefix_len() > 0);
+    narrow.filter(is_others).max_by_key(IpNet::prefix_len)
+}
+
+/// By port, of which prefixes packets are left to the kernel. Not where packets must not be: then the
+/// port is left, or blocked.
+pub(super) fn left_prefixes(
+    reasons: &[Reason],
+    ports: &[Interfaces],
+    guarded: &BTreeSet<PortId>,
+) -> BTreeMap<PortId, BTreeSet<IpNet>> {
     let of = |port: PortId| {
         let counts = |reason: &&Reason| !reason.is_mild && reason.port.is_none_or(|of| of == port);
+        let prefixes: BTreeSet<IpNet> =
+            reasons.iter().filter(counts).filter_map(|reason| reason.only).collect();
+        let few = prefixes.len() <= LEFT_PREFIXES_MAX as usize;
+        (few && !guarded.contains(&port) && !prefixes.is_empty()).then_some((port, prefixes))
+    };
+    ports.iter().filter_map(|it| of(it.port)).collect()
+}
+
+/// By port, why all its packets are left to the kernel, but for the `prefixes` that are left alone.
+pub(super) fn left(
+    reasons: &[Reason],
+    ports: &[Interfaces],
+    prefixes: &BTreeMap<PortId, BTreeSet<IpNet>>,
+) -> BTreeMap<PortId, String> {
+    let of = |port: PortId| {
+        let alone = |prefix: IpNet| prefixes.get(&port).is_some_and(|of| of.contains(&prefix));
+        let counts = |reason: &&Reason| {
+            let is_here = reason.port.is_none_or(|of| of == port);
+            !reason.is_mild && is_here && !reason.only.is_some_and(alone)
+        };
         let texts: Vec<&str> = reasons.iter().filter(counts).map(|it| it.text.as_str()).collect();
         (!texts.is_empty()).then(|| (port, texts.join("; ")))
     };
@@ -170,7 +233,9 @@ pub(super) fn left(reasons: &[Reason], ports: &[Interfaces]) -> BTreeMap<PortId,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_linux::netlink::forward_path::{Chain, LegacyTable, Master, Queueing, Rule};
+    use wattline_linux::netlink::forward_path::{
+        Aggregate, Chain, LegacyTable, Master, Queueing, Rule,
+    };
 
     fn ports() -> Vec<Interfaces> {
         let of = |port, links: &[(u32, &str)]| Interfaces {
@@ -184,6 +249,7 @@ mod tests {
         let around = Circumstances {
             follows_kernel: true,
             guards: false,
+            own: &[],
             checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
@@ -202,7 +268,8 @@ mod tests {
 
     fn rule(input: Option<&str>) -> ForwardPath {
         let input = input.map(str::to_owned);
-        let rule = Rule { ipv6: false, input, text: "9: from all lookup 7".to_owned() };
+        let text = "9: from all lookup 7".to_owned();
+        let rule = Rule { ipv6: false, input, source: None, destination: None, text };
         ForwardPath { rules: vec![rule], ..ForwardPath::default() }
     }
 
@@ -229,9 +296,25 @@ mod tests {
         let name = "filter".to_owned();
         let legacy = vec![LegacyTable { program: "iptables-legacy", name, rules: 1 }];
         assert_eq!(of(&ForwardPath { legacy, ..Default::default() }), [None]);
-        assert_eq!(of(&ForwardPath { ipsec_policies: 1, ..Default::default() }), [None]);
+        let all: [IpNet; 2] = ["0.0.0.0/0".parse().unwrap(); 2];
+        assert_eq!(of(&ForwardPath { ipsec_policies: vec![all], ..Default::default() }), [None]);
         let unread = vec!["it: denied".to_owned()];
         assert_eq!(of(&ForwardPath { unread, ..Default::default() }), [None]);
+    }
+
+    /// Whoever has a bond, or its members, as ports, has the kernel forward by them.
+    #[test]
+    fn a_bond_and_its_members_are_left() {
+        let aggregates = vec![
+            Aggregate { link: 2, kind: "bond".to_owned() },
+            Aggregate { link: 9, kind: "team".to_owned() },
+        ];
+        let bond = MasterKind::Other("bond".to_owned());
+        let masters = vec![Master { link: 1, kind: bond, name: "bond7".to_owned() }];
+        let found = judged(&ForwardPath { aggregates, masters, ..Default::default() });
+        assert_eq!(found.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [Some(0), Some(1)]);
+        assert!(found[0].1.contains("eth0 belongs to the bond bond7"), "{found:?}");
+        assert!(found[1].1.contains("eth1 is a bond"), "{found:?}");
     }
 
     #[test]
@@ -239,12 +322,13 @@ mod tests {
         let around = Circumstances {
             follows_kernel: false,
             guards: true,
+            own: &[],
             checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
         };
         let mut found = rule(None);
-        found.ipsec_policies = 3;
+        found.ipsec_policies = vec![["10.0.0.0/8".parse().unwrap(); 2]; 3];
         assert_eq!(judge(&found, &ports(), &around), []);
         // The rule that strongSwan adds, beside the policies that are followed; no other.
         found.rules[0].text = RULE_OF_STRONGSWAN.to_owned();
@@ -267,13 +351,14 @@ mod tests {
         let around = Circumstances {
             follows_kernel: true,
             guards: false,
+            own: &[],
             checks: &BTreeMap::new(),
             reverse_path: &filter,
             strips_tags: &|_| false,
         };
         let reasons = judge(&ForwardPath::default(), &ports(), &around);
         assert_eq!(reasons.iter().map(|it| it.is_mild).collect::<Vec<_>>(), [true, false]);
-        let left = left(&reasons, &ports());
+        let left = left(&reasons, &ports(), &BTreeMap::new());
         assert_eq!(left.keys().collect::<Vec<_>>(), [&PortId(1)]);
         assert!(left[&PortId(1)].contains("eth1 is strict"), "{left:?}");
     }
@@ -286,6 +371,7 @@ mod tests {
             let around = Circumstances {
                 follows_kernel: true,
                 guards: false,
+                own: &[],
                 checks: &checks,
                 reverse_path: &|name| if name == "eth0" { filter } else { 0 },
                 strips_tags: &|_| false,
@@ -303,14 +389,99 @@ mod tests {
         let around = Circumstances {
             follows_kernel: true,
             guards: false,
+            own: &[],
             checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|name| name.starts_with("eth"),
         };
         let reasons = judge(&ForwardPath::default(), &ports(), &around);
-        let left = left(&reasons, &ports());
+        let left = left(&reasons, &ports(), &BTreeMap::new());
         assert_eq!(left.keys().collect::<Vec<_>>(), [&PortId(0)], "the other has no VLANs");
         assert!(left[&PortId(0)].contains("ethtool -K eth0 rxvlan off"), "{left:?}");
+    }
+
+    /// The packets of a prefix are left alone, where that leaves out none that the rule is for.
+    #[test]
+    fn what_can_be_told_by_prefix_leaves_its_packets_alone() {
+        let prefix = |text: &str| -> IpNet { text.parse().unwrap() };
+        let judged = |source: Option<&str>, destination: Option<&str>, input: Option<&str>| {
+            let mut found = rule(input);
+            found.rules[0].source = source.map(prefix);
+            found.rules[0].destination = destination.map(prefix);
+            let around = Circumstances {
+                follows_kernel: true,
+                guards: false,
+                own: &[IpAddr::from([192, 0, 2, 1])],
+                checks: &BTreeMap::new(),
+                reverse_path: &|_| 0,
+                strips_tags: &|_| false,
+            };
+            judge(&found, &ports(), &around)
+        };
+        let of = |reasons: &[Reason], guarded: &[u16]| {
+            let guarded = guarded.iter().map(|port| PortId(*port)).collect();
+            let prefixes = left_prefixes(reasons, &ports(), &guarded);
+            let left: Vec<u16> = left(reasons, &ports(), &prefixes).keys().map(|it| it.0).collect();
+            let prefixes = prefixes.into_iter().flat_map(|(port, of)| {
+                of.into_iter().map(move |prefix| (port.0, prefix.to_string()))
+            });
+            (left, prefixes.collect::<Vec<_>>())
+        };
+        let both = |text: &str| vec![(0, text.to_owned()), (1, text.to_owned())];
+        let from = judged(Some("10.9.0.0/16"), None, None);
+        assert_eq!(of(&from, &[]), (vec![], both("10.9.0.0/16")));
+        assert_eq!(
+            of(&from, &[1]),
+            (vec![1], vec![(0, "10.9.0.0/16".to_owned())]),
+            "a guarded port"
+        );
+        let narrower = judged(Some("10.9.0.0/16"), Some("10.8.7.0/24"), None);
+        assert_eq!(of(&narrower, &[]), (vec![], both("10.8.7.0/24")), "the longer of both");
+        let by_port = judged(Some("10.9.0.0/16"), None, Some("eth1"));
+        assert_eq!(of(&by_port, &[]), (vec![], vec![(1, "10.9.0.0/16".to_owned())]));
+        for (source, destination) in
+            [(None, None), (Some("192.0.2.0/24"), None), (Some("0.0.0.0/0"), None)]
+        {
+            let all = judged(source, destination, None);
+            assert_eq!(of(&all, &[]), (vec![0, 1], vec![]), "{source:?}");
+        }
+        let own = judged(Some("192.0.2.0/24"), Some("10.8.0.0/16"), None);
+        assert_eq!(of(&own, &[]), (vec![], both("10.8.0.0/16")));
+        // One reason beside it that is about all packets.
+        let mut reasons = from.clone();
+        reasons.extend(judged(None, None, None));
+        assert_eq!(of(&reasons, &[]).0, [0, 1]);
+        // Of policies of IPsec by what they select.
+        let policies = [
+            ("10.1.0.0/16", "10.2.0.0/16"),
+            ("10.2.0.0/16", "10.1.0.0/16"),
+            ("192.0.2.1/32", "10.3.0.0/16"),
+        ];
+        let policy = |(from, to): (&str, &str)| [prefix(from), prefix(to)];
+        let mut found =
+            ForwardPath { ipsec_policies: policies.map(policy).to_vec(), ..Default::default() };
+        let around = Circumstances {
+            follows_kernel: true,
+            guards: false,
+            own: &[IpAddr::from([192, 0, 2, 1])],
+            checks: &BTreeMap::new(),
+            reverse_path: &|_| 0,
+            strips_tags: &|_| false,
+        };
+        let (left, prefixes) = of(&judge(&found, &ports(), &around), &[]);
+        assert!(left.is_empty());
+        // Both ways of one tunnel, and the peer of this machine's own packets.
+        assert_eq!(prefixes[..prefixes.len() / 2].len(), 3, "{prefixes:?}");
+        found.ipsec_policies.push(policy(("192.0.2.0/24", "0.0.0.0/0")));
+        assert_eq!(of(&judge(&found, &ports(), &around), &[]), (vec![0, 1], vec![]));
+        // More than the program has room for.
+        let many: Vec<Reason> = (0..=LEFT_PREFIXES_MAX)
+            .map(|number| {
+                let address = IpAddr::from((0x0a09_0000 + number).to_be_bytes());
+                Reason { only: Some(address.into()), ..from[0].clone() }
+            })
+            .collect();
+        assert_eq!(of(&many, &[]), (vec![0, 1], vec![]));
     }
 
     #[test]
@@ -318,11 +489,12 @@ mod tests {
         let around = Circumstances {
             follows_kernel: true,
             guards: false,
+            own: &[],
             checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
         };
         let reasons = judge(&rule(None), &ports(), &around);
-        assert_eq!(left(&reasons, &ports()).len(), 2);
+        assert_eq!(left(&reasons, &ports(), &BTreeMap::new()).len(), 2);
     }
 }

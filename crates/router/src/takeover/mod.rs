@@ -9,8 +9,10 @@ mod judge;
 
 use crate::application::SourceCheck;
 use crate::config::{Config, Takeover};
+use ipnet::IpNet;
 use judge::{Circumstances, Interfaces, Reason};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::ethtool;
@@ -32,14 +34,24 @@ pub(super) struct Lookout {
     checks: BTreeMap<PortId, SourceCheck>,
     reasons: Vec<Reason>,
     left: BTreeMap<PortId, String>,
+    /// By port, the prefixes whose packets alone are left.
+    prefixes: BTreeMap<PortId, BTreeSet<IpNet>>,
+    /// Ports that leave nothing to the kernel that it would forward.
+    guarded: BTreeSet<PortId>,
 }
 
 impl Lookout {
     /// Begins to look; `guards` says whether an application does what policies of IPsec ask for,
-    /// `checks` at which ports source addresses are compared with the routes.
-    pub fn new(guards: bool, checks: BTreeMap<PortId, SourceCheck>) -> Self {
-        let (reasons, left) = (Vec::new(), BTreeMap::new());
-        Self { watch: Watch::new(), due: Instant::now(), guards, checks, reasons, left }
+    /// `checks` at which ports source addresses are compared with the routes, `guarded` which ports
+    /// leave nothing to the kernel that it would forward.
+    pub fn new(
+        guards: bool,
+        checks: BTreeMap<PortId, SourceCheck>,
+        guarded: BTreeSet<PortId>,
+    ) -> Self {
+        let (reasons, left, prefixes) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let (watch, due) = (Watch::new(), Instant::now());
+        Self { watch, due, guards, checks, reasons, left, prefixes, guarded }
     }
 
     /// What becomes readable when it should be looked again.
@@ -68,23 +80,28 @@ impl Lookout {
         }
         self.due = now + LOOK_EVERY;
         let ports = interfaces(config, rib);
+        let own: Vec<IpAddr> = rib.own_networks().map(|network| network.addr()).collect();
         let circumstances = Circumstances {
             follows_kernel: config.router.kernel_routes,
             guards: self.guards,
+            own: &own,
             checks: &self.checks,
             reverse_path: &forward_path::reverse_path_filter,
             strips_tags: &|name| ethtool::strips_vlan_tags(name).unwrap_or(false),
         };
         let reasons = judge::judge(&forward_path::read(), &ports, &circumstances);
-        let left = match config.router.takeover {
-            Takeover::Force => BTreeMap::new(),
+        let (left, prefixes) = match config.router.takeover {
+            Takeover::Force => (BTreeMap::new(), BTreeMap::new()),
             // A router that runs leaves packets to the kernel rather than to nobody.
-            Takeover::Narrow | Takeover::Strict => judge::left(&reasons, &ports),
+            Takeover::Narrow | Takeover::Strict => {
+                let prefixes = judge::left_prefixes(&reasons, &ports, &self.guarded);
+                (judge::left(&reasons, &ports, &prefixes), prefixes)
+            }
         };
         self.tell(&reasons, config);
         self.reasons = reasons;
-        let changed = self.left != left;
-        self.left = left;
+        let changed = self.left != left || self.prefixes != prefixes;
+        (self.left, self.prefixes) = (left, prefixes);
         changed
     }
 
@@ -93,10 +110,12 @@ impl Lookout {
         let new: Vec<&Reason> = reasons.iter().filter(|it| !self.reasons.contains(it)).collect();
         for reason in new.iter().take(MOST_TOLD) {
             let whose = whose(reason, config);
+            let alone = reason.only.filter(|_| self.guarded.is_empty());
+            let of = alone.map_or_else(String::new, |prefix| format!(" from and to {prefix}"));
             let fate = match (forces || reason.is_mild, reason.port) {
-                (true, _) => "Wattline forwards packets without it",
-                (false, Some(_)) => "the kernel forwards the packets of this port",
-                (false, None) => "the kernel forwards the packets of all ports",
+                (true, _) => "Wattline forwards packets without it".to_owned(),
+                (false, Some(_)) => format!("the kernel forwards the packets{of} of this port"),
+                (false, None) => format!("the kernel forwards the packets{of} of all ports"),
             };
             tracing::warn!("{whose}{}: {fate}", reason.text);
         }
@@ -132,6 +151,11 @@ impl Lookout {
     /// Why a port is left to the kernel, if it is.
     pub fn left(&self, port: PortId) -> Option<&str> {
         self.left.get(&port).map(String::as_str)
+    }
+
+    /// The prefixes whose packets alone a port leaves to the kernel.
+    pub fn left_prefixes(&self, port: PortId) -> Option<&BTreeSet<IpNet>> {
+        self.prefixes.get(&port)
     }
 
     /// Everything that is, or would be, passed by, in sentences.

@@ -91,7 +91,7 @@ impl Router {
         for (number, port) in self.config.ports.iter().enumerate() {
             let number = PortId(number as u16);
             match self.attachments.state(number) {
-                Some((state @ ("left" | "absent" | "failed"), reason)) => {
+                Some((state @ ("left" | "blocked" | "absent" | "failed"), reason)) => {
                     let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));
                     unseen.push(format!("port {}, which is {state}{reason}", port.name));
                 }

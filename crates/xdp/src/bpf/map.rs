@@ -16,6 +16,8 @@ pub enum MapKind {
     Array = 2,
     /// An array with its own values for each processor.
     PerCpuArray = 6,
+    /// A table of prefixes, of which the longest that matches is found.
+    Prefixes = 11,
     /// AF_XDP sockets by queue number.
     Sockets = 17,
     /// Interfaces to send to, by any 32-bit number.
@@ -25,7 +27,14 @@ pub enum MapKind {
 impl MapKind {
     /// The kind with this number.
     pub(super) fn numbered(number: u32) -> Option<Self> {
-        let all = [Self::Hash, Self::Array, Self::PerCpuArray, Self::Sockets, Self::Devices];
+        let all = [
+            Self::Hash,
+            Self::Array,
+            Self::PerCpuArray,
+            Self::Prefixes,
+            Self::Sockets,
+            Self::Devices,
+        ];
         all.into_iter().find(|kind| *kind as u32 == number)
     }
 }
@@ -150,7 +159,7 @@ impl Map {
         assert_eq!(key.len(), self.key_size);
         let length = match self.kind {
             MapKind::PerCpuArray => self.value_size.next_multiple_of(8) * possible_cpus(),
-            MapKind::Hash | MapKind::Array | MapKind::Sockets | MapKind::Devices => self.value_size,
+            _ => self.value_size,
         };
         let mut value = vec![0; length];
         let result = Attributes::new()

@@ -7,13 +7,15 @@
 //! Sources: bpf(2), Linux `include/uapi/linux/bpf.h`.
 
 mod error;
+mod link;
 mod map;
 mod object;
 mod program;
 mod syscall;
 
 pub use error::BpfError;
+pub use link::{Attached, Link};
 pub use map::{Map, MapKind};
 pub use object::Object;
 pub(crate) use object::{Aligned, object};
-pub use program::{Link, Program, ProgramKind, TestRun};
+pub use program::{Program, ProgramKind, TestRun};

@@ -1,6 +1,7 @@
 //! BPF programs: loading, attaching by a link, and running them on a given packet.
 
 use super::error::BpfError;
+use super::link::Link;
 use super::syscall::{Attributes, Command};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -78,13 +79,6 @@ pub struct Program {
     name: String,
 }
 
-/// A program's attachment to an interface or tracepoint. It ends when this is dropped, and so also when
-/// the process ends in whatever way.
-#[derive(Debug)]
-pub struct Link {
-    _descriptor: OwnedFd,
-}
-
 /// What a program made of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestRun {
@@ -158,7 +152,7 @@ impl Program {
             let action = format!("attaching {} to {}", self.name, tracepoint.to_string_lossy());
             BpfError::new(action, self.kind.capabilities(), errno)
         })?;
-        Ok(Link { _descriptor: descriptor })
+        Ok(Link::new(descriptor))
     }
 
     /// Attaches the program to an interface; `flags` are those of `BPF_LINK_CREATE`.
@@ -176,7 +170,7 @@ impl Program {
             let action = format!("attaching {} to interface {ifindex}", self.name);
             BpfError::new(action, self.kind.capabilities(), errno)
         })?;
-        Ok(Link { _descriptor: descriptor })
+        Ok(Link::new(descriptor))
     }
 
     /// Runs the program once on a packet, without any interface (`BPF_PROG_TEST_RUN`).

@@ -19,6 +19,7 @@ pub(super) enum Command {
     RawTracepointOpen = 17,
     MapFreeze = 22,
     LinkCreate = 28,
+    LinkUpdate = 29,
 }
 
 /// `union bpf_attr`: the arguments of a command, as bytes at the offsets that

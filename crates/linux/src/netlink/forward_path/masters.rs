@@ -1,10 +1,10 @@
-//! Interfaces that belong to a bridge, a VRF or the like (`ip link`).
+//! Interfaces that belong to a bridge, a VRF or the like (`ip link`), and bonds.
 
 use super::super::frame::attributes;
 use super::super::value::{number, text};
 use super::dump::dump;
 use netlink_sys::protocols::NETLINK_ROUTE;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 
 const RTM_GETLINK: u16 = 18;
@@ -37,14 +37,38 @@ pub enum MasterKind {
     Other(String),
 }
 
+/// An interface that stands for several others, among which it spreads what it sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aggregate {
+    /// The interface's number.
+    pub link: u32,
+    /// Its kind: `bond` or `team`.
+    pub kind: String,
+}
+
 /// All of them.
 ///
 /// # Errors
 /// Only from the kernel.
-pub(super) fn read() -> io::Result<Vec<Master>> {
-    let mut names: HashMap<u32, (String, String)> = HashMap::new();
-    let mut owned = Vec::new();
-    dump(NETLINK_ROUTE, RTM_GETLINK, &[0; HEADER], |answer| {
+pub(super) fn read() -> io::Result<(Vec<Master>, Vec<Aggregate>)> {
+    let mut links = Links::default();
+    dump(NETLINK_ROUTE, RTM_GETLINK, &[0; HEADER], |answer| links.note(answer))?;
+    Ok(links.found())
+}
+
+/// What a dump of links says.
+#[derive(Default)]
+struct Links {
+    /// Names and kinds.
+    names: BTreeMap<u32, (String, String)>,
+    /// Links and their masters.
+    owned: Vec<(u32, u32)>,
+}
+
+impl Links {
+    /// Notes the body of one message.
+    fn note(&mut self, answer: &[u8]) {
+        let Self { names, owned } = self;
         let Some(index) = answer.get(4..).and_then(number) else { return };
         let (mut name, mut kind) = (String::new(), String::new());
         for (attribute, content) in attributes(answer.get(HEADER..).unwrap_or_default()) {
@@ -59,15 +83,71 @@ pub(super) fn read() -> io::Result<Vec<Master>> {
             }
         }
         names.insert(index, (name, kind));
-    })?;
-    let master = |(link, master): (u32, u32)| {
-        let (name, kind) = names.get(&master).cloned().unwrap_or_default();
-        let kind = match kind.as_str() {
-            "bridge" => MasterKind::Bridge,
-            "vrf" => MasterKind::Vrf,
-            _ => MasterKind::Other(kind),
+    }
+
+    fn found(self) -> (Vec<Master>, Vec<Aggregate>) {
+        let Self { names, owned } = self;
+        let master = |(link, master): (u32, u32)| {
+            let (name, kind) = names.get(&master).cloned().unwrap_or_default();
+            let kind = match kind.as_str() {
+                "bridge" => MasterKind::Bridge,
+                "vrf" => MasterKind::Vrf,
+                _ => MasterKind::Other(kind),
+            };
+            Master { link, kind, name }
         };
-        Master { link, kind, name }
-    };
-    Ok(owned.into_iter().map(master).collect())
+        let masters = owned.into_iter().map(master).collect();
+        let aggregates =
+            names.into_iter().filter(|(_, (_, kind))| kind == "bond" || kind == "team");
+        let aggregate = |(link, (_, kind))| Aggregate { link, kind };
+        (masters, aggregates.map(aggregate).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::frame::{Request, frames};
+    use super::*;
+
+    /// The message of a link, as rtnetlink(7) has it: `struct ifinfomsg`, then attributes.
+    fn message(index: u32, name: &str, master: Option<u32>, kind: Option<&str>) -> Vec<u8> {
+        let mut header = [0; HEADER];
+        header[4..8].copy_from_slice(&index.to_ne_bytes());
+        let mut message = Request::new(RTM_GETLINK - 2, 0);
+        message.put(&header);
+        message.attribute(IFLA_IFNAME, &[name.as_bytes(), b"\0"].concat());
+        if let Some(master) = master {
+            message.attribute(IFLA_MASTER, &master.to_ne_bytes());
+        }
+        if let Some(kind) = kind {
+            message.nest(IFLA_LINKINFO, |info| {
+                info.attribute(IFLA_INFO_KIND, &[kind.as_bytes(), b"\0"].concat());
+            });
+        }
+        message.finish(1)
+    }
+
+    #[test]
+    fn a_bond_is_told_from_its_members_and_from_others() {
+        let mut links = Links::default();
+        for message in [
+            message(2, "eth0", Some(5), None),
+            message(3, "eth1", Some(5), None),
+            message(4, "eth2", None, Some("veth")),
+            message(5, "bond0", None, Some("bond")),
+            message(6, "team0", None, Some("team")),
+            message(7, "br0", None, Some("bridge")),
+        ] {
+            frames(&message).for_each(|frame| links.note(frame.payload));
+        }
+        links.note(&[0; 3]);
+        let (masters, aggregates) = links.found();
+        let of_bond = |link| {
+            let (kind, name) = (MasterKind::Other("bond".to_owned()), "bond0".to_owned());
+            Master { link, kind, name }
+        };
+        assert_eq!(masters, [of_bond(2), of_bond(3)]);
+        let aggregate = |link, kind: &str| Aggregate { link, kind: kind.to_owned() };
+        assert_eq!(aggregates, [aggregate(5, "bond"), aggregate(6, "team")]);
+    }
 }

@@ -14,13 +14,14 @@ mod rules;
 mod watch;
 
 pub use legacy::LegacyTable;
-pub use masters::{Master, MasterKind};
+pub use masters::{Aggregate, Master, MasterKind};
 pub use nftables::Chain;
 pub use queueing::{Queueing, QueueingKind};
 pub use rules::Rule;
 pub use watch::Watch;
 
 use super::xfrm::{PolicyDirection, XfrmFollower};
+use ipnet::IpNet;
 use std::io;
 use std::path::Path;
 
@@ -37,8 +38,10 @@ pub struct ForwardPath {
     pub queueing: Vec<Queueing>,
     /// Interfaces that belong to another.
     pub masters: Vec<Master>,
-    /// IPsec policies for packets that are sent or forwarded.
-    pub ipsec_policies: usize,
+    /// Interfaces that stand for several others.
+    pub aggregates: Vec<Aggregate>,
+    /// Of IPsec policies for packets that are sent or forwarded, where these come from and go to.
+    pub ipsec_policies: Vec<[IpNet; 2]>,
     /// What could not be read, with the reason.
     pub unread: Vec<String>,
 }
@@ -72,21 +75,22 @@ pub fn read() -> ForwardPath {
         note("queueing disciplines and filters (`tc`)", error);
         Vec::new()
     });
-    let masters = masters::read().unwrap_or_else(|error| {
-        note("bridges and VRFs (`ip link`)", error);
-        Vec::new()
+    let (masters, aggregates) = masters::read().unwrap_or_else(|error| {
+        note("bridges, VRFs and bonds (`ip link`)", error);
+        (Vec::new(), Vec::new())
     });
     let ipsec_policies = ipsec_policies().unwrap_or_else(|error| {
         note("the policies of IPsec (`ip xfrm policy`)", error);
-        0
+        Vec::new()
     });
-    ForwardPath { rules, chains, legacy, queueing, masters, ipsec_policies, unread }
+    ForwardPath { rules, chains, legacy, queueing, masters, aggregates, ipsec_policies, unread }
 }
 
-fn ipsec_policies() -> io::Result<usize> {
+fn ipsec_policies() -> io::Result<Vec<[IpNet; 2]>> {
     let snapshot = XfrmFollower::new()?.poll()?;
     let policies = snapshot.map(|it| it.policies).unwrap_or_default();
-    Ok(policies.iter().filter(|policy| policy.direction != PolicyDirection::In).count())
+    let sent = policies.iter().filter(|policy| policy.direction != PolicyDirection::In);
+    Ok(sent.map(|policy| [policy.source, policy.destination]).collect())
 }
 
 /// The reverse-path filter in force on an interface: 0 none, 1 strict, 2 loose

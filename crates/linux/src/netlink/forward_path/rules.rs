@@ -3,6 +3,7 @@
 use super::super::frame::attributes;
 use super::super::value::{number, text};
 use super::dump::dump;
+use ipnet::IpNet;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::fmt::Write;
 use std::io;
@@ -22,6 +23,11 @@ pub struct Rule {
     pub ipv6: bool,
     /// The interface by which packets come in that it is for; all without.
     pub input: Option<String>,
+    /// Prefixes that packets come from and go to that it is for; `None` for all, and where what it is
+    /// for is all but that.
+    pub source: Option<IpNet>,
+    /// See [`Self::source`].
+    pub destination: Option<IpNet>,
     /// As `ip rule` prints it, roughly.
     pub text: String,
 }
@@ -51,7 +57,7 @@ pub(super) fn read() -> io::Result<Vec<Rule>> {
         })?;
         if any && !main {
             let text = "the rule that looks up the main table is missing".to_owned();
-            rules.push(Rule { ipv6, input: None, text });
+            rules.push(Rule { ipv6, input: None, source: None, destination: None, text });
         }
     }
     Ok(rules)
@@ -72,8 +78,10 @@ fn read_one(body: &[u8]) -> Option<Read> {
     let flags = number(&header[8..])?;
     let mut table = u32::from(table);
     let (mut priority, mut input) = (0, None);
-    let mut source = (source_length > 0).then(|| format!("0/{source_length}"));
-    let mut destination = (destination_length > 0).then(|| format!("0/{destination_length}"));
+    let zero = |length: u8| prefix(if ipv6 { &[0; 16] } else { &[0; 4] }, length);
+    let mut source = if source_length > 0 { Some(zero(source_length)?) } else { None };
+    let mut destination =
+        if destination_length > 0 { Some(zero(destination_length)?) } else { None };
     let mut other = String::new();
     if tos != 0 {
         let _ = write!(other, " tos {tos:#x}");
@@ -113,7 +121,8 @@ fn read_one(body: &[u8]) -> Option<Read> {
         return Some(if table == 254 { Read::Main } else { Read::Elsewhere });
     }
     let mut said = format!("{priority}:{}", if inverted { " not" } else { "" });
-    let _ = write!(said, " from {}", source.as_deref().unwrap_or("all"));
+    let from = source.map_or_else(|| "all".to_owned(), |prefix| prefix.to_string());
+    let _ = write!(said, " from {from}");
     if let Some(destination) = destination {
         let _ = write!(said, " to {destination}");
     }
@@ -136,14 +145,15 @@ fn read_one(body: &[u8]) -> Option<Read> {
     };
     // What is inverted matches all that does not come in there.
     let input = input.filter(|_| !inverted);
-    Some(Read::Rule(Rule { ipv6, input, text: said }))
+    let (source, destination) = (source.filter(|_| !inverted), destination.filter(|_| !inverted));
+    Some(Read::Rule(Rule { ipv6, input, source, destination, text: said }))
 }
 
-fn prefix(content: &[u8], length: u8) -> Option<String> {
+fn prefix(content: &[u8], length: u8) -> Option<IpNet> {
     let address = match content.len() {
         4 => IpAddr::from(*content.first_chunk::<4>()?),
         16 => IpAddr::from(*content.first_chunk::<16>()?),
         _ => return None,
     };
-    Some(format!("{address}/{length}"))
+    Some(IpNet::new(address, length).ok()?.trunc())
 }

@@ -1,0 +1,63 @@
+//! Descriptors that the service manager hands over at the start of a daemon (sd_listen_fds(3)): those
+//! of its sockets, and those that the daemon before this one left in its store
+//! (sd_pid_notify_with_fds(3)).
+
+#![allow(unsafe_code)]
+
+use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use rustix::io::FdFlags;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The number of the first (`SD_LISTEN_FDS_START`).
+const FIRST: i32 = 3;
+
+/// All of them, with the names that they were left by. The first call gets them, later ones nothing:
+/// who has them, owns them. Programs that this one runs do not.
+pub fn take() -> Vec<(String, OwnedFd)> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let own = variable("LISTEN_PID") == std::process::id().to_string();
+    if !own || TAKEN.swap(true, Ordering::AcqRel) {
+        return Vec::new();
+    }
+    let names = names(&variable("LISTEN_FDS"), &variable("LISTEN_FDNAMES"));
+    (FIRST..).zip(names).filter_map(|(number, name)| Some((name, take_one(number)?))).collect()
+}
+
+/// A name for each of so many descriptors.
+fn names(count: &str, names: &str) -> Vec<String> {
+    // No manager hands over more than a process may have open.
+    let count = count.parse::<usize>().ok().filter(|count| *count <= 65_536).unwrap_or(0);
+    let mut names = names.split(':').map(str::to_owned);
+    (0..count).map(|_| names.next().unwrap_or_default()).collect()
+}
+
+fn take_one(number: i32) -> Option<OwnedFd> {
+    // SAFETY: only the number is used, and the kernel says EBADF where nothing has it.
+    let there =
+        rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC);
+    there.ok()?;
+    // SAFETY: it is open, and by the manager's word (LISTEN_PID is this process) it is there for
+    // whoever asks for it first, which `TAKEN` makes this call.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_descriptor_has_a_name_whatever_the_environment_says() {
+        assert_eq!(names("3", "a:b"), ["a", "b", ""]);
+        assert_eq!(names("1", "a:b"), ["a"]);
+        for (count, listed) in [("", ""), ("-1", "a"), ("99999999999", "a"), ("two", "a:b")] {
+            assert_eq!(names(count, listed), [""; 0], "{count}");
+        }
+    }
+
+    #[test]
+    fn what_was_handed_to_another_process_is_left_alone() {
+        // The test runner's own descriptors would be closed otherwise.
+        assert!(take().is_empty());
+    }
+}

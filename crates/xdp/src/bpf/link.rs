@@ -1,0 +1,82 @@
+//! Attachments of programs.
+
+use super::error::BpfError;
+use super::syscall::{Attributes, Command};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::thread::CapabilitySet;
+
+/// `BPF_LINK_TYPE_XDP`
+const OF_XDP: u32 = 6;
+
+/// A program's attachment to an interface or tracepoint. It ends when the last descriptor of it is
+/// closed: when this is dropped, and so also when the process ends in whatever way, unless another
+/// process has got one, too.
+#[derive(Debug)]
+pub struct Link {
+    descriptor: OwnedFd,
+}
+
+/// What an XDP link joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attached {
+    /// The interface, by its number in its own network namespace; `None` where it is gone.
+    pub interface: Option<u32>,
+    /// The kernel's number of the program.
+    pub program: u32,
+}
+
+impl Link {
+    /// A link by its descriptor.
+    pub(crate) fn new(descriptor: OwnedFd) -> Self {
+        Self { descriptor }
+    }
+
+    /// Puts another program, by its descriptor, in the place of the one that is attached, in the
+    /// same mode. The driver sees one program follow another, which changes neither queues nor
+    /// carrier (Linux 5.9).
+    ///
+    /// # Errors
+    /// [`BpfError::System`] with ENOLINK where the interface is gone.
+    pub fn update(&self, program: BorrowedFd<'_>) -> Result<(), BpfError> {
+        let mut attributes =
+            Attributes::new().word(0, self.number()).word(4, program.as_raw_fd() as u32);
+        let updated = attributes.call(Command::LinkUpdate);
+        updated.map(|_| ()).map_err(|errno| error("replacing an attached program", errno))
+    }
+
+    /// What the link joins; `None` where it is no link of an XDP program.
+    ///
+    /// # Errors
+    /// EINVAL where the descriptor is not of BPF.
+    pub fn attached(&self) -> Result<Option<Attached>, BpfError> {
+        // `struct bpf_link_info`: type, number, number of the program, 4 bytes of nothing, and for
+        // XDP the interface. What is of another type may be longer and is cut off.
+        let mut info = [0; 24];
+        let length = info.len() as u32;
+        Attributes::new()
+            .word(0, self.number())
+            .word(4, length)
+            .output(8, &mut info)
+            .call(Command::ObjectInfo)
+            .map_err(|errno| error("asking what a link is", errno))?;
+        let word = |at: usize| info[at..].first_chunk().map_or(0, |it| u32::from_ne_bytes(*it));
+        let interface = Some(word(16)).filter(|interface| *interface != 0);
+        let attached = Attached { interface, program: word(8) };
+        Ok((word(0) == OF_XDP).then_some(attached))
+    }
+
+    fn number(&self) -> u32 {
+        self.descriptor.as_raw_fd() as u32
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn error(action: &str, errno: Errno) -> BpfError {
+    BpfError::new(action, CapabilitySet::BPF | CapabilitySet::NET_ADMIN, errno)
+}

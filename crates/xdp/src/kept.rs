@@ -1,0 +1,90 @@
+//! Attachments that outlive the process that made them.
+//!
+//! While a router is restarted, its interfaces keep a program that passes all frames to the kernel,
+//! held by whoever restarts it. So a driver never sees an interface without a program, at which many
+//! make their queues anew (and a veth throws away what its ring holds), and no program of ours
+//! is there of which nobody takes care: this one does nothing.
+
+use crate::bpf::{Attached, BpfError, Link, object};
+use crate::error::XdpError;
+use crate::forward::XdpForward;
+use crate::loaded::Loaded;
+use crate::mode::XdpMode;
+use crate::program::XdpProgram;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// An interface's attachment, with a program that passes all frames.
+#[derive(Debug)]
+pub struct KeptLink {
+    link: Link,
+    mode: XdpMode,
+}
+
+impl KeptLink {
+    /// Names by which attachments are kept, one for each mode.
+    pub const NAMES: [&str; 2] = ["wattline-xdp-native", "wattline-xdp-generic"];
+
+    /// An attachment of the last router, by the name that it was kept by; `None` for other names, and
+    /// where the descriptor is no attachment of an XDP program.
+    pub fn adopt(name: &str, descriptor: OwnedFd) -> Option<Self> {
+        let mode = match Self::NAMES.iter().position(|it| *it == name)? {
+            0 => XdpMode::Native,
+            _ => XdpMode::Generic,
+        };
+        let link = Link::new(descriptor);
+        link.attached().ok().flatten()?;
+        Some(Self { link, mode })
+    }
+
+    /// The name to keep it by.
+    pub fn name(&self) -> &'static str {
+        match self.mode {
+            XdpMode::Native => Self::NAMES[0],
+            XdpMode::Generic => Self::NAMES[1],
+        }
+    }
+
+    /// What it joins; `None` where that cannot be told.
+    pub fn attached(&self) -> Option<Attached> {
+        self.link.attached().ok().flatten()
+    }
+}
+
+impl AsFd for KeptLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
+
+impl XdpProgram {
+    /// [`Self::load_forwarding`] for an interface whose attachment was kept: the program takes the
+    /// place of the one that passes all, in the same mode.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the attachment is given up then.
+    pub fn load_in_place_of(
+        kept: KeptLink,
+        mac: [u8; 6],
+        forward: Option<&XdpForward>,
+    ) -> Result<Self, XdpError> {
+        let KeptLink { link, mode } = kept;
+        let ways = match mode {
+            XdpMode::Native => forward.map(XdpForward::ways),
+            XdpMode::Generic => None,
+        };
+        let loaded = Loaded::new(mac, ways)?;
+        link.update(loaded.program.as_fd())?;
+        Ok(Self { loaded, link: Some(link), mode })
+    }
+
+    /// Puts a program that passes all frames to the kernel in this one's place, and gives the
+    /// attachment away; `None` where there is none. The counters can still be read.
+    ///
+    /// # Errors
+    /// From the kernel; the program is attached nowhere then.
+    pub fn pass_all(&mut self) -> Result<Option<KeptLink>, BpfError> {
+        let Some(link) = self.link.take() else { return Ok(None) };
+        link.update(object!("pass")?.load(&[])?.as_fd())?;
+        Ok(Some(KeptLink { link, mode: self.mode }))
+    }
+}
