@@ -214,16 +214,17 @@ impl Traffic {
             while !until.load(Ordering::Acquire) {
                 let began = Instant::now();
                 let out = || number.load(Ordering::Acquire) - arrived.load(Ordering::Acquire);
-                while out() - lost >= Self::UNDER_WAY {
+                // What was given up may arrive all the same.
+                while out().saturating_sub(lost) >= Self::UNDER_WAY {
                     if began.elapsed() > Self::PATIENCE {
                         lost = out();
                     }
                     std::thread::sleep(Self::PAUSE);
                 }
-                let next = number.load(Ordering::Acquire).to_be_bytes();
+                // Before it is sent: it may have arrived before the next line is reached.
+                let next = number.fetch_add(1, Ordering::AcqRel).to_be_bytes();
                 // An ICMP error of before is told here.
                 while sender.send(&next).is_err() {}
-                number.fetch_add(1, Ordering::AcqRel);
                 std::thread::sleep(Self::PAUSE);
             }
         };
