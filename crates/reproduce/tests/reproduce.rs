@@ -161,7 +161,7 @@ fn counts() -> [String; 2] {
         let of = |verdict: &str| counts.get(&(paper.to_owned(), verdict.to_owned())).copied();
         row(paper, &|verdict| of(verdict).unwrap_or(0));
     }
-    let sum = |verdict: &str| {
+    let sum = |verdict: &str| -> usize {
         counts.iter().filter(|((_, own), _)| own == verdict).map(|(_, count)| count).sum()
     };
     row("**all**", &sum);
