@@ -39,6 +39,8 @@ impl Cleared {
             of_worker(worker, old);
         }
         for (node, old) in now.nodes.iter_mut().zip(&then.nodes) {
+            let (packets, cycles) = node.timed;
+            node.set_timed(packets.saturating_sub(old.timed.0), cycles.saturating_sub(old.timed.1));
             let NodeStats { packets, batches, .. } = node;
             less(packets, old.packets);
             less(batches, old.batches);
@@ -99,6 +101,9 @@ mod tests {
             let counters = PortCounters { received_packets: count, ..PortCounters::default() };
             let port = PortStats { counters, ..PortStats::default() };
             let worker = WorkerStats { active: true, received: count, ..WorkerStats::default() };
+            let mut node = NodeStats { packets: count, ..NodeStats::default() };
+            // 20 cycles for each of the first ten, 50 for each later one.
+            node.set_timed(count, 200 + 50 * (count - 10));
             let dropped = BTreeMap::from([("old".to_owned(), 3), ("both".to_owned(), count)]);
             Stats {
                 received: count,
@@ -106,6 +111,7 @@ mod tests {
                 dropped,
                 ports: vec![port],
                 workers: vec![worker],
+                nodes: vec![node],
                 ..Stats::default()
             }
         };
@@ -113,6 +119,7 @@ mod tests {
         assert_eq!((since.received, since.held), (5, 7));
         assert_eq!(since.dropped, BTreeMap::from([("both".to_owned(), 5)]));
         assert_eq!((since.ports[0].counters.received_packets, since.workers[0].received), (5, 5));
+        assert_eq!((since.nodes[0].packets, since.nodes[0].cycles_per_packet), (5, 50.0));
         assert!(since.workers[0].active && since.cleared_seconds_ago.is_some());
     }
 }

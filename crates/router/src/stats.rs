@@ -297,6 +297,9 @@ pub struct NodeStats {
     pub batches: u64,
     /// Time-stamp counter cycles per packet, of the runs in which it was timed.
     pub cycles_per_packet: f64,
+    /// Packets and cycles of these runs.
+    #[serde(skip)]
+    pub(crate) timed: (u64, u64),
 }
 
 /// How well the kernel could be followed.
@@ -314,13 +317,22 @@ pub struct KernelStats {
 
 impl From<&NodeSnapshot> for NodeStats {
     fn from(node: &NodeSnapshot) -> Self {
-        let per_packet = node.cycles as f64 / node.timed_frames.max(1) as f64;
-        Self {
+        let mut stats = Self {
             name: node.name.to_owned(),
             packets: node.frames,
             batches: node.batches,
-            cycles_per_packet: per_packet,
-        }
+            ..Self::default()
+        };
+        stats.set_timed(node.timed_frames, node.cycles);
+        stats
+    }
+}
+
+impl NodeStats {
+    /// Sets the packets and cycles of the runs in which it was timed.
+    pub(crate) fn set_timed(&mut self, packets: u64, cycles: u64) {
+        self.timed = (packets, cycles);
+        self.cycles_per_packet = cycles as f64 / packets.max(1) as f64;
     }
 }
 

@@ -255,10 +255,10 @@ impl Report {
         for day in days.iter().filter(|day| day.disturbed) {
             let disturbance = &day.outcome.record.disturbance;
             notes.push(format!(
-                "DISTURBED under {}: orders to cores came {:.1} µs of the model late at most, {} of {} frames \
-                 after their core had looked for them, and the generator was {:.0} ms behind at most. This \
-                 machine was too busy to play the cores in step; latency and differences may show it. A \
-                 greater --scale asks less of it.",
+                "DISTURBED under {}: orders to cores came up to {:.1} µs of model time late, {} of {} frames came \
+                 too late for their core, and the generator was up to {:.0} ms behind. This machine was too busy \
+                 to play the cores in step; latency and differences may show it. A greater --scale asks less of \
+                 it.",
                 day.policy,
                 disturbance.order_lag_max_seconds * 1e6,
                 disturbance.late_frames,

@@ -225,6 +225,9 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
             report.forwarded_rate_pps / 1e6
         ),
     )?;
+    if report.forwarded_packets + report.dropped_packets > report.offered_packets {
+        row("", "what came in the warm-up and left after it is among them".to_owned())?;
+    }
     row("dropped, ring full", format!("{} packets", report.dropped_packets))?;
     if output.output_links {
         row("  of them at output links", format!("{} packets", report.dropped_at_output_packets))?;
