@@ -370,6 +370,16 @@ fn a_table_is_replaced_only_when_that_is_asked_for() {
 }
 
 #[test]
+fn a_capture_replaces_no_file_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("router.toml");
+    std::fs::write(&path, "mine").unwrap();
+    let file = path.to_str().unwrap();
+    refused(&["capture", "udp", "-w", file], 74, &[file, "is there already", "--overwrite"]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
+
+#[test]
 fn intervals_are_shown_to_people_too() {
     let args = ["sim", "--policy", "poll", "--traffic", "constant:1Mpps,size=64"];
     let output = wattline(&[&args[..], &SHORT, &["--interval", "2ms"]].concat());

@@ -6,7 +6,7 @@ mod row;
 
 use crate::commands::simulation::{self, Problems};
 use crate::exit::ExitError;
-use crate::output;
+use crate::{new_file, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use row::Row;
 use serde::Serialize;
@@ -111,7 +111,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let files = args.csv.iter().chain(&args.arrow).chain(&args.page);
     for path in files.filter(|path| path.exists() && !args.overwrite) {
         let path = path.display();
-        problems.note(ExitError::IO, format!("{path}: is there already; allowed with --overwrite"));
+        problems.note(ExitError::IO, format!("{path}: {}", new_file::THERE));
     }
     if args.arrow.is_some() && !arrow::BUILT_IN {
         problems.note(ExitError::UNAVAILABLE, arrow::MISSING);
