@@ -5,6 +5,7 @@
 use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -124,7 +125,12 @@ impl Drop for Namespace {
 /// When there is none, or without CAP_SYS_ADMIN.
 pub fn enter_thread(name: &str) -> Result<(), NamespaceError> {
     let action = || format!("entering the network namespace {name}");
-    let file = File::open(path_of(name)).map_err(|error| NamespaceError::new(action(), error))?;
+    let file = File::open(path_of(name)).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            NamespaceError::new(action(), "there is none of this name: see `ip netns list`")
+        }
+        _ => NamespaceError::new(action(), error),
+    })?;
     move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
         .map_err(|error| NamespaceError::new(action(), error))
 }
@@ -161,6 +167,14 @@ fn run(program: &str, arguments: &[&str]) -> Result<String, NamespaceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_told_with_where_to_look() {
+        let said = enter_thread("wl-nowhere").unwrap_err().to_string();
+        let expected = "entering the network namespace wl-nowhere: there is none of this name: see \
+                        `ip netns list`";
+        assert_eq!(said, expected);
+    }
 
     #[test]
     fn a_namespace_is_entered_by_one_thread_and_vanishes() {

@@ -24,6 +24,10 @@ pub(super) type Sent<'a> = &'a dyn Fn(PortId) -> u64;
 /// an interface refuses closes it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Said of an interface whose driver takes no frames, with the likely cause.
+const NO_FRAMES: &str = "its driver takes no XDP frames now (a veth does while its far end has GRO \
+                         or an XDP program)";
+
 /// The ways out of the XDP programs.
 pub(super) struct Forwarding {
     forward: XdpForward,
@@ -307,7 +311,7 @@ fn why_closed(features: &mut XdpFeatures, rib: &Rib, way: &WayOut) -> Option<Str
     }
     match features.transmits(way.ifindex) {
         Ok(true) => None,
-        Ok(false) => Some("its driver takes no XDP frames now".to_owned()),
+        Ok(false) => Some(NO_FRAMES.to_owned()),
         Err(error) => Some(error.to_string()),
     }
 }

@@ -7,6 +7,7 @@ mod applications;
 mod cli;
 mod commands;
 mod exit;
+mod new_file;
 mod output;
 mod platforms;
 

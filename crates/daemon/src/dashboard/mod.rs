@@ -69,7 +69,7 @@ impl Place {
             return Err(DashboardError::Remote(address));
         }
         let failed = |source| DashboardError::Listen { address, source };
-        let listener = TcpListener::bind(address).map_err(failed)?;
+        let listener = http::listen(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Opened { listener, address })
     }

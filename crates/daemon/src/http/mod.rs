@@ -13,7 +13,7 @@ pub use host::Hosts;
 pub use request::Asked;
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -33,6 +33,25 @@ impl Default for Limits {
     fn default() -> Self {
         Self { connections: 32, head: 8 << 10, patience: Duration::from_secs(5) }
     }
+}
+
+/// Listens at an address. An address that is not here is told with what to do about it: in a new
+/// network namespace even 127.0.0.1 is not, since its `lo` is down.
+///
+/// # Errors
+/// As binding fails, of the same kind.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            let ip = address.ip();
+            let message = format!(
+                "{ip} is no address of this machine or namespace; for 127.0.0.1 in a namespace: \
+                 `ip link set lo up`"
+            );
+            io::Error::new(error.kind(), message)
+        }
+        _ => error,
+    })
 }
 
 /// Serves whoever connects, in threads that end with the process. `answer` is asked for every `GET`

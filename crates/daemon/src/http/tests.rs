@@ -2,7 +2,6 @@
 
 use super::*;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 
 const LIMITS: Limits =
@@ -48,6 +47,16 @@ fn until_status(address: SocketAddr, wanted: &str) {
         assert!(Instant::now() < deadline, "still {answer:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn an_address_that_is_not_here_is_told_with_what_to_do() {
+    // Of a network for documentation (RFC 5737).
+    let error = listen(SocketAddr::from(([192, 0, 2, 250], 0))).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
+    let said = error.to_string();
+    assert!(said.starts_with("192.0.2.250 is no address of this machine or namespace"), "{said}");
+    assert!(said.contains("`ip link set lo up`"), "{said}");
 }
 
 #[test]

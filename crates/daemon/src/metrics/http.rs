@@ -2,7 +2,7 @@
 
 use crate::http::{self, Answer, Hosts, Limits};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -17,7 +17,7 @@ pub fn serve(
     metrics: impl Fn() -> Option<String> + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
     let hosts = Hosts::for_metrics(address);
-    let listener = TcpListener::bind(address)?;
+    let listener = http::listen(address)?;
     let bound = listener.local_addr()?;
     http::serve("metrics", listener, hosts, Limits::default(), move |asked| {
         if asked.path != "/metrics" {

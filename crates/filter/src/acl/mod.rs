@@ -19,7 +19,7 @@ pub mod rule;
 mod section;
 pub mod subject;
 
-pub use section::{AclSection, AclSettings};
+pub use section::{AclSection, AclSettings, protocol_name};
 
 use arc_swap::ArcSwap;
 use lists::Lists;

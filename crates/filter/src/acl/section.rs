@@ -178,16 +178,25 @@ fn refuse_two_families(
 fn protocol(value: &DeValue) -> Option<u8> {
     match value.as_str() {
         None => u8::try_from(whole(value)?).ok(),
-        Some("tcp") => Some(number::TCP),
-        Some("udp") => Some(number::UDP),
-        Some("sctp") => Some(number::SCTP),
-        Some("icmp") => Some(number::ICMP),
-        Some("icmpv6") => Some(number::ICMP6),
-        Some("gre") => Some(GRE),
-        Some("esp") => Some(number::ESP),
-        Some("ah") => Some(number::AUTHENTICATION),
-        Some(_) => None,
+        Some(name) => PROTOCOLS.iter().find(|(known, _)| *known == name).map(|(_, it)| *it),
     }
+}
+
+/// Protocols that have a name in the configuration.
+const PROTOCOLS: [(&str, u8); 8] = [
+    ("tcp", number::TCP),
+    ("udp", number::UDP),
+    ("sctp", number::SCTP),
+    ("icmp", number::ICMP),
+    ("icmpv6", number::ICMP6),
+    ("gre", GRE),
+    ("esp", number::ESP),
+    ("ah", number::AUTHENTICATION),
+];
+
+/// The name of a protocol in `[[acl]] protocol`, where it has one; all have their number.
+pub fn protocol_name(number: u8) -> Option<&'static str> {
+    PROTOCOLS.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
 }
 
 fn port_ranges(reader: &mut Reader, table: &Table, key: &str) -> Vec<RangeInclusive<u16>> {

@@ -205,7 +205,7 @@ pub const KEYS: &[Key] = &[
     Key::new(Section::Capture, "read", None, "\"in.pcap\"", "the path of a file, relative to this one",
         "The frames that the port receives."),
     Key::new(Section::Capture, "write", None, "\"out.pcap\"", "the path of a file, relative to this one",
-        "Where the frames are written that the port sends."),
+        "Where the frames are written that the port sends. A file that exists is replaced."),
     Key::new(Section::Capture, "paced", Some("false"), "true", "true or false",
         "Whether frames arrive at the times of their timestamps, or as fast as they can be forwarded."),
     Key::new(Section::Capture, "original_length", Some("false"), "true", "true or false",

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::clock::monotonic_nanos;
 use std::panic::resume_unwind;
 use std::sync::atomic::AtomicBool;
-use wattline_linux::namespace::enter_thread;
+use wattline_linux::namespace::{enter_thread, interface_index};
 
 /// An interface, in a namespace or this process's own.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +35,24 @@ impl<'a> From<&'a str> for End<'a> {
 }
 
 impl End<'_> {
+    /// Checks that the namespace and the interface are there: cheap, for before a long measurement.
+    ///
+    /// # Errors
+    /// When one of them is not, or without CAP_SYS_ADMIN for a namespace.
+    pub fn check(self) -> Result<(), Error> {
+        let Some(namespace) = self.namespace else {
+            return Ok(interface_index(self.interface).map(|_| ())?);
+        };
+        let found = std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                enter_thread(namespace)?;
+                interface_index(self.interface)
+            });
+            looking.join().unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        Ok(found.map(|_| ())?)
+    }
+
     fn open(self, queues: u32, receives: bool) -> Result<(Vec<Lane>, InterfaceFacts), Error> {
         let Some(namespace) = self.namespace else { return open(self.interface, queues, receives) };
         // On a thread of its own, which does not come back from the namespace.

@@ -560,3 +560,16 @@ fn the_generator_knows_its_limits() {
     assert!(limits.stall_rate_pps().is_none_or(|rate| rate > 0.0), "{limits:?}");
     assert_eq!(limits.lossless_rate_pps > 0.0, limits.latency.p50_seconds.is_some(), "{limits:?}");
 }
+
+#[test]
+fn ends_that_are_not_there_are_told_by_name() {
+    let said = |end: &str| End::from(end).check().map_err(|error| error.to_string());
+    assert_eq!(said("lo"), Ok(()));
+    let interface = said("wl-nothing").unwrap_err();
+    assert!(interface.contains("interface wl-nothing"), "{interface}");
+    let namespace = said("wl-nowhere/lo").unwrap_err();
+    assert!(
+        namespace.contains("wl-nowhere") && namespace.contains("`ip netns list`"),
+        "{namespace}"
+    );
+}

@@ -2,8 +2,8 @@
 
 use super::looking::{Looking, part, summary};
 use crate::exit::ExitError;
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use crate::new_file;
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use wattline_daemon::socket::Request;
 use wattline_daemon::stream::Part;
@@ -16,6 +16,9 @@ pub struct Args {
     /// The file (pcapng), or - for standard output.
     #[arg(short = 'w', long, value_name = "FILE")]
     write: PathBuf,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    overwrite: bool,
     /// Most bytes of a packet.
     #[arg(long, value_name = "BYTES", default_value_t = u16::MAX, value_parser = clap::value_parser!(u16).range(1..))]
     snap: u16,
@@ -28,14 +31,24 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let message = "a capture is no text: pipe it on, say to `tcpdump -nr -`, or name a file";
         return Err(ExitError::new(ExitError::USAGE, message));
     }
+    let path = args.write.display();
+    let there = || ExitError::new(ExitError::IO, format_args!("{path}: {}", new_file::THERE));
+    if !to_output && new_file::refuses(&args.write, args.overwrite) {
+        return Err(there());
+    }
     let (_, mut inlet) = args.looking.begin(args.snap, Request::Capture)?;
-    let mut out: Box<dyn Write> = match to_output {
-        true => Box::new(io::stdout().lock()),
-        false => Box::new(File::create(&args.write).map_err(|error| {
-            let path = args.write.display();
-            ExitError::new(ExitError::IO, format_args!("cannot write {path}: {error}"))
-        })?),
-    };
+    let mut out: Box<dyn Write> =
+        match to_output {
+            true => Box::new(io::stdout().lock()),
+            false => Box::new(new_file::open(&args.write, args.overwrite).map_err(|error| {
+                match error.kind() {
+                    ErrorKind::AlreadyExists => there(),
+                    _ => {
+                        ExitError::new(ExitError::IO, format_args!("cannot write {path}: {error}"))
+                    }
+                }
+            })?),
+        };
     loop {
         match part(&mut inlet)? {
             Part::Bytes(bytes) => {

@@ -16,7 +16,7 @@ pub struct Args {
     #[arg(value_name = "PAPER[/FIGURE]")]
     targets: Vec<String>,
     /// Directory for data (CSV), plots (SVG), summary.json and index.html; created if it does not
-    /// exist.
+    /// exist. Files of these names in it are replaced.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -107,6 +107,10 @@ fn print(topic: Topic, answer: &Value, out: &mut impl Write) -> io::Result<()> {
             rest(&answer["neighbours"], |it| &it["address"], &answer["total"], "neighbours", out)
         }
         Topic::Fib => {
+            if answer["prefix"].is_null() {
+                let (address, way) = (text(&answer["address"]), way(&answer["next_hop"]));
+                return writeln!(out, "{address}: {way}");
+            }
             let prefix = text(&answer["prefix"]);
             writeln!(
                 out,
@@ -174,11 +178,12 @@ fn acl(answer: &Value, out: &mut impl Write) -> io::Result<()> {
         if said.is_empty() { "all".to_owned() } else { said }
     };
     let line = |it: &Value| {
+        let protocols: Vec<String> = list(&it["protocol"]).map(protocol).collect();
         vec![
             text(&it["name"]),
             of(it, "on"),
             text(&it["action"]),
-            of(it, "protocol"),
+            if protocols.is_empty() { "all".to_owned() } else { protocols.join(",") },
             of(it, "source"),
             of(it, "source_ports"),
             of(it, "destination"),
@@ -196,6 +201,16 @@ fn acl(answer: &Value, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "port {name}: {packets} packets matched no rule and were dropped")?;
     }
     Ok(())
+}
+
+/// A protocol as `[[acl]]` names it; its number where it has no name there.
+fn protocol(value: &Value) -> String {
+    let name = value.as_u64().and_then(|number| u8::try_from(number).ok());
+    #[cfg(feature = "filter")]
+    let name = name.and_then(wattline_filter::acl::protocol_name);
+    #[cfg(not(feature = "filter"))]
+    let name = name.and_then(|_: u8| None::<&str>);
+    name.map_or_else(|| text(value), str::to_owned)
 }
 
 fn routes(routes: &Value, out: &mut impl Write) -> io::Result<()> {
@@ -335,16 +350,25 @@ mod tests {
     }
 
     #[test]
+    fn an_address_without_a_route_is_told_in_one_line() {
+        let next_hop = json!({"action": "no route"});
+        let answer = json!({"address": "198.51.100.7", "prefix": null, "next_hop": next_hop,
+            "routes": []});
+        assert_eq!(printed(Topic::Fib, &answer), "198.51.100.7: no route\n");
+    }
+
+    #[test]
     fn rules_are_shown_with_what_they_matched_and_what_none_did() {
         let rule = json!({"name": "web", "on": ["b"], "action": "permit", "source": ["10.0.0.0/8"],
-            "destination": [], "protocol": [6, 17], "source_ports": [],
+            "destination": [], "protocol": [6, 200], "source_ports": [],
             "destination_ports": ["80", "8000-8080"], "packets": 7, "bytes": 500});
         let unmatched = json!({"port": "b", "packets": 3, "bytes": 180});
         let answer = json!({"rules": [rule], "total": 1, "unmatched": [unmatched]});
         let text = printed(Topic::Acl, &answer);
         let lines: Vec<Vec<&str>> =
             text.lines().map(|it| it.split_whitespace().collect()).collect();
-        let cells = "web b permit 6,17 10.0.0.0/8 all all 80,8000-8080 7 500";
+        let tcp = if cfg!(feature = "filter") { "tcp" } else { "6" };
+        let cells = format!("web b permit {tcp},200 10.0.0.0/8 all all 80,8000-8080 7 500");
         assert_eq!(lines[1], cells.split(' ').collect::<Vec<_>>());
         assert_eq!(lines[2].join(" "), "port b: 3 packets matched no rule and were dropped");
     }

@@ -119,7 +119,8 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What an application counts, as it says it: a line for each value, lists item by item.
+/// What an application counts, as it says it: a line for each value and for each list of values;
+/// items that hold more come one by one, with their names.
 pub fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()> {
     let indent = depth * 2;
     for (key, value) in value.as_object().into_iter().flatten() {
@@ -128,11 +129,23 @@ pub fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()>
                 writeln!(out, "{:indent$}{key}", "")?;
                 tree(value, depth + 1, out)?;
             }
-            Value::Array(items) => {
+            Value::Array(items) if items.iter().any(Value::is_object) => {
                 for item in items {
-                    writeln!(out, "{:indent$}{key}", "")?;
+                    match item["name"].as_str() {
+                        Some(name) => writeln!(out, "{:indent$}{key} {name}", "")?,
+                        None => writeln!(out, "{:indent$}{key}", "")?,
+                    }
                     tree(item, depth + 1, out)?;
                 }
+            }
+            Value::Array(items) => {
+                let said = items.iter().map(|item| match item {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                });
+                let said = said.collect::<Vec<_>>().join(", ");
+                let said = if said.is_empty() { "-" } else { &said };
+                writeln!(out, "{:indent$}{key:<22} {said}", "")?;
             }
             Value::String(text) => writeln!(out, "{:indent$}{key:<22} {text}", "")?,
             _ => writeln!(out, "{:indent$}{key:<22} {value:>16}", "")?,
@@ -145,6 +158,23 @@ pub fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()>
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn lists_are_shown_with_their_values_and_items_with_their_names() {
+        let rule = |name: &str, on: &[&str], protocol: &[u8]| json!({"name": name, "on": on, "packets": 7, "protocol": protocol});
+        let account =
+            json!({"rules": [rule("web", &["a", "b"], &[6, 17]), rule("rest", &[], &[])]});
+        let mut text = Vec::new();
+        tree(&account, 1, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        let web = ["rules web", "name web", "on a, b", "packets 7", "protocol 6, 17"];
+        let rest = ["rules rest", "name rest", "on -", "packets 7", "protocol -"];
+        assert_eq!(lines, [web, rest].concat(), "{text}");
+    }
 
     #[test]
     fn the_kernels_share_and_troubles_of_a_governed_machine_are_shown() {

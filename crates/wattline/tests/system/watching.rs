@@ -119,7 +119,8 @@ fn a_capture_has_what_tcpdump_has_on_the_kernels_way() {
             assert!(crate::faults::reaches(&bench.topology, &SINK.v4.to_string()));
             let file = folder.path().join("wattline.pcapng");
             let text = file.to_string_lossy();
-            let mut capture = wattline(&bench.running, &["capture", &filter, "-w", &text]);
+            let mut capture =
+                wattline(&bench.running, &["capture", &filter, "-w", &text, "--overwrite"]);
             traffic(&bench);
             let deadline = Instant::now() + LIMIT;
             while !file.exists() || read(&file).len() < 20 {

@@ -3,17 +3,22 @@
 use super::pipeline::failed;
 use crate::exit::ExitError;
 use crate::output;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_bench::app::{self, Added, Cost, Direction, Report};
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_ipsec::esp::algorithm::Algorithm;
 
+/// Flow records, by their name in the PowerSave paper.
+const FLOW_RECORDS: &str = "netflow";
+const FLOW_RECORDS_ALIASES: [&str; 2] = ["flow_records", "flow-records"];
+
 /// Which application, and on what.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Which application.
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(app::names()))]
+    #[arg(value_parser = applications())]
     application: String,
     /// File with one prefix per line; the rest of a line and IPv6 are ignored. By default, sixteen
     /// prefixes cover all addresses.
@@ -45,6 +50,19 @@ pub struct Args {
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1,
           default_missing_value = "target/peers/ipsec-mb")]
     peer: Option<PathBuf>,
+}
+
+/// The names of the applications; `[flow_records]` has two more, by which the configuration and the
+/// documentation call it.
+fn applications() -> impl TypedValueParser<Value = String> {
+    let values = app::names().map(|name| match name {
+        FLOW_RECORDS => PossibleValue::new(name).aliases(FLOW_RECORDS_ALIASES),
+        _ => PossibleValue::new(name),
+    });
+    // clap gives what was typed, also an alias.
+    PossibleValuesParser::new(values).map(|typed| {
+        if FLOW_RECORDS_ALIASES.contains(&typed.as_str()) { FLOW_RECORDS.to_owned() } else { typed }
+    })
 }
 
 /// Runs the command.
@@ -121,4 +139,25 @@ fn line(
         }
     }
     writeln!(out, "{:16.3}{:16.2}", cost.cycles_per_byte, cost.rate_gbps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn flow_records_are_netflow() {
+        for name in ["netflow", "flow_records", "flow-records"] {
+            let line = Line::try_parse_from(["app", name]).map_err(|error| error.to_string());
+            assert_eq!(line.map(|it| it.args.application), Ok("netflow".to_owned()), "{name}");
+        }
+        assert!(Line::try_parse_from(["app", "flow"]).is_err());
+    }
 }

@@ -134,6 +134,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         signal_hook::flag::register_conditional_shutdown(signal, 128 + 2, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    let to = args.to.as_deref().map(End::from);
+    let from = End::from(args.from.as_str());
+    // A wrong name is told before the generator measures itself for seconds.
+    [Some(from), to].into_iter().flatten().try_for_each(End::check)?;
     let limits = match args.no_limits {
         true => None,
         false => Some(limits::of_veth(&load, args.queues, &anywhere)?),
@@ -144,8 +148,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if stop.load(Ordering::Relaxed) {
         return Err(ExitError::new(ExitError::IO, "stopped before the load began"));
     }
-    let to = args.to.as_deref().map(End::from);
-    let from = End::from(args.from.as_str());
     let mut tester = match to {
         Some(to) if args.both => Tester::open_both(from, to, args.queues)?,
         to => Tester::open(from, to, args.queues)?,

@@ -6,7 +6,7 @@ mod row;
 
 use crate::commands::simulation::{self, Problems};
 use crate::exit::ExitError;
-use crate::output;
+use crate::{new_file, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use row::Row;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use wattline_league::simulated::{Sweep, SweepRow};
 use wattline_policy::PolicySpec;
-use wattline_report::columns::{Columns, number, text};
+use wattline_report::columns::Columns;
 use wattline_server::{Application, ServerModel};
 use wattline_sim::{Scenario, sweep};
 use wattline_traffic::Spec;
@@ -111,7 +111,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let files = args.csv.iter().chain(&args.arrow).chain(&args.page);
     for path in files.filter(|path| path.exists() && !args.overwrite) {
         let path = path.display();
-        problems.note(ExitError::IO, format!("{path}: is there already; allowed with --overwrite"));
+        problems.note(ExitError::IO, format!("{path}: {}", new_file::THERE));
     }
     if args.arrow.is_some() && !arrow::BUILT_IN {
         problems.note(ExitError::UNAVAILABLE, arrow::MISSING);
@@ -199,35 +199,41 @@ fn progress(simulations: u64) -> ProgressBar {
 }
 
 fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
-    let mut table = Columns::new([
-        text("server"),
-        text("policy"),
-        text("traffic"),
-        text("app"),
-        number("fwd Mpps"),
-        number("lost pkt"),
-        number("mean us"),
-        number("p99 us"),
-        number("W"),
-        number("cores"),
-    ]);
     let micros = |seconds: Option<f64>| {
         seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.2}", seconds * 1e6))
     };
-    for row in rows {
+    let names = |row: &Row| {
+        let [server, policy, traffic] = [&row.server, &row.policy, &row.traffic].map(Clone::clone);
+        [server, policy, traffic, row.application.to_string()]
+    };
+    let figures = |row: &Row| {
         let report = &row.report;
-        table.row([
-            row.server.to_string(),
-            row.policy.to_string(),
-            row.traffic.to_string(),
-            row.application.to_string(),
+        [
             format!("{:.4}", report.forwarded_rate_pps / 1e6),
             report.dropped_packets.to_string(),
             micros(report.latency_mean_seconds),
             micros(report.latency_p99_seconds),
             format!("{:.2}", report.power_watts),
             format!("{:.2}", report.cores_active_mean),
-        ]);
+        ]
+    };
+    let [server, policy, traffic, app] = ["server", "policy", "traffic", "app"];
+    let [rate, lost, mean, p99] = ["fwd Mpps", "lost pkt", "mean us", "p99 us"];
+    // One seed for all says nothing; several tell rows apart.
+    if rows.windows(2).any(|two| two[0].seed != two[1].seed) {
+        let heads = [server, policy, traffic, app, "seed", rate, lost, mean, p99, "W", "cores"];
+        let lines = rows.iter().map(|row| {
+            let [a, b, c, d] = names(row);
+            let [e, f, g, h, i, j] = figures(row);
+            [a, b, c, d, row.seed.to_string(), e, f, g, h, i, j]
+        });
+        return write!(out, "{}", Columns::of(heads, 4, lines));
     }
-    write!(out, "{table}")
+    let heads = [server, policy, traffic, app, rate, lost, mean, p99, "W", "cores"];
+    let lines = rows.iter().map(|row| {
+        let [a, b, c, d] = names(row);
+        let [e, f, g, h, i, j] = figures(row);
+        [a, b, c, d, e, f, g, h, i, j]
+    });
+    write!(out, "{}", Columns::of(heads, 4, lines))
 }
