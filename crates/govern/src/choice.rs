@@ -23,22 +23,44 @@ pub fn policy(
     platform: &Platform,
     seen: RuleSeen,
 ) -> Result<Box<dyn Policy>, SpecError> {
-    let spec = PolicySpec::parse(&config.policy)?;
-    let refused = |why: String| SpecError {
-        text: spec.to_string(),
-        problems: vec![SpecProblem::Unsupported(why)],
-    };
-    let file = ServerFile::load(&config.server).map_err(|error| refused(error.to_string()))?;
-    let server = file.model().map_err(|error| refused(error.to_string()))?;
+    let (spec, file) = read(config)?;
+    let server = file.model().map_err(|error| refused(&spec, error.to_string()))?;
     let context = context(config, platform, server);
     if let Some(why) = unfit(&mut *build(&spec, &context)?, platform) {
-        return Err(refused(format!("{why}; {INSTEAD}")));
+        return Err(refused(&spec, format!("{why}; {INSTEAD}")));
     }
     // Anew: the one that was tried has seen a start already.
     let inner = build(&spec, &context)?;
     let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
     let bounds = Bounds::of(config, platform);
     Ok(Box::new(Guarded::new(inner, bounds, target, seen)))
+}
+
+/// Checks what does not depend on the machine: that the server model can be read, and that the
+/// policy needs nothing that only workers or a simulator know. A policy that reads tables of a
+/// machine is checked again there.
+///
+/// # Errors
+/// As [`policy`].
+pub fn check(config: &Config) -> Result<(), SpecError> {
+    let (spec, _) = read(config)?;
+    match NeedsWorkers::of_text(&spec) {
+        None => Ok(()),
+        Some(needs) => Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs)))),
+    }
+}
+
+/// The policy's text and the server model of a configuration, which is whole.
+fn read(config: &Config) -> Result<(PolicySpec, ServerFile), SpecError> {
+    let spec = PolicySpec::parse(&config.policy)?;
+    let file =
+        ServerFile::load(&config.server).map_err(|error| refused(&spec, error.to_string()))?;
+    file.model().map_err(|error| refused(&spec, error.to_string()))?;
+    Ok((spec, file))
+}
+
+fn refused(spec: &PolicySpec, why: String) -> SpecError {
+    SpecError { text: spec.to_string(), problems: vec![SpecProblem::Unsupported(why)] }
 }
 
 fn context<'a>(
@@ -57,7 +79,11 @@ fn context<'a>(
 
 /// Why a policy cannot work where the kernel serves the packets.
 fn unfit(policy: &mut dyn Policy, platform: &Platform) -> Option<&'static str> {
-    NeedsWorkers::of(policy, platform).map(|needs| match needs {
+    NeedsWorkers::of(policy, platform).map(lacking)
+}
+
+fn lacking(needs: NeedsWorkers) -> &'static str {
+    match needs {
         NeedsWorkers::OfferedRate => "it needs the offered rate, which only a simulator knows",
         NeedsWorkers::Batches => {
             "it decides at batches of packets and fill levels of rings, which only Wattline's own \
@@ -66,7 +92,7 @@ fn unfit(policy: &mut dyn Policy, platform: &Platform) -> Option<&'static str> {
         NeedsWorkers::Polling => {
             "it lets cores poll for packets; here the kernel waits for interrupts"
         }
-    })
+    }
 }
 
 #[cfg(test)]
@@ -102,16 +128,24 @@ mod tests {
     /// would never be asked.
     #[test]
     fn policies_that_need_batches_are_refused_by_name() {
-        let (mut works, mut refused) = (Vec::new(), Vec::new());
+        let (mut works, mut refused, mut known) = (Vec::new(), Vec::new(), Vec::new());
         for info in POLICIES {
             let text = format!("[govern]\npolicy = \"{}\"\n", info.name);
             let Ok(config) = Config::parse(&text, "test") else { continue };
             match policy(&config, &platform(), RuleSeen::default()) {
-                Ok(policy) => works.push(policy.name()),
+                Ok(policy) => {
+                    check(&config).unwrap();
+                    works.push(policy.name());
+                }
                 Err(error) => {
                     let error = error.to_string();
                     assert!(error.contains(info.name), "{error}");
                     refused.push(info.name);
+                    // Known without the machine, too, and in the same words.
+                    if let Err(early) = check(&config) {
+                        assert_eq!(early.to_string(), error);
+                        known.push(info.name);
+                    }
                 }
             }
         }
@@ -120,9 +154,13 @@ mod tests {
         }
         for name in ["powersave", "oracle", "poll"] {
             assert!(refused.contains(&name), "{name}: {refused:?}");
+            assert!(known.contains(&name), "{name}: {known:?}");
         }
         let config = Config::parse("[govern]\npolicy = \"powersave\"\n", "test").unwrap();
         let error = policy(&config, &platform(), RuleSeen::default()).err().unwrap().to_string();
         assert!(error.contains("batches") && error.contains("use ondemand"), "{error}");
+        let config = Config::parse("[govern]\nserver = \"nobodys-2099\"\n", "test").unwrap();
+        let error = check(&config).unwrap_err().to_string();
+        assert!(error.contains("nobodys-2099"), "{error}");
     }
 }

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::error::GovernError;
 use crate::fingerprint::Fingerprint;
 use crate::guard::Rule;
+use crate::left_alone;
 use crate::metrics;
 use crate::session::Session;
 use crate::slept::Slept;
@@ -59,6 +60,8 @@ pub struct Daemon {
     slept: Slept,
     rivals: Vec<Rival>,
     rule: Rule,
+    /// Whether the rule was told before a source could count as silent.
+    early: bool,
     restarts: u64,
     started: Instant,
     socket: Server,
@@ -120,6 +123,7 @@ impl Daemon {
             rivals: Vec::new(),
             // Any other is told at the first look.
             rule: Rule::Policy,
+            early: false,
             restarts: 0,
             started: Instant::now(),
             signals: handle,
@@ -266,9 +270,13 @@ impl Daemon {
         let Some(session) = &mut self.session else { return };
         session.tick();
         let rule = session.rule();
-        if rule != self.rule {
-            tell::rule(rule, self.rule, &self.config, session.look().as_ref());
-            self.rule = rule;
+        // A source that has not been heard yet is not silent before its time is over.
+        let early = rule == Rule::Silent
+            && !self.config.latency.is_empty()
+            && session.age() < self.config.latency_silence;
+        if rule != self.rule || self.early && !early {
+            tell::rule(rule, self.rule, &self.config, session.look().as_ref(), early);
+            (self.rule, self.early) = (rule, early);
         }
     }
 
@@ -362,7 +370,9 @@ impl Daemon {
     fn introduce(&mut self) {
         let Some(session) = &mut self.session else { return };
         if let Some(seen) = session.look() {
-            tell::introduction(&self.config, &session.inventory, &seen, &session.status());
+            let alone = left_alone::find(&self.config, &session.inventory, &self.options.tree);
+            let status = session.status();
+            tell::introduction(&self.config, &session.inventory, &seen, &status, &alone);
         }
     }
 }

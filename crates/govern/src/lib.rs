@@ -18,6 +18,7 @@ mod fingerprint;
 mod guard;
 mod inventory;
 pub mod latency;
+mod left_alone;
 mod metrics;
 mod plan;
 pub mod profile;
@@ -28,6 +29,7 @@ mod slept;
 mod stats;
 mod tell;
 
+pub use choice::check;
 pub use daemon::{Daemon, Options};
 pub use error::GovernError;
 pub use inventory::LeftOut;

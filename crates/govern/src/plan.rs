@@ -4,6 +4,7 @@ use crate::choice;
 use crate::config::Config;
 use crate::guard::{Bounds, RuleSeen};
 use crate::inventory::{Inventory, LeftOut};
+use crate::left_alone;
 use crate::session::options;
 use crate::tell;
 use serde::Serialize;
@@ -22,7 +23,7 @@ pub struct GovernPlan {
     /// What would be written.
     #[serde(flatten)]
     pub plan: PowerPlan,
-    /// What would enable knobs, where there are none.
+    /// What would enable the knobs that the machine lacks, where nothing can be turned.
     pub remedies: Vec<&'static str>,
 }
 
@@ -32,14 +33,12 @@ pub struct GovernPlan {
 /// [`PlanError`].
 pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, PlanError> {
     let inventory = Inventory::find(tree, config);
+    let alone = left_alone::find(config, &inventory, tree);
     let mut intent = Vec::new();
     let mut remedies = Vec::new();
     let make = |platform: &wattline_policy::Platform| {
-        intent = tell::lines(config, &inventory, platform);
-        let can = platform.can;
-        if !(can.set_frequency || can.limit_idle || can.set_moderation) {
-            remedies = tell::REMEDIES.to_vec();
-        }
+        intent = tell::lines(config, &inventory, platform, &alone);
+        remedies = tell::remedies(platform.can, &alone);
         choice::policy(config, platform, RuleSeen::default())
     };
     let bound = |platform: &_, point: &mut _| Bounds::of(config, platform).apply(platform, point);
@@ -48,4 +47,60 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, PlanError> {
     plan.rivals = tell::relevant(plan.rivals, config);
     let left_out = inventory.left_out;
     Ok(GovernPlan { profile: config.profile.name, intent, left_out, plan, remedies })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// A machine whose only knob is a card's interrupt moderation.
+    fn machine() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        };
+        write("sys/devices/system/cpu/online", "0-1");
+        write("sys/devices/system/cpu/present", "0-1");
+        write("ethtool/eth9/rx-usecs", "3");
+        write("ethtool/eth9/combined-channels", "2");
+        root
+    }
+
+    fn told(root: &Path, text: &str) -> (String, Vec<&'static str>) {
+        let config = Config::parse(text, "test").unwrap();
+        let plan = plan(&config, &Tree::at(root)).unwrap();
+        (plan.intent.join("\n"), plan.remedies)
+    }
+
+    #[test]
+    fn a_knob_that_the_configuration_leaves_alone_is_not_one_that_is_missing() {
+        let root = machine();
+        let (intent, remedies) = told(root.path(), "");
+        for words in [
+            "this configuration turns none of the knobs that this machine has",
+            "interrupt moderation of eth9: there is this knob",
+            "knobs = [\"frequency\", \"moderation\"] and moderation = \"100us\" in [govern]",
+            "or profile \"max-save\"",
+        ] {
+            assert!(intent.contains(words), "{words}: {intent}");
+        }
+        assert!(!intent.contains("this machine has no knob"), "{intent}");
+        assert_eq!(remedies.len(), 2, "{remedies:?}");
+        assert!(!remedies.iter().any(|hint| hint.starts_with("interrupt")), "{remedies:?}");
+
+        // What is listed needs only a value.
+        let (intent, _) = told(root.path(), "[govern]\nknobs = [\"moderation\"]\n");
+        assert!(intent.contains("to use it: moderation = \"100us\" in [govern]"), "{intent}");
+        let (intent, remedies) = told(root.path(), "[govern]\nprofile = \"max-save\"\n");
+        assert!(intent.contains("interrupt moderation of eth9: 100 us"), "{intent}");
+        assert!(!intent.contains("leaves it alone") && remedies.is_empty(), "{intent}");
+
+        std::fs::remove_dir_all(root.path().join("ethtool")).unwrap();
+        let (intent, remedies) = told(root.path(), "");
+        assert!(intent.contains("this machine has no knob that could be turned"), "{intent}");
+        assert_eq!(remedies.len(), 3, "{remedies:?}");
+    }
 }

@@ -10,7 +10,7 @@ use crate::latency::{Feed, SourceState};
 use crate::served::Served;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_governor::Governor;
 use wattline_governor::account::{Interval, Totals};
 use wattline_governor::decisions::{Decision, log};
@@ -45,6 +45,7 @@ pub(crate) struct Session {
     /// The number of the last change that was logged.
     logged: u64,
     last: Option<Seen>,
+    begun: Instant,
 }
 
 /// How the machine runs, and what was counted.
@@ -119,8 +120,18 @@ impl Session {
         let runner = Runner::start(Governor::new(machine, policy), SAMPLE.into())
             .map_err(|error| GovernError::system("starting the governor", error))?;
         let ticks = VecDeque::new();
-        let mut session =
-            Self { runner, supervision, inventory, rule, feed, ticks, logged: 0, last: None };
+        let begun = Instant::now();
+        let mut session = Self {
+            runner,
+            supervision,
+            inventory,
+            rule,
+            feed,
+            ticks,
+            logged: 0,
+            last: None,
+            begun,
+        };
         session.tick();
         Ok(session)
     }
@@ -169,6 +180,11 @@ impl Session {
     /// What the machine's knobs have to tell.
     pub fn status(&self) -> Status {
         self.supervision.status()
+    }
+
+    /// The time since it began.
+    pub fn age(&self) -> Span {
+        self.begun.elapsed().into()
     }
 
     /// What rules the operating point.

@@ -3,14 +3,22 @@
 use crate::config::{Config, Moderation};
 use crate::guard::Rule;
 use crate::inventory::Inventory;
+use crate::latency::SourceState;
+use crate::left_alone::{self, Knob};
 use crate::session::Seen;
 use wattline_host::Status;
 use wattline_knobs::rivals::Rival;
-use wattline_policy::Platform;
+use wattline_policy::{Can, Platform};
 use wattline_units::Span;
 
-/// What the governor will do and why, a line each.
-pub(crate) fn lines(config: &Config, inventory: &Inventory, platform: &Platform) -> Vec<String> {
+/// What the governor will do and why, a line each. `alone` are the knobs that the machine has and
+/// the configuration does not use.
+pub(crate) fn lines(
+    config: &Config,
+    inventory: &Inventory,
+    platform: &Platform,
+    alone: &[Knob],
+) -> Vec<String> {
     let mut lines = vec![
         format!("profile {}: {}", config.profile.name, config.profile.summary),
         format!("policy {}", config.policy),
@@ -42,13 +50,15 @@ pub(crate) fn lines(config: &Config, inventory: &Inventory, platform: &Platform)
         let interfaces = inventory.interfaces().join(", ");
         lines.push(format!("interrupt moderation of {interfaces}: {how}"));
     }
-    if !(can.set_frequency || can.limit_idle || can.set_moderation) {
-        lines.push(
-            "this machine has no knob that could be turned: nothing will be saved here; what can be \
-             measured is told"
-                .to_owned(),
-        );
+    if has_none(can) {
+        let why = if alone.is_empty() {
+            "this machine has no knob that could be turned"
+        } else {
+            "this configuration turns none of the knobs that this machine has"
+        };
+        lines.push(format!("{why}: nothing will be saved here; what can be measured is told"));
     }
+    lines.extend(alone.iter().map(|knob| left_alone::line(*knob, config, inventory)));
     for port in &inventory.layout.ports {
         let name = port.interface.as_deref().unwrap_or_default();
         lines.push(format!("{name}: {} receive queues, counted", port.queues));
@@ -69,13 +79,25 @@ pub(crate) fn lines(config: &Config, inventory: &Inventory, platform: &Platform)
     lines
 }
 
+/// Whether nothing can be turned.
+fn has_none(can: Can) -> bool {
+    !(can.set_frequency || can.limit_idle || can.set_moderation)
+}
+
+/// To the nanosecond, without the digits that a binary fraction adds.
 fn micros(span: Span) -> String {
-    format!("{} us", span.as_seconds() * 1e6)
+    format!("{} us", (span.as_seconds() * 1e9).round() / 1e3)
 }
 
 /// Says what is governed.
-pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, status: &Status) {
-    for line in lines(config, inventory, &seen.platform) {
+pub(crate) fn introduction(
+    config: &Config,
+    inventory: &Inventory,
+    seen: &Seen,
+    status: &Status,
+    alone: &[Knob],
+) {
+    for line in lines(config, inventory, &seen.platform, alone) {
         tracing::info!("{line}");
     }
     if let Some(remark) = &seen.remark {
@@ -84,9 +106,8 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
     for missing in &status.missing {
         tracing::info!("not available: {missing}");
     }
-    let can = seen.platform.can;
-    if !(can.set_frequency || can.limit_idle || can.set_moderation) {
-        for hint in REMEDIES {
+    if has_none(seen.platform.can) {
+        for hint in remedies(seen.platform.can, alone) {
             tracing::info!("{hint}");
         }
         if config.metrics.is_none() {
@@ -98,18 +119,33 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
     }
 }
 
-/// What would enable knobs on a machine without any.
-pub(crate) const REMEDIES: [&str; 3] = [
-    "frequency: needs a cpufreq driver (acpi-cpufreq, intel_pstate, amd-pstate, cppc_cpufreq): enable \
-     P-states (SpeedStep, Cool'n'Quiet, \"OS controlled\" power) in the firmware; a virtual machine \
-     has none: govern its host instead",
-    "idle states: need a cpuidle driver (intel_idle, acpi_idle): enable C-states in the firmware",
-    "interrupt moderation: needs a network card whose driver offers `ethtool -c`, or an interface with \
-     NAPI (virtio_net; veth with GRO on) that [govern] interfaces names",
-];
+/// What would enable the knobs that a machine lacks, where nothing can be turned.
+pub(crate) fn remedies(can: Can, alone: &[Knob]) -> Vec<&'static str> {
+    let lacks = |knob: &Knob| has_none(can) && !alone.contains(knob);
+    Knob::ALL.into_iter().filter(lacks).map(remedy).collect()
+}
 
-/// Says what rules from now on.
-pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>) {
+fn remedy(knob: Knob) -> &'static str {
+    match knob {
+        Knob::Frequency => {
+            "frequency: needs a cpufreq driver (acpi-cpufreq, intel_pstate, amd-pstate, \
+             cppc_cpufreq): enable P-states (SpeedStep, Cool'n'Quiet, \"OS controlled\" power) in the \
+             firmware; a virtual machine has none: govern its host instead"
+        }
+        Knob::Idle => {
+            "idle states: need a cpuidle driver (intel_idle, acpi_idle): enable C-states in the \
+             firmware"
+        }
+        Knob::Moderation => {
+            "interrupt moderation: needs a network card whose driver offers `ethtool -c`, or an \
+             interface with NAPI (virtio_net; veth with GRO on) that [govern] interfaces names"
+        }
+    }
+}
+
+/// Says what rules from now on. `early` where no source can count as silent yet: less than
+/// `latency_silence` has passed.
+pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>, early: bool) {
     match now {
         Rule::Policy => tracing::info!(
             "the policy decides again (before: {})",
@@ -118,26 +154,44 @@ pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>
         Rule::Late => {
             let p99 = seen.and_then(|seen| seen.view.latency).map_or(Span::ZERO, |view| view.p99);
             let target = config.latency_target.unwrap_or(Span::ZERO);
-            tracing::warn!(
-                "latency target missed (99th percentile {}, target {}): highest capacity",
-                micros(p99),
-                micros(target)
-            );
+            tracing::warn!("{}", missed(p99, target));
         }
         Rule::Silent => {
             let sources = seen.map(|seen| &*seen.sources).unwrap_or_default();
-            let silent: Vec<String> = (sources.iter().filter(|source| source.silent))
-                .map(|source| match &source.problem {
-                    Some(problem) => format!("{} ({problem})", source.name),
-                    None => source.name.clone(),
-                })
-                .collect();
-            tracing::warn!(
-                "no source shows whether the latency target is kept: highest capacity; silent sources: {}",
-                if silent.is_empty() { "there is none".to_owned() } else { silent.join(", ") }
-            );
+            let line = unheard(sources, early, config.latency_silence);
+            if early { tracing::info!("{line}") } else { tracing::warn!("{line}") }
         }
     }
+}
+
+fn missed(p99: Span, target: Span) -> String {
+    let p99 = p99.as_seconds() * 1e6;
+    let target = micros(target);
+    format!(
+        "latency target missed (99th percentile {p99:.1} us, target {target}): highest capacity"
+    )
+}
+
+/// Who says nothing.
+fn unheard(sources: &[SourceState], early: bool, silence: Span) -> String {
+    let names: Vec<String> = (sources.iter().filter(|source| source.silent))
+        .map(|source| match &source.problem {
+            Some(problem) => format!("{} ({problem})", source.name),
+            None => source.name.clone(),
+        })
+        .collect();
+    let names = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+    if early {
+        return format!(
+            "highest capacity until every source of latency has said something; waited for: {names} \
+             (silent after {} s)",
+            silence.as_seconds()
+        );
+    }
+    format!(
+        "no source shows whether the latency target is kept: highest capacity; silent sources: \
+         {names}"
+    )
 }
 
 /// Rivals for what is governed: who sets only something else may go on.
@@ -162,4 +216,46 @@ pub(crate) fn rival(rival: &Rival) {
         rival.seen,
         rival.remedy
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_governor::latency::{Origin, Refused};
+
+    fn never_heard(name: &str, problem: Option<&str>) -> SourceState {
+        SourceState {
+            name: name.to_owned(),
+            origin: Origin::Clients,
+            silent: true,
+            heard_seconds_ago: None,
+            problem: problem.map(str::to_owned),
+            samples: 0,
+            age_seconds: None,
+            latency_mean_seconds: None,
+            latency_p50_seconds: None,
+            latency_p95_seconds: None,
+            latency_p99_seconds: None,
+            refused: Refused::default(),
+        }
+    }
+
+    #[test]
+    fn a_source_is_waited_for_before_it_is_called_silent() {
+        let sources = [never_heard("shop", None), never_heard("page", Some("refused"))];
+        let silence = Span::from_millis(10_000);
+        let early = unheard(&sources, true, silence);
+        assert!(early.contains("waited for: shop, page (refused) (silent after 10 s)"), "{early}");
+        assert!(!early.contains("silent sources"), "{early}");
+        let late = unheard(&sources, false, silence);
+        assert!(late.ends_with("silent sources: shop, page (refused)"), "{late}");
+        assert!(unheard(&[], false, silence).ends_with("there is none"));
+    }
+
+    #[test]
+    fn times_have_no_digits_of_binary_fractions() {
+        let line = missed(Span::from_seconds(2101.247e-6), Span::from_micros(1_000));
+        assert!(line.contains("(99th percentile 2101.2 us, target 1000 us)"), "{line}");
+        assert_eq!(micros(Span::from_seconds(2101.247e-6)), "2101.247 us");
+    }
 }

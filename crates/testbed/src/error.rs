@@ -74,6 +74,24 @@ pub enum Error {
         /// Tail of the guest's console, where it had one.
         console: String,
     },
+    /// The generator alone, on a link without a device, holds no rate without loss: what it would
+    /// measure of a device would be its own.
+    #[error(
+        "no device can be measured: the generator alone loses frames of {frames}, even at the \
+         lowest rate that is tried, on {link} (flat out it sent {sent_rate_pps:.0} frames per second \
+         and received {received_rate_pps:.0}). The machine is too busy: repeat on a quiet one, or \
+         with fewer `--sizes`"
+    )]
+    Generator {
+        /// The length of the frames, or the name of the mix.
+        frames: String,
+        /// The link without a device.
+        link: String,
+        /// Frames per second sent flat out.
+        sent_rate_pps: f64,
+        /// Of them, received.
+        received_rate_pps: f64,
+    },
     /// The router under test ended or did not come up.
     #[error("the router {what}; the end of its log: {log}")]
     Router {

@@ -111,6 +111,7 @@ impl From<wattline_testbed::Error> for ExitError {
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }
             | Error::Io { .. }
+            | Error::Generator { .. }
             | Error::Router { .. } => Self::IO,
         };
         Self::new(code, error)

@@ -87,7 +87,8 @@ pub struct Table {
 /// Rate of updates while a reader looks up addresses.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Updates {
-    /// Number of removals and insertions.
+    /// Number of removals and insertions: as many as were done in the time given to them, which is
+    /// few where prefixes are short.
     pub updates: usize,
     /// CPU time of the writer, in seconds.
     pub seconds: f64,

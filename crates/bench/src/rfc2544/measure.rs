@@ -34,10 +34,7 @@ impl Measure<'_> {
         let limits = self.bed.limits(&self.load(1.0, Duration::from_secs(1)))?;
         let most = limits.lossless_rate_pps;
         if most <= 0.0 {
-            return Err(Error::Router {
-                what: format!("cannot be measured: the generator alone loses {name}-byte frames"),
-                log: format!("{limits:?}: is the machine busy?"),
-            });
+            return Err(limits.too_busy(&name));
         }
         tell(&format!("{name}: limits {:.3} Mpps; searching the throughput", most / 1e6));
         let throughput = self.throughput(most)?;

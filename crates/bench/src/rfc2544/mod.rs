@@ -95,7 +95,7 @@ mod tests {
             // A machine that others keep busy may not let the generator send at all.
             let report = match run(&options, &never, tell) {
                 Ok(report) => report,
-                Err(Error::Router { what, .. }) if what.contains("generator") => continue,
+                Err(Error::Generator { .. }) => continue,
                 Err(error) => panic!("{device:?}: {error}"),
             };
             assert!(!report.is_compliant && !report.deviations.is_empty());

@@ -22,6 +22,17 @@ pub enum LoadError {
         /// What happened.
         error: io::Error,
     },
+    /// Nobody answers there.
+    #[error(
+        "no answer from {address} within {} s: loading keys: does memcached run there?",
+        timeout.as_secs_f64()
+    )]
+    NoAnswer {
+        /// The server.
+        address: SocketAddr,
+        /// How long was waited.
+        timeout: Duration,
+    },
     /// Something else answers there.
     #[error("{address}: loading keys: {error}; is this memcached?")]
     Protocol {
@@ -43,7 +54,13 @@ pub fn load(
     address: SocketAddr,
     timeout: Duration,
 ) -> Result<(u64, u64), LoadError> {
-    let io_error = |error| LoadError::Io { address, error };
+    // A socket whose time is over says "would block" (socket(7), SO_RCVTIMEO).
+    let io_error = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            LoadError::NoAnswer { address, timeout }
+        }
+        _ => LoadError::Io { address, error },
+    };
     let mut stream = TcpStream::connect_timeout(&address, timeout).map_err(io_error)?;
     stream.set_read_timeout(Some(timeout)).map_err(io_error)?;
     stream.set_write_timeout(Some(timeout)).map_err(io_error)?;
@@ -88,4 +105,23 @@ pub fn load(
         }
     }
     Ok((stored, refused))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Dialect, WorkloadOptions};
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_server_that_never_answers_is_named_with_the_time_that_it_had() {
+        // Its kernel takes the connection; nobody reads from it.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = silent.local_addr().unwrap();
+        let workload = Workload::new(WorkloadOptions::etc(Dialect::Text, 10, 1)).unwrap();
+        let error = load(&workload, address, Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(error, LoadError::NoAnswer { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("no answer from {address} within 0.05 s")), "{text}");
+    }
 }

@@ -54,6 +54,18 @@ impl Limits {
         let rate = self.receiver_ring_packets as f64 / self.receiver_stall_max_seconds;
         rate.is_finite().then_some(rate)
     }
+
+    /// Why nothing can be measured with frames of a length or a mix, where no rate was held without
+    /// loss.
+    pub fn too_busy(&self, frames: &str) -> Error {
+        let is_length = frames.bytes().all(|byte| byte.is_ascii_digit());
+        Error::Generator {
+            frames: if is_length { format!("{frames} bytes") } else { frames.to_owned() },
+            link: self.link.clone(),
+            sent_rate_pps: self.flat_out_rate_pps,
+            received_rate_pps: self.flat_out_received_rate_pps,
+        }
+    }
 }
 
 /// Measures on an open link that has no device in it. Of `load`, lengths and flows count.
@@ -129,4 +141,32 @@ pub fn of_veth(load: &Load, queues: u32, placement: Placement<'_>) -> Result<Lim
     let mut tester = Tester::open(from, Some(end(SINK.interface, far.name())), queues)?;
     let addresses = plain_link(&tester.from, &tester.to);
     measure(&mut tester, &addresses, load, placement, "a veth pair made for it".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_that_always_loses_says_so_in_words() {
+        let limits = Limits {
+            link: "a veth pair made for it".to_owned(),
+            flat_out_rate_pps: 250_000.4,
+            flat_out_received_rate_pps: 90_000.0,
+            lossless_rate_pps: 0.0,
+            latency: Latency::default(),
+            sender_cpu_seconds_per_packet: None,
+            receiver_cpu_seconds_per_packet: None,
+            own: OwnCost::default(),
+            receiver_stall_max_seconds: 0.1,
+            receiver_ring_packets: 4096,
+        };
+        let text = limits.too_busy("64").to_string();
+        for words in ["frames of 64 bytes", "a veth pair", "250000", "90000", "`--sizes`", "quiet"]
+        {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains(['{', '}']), "{text}");
+        assert!(limits.too_busy("imix").to_string().contains("frames of imix,"));
+    }
 }

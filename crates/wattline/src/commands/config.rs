@@ -49,8 +49,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 /// The keys of a governor.
 fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
     if let Some(path) = &args.check {
-        wattline_govern::config::Config::load(path)?;
-        return Ok(());
+        let config = wattline_govern::config::Config::load(path)?;
+        // What `wattline govern` would refuse on any machine.
+        return wattline_govern::check(&config)
+            .map_err(|error| ExitError::new(ExitError::CONFIG, error));
     }
     let mut out = std::io::stdout().lock();
     if json {

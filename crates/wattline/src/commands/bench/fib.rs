@@ -83,12 +83,14 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     for table in &report.tables {
         writeln!(
             out,
-            "{}: {} prefixes, built in {:.3} s, {:.1} MiB, {:.0} updates/s while looking up",
+            "{}: {} prefixes, built in {:.3} s, {:.1} MiB, {:.0} updates/s while looking up \
+             ({} measured)",
             table.family.name(),
             table.prefixes,
             table.build_seconds,
             table.memory_bytes as f64 / f64::from(1 << 20),
             table.updates.updates_per_second,
+            table.updates.updates,
         )?;
         if let (Some(resident), Some(huge)) = (table.resident_bytes, table.huge_page_bytes) {
             let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);

@@ -210,6 +210,7 @@ fn resolve(server: &str) -> Result<SocketAddr, ExitError> {
 fn of_loading(error: LoadError) -> ExitError {
     let code = match &error {
         LoadError::Io { error, .. } => of_connect(error),
+        LoadError::NoAnswer { .. } => ExitError::NO_INPUT,
         LoadError::Protocol { .. } => ExitError::DATA,
     };
     ExitError::new(code, error)
