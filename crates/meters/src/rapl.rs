@@ -229,13 +229,13 @@ pub const KIND: Registration = Registration {
         },
         Row {
             meter: "`rapl:…/dram`",
-            files: "below the package, but not part of it",
+            files: "in sysfs below the package; its energy is not contained in the package's",
             sees: "memory",
             class: "silver (Intel), bronze (others)",
         },
         Row {
             meter: "`rapl:…/core`, `rapl:…/uncore`",
-            files: "below the package, and part of it",
+            files: "in sysfs below the package; their energy is contained in the package's",
             sees: "cores; graphics and others",
             class: "bronze",
         },
