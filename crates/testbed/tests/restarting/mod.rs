@@ -181,6 +181,8 @@ impl Traffic {
     /// Most packets under way: no more than a quarter of a veth's ring, the smallest queue here.
     pub const UNDER_WAY: u64 = 64;
     const PORT: u16 = 7100;
+    /// Bytes of a receiver's buffer, by far more than what is under way needs.
+    const BUFFER: usize = 8 << 20;
     /// Time between two packets: they are evenly spread where the machine is quick enough.
     const PAUSE: Duration = Duration::from_micros(50);
     /// After so long what is under way is lost, and others take its place.
@@ -193,6 +195,9 @@ impl Traffic {
         let receiver = to.enter(bind(Self::PORT)).unwrap();
         let sender = from.enter(bind(0)).unwrap();
         sender.connect(SocketAddr::new(at, Self::PORT)).unwrap();
+        // A short packet that passed an XDP program holds a page: the usual buffer has no room for all
+        // that are under way when the receiver is not scheduled.
+        rustix::net::sockopt::set_socket_recv_buffer_size_force(&receiver, Self::BUFFER).unwrap();
         receiver.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let (sent, heard, ends) = <(Arc<AtomicU64>, Arc<AtomicU64>, Arc<AtomicBool>)>::default();
         let (count, until) = (heard.clone(), ends.clone());
