@@ -185,8 +185,9 @@ impl Traffic {
     const BUFFER: usize = 8 << 20;
     /// Time between two packets: they are evenly spread where the machine is quick enough.
     const PAUSE: Duration = Duration::from_micros(50);
-    /// After so long what is under way is lost, and others take its place.
-    const PATIENCE: Duration = Duration::from_millis(500);
+    /// After so long what is under way is lost, and others take its place: far longer than a busy
+    /// machine takes, since what is given up and still there would fill the rings.
+    const PATIENCE: Duration = Duration::from_secs(20);
 
     /// Begins, and is under way when this returns.
     pub fn start(from: &Namespace, to: &Namespace, at: IpAddr) -> Self {
