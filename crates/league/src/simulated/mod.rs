@@ -10,7 +10,7 @@ pub use requests::Requests;
 pub use sweep::{Sweep, SweepRow};
 
 use wattline_report::escape;
-use wattline_report::page::put;
+use wattline_report::page::{end, put, table};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 
 /// What holds for every figure of these pages.
@@ -34,6 +34,14 @@ fn again(page: &mut String, command: &str) {
     put(page, format_args!("<p>Again: <code>{}</code></p>\n", escape(command)));
 }
 
+/// End of the page of one simulation: its conditions, and the command that gives the same again.
+fn conclude(page: &mut String, conditions: &[[&str; 2]], command: &str) {
+    page.push_str("<h2>Conditions</h2>\n");
+    table(page, ["what", "value"], conditions.iter().map(|row| row.map(str::to_owned)));
+    again(page, command);
+    end(page);
+}
+
 /// One bar for each value, by name.
 fn bars(title: &str, x_label: &str, y: &str, values: &[(String, f64)]) -> String {
     Bars {
@@ -52,12 +60,13 @@ fn bars(title: &str, x_label: &str, y: &str, values: &[(String, f64)]) -> String
     .svg()
 }
 
-/// Percentiles of a latency in microseconds; those that are unknown are left out.
-fn latencies(known: &[(&str, Option<f64>)]) -> Option<String> {
+/// Percentiles of a latency in microseconds; those that are unknown are left out. `share` names what
+/// the percentages are of.
+fn latencies(share: &str, known: &[(&str, Option<f64>)]) -> Option<String> {
     let values: Vec<(String, f64)> = (known.iter())
         .filter_map(|(name, seconds)| Some(((*name).to_owned(), (*seconds)? * 1e6)))
         .collect();
-    (!values.is_empty()).then(|| bars("Latency", "share of the packets", "µs", &values))
+    (!values.is_empty()).then(|| bars("Latency", share, "µs", &values))
 }
 
 /// What each core does, as shares of its time in percent: name of the state, value by core.
@@ -82,5 +91,10 @@ fn cores(states: Vec<(String, Vec<f64>)>) -> String {
 
 /// A time in microseconds, or a dash where it is unknown.
 fn micros(seconds: Option<f64>) -> String {
-    seconds.map_or("–".to_owned(), |seconds| format!("{:.2}", seconds * 1e6))
+    optional(seconds, 1e6, 2)
+}
+
+/// A value times `scale` with this many decimals, or a dash where it is unknown.
+fn optional(value: Option<f64>, scale: f64, decimals: usize) -> String {
+    value.map_or("–".to_owned(), |value| format!("{:.decimals$}", value * scale))
 }

@@ -1,8 +1,8 @@
 //! The page of one simulation.
 
-use super::{again, bars, cores, head, latencies, micros};
+use super::{bars, conclude, cores, head, latencies, micros, optional};
 use wattline_governor::decisions::Decision;
-use wattline_report::page::{begin, end, table};
+use wattline_report::page::{begin, table};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_sim::Report;
 
@@ -54,12 +54,11 @@ impl Simulation<'_> {
             ("99 %", report.latency_p99_seconds),
             ("99.9 %", report.latency_p999_seconds),
         ];
-        page.extend(latencies(&percentiles));
+        page.extend(latencies("share of the packets", &percentiles));
         page.push_str(&self.residency());
         page.push_str("</div>\n<h2>Figures</h2>\n");
         table(&mut page, ["figure", "value"], self.figures().into_iter());
         self.decisions(&mut page);
-        page.push_str("<h2>Conditions</h2>\n");
         let seconds = format!("{} s, from {} s on", report.duration_seconds, report.from_seconds);
         let conditions = [
             ["server", self.server],
@@ -70,13 +69,7 @@ impl Simulation<'_> {
             ["simulated time", &seconds],
             ["variations", &none_or(self.variations)],
         ];
-        table(
-            &mut page,
-            ["what", "value"],
-            conditions.map(|row| row.map(str::to_owned)).into_iter(),
-        );
-        again(&mut page, self.command);
-        end(&mut page);
+        conclude(&mut page, &conditions, self.command);
         page
     }
 
@@ -159,9 +152,6 @@ impl Simulation<'_> {
     fn figures(&self) -> Vec<[String; 2]> {
         let report = self.report;
         let number = |value: u64| value.to_string();
-        let optional = |value: Option<f64>, scale: f64| {
-            value.map_or("–".to_owned(), |value| format!("{:.4}", value * scale))
-        };
         let mut rows = [
             ["offered, packets", &number(report.offered_packets)],
             ["forwarded, packets", &number(report.forwarded_packets)],
@@ -178,11 +168,11 @@ impl Simulation<'_> {
             ["latency longest, µs", &micros(report.latency_max_seconds)],
             ["power, W", &format!("{:.2}", report.power_watts)],
             ["energy, J", &format!("{:.4}", report.energy_joules)],
-            ["energy per packet, µJ", &optional(report.energy_per_packet_joules, 1e6)],
+            ["energy per packet, µJ", &optional(report.energy_per_packet_joules, 1e6, 4)],
             ["active cores, mean", &format!("{:.3}", report.cores_active_mean)],
             ["frequency, mean, GHz", &format!("{:.3}", report.frequency_mean_hertz / 1e9)],
             ["changes of the operating point", &number(report.transitions)],
-            ["interrupts per packet", &optional(report.interrupts_per_packet, 1.0)],
+            ["interrupts per packet", &optional(report.interrupts_per_packet, 1.0, 4)],
             ["reaction to overload, mean, µs", &micros(report.reaction_mean_seconds)],
         ]
         .map(|row| row.map(str::to_owned))

@@ -1,7 +1,7 @@
 //! The page of a simulated server of requests.
 
-use super::{again, bars, cores, head, latencies, micros};
-use wattline_report::page::{begin, end, table};
+use super::{bars, conclude, cores, head, latencies, micros, optional};
+use wattline_report::page::{begin, table};
 use wattline_sim::requests::{RequestCore, RequestReport};
 
 /// What was simulated, and what came out.
@@ -55,12 +55,11 @@ impl Requests<'_> {
             ("95 %", report.latency_p95_seconds),
             ("99 %", report.latency_p99_seconds),
         ];
-        page.extend(latencies(&percentiles));
+        page.extend(latencies("share of the requests", &percentiles));
         page.push_str(&self.residency());
         page.push_str(&self.states());
         page.push_str("</div>\n<h2>Figures</h2>\n");
         table(&mut page, ["figure", "value"], self.figures().into_iter());
-        page.push_str("<h2>Conditions</h2>\n");
         let conditions = [
             ["server", self.server],
             ["policy", self.policy],
@@ -68,13 +67,7 @@ impl Requests<'_> {
             ["seed", &self.seed.to_string()],
             ["simulated time, s", &report.duration_seconds.to_string()],
         ];
-        table(
-            &mut page,
-            ["what", "value"],
-            conditions.map(|row| row.map(str::to_owned)).into_iter(),
-        );
-        again(&mut page, self.command);
-        end(&mut page);
+        conclude(&mut page, &conditions, self.command);
         page
     }
 
@@ -102,9 +95,6 @@ impl Requests<'_> {
 
     fn figures(&self) -> Vec<[String; 2]> {
         let report = self.report;
-        let optional = |value: Option<f64>, scale: f64| {
-            value.map_or("–".to_owned(), |value| format!("{:.3}", value * scale))
-        };
         [
             ["offered, requests", &report.offered_requests.to_string()],
             ["answered, requests", &report.answered_requests.to_string()],
@@ -116,10 +106,10 @@ impl Requests<'_> {
             ["latency longest, µs", &micros(report.latency_max_seconds)],
             ["power of the package, W", &format!("{:.2}", report.power_watts)],
             ["energy, J", &format!("{:.3}", report.energy_joules)],
-            ["energy per request, µJ", &optional(report.energy_per_request_joules, 1e6)],
+            ["energy per request, µJ", &optional(report.energy_per_request_joules, 1e6, 3)],
             ["V/F state, mean (P0 is the fastest)", &format!("P{:.2}", report.mean_state())],
             ["moderation period, mean, µs", &micros(Some(report.period_mean_seconds))],
-            ["interrupts per request", &optional(report.interrupts_per_request, 1.0)],
+            ["interrupts per request", &optional(report.interrupts_per_request, 1.0, 3)],
             ["changes of the operating point", &report.transitions.to_string()],
         ]
         .map(|row| row.map(str::to_owned))
