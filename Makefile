@@ -63,7 +63,7 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
 	$(MAKE) python package-test rpm-test container-test units-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
-	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --include-ignored --nocapture
+	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --nocapture
 	$(CARGO) test -p wattline-testbed --lib -- --ignored --nocapture
 	$(MAKE) rig
 

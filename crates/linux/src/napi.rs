@@ -23,6 +23,7 @@ const RECEIVE: u32 = 0;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_IRQ: u16 = 3;
+const NETDEV_A_NAPI_PID: u16 = 4;
 
 /// A setting of a NAPI instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +73,19 @@ pub fn interrupt(interface: &str, queue: u32) -> io::Result<u32> {
     let answer = family.ask_by_numbers(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
     let interrupt = number(&answer, NETDEV_A_NAPI_IRQ).ok_or_else(|| error(libc::EOPNOTSUPP))?;
     u32::try_from(interrupt).map_err(|_| error(libc::EPROTO))
+}
+
+/// The kernel thread that polls the NAPI instance of a receive queue, where it has one
+/// (`/sys/class/net/*/threaded`).
+///
+/// # Errors
+/// As [`get`]; Linux 6.8 or newer. EOPNOTSUPP where interrupts poll it.
+pub fn thread(interface: &str, queue: u32) -> io::Result<u32> {
+    let mut family = Family::open(FAMILY)?;
+    let id = instance(&mut family, interface, queue)?;
+    let answer = family.ask_by_numbers(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
+    let thread = number(&answer, NETDEV_A_NAPI_PID).ok_or_else(|| error(libc::EOPNOTSUPP))?;
+    u32::try_from(thread).map_err(|_| error(libc::EPROTO))
 }
 
 /// Changes one setting and leaves the others as they are.

@@ -33,6 +33,7 @@ mod recent;
 mod reload;
 mod show;
 mod slot;
+mod stall;
 mod start;
 mod statics;
 pub mod stats;

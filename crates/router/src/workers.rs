@@ -6,6 +6,7 @@ use super::inbox::{InboxSender, Message};
 use super::platform::{WorkerHandle, WorkerLoop};
 use super::pulse::{Change, Pulse};
 use super::queues::WorkerQueues;
+use super::stall::Stall;
 use super::watch::watchers::WorkerTaps;
 use crate::config::{Mode, RouterSettings};
 use std::any::Any;
@@ -34,6 +35,9 @@ const ICMP_BURST: u32 = 50;
 const LOOK: Duration = Duration::from_millis(2);
 /// Longest time for a worker to end after the command, unless it waits for a pipe.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
+/// Most of the time that is not counted, since the kernel stalls a worker: well below what a service
+/// manager waits for a service to end (systemd: 90 s).
+const MOST_STALLED: Duration = Duration::from_secs(20);
 
 struct Thread {
     control: Arc<Control>,
@@ -47,6 +51,14 @@ struct Thread {
     has_captures: bool,
     /// Message of its panic.
     panic: Arc<OnceLock<String>>,
+    /// The kernel's number of it, once it runs.
+    number: Arc<OnceLock<i32>>,
+}
+
+impl Thread {
+    fn has_ended(&self) -> bool {
+        self.handle.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 /// All workers; they end with the value.
@@ -117,7 +129,10 @@ impl Workers {
         let cpu = settings.cpus.get(number).copied();
         let panic = Arc::new(OnceLock::new());
         let last_words = panic.clone();
+        let own_number = Arc::new(OnceLock::new());
+        let its_number = own_number.clone();
         let work = move || {
+            let _ = its_number.set(rustix::thread::gettid().as_raw_nonzero().get());
             if let Some(cpu) = cpu {
                 pin(number, cpu);
             }
@@ -143,7 +158,17 @@ impl Workers {
             })
             .map_err(|source| RouterError::system(failed("starting"), source))?;
         let (handle, pulse) = (Some(handle), Pulse::new());
-        let thread = Thread { control, counters, waker, handle, pulse, taps, has_captures, panic };
+        let thread = Thread {
+            control,
+            counters,
+            waker,
+            handle,
+            pulse,
+            taps,
+            has_captures,
+            panic,
+            number: own_number,
+        };
         self.threads.push(thread);
         Ok(())
     }
@@ -161,7 +186,7 @@ impl Workers {
     pub fn look(&mut self, now: Instant) -> Vec<(usize, Change)> {
         let mut changes = Vec::new();
         for (number, thread) in self.threads.iter_mut().enumerate() {
-            let ended = thread.handle.as_ref().is_none_or(JoinHandle::is_finished);
+            let ended = thread.has_ended();
             let totals = &thread.counters.totals;
             let rounds = [&totals.useful_iterations, &totals.empty_iterations, &totals.sleeps];
             let rounds = rounds.iter().fold(0_u64, |sum, count| sum.wrapping_add(count.get()));
@@ -172,8 +197,8 @@ impl Workers {
                     tracing::debug!("worker {number}, which may wait for a capture: {change:?}");
                 }
                 Some(Change::Hangs) => tracing::error!(
-                    "worker {number} hangs: it has made no round for seconds; the kernel forwards \
-                     what arrives at its queues until it continues"
+                    "worker {number} hangs, or gets no processor: it has made no round for \
+                     seconds; the kernel forwards what arrives at its queues until it continues"
                 ),
                 Some(Change::GoesOn) => tracing::warn!("worker {number} continues"),
                 None => {}
@@ -226,7 +251,7 @@ impl Workers {
 
     /// True once all threads have ended by themselves.
     pub fn have_ended(&self) -> bool {
-        self.threads.iter().all(|thread| thread.handle.as_ref().is_none_or(JoinHandle::is_finished))
+        self.threads.iter().all(Thread::has_ended)
     }
 
     /// Lets them forward what is queued, for at most `patience`, and ends them.
@@ -236,10 +261,17 @@ impl Workers {
         self.stop()
     }
 
+    /// Waits for all to end, for `patience` at most: not counting the time in which the kernel stalls
+    /// one of them, up to [`MOST_STALLED`] of it.
     fn await_end(&self, patience: Duration) {
-        let end = Instant::now() + patience;
-        while !self.have_ended() && Instant::now() < end {
+        let running = self.threads.iter().filter(|thread| !thread.has_ended());
+        let mut stalls: Vec<_> =
+            running.filter_map(|thread| thread.number.get().copied()).map(Stall::of).collect();
+        let begun = Instant::now();
+        let mut stalled = Duration::ZERO;
+        while !self.have_ended() && begun.elapsed() < patience + stalled.min(MOST_STALLED) {
             std::thread::sleep(LOOK);
+            stalled += stalls.iter_mut().filter_map(Stall::stalled).max().unwrap_or_default();
         }
     }
 
