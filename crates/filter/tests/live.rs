@@ -1,7 +1,7 @@
 //! Access lists and the reverse-path check of a router between veth interfaces, beside what the
 //! kernel does with the same packets. Needs root.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -483,6 +483,18 @@ fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
             assert_eq!(grown("left"), 3, "of that prefix alone: {after}");
             assert_eq!(grown("forwarded") + grown("redirected"), 3, "the others: {after}");
             assert_eq!(after["ports"][0]["state"], "up", "{after}");
+            // Whoever asks what becomes of such a packet learns that it is not by the tables.
+            let exceptions = |address: &str| {
+                let (topic, within) = (Topic::Fib, Some(address.parse().unwrap()));
+                router.ask(Request::Show { topic, within, most: 1 })["exceptions"].clone()
+            };
+            let told = exceptions(&format!("10.6{banned}.0.2/32"));
+            assert_eq!(told.as_array().unwrap().len(), 2, "both ports: {told}");
+            assert!(
+                told[0]["why"].as_str().unwrap().contains("packets from and to 10.6"),
+                "{told}"
+            );
+            assert_eq!(exceptions("10.2.0.2/32"), json!([]), "not of that prefix");
             lab.router.ip(remove).unwrap();
             alone(false);
             assert_eq!(passing(&lab, &sink), [true; 4], "{}", router.log());

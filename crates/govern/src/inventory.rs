@@ -82,6 +82,7 @@ fn interfaces(tree: &Tree, config: &Config, left_out: &mut Vec<LeftOut>) -> Vec<
     let recorded = if tree.is_live() { Vec::new() } else { tree.entries("/ethtool") };
     all.extend(recorded.iter().filter(|name| !tree.exists(format!("{NET}/{name}"))).cloned());
     let mut taken = Vec::new();
+    let mut there = Vec::new();
     for name in all {
         let link = format!("{NET}/{name}");
         // Such as the file `bonding_masters`.
@@ -90,6 +91,7 @@ fn interfaces(tree: &Tree, config: &Config, left_out: &mut Vec<LeftOut>) -> Vec<
         if !is_interface {
             continue;
         }
+        there.push(name.clone());
         if !config.interfaces.is_empty() && !config.interfaces.contains(&name) {
             leave(&name, "not among [govern] interfaces");
         } else if name == "lo" {
@@ -100,7 +102,7 @@ fn interfaces(tree: &Tree, config: &Config, left_out: &mut Vec<LeftOut>) -> Vec<
             taken.push(name);
         }
     }
-    for name in config.interfaces.iter().filter(|name| !taken.contains(name)) {
+    for name in config.interfaces.iter().filter(|name| !there.contains(name)) {
         leave(name, "named by [govern] interfaces, but there is none of this name");
     }
     taken
@@ -189,14 +191,17 @@ mod tests {
         machine.write("sys/class/net/eth0/device/vendor", "");
         machine.write("sys/class/net/eth1/device/vendor", "");
         machine.write("sys/class/net/tap0/mtu", "");
-        let found =
-            machine.find("[govern]\ncpus = [1, 7]\ninterfaces = [\"eth1\", \"tap0\", \"eth9\"]\n");
+        machine.write("sys/class/net/lo/mtu", "");
+        let found = machine
+            .find("[govern]\ncpus = [1, 7]\ninterfaces = [\"eth1\", \"tap0\", \"eth9\", \"lo\"]\n");
         assert_eq!(found.layout.cpus, [1]);
         assert_eq!(found.interfaces(), ["eth1", "tap0"]);
         let left = left_out(&found);
         for what in ["CPU 0, 2: not among", "CPU 7: off line", "eth0: not among", "eth9: named"] {
             assert!(left.iter().any(|line| line.starts_with(what)), "{what}: {left:?}");
         }
+        let loopback: Vec<_> = left.iter().filter(|line| line.starts_with("lo:")).collect();
+        assert_eq!(loopback, ["lo: the loopback: no interrupts, no knobs"], "there is one");
     }
 
     #[test]

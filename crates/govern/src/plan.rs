@@ -39,7 +39,9 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, PlanError> {
     let make = |platform: &wattline_policy::Platform| {
         intent = tell::lines(config, &inventory, platform, &alone);
         remedies = tell::remedies(platform.can, &alone);
-        choice::policy(config, platform, RuleSeen::default())
+        let policy = choice::policy(config, platform, RuleSeen::default())?;
+        intent.extend(policy.remark());
+        Ok(policy)
     };
     let bound = |platform: &_, point: &mut _| Bounds::of(config, platform).apply(platform, point);
     let options = options(config, &inventory, tree);
@@ -73,6 +75,14 @@ mod tests {
         let config = Config::parse(text, "test").unwrap();
         let plan = plan(&config, &Tree::at(root)).unwrap();
         (plan.intent.join("\n"), plan.remedies)
+    }
+
+    /// Without tables copi never saves anything: whoever forgot them learns it before the start.
+    #[test]
+    fn what_the_policy_has_to_say_is_told_before_it_governs() {
+        let root = machine();
+        let (intent, _) = told(root.path(), "[govern]\npolicy = \"copi\"\n");
+        assert!(intent.contains("copi has no tables"), "{intent}");
     }
 
     #[test]

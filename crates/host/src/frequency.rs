@@ -183,10 +183,45 @@ fn writable(tree: &Tree, policy: u32) -> bool {
 }
 
 /// The one frequency of a machine that cannot choose: what it says of itself, for policies
-/// that count cycles.
+/// that count cycles. Its name comes first: `cpu MHz` can be the speed of this moment.
 fn nominal(tree: &Tree) -> Hertz {
     let text = tree.text("/proc/cpuinfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu MHz"));
-    let megahertz = line.and_then(|line| line.split(':').nth(1)?.trim().parse::<f64>().ok());
-    Hertz(megahertz.filter(|value| (100.0..20_000.0).contains(value)).unwrap_or(1000.0) * 1e6)
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.split(':').nth(1));
+        value.map(str::trim)
+    };
+    let named = || {
+        let gigahertz = field("model name")?.rsplit_once('@')?.1.trim().strip_suffix("GHz")?;
+        Some(gigahertz.trim().parse::<f64>().ok()? * 1e3)
+    };
+    let shown = || field("cpu MHz")?.parse::<f64>().ok();
+    let sound = |megahertz: &f64| (100.0..20_000.0).contains(megahertz);
+    let megahertz = named().filter(sound).or_else(|| shown().filter(sound)).unwrap_or(1000.0);
+    Hertz(megahertz * 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_speed_of_the_moment_counts_only_where_the_name_tells_none() {
+        let told = |cpuinfo: &str| {
+            let root = tempfile::tempdir().unwrap();
+            std::fs::create_dir(root.path().join("proc")).unwrap();
+            std::fs::write(root.path().join("proc/cpuinfo"), cpuinfo).unwrap();
+            nominal(&Tree::at(root.path())).0
+        };
+        let momentary = "cpu MHz\t\t: 3412.771";
+        for (name, hertz) in [
+            ("Intel(R) Xeon(R) Silver 4108 CPU @ 1.80GHz", 1.8e9),
+            ("AMD EPYC", 3412.771e6),
+            ("Odd @ 0.00GHz", 3412.771e6),
+            ("Odd @ fastGHz", 3412.771e6),
+        ] {
+            let found = told(&format!("model name\t: {name}\n{momentary}\n"));
+            assert!((found - hertz).abs() < 1.0, "{name}: {found}");
+        }
+        assert!((told("").abs() - 1e9).abs() < 1.0);
+    }
 }

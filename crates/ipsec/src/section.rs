@@ -402,7 +402,10 @@ fn read_policy(
             let Some(place) = names.iter().position(|known| known.as_ref() == Some(&name.value))
             else {
                 let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-                let message = format!("is not a tunnel: the tunnels are {}", known.join(", "));
+                let message = match known.is_empty() {
+                    true => "is not a tunnel: there is none; add an [[ipsec_tunnel]]".to_owned(),
+                    false => format!("is not a tunnel: the tunnels are {}", known.join(", ")),
+                };
                 reader.problem(POLICY, "tunnel", &name.span, message);
                 return None;
             };
@@ -466,6 +469,7 @@ mod tests {
             ("\"192.0.2.2\"", "\"2001:db8::1\"", "family of local"),
             ("key_in_file = \"in.key\"\n", "", "needs either key_in_file or key_in"),
             ("tunnel = \"t\"", "tunnel = \"u\"", "the tunnels are t"),
+            ("name = \"t\"\n", "", "there is none; add an [[ipsec_tunnel]]"),
             ("tunnel = \"t\"", "action = \"discard\"\ntunnel = \"t\"", "\"protect\""),
             ("\"2G\"", "\"2X\"", "hard_bytes"),
             ("aabbccddeeff01020304", "aabb", "has 12"),

@@ -453,7 +453,7 @@ impl Router {
     }
 
     /// Which packets of a port are left to the kernel, where those of some prefixes are.
-    fn left_alone(&self, port: usize) -> Option<String> {
+    pub(crate) fn left_alone(&self, port: usize) -> Option<String> {
         let prefixes = self.lookout.as_ref()?.left_prefixes(PortId(port as u16))?;
         let some: Vec<String> = prefixes.iter().take(5).map(ToString::to_string).collect();
         let more = match prefixes.len().saturating_sub(some.len()) {

@@ -2,9 +2,10 @@
 
 use super::Router;
 use crate::application::Topic;
-use crate::config::format_mac;
+use crate::config::{PortSettings, format_mac};
 use ipnet::IpNet;
 use serde_json::{Value, json};
+use std::net::IpAddr;
 use wattline_daemon::socket::Answer;
 use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::port::PortId;
@@ -117,7 +118,26 @@ impl Router {
             "prefix": found.map(|(prefix, _)| prefix.to_string()),
             "next_hop": next_hop.map_or_else(|| self.next_hop(&NextHop::None), |it| self.next_hop(it)),
             "routes": self.routes_to(Some(address), MOST)["routes"],
+            "exceptions": self.exceptions(address.addr()),
         })
+    }
+
+    /// The ports by which packets with this address come in without a look at these tables, and why.
+    fn exceptions(&self, address: IpAddr) -> Vec<Value> {
+        let why = |number: usize| {
+            let port = PortId(number as u16);
+            if let Some((state @ ("left" | "blocked"), reason)) = self.attachments.state(port) {
+                return Some(format!("the port is {state}: {}", reason.unwrap_or_default()));
+            }
+            let prefixes = self.lookout.as_ref()?.left_prefixes(port)?;
+            let prefix = prefixes.iter().find(|prefix| prefix.contains(&address))?;
+            Some(format!("the kernel forwards packets from and to {prefix}"))
+        };
+        let ports = self.config.ports.iter().enumerate();
+        let told = |(number, port): (usize, &PortSettings)| {
+            Some(json!({ "port": port.name, "why": why(number)? }))
+        };
+        ports.filter_map(told).collect()
     }
 
     fn next_hop(&self, next_hop: &NextHop) -> Value {

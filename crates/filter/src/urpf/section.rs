@@ -103,6 +103,10 @@ mod tests {
     fn mistakes_are_told() {
         let unknown = parse("loose = [\"c\"]\n").unwrap_err();
         assert!(unknown.contains("the ports are a, b"), "{unknown}");
+        // A port without a name and one that is there twice are told by themselves.
+        let odd = "[[port]]\nname = \"a\"\ninterface = \"c0\"\n[[port]]\ninterface = \"d0\"\n";
+        let unknown = parse(&format!("loose = [\"c\"]\n{odd}")).unwrap_err();
+        assert!(unknown.contains("the ports are a, b\n"), "{unknown}");
         let twice = parse("strict = [\"a\"]\nloose = [\"a\"]\n").unwrap_err();
         assert!(twice.contains("[urpf] loose = \"a\": is listed already"), "{twice}");
     }

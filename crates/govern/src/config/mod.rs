@@ -153,6 +153,7 @@ mod tests {
             ("[goven]\n", "did you mean \"govern\""),
             (SOURCE, "one of `clients`, `prometheus` and `tcp`"),
             ("[[latency]]\nclients = \"x\"\n", "is missing"),
+            ("[[latency]]\nname = \"a\"\nclients = \"x\"\ntcp = [1]\n", "has `clients` and `tcp`"),
             ("[[latency]]\nname = \"a\"\nprometheus = \"ftp://x\"\n", "http://"),
             ("[[latency]]\nname = \"a\"\nprometheus = \"http://x/\"\n", "histogram"),
             (

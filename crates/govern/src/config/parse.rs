@@ -219,8 +219,13 @@ fn read_sources(reader: &mut Reader, root: &Table) -> Vec<SourceSettings> {
 
 fn read_source(reader: &mut Reader, table: &Table) -> Option<SourceKind> {
     let kinds = ["clients", "prometheus", "tcp"];
-    if kinds.into_iter().filter(|kind| table.has(kind)).count() != 1 {
-        let message = "needs one of `clients`, `prometheus` and `tcp`".to_owned();
+    let named: Vec<&str> = kinds.into_iter().filter(|kind| table.has(kind)).collect();
+    if named.len() != 1 {
+        let what = "one of `clients`, `prometheus` and `tcp`";
+        let message = match &named[..] {
+            [] => format!("needs {what}"),
+            _ => format!("has `{}`: a source has {what}", named.join("` and `")),
+        };
         reader.problem_in(table, "", message);
         return None;
     }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use wattline_server::tables::{Conditions, Fingerprint, NOT_MEASURED, ProfilePoint, ProfileTables};
+use wattline_server::tables::{
+    Conditions, Fingerprint, NOT_MEASURED, ProfilePoint, ProfileTables, same_frequencies,
+};
 use wattline_units::Span;
 
 /// Files longer than this are none of ours.
@@ -320,16 +322,15 @@ fn differs(found: &Head, wanted: &Head) -> Option<String> {
     if let Some(why) = found.machine.differs_from(&wanted.machine) {
         return Some(format!("of another machine: {why}"));
     }
+    let (had, wants) = (&found.frequencies_ghz, &wanted.frequencies_ghz);
+    if !same_frequencies(had, wants) {
+        return Some(format!("frequencies: {had:?}, not {wants:?}"));
+    }
     let pairs = [
         ("version", found.version.to_string(), wanted.version.to_string()),
         ("server", found.server.clone(), wanted.server.clone()),
         ("workload", found.workload.clone(), wanted.workload.clone()),
         ("loads", format!("{:?}", found.loads_rps), format!("{:?}", wanted.loads_rps)),
-        (
-            "frequencies",
-            format!("{:?}", found.frequencies_ghz),
-            format!("{:?}", wanted.frequencies_ghz),
-        ),
         ("periods", format!("{:?}", found.periods_us), format!("{:?}", wanted.periods_us)),
         (
             "cores with queues",

@@ -159,6 +159,15 @@ pub fn read_port_names(
 
 /// What to say of a port that there is not.
 fn known(ports: &[PortSettings]) -> String {
-    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-    format!("is not a port: the ports are {}", names.join(", "))
+    // Names that are missing or given twice are mistakes of their own, told elsewhere.
+    let mut names: Vec<&str> = Vec::new();
+    for name in ports.iter().map(|port| port.name.as_str()).filter(|name| !name.is_empty()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names.is_empty() {
+        true => "is not a port: there is none; name one in [[port]]".to_owned(),
+        false => format!("is not a port: the ports are {}", names.join(", ")),
+    }
 }

@@ -100,6 +100,9 @@ impl Router {
                 }
                 _ => {}
             }
+            if let Some(left) = self.left_alone(usize::from(number.0)) {
+                unseen.push(format!("port {}: {left}", port.name));
+            }
         }
         unseen
     }

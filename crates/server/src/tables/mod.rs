@@ -230,6 +230,22 @@ impl ProfileTables {
     }
 }
 
+/// Share by which two figures of one driver may differ: what formatting takes away.
+const EXACT: f64 = 1e-6;
+/// The same for the frequency of a machine that has only one: the kernel measures it anew at every
+/// start, and two measurements differ by up to some tenths of a per cent.
+const MEASURED: f64 = 1e-2;
+
+fn alike(a: &[f64], b: &[f64], within: f64) -> bool {
+    let near = |a: f64, b: f64| (a - b).abs() <= within * a.abs().max(b.abs());
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b))
+}
+
+/// Whether two lists of frequencies in gigahertz can be of one machine.
+pub fn same_frequencies(a: &[f64], b: &[f64]) -> bool {
+    alike(a, b, if a.len() == 1 { MEASURED } else { EXACT })
+}
+
 impl Fingerprint {
     /// Description of how this machine differs from another; `None` if they agree.
     pub fn differs_from(&self, other: &Self) -> Option<String> {
@@ -237,16 +253,13 @@ impl Fingerprint {
         if self.cores != other.cores {
             found.push(format!("{} cores, not {}", self.cores, other.cores));
         }
-        let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
-        let alike =
-            |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b));
-        if !alike(&self.frequencies_ghz, &other.frequencies_ghz) {
+        if !same_frequencies(&self.frequencies_ghz, &other.frequencies_ghz) {
             found.push(format!(
                 "frequencies {:?} GHz, not {:?}",
                 self.frequencies_ghz, other.frequencies_ghz
             ));
         }
-        if !alike(&self.moderation_us, &other.moderation_us) {
+        if !alike(&self.moderation_us, &other.moderation_us, EXACT) {
             found.push(format!(
                 "moderation of {:?} us, not {:?}",
                 self.moderation_us, other.moderation_us

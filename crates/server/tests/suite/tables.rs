@@ -208,6 +208,16 @@ fn another_machine_is_told_apart() {
     assert_eq!(machine.differs_from(&machine.clone()), None);
 }
 
+/// The kernel measures the frequency of a machine without a choice at every start.
+#[test]
+fn a_machine_of_one_frequency_is_the_same_after_a_restart() {
+    let of = |ghz: &[f64]| Fingerprint { frequencies_ghz: ghz.to_vec(), ..conditions().machine };
+    assert_eq!(of(&[2.596148]).differs_from(&of(&[2.5962])), None);
+    assert!(of(&[2.596148]).differs_from(&of(&[2.5])).is_some());
+    // Drivers that offer a choice name exact figures; 1 MHz more stands for turbo.
+    assert!(of(&[0.8, 2.1]).differs_from(&of(&[0.8, 2.101])).is_some());
+}
+
 /// A governor counts packets, and the tables are of requests.
 #[test]
 fn packets_are_told_from_requests_by_load() {

@@ -8,6 +8,7 @@ use crate::output;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -113,6 +114,8 @@ struct Wanted {
     workload: String,
     loader: Loader,
     rate: f64,
+    /// An address that requests reach by the loopback.
+    looped: Option<IpAddr>,
 }
 
 /// Runs the command.
@@ -127,6 +130,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             plan.check()?;
             let prepared = plan.within(|| load.prepare())?;
             let rate = options.rate;
+            let looped = plan.within(|| looped(&prepared.addresses))?;
             let made = {
                 let workload = prepared.workload;
                 move |thread| Memcached::new(Arc::clone(&workload), thread)
@@ -134,7 +138,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let loader =
                 loader("memcached", options, prepared.addresses, made, (stop, plan.netns.clone()));
             let (server, workload) = (load.servers().join(" "), load.described());
-            make(plan, Wanted { server, workload, loader, rate }, json)
+            make(plan, Wanted { server, workload, loader, rate, looped }, json)
         }
         Server::Http(OfHttp { load, plan }) => {
             let options = load.options().load()?;
@@ -142,10 +146,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let (requests, pages) = plan.within(|| load.prepare())?;
             let rate = options.rate;
             let addresses = requests.addresses();
+            let looped = plan.within(|| looped(&addresses))?;
             let made = move |thread| Http::new(Arc::clone(&requests), thread);
             let loader = loader("http", options, addresses, made, (stop, plan.netns.clone()));
             let (server, workload) = (pages.join(" "), "HTTP/1.1".to_owned());
-            make(plan, Wanted { server, workload, loader, rate }, json)
+            make(plan, Wanted { server, workload, loader, rate, looped }, json)
         }
     }
 }
@@ -159,6 +164,16 @@ impl Planned {
         }
         if !(1e-4..=1.0).contains(&self.within) {
             return usage("--within: a share from 0.0001 to 1, such as 0.05");
+        }
+        self.check_folder()
+    }
+
+    /// The first point takes minutes: whoever misspelt the folder learns it before.
+    fn check_folder(&self) -> Result<(), ExitError> {
+        let folder = self.out.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            let why = format!("--out: there is no folder {}; make it first", folder.display());
+            return Err(ExitError::new(ExitError::IO, why));
         }
         Ok(())
     }
@@ -177,6 +192,24 @@ impl Planned {
         name.push(ending);
         self.out.with_file_name(name)
     }
+}
+
+/// The first address that packets reach without leaving the machine, whatever interface has it: the
+/// kernel chooses the address itself as theirs. Sends nothing.
+fn looped(addresses: &[SocketAddr]) -> Result<Option<IpAddr>, ExitError> {
+    for address in addresses {
+        let any: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        // What cannot be reached is told by the load.
+        let source = socket.connect(address).and_then(|()| socket.local_addr());
+        if address.ip().is_loopback() || source.is_ok_and(|source| source.ip() == address.ip()) {
+            return Ok(Some(address.ip()));
+        }
+    }
+    Ok(None)
 }
 
 fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
@@ -255,6 +288,14 @@ fn prepare(
         let why = "neither frequency nor interrupt moderation can be set here: there is nothing to \
                    profile (`wattline probe` says why; a veth or virtio interface has NAPI deferral \
                    where it has NAPI: with GRO on, and named by [govern] interfaces in --config)";
+        return Err(ExitError::new(ExitError::UNAVAILABLE, why));
+    }
+    if let Some(address) = wanted.looped.filter(|_| periods.len() > 1) {
+        let why = format!(
+            "requests to {address} go by the loopback, which has no interrupts: every moderation \
+             would look free; --netns NAME sends them through the card, from a namespace with a \
+             card that is cabled to it, and --periods 1 profiles frequencies alone"
+        );
         return Err(ExitError::new(ExitError::UNAVAILABLE, why));
     }
     let source = machine.power_source();

@@ -33,17 +33,19 @@ impl Root {
 
 impl From<SessionError> for ExitError {
     fn from(error: SessionError) -> Self {
-        let denied = |error: &std::io::Error| {
-            matches!(
-                error.kind(),
-                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
-            )
-        };
+        let read_only =
+            |error: &std::io::Error| error.kind() == std::io::ErrorKind::ReadOnlyFilesystem;
+        if let SessionError::State { error: cause, .. }
+        | SessionError::Journal(JournalError::File { error: cause, .. }) = &error
+            && cause.kind() == std::io::ErrorKind::PermissionDenied
+        {
+            return Self::new(Self::NO_PERMISSION, format_args!("{error}; run this as root"));
+        }
         let code = match &error {
             SessionError::Busy { .. } => Self::UNAVAILABLE,
             SessionError::State { error, .. }
             | SessionError::Journal(JournalError::File { error, .. })
-                if denied(error) =>
+                if read_only(error) =>
             {
                 Self::NO_PERMISSION
             }
@@ -56,5 +58,27 @@ impl From<SessionError> for ExitError {
             | SessionError::Unrestored(..) => Self::IO,
         };
         Self::new(code, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn who_lacks_the_rights_is_told_what_to_do() {
+        let ended = |kind: ErrorKind| {
+            let path = PathBuf::from("/var/lib/wattline/knobs.lock");
+            ExitError::from(SessionError::State { path, error: Error::from(kind) })
+        };
+        let denied = ended(ErrorKind::PermissionDenied);
+        assert_eq!(denied.code, ExitError::NO_PERMISSION);
+        let told = denied.to_string();
+        assert!(told.contains("knobs.lock") && told.ends_with("; run this as root"), "{told}");
+        // No user can write there.
+        let read_only = ended(ErrorKind::ReadOnlyFilesystem);
+        assert_eq!(read_only.code, ExitError::NO_PERMISSION);
+        assert!(!read_only.to_string().contains("root"), "{read_only}");
     }
 }

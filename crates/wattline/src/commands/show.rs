@@ -107,20 +107,22 @@ fn print(topic: Topic, answer: &Value, out: &mut impl Write) -> io::Result<()> {
             rest(&answer["neighbours"], |it| &it["address"], &answer["total"], "neighbours", out)
         }
         Topic::Fib => {
-            if answer["prefix"].is_null() {
-                let (address, way) = (text(&answer["address"]), way(&answer["next_hop"]));
-                return writeln!(out, "{address}: {way}");
+            let (address, meaning) = (text(&answer["address"]), way(&answer["next_hop"]));
+            let has_route = !answer["prefix"].is_null();
+            match has_route {
+                true => writeln!(out, "{address} by {}: {meaning}", text(&answer["prefix"]))?,
+                false => writeln!(out, "{address}: {meaning}")?,
             }
-            let prefix = text(&answer["prefix"]);
-            writeln!(
-                out,
-                "{} by {prefix}: {}",
-                text(&answer["address"]),
-                way(&answer["next_hop"])
-            )?;
             for member in list(&answer["next_hop"]["members"]) {
                 let (places, meaning) = (text(&member["places"]), way(&member["next_hop"]));
                 writeln!(out, "  {places} places: {meaning}")?;
+            }
+            for it in list(&answer["exceptions"]) {
+                let (port, why) = (text(&it["port"]), text(&it["why"]));
+                writeln!(out, "  not so for what comes in by {port}: {why}")?;
+            }
+            if !has_route {
+                return Ok(());
             }
             writeln!(out)?;
             routes(&answer["routes"], out)
@@ -343,10 +345,13 @@ mod tests {
         let member = |places: u32| json!({"places": places, "next_hop": {"action": "discard"}});
         let next_hop =
             json!({"action": "one of several by flow", "members": [member(1), member(3)]});
-        let answer = json!({"address": "10.1.1.1", "prefix": "10.0.0.0/8", "next_hop": next_hop});
+        let left = json!({"port": "a", "why": "the port is left: a rule"});
+        let answer = json!({"address": "10.1.1.1", "prefix": "10.0.0.0/8", "next_hop": next_hop,
+            "exceptions": [left]});
         let text = printed(Topic::Fib, &answer);
         assert!(text.starts_with("10.1.1.1 by 10.0.0.0/8: one of several by flow\n"), "{text}");
         assert!(text.contains("  3 places: discard\n"), "{text}");
+        assert!(text.contains("for what comes in by a: the port is left: a rule\n"), "{text}");
     }
 
     #[test]

@@ -197,7 +197,11 @@ mod tests {
         assert!(text.contains("left out: /sys/a: its driver has not answered for 7 s"), "{text}");
         assert!(text.contains("12 packets waited where table entries moved"), "{text}");
         let mut none = Vec::new();
-        print(&json!({"power": {"policy": "powersave"}}), &mut none).unwrap();
-        assert!(!String::from_utf8(none).unwrap().contains("softirq"));
+        let power = json!({"policy": "ondemand", "power_watts": null, "source": "unavailable",
+                           "accuracy": "unavailable", "host": {"waited_at_moves_packets": 0}});
+        print(&json!({"power": power}), &mut none).unwrap();
+        let none = String::from_utf8(none).unwrap();
+        assert!(!none.contains("softirq") && !none.contains("packets waited"), "{none}");
+        assert!(none.contains("power unknown: no meter, "), "{none}");
     }
 }

@@ -6,16 +6,17 @@ use std::io::{self, Write};
 /// What the governor does, where there is one.
 pub(super) fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()> {
     let word = |key: &str| power[key].as_str().unwrap_or_default();
-    let watts = power["power_watts"].as_f64().map(|watts| format!("{watts:.2} W"));
+    let watts = match power["power_watts"].as_f64() {
+        Some(watts) => format!("{watts:.2} W ({}, {})", word("source"), word("accuracy")),
+        None if word("source") == "unavailable" => "power unknown: no meter".to_owned(),
+        None => format!("power unknown ({}, {})", word("source"), word("accuracy")),
+    };
     writeln!(
         out,
-        "\n{} on platform {}: {} ({}, {}), {} of {} cores, {} transitions in {} decisions, {} \
+        "\n{} on platform {}: {watts}, {} of {} cores, {} transitions in {} decisions, {} \
          table entries moved, {} steps altered and {} failed",
         word("policy"),
         word("platform"),
-        watts.as_deref().unwrap_or("power unknown"),
-        word("source"),
-        word("accuracy"),
         power["cores_active"],
         power["cores"],
         power["transitions"],
@@ -49,7 +50,7 @@ fn print_host(host: &Value, out: &mut impl Write) -> io::Result<()> {
         let (worker, cpu) = (number(&share["worker"]), number(&share["cpu"]));
         writeln!(out, "{worker:<8} {cpu:>8} {softirq:>14.1} {thread:>14.1}")?;
     }
-    if let Some(packets) = host["waited_at_moves_packets"].as_u64() {
+    if let Some(packets) = host["waited_at_moves_packets"].as_u64().filter(|packets| *packets > 0) {
         writeln!(out, "{packets} packets waited where table entries moved: may be out of order")?;
     }
     for stuck in host["stuck"].as_array().into_iter().flatten() {

@@ -127,20 +127,30 @@ impl Bench {
 
     /// `wattline profile` of this server.
     pub fn profile(&self, more: &[&str]) -> Command {
-        let mut command = within(&self.server, BINARY);
-        command.args(["--json", "profile"]).args(self.serves.load());
-        command.args(["--netns", self.client.name()]);
-        command.arg("--config").arg(self.path("govern.toml"));
-        command.arg("--out").arg(self.path("tables.csv"));
-        command.args(more).stdin(Stdio::null());
+        let mut command = self.profile_from(&["--netns", self.client.name()], "tables.csv");
+        command.args(more);
         command
     }
 
-    /// Runs it. Another governor of this machine may be at work, in another test: not for long.
+    /// The same from elsewhere, into another file of the folder.
+    pub fn profile_from(&self, from: &[&str], out: &str) -> Command {
+        let mut command = within(&self.server, BINARY);
+        command.args(["--json", "profile"]).args(self.serves.load()).args(from);
+        command.arg("--config").arg(self.path("govern.toml"));
+        command.arg("--out").arg(self.path(out)).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it.
     pub fn run(&self, more: &[&str]) -> Output {
+        Self::patiently(|| self.profile(more).output().unwrap())
+    }
+
+    /// Another governor of this machine may be at work, in another test: not for long.
+    pub fn patiently(run: impl Fn() -> Output) -> Output {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let output = self.profile(more).output().unwrap();
+            let output = run();
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
             if !told.contains("is changing this machine's settings") || Instant::now() > deadline {
                 return output;

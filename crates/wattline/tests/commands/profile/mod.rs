@@ -86,6 +86,30 @@ fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
     governed::check(&bench, RATE);
 }
 
+/// Before anything is measured: what would take minutes to be told, or make every moderation look free.
+#[test]
+fn a_profile_over_the_loopback_or_into_no_folder_is_refused_at_once() {
+    let test = "a_profile_over_the_loopback_or_into_no_folder_is_refused_at_once";
+    let Some(bench) = Bench::build(test, Server::Memcached) else { return };
+    let wanted = |out: &str, from: &[&str]| {
+        let output = Bench::patiently(|| {
+            let mut command = bench.profile_from(from, out);
+            command.args(["--rate", "1000", "--without-power"]).output().unwrap()
+        });
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // From the server itself, and from a namespace in which the address is its own as well.
+    for from in [&[][..], &["--netns", bench.server.name()]] {
+        let (code, told) = wanted("tables.csv", from);
+        assert_eq!(code, Some(69), "{told}");
+        assert!(told.contains("go by the loopback") && told.contains("--netns"), "{told}");
+    }
+    let from = ["--netns", bench.client.name()];
+    let (code, told) = wanted("missing/tables.csv", &from);
+    assert_eq!(code, Some(74), "{told}");
+    assert!(told.contains("there is no folder") && told.contains("missing"), "{told}");
+}
+
 /// The curve of the 95th percentile against the period, and what a governor makes of it.
 #[test]
 #[ignore = "takes three minutes; `make test-long` runs it"]
