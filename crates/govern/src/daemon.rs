@@ -165,8 +165,8 @@ impl Daemon {
                 }
                 due[index] = now + period;
                 match index {
-                    0 => self.tick(),
-                    1 => failed = self.look_at_parts().err(),
+                    0 => failed = failed.or(self.tick().err()),
+                    1 => failed = failed.or(self.look_at_parts().err()),
                     _ => self.look_for_rivals(),
                 }
             }
@@ -266,9 +266,9 @@ impl Daemon {
         self.session.as_mut().map_or_else(|| json!({}), |session| stats(session, &around))
     }
 
-    fn tick(&mut self) {
-        let Some(session) = &mut self.session else { return };
-        session.tick();
+    fn tick(&mut self) -> Result<(), GovernError> {
+        let Some(session) = &mut self.session else { return Ok(()) };
+        session.tick()?;
         let rule = session.rule();
         // A source that has not been heard yet is not silent before its time is over.
         let early = rule == Rule::Silent
@@ -278,6 +278,7 @@ impl Daemon {
             tell::rule(rule, self.rule, &self.config, session.look().as_ref(), early);
             (self.rule, self.early) = (rule, early);
         }
+        Ok(())
     }
 
     fn look_for_rivals(&mut self) {

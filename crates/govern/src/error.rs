@@ -29,6 +29,12 @@ pub enum GovernError {
     /// The control socket cannot be made.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// Its governor has panicked.
+    #[error(
+        "the governor has panicked, which is a defect of Wattline; nobody governs this machine until \
+         it is started again"
+    )]
+    Panicked,
     /// Something of the system does not work.
     #[error("{what}: {source}")]
     System {

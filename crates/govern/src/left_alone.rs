@@ -1,6 +1,6 @@
 //! Knobs that the machine has and a configuration leaves alone, and what would use them.
 
-use crate::config::{Config, Moderation};
+use crate::config::{Config, Listed, Moderation};
 use crate::inventory::Inventory;
 use crate::profile::PROFILES;
 use crate::session::options;
@@ -9,55 +9,27 @@ use wattline_knobs::{Machine as Settings, Plan};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::Can;
 
-/// A knob, as `knobs` in a configuration names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Knob {
-    Frequency,
-    Idle,
-    Moderation,
+/// Whether a configuration governs knobs of a kind.
+fn is_governed(knob: Listed, config: &Config) -> bool {
+    match knob {
+        Listed::Moderation => config.moderates(),
+        _ => knob.is_in(config.scope),
+    }
 }
 
-impl Knob {
-    pub const ALL: [Self; 3] = [Self::Frequency, Self::Idle, Self::Moderation];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Frequency => "frequency",
-            Self::Idle => "idle",
-            Self::Moderation => "moderation",
-        }
-    }
-
-    /// Whether `knobs` of a configuration names it.
-    fn is_listed(self, config: &Config) -> bool {
-        match self {
-            Self::Frequency => config.scope.frequency,
-            Self::Idle => config.scope.idle,
-            Self::Moderation => config.scope.moderation,
-        }
-    }
-
-    /// Whether a configuration governs it.
-    fn is_governed(self, config: &Config) -> bool {
-        match self {
-            Self::Moderation => config.moderates(),
-            _ => self.is_listed(config),
-        }
-    }
-
-    fn is_in(self, can: Can) -> bool {
-        match self {
-            Self::Frequency => can.set_frequency,
-            Self::Idle => can.limit_idle,
-            Self::Moderation => can.set_moderation,
-        }
+/// Whether a machine has knobs of a kind.
+fn is_there(knob: Listed, can: Can) -> bool {
+    match knob {
+        Listed::Frequency => can.set_frequency,
+        Listed::Idle => can.limit_idle,
+        Listed::Moderation => can.set_moderation,
     }
 }
 
 /// The knobs of the machine of `tree` that a configuration leaves alone. Nothing is written.
-pub(crate) fn find(config: &Config, inventory: &Inventory, tree: &Tree) -> Vec<Knob> {
-    let wanted = |knob: &Knob| !knob.is_governed(config);
-    if !Knob::ALL.iter().any(wanted) {
+pub(crate) fn find(config: &Config, inventory: &Inventory, tree: &Tree) -> Vec<Listed> {
+    let wanted = |knob: &Listed| !is_governed(*knob, config);
+    if !Listed::ALL.iter().any(wanted) {
         return Vec::new();
     }
     // The machine, as a configuration that governs everything would find it.
@@ -67,32 +39,32 @@ pub(crate) fn find(config: &Config, inventory: &Inventory, tree: &Tree) -> Vec<K
     // A machine that cannot be governed is told of elsewhere.
     let Ok(host) = Host::new(options, knobs, Box::new(NoWorkers)) else { return Vec::new() };
     let can = wattline_governor::machine::Machine::platform(&host).can;
-    Knob::ALL.into_iter().filter(|knob| wanted(knob) && knob.is_in(can)).collect()
+    Listed::ALL.into_iter().filter(|knob| wanted(knob) && is_there(*knob, can)).collect()
 }
 
 /// Says that the machine has a knob, and what would use it.
-pub(crate) fn line(knob: Knob, config: &Config, inventory: &Inventory) -> String {
+pub(crate) fn line(knob: Listed, config: &Config, inventory: &Inventory) -> String {
     let cpus = inventory.layout.cpus.len();
     let what = match knob {
-        Knob::Frequency => format!("frequency of {cpus} CPUs"),
-        Knob::Idle => format!("idle states of {cpus} CPUs"),
-        Knob::Moderation => {
+        Listed::Frequency => format!("frequency of {cpus} CPUs"),
+        Listed::Idle => format!("idle states of {cpus} CPUs"),
+        Listed::Moderation => {
             format!("interrupt moderation of {}", inventory.interfaces().join(", "))
         }
     };
     let mut remedies = Vec::new();
-    if !knob.is_listed(config) {
-        let listed = Knob::ALL.iter().filter(|one| **one == knob || one.is_listed(config));
+    if !knob.is_in(config.scope) {
+        let listed = Listed::ALL.iter().filter(|one| **one == knob || one.is_in(config.scope));
         let names: Vec<String> = listed.map(|one| format!("\"{}\"", one.name())).collect();
         remedies.push(format!("knobs = [{}]", names.join(", ")));
     }
-    if knob == Knob::Moderation && config.moderation == Moderation::Keep {
+    if knob == Listed::Moderation && config.moderation == Moderation::Keep {
         remedies.push("moderation = \"100us\"".to_owned());
     }
     let profiles: Vec<String> = PROFILES
         .iter()
         .filter(|profile| {
-            Config::parse(profile.text, profile.name).is_ok_and(|own| knob.is_governed(&own))
+            Config::parse(profile.text, profile.name).is_ok_and(|own| is_governed(knob, &own))
         })
         .map(|profile| format!("\"{}\"", profile.name))
         .collect();

@@ -23,7 +23,6 @@ mod metrics;
 mod plan;
 pub mod profile;
 pub mod profiling;
-mod served;
 mod session;
 mod slept;
 mod stats;

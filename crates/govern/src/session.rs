@@ -6,10 +6,8 @@ use crate::config::Config;
 use crate::error::GovernError;
 use crate::guard::{Rule, RuleSeen};
 use crate::inventory::Inventory;
-use crate::latency::{Feed, SourceState};
-use crate::served::Served;
+use crate::latency::{Feed, SharedFeed, SourceState};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_governor::Governor;
 use wattline_governor::account::{Interval, Totals};
@@ -18,11 +16,12 @@ use wattline_governor::ledger::Entry;
 use wattline_governor::machine::{Machine, View};
 use wattline_governor::runner::Runner;
 use wattline_host::{
-    HostOptions, KernelStack, Status, Supervision, TakeOverError, hand_back, take_over,
+    HostOptions, KernelStack, Status, Supervision, TakeOverError, ThisMachine, give_back,
+    hand_back, take_over,
 };
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{OperatingPoint, Platform};
+use wattline_policy::{OperatingPoint, Platform, Policy, SpecError};
 use wattline_units::Span;
 
 /// A governor whose knobs do not hang answers within so long.
@@ -34,12 +33,12 @@ const SAMPLE: Span = Span::from_millis(100);
 
 /// A governed machine.
 pub(crate) struct Session {
-    runner: Runner<Served>,
+    runner: Runner<ThisMachine>,
     supervision: Supervision,
     /// What is governed.
     pub inventory: Inventory,
     rule: RuleSeen,
-    feed: Arc<Mutex<Feed>>,
+    feed: SharedFeed,
     /// What was counted at the last seconds.
     ticks: VecDeque<Totals>,
     /// The number of the last change that was logged.
@@ -98,22 +97,33 @@ impl Session {
     /// # Errors
     /// When it cannot be governed; it is as before then.
     pub fn begin(config: &Config, tree: &Tree) -> Result<Self, GovernError> {
+        Self::begin_with(config, tree, |platform, rule| choice::policy(config, platform, rule))
+    }
+
+    /// The same under another policy than the configuration's.
+    fn begin_with(
+        config: &Config,
+        tree: &Tree,
+        policy: impl FnOnce(&Platform, RuleSeen) -> Result<Box<dyn Policy>, SpecError>,
+    ) -> Result<Self, GovernError> {
         let inventory = Inventory::find(tree, config);
         let feed = Feed::open(&config.latency, config.latency_silence)
             .map_err(|(name, source)| GovernError::Source { name, source })?;
-        let feed = Arc::new(Mutex::new(feed));
+        let feed = SharedFeed::new(feed);
         let (kernel, notes) = KernelStack::new(tree, &inventory.layout);
         for note in notes {
             tracing::info!("{note}");
         }
         let options = options(config, &inventory, tree);
-        let (host, supervision) = take_over(options, config.on_exit, Box::new(kernel))?;
+        let (mut machine, supervision) = take_over(options, config.on_exit, Box::new(kernel))?;
+        if !config.latency.is_empty() {
+            machine.attach_latency(Box::new(feed.clone()));
+        }
         let rule = RuleSeen::default();
-        let machine = Served::new(host, Arc::clone(&feed));
-        let policy = match choice::policy(config, machine.platform(), rule.clone()) {
+        let policy = match policy(machine.platform(), rule.clone()) {
             Ok(policy) => policy,
             Err(error) => {
-                hand_back(Some(machine.into_host()), supervision)?;
+                hand_back(Some(machine), supervision)?;
                 return Err(error.into());
             }
         };
@@ -132,12 +142,18 @@ impl Session {
             last: None,
             begun,
         };
-        session.tick();
+        session.tick()?;
         Ok(session)
     }
 
     /// Notes what was counted up to now: once a second.
-    pub fn tick(&mut self) {
+    ///
+    /// # Errors
+    /// When nobody governs the machine any more: it would stay as it was governed last.
+    pub fn tick(&mut self) -> Result<(), GovernError> {
+        if self.runner.has_failed() {
+            return Err(GovernError::Panicked);
+        }
         if let Some(totals) = self.runner.totals(PATIENCE) {
             self.ticks.push_back(totals);
             if self.ticks.len() > KEPT {
@@ -149,6 +165,7 @@ impl Session {
             let new = self.runner.look(PATIENCE, |governor| governor.decisions(logged));
             self.logged = log(&new.unwrap_or_default(), logged);
         }
+        Ok(())
     }
 
     /// How the machine runs now; what was known last where its governor does not answer.
@@ -165,7 +182,7 @@ impl Session {
                 point: governor.point().clone(),
                 decisions: governor.decisions(0),
                 knobs: governor.ledger().entries().cloned().collect(),
-                sources: feed.lock().unwrap_or_else(PoisonError::into_inner).states(now),
+                sources: feed.states(now),
                 policy: governor.policy_name(),
                 remark: governor.policy_remark(),
                 totals,
@@ -208,7 +225,9 @@ impl Session {
     /// # Errors
     /// When some of it could not be restored.
     pub fn end(self) -> Result<(), TakeOverError> {
-        let machine = self.runner.end().map(Governor::into_machine).map(Served::into_host);
-        hand_back(machine, self.supervision)
+        give_back(self.runner, self.supervision)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,10 @@
 //! What the log says: what is governed and why, what rules, who else sets the same knobs.
 
-use crate::config::{Config, Moderation};
+use crate::config::{Config, Listed, Moderation};
 use crate::guard::Rule;
 use crate::inventory::Inventory;
 use crate::latency::SourceState;
-use crate::left_alone::{self, Knob};
+use crate::left_alone;
 use crate::session::Seen;
 use wattline_host::Status;
 use wattline_knobs::rivals::Rival;
@@ -17,7 +17,7 @@ pub(crate) fn lines(
     config: &Config,
     inventory: &Inventory,
     platform: &Platform,
-    alone: &[Knob],
+    alone: &[Listed],
 ) -> Vec<String> {
     let mut lines = vec![
         format!("profile {}: {}", config.profile.name, config.profile.summary),
@@ -95,7 +95,7 @@ pub(crate) fn introduction(
     inventory: &Inventory,
     seen: &Seen,
     status: &Status,
-    alone: &[Knob],
+    alone: &[Listed],
 ) {
     for line in lines(config, inventory, &seen.platform, alone) {
         tracing::info!("{line}");
@@ -120,23 +120,23 @@ pub(crate) fn introduction(
 }
 
 /// What would enable the knobs that a machine lacks, where nothing can be turned.
-pub(crate) fn remedies(can: Can, alone: &[Knob]) -> Vec<&'static str> {
-    let lacks = |knob: &Knob| has_none(can) && !alone.contains(knob);
-    Knob::ALL.into_iter().filter(lacks).map(remedy).collect()
+pub(crate) fn remedies(can: Can, alone: &[Listed]) -> Vec<&'static str> {
+    let lacks = |knob: &Listed| has_none(can) && !alone.contains(knob);
+    Listed::ALL.into_iter().filter(lacks).map(remedy).collect()
 }
 
-fn remedy(knob: Knob) -> &'static str {
+fn remedy(knob: Listed) -> &'static str {
     match knob {
-        Knob::Frequency => {
+        Listed::Frequency => {
             "frequency: needs a cpufreq driver (acpi-cpufreq, intel_pstate, amd-pstate, \
              cppc_cpufreq): enable P-states (SpeedStep, Cool'n'Quiet, \"OS controlled\" power) in the \
              firmware; a virtual machine has none: govern its host instead"
         }
-        Knob::Idle => {
+        Listed::Idle => {
             "idle states: need a cpuidle driver (intel_idle, acpi_idle): enable C-states in the \
              firmware"
         }
-        Knob::Moderation => {
+        Listed::Moderation => {
             "interrupt moderation: needs a network card whose driver offers `ethtool -c`, or an \
              interface with NAPI (virtio_net; veth with GRO on) that [govern] interfaces names"
         }

@@ -144,17 +144,38 @@ impl Refused {
     }
 }
 
-/// Asks a source for what a policy sees: takes in what has arrived, and counts what took longer
-/// than the policy's bound where the source can. None without a sample that is young enough.
-pub fn look(
-    source: &mut (impl LatencySource + ?Sized),
-    now: Time,
-    late_after: Option<Span>,
-) -> Option<LatencyView> {
-    source.poll(now);
-    let summary = source.summary(now)?;
-    let late = late_after.and_then(|bound| source.late(now, bound));
-    Some(summary.view(late.unwrap_or(0)))
+/// What a machine asks for the latency that its policy looks at: one source, or several together.
+pub trait LatencyFeed: Send {
+    /// Takes in what has arrived, whether somebody looks at it or not: whoever reports must not wait.
+    fn take_in(&mut self, now: Time);
+
+    /// What a policy sees, with the number of samples that took longer than its bound. `None` where
+    /// nobody measures; a view without samples where there was nothing to measure.
+    fn view(&self, now: Time, late_after: Option<Span>) -> Option<LatencyView>;
+
+    /// Whether its views count what took longer than the bound.
+    fn counts_late(&self) -> bool;
+}
+
+/// One source by itself: nothing without a sample that is young enough.
+impl<S: LatencySource + Send> LatencyFeed for S {
+    fn take_in(&mut self, now: Time) {
+        self.poll(now);
+    }
+
+    fn view(&self, now: Time, late_after: Option<Span>) -> Option<LatencyView> {
+        let summary = self.summary(now)?;
+        Some(summary.view(late_of(self, now, late_after)))
+    }
+
+    fn counts_late(&self) -> bool {
+        LatencySource::counts_late(self)
+    }
+}
+
+/// Samples of a source that took longer than a policy's bound; 0 where it cannot tell.
+pub fn late_of(source: &(impl LatencySource + ?Sized), now: Time, late_after: Option<Span>) -> u64 {
+    late_after.and_then(|bound| source.late(now, bound)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -196,10 +217,13 @@ mod tests {
 
     #[test]
     fn a_policy_sees_samples_age_and_late_ones_and_no_quantile_that_nobody_knows() {
-        let seen = look(&mut Known(false), Time::ZERO, Some(Span::from_micros(2))).unwrap();
+        let mut known = Known(false);
+        assert_eq!(known.view(Time::ZERO, None), None);
+        known.take_in(Time::ZERO);
+        let seen = known.view(Time::ZERO, Some(Span::from_micros(2))).unwrap();
         assert_eq!((seen.samples, seen.late, seen.age), (100, 2, Span::from_millis(5)));
         assert_eq!((seen.mean, seen.p95), (Span::from_micros(2), Span::from_micros(2)));
         assert_eq!(seen.p99, Quantile::UNBOUNDED, "later than any target");
-        assert_eq!(look(&mut Known(false), Time::ZERO, None).unwrap().late, 0, "no bound");
+        assert_eq!(known.view(Time::ZERO, None).unwrap().late, 0, "no bound");
     }
 }

@@ -88,7 +88,14 @@ impl<M: Machine + 'static> Runner<M> {
         })
     }
 
-    /// Ends it and gives the governor back; `None` after a panic of its thread.
+    /// Whether its thread has ended by itself: it has panicked, and nobody decides any more. What
+    /// was counted can still be looked at.
+    pub fn has_failed(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends it and gives the governor back, also after a panic: its machine has to be restored.
+    /// `None` while somebody else looks at it.
     pub fn end(self) -> Option<Governor<M>> {
         let shared = Arc::clone(&self.shared);
         // Joins the thread, which has the other share.
@@ -263,6 +270,43 @@ mod tests {
             let ask = wattline_policy::AskAgain::on_batch(both).and_on_fill(both, 50);
             wattline_policy::AskAgain { at: self.1, ..ask }
         }
+    }
+
+    /// Fails at its second question.
+    struct Panics(bool);
+
+    impl wattline_policy::Policy for Panics {
+        fn name(&self) -> &'static str {
+            "panics"
+        }
+        fn decide(
+            &mut self,
+            now: Time,
+            _: &wattline_policy::Observation<'_>,
+            point: &mut wattline_policy::OperatingPoint,
+        ) -> wattline_policy::AskAgain {
+            assert!(!std::mem::replace(&mut self.0, true), "nobody expected this");
+            point.set_frequency(0);
+            wattline_policy::AskAgain::at(now)
+        }
+    }
+
+    #[test]
+    fn a_policy_that_panics_is_noticed_and_its_machine_comes_back() {
+        let machine = fed("poll").into_machine();
+        let governor = Governor::new(machine, Box::new(Panics(false)));
+        let runner = Runner::start(governor, Duration::from_millis(1)).unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        while !runner.has_failed() {
+            assert!(Instant::now() < end, "it never ends");
+            std::thread::sleep(RETRY);
+        }
+        assert_eq!(runner.totals(Duration::ZERO).unwrap().own.decisions, 1, "of before");
+        let governor = runner.end().expect("the machine has to be restored");
+        assert_eq!(governor.point().fastest_active(), 0);
+
+        let well = Runner::start(fed("poll"), Duration::from_millis(1)).unwrap();
+        assert!(!well.has_failed());
     }
 
     /// As in the simulator and on emulated cores.

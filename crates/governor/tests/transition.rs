@@ -39,16 +39,17 @@ fn at(micros: u64) -> Time {
     Time::ZERO + Span::from_micros(micros)
 }
 
-/// Notes what is taken, and when; some knobs are slow.
+/// Notes what is taken, and when; some knobs are slow, and some frequencies are rounded up.
 struct Hands {
     platform: Platform,
     slow: BTreeMap<&'static str, Span>,
+    rounds: bool,
     taken: Vec<(Time, Step)>,
 }
 
 impl Hands {
     fn new() -> Self {
-        Self { platform: platform(), slow: BTreeMap::new(), taken: Vec::new() }
+        Self { platform: platform(), slow: BTreeMap::new(), rounds: false, taken: Vec::new() }
     }
 
     fn frequencies(&self) -> usize {
@@ -63,11 +64,40 @@ impl Actuator for Hands {
     }
     fn take(&mut self, now: Time, step: &Step) -> Taken {
         self.taken.push((now, *step));
+        let held = self.held(step);
         match self.slow.get(Knob::of(step).name()) {
             Some(delay) => Taken::Slow { until: now + *delay },
+            None if held != Some(*step) => Taken::Altered { found: "3 GHz".into() },
             None => Taken::Done,
         }
     }
+    fn held(&mut self, step: &Step) -> Option<Step> {
+        match *step {
+            Step::Frequency { core, index: 1 } if self.rounds => {
+                Some(Step::Frequency { core, index: 2 })
+            }
+            step => Some(step),
+        }
+    }
+}
+
+/// Point, target and counters have what holds, not what was asked for; and the same is not asked for
+/// again and again.
+#[test]
+fn what_the_machine_made_of_a_step_is_what_holds() {
+    let mut hands = Hands { rounds: true, ..Hands::new() };
+    let full = OperatingPoint::full(&hands.platform);
+    let mut transition = Transition::new(&hands.platform, full.clone(), Pace::FREE);
+    for micros in [0, 1] {
+        let mut wanted = full.clone();
+        wanted.set_frequency(1);
+        transition.go(at(micros), &mut hands, &mut wanted);
+        assert_eq!((transition.point(), transition.target()), (&full, &full));
+        assert_eq!(wanted, full, "what the policy sees");
+        assert_eq!(hands.frequencies(), 4, "each core once");
+    }
+    assert_eq!(transition.ledger().sums(), (4, 4, 0));
+    assert_eq!(transition.changes().frequencies, 0);
 }
 
 #[test]

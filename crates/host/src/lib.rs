@@ -61,7 +61,7 @@ use std::time::Instant;
 use survey::Survey;
 use watch::Watch;
 use wattline_governor::energy::Energy;
-use wattline_governor::latency::{self, LatencySource};
+use wattline_governor::latency::LatencyFeed;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::pace::Pace;
 use wattline_governor::step::{self, Step};
@@ -99,7 +99,7 @@ pub struct Host<K> {
     meter: EnergyMeter,
     power: MeanPower,
     senses: Senses,
-    latency: Option<Box<dyn LatencySource + Send>>,
+    latency: Option<Box<dyn LatencyFeed>>,
     watch: Watch,
     status: Arc<Mutex<Status>>,
 }
@@ -161,12 +161,12 @@ impl<K: Knobs> Host<K> {
         })
     }
 
-    /// Has policies see the latency that this source knows. Before a policy is made for the
-    /// platform, which says from then on that latency is seen.
-    pub fn attach_latency(&mut self, source: Box<dyn LatencySource + Send>) {
+    /// Has policies see this latency. Before a policy is made for the platform, which says from then
+    /// on that latency is seen.
+    pub fn attach_latency(&mut self, feed: Box<dyn LatencyFeed>) {
         let sees = &mut self.platform.can.sees;
-        (sees.latency, sees.late) = (true, source.counts_late());
-        self.latency = Some(source);
+        (sees.latency, sees.late) = (true, feed.counts_late());
+        self.latency = Some(feed);
     }
 
     /// What it has to tell, for other threads; brought up to date about once a second.
@@ -324,9 +324,10 @@ impl<K: Knobs> Machine for Host<K> {
         if looks.counters {
             self.senses.show(now, &mut view.cores);
         }
-        let source = self.latency.as_mut().filter(|_| looks.latency);
-        view.latency =
-            source.and_then(|source| latency::look(&mut **source, now, looks.late_after));
+        view.latency = self.latency.as_mut().and_then(|feed| {
+            feed.take_in(now);
+            if looks.latency { feed.view(now, looks.late_after) } else { None }
+        });
         // A meter that was found too late to be promised still gives energy.
         let seen = looks.power && self.platform.can.sees.power;
         view.power = if seen { self.power.look(&self.meter.energy()) } else { None };

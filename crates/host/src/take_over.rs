@@ -96,7 +96,7 @@ pub fn give_back(
     hand_back(runner.end().map(Governor::into_machine), supervision)
 }
 
-/// The same for a machine whose governor has ended; `None` after a panic of it.
+/// The same for a machine whose governor has ended; `None` where somebody else still looks at it.
 ///
 /// # Errors
 /// As [`give_back`].
@@ -104,7 +104,7 @@ pub fn hand_back(
     machine: Option<ThisMachine>,
     supervision: Supervision,
 ) -> Result<(), TakeOverError> {
-    // After a panic the session has restored what it could without a word.
+    // What is not handed back here is restored when the last who looks at it lets go.
     let left = machine.map_or(Ok(()), |machine| {
         let session = machine.into_knobs();
         session.access().hurry(false);

@@ -78,6 +78,12 @@ pub enum RouterError {
         /// What it said.
         message: String,
     },
+    /// The governor of `[power]` has panicked: the workers have ended in good order.
+    #[error(
+        "the governor of [power] has panicked, which is a defect of Wattline; the kernel forwards \
+         until the router is started again"
+    )]
+    Governor,
     /// A worker did not end when it was told to, and there was nothing that it could wait for.
     #[error("worker {worker} hung; the router ended without it, and its frames are lost")]
     Hung {
@@ -128,7 +134,7 @@ impl RouterError {
                 Some(Problem::Io(_)) => Remedy::System,
                 _ => Remedy::Data,
             },
-            Self::Panicked { .. } | Self::Hung { .. } => Remedy::Defect,
+            Self::Panicked { .. } | Self::Governor | Self::Hung { .. } => Remedy::Defect,
             Self::Platform(_) | Self::System { .. } => Remedy::System,
         }
     }

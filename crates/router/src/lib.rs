@@ -119,7 +119,7 @@ pub struct Router {
 
 impl Router {
     /// Runs until all captures are read, a signal says stop, someone asks for it over the socket,
-    /// or a worker panics. Gives the final account, and what went wrong meanwhile: a capture that turned
+    /// or a worker or the governor panics. Gives the final account, and what went wrong meanwhile: a capture that turned
     /// out to be bad was forwarded up to there.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
         let mut notifier = Notifier::from_environment();
@@ -128,7 +128,8 @@ impl Router {
         }
         notifier.ready();
         let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
-        while !self.stopping && !self.workers.have_ended() && self.workers.failure().is_none() {
+        let mut failure = None;
+        while !self.stopping && !self.workers.have_ended() && failure.is_none() {
             let now = Instant::now();
             notifier.alive(now);
             let Self { applications, rib, routes, kernel, attachments, power, lookout, .. } =
@@ -155,9 +156,15 @@ impl Router {
                 self.handle(message);
             }
             self.commit();
+            failure = self.failure();
         }
         notifier.stopping();
-        self.end(&notifier)
+        self.end(&notifier, failure)
+    }
+
+    /// Why it cannot continue.
+    fn failure(&self) -> Option<RouterError> {
+        self.workers.failure().or_else(|| self.power.as_ref()?.failure())
     }
 
     /// What asks this router for its statistics, from any thread; nothing is answered while it does
@@ -170,7 +177,11 @@ impl Router {
         }
     }
 
-    fn end(mut self, notifier: &Notifier) -> (Stats, Result<(), RouterError>) {
+    fn end(
+        mut self,
+        notifier: &Notifier,
+        failure: Option<RouterError>,
+    ) -> (Stats, Result<(), RouterError>) {
         if let Some(signals) = &self.signals {
             signals.close();
         }
@@ -190,7 +201,7 @@ impl Router {
             self.captures.iter().flat_map(|capture| capture.take_errors()).collect();
         let read = if errors.is_empty() { Ok(()) } else { Err(RouterError::Captures(errors)) };
         let hung = ending.hangs.map(|worker| RouterError::Hung { worker });
-        let worked = self.workers.failure().or(hung).map_or(Ok(()), Err);
+        let worked = failure.or_else(|| self.workers.failure()).or(hung).map_or(Ok(()), Err);
         // A machine that is left changed matters more than a worker, and that more than a capture.
         (stats, given_back.and(worked).and(read))
     }

@@ -101,6 +101,9 @@ pub trait PlatformDriver {
     /// How it runs now; `None` where no answer comes within so long.
     fn look(&self, patience: Duration) -> Option<Seen>;
 
+    /// Whether its governor has panicked: nobody decides any more.
+    fn has_failed(&self) -> bool;
+
     /// What this platform alone has to tell, by the names under which it stands in the statistics
     /// of `power`.
     fn details(&self) -> Map<String, Value>;

@@ -113,6 +113,12 @@ impl Power {
         self.driver.give_back()
     }
 
+    /// Why the router cannot continue: nobody governs it any more, and it would stay as it was
+    /// governed last.
+    pub fn failure(&self) -> Option<RouterError> {
+        self.driver.has_failed().then_some(RouterError::Governor)
+    }
+
     /// Takes the last figures while the workers can still answer: they are of the whole run.
     pub fn finish(&self) {
         let mut last = self.last();

@@ -270,6 +270,11 @@ impl Scale {
         Ok(())
     }
 
+    /// Whether the thread of timers has panicked: nobody asks the policy any more.
+    pub fn has_failed(&self) -> bool {
+        self.timer.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
     /// The clock of the model.
     pub fn clock(&self) -> &ModelClock {
         &self.shared.emulation.clock

@@ -1,9 +1,11 @@
 //! The configuration of a governor: TOML; whatever it does not say comes from a profile.
 
 pub mod keys;
+mod listed;
 mod parse;
 mod settings;
 
+pub(crate) use listed::Listed;
 pub use settings::{Config, Moderation, SourceKind, SourceSettings};
 
 use crate::profile;

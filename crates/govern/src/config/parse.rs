@@ -1,6 +1,7 @@
 //! From the text of a configuration to [`Config`].
 
 use super::keys::{GOVERN, KEYS, LATENCY};
+use super::listed::Listed;
 use super::settings::{Config, Moderation, SourceKind, SourceSettings};
 use crate::profile;
 use std::path::PathBuf;
@@ -63,7 +64,7 @@ impl Base {
     fn nothing() -> Self {
         Self {
             policy: "performance".to_owned(),
-            scope: scope(&[]),
+            scope: Listed::scope(&[]),
             idle_latency: None,
             moderation: Moderation::Keep,
             uncore: false,
@@ -80,9 +81,10 @@ impl Base {
                 }
             }
         }
-        if let Some(knobs) = reader.list(table, "knobs", false, knob) {
-            let knobs: Vec<Knob> = knobs.value.into_iter().map(|knob| knob.value).collect();
-            base.scope = scope(&knobs);
+        let listed = |value: &DeValue| Listed::find(value.as_str()?);
+        if let Some(knobs) = reader.list(table, "knobs", false, listed) {
+            let knobs: Vec<Listed> = knobs.value.into_iter().map(|knob| knob.value).collect();
+            base.scope = Listed::scope(&knobs);
         }
         let longest = Duration::from_secs(10);
         let idle = |text: &str| match text {
@@ -97,32 +99,6 @@ impl Base {
         }
         base.uncore = reader.boolean(table, "uncore").unwrap_or(base.uncore);
         base
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Knob {
-    Frequency,
-    Idle,
-    Moderation,
-}
-
-fn knob(value: &DeValue) -> Option<Knob> {
-    match value.as_str()? {
-        "frequency" => Some(Knob::Frequency),
-        "idle" => Some(Knob::Idle),
-        "moderation" => Some(Knob::Moderation),
-        _ => None,
-    }
-}
-
-fn scope(knobs: &[Knob]) -> Scope {
-    let has = |knob| knobs.contains(&knob);
-    Scope {
-        frequency: has(Knob::Frequency),
-        idle: has(Knob::Idle),
-        moderation: has(Knob::Moderation),
-        ..Scope::KERNEL
     }
 }
 

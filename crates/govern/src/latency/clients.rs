@@ -48,6 +48,14 @@ impl LatencySource for Clients {
         self.reports.summary(now)
     }
 
+    fn counts_late(&self) -> bool {
+        self.reports.counts_late()
+    }
+
+    fn late(&self, now: Time, bound: Span) -> Option<u64> {
+        self.reports.late(now, bound)
+    }
+
     fn refused(&self) -> Refused {
         self.reports.refused()
     }

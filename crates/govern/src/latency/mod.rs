@@ -13,8 +13,9 @@ use heard::Heard;
 use page::Page;
 use serde::Serialize;
 use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tcp::Tcp;
-use wattline_governor::latency::{LatencySummary, Origin, Quantile, Refused};
+use wattline_governor::latency::{LatencyFeed, LatencySummary, Origin, Quantile, Refused, late_of};
 use wattline_policy::LatencyView;
 use wattline_units::{Span, Time};
 
@@ -81,24 +82,34 @@ impl Feed {
         Ok(Self { sources, silence })
     }
 
+    /// Takes in what has arrived at all of them.
+    pub fn poll(&mut self, now: Time) {
+        self.sources.iter_mut().for_each(|(_, source)| source.poll(now));
+    }
+
     /// What a policy sees of all sources together: `None` where one is silent or there is none, a
     /// view without samples where nothing was asked of the services, else the worst of them.
-    pub fn look(&mut self, now: Time) -> Option<LatencyView> {
+    pub fn look(&self, now: Time, late_after: Option<Span>) -> Option<LatencyView> {
         let silence = self.silence;
         let mut worst = None::<LatencyView>;
         let mut silent = self.sources.is_empty();
-        for (_, source) in &mut self.sources {
-            source.poll(now);
+        for (_, source) in &self.sources {
             silent |= is_silent(&**source, now, silence);
             let Some(summary) = source.summary(now).filter(|known| known.age <= silence) else {
                 continue;
             };
-            let view = summary.view(0);
+            let view = summary.view(late_of(&**source, now, late_after));
             if worst.is_none_or(|known| view.p99 > known.p99) {
                 worst = Some(view);
             }
         }
         (!silent).then(|| worst.unwrap_or_default())
+    }
+
+    /// Whether each source counts what took longer than a bound: the worst of them is shown, which
+    /// may be any.
+    fn counts_late(&self) -> bool {
+        self.sources.iter().all(|(_, source)| source.counts_late())
     }
 
     /// Each source, for statistics.
@@ -126,6 +137,40 @@ impl Feed {
             }
         };
         self.sources.iter().map(state).collect()
+    }
+}
+
+/// All sources, for the governor's thread, which asks them, and for others that tell of them.
+#[derive(Clone)]
+pub struct SharedFeed(Arc<Mutex<Feed>>);
+
+impl SharedFeed {
+    /// Shares it.
+    pub fn new(feed: Feed) -> Self {
+        Self(Arc::new(Mutex::new(feed)))
+    }
+
+    /// Each source, for statistics.
+    pub fn states(&self, now: Time) -> Vec<SourceState> {
+        self.feed().states(now)
+    }
+
+    fn feed(&self) -> MutexGuard<'_, Feed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LatencyFeed for SharedFeed {
+    fn take_in(&mut self, now: Time) {
+        self.feed().poll(now);
+    }
+
+    fn view(&self, now: Time, late_after: Option<Span>) -> Option<LatencyView> {
+        self.feed().look(now, late_after)
+    }
+
+    fn counts_late(&self) -> bool {
+        self.feed().counts_late()
     }
 }
 
@@ -158,29 +203,34 @@ mod tests {
         Feed::open(&settings, Span::from_millis(1_000)).unwrap()
     }
 
+    fn seen(feed: &mut Feed, now: Time) -> Option<LatencyView> {
+        feed.poll(now);
+        feed.look(now, Some(Span::from_micros(2_000)))
+    }
+
     fn report(socket: &Path, text: &str) {
         UnixDatagram::unbound().unwrap().send_to(text.as_bytes(), socket).unwrap();
     }
 
     #[test]
     fn nobody_who_measures_is_no_view_and_no_request_is_an_empty_one() {
-        assert_eq!(Feed::default().look(at(5)), None);
+        assert_eq!(seen(&mut Feed::default(), at(5)), None);
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("1"), folder.path().join("2"));
         let mut feed = feed(&[&one, &two]);
-        assert_eq!(feed.look(at(10)), None);
+        assert_eq!(seen(&mut feed, at(10)), None);
         // A report without requests says that somebody is there.
         report(&one, "{\"latency_seconds\":[]}");
         report(&two, "{}");
-        assert_eq!(feed.look(at(20)), Some(LatencyView::default()));
+        assert_eq!(seen(&mut feed, at(20)), Some(LatencyView::default()));
         report(&one, "{\"latency_seconds\":[[0.001,9]]}");
         report(&two, "{\"latency_seconds\":[[0.004,5]]}");
-        let view = feed.look(at(30)).unwrap();
-        assert_eq!((view.samples, view.p99.as_seconds().round()), (5, 0.0));
+        let view = seen(&mut feed, at(30)).unwrap();
+        assert_eq!((view.samples, view.late, view.p99.as_seconds().round()), (5, 5, 0.0));
         assert!(view.p99 > Span::from_micros(3_900), "the worst: {view:?}");
         // One of them falls silent: nobody knows any more.
         report(&one, "{}");
-        assert_eq!(feed.look(at(1_040)), None);
+        assert_eq!(seen(&mut feed, at(1_040)), None);
         let silent: Vec<bool> = feed.states(at(1_040)).iter().map(|one| one.silent).collect();
         assert_eq!(silent, [false, true]);
     }
@@ -199,7 +249,7 @@ mod tests {
         ] {
             report(&socket, lie);
         }
-        assert_eq!(feed.look(at(10)), None);
+        assert_eq!(seen(&mut feed, at(10)), None);
         let state = &feed.states(at(10))[0];
         let refused = state.refused;
         assert_eq!((refused.malformed, refused.negative), (1, 1));

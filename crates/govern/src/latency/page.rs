@@ -82,6 +82,14 @@ impl LatencySource for Page {
         self.histogram.summary(now)
     }
 
+    fn counts_late(&self) -> bool {
+        self.histogram.counts_late()
+    }
+
+    fn late(&self, now: Time, bound: Span) -> Option<u64> {
+        self.histogram.late(now, bound)
+    }
+
     fn refused(&self) -> Refused {
         self.histogram.refused()
     }

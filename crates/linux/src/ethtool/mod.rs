@@ -6,6 +6,7 @@
 //! | moderation of a card, channels, rings | Linux 5.7 and newer | where the kernel's ethtool does not speak netlink |
 //! | moderation of one queue | has no message for it | always |
 //! | indirection table | can be written since Linux 6.17 only | always, so that reading and writing are one way |
+//! | whether tags are stripped | since Linux 5.7, among all features of a card, by name | always: one flag |
 //! | a driver's own statistics | has the standard ones only | always ([`crate::card_statistics`]) |
 //!
 //! Netlink changes the parameter that it is given and no other; by ioctl all have to be read and

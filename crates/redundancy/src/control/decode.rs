@@ -1,6 +1,6 @@
 //! Decoders: they report to their encoders that they are alive and which packets they miss.
 
-use super::{BUSY, FAMILIES, HELLO, IDLE, key, rules, sum};
+use super::both::{BUSY, FAMILIES, HELLO, IDLE, key, rules, sum};
 use crate::nodes::{DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache};
 use crate::section::RedundancySettings;
 use serde_json::{Value, json};

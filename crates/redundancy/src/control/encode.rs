@@ -1,6 +1,6 @@
 //! Encoders: they receive the reports of their decoders.
 
-use super::{BUSY, DEAD, FAMILIES, IDLE, key, rules, sum};
+use super::both::{BUSY, DEAD, FAMILIES, IDLE, key, rules, sum};
 use crate::nodes::{
     EncodeCounters, EncodeNode, EncodeSection, EncodeSettings, Encoder, EncoderCache,
 };

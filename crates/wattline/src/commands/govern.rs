@@ -87,6 +87,7 @@ impl From<GovernError> for ExitError {
                 Self::IO
             }
             GovernError::Policy(_) => Self::CONFIG,
+            GovernError::Panicked => Self::SOFTWARE,
             GovernError::Source { ref source, .. } | GovernError::System { ref source, .. } => {
                 match source.kind() {
                     ErrorKind::PermissionDenied => Self::NO_PERMISSION,

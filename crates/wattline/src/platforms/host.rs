@@ -82,6 +82,10 @@ impl PlatformDriver for OfRouter {
         self.governed.as_ref()?.0.look(patience, super::seen::seen)
     }
 
+    fn has_failed(&self) -> bool {
+        self.governed.as_ref().is_some_and(|(runner, _)| runner.has_failed())
+    }
+
     fn details(&self) -> Map<String, Value> {
         let Some((_, supervision)) = &self.governed else { return Map::new() };
         Map::from_iter([("host".to_owned(), json!(supervision.status()))])

@@ -78,6 +78,10 @@ impl PlatformDriver for OfRouter {
         Some(self.scale.as_ref()?.look(super::seen::seen))
     }
 
+    fn has_failed(&self) -> bool {
+        self.scale.as_ref().is_some_and(Scale::has_failed)
+    }
+
     fn details(&self) -> Map<String, Value> {
         let Some(scale) = &self.scale else { return Map::new() };
         let disturbance = ("disturbance".to_owned(), json!(scale.disturbance()));

@@ -1,0 +1,67 @@
+//! What `knobs` in a configuration can list.
+
+use wattline_host::Scope;
+
+/// A kind of settings that a configuration lists in `knobs`. Each stands for all knobs of its kind;
+/// the governor's own ([`wattline_governor::knob::Knob`]) are finer, and more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listed {
+    Frequency,
+    Idle,
+    Moderation,
+}
+
+impl Listed {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Frequency, Self::Idle, Self::Moderation];
+
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Frequency => "frequency",
+            Self::Idle => "idle",
+            Self::Moderation => "moderation",
+        }
+    }
+
+    /// The one of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|listed| listed.name() == name)
+    }
+
+    /// Whether it belongs to what may be governed.
+    pub fn is_in(self, scope: Scope) -> bool {
+        match self {
+            Self::Frequency => scope.frequency,
+            Self::Idle => scope.idle,
+            Self::Moderation => scope.moderation,
+        }
+    }
+
+    /// What may be governed by a list of them.
+    pub fn scope(list: &[Self]) -> Scope {
+        Scope {
+            frequency: list.contains(&Self::Frequency),
+            idle: list.contains(&Self::Idle),
+            moderation: list.contains(&Self::Moderation),
+            ..Scope::KERNEL
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_listed_is_governed_and_nothing_else() {
+        for one in Listed::ALL {
+            assert_eq!(Listed::find(one.name()), Some(one));
+            let scope = Listed::scope(&[one]);
+            for other in Listed::ALL {
+                assert_eq!(other.is_in(scope), other == one, "{one:?} {other:?}");
+            }
+        }
+        assert_eq!(Listed::find("uncore"), None);
+    }
+}

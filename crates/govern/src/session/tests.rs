@@ -1,0 +1,98 @@
+//! A stretch of governing a recorded machine.
+
+#[path = "../../../knobs/tests/common/copy.rs"]
+mod copy;
+
+use super::*;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use wattline_governor::conformance::{Circumstances, probe};
+use wattline_policy::{AskAgain, Observation};
+use wattline_units::Time;
+
+const GOVERNOR: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
+
+/// Sets the lowest frequency, and panics when it is asked again.
+struct Panics(bool);
+
+impl Policy for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        assert!(!std::mem::replace(&mut self.0, true), "nobody expected this");
+        point.set_frequency(0);
+        AskAgain::at(now + Span::from_millis(100))
+    }
+}
+
+/// A machine as it was recorded, on which nothing happens by itself.
+fn machine() -> (tempfile::TempDir, Tree) {
+    let root = tempfile::tempdir().unwrap();
+    let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures");
+    copy::copy(&machines.join("acpi-cpufreq"), root.path());
+    let tree = Tree::at(root.path());
+    (root, tree)
+}
+
+#[test]
+fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
+    let (_root, tree) = machine();
+    let before = tree.text(GOVERNOR).unwrap();
+    let begin =
+        |config: &Config| Session::begin_with(config, &tree, |_, _| Ok(Box::new(Panics(false))));
+    let mut session = begin(&Config::built_in()).unwrap();
+    assert_ne!(tree.text(GOVERNOR).unwrap(), before, "it governs");
+    let end = Instant::now() + Duration::from_secs(60);
+    let error = loop {
+        if let Err(error) = session.tick() {
+            break error;
+        }
+        assert!(Instant::now() < end, "nobody notices");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(matches!(error, GovernError::Panicked), "{error}");
+    session.end().unwrap();
+    assert_eq!(tree.text(GOVERNOR).unwrap(), before);
+}
+
+/// With sources of latency and without: what the platform promises is shown, what it denies is not.
+#[test]
+fn a_machine_with_sources_of_latency_keeps_its_word() {
+    for with_source in [false, true] {
+        let (root, tree) = machine();
+        let socket = root.path().join("latency");
+        let source = format!("[[latency]]\nname = \"a\"\nclients = \"{}\"\n", socket.display());
+        let text = format!("[govern]\n{}", if with_source { &source } else { "" });
+        let config = Config::parse(&text, "test").unwrap();
+        let period = Span::from_millis(20);
+        let circumstances = Circumstances { period, traffic: false, frequency_follows: false };
+        let (mut findings, mut sees) = (None, None);
+        let mut session = Session::begin_with(&config, &tree, |platform, _| {
+            let (policy, found) = probe(platform, circumstances);
+            (findings, sees) = (Some(found), Some(platform.can.sees));
+            Ok(policy)
+        })
+        .unwrap();
+        let (findings, sees) = (findings.unwrap(), sees.unwrap());
+        assert_eq!((sees.latency, sees.late), (with_source, with_source));
+        let client = UnixDatagram::unbound().unwrap();
+        client.set_nonblocking(true).unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        while !findings.are_complete() && Instant::now() < end {
+            // All of them later than the probe's bound.
+            let report = b"{\"latency_seconds\":[[0.004,5]]}";
+            if with_source {
+                let _ = client.send_to(report, &socket);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let sources = session.look().unwrap().sources;
+        assert_eq!(
+            sources.iter().map(|one| one.samples > 0).collect::<Vec<_>>(),
+            vec![true; sources.len()]
+        );
+        session.end().unwrap();
+        assert_eq!(findings.complaints(), Vec::<String>::new(), "{with_source}");
+    }
+}
