@@ -65,6 +65,8 @@ pub(super) struct Opened {
     pub zero_copy: bool,
     /// How each port runs, for the status.
     pub modes: Vec<String>,
+    /// Ports without queues so far, and why.
+    pub failed: BTreeMap<PortId, String>,
 }
 
 /// An interface that is to be opened.
@@ -111,9 +113,37 @@ fn receive_queues(name: &str) -> io::Result<u32> {
     Ok(count)
 }
 
-/// Opens everything. Worker q serves the queues q, q + workers, q + 2 workers … of each
-/// interface, so that none is unserved; captures have one queue, which the first serves.
-pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, RouterError> {
+/// Opens everything but the queues of ports that have `failed`. A port of `may_fail` is one of those
+/// where its own queues cannot be opened; there is memory for them, to open them later.
+pub(super) fn open(
+    config: &Config,
+    interfaces: &[Interface],
+    mut failed: BTreeMap<PortId, String>,
+    may_fail: &HashSet<PortId>,
+) -> Result<Opened, RouterError> {
+    loop {
+        let error = match open_but(config, interfaces, &failed) {
+            Err(RouterError::Socket(error)) => error,
+            other => return Ok(Opened { failed, ..other? }),
+        };
+        let of = error.interface().and_then(|name| interfaces.iter().find(|it| it.link.name == name));
+        // Where none is left, there is nothing to be served.
+        let others = interfaces.len() > failed.len() + 1;
+        match of.filter(|it| others && !failed.contains_key(&it.port) && may_fail.contains(&it.port)) {
+            Some(of) => failed.insert(of.port, error.to_string()),
+            None => return Err(error.into()),
+        };
+    }
+}
+
+/// Opens the queues of all ports that have not `failed`. Worker q serves the queues q, q + workers,
+/// q + 2 workers … of each interface, so that none is unserved; captures have one queue, which the
+/// first serves.
+fn open_but(
+    config: &Config,
+    interfaces: &[Interface],
+    failed: &BTreeMap<PortId, String>,
+) -> Result<Opened, RouterError> {
     let workers = usize::from(config.router.workers);
     check_spread(config, interfaces)?;
     check_captures(config)?;
@@ -126,13 +156,16 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
         states: Vec::new(),
         zero_copy: false,
         modes: vec!["capture".to_owned(); config.ports.len()],
+        failed: BTreeMap::new(),
     };
     let mut bad_captures = Vec::new();
     for worker in 0..workers {
         let mut ports: Vec<Option<Box<dyn PortQueue>>> =
             config.ports.iter().map(|_| None).collect();
         let mut descriptors = Vec::new();
-        let addresses = addresses(config, interfaces, worker);
+        let all = addresses(config, interfaces, worker);
+        let (later, addresses): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|address| failed.contains_key(&address.port));
         let pool = if addresses.is_empty() {
             // Only the first worker has captures to read.
             let chunks = if worker == 0 { config.router.frames } else { 1 };
@@ -140,11 +173,12 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
             FramePool::new(Box::new(memory), CAPTURE_CHUNK, CAPTURE_HEADROOM)
         } else {
             let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
-            let options = Options { busy_poll, ..Options::default() };
+            let options = Options { busy_poll, later: later.len(), ..Options::default() };
             let cpu = config.router.cpus.get(worker).copied();
             let worker = on_cpu_of(worker, cpu, || open_worker(&addresses, &options))?;
             opened.longest_packet = opened.longest_packet.min(worker.longest_packet());
-            let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> = BTreeMap::new();
+            let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> =
+                interfaces.iter().map(|it| (it.port, Vec::new())).collect();
             let mut sockets = Vec::new();
             for (queue, address) in worker.queues.into_iter().zip(&addresses) {
                 let port = address.port;
