@@ -126,10 +126,13 @@ pub(super) fn open(
             Err(RouterError::Socket(error)) => error,
             other => return Ok(Opened { failed, ..other? }),
         };
-        let of = error.interface().and_then(|name| interfaces.iter().find(|it| it.link.name == name));
+        let of =
+            error.interface().and_then(|name| interfaces.iter().find(|it| it.link.name == name));
         // Where none is left, there is nothing to be served.
         let others = interfaces.len() > failed.len() + 1;
-        match of.filter(|it| others && !failed.contains_key(&it.port) && may_fail.contains(&it.port)) {
+        match of
+            .filter(|it| others && !failed.contains_key(&it.port) && may_fail.contains(&it.port))
+        {
             Some(of) => failed.insert(of.port, error.to_string()),
             None => return Err(error.into()),
         };
@@ -313,4 +316,63 @@ pub(super) fn duplicate(descriptor: std::os::fd::BorrowedFd<'_>) -> Result<Owned
     descriptor
         .try_clone_to_owned()
         .map_err(|source| RouterError::system("duplicating a socket's descriptor", source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_linux::namespace::{Namespace, NamespaceError, interface_index};
+
+    const PORTS: &str = "[[port]]\nname = \"a\"\ninterface = \"v0\"\n[[port]]\nname = \"lag\"\ninterface = \"x0\"\n";
+
+    fn interface(port: u16, name: &str, index: u32) -> Interface {
+        let link = Link {
+            index,
+            name: name.to_owned(),
+            mac: Some([2, 0, 0, 0, 0, 1]),
+            mtu: 1500,
+            enabled: true,
+            running: true,
+            vlan: None,
+            aggregation: None,
+        };
+        Interface { port: PortId(port), link, queues: 1 }
+    }
+
+    #[test]
+    fn a_port_that_may_fail_keeps_no_other_from_being_opened() {
+        let made = || {
+            let namespace = Namespace::create(format!("wl-queues-{}", std::process::id()))?;
+            namespace.ip("link add v0 type veth peer name v1")?;
+            namespace.ip("link set v0 up")?;
+            Ok::<_, NamespaceError>(namespace)
+        };
+        let namespace = match made() {
+            Ok(namespace) => namespace,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let tried = namespace.enter(|| {
+            let config = Config::parse(PORTS, "test").unwrap();
+            let index = interface_index("v0").unwrap();
+            // Sockets of an interface that is not there cannot be opened.
+            let interfaces = [interface(0, "v0", index), interface(1, "x0", index + 1000)];
+            let open = |interfaces: &[Interface], may_fail: &[u16]| {
+                let may_fail = may_fail.iter().map(|port| PortId(*port)).collect();
+                open(&config, interfaces, BTreeMap::new(), &may_fail)
+            };
+            if let Err(error) = open(&interfaces[..1], &[]) {
+                return println!("skipped: {error}");
+            }
+            assert!(open(&interfaces, &[]).is_err());
+            assert!(open(&interfaces, &[0]).is_err(), "it is not that one");
+            assert!(open(&interfaces[1..], &[1]).is_err(), "there would be none");
+            let opened = open(&interfaces, &[1]).unwrap();
+            let ports: Vec<PortId> = opened.sockets.iter().map(|(port, ..)| *port).collect();
+            assert_eq!(ports, [PortId(0)]);
+            assert!(opened.failed[&PortId(1)].contains("x0"), "{:?}", opened.failed);
+            let handovers = &opened.interfaces[0].handovers;
+            assert_eq!(handovers.len(), 2, "it can come later");
+        });
+        tried.unwrap();
+    }
 }

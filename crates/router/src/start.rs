@@ -150,7 +150,7 @@ impl Router {
                     Ok(mode) => {
                         attached.insert(*port, mode);
                     }
-                    Err(error) if may_fail.contains(port) => {
+                    Err(RouterError::Xdp { error, .. }) if may_fail.contains(port) => {
                         kernel.attach_later(*port, name, link)?;
                         failed.insert(*port, error.to_string());
                     }
@@ -166,7 +166,8 @@ impl Router {
             }
         }
         let opened = queues::open(&config, &interfaces, failed, &may_fail)?;
-        let Opened { workers: queues, sockets, longest_packet, captures, states, failed, .. } = opened;
+        let Opened { workers: queues, sockets, longest_packet, captures, states, failed, .. } =
+            opened;
         let mut attachments =
             Attachments::new(&config, &interfaces, opened.interfaces, &states, &judges, &failed);
         let mut modes = opened.modes;

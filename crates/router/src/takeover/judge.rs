@@ -200,7 +200,8 @@ fn of_aggregate(
 ) -> Vec<Reason> {
     let reason = |is_mild, text| Reason { port: Some(of.port), only: None, is_mild, text };
     if aggregate.kind == Aggregation::Team {
-        let text = format!("{name} is a team, which Wattline has not been tried with: a bond is taken");
+        let text =
+            format!("{name} is a team, which Wattline has not been tried with: a bond is taken");
         return vec![reason(false, text)];
     }
     let mut reasons = Vec::new();

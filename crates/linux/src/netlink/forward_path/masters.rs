@@ -1,8 +1,8 @@
 //! Interfaces that belong to a bridge, a VRF or the like (`ip link`), and bonds.
 
 use super::super::frame::attributes;
-use super::super::value::{number, text};
 use super::super::model::Aggregation;
+use super::super::value::{number, text};
 use super::dump::dump;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::collections::BTreeMap;
