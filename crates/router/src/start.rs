@@ -175,7 +175,12 @@ impl Router {
             modes[usize::from(port.0)] += &format!(", {mode}");
         }
         for (port, why) in &failed {
-            modes[usize::from(port.0)] = format!("not attached: {why}");
+            modes[usize::from(port.0)] = "not attached".to_owned();
+            tracing::warn!(
+                "port {}: cannot be attached: {why}; the kernel forwards what is routed over it, and \
+                 the router tries again once a second",
+                config.ports[usize::from(port.0)].name
+            );
             rib.serve(*port, None);
             kernel.as_mut().map_or(Ok(()), |kernel| kernel.detach_port(*port))?;
         }
