@@ -196,6 +196,13 @@ pub fn by_kernel(machine: &mut Machine) -> Result<u64, Error> {
     Ok(text.split_whitespace().filter_map(|word| word.parse::<u64>().ok()).sum())
 }
 
+/// Waits until echoes of both families come back from `far` to `near`.
+pub fn until_echoes(machine: &mut Machine) -> Result<(), Error> {
+    let within = "/bin/ip netns exec near";
+    until(machine, &format!("{within} ping -c 1 -W 1 10.2.0.2 > /dev/null"))?;
+    until(machine, &format!("{within} ping6 -c 1 -W 1 fd02::2 > /dev/null"))
+}
+
 /// Echoes of both families that came back from `far` to `near`, of ten.
 pub fn echoes(machine: &mut Machine) -> Result<u64, Error> {
     let mut received = 0;
@@ -216,13 +223,13 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Sends it, does `meanwhile` a second after its begin, and returns how many datagrams came and
-    /// the number of the last one.
+    /// Sends it, does `meanwhile` a second after its begin, and returns how many datagrams came, the
+    /// number of the last one, and how many at most were missing in a row.
     pub fn pass(
         &self,
         machine: &mut Machine,
         meanwhile: impl FnOnce(&mut Machine) -> Result<(), Error>,
-    ) -> Result<(u64, u64), Error> {
+    ) -> Result<(u64, u64, u64), Error> {
         let Self { from, to, address, count } = self;
         let address = format!("{address}:7000");
         begin(machine, to, &format!("receive {address} {count}"))?;
@@ -236,7 +243,7 @@ impl Flow {
             let mut words = said.split_whitespace().skip_while(|word| *word != after);
             words.nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
         };
-        Ok((number("received"), number("last")))
+        Ok((number("received"), number("last"), number("missing")))
     }
 }
 
