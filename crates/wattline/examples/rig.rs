@@ -16,7 +16,7 @@ use wattline_testbed::rig::{Machine, Options, Rig, agent, conformance, machine};
 fn main() -> ExitCode {
     // The same program turns the knobs inside.
     let serve =
-        || Ok::<_, Error>(agent::serve()? || conformance::serve()? || checks::end_of_flow());
+        || Ok::<_, String>(agent::serve()? || conformance::serve()? || checks::end_of_flow());
     match serve() {
         Ok(true) => return ExitCode::SUCCESS,
         Ok(false) => {}
