@@ -75,9 +75,7 @@ pub fn bond(machine: &mut Machine, how: &str) -> Result<(), Error> {
     ["p0", "p1", "lag0"].iter().try_for_each(|name| plain(machine, "near", name))?;
     ip(machine, None, "link set lag0 up")?;
     until(machine, "cat /sys/class/net/lag0/carrier | grep -q 1")?;
-    if how.contains("802.3ad") {
-        in_both(machine, "grep -q \"Number of ports: 2\" /proc/net/bonding/lag0")?;
-    }
+    until_agreed(machine)?;
     until(machine, "ping -c 1 -W 1 10.1.0.2 > /dev/null")
 }
 
@@ -85,6 +83,13 @@ pub fn bond(machine: &mut Machine, how: &str) -> Result<(), Error> {
 fn in_both(machine: &mut Machine, line: &str) -> Result<(), Error> {
     until(machine, line)?;
     until(machine, &format!("/bin/ip netns exec near sh -c '{line}'"))
+}
+
+/// Waits until LACP, where it is spoken, has both members send and take frames at both ends.
+pub fn until_agreed(machine: &mut Machine) -> Result<(), Error> {
+    // The states of each member and of its partner, with all bits but those of defaults and expiry.
+    let agreed = "! grep -q 802.3ad $f || [ $(grep -c \"port state: 63\" $f) = 4 ]";
+    in_both(machine, &agreed.replace("$f", "/proc/net/bonding/lag0"))
 }
 
 /// Has a member go down.
@@ -95,7 +100,8 @@ pub fn fail(machine: &mut Machine, member: &str) -> Result<(), Error> {
 /// Has it come up again, and waits until both ends have it.
 pub fn mend(machine: &mut Machine, member: &str) -> Result<(), Error> {
     ip(machine, None, &format!("link set {member} up"))?;
-    in_both(machine, "! grep -q \"MII Status: down\" /proc/net/bonding/lag0")
+    in_both(machine, "! grep -q \"MII Status: down\" /proc/net/bonding/lag0")?;
+    until_agreed(machine)
 }
 
 /// Takes both bonds away.
