@@ -17,7 +17,16 @@ fn link(index: u32, running: bool) -> Event {
     let name = ["", "a", "b", "c", "a.7"][index as usize].to_owned();
     let vlan = (index == 4).then_some((1, 7));
     let mac = Some([2, 0, 0, 0, 1, index as u8]);
-    Event::Link(Link { index, name, mac, mtu: 1500, enabled: running, running, vlan })
+    Event::Link(Link {
+        index,
+        name,
+        mac,
+        mtu: 1500,
+        enabled: running,
+        running,
+        vlan,
+        aggregation: None,
+    })
 }
 
 fn net(text: &str) -> IpNet {

@@ -40,6 +40,8 @@ struct Attachment {
     interface: String,
     /// Queues at the start, for which there is memory.
     queues: u32,
+    /// Whether its interface was a bond at the start, for which its program was loaded.
+    is_bond: bool,
     state: State,
     /// What the workers see of its queues.
     statuses: Vec<QueueStatus>,
@@ -94,20 +96,30 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Attachments {
-    /// As the router starts.
+    /// As the router starts; of ports that have `failed` it is said why.
     pub fn new(
         config: &Config,
         interfaces: &[Interface],
         workers: Vec<WorkerInterfaces>,
         statuses: &[(PortId, QueueStatus)],
         judged: &BTreeMap<PortId, String>,
+        failed: &BTreeMap<PortId, String>,
     ) -> Self {
+        let state = |port: &PortId, link: &Link| match failed.get(port) {
+            None => State::Attached { ifindex: link.index },
+            Some(why) => State::Without {
+                why: Why::Failed(why.clone()),
+                seen: Some(link.clone()),
+                next_try: Instant::now() + TRY_AGAIN,
+            },
+        };
         let of = |Interface { port, link, queues }: &Interface| Attachment {
             port: *port,
             name: config.ports[usize::from(port.0)].name.clone(),
             interface: link.name.clone(),
             queues: *queues,
-            state: State::Attached { ifindex: link.index },
+            is_bond: link.is_bond(),
+            state: state(port, link),
             statuses: (statuses.iter())
                 .filter(|(of, _)| of == port)
                 .map(|(_, status)| status.clone())
@@ -402,6 +414,14 @@ impl Attachment {
                 "{0} has {1} queues, and when the router was started there were {2}, for which its \
                  memory was made: `ethtool -L {0} combined {2}`, or restart",
                 link.name, found.queues, self.queues
+            )));
+        }
+        if link.is_bond() != self.is_bond {
+            let (now, then) = if self.is_bond { ("no", "a") } else { ("a", "no") };
+            return Err(Why::Failed(format!(
+                "{} is {now} bond, and was {then} bond when the router was started, for which its \
+                 program was loaded: restart",
+                link.name
             )));
         }
         let program = around.kernel.attach_again(self.port, link).map_err(|error| match error {

@@ -15,7 +15,7 @@ use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
-use wattline_xdp::{ForwardedByCpu, KeptLink, XdpError, XdpModeChoice, XdpProgram};
+use wattline_xdp::{ForwardedByCpu, KeptLink, XdpError, XdpMode, XdpModeChoice, XdpProgram};
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
 /// one for a minute at least (gc_stale_time).
@@ -134,7 +134,7 @@ impl KernelSide {
         let by_program = !self.by_workers.contains_key(&port);
         let forwarding = self.forwarding.as_ref().filter(|_| by_program);
         let forward = forwarding.map(Forwarding::forward);
-        let anew = || XdpProgram::load_forwarding(link.index, mac, XdpModeChoice::Auto, forward);
+        let anew = || XdpProgram::load_forwarding(link.index, mac, mode_for(link), forward);
         let program = match self.inherited.of(link.index) {
             Some(kept) => XdpProgram::load_in_place_of(kept, mac, forward)
                 .inspect(|_| {
@@ -153,6 +153,25 @@ impl KernelSide {
             forwarding.add(port, link.index, name)?;
         }
         let mode = self.mode_of(port, &program);
+        self.keep(port, name, mac, program);
+        Ok(mode)
+    }
+
+    /// Loads the program of a port whose interface refuses it for now, in the mode that fits a bond.
+    pub fn attach_later(
+        &mut self,
+        port: PortId,
+        name: &str,
+        link: &Link,
+    ) -> Result<(), RouterError> {
+        let mac = link.mac.unwrap_or_default();
+        let program = XdpProgram::load_detached(mac, XdpMode::Generic);
+        let program = program.map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
+        self.keep(port, name, mac, program);
+        Ok(())
+    }
+
+    fn keep(&mut self, port: PortId, name: &str, mac: [u8; 6], program: XdpProgram) {
         let program = Program {
             program,
             name: name.to_owned(),
@@ -164,7 +183,6 @@ impl KernelSide {
             warned_of: 0,
         };
         self.programs.insert(port, program);
-        Ok(mode)
     }
 
     /// Takes a port back whose interface is gone: also where that is not so for others, as in
@@ -532,6 +550,11 @@ impl Program {
     }
 }
 
+/// Where a program is to run. On a bond the kernel would have it run in the drivers of the members,
+/// whose frames no socket of the bond takes; outside of drivers it runs at the bond itself.
+fn mode_for(link: &Link) -> XdpModeChoice {
+    if link.is_bond() { XdpModeChoice::Only(XdpMode::Generic) } else { XdpModeChoice::Auto }
+}
 /// Who has answered and is lost again may be asked for again at once.
 fn forget_who_answered(asked: &mut HashMap<(u32, IpAddr), Instant>, event: &Event) {
     if let Event::Neighbour(Neighbour { link, address, mac: Some(_), .. }) = event {

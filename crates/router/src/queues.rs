@@ -65,6 +65,8 @@ pub(super) struct Opened {
     pub zero_copy: bool,
     /// How each port runs, for the status.
     pub modes: Vec<String>,
+    /// Ports without queues so far, and why.
+    pub failed: BTreeMap<PortId, String>,
 }
 
 /// An interface that is to be opened.
@@ -111,9 +113,40 @@ fn receive_queues(name: &str) -> io::Result<u32> {
     Ok(count)
 }
 
-/// Opens everything. Worker q serves the queues q, q + workers, q + 2 workers … of each
-/// interface, so that none is unserved; captures have one queue, which the first serves.
-pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, RouterError> {
+/// Opens everything but the queues of ports that have `failed`. A port of `may_fail` is one of those
+/// where its own queues cannot be opened; there is memory for them, to open them later.
+pub(super) fn open(
+    config: &Config,
+    interfaces: &[Interface],
+    mut failed: BTreeMap<PortId, String>,
+    may_fail: &HashSet<PortId>,
+) -> Result<Opened, RouterError> {
+    loop {
+        let error = match open_but(config, interfaces, &failed) {
+            Err(RouterError::Socket(error)) => error,
+            other => return Ok(Opened { failed, ..other? }),
+        };
+        let of =
+            error.interface().and_then(|name| interfaces.iter().find(|it| it.link.name == name));
+        // Where none is left, there is nothing to be served.
+        let others = interfaces.len() > failed.len() + 1;
+        match of
+            .filter(|it| others && !failed.contains_key(&it.port) && may_fail.contains(&it.port))
+        {
+            Some(of) => failed.insert(of.port, error.to_string()),
+            None => return Err(error.into()),
+        };
+    }
+}
+
+/// Opens the queues of all ports that have not `failed`. Worker q serves the queues q, q + workers,
+/// q + 2 workers … of each interface, so that none is unserved; captures have one queue, which the
+/// first serves.
+fn open_but(
+    config: &Config,
+    interfaces: &[Interface],
+    failed: &BTreeMap<PortId, String>,
+) -> Result<Opened, RouterError> {
     let workers = usize::from(config.router.workers);
     check_spread(config, interfaces)?;
     check_captures(config)?;
@@ -126,13 +159,16 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
         states: Vec::new(),
         zero_copy: false,
         modes: vec!["capture".to_owned(); config.ports.len()],
+        failed: BTreeMap::new(),
     };
     let mut bad_captures = Vec::new();
     for worker in 0..workers {
         let mut ports: Vec<Option<Box<dyn PortQueue>>> =
             config.ports.iter().map(|_| None).collect();
         let mut descriptors = Vec::new();
-        let addresses = addresses(config, interfaces, worker);
+        let all = addresses(config, interfaces, worker);
+        let (later, addresses): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|address| failed.contains_key(&address.port));
         let pool = if addresses.is_empty() {
             // Only the first worker has captures to read.
             let chunks = if worker == 0 { config.router.frames } else { 1 };
@@ -140,11 +176,12 @@ pub(super) fn open(config: &Config, interfaces: &[Interface]) -> Result<Opened, 
             FramePool::new(Box::new(memory), CAPTURE_CHUNK, CAPTURE_HEADROOM)
         } else {
             let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
-            let options = Options { busy_poll, ..Options::default() };
+            let options = Options { busy_poll, later: later.len(), ..Options::default() };
             let cpu = config.router.cpus.get(worker).copied();
             let worker = on_cpu_of(worker, cpu, || open_worker(&addresses, &options))?;
             opened.longest_packet = opened.longest_packet.min(worker.longest_packet());
-            let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> = BTreeMap::new();
+            let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> =
+                interfaces.iter().map(|it| (it.port, Vec::new())).collect();
             let mut sockets = Vec::new();
             for (queue, address) in worker.queues.into_iter().zip(&addresses) {
                 let port = address.port;
@@ -279,4 +316,63 @@ pub(super) fn duplicate(descriptor: std::os::fd::BorrowedFd<'_>) -> Result<Owned
     descriptor
         .try_clone_to_owned()
         .map_err(|source| RouterError::system("duplicating a socket's descriptor", source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_linux::namespace::{Namespace, NamespaceError, interface_index};
+
+    const PORTS: &str = "[[port]]\nname = \"a\"\ninterface = \"v0\"\n[[port]]\nname = \"lag\"\ninterface = \"x0\"\n";
+
+    fn interface(port: u16, name: &str, index: u32) -> Interface {
+        let link = Link {
+            index,
+            name: name.to_owned(),
+            mac: Some([2, 0, 0, 0, 0, 1]),
+            mtu: 1500,
+            enabled: true,
+            running: true,
+            vlan: None,
+            aggregation: None,
+        };
+        Interface { port: PortId(port), link, queues: 1 }
+    }
+
+    #[test]
+    fn a_port_that_may_fail_keeps_no_other_from_being_opened() {
+        let made = || {
+            let namespace = Namespace::create(format!("wl-queues-{}", std::process::id()))?;
+            namespace.ip("link add v0 type veth peer name v1")?;
+            namespace.ip("link set v0 up")?;
+            Ok::<_, NamespaceError>(namespace)
+        };
+        let namespace = match made() {
+            Ok(namespace) => namespace,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let tried = namespace.enter(|| {
+            let config = Config::parse(PORTS, "test").unwrap();
+            let index = interface_index("v0").unwrap();
+            // Sockets of an interface that is not there cannot be opened.
+            let interfaces = [interface(0, "v0", index), interface(1, "x0", index + 1000)];
+            let open = |interfaces: &[Interface], may_fail: &[u16]| {
+                let may_fail = may_fail.iter().map(|port| PortId(*port)).collect();
+                open(&config, interfaces, BTreeMap::new(), &may_fail)
+            };
+            if let Err(error) = open(&interfaces[..1], &[]) {
+                return println!("skipped: {error}");
+            }
+            assert!(open(&interfaces, &[]).is_err());
+            assert!(open(&interfaces, &[0]).is_err(), "it is not that one");
+            assert!(open(&interfaces[1..], &[1]).is_err(), "there would be none");
+            let opened = open(&interfaces, &[1]).unwrap();
+            let ports: Vec<PortId> = opened.sockets.iter().map(|(port, ..)| *port).collect();
+            assert_eq!(ports, [PortId(0)]);
+            assert!(opened.failed[&PortId(1)].contains("x0"), "{:?}", opened.failed);
+            let handovers = &opened.interfaces[0].handovers;
+            assert_eq!(handovers.len(), 2, "it can come later");
+        });
+        tried.unwrap();
+    }
 }

@@ -16,7 +16,7 @@ use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, statics, xdp_forward};
 use crate::application::{self, Applications};
 use crate::config::{Config, LogLevel, PortKind, routes_file};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -126,19 +126,36 @@ impl Router {
             }
         }
         // The program first: it refuses a second instance before that touches a queue.
-        let mut attached = HashMap::new();
+        let bonds: HashSet<PortId> =
+            interfaces.iter().filter(|it| it.link.is_bond()).map(|it| it.port).collect();
+        // A bond may refuse what others take, and the kernel forwards then: but not where its packets
+        // are judged.
+        let may_fail = &bonds - &guarded().collect();
+        let (mut attached, mut failed) = (HashMap::new(), BTreeMap::new());
         if let Some(kernel) = &mut kernel {
             kernel.inherited = Inherited::take();
             kernel.guard(guarded().collect());
             for port in ports() {
-                let why = config.why_by_workers(usize::from(port.0));
+                let mut why = config.why_by_workers(usize::from(port.0));
+                if bonds.contains(&port) {
+                    why.push(xdp_forward::BEHIND_BOND);
+                }
                 if !why.is_empty() {
                     kernel.leave_to_workers(port, why.join(", "));
                 }
             }
             for Interface { port, link, .. } in &interfaces {
                 let name = &config.ports[usize::from(port.0)].name;
-                attached.insert(*port, kernel.attach(*port, name, link)?);
+                match kernel.attach(*port, name, link) {
+                    Ok(mode) => {
+                        attached.insert(*port, mode);
+                    }
+                    Err(RouterError::Xdp { error, .. }) if may_fail.contains(port) => {
+                        kernel.attach_later(*port, name, link)?;
+                        failed.insert(*port, error.to_string());
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             kernel.inherited.give_up_rest();
             kernel.leave_prefixes(|port| lookout.as_ref()?.left_prefixes(port));
@@ -148,13 +165,24 @@ impl Router {
                 applications.iter_mut().for_each(|it| it.take_over(&rib));
             }
         }
-        let opened = queues::open(&config, &interfaces)?;
-        let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;
+        let opened = queues::open(&config, &interfaces, failed, &may_fail)?;
+        let Opened { workers: queues, sockets, longest_packet, captures, states, failed, .. } =
+            opened;
         let mut attachments =
-            Attachments::new(&config, &interfaces, opened.interfaces, &states, &judges);
+            Attachments::new(&config, &interfaces, opened.interfaces, &states, &judges, &failed);
         let mut modes = opened.modes;
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
+        }
+        for (port, why) in &failed {
+            modes[usize::from(port.0)] = "not attached".to_owned();
+            tracing::warn!(
+                "port {}: cannot be attached: {why}; the kernel forwards what is routed over it, and \
+                 the router tries again once a second",
+                config.ports[usize::from(port.0)].name
+            );
+            rib.serve(*port, None);
+            kernel.as_mut().map_or(Ok(()), |kernel| kernel.detach_port(*port))?;
         }
         check_steered(&config)?;
         let platforms = extensions.platforms;

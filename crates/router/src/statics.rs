@@ -49,6 +49,7 @@ pub(super) fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks
                 enabled: true,
                 running: true,
                 vlan: None,
+                aggregation: None,
             }));
         }
         for address in &port.addresses {

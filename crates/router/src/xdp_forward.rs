@@ -11,7 +11,6 @@ use crate::config::{Config, PortKind, XdpForwarding};
 use std::time::{Duration, Instant};
 use trust::{Cause, Trust};
 use wattline_dataplane::port::PortId;
-use wattline_linux::netlink::Link;
 use wattline_linux::xdp_features::XdpFeatures;
 use wattline_rib::Rib;
 use wattline_xdp::XdpForward;
@@ -27,6 +26,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Said of an interface whose driver takes no frames, with the likely cause.
 const NO_FRAMES: &str = "its driver takes no XDP frames now (a veth does while its far end has GRO \
                          or an XDP program)";
+
+/// Why workers forward what comes in at a bond and goes out of one.
+pub(super) const BEHIND_BOND: &str = "it is a bond";
 
 /// The ways out of the XDP programs.
 pub(super) struct Forwarding {
@@ -303,11 +305,12 @@ impl WayOut {
 
 /// Why XDP programs may not send out of one port. Workers, too, take no way without carrier.
 fn why_closed(features: &mut XdpFeatures, rib: &Rib, way: &WayOut) -> Option<String> {
-    let is_up = |(port, link): (PortId, &Link)| {
-        port == way.port && link.index == way.ifindex && link.enabled && link.running
-    };
-    if !rib.port_links().any(is_up) {
+    let link = rib.link_of(way.port).filter(|link| link.index == way.ifindex);
+    let Some(link) = link.filter(|link| link.enabled && link.running) else {
         return Some("it is down".to_owned());
+    };
+    if link.is_bond() {
+        return Some(BEHIND_BOND.to_owned());
     }
     match features.transmits(way.ifindex) {
         Ok(true) => None,

@@ -15,7 +15,9 @@ use wattline_testbed::rig::{Machine, Options, Rig, agent, conformance, machine};
 
 fn main() -> ExitCode {
     // The same program turns the knobs inside.
-    match agent::serve().and_then(|served| Ok(served || conformance::serve()?)) {
+    let serve =
+        || Ok::<_, String>(agent::serve()? || conformance::serve()? || checks::end_of_flow());
+    match serve() {
         Ok(true) => return ExitCode::SUCCESS,
         Ok(false) => {}
         Err(error) => {
@@ -69,7 +71,7 @@ enum What {
 fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error> {
     let agent = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
     let options = Options {
-        programs: vec![("wattline", wattline.into()), ("agent", agent)],
+        programs: vec![("wattline", wattline.into()), ("agent", agent.clone())],
         cards: 2,
         ..Options::default()
     };
@@ -102,6 +104,7 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     checks::conformance(&mut machine, &mut checks)?;
     machine.power_off()?;
     checks::ipsec(rig, Path::new(wattline), &mut checks)?;
+    checks::lag(rig, Path::new(wattline), &agent, &mut checks)?;
     if json {
         println!(
             "{}",

@@ -10,6 +10,7 @@ const GCOALESCE: u32 = 0x0e;
 const SCOALESCE: u32 = 0x0f;
 const GRINGPARAM: u32 = 0x10;
 const GFLAGS: u32 = 0x25;
+const GGRO: u32 = 0x2b;
 const GCHANNELS: u32 = 0x3c;
 const SCHANNELS: u32 = 0x3d;
 const GRSSH: u32 = 0x46;
@@ -159,6 +160,12 @@ pub(super) fn strips_vlan_tags(interface: &str) -> io::Result<bool> {
     let mut words = [GFLAGS, 0];
     request(interface, &mut words)?;
     Ok(words[1] & FLAG_RXVLAN != 0)
+}
+
+pub(super) fn merges_packets(interface: &str) -> io::Result<bool> {
+    let mut words = [GGRO, 0];
+    request(interface, &mut words)?;
+    Ok(words[1] != 0)
 }
 
 /// One request: `words` starts with the command, holds the whole structure that belongs to

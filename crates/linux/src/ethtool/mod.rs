@@ -125,6 +125,15 @@ pub fn strips_vlan_tags(interface: &str) -> io::Result<bool> {
     ioctl::strips_vlan_tags(interface)
 }
 
+/// Whether the kernel merges packets that an interface receives (`gro`), other than where a program
+/// of XDP is attached to that interface itself.
+///
+/// # Errors
+/// When there is no such interface.
+pub fn merges_packets(interface: &str) -> io::Result<bool> {
+    ioctl::merges_packets(interface)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_tags_are_taken_off_is_read() {
+    fn whether_tags_are_taken_off_and_packets_merged_is_read() {
         let name = format!("wl-rxvlan-{}", std::process::id());
         let made = || {
             let namespace = crate::namespace::Namespace::create(name)?;
@@ -159,15 +168,17 @@ mod tests {
             Err(error) => return println!("skipped: {error}"),
         };
         let read = namespace.enter(|| {
-            for (setting, strips) in [("off", false), ("on", true)] {
-                let ethtool = ["-K", "v0", "rxvlan", setting];
+            for (setting, is_on) in [("off", false), ("on", true)] {
+                let ethtool = ["-K", "v0", "rxvlan", setting, "gro", setting];
                 match std::process::Command::new("ethtool").args(ethtool).status() {
                     Ok(status) if status.success() => {}
                     other => return println!("skipped: ethtool: {other:?}"),
                 }
-                assert_eq!(strips_vlan_tags("v0").unwrap(), strips);
+                assert_eq!(strips_vlan_tags("v0").unwrap(), is_on);
+                assert_eq!(merges_packets("v0").unwrap(), is_on);
             }
             assert!(strips_vlan_tags("no-such-if").is_err());
+            assert!(merges_packets("no-such-if").is_err());
         });
         read.unwrap();
     }

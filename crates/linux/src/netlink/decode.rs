@@ -1,6 +1,6 @@
 //! From rtnetlink messages to [`Event`]s.
 
-use super::model::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
+use super::model::{Address, Aggregation, Event, Hop, Link, Neighbour, Route, RouteKind};
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo};
@@ -54,6 +54,7 @@ fn link(message: &LinkMessage) -> Option<Link> {
         enabled: flags.contains(LinkFlags::Up),
         running: flags.contains(LinkFlags::Up | LinkFlags::Running),
         vlan: None,
+        aggregation: None,
     };
     let mut below = None;
     let mut vlan_id = None;
@@ -63,12 +64,21 @@ fn link(message: &LinkMessage) -> Option<Link> {
             LinkAttribute::Address(bytes) if ethernet => link.mac = mac(bytes),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Link(index) => below = Some(*index),
-            LinkAttribute::LinkInfo(info) => vlan_id = vlan(info),
+            LinkAttribute::LinkInfo(info) => {
+                (vlan_id, link.aggregation) = (vlan(info), aggregation(info));
+            }
             _ => {}
         }
     }
     link.vlan = below.zip(vlan_id);
     Some(link)
+}
+
+fn aggregation(info: &[LinkInfo]) -> Option<Aggregation> {
+    info.iter().find_map(|info| match info {
+        LinkInfo::Kind(kind) => Aggregation::of_kind(&kind.to_string()),
+        _ => None,
+    })
 }
 
 /// The id of a subinterface by 802.1Q. One by 802.1ad has tags of another EtherType, which is not

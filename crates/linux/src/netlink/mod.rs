@@ -26,5 +26,5 @@ pub mod xfrm;
 
 pub use attached_program::attached_program;
 pub use follow::Follower;
-pub use model::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
+pub use model::{Address, Aggregation, Event, Hop, Link, Neighbour, Route, RouteKind};
 pub use request::{Requester, add_host_address};

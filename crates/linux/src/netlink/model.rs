@@ -1,7 +1,37 @@
 //! Links, addresses, neighbours and routes as plain values.
 
 use ipnet::IpNet;
+use std::fmt;
 use std::net::IpAddr;
+
+/// What stands for several links, among which it spreads what it sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aggregation {
+    /// By the driver `bonding`.
+    Bond,
+    /// By the driver `team`.
+    Team,
+}
+
+impl Aggregation {
+    /// That of links of a kind, as `ip -d link` names it.
+    pub(crate) fn of_kind(kind: &str) -> Option<Self> {
+        match kind {
+            "bond" => Some(Self::Bond),
+            "team" => Some(Self::Team),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Aggregation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bond => "bond",
+            Self::Team => "team",
+        })
+    }
+}
 
 /// A network interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +50,16 @@ pub struct Link {
     pub running: bool,
     /// The link below and the VLAN id, for a VLAN subinterface.
     pub vlan: Option<(u32, u16)>,
+    /// Set where it stands for several others.
+    pub aggregation: Option<Aggregation>,
+}
+
+impl Link {
+    /// Whether it is a bond: XDP in drivers would run at its members, whose sockets are not those of
+    /// the bond.
+    pub fn is_bond(&self) -> bool {
+        self.aggregation == Some(Aggregation::Bond)
+    }
 }
 
 /// An address of this machine.

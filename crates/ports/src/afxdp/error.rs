@@ -102,3 +102,22 @@ pub enum OpenError {
         source: Errno,
     },
 }
+
+impl OpenError {
+    /// The interface whose queue it is about; `None` where all would fail likewise.
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Self::MtuTooLarge { interface, .. }
+            | Self::InUse { interface, .. }
+            | Self::NoSuchQueue { interface, .. }
+            | Self::Down { interface }
+            | Self::NoZeroCopy { interface, .. }
+            | Self::System { interface, .. } => Some(interface),
+            Self::NoQueues
+            | Self::RingSize(_)
+            | Self::MissingCapability { .. }
+            | Self::MissingFeature { .. }
+            | Self::LockedMemory { .. } => None,
+        }
+    }
+}

@@ -129,7 +129,8 @@ fn open_all(
     copy: CopyMode,
 ) -> Result<OpenedWorker, OpenError> {
     // Per queue: fill, receive and transmit ring full; and some batches in hand.
-    let chunks = addresses.len() * 3 * options.ring as usize + 8 * BATCH_MAX;
+    let queues = addresses.len() + options.later;
+    let chunks = queues * 3 * options.ring as usize + 8 * BATCH_MAX;
     let bytes = chunks * chunk as usize;
     let first = &addresses[0];
     let (frames, region) = Frames::allocate(bytes).map_err(|source| OpenError::System {

@@ -44,6 +44,9 @@ pub struct Options {
     /// How long to wait for a queue that is in use: the kernel lets go of one a little after its
     /// last socket was closed.
     pub patience: Duration,
+    /// Queues that may be opened later ([`super::WorkerMemory::open`]), for which there is to be
+    /// memory beside that of those that are opened at once.
+    pub later: usize,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             headroom: 0,
             busy_poll: None,
             patience: Duration::from_millis(1500),
+            later: 0,
         }
     }
 }

@@ -199,7 +199,7 @@ pub const KEYS: &[Key] = &[
     Key::new(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
         "The port's name in this file and in all output. Required."),
     Key::new(Section::Port, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",
-        "The Linux interface whose traffic is taken over, through AF_XDP."),
+        "The Linux interface whose traffic is taken over, through AF_XDP; it may be a bond, not a member of one."),
     Key::new(Section::Port, "capture", None, "{ read = \"in.pcap\", write = \"out.pcap\", paced = false }", "a table with read, write or both, paced and original_length",
         "Instead of an interface: capture files (pcap or pcapng). The run ends when all are read."),
     Key::new(Section::Capture, "read", None, "\"in.pcap\"", "the path of a file, relative to this one",

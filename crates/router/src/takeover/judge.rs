@@ -5,7 +5,8 @@ use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wattline_dataplane::port::PortId;
-use wattline_linux::netlink::forward_path::{ForwardPath, MasterKind, QueueingKind};
+use wattline_linux::netlink::Aggregation;
+use wattline_linux::netlink::forward_path::{Aggregate, ForwardPath, MasterKind, QueueingKind};
 use wattline_xdp::LEFT_PREFIXES_MAX;
 
 /// The rule of strongSwan's daemon (charon.routing_table): its table leads packets of tunnels to
@@ -47,6 +48,10 @@ pub(super) struct Circumstances<'a> {
     pub reverse_path: &'a dyn Fn(&str) -> u8,
     /// Whether an interface takes tags off the frames that it receives.
     pub strips_tags: &'a dyn Fn(&str) -> bool,
+    /// Whether packets that an interface receives are merged.
+    pub merges_packets: &'a dyn Fn(&str) -> bool,
+    /// By what of its packets a bond chooses the member that sends them, beside MAC addresses.
+    pub spreads_by: &'a dyn Fn(&str) -> Option<String>,
 }
 
 /// Everything that would be passed by.
@@ -137,14 +142,13 @@ pub(super) fn judge(
         add(Some(of.port), format!("{name} belongs to the {what} {whose}, {consequence}"));
     }
     for aggregate in &found.aggregates {
-        let Some((of, name)) = by_link.get(&aggregate.link) else { continue };
-        let kind = &aggregate.kind;
-        let text = format!(
-            "{name} is a {kind}: XDP programs see its packets at the members, and sockets of the \
-             {kind} itself would get none"
-        );
-        add(Some(of.port), text);
+        if let Some((of, name)) = by_link.get(&aggregate.link) {
+            reasons.extend(of_aggregate(aggregate, of, name, circumstances));
+        }
     }
+    let mut add = |port: Option<PortId>, text: String| {
+        reasons.push(Reason { port, only: None, is_mild: false, text });
+    };
     for queueing in &found.queueing {
         let Some((of, name)) = by_link.get(&queueing.link) else { continue };
         let text = match &queueing.kind {
@@ -157,8 +161,9 @@ pub(super) fn judge(
     }
     for of in ports {
         // The interface itself, before its subinterfaces.
-        let [(_, name), subinterfaces @ ..] = &of.links[..] else { continue };
-        if !subinterfaces.is_empty() && (circumstances.strips_tags)(name) {
+        let [(link, name), subinterfaces @ ..] = &of.links[..] else { continue };
+        let is_aggregate = found.aggregates.iter().any(|it| it.link == *link);
+        if !subinterfaces.is_empty() && !is_aggregate && (circumstances.strips_tags)(name) {
             let text = format!(
                 "{name} has VLANs and takes the tags off their frames before Wattline sees them \
                  (`ethtool -K {name} rxvlan off` changes that)"
@@ -182,6 +187,45 @@ pub(super) fn judge(
             );
             reasons.push(Reason { port: Some(of.port), only: None, is_mild, text });
         }
+    }
+    reasons
+}
+
+/// What would be passed by at a bond or team.
+fn of_aggregate(
+    aggregate: &Aggregate,
+    of: &Interfaces,
+    name: &str,
+    circumstances: &Circumstances<'_>,
+) -> Vec<Reason> {
+    let reason = |is_mild, text| Reason { port: Some(of.port), only: None, is_mild, text };
+    if aggregate.kind == Aggregation::Team {
+        let text =
+            format!("{name} is a team, which Wattline has not been tried with: a bond is taken");
+        return vec![reason(false, text)];
+    }
+    let mut reasons = Vec::new();
+    if of.links.len() > 1 {
+        let text = format!(
+            "{name} is a bond with VLANs: the kernel takes the tags off their frames at the members, \
+             before Wattline sees them"
+        );
+        reasons.push(reason(false, text));
+    }
+    // What is merged has no checksum any more.
+    for member in aggregate.members.iter().filter(|it| (circumstances.merges_packets)(it)) {
+        let text = format!(
+            "{name} is a bond, and its member {member} merges packets before Wattline sees them \
+             (`ethtool -K {member} gro off rx-gro-hw off` changes that)"
+        );
+        reasons.push(reason(false, text));
+    }
+    if let Some(policy) = (circumstances.spreads_by)(name) {
+        let text = format!(
+            "{name} chooses the member that sends a packet by {policy} (`xmit_hash_policy`), but for \
+             packets of workers by their MAC addresses alone: all to one neighbour leave by one member"
+        );
+        reasons.push(reason(true, text));
     }
     reasons
 }
@@ -233,9 +277,7 @@ pub(super) fn left(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_linux::netlink::forward_path::{
-        Aggregate, Chain, LegacyTable, Master, Queueing, Rule,
-    };
+    use wattline_linux::netlink::forward_path::{Chain, LegacyTable, Master, Queueing, Rule};
 
     fn ports() -> Vec<Interfaces> {
         let of = |port, links: &[(u32, &str)]| Interfaces {
@@ -253,6 +295,8 @@ mod tests {
             checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
+            merges_packets: &|_| false,
+            spreads_by: &|_| None,
         };
         let reasons = judge(found, &ports(), &around);
         reasons.into_iter().map(|it| (it.port.map(|port| port.0), it.text)).collect()
@@ -302,19 +346,73 @@ mod tests {
         assert_eq!(of(&ForwardPath { unread, ..Default::default() }), [None]);
     }
 
-    /// Whoever has a bond, or its members, as ports, has the kernel forward by them.
+    fn aggregate(link: u32, kind: Aggregation) -> Aggregate {
+        Aggregate { link, kind, members: vec!["m0".to_owned(), "m1".to_owned()] }
+    }
+
     #[test]
-    fn a_bond_and_its_members_are_left() {
-        let aggregates = vec![
-            Aggregate { link: 2, kind: "bond".to_owned() },
-            Aggregate { link: 9, kind: "team".to_owned() },
-        ];
+    fn a_team_and_members_of_a_bond_are_left() {
+        let aggregates = vec![aggregate(2, Aggregation::Team), aggregate(9, Aggregation::Bond)];
         let bond = MasterKind::Other("bond".to_owned());
         let masters = vec![Master { link: 1, kind: bond, name: "bond7".to_owned() }];
         let found = judged(&ForwardPath { aggregates, masters, ..Default::default() });
         assert_eq!(found.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [Some(0), Some(1)]);
         assert!(found[0].1.contains("eth0 belongs to the bond bond7"), "{found:?}");
-        assert!(found[1].1.contains("eth1 is a bond"), "{found:?}");
+        assert!(found[1].1.contains("eth1 is a team"), "{found:?}");
+    }
+
+    /// Frames that come to a bond have gone through the kernel's part of their member.
+    #[test]
+    fn a_bond_is_left_where_its_members_change_what_they_receive() {
+        let around = Circumstances {
+            follows_kernel: true,
+            guards: false,
+            own: &[],
+            checks: &BTreeMap::new(),
+            reverse_path: &|_| 0,
+            // Those of the bond say nothing of its members.
+            strips_tags: &|name| name.starts_with("eth"),
+            merges_packets: &|name| name != "m0",
+            spreads_by: &|_| None,
+        };
+        let of = |link| {
+            let aggregates = vec![aggregate(link, Aggregation::Bond)];
+            let found = ForwardPath { aggregates, ..Default::default() };
+            judge(&found, &ports(), &around).into_iter().filter(|it| it.port == Some(PortId(1)))
+        };
+        let texts: Vec<String> = of(2).map(|it| it.text).collect();
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(texts[0].contains("`ethtool -K m1 gro off rx-gro-hw off`"), "{texts:?}");
+        let quiet = Circumstances { merges_packets: &|_| false, ..around };
+        let judged = |link| {
+            let aggregates = vec![aggregate(link, Aggregation::Bond)];
+            let found = ForwardPath { aggregates, ..Default::default() };
+            left(&judge(&found, &ports(), &quiet), &ports(), &BTreeMap::new())
+        };
+        let left = judged(1);
+        assert!(left[&PortId(0)].contains("eth0 is a bond with VLANs"), "{left:?}");
+        assert!(!left[&PortId(0)].contains("rxvlan"), "which would not help: {left:?}");
+        assert!(!judged(2).contains_key(&PortId(1)), "nothing speaks against it");
+    }
+
+    #[test]
+    fn how_a_bond_spreads_is_told_and_leaves_nothing() {
+        let around = Circumstances {
+            follows_kernel: true,
+            guards: false,
+            own: &[],
+            checks: &BTreeMap::new(),
+            reverse_path: &|_| 0,
+            strips_tags: &|_| false,
+            merges_packets: &|_| false,
+            spreads_by: &|name| (name == "eth1").then(|| "layer3+4".to_owned()),
+        };
+        let aggregates = vec![aggregate(1, Aggregation::Bond), aggregate(2, Aggregation::Bond)];
+        let found = ForwardPath { aggregates, ..Default::default() };
+        let reasons = judge(&found, &ports(), &around);
+        let mild: Vec<_> = reasons.iter().filter(|it| it.is_mild).collect();
+        assert_eq!(mild.len(), 1, "{reasons:?}");
+        assert!(mild[0].port == Some(PortId(1)) && mild[0].text.contains("layer3+4"), "{mild:?}");
     }
 
     #[test]
@@ -326,6 +424,8 @@ mod tests {
             checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
+            merges_packets: &|_| false,
+            spreads_by: &|_| None,
         };
         let mut found = rule(None);
         found.ipsec_policies = vec![["10.0.0.0/8".parse().unwrap(); 2]; 3];
@@ -355,6 +455,8 @@ mod tests {
             checks: &BTreeMap::new(),
             reverse_path: &filter,
             strips_tags: &|_| false,
+            merges_packets: &|_| false,
+            spreads_by: &|_| None,
         };
         let reasons = judge(&ForwardPath::default(), &ports(), &around);
         assert_eq!(reasons.iter().map(|it| it.is_mild).collect::<Vec<_>>(), [true, false]);
@@ -375,6 +477,8 @@ mod tests {
                 checks: &checks,
                 reverse_path: &|name| if name == "eth0" { filter } else { 0 },
                 strips_tags: &|_| false,
+                merges_packets: &|_| false,
+                spreads_by: &|_| None,
             };
             judge(&ForwardPath::default(), &ports(), &around).len()
         };
@@ -393,6 +497,8 @@ mod tests {
             checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|name| name.starts_with("eth"),
+            merges_packets: &|_| false,
+            spreads_by: &|_| None,
         };
         let reasons = judge(&ForwardPath::default(), &ports(), &around);
         let left = left(&reasons, &ports(), &BTreeMap::new());
@@ -415,6 +521,8 @@ mod tests {
                 checks: &BTreeMap::new(),
                 reverse_path: &|_| 0,
                 strips_tags: &|_| false,
+                merges_packets: &|_| false,
+                spreads_by: &|_| None,
             };
             judge(&found, &ports(), &around)
         };
@@ -467,6 +575,8 @@ mod tests {
             checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
+            merges_packets: &|_| false,
+            spreads_by: &|_| None,
         };
         let (left, prefixes) = of(&judge(&found, &ports(), &around), &[]);
         assert!(left.is_empty());
@@ -493,6 +603,8 @@ mod tests {
             checks: &BTreeMap::new(),
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
+            merges_packets: &|_| false,
+            spreads_by: &|_| None,
         };
         let reasons = judge(&rule(None), &ports(), &around);
         assert_eq!(left(&reasons, &ports(), &BTreeMap::new()).len(), 2);

@@ -88,6 +88,8 @@ impl Lookout {
             checks: &self.checks,
             reverse_path: &forward_path::reverse_path_filter,
             strips_tags: &|name| ethtool::strips_vlan_tags(name).unwrap_or(false),
+            merges_packets: &|name| ethtool::merges_packets(name).unwrap_or(false),
+            spreads_by: &forward_path::spread_of_bond,
         };
         let reasons = judge::judge(&forward_path::read(), &ports, &circumstances);
         let (left, prefixes) = match config.router.takeover {

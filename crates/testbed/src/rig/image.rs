@@ -38,6 +38,9 @@ const MODULES: [&str; 15] = [
 /// Cables between namespaces.
 const CABLES: &str = "veth";
 
+/// Bonds, and VLANs on them.
+const BOND_MODULES: [&str; 2] = ["bonding", "8021q"];
+
 /// What the kernel's ESP needs.
 const IPSEC_MODULES: [&str; 16] = [
     "esp4",
@@ -82,7 +85,9 @@ pub struct Contents<'a> {
     pub programs: &'a [(&'a str, &'a Path)],
     /// iproute2's `ip`, and cables between namespaces.
     pub namespaces: bool,
-    /// That, the kernel's ESP and strongSwan.
+    /// That, the kernel's bonds and VLANs.
+    pub bonds: bool,
+    /// Namespaces, the kernel's ESP and strongSwan.
     pub ipsec: bool,
     /// A server of requests: memcached.
     pub memcached: bool,
@@ -94,7 +99,7 @@ pub struct Contents<'a> {
 /// When a part is missing or cannot be packed.
 pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
     let Contents { programs, ipsec, memcached, .. } = contents;
-    let namespaces = contents.namespaces || ipsec;
+    let namespaces = contents.namespaces || contents.bonds || ipsec;
     let staging = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
     let root = staging.path();
     for folder in ["bin", "lib", "lib64", "modules", "proc", "sys", "dev", "tmp", "run", "var/lib"]
@@ -128,6 +133,7 @@ pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
     }
     let mut wanted = MODULES.to_vec();
     wanted.extend(namespaces.then_some(CABLES));
+    wanted.extend(BOND_MODULES.into_iter().filter(|_| contents.bonds));
     wanted.extend(IPSEC_MODULES.into_iter().filter(|_| ipsec));
     modules(rig, &busybox, &wanted, &root.join("modules"))?;
     let mut cpio = Command::new(&busybox);

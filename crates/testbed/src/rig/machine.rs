@@ -41,7 +41,9 @@ pub struct Options {
     pub cards: usize,
     /// iproute2's `ip`, and cables between namespaces.
     pub namespaces: bool,
-    /// That, the kernel's ESP and strongSwan.
+    /// That, the kernel's bonds and VLANs.
+    pub bonds: bool,
+    /// Namespaces, the kernel's ESP and strongSwan.
     pub ipsec: bool,
     /// A server of requests: memcached.
     pub memcached: bool,
@@ -349,8 +351,8 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
     let programs: Vec<(&str, &Path)> =
         options.programs.iter().map(|(name, path)| (*name, path.as_path())).collect();
     let image = folder.join("initramfs");
-    let Options { namespaces, ipsec, memcached, .. } = *options;
-    let contents = image::Contents { programs: &programs, namespaces, ipsec, memcached };
+    let Options { namespaces, bonds, ipsec, memcached, .. } = *options;
+    let contents = image::Contents { programs: &programs, namespaces, bonds, ipsec, memcached };
     image::pack(rig, contents, &image)?;
     let table = folder.join("machine");
     let mut iasl = rig.command("iasl");

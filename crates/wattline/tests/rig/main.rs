@@ -5,18 +5,20 @@
 mod checks;
 mod copi;
 mod ipsec;
+mod lag;
 
 use checks::Checks;
 use std::path::PathBuf;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig, agent, conformance};
 
-/// What turns the knobs inside: this very program, started there with a list of wishes, or with a
-/// platform to put to the test.
+/// What turns the knobs inside: this very program, started there with a list of wishes, with a
+/// platform to put to the test, or as an end of a flow of packets.
 #[test]
 fn agent() {
     agent::serve().unwrap();
     conformance::serve().unwrap();
+    checks::end_of_flow();
 }
 
 fn boot(test: &str) -> Option<Machine> {

@@ -1,6 +1,7 @@
 //! Interfaces that belong to a bridge, a VRF or the like (`ip link`), and bonds.
 
 use super::super::frame::attributes;
+use super::super::model::Aggregation;
 use super::super::value::{number, text};
 use super::dump::dump;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -42,8 +43,10 @@ pub enum MasterKind {
 pub struct Aggregate {
     /// The interface's number.
     pub link: u32,
-    /// Its kind: `bond` or `team`.
-    pub kind: String,
+    /// What makes it one.
+    pub kind: Aggregation,
+    /// The names of those that it stands for.
+    pub members: Vec<String>,
 }
 
 /// All of them.
@@ -96,11 +99,17 @@ impl Links {
             };
             Master { link, kind, name }
         };
-        let masters = owned.into_iter().map(master).collect();
-        let aggregates =
-            names.into_iter().filter(|(_, (_, kind))| kind == "bond" || kind == "team");
-        let aggregate = |(link, (_, kind))| Aggregate { link, kind };
-        (masters, aggregates.map(aggregate).collect())
+        let name = |link: &u32| Some(names.get(link)?.0.clone());
+        let aggregate = |(link, (_, kind)): (&u32, &(String, String))| {
+            let members = owned.iter().filter(|(_, master)| master == link);
+            Some(Aggregate {
+                link: *link,
+                kind: Aggregation::of_kind(kind)?,
+                members: members.filter_map(|(member, _)| name(member)).collect(),
+            })
+        };
+        let aggregates = names.iter().filter_map(aggregate).collect();
+        (owned.into_iter().map(master).collect(), aggregates)
     }
 }
 
@@ -147,7 +156,9 @@ mod tests {
             Master { link, kind, name }
         };
         assert_eq!(masters, [of_bond(2), of_bond(3)]);
-        let aggregate = |link, kind: &str| Aggregate { link, kind: kind.to_owned() };
-        assert_eq!(aggregates, [aggregate(5, "bond"), aggregate(6, "team")]);
+        let members = vec!["eth0".to_owned(), "eth1".to_owned()];
+        let bond = Aggregate { link: 5, kind: Aggregation::Bond, members };
+        let team = Aggregate { link: 6, kind: Aggregation::Team, members: Vec::new() };
+        assert_eq!(aggregates, [bond, team]);
     }
 }

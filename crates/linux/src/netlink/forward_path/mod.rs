@@ -11,6 +11,7 @@ mod masters;
 mod nftables;
 mod queueing;
 mod rules;
+mod spread;
 mod watch;
 
 pub use legacy::LegacyTable;
@@ -18,6 +19,7 @@ pub use masters::{Aggregate, Master, MasterKind};
 pub use nftables::Chain;
 pub use queueing::{Queueing, QueueingKind};
 pub use rules::Rule;
+pub use spread::spread_of_bond;
 pub use watch::Watch;
 
 use super::xfrm::{PolicyDirection, XfrmFollower};

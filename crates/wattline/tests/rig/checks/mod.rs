@@ -7,6 +7,7 @@ mod forwarding;
 mod governing;
 mod ipsec;
 mod knobs;
+mod lag;
 mod power;
 mod sensors;
 mod server;
@@ -22,6 +23,7 @@ use wattline_testbed::rig::Machine;
 
 pub use copi::copi;
 pub use ipsec::ipsec;
+pub use lag::{lag, serve as end_of_flow};
 
 /// Time for a command inside, on a busy machine.
 pub(super) const INSIDE: Duration = Duration::from_secs(120);

@@ -61,7 +61,7 @@ pub(super) fn ip(machine: &mut Machine, namespace: Option<&str>, lines: &str) ->
 
 /// Packets sent and received, and those that came twice, from what busybox's or iputils' ping
 /// says at its end.
-fn pinged(text: &str) -> Option<(u64, u64, u64)> {
+pub(super) fn pinged(text: &str) -> Option<(u64, u64, u64)> {
     let line = text.lines().find(|line| line.contains(" packets transmitted"))?;
     let number = |before: &str| {
         let words = line.split(',').find(|words| words.contains(before))?;

@@ -1,0 +1,81 @@
+//! An end of a flow of UDP or TCP in a namespace of the guest: this very program, started there with
+//! what it is to do in a variable. It says at its end what has arrived.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// What it is to do: `receive ADDRESS COUNT`, `send ADDRESS COUNT RATE`, `take ADDRESS`,
+/// `give ADDRESS BYTES`.
+pub(super) const WISH: &str = "WATTLINE_TEST_END";
+/// Bytes of a datagram.
+const LENGTH: usize = 200;
+/// A receiver waits so long for the first datagram, and for the next.
+const FIRST: Duration = Duration::from_secs(30);
+const NEXT: Duration = Duration::from_secs(4);
+
+/// Does it and returns true; without that variable it does nothing.
+pub fn serve() -> bool {
+    let Ok(wish) = std::env::var(WISH) else { return false };
+    let words: Vec<&str> = wish.split_whitespace().collect();
+    match words[..] {
+        ["receive", at, count] => receive(at, count.parse().unwrap()),
+        ["send", to, count, rate] => send(to, count.parse().unwrap(), rate.parse().unwrap()),
+        ["take", at] => take(at),
+        ["give", to, bytes] => give(to, bytes.parse().unwrap()),
+        _ => panic!("{WISH}={wish:?}"),
+    }
+    true
+}
+
+/// Says how many datagrams came, which was the last, and how many at most were missing in a row.
+fn receive(at: &str, count: u32) {
+    let socket = UdpSocket::bind(at).unwrap();
+    println!("\nready");
+    let (mut received, mut last, mut missing) = (0, 0, 0);
+    let mut buffer = [0; LENGTH];
+    let mut patience = FIRST;
+    while last + 1 < count {
+        socket.set_read_timeout(Some(patience)).unwrap();
+        let Ok(length) = socket.recv(&mut buffer) else { break };
+        assert_eq!(length, LENGTH);
+        let number = u32::from_be_bytes(buffer[..4].try_into().unwrap());
+        missing = missing.max(number.saturating_sub(last + 1));
+        last = number;
+        (received, patience) = (received + 1, NEXT);
+    }
+    println!("\nreceived {received} last {last} missing {missing}");
+}
+
+fn send(to: &str, count: u32, rate: f64) {
+    let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any).unwrap();
+    let mut datagram = [0; LENGTH];
+    for number in 0..count {
+        datagram[..4].copy_from_slice(&number.to_be_bytes());
+        // An error that came back for one before is no reason to stop.
+        let _ = socket.send_to(&datagram, to);
+        // Never faster: a busy host stops the guest now and then, and a crowd would be lost.
+        std::thread::sleep(Duration::from_secs_f64(1.0 / rate));
+    }
+}
+
+fn take(at: &str) {
+    let listener = TcpListener::bind(at).unwrap();
+    println!("\nready");
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(FIRST)).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let whole = bytes.iter().enumerate().all(|(place, byte)| *byte == pattern(place));
+    println!("\nreceived {} {}", bytes.len(), if whole { "whole" } else { "wrong" });
+}
+
+fn give(to: &str, bytes: usize) {
+    let text: Vec<u8> = (0..bytes).map(pattern).collect();
+    TcpStream::connect(to).unwrap().write_all(&text).unwrap();
+}
+
+fn pattern(place: usize) -> u8 {
+    (place % 251) as u8
+}
