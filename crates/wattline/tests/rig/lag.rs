@@ -6,6 +6,7 @@ use std::path::Path;
 use wattline_testbed::rig::Rig;
 
 #[test]
+#[ignore = "takes minutes; `make rig` makes these checks, too"]
 fn a_bond_is_forwarded_through_by_workers() {
     let test = "a_bond_is_forwarded_through_by_workers";
     let Some(rig) = Rig::find() else {
