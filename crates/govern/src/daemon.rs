@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use wattline_daemon::notify::Notifier;
+use wattline_daemon::reload::Report;
 use wattline_daemon::socket::{Answer, Request, Server, default_path, serve_all};
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
@@ -220,7 +221,7 @@ impl Daemon {
             Request::Stats => Answer::Ok(self.stats()),
             Request::Metrics => Answer::Ok(metrics::text(&self.stats(), &self.options.tree).into()),
             Request::Reload => match self.reload() {
-                Ok(report) => Answer::Ok(report),
+                Ok(report) => Answer::Ok(json!(report)),
                 Err(Reload::Refused(error)) => Answer::Error(error.to_string()),
                 Err(Reload::Lost(error)) => return (Answer::Error(error.to_string()), Err(error)),
             },
@@ -341,7 +342,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn reload(&mut self) -> Result<Value, Reload> {
+    fn reload(&mut self) -> Result<Report, Reload> {
         let new = load(&self.options).map_err(Reload::Refused)?;
         if let Some(session) = &self.session {
             session.check(&new).map_err(Reload::Refused)?;
@@ -364,8 +365,8 @@ impl Daemon {
             self.begin_anew(new).map_err(Reload::Lost)?;
             self.look_for_rivals();
         }
-        let applied: &[&str] = if applied { &["[govern]"] } else { &[] };
-        Ok(json!({ "applied": applied, "needs_restart": needs_restart, "not_as_configured": [] }))
+        let applied = if applied { vec!["[govern]"] } else { Vec::new() };
+        Ok(Report { applied, needs_restart, not_as_configured: Vec::new() })
     }
 
     fn introduce(&mut self) {

@@ -3,32 +3,7 @@
 use super::Router;
 use super::takeover::Lookout;
 use crate::config::{Config, ConfigError, routes_file};
-use std::fmt;
-
-/// What a reload did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Report {
-    /// What is in force now.
-    pub applied: Vec<&'static str>,
-    /// What will be only after a restart.
-    pub needs_restart: Vec<&'static str>,
-    /// Ports whose interface is not served as the configuration says, and why.
-    pub not_as_configured: Vec<String>,
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |names: &[&str]| {
-            if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
-        };
-        write!(out, "in force: {}; ", list(&self.applied))?;
-        write!(out, "needs a restart: {}", list(&self.needs_restart))?;
-        if !self.not_as_configured.is_empty() {
-            write!(out, "; not as configured: {}", self.not_as_configured.join("; "))?;
-        }
-        Ok(())
-    }
-}
+use wattline_daemon::reload::Report;
 
 impl Router {
     /// Reads the file again and applies what can be.

@@ -136,7 +136,9 @@ fn neighbour(message: &NeighbourMessage) -> Option<Neighbour> {
             _ => {}
         }
     }
-    let address = address.filter(|address| !address.is_multicast())?;
+    // The kernel keeps an entry of the loopback without an address.
+    let is_one = |address: &IpAddr| !address.is_multicast() && !address.is_unspecified();
+    let address = address.filter(is_one)?;
     let usable = matches!(
         header.state,
         NeighbourState::Reachable
@@ -271,5 +273,21 @@ mod tests {
         assert_eq!(of(None), Some(7));
         assert_eq!(of(Some(VlanProtocol::Ieee8021Ad)), None);
         assert_eq!(vlan(&[]), None);
+    }
+
+    #[test]
+    fn a_neighbour_has_the_address_of_one_station() {
+        let of = |address: &str| {
+            let mut message = NeighbourMessage::default();
+            message.header.ifindex = 1;
+            message.header.state = NeighbourState::Noarp;
+            let address = NeighbourAddress::Inet(address.parse().unwrap());
+            message.attributes.push(NeighbourAttribute::Destination(address));
+            message.attributes.push(NeighbourAttribute::LinkLayerAddress(vec![0; 6]));
+            neighbour(&message)
+        };
+        assert!(of("192.0.2.1").is_some());
+        assert_eq!(of("224.0.0.1"), None, "a group");
+        assert_eq!(of("0.0.0.0"), None, "the loopback's entry");
     }
 }

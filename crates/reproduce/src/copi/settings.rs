@@ -45,7 +45,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         plan.holds(
             "itr-periods",
             close(&periods, &[6.0, 10.0, 84.0, 200.0, 1022.0]),
-            format!("{periods:?}"),
+            format!("{periods:.1?}"),
         )?,
         plan.check("itr-settings", &[settings as f64])?,
         plan.check("itr-quarter", &[f64::from(28) / 4.0 - f64::from(24) / 4.0])?,
@@ -56,7 +56,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
             states.len() as u64 * settings
         )),
         plan.check("default-range", &default)?,
-        plan.holds("states", close(&states, &tenths), format!("{states:?}"))?,
+        plan.holds("states", close(&states, &tenths), format!("{states:.1?}"))?,
         plan.holds("governors", steps.0, steps.1)?,
         plan.holds("domains", domains == [[2, 2], [2, 7]], format!("{domains:?}"))?,
         plan.holds(

@@ -1,0 +1,48 @@
+//! What a daemon says of a configuration that it has read again.
+
+use serde::Serialize;
+use std::fmt;
+
+/// What a reload did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// What is in force now.
+    pub applied: Vec<&'static str>,
+    /// What will be only after a restart.
+    pub needs_restart: Vec<&'static str>,
+    /// What is not as the configuration says, though it is in force, and why.
+    pub not_as_configured: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[&str]| {
+            if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+        };
+        write!(out, "in force: {}; ", list(&self.applied))?;
+        write!(out, "needs a restart: {}", list(&self.needs_restart))?;
+        if !self.not_as_configured.is_empty() {
+            write!(out, "; not as configured: {}", self.not_as_configured.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_a_sentence_for_people() {
+        let mut report = Report::default();
+        assert_eq!(report.to_string(), "in force: nothing; needs a restart: nothing");
+        report.applied = vec!["[log] level", "[[route]]"];
+        report.needs_restart = vec!["[power]"];
+        report.not_as_configured = vec!["west: absent: its interface w0 is gone".to_owned()];
+        assert_eq!(
+            report.to_string(),
+            "in force: [log] level, [[route]]; needs a restart: [power]; not as configured: west: \
+             absent: its interface w0 is gone"
+        );
+    }
+}
