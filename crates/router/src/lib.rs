@@ -431,6 +431,7 @@ impl Router {
                 match state {
                     "left" => port.mode = "kernel".to_owned(),
                     "blocked" => port.mode = "blocked".to_owned(),
+                    "absent" | "failed" => port.mode = "not attached".to_owned(),
                     _ => {}
                 }
             }

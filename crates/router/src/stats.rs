@@ -219,7 +219,8 @@ pub struct Prefixes {
 pub struct PortStats {
     /// Its name.
     pub name: String,
-    /// What it is: `capture`, or how AF_XDP runs on it.
+    /// How it is served: `capture`, how AF_XDP runs on it, or `kernel`, `blocked` or `not attached`,
+    /// as its state says.
     pub mode: String,
     /// Its interface: `up` or `down` when last used; `absent` while there is none of its name,
     /// `failed` while that cannot be taken over, `left` while it is left to the kernel, which would

@@ -140,6 +140,7 @@ fn an_interface_that_is_made_again_is_served_again(forwarder: Forwarder) {
         if forwarder != KERNEL {
             let reason = gone["reason"].as_str().unwrap_or_default();
             assert!(reason.contains("right"), "{gone}");
+            assert_eq!(gone["mode"], "not attached");
             let told = log(&bench).matches("port right: its interface right is gone").count();
             assert_eq!(told, round, "told once each time: {}", log(&bench));
         }
