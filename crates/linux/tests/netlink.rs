@@ -154,6 +154,36 @@ fn pair() -> Option<(Namespace, Namespace)> {
     Some((near, far))
 }
 
+/// A dump that is due cannot say that a link went and came back with its number: what waits is told
+/// before.
+#[test]
+fn a_link_that_goes_and_comes_back_with_its_number_is_noticed_while_a_dump_is_due() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.batch("link add v0 index 77 type veth peer name v1\nlink set v0 up\n");
+    namespace.enter(|| {
+        let mut mirror = Mirror::new(1 << 20);
+        mirror.until("the link", |mirror| mirror.links.contains_key(&77));
+        // Its routes may have gone silently: a dump is due.
+        namespace.ip("link set v0 down");
+        mirror.until("down", |mirror| mirror.links.get(&77).is_some_and(|link| !link.enabled));
+        let dumps = mirror.follower.dumps();
+        std::thread::sleep(mirror.follower.deadline().unwrap() - Instant::now());
+        namespace.batch("link del v0\nlink add v0 index 77 type veth peer name v1\n");
+        let mut told = Vec::new();
+        let end = Instant::now() + PATIENCE;
+        while mirror.follower.is_dumping() || mirror.follower.dumps() == dumps {
+            assert!(Instant::now() < end, "no dump; {told:?}");
+            let each = &mut |event| match event {
+                Event::LinkGone(77) => told.push("gone"),
+                Event::Link(link) if link.index == 77 => told.push("there"),
+                _ => {}
+            };
+            mirror.follower.poll(Instant::now(), each).unwrap();
+        }
+        assert!(told.contains(&"gone") && told.last() == Some(&"there"), "{told:?}");
+    });
+}
+
 #[test]
 fn routes_of_every_kind_are_dumped_and_followed() {
     let Some((near, _far)) = pair() else { return };

@@ -110,10 +110,15 @@ impl Follower {
     /// # Errors
     /// When the kernel refuses a dump or the socket fails.
     pub fn poll(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
-        if self.dumping.is_none() && (!self.dumped || self.dump_due.is_some_and(|due| due <= now)) {
-            // Notifications that wait are of changes before the dump. Those of a story without
-            // gaps would only be repeated, but after an overrun they would undo what it says.
+        if self.dumping.is_none() && !self.dumped {
+            // After an overrun they would undo what the dump says.
             self.discard_waiting()?;
+            self.dumping = Some(Dump::begin(&mut self.story, each));
+        } else if self.dumping.is_none() && self.dump_due.is_some_and(|due| due <= now) {
+            // Told before the dump, which cannot say that a link went and came back with its number.
+            if self.tell_waiting(now, each)? {
+                return Ok(true);
+            }
             self.dumping = Some(Dump::begin(&mut self.story, each));
         }
         // One that fails is not gone on with, but begun again.
@@ -126,6 +131,11 @@ impl Follower {
             (self.dumped, self.dump_due) = (true, None);
             self.dumps += 1;
         }
+        self.tell_waiting(now, each)
+    }
+
+    /// Takes some of the notifications that wait; true when there may be more, or when some were lost.
+    fn tell_waiting(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
         for _ in 0..DATAGRAMS_PER_POLL {
             match self.receive(now, each) {
                 Ok(()) => {}
