@@ -77,7 +77,7 @@ pub fn check(
 
     server::ends_well(machine, checks)?;
     restored(machine, checks, "the end of copi", resting, &before)?;
-    foreign(machine, site, wattline, checks)?;
+    foreign(machine, checks)?;
     of_another_machine(machine, checks)?;
     start(machine, "")?;
     wait_for(machine, LOWEST)?;
@@ -91,7 +91,8 @@ fn moderated(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let registers = machine.card_registers("eth0", EITR, 2)?;
     let outside: Vec<u32> = registers.iter().map(|word| (word & 0x7ffc) >> 2).collect();
     let what = "throttling of both queues of eth0, in us";
-    checks.equal(what, Witness::Outside, &vec![inside; 2], &outside);
+    // igb_write_itr() writes 1 where none is wanted.
+    checks.equal(what, Witness::Outside, &vec![inside.max(1); 2], &outside);
     Ok(())
 }
 
@@ -109,27 +110,19 @@ fn small(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     Ok(())
 }
 
-/// Somebody gives the card its adaptive moderation back, which igb calls 3 us: that is told, left
-/// as it is, and does not end the governing.
-fn foreign(
-    machine: &mut Machine,
-    site: &Site,
-    wattline: &Path,
-    checks: &mut Checks,
-) -> Result<(), Error> {
+/// Somebody gives the card an adaptive moderation, which igb calls 1 us: that is told, left as it
+/// is, and does not end the governing. (What the card had before, 3 us, is taken for nobody's.)
+fn foreign(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    let before = micros(machine)?;
     start(machine, "")?;
     wait_for(machine, LOWEST)?;
-    machine.run("ethtool -C eth0 rx-usecs 3", INSIDE)?;
-    // It is noticed with the next period that the policy wants: 3 us is what was before the start,
-    // so that the end finds nothing to tell.
-    let beyond = site.start(wattline, 3.0 * RATE, 10);
-    wait_for(machine, HIGHEST)?;
-    beyond.end()?;
+    machine.run("ethtool -C eth0 rx-usecs 1", INSIDE)?;
     server::ends_well(machine, checks)?;
     let log = machine.run("cat /tmp/govern.log", INSIDE)?;
     let told = log.contains("another program has set it");
     checks.equal("adaptive moderation by another hand is told", Witness::Inside, &true, &told);
-    checks.equal("and left", Witness::Inside, &3, &micros(machine)?);
+    checks.equal("and left", Witness::Inside, &1, &micros(machine)?);
+    machine.run(&format!("ethtool -C eth0 rx-usecs {before}"), INSIDE)?;
     Ok(())
 }
 
