@@ -17,6 +17,9 @@ use wattline_xdp::{
 
 /// Debian's kernels of those releases that Wattline is to run on.
 const KERNELS: [&str; 3] = ["6.1", "6.12", "6.18"];
+/// Objects that a kernel cannot take, and what it says: `scale` steers by TCX on interfaces, which
+/// nothing else needs.
+const NOT_ON: [(&str, &str, &str); 1] = [("6.1", "steer", "TCX (Linux 6.6)")];
 /// Makes this program the one inside.
 const INSIDE: &str = "WATTLINE_TEST_OBJECTS";
 /// What a line begins with that names objects, and says what became of them.
@@ -110,7 +113,20 @@ fn every_kernel_takes_every_xdp_program() {
             }
             Err(error) => panic!("{error}"),
         };
-        let seen = try_out(&rig, &tests).unwrap_or_else(|error| panic!("Linux {series}: {error}"));
+        let mut seen =
+            try_out(&rig, &tests).unwrap_or_else(|error| panic!("Linux {series}: {error}"));
+        let lacks = NOT_ON.iter().filter(|(on, ..)| *on == series);
+        let lacks: Vec<_> = lacks.map(|(_, object, what)| (format!("{object} "), *what)).collect();
+        let is_known = |told: &String| {
+            lacks.iter().any(|(object, what)| told.starts_with(object) && told.contains(what))
+        };
+        let before = seen.wrong.len();
+        seen.wrong.retain(|told| !is_known(told));
+        assert_eq!(
+            before - seen.wrong.len(),
+            lacks.len(),
+            "{series} has what it lacked: {lacks:?}"
+        );
         let Seen { release, passed, skipped, .. } = &seen;
         let failed = seen.wrong.len();
         println!("| {release} | {} of {objects} | {passed}, {failed} wrong |", seen.objects);
@@ -118,7 +134,7 @@ fn every_kernel_takes_every_xdp_program() {
             wrong.push(format!("{release}: {passed} tests passed, {skipped} were skipped"));
         }
         wrong.extend(seen.wrong.iter().map(|what| format!("{release}: {what}")));
-        if seen.objects != objects {
+        if seen.objects + lacks.len() != objects {
             wrong.push(format!("{release}: {} of {objects} objects", seen.objects));
         }
     }
