@@ -57,10 +57,7 @@ impl Napi {
 /// ENODEV without such an interface, ENOENT where the queue has no instance now (the interface
 /// is down), EOPNOTSUPP where the kernel or the driver does not say.
 pub fn get(interface: &str, queue: u32, setting: Napi) -> io::Result<u64> {
-    let mut family = Family::open(FAMILY)?;
-    let id = instance(&mut family, interface, queue)?;
-    let answer = family.ask_by_numbers(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
-    number(&answer, setting.attribute()).ok_or_else(|| error(libc::EOPNOTSUPP))
+    ask(interface, queue, setting.attribute())
 }
 
 /// The interrupt of the NAPI instance that serves a receive queue.
@@ -68,10 +65,7 @@ pub fn get(interface: &str, queue: u32, setting: Napi) -> io::Result<u64> {
 /// # Errors
 /// As [`get`]; Linux 6.8 or newer, and a driver that links instances to interrupts.
 pub fn interrupt(interface: &str, queue: u32) -> io::Result<u32> {
-    let mut family = Family::open(FAMILY)?;
-    let id = instance(&mut family, interface, queue)?;
-    let answer = family.ask_by_numbers(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
-    let interrupt = number(&answer, NETDEV_A_NAPI_IRQ).ok_or_else(|| error(libc::EOPNOTSUPP))?;
+    let interrupt = ask(interface, queue, NETDEV_A_NAPI_IRQ)?;
     u32::try_from(interrupt).map_err(|_| error(libc::EPROTO))
 }
 
@@ -81,10 +75,7 @@ pub fn interrupt(interface: &str, queue: u32) -> io::Result<u32> {
 /// # Errors
 /// As [`get`]; Linux 6.8 or newer. EOPNOTSUPP where interrupts poll it.
 pub fn thread(interface: &str, queue: u32) -> io::Result<u32> {
-    let mut family = Family::open(FAMILY)?;
-    let id = instance(&mut family, interface, queue)?;
-    let answer = family.ask_by_numbers(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
-    let thread = number(&answer, NETDEV_A_NAPI_PID).ok_or_else(|| error(libc::EOPNOTSUPP))?;
+    let thread = ask(interface, queue, NETDEV_A_NAPI_PID)?;
     u32::try_from(thread).map_err(|_| error(libc::EPROTO))
 }
 
@@ -98,6 +89,14 @@ pub fn set(interface: &str, queue: u32, setting: Napi, value: u64) -> io::Result
     let id = instance(&mut family, interface, queue)?;
     let attributes = [(NETDEV_A_NAPI_ID, id), (setting.attribute(), value)];
     family.ask_by_numbers(NETDEV_CMD_NAPI_SET, &attributes).map(|_| ())
+}
+
+/// An attribute of the instance that serves a receive queue.
+fn ask(interface: &str, queue: u32, attribute: u16) -> io::Result<u64> {
+    let mut family = Family::open(FAMILY)?;
+    let id = instance(&mut family, interface, queue)?;
+    let answer = family.ask_by_numbers(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_ID, id)])?;
+    number(&answer, attribute).ok_or_else(|| error(libc::EOPNOTSUPP))
 }
 
 /// The number of the instance that serves a receive queue.

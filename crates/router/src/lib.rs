@@ -119,8 +119,8 @@ pub struct Router {
 
 impl Router {
     /// Runs until all captures are read, a signal says stop, someone asks for it over the socket,
-    /// or a worker or the governor panics. Gives the final account, and what went wrong meanwhile: a capture that turned
-    /// out to be bad was forwarded up to there.
+    /// or a worker or the governor panics. Gives the final account, and what went wrong meanwhile: a
+    /// capture that turned out to be bad was forwarded up to there.
     pub fn run(mut self) -> (Stats, Result<(), RouterError>) {
         let mut notifier = Notifier::from_environment();
         if let Some(kernel) = &mut self.kernel {

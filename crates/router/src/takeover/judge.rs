@@ -287,18 +287,23 @@ mod tests {
         vec![of(0, &[(1, "eth0"), (7, "eth0.7")]), of(1, &[(2, "eth1")])]
     }
 
-    fn judged(found: &ForwardPath) -> Vec<(Option<u16>, String)> {
-        let around = Circumstances {
+    /// Of a router that follows the kernel, with nothing about its ports that matters here.
+    fn plain() -> Circumstances<'static> {
+        static NO_CHECKS: BTreeMap<PortId, SourceCheck> = BTreeMap::new();
+        Circumstances {
             follows_kernel: true,
             guards: false,
             own: &[],
-            checks: &BTreeMap::new(),
+            checks: &NO_CHECKS,
             reverse_path: &|_| 0,
             strips_tags: &|_| false,
             merges_packets: &|_| false,
             spreads_by: &|_| None,
-        };
-        let reasons = judge(found, &ports(), &around);
+        }
+    }
+
+    fn judged(found: &ForwardPath) -> Vec<(Option<u16>, String)> {
+        let reasons = judge(found, &ports(), &plain());
         reasons.into_iter().map(|it| (it.port.map(|port| port.0), it.text)).collect()
     }
 
@@ -365,15 +370,10 @@ mod tests {
     #[test]
     fn a_bond_is_left_where_its_members_change_what_they_receive() {
         let around = Circumstances {
-            follows_kernel: true,
-            guards: false,
-            own: &[],
-            checks: &BTreeMap::new(),
-            reverse_path: &|_| 0,
             // Those of the bond say nothing of its members.
             strips_tags: &|name| name.starts_with("eth"),
             merges_packets: &|name| name != "m0",
-            spreads_by: &|_| None,
+            ..plain()
         };
         let of = |link| {
             let aggregates = vec![aggregate(link, Aggregation::Bond)];
@@ -398,14 +398,8 @@ mod tests {
     #[test]
     fn how_a_bond_spreads_is_told_and_leaves_nothing() {
         let around = Circumstances {
-            follows_kernel: true,
-            guards: false,
-            own: &[],
-            checks: &BTreeMap::new(),
-            reverse_path: &|_| 0,
-            strips_tags: &|_| false,
-            merges_packets: &|_| false,
             spreads_by: &|name| (name == "eth1").then(|| "layer3+4".to_owned()),
+            ..plain()
         };
         let aggregates = vec![aggregate(1, Aggregation::Bond), aggregate(2, Aggregation::Bond)];
         let found = ForwardPath { aggregates, ..Default::default() };
@@ -417,16 +411,7 @@ mod tests {
 
     #[test]
     fn circumstances_make_some_of_it_harmless() {
-        let around = Circumstances {
-            follows_kernel: false,
-            guards: true,
-            own: &[],
-            checks: &BTreeMap::new(),
-            reverse_path: &|_| 0,
-            strips_tags: &|_| false,
-            merges_packets: &|_| false,
-            spreads_by: &|_| None,
-        };
+        let around = Circumstances { follows_kernel: false, guards: true, ..plain() };
         let mut found = rule(None);
         found.ipsec_policies = vec![["10.0.0.0/8".parse().unwrap(); 2]; 3];
         assert_eq!(judge(&found, &ports(), &around), []);
@@ -448,16 +433,7 @@ mod tests {
             "eth1" => 1,
             _ => 0,
         };
-        let around = Circumstances {
-            follows_kernel: true,
-            guards: false,
-            own: &[],
-            checks: &BTreeMap::new(),
-            reverse_path: &filter,
-            strips_tags: &|_| false,
-            merges_packets: &|_| false,
-            spreads_by: &|_| None,
-        };
+        let around = Circumstances { reverse_path: &filter, ..plain() };
         let reasons = judge(&ForwardPath::default(), &ports(), &around);
         assert_eq!(reasons.iter().map(|it| it.is_mild).collect::<Vec<_>>(), [true, false]);
         let left = left(&reasons, &ports(), &BTreeMap::new());
@@ -471,14 +447,9 @@ mod tests {
         let judged = |check, filter: u8| {
             let checks = BTreeMap::from([(PortId(0), check)]);
             let around = Circumstances {
-                follows_kernel: true,
-                guards: false,
-                own: &[],
                 checks: &checks,
                 reverse_path: &|name| if name == "eth0" { filter } else { 0 },
-                strips_tags: &|_| false,
-                merges_packets: &|_| false,
-                spreads_by: &|_| None,
+                ..plain()
             };
             judge(&ForwardPath::default(), &ports(), &around).len()
         };
@@ -490,16 +461,7 @@ mod tests {
     /// Tagged frames would look untagged, and be forwarded as such.
     #[test]
     fn a_port_with_vlans_whose_tags_are_taken_off_is_left() {
-        let around = Circumstances {
-            follows_kernel: true,
-            guards: false,
-            own: &[],
-            checks: &BTreeMap::new(),
-            reverse_path: &|_| 0,
-            strips_tags: &|name| name.starts_with("eth"),
-            merges_packets: &|_| false,
-            spreads_by: &|_| None,
-        };
+        let around = Circumstances { strips_tags: &|name| name.starts_with("eth"), ..plain() };
         let reasons = judge(&ForwardPath::default(), &ports(), &around);
         let left = left(&reasons, &ports(), &BTreeMap::new());
         assert_eq!(left.keys().collect::<Vec<_>>(), [&PortId(0)], "the other has no VLANs");
@@ -514,16 +476,7 @@ mod tests {
             let mut found = rule(input);
             found.rules[0].source = source.map(prefix);
             found.rules[0].destination = destination.map(prefix);
-            let around = Circumstances {
-                follows_kernel: true,
-                guards: false,
-                own: &[IpAddr::from([192, 0, 2, 1])],
-                checks: &BTreeMap::new(),
-                reverse_path: &|_| 0,
-                strips_tags: &|_| false,
-                merges_packets: &|_| false,
-                spreads_by: &|_| None,
-            };
+            let around = Circumstances { own: &[IpAddr::from([192, 0, 2, 1])], ..plain() };
             judge(&found, &ports(), &around)
         };
         let of = |reasons: &[Reason], guarded: &[u16]| {
@@ -568,16 +521,7 @@ mod tests {
         let policy = |(from, to): (&str, &str)| [prefix(from), prefix(to)];
         let mut found =
             ForwardPath { ipsec_policies: policies.map(policy).to_vec(), ..Default::default() };
-        let around = Circumstances {
-            follows_kernel: true,
-            guards: false,
-            own: &[IpAddr::from([192, 0, 2, 1])],
-            checks: &BTreeMap::new(),
-            reverse_path: &|_| 0,
-            strips_tags: &|_| false,
-            merges_packets: &|_| false,
-            spreads_by: &|_| None,
-        };
+        let around = Circumstances { own: &[IpAddr::from([192, 0, 2, 1])], ..plain() };
         let (left, prefixes) = of(&judge(&found, &ports(), &around), &[]);
         assert!(left.is_empty());
         // Both ways of one tunnel, and the peer of this machine's own packets.
@@ -596,17 +540,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_by_port_leaves_all() {
-        let around = Circumstances {
-            follows_kernel: true,
-            guards: false,
-            own: &[],
-            checks: &BTreeMap::new(),
-            reverse_path: &|_| 0,
-            strips_tags: &|_| false,
-            merges_packets: &|_| false,
-            spreads_by: &|_| None,
-        };
-        let reasons = judge(&rule(None), &ports(), &around);
+        let reasons = judge(&rule(None), &ports(), &plain());
         assert_eq!(left(&reasons, &ports(), &BTreeMap::new()).len(), 2);
     }
 }
