@@ -65,7 +65,7 @@ use wattline_governor::latency::LatencyFeed;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::pace::Pace;
 use wattline_governor::step::{self, Step};
-use wattline_knobs::Knobs;
+use wattline_knobs::{Change, Knobs};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, OperatingPoint, Platform, PlatformError, Sees, Wait};
 use wattline_units::{Span, Time};
@@ -241,12 +241,41 @@ impl<K: Knobs> Host<K> {
         taken
     }
 
+    /// Sets again what another program, or a driver that began anew, has put back; says what.
+    fn set_again(&mut self) -> Vec<String> {
+        let say = |change: Change, taken: Taken| {
+            let Change { setting, value, why } = change;
+            match taken {
+                Taken::Done | Taken::Slow { .. } => {
+                    format!("{setting}: {why}, by another program or its driver; set to {value:?} again")
+                }
+                Taken::Altered { found } => {
+                    format!("{setting}: {why}; asked for {value:?} again, it shows {found:?}")
+                }
+                Taken::Foreign { found } => {
+                    format!("{setting}: {why}, then set to {found:?} by another program; it is left")
+                }
+                Taken::Failed { why: error } => {
+                    format!("{setting}: {why}, and cannot be set to {value:?} again: {error}")
+                }
+            }
+        };
+        let changes = self.writes.knobs.put_back().into_iter();
+        changes
+            .map(|change| {
+                let taken = self.writes.make(std::slice::from_ref(&change));
+                say(change, taken)
+            })
+            .collect()
+    }
+
     fn publish(&mut self) {
         let kernel = self.watch.kernel(&self.tree, &self.layout.cpus);
         let stuck = self.writes.knobs.stuck();
-        let of_meters = self.meter.troubles();
+        let mut others = self.meter.troubles();
+        others.extend(self.set_again());
         let watched = (&self.writes.knobs, &self.layout);
-        let troubles = self.watch.troubles(&self.tree, watched, &stuck, of_meters);
+        let troubles = self.watch.troubles(&self.tree, watched, &stuck, others);
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.kernel = kernel;
         status.sensors = self.meter.sensors();

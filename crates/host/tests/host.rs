@@ -202,6 +202,37 @@ fn changes_by_others_and_what_goes_are_told_once_and_the_loop_goes_on() {
 }
 
 #[test]
+fn what_is_put_back_by_others_is_set_again_and_told() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let mut host = fixture.host(&[0, 1]);
+    let policy = |file: &str| format!("{CPUS}/cpufreq/policy0/{file}");
+    let (governor, speed) = (policy("scaling_governor"), policy("scaling_setspeed"));
+    let before = [&governor, &speed].map(|file| fixture.value(file));
+    assert_eq!(host.take(&Step::Frequency { core: 0, index: 0 }), Taken::Done);
+    let ours = [&governor, &speed].map(|file| fixture.value(file));
+    assert_eq!(ours, ["userspace", "1600000"]);
+    let mut view = View::default();
+    let mut seconds = 0.0;
+    let mut look = |host: &mut Host<Session<Settings>>| {
+        seconds += 1.5;
+        host.observe(Time::ZERO + Span::from_seconds(seconds), &mut view);
+        host.status().lock().unwrap().troubles.clone()
+    };
+    assert_eq!(look(&mut host), Vec::<String>::new());
+    // The kernel moves the speed with the governor, to a value that is neither the old one nor ours.
+    fixture.write(&governor, &before[0]);
+    fixture.write(&speed, "2000000");
+    let told = look(&mut host);
+    assert_eq!([&governor, &speed].map(|file| fixture.value(file)), ours);
+    assert!(told[0].contains("scaling_governor: it was put back to"), "{told:?}");
+    assert!(told[0].ends_with("set to \"userspace\" again"), "{told:?}");
+    assert!(!told.iter().any(|one| one.contains("the governor leaves it")), "{told:?}");
+    assert_eq!(look(&mut host), told, "well again");
+    assert!(host.into_knobs().finish().is_clean());
+    assert_eq!([&governor, &speed].map(|file| fixture.value(file)), before);
+}
+
+#[test]
 fn interrupts_stay_off_while_a_worker_polls_if_the_router_asks_for_that() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let file = |queue: u32| format!("/napi/eth9/queue-{queue}/defer-hard-irqs");

@@ -25,6 +25,9 @@ pub trait Knobs: Send {
     /// Settings of ours that somebody else has changed since, with what they show.
     fn foreign(&self) -> Vec<(Setting, String)>;
 
+    /// What sets again those settings of ours that show their old value, [`Session::put_back`].
+    fn put_back(&self) -> Vec<Change>;
+
     /// Settings that have not answered yet, with the time since they were asked.
     fn stuck(&self) -> Vec<(Setting, Duration)>;
 }
@@ -40,6 +43,10 @@ impl<A: Access + Send> Knobs for Session<A> {
 
     fn foreign(&self) -> Vec<(Setting, String)> {
         Session::foreign(self)
+    }
+
+    fn put_back(&self) -> Vec<Change> {
+        Session::put_back(self)
     }
 
     fn stuck(&self) -> Vec<(Setting, Duration)> {
@@ -58,6 +65,10 @@ impl<K: Knobs + ?Sized> Knobs for &mut K {
 
     fn foreign(&self) -> Vec<(Setting, String)> {
         (**self).foreign()
+    }
+
+    fn put_back(&self) -> Vec<Change> {
+        (**self).put_back()
     }
 
     fn stuck(&self) -> Vec<(Setting, Duration)> {
@@ -115,6 +126,10 @@ impl<A: Access + Send> Knobs for Plan<A> {
     }
 
     fn foreign(&self) -> Vec<(Setting, String)> {
+        Vec::new()
+    }
+
+    fn put_back(&self) -> Vec<Change> {
         Vec::new()
     }
 

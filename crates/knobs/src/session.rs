@@ -2,7 +2,7 @@
 //! end everything as it was.
 
 use crate::access::{Access, AccessError};
-use crate::journal::{self, Journal, JournalError};
+use crate::journal::{self, Entry, Journal, JournalError};
 use crate::on_exit::{self, OnExit};
 use crate::restore::{self, Report};
 use crate::setting::Setting;
@@ -327,22 +327,56 @@ impl<A: Access> Session<A> {
 
     /// Settings that were changed and still are as we left them, and that a write to `setting`
     /// moves: a governor takes speed and preference of its policy along. What they show then
-    /// is our doing too, not somebody else's.
+    /// is our doing too, not somebody else's. Where the governor itself was put back, that has
+    /// moved them already.
     fn followers(&self, setting: &Setting) -> Vec<Setting> {
-        let Setting::File(path) = setting else { return Vec::new() };
-        let Some(policy) = path.strip_suffix("scaling_governor") else { return Vec::new() };
-        let entries = self.journal.entries().iter();
-        entries
-            .filter(
-                |entry| matches!(&entry.setting, Setting::File(path) if path.starts_with(policy)),
-            )
-            .filter(|entry| entry.setting != *setting)
-            .filter(|entry| {
-                let present = self.access.read(&entry.setting);
-                present.is_ok_and(|now| now == entry.old || entry.ours.contains(&now))
+        let put_back = self.journal.entry(setting).is_some_and(|entry| self.is_put_back(entry));
+        let still_ours = |entry: &&Entry| {
+            let present = self.access.read(&entry.setting);
+            present.is_ok_and(|now| now == entry.old || entry.ours.contains(&now))
+        };
+        let moved = self.moved_by(setting).filter(|entry| put_back || still_ours(entry));
+        moved.map(|entry| entry.setting.clone()).collect()
+    }
+
+    /// Settings that were changed and that belong to the frequency policy whose governor this is.
+    fn moved_by(&self, setting: &Setting) -> impl Iterator<Item = &Entry> {
+        let policy = match setting {
+            Setting::File(path) => path.strip_suffix("scaling_governor"),
+            _ => None,
+        };
+        let of_policy = move |other: &Setting| {
+            policy.is_some_and(|policy| {
+                other != setting && matches!(other, Setting::File(path) if path.starts_with(policy))
             })
-            .map(|entry| entry.setting.clone())
-            .collect()
+        };
+        self.journal.entries().iter().filter(move |entry| of_policy(&entry.setting))
+    }
+
+    fn is_put_back(&self, entry: &Entry) -> bool {
+        let changed = !entry.unfinished && entry.ours.last() != Some(&entry.old);
+        changed && self.access.read(&entry.setting).is_ok_and(|found| found == entry.old)
+    }
+
+    /// The changes that set again what was put back: settings of ours that show the value from before
+    /// the first change, since another program wrote it or the driver began anew. With a governor
+    /// go the settings that it moves.
+    pub fn put_back(&self) -> Vec<Change> {
+        let entries = self.journal.entries();
+        let mut again: Vec<&Entry> = Vec::new();
+        for entry in entries.iter().filter(|entry| self.is_put_back(entry)) {
+            for entry in std::iter::once(entry).chain(self.moved_by(&entry.setting)) {
+                if !again.iter().any(|known| known.setting == entry.setting) {
+                    again.push(entry);
+                }
+            }
+        }
+        let change = |entry: &Entry| {
+            let why = format!("it was put back to {:?}", entry.old);
+            let value = entry.ours.last()?.clone();
+            Some(Change { setting: entry.setting.clone(), value, why })
+        };
+        again.into_iter().filter_map(change).collect()
     }
 
     /// Settings of ours that show neither their old value nor one of ours. What cannot be read

@@ -1,7 +1,9 @@
 //! The router on the emulated cards: AF_XDP on a real driver, an indirection table that steers its
 //! workers, and XDP programs that forward by themselves.
 
+use super::stretch::Counted;
 use super::{Checks, INSIDE, Witness, knobs, sensors};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, traffic};
@@ -17,7 +19,10 @@ const SOCKET: &str = "/tmp/router.socket";
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     start(machine, "")?;
     let stats = stats();
+    let counted = Counted::ask(machine)?;
     let first = pass(machine)?;
+    let lost = Counted::ask(machine)?.lost_since(&counted, &first);
+    checks.equal("frames lost on their way", Witness::Outside, &BTreeMap::new(), &lost);
     checks.equal("frames forwarded by the router", Witness::Outside, &first.sent, &first.forwarded);
     checks.equal("frames forwarded wrongly", Witness::Outside, &0, &first.odd);
     checks.equal("frames were sent at all", Witness::Outside, &true, &(first.sent > 0));

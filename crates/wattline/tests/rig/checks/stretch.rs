@@ -138,7 +138,7 @@ impl Counted {
     }
 
     /// Where frames were lost on their way; what comes late is lost here and found later.
-    fn lost_since(
+    pub fn lost_since(
         &self,
         before: &Self,
         counts: &traffic::TrafficCounts,
