@@ -57,8 +57,7 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 		$(CARGO) test -p wattline --features arrow --test system
 	$(CARGO) test -p wattline --test house -- --ignored
 	$(CARGO) check -p wattline --no-default-features
-	PATH="$$PATH:$(CURDIR)/target/tools/usr/bin:$(CURDIR)/target/tools/usr/sbin" \
-		$(CARGO) test -p wattline --test commands profile -- --include-ignored --nocapture
+	$(CARGO) test -p wattline --test commands profile -- --include-ignored --nocapture
 	$(CARGO) test -p wattline-requests --test suite -- --ignored --test-threads 1
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins

@@ -247,13 +247,17 @@ impl<K: Knobs> Host<K> {
             let Change { setting, value, why } = change;
             match taken {
                 Taken::Done | Taken::Slow { .. } => {
-                    format!("{setting}: {why}, by another program or its driver; set to {value:?} again")
+                    format!(
+                        "{setting}: {why}, by another program or its driver; set to {value:?} again"
+                    )
                 }
                 Taken::Altered { found } => {
                     format!("{setting}: {why}; asked for {value:?} again, it shows {found:?}")
                 }
                 Taken::Foreign { found } => {
-                    format!("{setting}: {why}, then set to {found:?} by another program; it is left")
+                    format!(
+                        "{setting}: {why}, then set to {found:?} by another program; it is left"
+                    )
                 }
                 Taken::Failed { why: error } => {
                     format!("{setting}: {why}, and cannot be set to {value:?} again: {error}")

@@ -1,7 +1,9 @@
 //! Real programs, run with their errors told and never for ever.
 
 use crate::Error;
+use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -101,6 +103,40 @@ pub fn installed(program: &str) -> bool {
         .any(|folder| folder.join(program).is_file())
 }
 
+/// A program that is installed, or that `make tools` unpacked into `target/tools` together with the
+/// libraries that it needs.
+pub fn program(name: &str) -> Option<Command> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/usr");
+    find(
+        name,
+        std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(Into::into)),
+        &unpacked,
+    )
+}
+
+/// The same, first in `folders`, then below `unpacked`.
+fn find(
+    name: &str,
+    mut folders: impl Iterator<Item = PathBuf>,
+    unpacked: &Path,
+) -> Option<Command> {
+    let there = |folder: PathBuf| Some(folder.join(name)).filter(|path| path.is_file());
+    if let Some(path) = folders.find_map(there) {
+        return Some(Command::new(path));
+    }
+    let mut command =
+        Command::new(["bin", "sbin"].map(|it| unpacked.join(it)).into_iter().find_map(there)?);
+    let mut libraries: OsString =
+        unpacked.join(format!("lib/{}-linux-gnu", std::env::consts::ARCH)).into();
+    if let Some(others) = std::env::var_os("LD_LIBRARY_PATH") {
+        libraries.push(":");
+        libraries.push(others);
+    }
+    command.env("LD_LIBRARY_PATH", libraries);
+    Some(command)
+}
+
 fn drain(mut pipe: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     // What was read before an error is still worth showing.
@@ -148,6 +184,25 @@ mod tests {
             matches!(error, Error::ProgramMissing { program } if program == "wattline-no-such")
         );
         assert!(!installed("wattline-no-such") && installed("sh"));
+    }
+
+    #[test]
+    fn what_is_installed_comes_first_and_what_is_unpacked_gets_its_libraries() {
+        let folder = tempfile::tempdir().unwrap();
+        let [installed, unpacked] = ["installed", "unpacked"].map(|name| folder.path().join(name));
+        for bin in [installed.clone(), unpacked.join("sbin")] {
+            std::fs::create_dir_all(&bin).unwrap();
+        }
+        std::fs::write(unpacked.join("sbin/served"), "").unwrap();
+        let look = || find("served", std::iter::once(installed.clone()), &unpacked).unwrap();
+        let command = look();
+        assert_eq!(command.get_program(), unpacked.join("sbin/served"));
+        let (name, value) = command.get_envs().next().unwrap();
+        assert_eq!(name, "LD_LIBRARY_PATH");
+        assert!(value.unwrap().to_str().unwrap().starts_with(unpacked.to_str().unwrap()));
+        std::fs::write(installed.join("served"), "").unwrap();
+        assert_eq!(look().get_program(), installed.join("served"));
+        assert!(program("wattline-no-such").is_none() && program("sh").is_some());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use wattline_requests::Report;
 use wattline_requests::engine::{self, LoadOptions};
 use wattline_requests::protocol::Protocol;
 use wattline_requests::schedule::Arrivals;
+pub use wattline_testbed::command::program;
 
 /// A program that ends with the test.
 pub struct Running(pub Child);
@@ -19,22 +20,6 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A program, when it is installed or unpacked by `make tools`.
-pub fn program(name: &str) -> Option<Command> {
-    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
-    let installed = ["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name));
-    if let Some(path) = installed.into_iter().find(|path| path.exists()) {
-        return Some(Command::new(path));
-    }
-    let found = ["usr/bin", "usr/sbin"].map(|folder| unpacked.join(folder).join(name));
-    let path = found.into_iter().find(|path| path.exists())?;
-    let mut command = Command::new(path);
-    // Its libraries are unpacked beside it.
-    let libraries = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-    command.env("LD_LIBRARY_PATH", unpacked.join(libraries));
-    Some(command)
 }
 
 /// An address of the loopback that nobody listens on.

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
@@ -17,13 +17,6 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A program of Debian's prometheus: installed, or unpacked by `make tools`.
-pub fn program(name: &str) -> Option<PathBuf> {
-    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/usr/bin");
-    let found = [PathBuf::from("/usr/bin"), unpacked].map(|folder| folder.join(name));
-    found.into_iter().find(|path| path.exists())
 }
 
 /// A TCP port of this machine that nobody listens on.

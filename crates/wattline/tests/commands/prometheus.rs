@@ -2,7 +2,7 @@
 //! find something in it.
 
 use crate::govern::running::Machine;
-use crate::metrics::{Running, free_port, get, program, router, until};
+use crate::metrics::{Running, free_port, get, router, until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -12,12 +12,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use wattline_testbed::command::program;
 
 const BOARD: &str = include_str!("../../../../packaging/grafana/wattline.json");
 
 /// promtool says nothing against a text of metrics.
-fn is_without_complaint(promtool: &Path, text: &str) {
-    let mut check = Command::new(promtool);
+fn is_without_complaint(text: &str) {
+    let mut check = program("promtool").unwrap();
     check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut check = check.stderr(Stdio::piped()).spawn().unwrap();
     check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
@@ -27,7 +28,7 @@ fn is_without_complaint(promtool: &Path, text: &str) {
 }
 
 /// Prometheus in a folder, which reads these ports every second; and its own port.
-fn start(prometheus: &Path, folder: &Path, ports: &[u16]) -> (Running, u16) {
+fn start(mut server: Command, folder: &Path, ports: &[u16]) -> (Running, u16) {
     let targets: Vec<String> = ports.iter().map(|port| format!("'127.0.0.1:{port}'")).collect();
     let rules =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus/wattline.rules.yml");
@@ -39,7 +40,6 @@ fn start(prometheus: &Path, folder: &Path, ports: &[u16]) -> (Running, u16) {
     );
     std::fs::write(folder.join("prometheus.yml"), scrape).unwrap();
     let port = free_port();
-    let mut server = Command::new(prometheus);
     server.arg(format!("--config.file={}", folder.join("prometheus.yml").display()));
     server.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
     server.arg(format!("--web.listen-address=127.0.0.1:{port}"));
@@ -62,7 +62,7 @@ fn found(port: u16, query: &str) -> Option<Vec<Value>> {
 
 #[test]
 fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
-    let (Some(promtool), Some(prometheus)) = (program("promtool"), program("prometheus")) else {
+    let (Some(_), Some(prometheus)) = (program("promtool"), program("prometheus")) else {
         eprintln!("SKIPPED prometheus_reads_what_router_and_governor_count: needs prometheus");
         return;
     };
@@ -92,13 +92,13 @@ fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
     let text = until("seven packets are counted", || {
         get(of_router, "/metrics").filter(|text| text.contains(forwarded))
     });
-    is_without_complaint(&promtool, &text);
+    is_without_complaint(&text);
     let text = until("the governor tells latency", || {
         get(machine.metrics, "/metrics").filter(|text| text.contains("percentile=\"99\""))
     });
-    is_without_complaint(&promtool, &text);
+    is_without_complaint(&text);
 
-    let (_server, port) = start(&prometheus, folder.path(), &[of_router, machine.metrics]);
+    let (_server, port) = start(prometheus, folder.path(), &[of_router, machine.metrics]);
     let sent = "sum(wattline_packets_total{direction=\"transmit\",port=\"b\"})";
     let value = until("Prometheus has a sample", || {
         Some(found(port, sent)?.first()?["value"][1].as_str()?.to_owned())

@@ -5,8 +5,8 @@
 use crate::documents::{metrics_of_code, read, root};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
+use wattline_testbed::command::program;
 
 /// Units of Grafana (`@grafana/data`, valueFormats) that fit what is shown.
 const UNITS: [&str; 9] =
@@ -63,17 +63,8 @@ fn names(text: &str) -> BTreeSet<String> {
     named.map(plain).collect()
 }
 
-/// A program of Debian's prometheus: installed, or unpacked by `make tools`.
-fn promtool() -> Option<PathBuf> {
-    let unpacked = root().join("target/tools/usr/bin");
-    [PathBuf::from("/usr/bin"), unpacked]
-        .map(|at| at.join("promtool"))
-        .into_iter()
-        .find(|it| it.exists())
-}
-
-fn run(promtool: &Path, arguments: &[&str], folder: &Path) {
-    let output = Command::new(promtool).args(arguments).current_dir(folder).output().unwrap();
+fn run(arguments: &[&str], folder: &Path) {
+    let output = program("promtool").unwrap().args(arguments).current_dir(folder).output().unwrap();
     let told = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&told));
 }
@@ -137,13 +128,13 @@ fn board_and_alerts_name_metrics_that_there_are() {
 
 #[test]
 fn prometheus_understands_queries_and_alerts() {
-    let Some(promtool) = promtool() else {
+    if program("promtool").is_none() {
         eprintln!("SKIPPED prometheus_understands_queries_and_alerts: needs promtool");
         return;
     };
     let folder = root().join("packaging/prometheus");
-    run(&promtool, &["check", "rules", "wattline.rules.yml"], &folder);
-    run(&promtool, &["test", "rules", "wattline.rules.test.yml"], &folder);
+    run(&["check", "rules", "wattline.rules.yml"], &folder);
+    run(&["test", "rules", "wattline.rules.test.yml"], &folder);
     let rules: Vec<String> = (queries(&board()).iter().enumerate())
         .map(|(number, query)| {
             let query = query.replace("$__rate_interval", "5m").replace("$instance", ".*");
@@ -153,5 +144,5 @@ fn prometheus_understands_queries_and_alerts() {
     let at = tempfile::tempdir().unwrap();
     let text = format!("groups:\n- name: board\n  rules:\n{}", rules.concat());
     std::fs::write(at.path().join("board.yml"), text).unwrap();
-    run(&promtool, &["check", "rules", "board.yml"], at.path());
+    run(&["check", "rules", "board.yml"], at.path());
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::{Namespace, enter_thread};
 use wattline_linux::napi::{self, Napi};
-use wattline_testbed::command::installed;
+use wattline_testbed::command::{installed, program};
 use wattline_testbed::leftovers::can_build_namespaces;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_wattline");
@@ -71,12 +71,15 @@ pub struct Bench {
 
 impl Bench {
     pub fn build(test: &str, serves: Server) -> Option<Self> {
-        let missing: Vec<&str> = [serves.program(), "ethtool", "ip", "ss", "chrt"]
+        let own = program(serves.program());
+        let absent = own.is_none().then(|| serves.program());
+        let missing: Vec<&str> = ["ethtool", "ip", "ss", "chrt"]
             .into_iter()
             .filter(|name| !installed(name))
+            .chain(absent)
             .collect();
         if !missing.is_empty() || !can_build_namespaces(test) {
-            eprintln!("SKIPPED {test}: needs root, and {missing:?}");
+            eprintln!("SKIPPED {test}: needs root, and {missing:?}; `make tools` fetches them");
             return None;
         }
         // Tests of one program run side by side.
@@ -101,7 +104,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let config = format!("[govern]\ninterfaces = [\"{INTERFACE}\"]\n");
         std::fs::write(folder.path().join("govern.toml"), config).unwrap();
-        let mut command = within(&server, serves.program());
+        let mut command = within(&server, &own?);
         match serves {
             Server::Memcached => {
                 command.args(["-u", "nobody", "-l", ADDRESS, "-t", "1", "-m", "64"]);
@@ -134,7 +137,7 @@ impl Bench {
 
     /// The same from elsewhere, into another file of the folder.
     pub fn profile_from(&self, from: &[&str], out: &str) -> Command {
-        let mut command = within(&self.server, BINARY);
+        let mut command = within(&self.server, &Command::new(BINARY));
         command.args(["--json", "profile"]).args(self.serves.load()).args(from);
         command.arg("--config").arg(self.path("govern.toml"));
         command.arg("--out").arg(self.path(out)).stdin(Stdio::null());
@@ -161,7 +164,7 @@ impl Bench {
 
     /// A load from the client's end, as a process that is still running.
     pub fn load(&self, rate: f64, seconds: u64) -> Child {
-        let mut command = within(&self.client, BINARY);
+        let mut command = within(&self.client, &Command::new(BINARY));
         command.args(["--json", "load"]).args(self.serves.load());
         command.args(["--rate", &rate.to_string(), "--warmup", "2s"]);
         command.args(["--duration", &format!("{seconds}s")]);
@@ -195,9 +198,10 @@ impl Bench {
 }
 
 /// Real-time priority, so that tails are the server's and not those of whatever else runs here.
-pub fn within(namespace: &Namespace, program: &str) -> Command {
+pub fn within(namespace: &Namespace, program: &Command) -> Command {
     let mut command = Command::new("ip");
-    command.args(["netns", "exec", namespace.name(), "chrt", "-r", "5", program]);
+    command.args(["netns", "exec", namespace.name(), "chrt", "-r", "5"]).arg(program.get_program());
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command
 }
 

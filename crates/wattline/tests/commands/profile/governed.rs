@@ -62,7 +62,7 @@ fn govern(bench: &Bench, tables: &ProfileTables, rate: f64, target_us: f64) -> S
     std::fs::write(&config, text).unwrap();
     let before = bench.deferral_us();
     let log = std::fs::File::create(bench.path("copi.log")).unwrap();
-    let child = within(&bench.server, BINARY)
+    let child = within(&bench.server, &Command::new(BINARY))
         .arg("govern")
         .arg(&config)
         .stdin(Stdio::null())

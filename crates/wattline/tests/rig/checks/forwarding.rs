@@ -1,7 +1,7 @@
 //! The router on the emulated cards: AF_XDP on a real driver, an indirection table that steers its
 //! workers, and XDP programs that forward by themselves.
 
-use super::stretch::Counted;
+use super::stretch::{BEFORE_THE_CARD, Counted};
 use super::{Checks, INSIDE, Witness, knobs, sensors};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,9 +9,10 @@ use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, traffic};
 use wattline_testbed::topology::mac_text;
 
-/// Frames a second: far below what an emulated machine forwards on a busy host.
-const RATE: f64 = 200.0;
-const TIME: Duration = Duration::from_secs(3);
+/// Frames a second and for how long: fewer than a queue of the card has descriptors (256), so that
+/// none is lost however long a busy host stops the guest.
+const RATE: f64 = 50.0;
+const TIME: Duration = Duration::from_secs(4);
 /// The control socket of the router inside.
 const SOCKET: &str = "/tmp/router.socket";
 
@@ -21,9 +22,18 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let stats = stats();
     let counted = Counted::ask(machine)?;
     let first = pass(machine)?;
-    let lost = Counted::ask(machine)?.lost_since(&counted, &first);
+    let mut lost = Counted::ask(machine)?.lost_since(&counted, &first);
+    // What the emulator loses before its card is beyond the guest.
+    let emulator = lost.remove(BEFORE_THE_CARD).unwrap_or(0);
     checks.equal("frames lost on their way", Witness::Outside, &BTreeMap::new(), &lost);
-    checks.equal("frames forwarded by the router", Witness::Outside, &first.sent, &first.forwarded);
+    let given = first.sent - emulator;
+    checks.equal("frames forwarded by the router", Witness::Outside, &given, &first.forwarded);
+    checks.equal(
+        "nine frames of ten, at least",
+        Witness::Outside,
+        &true,
+        &(given * 10 >= first.sent * 9),
+    );
     checks.equal("frames forwarded wrongly", Witness::Outside, &0, &first.odd);
     checks.equal("frames were sent at all", Witness::Outside, &true, &(first.sent > 0));
     let before = sensors::json(machine, &stats)?;

@@ -42,6 +42,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let moderation = machine.run("ethtool -c eth0 | grep ^rx-usecs:", INSIDE)?;
     checks.equal("moderation of eth0", Witness::Inside, &"rx-usecs: 100", &moderation.trim());
     counted(machine, checks)?;
+    put_back(machine, checks)?;
 
     machine.run(BURN, INSIDE)?;
     let high = wait_for(machine, HIGHEST)?;
@@ -68,6 +69,18 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     wait_for(machine, LOWEST)?;
     machine.run("kill -KILL $(cat /tmp/govern.pid)", INSIDE)?;
     restored(machine, checks, "SIGKILL of the server's governor", resting, &before)
+}
+
+/// Another program puts settings back to what they were before: they are set again.
+fn put_back(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    let line = "echo performance > /sys/devices/system/cpu/cpufreq/policy0/scaling_governor; \
+                until grep -q 'scaling_governor: it was put back' /tmp/govern.log; do sleep 0.2; done; \
+                grep -c 'the governor leaves it' /tmp/govern.log; true";
+    let left = machine.run(line, INSIDE)?;
+    checks.equal("settings left to another program", Witness::Inside, &"0", &left.trim());
+    let low = wait_for(machine, LOWEST)?;
+    checks.equal("frequencies, once put back by another", Witness::Outside, &LOWEST, &low);
+    Ok(())
 }
 
 /// Tells it to end, and looks at its exit code.

@@ -14,6 +14,8 @@ use wattline_testbed::rig::{Machine, traffic};
 const LOOK: &str = "cd /sys/devices/system/cpu; read a < cpu0/power/pm_qos_resume_latency_us; \
     read b < cpu1/power/pm_qos_resume_latency_us; \
     for f in /sys/class/hwmon/hwmon*/device/power1_average; do read w < $f; done; echo $a $b $w";
+/// Where frames are lost that the guest never had.
+pub(super) const BEFORE_THE_CARD: &str = "in the emulator, before the card";
 /// What the first card and its driver counted.
 const CARD: &str = "ethtool -S eth0";
 
@@ -148,7 +150,7 @@ impl Counted {
         let (received, transmitted) = (new(|it| it.received), new(|it| it.transmitted));
         let came = counts.forwarded + counts.odd;
         let stages = [
-            ("in the emulator, before the card", counts.sent, card),
+            (BEFORE_THE_CARD, counts.sent, card),
             ("in the card, for want of a descriptor", card, driver),
             ("between driver and worker, for want of room in a ring", driver, received),
             ("in the router", received, transmitted),
