@@ -44,12 +44,24 @@ impl Latency {
     /// Records one packet's latency in picoseconds.
     #[inline]
     pub fn record(&mut self, picos: u64) {
-        self.histogram.record(picos / 1_000);
-        self.picos += u128::from(picos);
-        self.packets += 1;
-        self.shortest = self.shortest.min(picos);
-        self.longest = self.longest.max(picos);
-        self.late += u64::from(picos > self.late_after);
+        self.record_all(&[picos]);
+    }
+
+    /// Records the latencies of several packets, each in picoseconds.
+    pub fn record_all(&mut self, latencies: &[u64]) {
+        // Local sums: the compiler cannot know that the buckets are not among the fields.
+        let (mut picos, mut shortest, mut longest, mut late) =
+            (0, self.shortest, self.longest, self.late);
+        for &latency in latencies {
+            self.histogram.record(latency / 1_000);
+            picos += u128::from(latency);
+            shortest = shortest.min(latency);
+            longest = longest.max(latency);
+            late += u64::from(latency > self.late_after);
+        }
+        self.picos += picos;
+        self.packets += latencies.len() as u64;
+        (self.shortest, self.longest, self.late) = (shortest, longest, late);
     }
 
     /// Adds the packets of another interval.
@@ -86,6 +98,8 @@ impl Latency {
             p95: span(self.quantile(0.95)),
             p99: span(self.quantile(0.99)),
             age: Span::ZERO,
+            window: Span::ZERO,
+            part: false,
         };
         if self.packets > 0 {
             self.reset();

@@ -33,7 +33,8 @@ pub fn policy(
     let inner = build(&spec, &context)?;
     let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
     let bounds = Bounds::of(config, platform);
-    Ok(Box::new(Guarded::new(inner, bounds, target, seen)))
+    let measured = !config.latency.is_empty();
+    Ok(Box::new(Guarded::new(inner, bounds, target, measured, seen)))
 }
 
 /// Checks what does not depend on the machine: that the server model can be read, and that the

@@ -103,7 +103,11 @@ pub struct Guarded {
     inner: Box<dyn Policy>,
     bounds: Bounds,
     target: Option<Target>,
+    /// Whether latency is measured and the policy goes by it.
+    heeds_latency: bool,
     seen: RuleSeen,
+    /// When something else than the policy ruled last.
+    overruled: Option<Time>,
     /// What the policy wants, and when it wants to be asked.
     wanted: Option<OperatingPoint>,
     ask: AskAgain,
@@ -112,28 +116,51 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Puts a policy within bounds; `seen` tells what rules.
+    /// Puts a policy within bounds; `measured` says whether there are sources of latency, `seen`
+    /// tells what rules.
     pub fn new(
         inner: Box<dyn Policy>,
         bounds: Bounds,
         target: Option<Target>,
+        measured: bool,
         seen: RuleSeen,
     ) -> Self {
-        let late_until = Time::ZERO;
-        Self { inner, bounds, target, seen, wanted: None, ask: AskAgain::NEVER, late_until }
+        Self {
+            bounds,
+            target,
+            heeds_latency: measured && inner.looks_at().latency,
+            inner,
+            seen,
+            overruled: None,
+            wanted: None,
+            ask: AskAgain::NEVER,
+            late_until: Time::ZERO,
+        }
     }
 
     /// What the latency says.
     fn rule(&mut self, now: Time, latency: Option<LatencyView>) -> Rule {
-        let Some(target) = self.target else { return Rule::Policy };
         // Without a view somebody who should measure does not. A view without samples is that of
         // a service without requests, which keeps every target.
-        let Some(view) = latency else { return Rule::Silent };
+        let Some(view) = latency else {
+            let matters = self.target.is_some() || self.heeds_latency;
+            return if matters { Rule::Silent } else { Rule::Policy };
+        };
+        let Some(target) = self.target else { return Rule::Policy };
         if view.samples > 0 && view.p99 > target.p99 {
             self.late_until = now + target.hold;
             return Rule::Late;
         }
         if now < self.late_until { Rule::Late } else { Rule::Policy }
+    }
+
+    /// The latency while the policy's own points were in force: it must not take what another rule
+    /// achieved for what its points do.
+    fn own_latency(&self, now: Time, latency: Option<LatencyView>) -> Option<LatencyView> {
+        let own = |view: &LatencyView| {
+            self.overruled.is_none_or(|at| at < view.since(now).unwrap_or(now))
+        };
+        latency.filter(own)
     }
 }
 
@@ -153,6 +180,12 @@ impl Policy for Guarded {
         seen: &Observation<'_>,
         point: &mut OperatingPoint,
     ) -> AskAgain {
+        let rule = self.rule(now, seen.latency);
+        self.seen.set(rule);
+        if rule != Rule::Policy {
+            self.overruled = Some(now);
+        }
+        let seen = &Observation { latency: self.own_latency(now, seen.latency), ..*seen };
         let wanted = self.wanted.get_or_insert_with(|| point.clone());
         // Between its own times the policy is not asked: its rules count periods.
         let due = seen.trigger != Trigger::Timer || now >= self.ask.at;
@@ -160,14 +193,12 @@ impl Policy for Guarded {
             self.ask = self.inner.decide(now, seen, wanted);
         }
         point.copy_from(wanted);
-        let rule = self.rule(now, seen.latency);
-        self.seen.set(rule);
         self.bounds.apply(seen.platform, point);
         if rule != Rule::Policy {
             let platform = seen.platform;
             point.set_frequency(platform.fastest());
             point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
-            point.set_moderation(platform, platform.moderation.0);
+            point.set_moderation(platform, platform.default_moderation());
         }
         let mut ask = self.ask;
         if self.target.is_some() {
@@ -238,7 +269,7 @@ mod tests {
             let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
             let seen = RuleSeen::default();
             let policy =
-                Guarded::new(build(&spec, &context).unwrap(), bounds, target, seen.clone());
+                Guarded::new(build(&spec, &context).unwrap(), bounds, target, true, seen.clone());
             let point = OperatingPoint::full(&platform);
             let cores = [CoreView::default(); 2];
             Self { platform, policy, seen, point, cores, now: Time::ZERO }
@@ -307,6 +338,70 @@ mod tests {
         assert_eq!(bench.timer(100, p99(1_001)), (Rule::Late, 2, 0));
         assert_eq!(bench.timer(900, p99(10)), (Rule::Late, 2, 0));
         assert_eq!(bench.timer(100, p99(10)), (Rule::Policy, 0, 2));
+    }
+
+    /// Tells what it is shown, and wants the least of everything.
+    struct Shown(Arc<std::sync::Mutex<Vec<Option<u64>>>>);
+
+    impl Policy for Shown {
+        fn name(&self) -> &'static str {
+            "shown"
+        }
+        fn looks_at(&self) -> Looks {
+            Looks::WHOLE.and_latency()
+        }
+        fn decide(
+            &mut self,
+            now: Time,
+            seen: &Observation<'_>,
+            point: &mut OperatingPoint,
+        ) -> AskAgain {
+            self.0.lock().unwrap().push(seen.latency.map(|view| view.samples));
+            point.set_frequency(0);
+            AskAgain::at(now + CHECK)
+        }
+    }
+
+    impl Bench {
+        /// With a policy that goes by latency; what it is shown.
+        fn heeding(config: &str) -> (Self, Arc<std::sync::Mutex<Vec<Option<u64>>>>) {
+            let mut bench = Self::new(config);
+            let shown = Arc::default();
+            bench.policy.inner = Box::new(Shown(Arc::clone(&shown)));
+            bench.policy.heeds_latency = true;
+            (bench, shown)
+        }
+    }
+
+    /// As Co-PI does by its correction.
+    #[test]
+    fn silence_leads_to_the_highest_capacity_where_the_policy_itself_goes_by_latency() {
+        let (mut bench, _) = Bench::heeding("[govern]\n");
+        bench.ask(0, Trigger::Start, None);
+        assert_eq!(bench.timer(100, None), (Rule::Silent, 2, 0));
+        assert_eq!(bench.timer(100, p99(1)).0, Rule::Policy);
+        assert_eq!(bench.point.cores[1].frequency, 0);
+        assert_eq!(bench.timer(100, None), (Rule::Silent, 2, 0));
+    }
+
+    #[test]
+    fn a_policy_is_not_shown_what_another_rule_achieved() {
+        let (mut bench, shown) = Bench::heeding(TARGET);
+        bench.ask(0, Trigger::Start, p99(1));
+        let view = |micros: u64, samples: u64| {
+            let window = Span::from_millis(300);
+            p99(micros).map(|view| LatencyView { samples, window, ..view })
+        };
+        assert_eq!(bench.timer(100, view(1_001, 1)).0, Rule::Late);
+        for samples in 2..11 {
+            assert_eq!(bench.timer(100, view(10, samples)).0, Rule::Late);
+        }
+        // The policy rules again; what is measured then is of the last 300 ms.
+        for samples in 11..17 {
+            assert_eq!(bench.timer(100, view(10, samples)).0, Rule::Policy);
+        }
+        let seen: Vec<u64> = shown.lock().unwrap().iter().flatten().copied().collect();
+        assert_eq!(seen, [10, 14, 15, 16], "at the start, and from a window later on");
     }
 
     #[test]

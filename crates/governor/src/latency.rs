@@ -92,6 +92,8 @@ pub struct LatencySummary {
     pub samples: u64,
     /// The time since the newest of them.
     pub age: Span,
+    /// Others may be so much older.
+    pub window: Span,
     /// Mean of the answered ones, where the source knows it.
     pub mean: Option<Span>,
     /// Median.
@@ -113,6 +115,8 @@ impl LatencySummary {
             p95: self.p95.estimate(),
             p99: self.p99.estimate(),
             age: self.age,
+            window: self.window,
+            part: self.origin == Origin::RoundTrips,
         }
     }
 }
@@ -198,6 +202,7 @@ mod tests {
                 origin: Origin::Clients,
                 samples: 100,
                 age: Span::from_millis(5),
+                window: Span::from_millis(80),
                 mean: None,
                 p50: known,
                 p95: known,

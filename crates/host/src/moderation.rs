@@ -38,6 +38,9 @@ pub(super) struct Moderation {
     pub can_set: bool,
     /// Shortest and longest time that all cards take.
     pub range: (Span, Span),
+    /// The shortest time that a queue had before anyone set it here; a queue for which that is
+    /// wanted gets all that its driver had, adaptive moderation included.
+    pub found: Option<Span>,
     cards: BTreeMap<usize, Card>,
     /// By number of the queue as a policy sees it.
     queues: Vec<Queue>,
@@ -60,6 +63,17 @@ struct Card {
     means: Means,
     shortest: u64,
     longest: u64,
+    /// What the driver had.
+    found: Vec<Found>,
+    /// Whether it holds a time that was asked for.
+    is_set: bool,
+}
+
+/// What a queue, or a card as a whole, had before anyone set it here.
+struct Found {
+    queue: Option<u32>,
+    micros: String,
+    adaptive: String,
 }
 
 impl Moderation {
@@ -91,12 +105,17 @@ impl Moderation {
                 Means::Deferral => COMMON,
                 Means::Queues | Means::Card => range_of(tree, interface),
             };
+            let found = found(knobs, interface, means, layout, port);
             let interface = interface.clone();
-            cards.insert(port, Card { interface, means, shortest, longest });
+            let card = Card { interface, means, shortest, longest, found, is_set: false };
+            cards.insert(port, card);
         }
         let longest = cards.values().map(|card| card.longest).min().unwrap_or(0);
         let queues = layout.platform_queues();
+        let micros = |found: &Found| found.micros.parse().ok().map(Span::from_micros);
+        let found = cards.values().flat_map(|card: &Card| &card.found).filter_map(micros).min();
         Self {
+            found,
             can_set: (!missing || some_will_do && !cards.is_empty()) && rights.set_cards,
             some_will_do,
             range: (Span::ZERO, Span::from_micros(longest)),
@@ -136,7 +155,7 @@ impl Moderation {
             return Taken::Failed { why: format!("there is no queue {queue}") };
         };
         *want = period;
-        let Some(card) = self.cards.get(&at.port) else {
+        let Some(card) = self.cards.get_mut(&at.port) else {
             if self.some_will_do {
                 return Taken::Done;
             }
@@ -150,6 +169,8 @@ impl Moderation {
             (vec![None], shortest.unwrap_or(period))
         };
         let wait = Span::from_micros(card.round(period));
+        let as_found = self.found == Some(period) && card.means != Means::Deferral;
+        card.is_set = !as_found;
         let mut outcome = Taken::Done;
         for queue in own {
             if let (Means::Deferral, Some(queue)) = (card.means, queue) {
@@ -157,8 +178,7 @@ impl Moderation {
                 outcome = worse(outcome, writes.make(&changes));
                 continue;
             }
-            let read = |setting: &Setting| writes.knobs.read(setting);
-            let taken = match moderation::receive(read, &card.interface, queue, wait) {
+            let taken = match card.changes(queue, wait, as_found, &writes.knobs) {
                 Ok(changes) => writes.make(&changes),
                 Err(why) => Taken::Failed { why: why.to_string() },
             };
@@ -166,9 +186,114 @@ impl Moderation {
         }
         outcome
     }
+
+    /// Switches adaptive moderation off again where somebody has switched it on since: it would move
+    /// the times that were set. Says where.
+    pub fn fix_again<K: Knobs>(&self, layout: &Layout, writes: &mut Writes<K>) -> Vec<String> {
+        let mut told = Vec::new();
+        for (port, card) in self.cards.iter().filter(|(_, card)| card.is_set) {
+            let own = |at: &Queue| at.port == *port;
+            let queues: Vec<Option<u32>> = match card.means {
+                Means::Deferral => continue,
+                Means::Card => vec![None],
+                Means::Queues => {
+                    let cores = self.queues.iter().filter(|at| own(at));
+                    cores.flat_map(|at| layout.queues(at.port, at.core)).map(Some).collect()
+                }
+            };
+            let changes: Vec<Change> = queues
+                .into_iter()
+                .filter_map(|queue| adaptive_off(&card.interface, queue, &writes.knobs))
+                .collect();
+            if changes.is_empty() {
+                continue;
+            }
+            let outcome = match writes.make(&changes) {
+                Taken::Done | Taken::Slow { .. } => "switched off again".to_owned(),
+                Taken::Altered { found } | Taken::Foreign { found } => {
+                    format!("it stays at {found:?}")
+                }
+                Taken::Failed { why } => format!("it cannot be switched off: {why}"),
+            };
+            let interface = &card.interface;
+            told.push(format!(
+                "adaptive moderation of {interface} was switched on by another program; {outcome}"
+            ));
+        }
+        told
+    }
+}
+
+/// The write that switches the adaptive moderation of a queue or card off, if it is on.
+fn adaptive_off(interface: &str, queue: Option<u32>, knobs: &impl Knobs) -> Option<Change> {
+    let setting = match queue {
+        Some(queue) => moderation::queue_setting(interface, queue, Coalesce::AdaptiveRx),
+        None => moderation::setting(interface, Coalesce::AdaptiveRx),
+    };
+    let is_on = knobs.read(&setting).is_ok_and(|value| value != "0");
+    is_on.then(|| Change {
+        setting,
+        value: "0".to_owned(),
+        why: "adaptive moderation would override the time".to_owned(),
+    })
+}
+
+/// What the driver has of each queue that may be set, or of the card.
+fn found(
+    knobs: &impl Knobs,
+    interface: &str,
+    means: Means,
+    layout: &Layout,
+    port: usize,
+) -> Vec<Found> {
+    let read = |queue: Option<u32>| {
+        let of = |parameter| match queue {
+            Some(queue) => knobs.read(&moderation::queue_setting(interface, queue, parameter)),
+            None => knobs.read(&moderation::setting(interface, parameter)),
+        };
+        let micros = of(Coalesce::RxUsecs).ok()?;
+        let adaptive = of(Coalesce::AdaptiveRx).ok()?;
+        Some(Found { queue, micros, adaptive })
+    };
+    match means {
+        Means::Queues => {
+            let cores = 0..layout.workers;
+            let queues = cores.flat_map(|core| layout.queues(port, core));
+            queues.filter_map(|queue| read(Some(queue))).collect()
+        }
+        Means::Card => read(None).into_iter().collect(),
+        Means::Deferral => Vec::new(),
+    }
 }
 
 impl Card {
+    /// The writes that give a queue, or the whole card, this time, or what it had.
+    fn changes(
+        &self,
+        queue: Option<u32>,
+        wait: Span,
+        as_found: bool,
+        knobs: &impl Knobs,
+    ) -> Result<Vec<Change>, AccessError> {
+        let found = self.found.iter().find(|found| found.queue == queue);
+        let Some(found) = found.filter(|_| as_found) else {
+            return moderation::receive(|one| knobs.read(one), &self.interface, queue, wait);
+        };
+        let change = |parameter, value: &String| Change {
+            setting: match queue {
+                Some(queue) => moderation::queue_setting(&self.interface, queue, parameter),
+                None => moderation::setting(&self.interface, parameter),
+            },
+            value: value.clone(),
+            why: format!("the driver of {} moderates as it did before", self.interface),
+        };
+        // The time first: adaptive moderation does not let it be set everywhere.
+        Ok(vec![
+            change(Coalesce::RxUsecs, &found.micros),
+            change(Coalesce::AdaptiveRx, &found.adaptive),
+        ])
+    }
+
     /// Whole microseconds that the driver takes.
     fn round(&self, period: Span) -> u64 {
         match period.as_picos().div_ceil(1_000_000) {

@@ -66,6 +66,7 @@ impl Survey {
             queues: layout.platform_queues(),
             ring_size,
             moderation: self.moderation.range,
+            moderation_found: self.moderation.found,
             frequency_transition: self.frequencies.transition,
             uncore: self.uncores.limits(),
             can: Can {

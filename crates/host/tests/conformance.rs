@@ -30,6 +30,7 @@ impl LatencySource for Known {
             origin: Origin::Clients,
             samples: 10,
             age: Span::ZERO,
+            window: Span::ZERO,
             mean: None,
             p50: known,
             p95: known,

@@ -389,6 +389,66 @@ fn without_moderation_in_the_driver_napi_defers() {
     assert_eq!(fixture.snapshot(), before);
 }
 
+/// Nobody decides anything new: the governor looks by itself.
+#[test]
+fn adaptive_moderation_that_somebody_switches_on_is_off_again_without_a_decision() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let file = "/ethtool/eth9/adaptive-rx";
+    fixture.write(file, "0");
+    let mut host = fixture.host(&[0, 1]);
+    let step = Step::Moderation { queue: 0, period: Span::from_micros(100) };
+    let mut view = View::default();
+    let mut seconds = 0.0;
+    let mut look = |host: &mut Host<Session<Settings>>| {
+        seconds += 1.5;
+        host.observe(Time::ZERO + Span::from_seconds(seconds), &mut view);
+        host.status().lock().unwrap().troubles.clone()
+    };
+    fixture.write(file, "1");
+    assert_eq!(look(&mut host), Vec::<String>::new(), "nothing was set yet");
+    assert_eq!(fixture.value(file), "1");
+    assert_eq!(host.take(&step), Taken::Done);
+    assert_eq!(fixture.value(file), "0");
+    for _ in 0..2 {
+        fixture.write(file, "1");
+        let told = look(&mut host);
+        assert_eq!(fixture.value(file), "0");
+        assert!(!told.is_empty(), "it is told");
+    }
+    drop(host);
+    assert_eq!(fixture.value(file), "1", "as somebody wanted it");
+}
+
+/// The default of the driver is more than a time: its own logic belongs to it.
+#[test]
+fn the_moderation_that_the_driver_had_is_given_back_to_it() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let files = ["/ethtool/eth9/rx-usecs", "/ethtool/eth9/adaptive-rx"];
+    fixture.write(files[0], "37");
+    fixture.write(files[1], "1");
+    let values = || files.map(|file| fixture.value(file));
+    let mut host = fixture.host(&[0, 1]);
+    let found = host.platform().moderation_found.unwrap();
+    assert_eq!(found, Span::from_micros(37));
+    let queues = 0..host.platform().queues.len();
+    let set = |host: &mut Host<Session<Settings>>, period: Span| {
+        for queue in queues.clone() {
+            assert_eq!(host.take(&Step::Moderation { queue, period }), Taken::Done);
+        }
+    };
+    set(&mut host, Span::from_micros(100));
+    assert_eq!(values(), ["100", "0"]);
+    set(&mut host, found);
+    assert_eq!(values(), ["37", "1"]);
+    // What the driver does there is its own business.
+    let mut view = View::default();
+    host.observe(Time::ZERO + Span::from_seconds(1.5), &mut view);
+    assert_eq!(values(), ["37", "1"]);
+    assert_eq!(host.status().lock().unwrap().troubles, Vec::<String>::new());
+    drop(host);
+    assert_eq!(values(), ["37", "1"]);
+}
+
 /// It would move what is set: the next decision switches it off again, and whoever wanted it has it
 /// back in the end.
 #[test]

@@ -12,6 +12,7 @@ const INET_DIAG_INFO: u16 = 2;
 /// As a bit of `idiag_ext`.
 const WANT_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
 const TCP_ESTABLISHED: u32 = 1;
+const TCP_LISTEN: u32 = 10;
 /// Bytes of `struct inet_diag_req_v2` and `struct inet_diag_msg`.
 const REQUEST: usize = 56;
 const MESSAGE: usize = 72;
@@ -56,18 +57,35 @@ impl TcpRoundTrips {
     pub fn add_to(&mut self, port: u16, most: usize, found: &mut Vec<RoundTrip>) -> io::Result<()> {
         for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
             // What is beyond the limit is read all the same: the kernel sends it.
-            self.0.ask(request(family, port), &mut vec![0; BUFFER_BYTES], |frame| {
+            let request = request(family, port, TCP_ESTABLISHED);
+            self.0.ask(request, &mut vec![0; BUFFER_BYTES], |frame| {
                 take(frame.payload, most, found);
             })?;
         }
         Ok(())
     }
+
+    /// Whether a socket listens on this local port, over IPv4 or IPv6.
+    ///
+    /// # Errors
+    /// From the kernel.
+    pub fn listens(&mut self, port: u16) -> io::Result<bool> {
+        let mut listens = false;
+        for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
+            let request = request(family, port, TCP_LISTEN);
+            self.0.ask(request, &mut vec![0; BUFFER_BYTES], |frame| {
+                listens |= frame.payload.len() >= MESSAGE;
+            })?;
+        }
+        Ok(listens)
+    }
 }
 
-fn request(family: u8, port: u16) -> Request {
+/// Asks for the sockets of a local port in one state.
+fn request(family: u8, port: u16, state: u32) -> Request {
     let mut body = [0; REQUEST];
     body[..4].copy_from_slice(&[family, libc::IPPROTO_TCP as u8, WANT_INFO, 0]);
-    body[4..8].copy_from_slice(&(1_u32 << TCP_ESTABLISHED).to_ne_bytes());
+    body[4..8].copy_from_slice(&(1_u32 << state).to_ne_bytes());
     body[REQUEST_PORT..][..2].copy_from_slice(&port.to_be_bytes());
     // `INET_DIAG_NOCOOKIE`.
     body[REQUEST_COOKIE..].fill(0xff);

@@ -81,6 +81,7 @@ fn stand_in() -> Platform {
         queues: (0..CORES).map(|core| Queue { port: 0, core }).collect(),
         ring_size: None,
         moderation: (Span::ZERO, Span::from_millis(1)),
+        moderation_found: None,
         uncore: Vec::new(),
         can: Can {
             waits: Waits { interrupt: true, ..Waits::NONE },

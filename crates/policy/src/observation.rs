@@ -2,7 +2,7 @@
 
 use crate::Platform;
 use serde::{Deserialize, Serialize};
-use wattline_units::{Hertz, PacketsPerSecond, Provenance, Span, Watts};
+use wattline_units::{Hertz, PacketsPerSecond, Provenance, Span, Time, Watts};
 
 /// Most idle states with a residency: the limit of Linux (`CPUIDLE_STATE_MAX`).
 pub const MAX_IDLE_STATES: usize = 10;
@@ -97,6 +97,21 @@ pub struct LatencyView {
     /// Time since the newest sample of a slow source; zero for others. A view that is shown again
     /// has a higher age and is otherwise the same.
     pub age: Span,
+    /// Samples may be so much older than the newest, as those of a window are; zero where all are
+    /// from the time since the policy was last asked.
+    pub window: Span,
+    /// Whether the samples are parts of the service alone, such as TCP's round trips: what they say
+    /// cannot be held against the latency of whole requests.
+    pub part: bool,
+}
+
+impl LatencyView {
+    /// Time of the earliest sample that can be among these; `None` for those since the policy was
+    /// last asked.
+    pub fn since(&self, now: Time) -> Option<Time> {
+        let back = self.age + self.window;
+        (back > Span::ZERO).then(|| Time::ZERO + (now.since(Time::ZERO) - back))
+    }
 }
 
 /// Power over the time since the policy was last asked, or over the last period of a slower meter.

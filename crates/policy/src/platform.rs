@@ -131,6 +131,9 @@ pub struct Platform {
     pub ring_size: Option<usize>,
     /// Shortest and longest span between two interrupts of a queue that can be set.
     pub moderation: (Span, Span),
+    /// The span that the drivers had before anyone set it; `None` where nobody knows, or where
+    /// there was none to know.
+    pub moderation_found: Option<Span>,
     /// What can be set.
     pub can: Can,
 }
@@ -171,6 +174,7 @@ impl Platform {
         queues: Vec::new(),
         ring_size: None,
         moderation: (Span::ZERO, Span::ZERO),
+        moderation_found: None,
         can: Can::NOTHING,
     };
 
@@ -194,6 +198,12 @@ impl Platform {
             }
             None => Ok(()),
         }
+    }
+
+    /// The moderation of a queue for which nobody chooses any: what its driver had, or none where
+    /// that is not known.
+    pub fn default_moderation(&self) -> Span {
+        self.moderation_found.unwrap_or(self.moderation.0)
     }
 
     /// All its cores.

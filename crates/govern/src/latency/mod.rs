@@ -91,7 +91,7 @@ impl Feed {
     /// view without samples where nothing was asked of the services, else the worst of them.
     pub fn look(&self, now: Time, late_after: Option<Span>) -> Option<LatencyView> {
         let silence = self.silence;
-        let mut worst = None::<LatencyView>;
+        let mut all = None::<LatencyView>;
         let mut silent = self.sources.is_empty();
         for (_, source) in &self.sources {
             silent |= is_silent(&**source, now, silence);
@@ -99,11 +99,9 @@ impl Feed {
                 continue;
             };
             let view = summary.view(late_of(&**source, now, late_after));
-            if worst.is_none_or(|known| view.p99 > known.p99) {
-                worst = Some(view);
-            }
+            all = Some(all.map_or(view, |known| worst(known, view)));
         }
-        (!silent).then(|| worst.unwrap_or_default())
+        (!silent).then(|| all.unwrap_or_default())
     }
 
     /// Whether each source counts what took longer than a bound: the worst of them is shown, which
@@ -174,6 +172,22 @@ impl LatencyFeed for SharedFeed {
     }
 }
 
+/// Two services as one: the figures of the one with the longer 99th percentile, and no quantile
+/// shorter than that of the other. Where one of them is only a part of a service, the figures are
+/// those of the other, whose 95th percentile says more.
+fn worst(one: LatencyView, other: LatencyView) -> LatencyView {
+    let (worse, better) = if other.p99 > one.p99 { (other, one) } else { (one, other) };
+    let base = if worse.part && !better.part { better } else { worse };
+    let comparable = worse.part == better.part;
+    LatencyView {
+        p95: if comparable { worse.p95.max(better.p95) } else { base.p95 },
+        p99: worse.p99,
+        age: worse.age.max(better.age),
+        window: worse.window.max(better.window),
+        ..base
+    }
+}
+
 fn is_silent(source: &dyn Heard, now: Time, silence: Span) -> bool {
     source.heard().is_none_or(|at| now.since(at) > silence)
 }
@@ -233,6 +247,27 @@ mod tests {
         assert_eq!(seen(&mut feed, at(1_040)), None);
         let silent: Vec<bool> = feed.states(at(1_040)).iter().map(|one| one.silent).collect();
         assert_eq!(silent, [false, true]);
+    }
+
+    #[test]
+    fn two_services_are_as_slow_as_the_slower_one_at_each_quantile() {
+        let view = |p95, p99, part| LatencyView {
+            samples: p95,
+            p95: Span::from_micros(p95),
+            p99: Span::from_micros(p99),
+            part,
+            ..LatencyView::default()
+        };
+        let both = worst(view(1_000, 10_000, false), view(5_000, 9_000, false));
+        assert_eq!(both, LatencyView { samples: 1_000, ..view(5_000, 10_000, false) });
+        // Round trips are not the latency of requests, however long they are.
+        for (one, other) in [
+            (view(9_000, 10_000, true), view(5_000, 6_000, false)),
+            (view(5_000, 6_000, false), view(9_000, 10_000, true)),
+        ] {
+            assert_eq!(worst(one, other), view(5_000, 10_000, false));
+        }
+        assert_eq!(worst(view(1, 2, true), view(3, 4, false)), view(3, 4, false));
     }
 
     /// What lies is refused and counted, and whoever only lies is silent.

@@ -16,6 +16,12 @@ const MOST: usize = 100_000;
 /// What the thread found last.
 type Slot = Arc<Mutex<Option<Result<Vec<RoundTrip>, String>>>>;
 
+/// Why nothing can be known.
+fn nobody(ports: &[u16]) -> String {
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    format!("no server listens on TCP port {} of this machine", ports.join(", "))
+}
+
 /// The connections to a server's ports.
 pub(super) struct Tcp {
     trips: RoundTrips,
@@ -50,15 +56,32 @@ fn look_on(
 ) {
     loop {
         let began = Instant::now();
-        let mut found = Vec::new();
-        let look = ports.iter().try_for_each(|port| asked.add_to(*port, MOST, &mut found));
-        let look = look.map(|()| found).map_err(|error| format!("sock_diag: {error}"));
+        let look = look(&mut asked, ports);
         *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);
         match stop.recv_timeout(period.saturating_sub(began.elapsed())) {
             Err(RecvTimeoutError::Timeout) => {}
             _ => return,
         }
     }
+}
+
+/// The connections to these ports. A server without connections has none; where no server listens
+/// either, nobody can be measured.
+fn look(asked: &mut TcpRoundTrips, ports: &[u16]) -> Result<Vec<RoundTrip>, String> {
+    let failed = |error: io::Error| format!("sock_diag: {error}");
+    let mut found = Vec::new();
+    for port in ports {
+        asked.add_to(*port, MOST, &mut found).map_err(failed)?;
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    for port in ports {
+        if asked.listens(*port).map_err(failed)? {
+            return Ok(found);
+        }
+    }
+    Err(nobody(ports))
 }
 
 impl LatencySource for Tcp {
@@ -135,5 +158,32 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(30));
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// A mistyped port is not a server without requests.
+    #[test]
+    fn a_port_on_which_nobody_listens_is_silent_and_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut asked = TcpRoundTrips::open().unwrap();
+        match look(&mut asked, &[port]) {
+            Ok(found) => assert!(found.is_empty(), "a server without requests: {found:?}"),
+            Err(problem) => {
+                println!("SKIPPED: {problem}");
+                return;
+            }
+        }
+        drop(listener);
+        let problem = look(&mut asked, &[port]).unwrap_err();
+        assert!(problem.contains(&port.to_string()), "{problem}");
+        let (period, window) = (Span::from_millis(10), Span::from_millis(60_000));
+        let mut tcp = Tcp::open(vec![port], period, window).unwrap();
+        let began = Instant::now();
+        while tcp.problem().is_none() {
+            tcp.poll(Time::ZERO + Span::from(began.elapsed()));
+            assert!(began.elapsed() < Duration::from_secs(30));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(tcp.heard(), None);
     }
 }

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod brute_force;
+mod correction;
 mod decide;
 mod options;
 #[cfg(test)]
@@ -152,10 +153,10 @@ fn make_with(
             ));
         }
     }
-    // Where the driver cannot be left alone, the shortest period stands in for its own choice.
+    // Where the driver cannot be left alone, what it had before stands in for its own choice.
     let start = Fixed {
         idle,
-        moderation: platform.moderation.0,
+        moderation: platform.default_moderation(),
         ..Fixed::linux_on(INFO.name, platform.fastest(), platform)
     };
     let energy = tables.as_ref().and_then(|tables| energy(tables));

@@ -98,6 +98,7 @@ impl Window {
             origin,
             samples,
             age: now.since(self.newest),
+            window: self.length(),
             mean: times.mean_seconds().map(Span::from_seconds),
             p50: quantile(0.50),
             p95: quantile(0.95),

@@ -50,7 +50,13 @@ impl ProfileTables {
     /// Target at a load: the tail latency in seconds at the fastest frequency with the driver's own
     /// moderation. Between loads it is interpolated as in [`Self::at`].
     pub fn target(&self, load: f64) -> Option<f64> {
-        self.between(load, |index| self.default_point(index)).map(|point| point.latency_seconds)
+        self.default_at(load).map(|point| point.latency_seconds)
+    }
+
+    /// Latency and power at a load at the fastest frequency with the driver's own moderation, as in
+    /// [`Self::at`].
+    pub fn default_at(&self, load: f64) -> Option<ProfilePoint> {
+        self.between(load, |index| self.default_point(index))
     }
 
     fn between(

@@ -69,6 +69,30 @@ fn feasible(tables: &ProfileTables, load: f64, target: f64) -> Vec<(f64, usize, 
     .collect()
 }
 
+/// The frequency that cores share, from what each would take by itself: the first one, from the
+/// highest that one of them takes, at which no core misses its target that meets it at some other.
+fn shared_frequency(
+    tables: &ProfileTables,
+    loads: &[f64],
+    alone: &[(usize, Option<usize>)],
+    target: f64,
+) -> usize {
+    let highest = alone.iter().map(|(frequency, _)| *frequency).max().unwrap();
+    let misses = |frequency: usize| {
+        let misses = |(load, (own, period)): &(&f64, &(usize, Option<usize>))| {
+            // A core without a point holds the fastest; one with a point keeps its period where
+            // the tables know nothing.
+            period.is_some_and(|period| {
+                *own != frequency
+                    && tables.at(**load, frequency, period).is_some()
+                    && !feasible(tables, **load, target).iter().any(|(_, f, _)| *f == frequency)
+            })
+        };
+        loads.iter().zip(alone).filter(misses).count()
+    };
+    (highest..FREQUENCIES).min_by_key(|frequency| misses(*frequency)).unwrap()
+}
+
 /// What the policy set for a core; no period where it left that to the driver.
 fn decided(bench: &Bench, policy: &dyn Policy, core: usize) -> (usize, Option<usize>) {
     let micros = (bench.point.moderation[core].as_seconds() * 1e6).round() as u64;
@@ -82,7 +106,7 @@ fn decisions_are_feasible_and_the_cheapest_on_10_000_random_tables() {
     let (mut per_core, mut per_chip) = (bench(), bench());
     per_chip.platform.domain = FrequencyDomain::Chip;
     let mut random = Random(4_108);
-    let (mut infeasible, mut chosen, mut kept) = (0, 0, 0);
+    let (mut infeasible, mut chosen, mut kept, mut raised) = (0, 0, 0, 0);
     for number in 0..TABLES {
         let tables = Arc::new(tables(&per_core, &mut random));
         let target = 1 + random.below(9);
@@ -100,14 +124,23 @@ fn decisions_are_feasible_and_the_cheapest_on_10_000_random_tables() {
         };
         let (mut free, mut shared) = (make(&mut per_core), make(&mut per_chip));
         // Twice: the second decision has a point to keep.
-        for _ in 0..2 {
+        for second in [false, true] {
             // Also on the profiled loads, and beyond them.
             let loads = [(); CORES].map(|()| 100.0 * random.below(23) as f64);
             pass(&mut per_core, &mut *free, &loads, None);
             pass(&mut per_chip, &mut *shared, &loads, None);
             let highest = per_chip.point.cores[0].frequency;
+            let loads = loads.map(|load| (load * 0.1).round() / 0.1);
+            // The first decision keeps nothing, so that each core takes the best point of all.
+            if !second {
+                let alone: Vec<_> =
+                    (0..CORES).map(|core| decided(&per_core, &*free, core)).collect();
+                let expected = shared_frequency(&tables, &loads, &alone, target);
+                assert_eq!(highest, expected, "table {number}");
+                raised += u32::from(Some(highest) > alone.iter().map(|(f, _)| *f).max());
+            }
             for (core, load) in loads.into_iter().enumerate() {
-                let all = feasible(&tables, (load * 0.1).round() / 0.1, target);
+                let all = feasible(&tables, load, target);
                 let at = decided(&per_core, &*free, core);
                 let least = all.iter().map(|(watts, ..)| *watts).fold(f64::INFINITY, f64::min);
                 if all.is_empty() {
@@ -137,6 +170,9 @@ fn decisions_are_feasible_and_the_cheapest_on_10_000_random_tables() {
         }
     }
     // All kinds came often, or the test says little.
-    println!("{chosen} chosen, {kept} of them kept by hysteresis, {infeasible} without a point");
+    println!(
+        "{chosen} chosen, {kept} of them kept by hysteresis, {infeasible} without a point; a chip \
+         raised above what its cores need {raised} times"
+    );
     assert!(chosen > 100_000 && infeasible > 10_000 && kept > 1_000);
 }

@@ -1,22 +1,11 @@
 //! The monitor and the decision engine of Co-PI (Figure 5 of the paper).
 
+use super::correction::{Correction, Stretch};
 use super::options::Options;
-use crate::{LatencyView, Observation, OperatingPoint, Platform};
+use crate::{CoreSet, Observation, OperatingPoint, Platform};
 use std::sync::Arc;
 use wattline_server::tables::{Choice, ProfileTables};
-use wattline_units::Time;
-
-/// Fewer answers than this say nothing of a 95th percentile: twenty of them lie beyond it.
-const LEAST_SAMPLES: u64 = 400;
-/// A measured latency may exceed the target by so much before it counts as missed: the noise of a
-/// percentile over a tenth of a second.
-const NOISE: f64 = 1.05;
-/// No correction beyond this: tables that are wrong fourfold are of another workload.
-const MOST_CORRECTION: f64 = 4.0;
-/// Share of a correction that a decision takes back where the target is met.
-const RECOVERY: f64 = 0.05;
-/// A smaller correction is none.
-const FORGOTTEN: f64 = 1.005;
+use wattline_units::{Span, Time};
 
 pub(super) struct Engine {
     tables: Arc<ProfileTables>,
@@ -26,14 +15,17 @@ pub(super) struct Engine {
     arrivals: Vec<u64>,
     /// Requests per second of each core since then.
     loads: Vec<f64>,
-    /// The point of each core; `None` for the highest state with the driver's moderation.
+    /// The point of each core; `None` for the highest state with the default moderation.
     chosen: Vec<Option<Choice>>,
     /// Core of each queue.
     core_of: Vec<usize>,
     /// Cores that no queue leads to.
     without_queue: Vec<usize>,
-    /// Latencies of the tables are taken so many times.
-    correction: f64,
+    correction: Correction,
+    /// Moderation of a core without a point, where the driver cannot be left alone.
+    default: Span,
+    /// The same in words.
+    moderation: &'static str,
     decisions: u64,
     without_point: u64,
 }
@@ -51,7 +43,13 @@ impl Engine {
             chosen: vec![None; platform.cores],
             core_of,
             without_queue,
-            correction: 1.0,
+            correction: Correction::new(options.correction),
+            default: platform.default_moderation(),
+            moderation: if platform.can.driver_rules || platform.moderation_found.is_some() {
+                "the driver's moderation"
+            } else {
+                "the shortest moderation"
+            },
             decisions: 0,
             without_point: 0,
         }
@@ -68,10 +66,13 @@ impl Engine {
     }
 
     pub fn decide(&mut self, now: Time, seen: &Observation<'_>, point: &mut OperatingPoint) {
+        let asked = self.asked;
         if !self.count(now, seen) {
             return;
         }
-        self.correct(seen.latency);
+        // The last points were in force up to now, at the loads that were counted just now.
+        let stretch = self.stretch();
+        self.correction.learn((asked, now), stretch, seen.latency);
         for core in 0..self.chosen.len() {
             self.chosen[core] = self.choose(core, None, self.chosen[core]);
             self.decisions += 1;
@@ -85,7 +86,7 @@ impl Engine {
         for (period, core) in point.moderation.iter_mut().zip(&self.core_of) {
             let choice = self.chosen.get(*core).copied().flatten();
             let chosen = choice.and_then(|choice| self.tables.periods().get(choice.period));
-            *period = chosen.copied().unwrap_or(seen.platform.moderation.0);
+            *period = chosen.copied().unwrap_or(self.default);
         }
     }
 
@@ -121,81 +122,80 @@ impl Engine {
     fn choose(&self, core: usize, frequency: Option<usize>, now: Option<Choice>) -> Option<Choice> {
         let load = self.loads[core];
         let target = self.target(load)?;
-        let best = self.tables.choose(load, target, self.correction, frequency)?;
+        let correction = self.correction.factor();
+        let best = self.tables.choose(load, target, correction, frequency)?;
         let present = now.filter(|now| frequency.is_none_or(|one| now.frequency == one));
         let stays = present.and_then(|now| {
             let (frequency, period) = (now.frequency, now.period);
-            let point = self.tables.feasible(load, target, self.correction, frequency, period)?;
+            let point = self.tables.feasible(load, target, correction, frequency, period)?;
             let now = Choice { point, ..now };
             self.tables.is_near(&now, &best, self.options.hysteresis).then_some(now)
         });
         Some(stays.unwrap_or(best))
     }
 
-    /// Where cores share a frequency, the highest that one of them needs holds for all, and each
-    /// takes the best period for it. A core without a point needs the highest of all.
+    /// Where cores share a frequency, the highest that one of them needs holds for all, or the
+    /// lowest above it at which every core meets its target that can, and each takes the best period
+    /// for it. A core without a point needs the highest of all.
     fn share_frequencies(&mut self, platform: &Platform) {
         for core in 0..self.chosen.len() {
             let sharers = platform.domain.sharers(core, self.chosen.len());
             if sharers.len() == 1 || sharers.lowest() != Some(core) {
                 continue;
             }
-            let needs = |core: usize| {
-                self.chosen[core].map_or(platform.fastest(), |choice| choice.frequency)
-            };
-            let highest = sharers.iter().map(needs).max().unwrap_or(platform.fastest());
+            let frequency = self.shared_frequency(sharers, platform.fastest());
             for sharer in sharers.iter() {
                 let Some(present) = self.chosen[sharer] else { continue };
-                if present.frequency != highest {
+                if present.frequency != frequency {
                     // What no table knows at this frequency keeps its own period: a faster core
                     // is not slower.
-                    let raised = Choice { frequency: highest, ..present };
-                    let chosen = self.choose(sharer, Some(highest), None);
+                    let raised = Choice { frequency, ..present };
+                    let chosen = self.choose(sharer, Some(frequency), None);
                     self.chosen[sharer] = Some(chosen.unwrap_or(raised));
                 }
             }
         }
     }
 
-    /// Takes over part of the gap between what was measured and what the tables say.
-    fn correct(&mut self, measured: Option<LatencyView>) {
-        let Some(measured) = measured.filter(|view| view.samples >= LEAST_SAMPLES) else { return };
-        // The last points were in force while this was measured: weigh them by their answers.
-        let (mut weight, mut tabled, mut target) = (0.0, 0.0, 0.0);
+    fn shared_frequency(&self, sharers: CoreSet, fastest: usize) -> usize {
+        let needs = |core: usize| self.chosen[core].map_or(fastest, |choice| choice.frequency);
+        let highest = sharers.iter().map(needs).max().unwrap_or(fastest);
+        // Tables need not get better with the frequency: noise, or a load that was not sustained.
+        let served = |frequency: usize| {
+            let served = |core: &usize| {
+                self.chosen[*core].is_none_or(|own| {
+                    own.frequency == frequency
+                        || self.tables.at(self.loads[*core], frequency, own.period).is_none()
+                        || self.choose(*core, Some(frequency), None).is_some()
+                })
+            };
+            sharers.iter().filter(served).count()
+        };
+        // The first of those that serve the most.
+        let most = (highest..=fastest).map(served).max().unwrap_or(0);
+        (highest..=fastest).find(|frequency| served(*frequency) == most).unwrap_or(fastest)
+    }
+
+    /// What the tables say of the points in force at the present loads.
+    fn stretch(&self) -> Stretch {
+        let mut stretch = Stretch::default();
         for (load, chosen) in self.loads.iter().zip(&self.chosen) {
-            let Some(choice) = chosen else { return };
-            let at = self.tables.at(*load, choice.frequency, choice.period);
-            let (Some(point), Some(wanted)) = (at, self.target(*load)) else { return };
-            if !point.latency_seconds.is_finite() {
-                return;
-            }
-            weight += load;
-            tabled += point.latency_seconds * load;
-            target += wanted * load;
+            let tabled = match chosen {
+                Some(choice) => self.tables.at(*load, choice.frequency, choice.period),
+                None => self.tables.default_at(*load),
+            };
+            let tabled = tabled.map(|point| point.latency_seconds);
+            stretch.add(*load, tabled.zip(self.target(*load)));
         }
-        if weight <= 0.0 || tabled <= 0.0 {
-            return;
-        }
-        let (tabled, target) = (tabled / weight, target / weight);
-        let p95 = measured.p95.as_seconds();
-        if p95 > target * NOISE {
-            let gap = (p95 / tabled).clamp(1.0, MOST_CORRECTION) - self.correction;
-            self.correction += self.options.correction * gap.max(0.0);
-        } else {
-            self.correction += RECOVERY * (1.0 - self.correction);
-            // A hair above 1 would rule out points that meet the target exactly, for good.
-            if self.correction < FORGOTTEN {
-                self.correction = 1.0;
-            }
-        }
+        stretch
     }
 
     pub fn remark(&self) -> Option<String> {
         (self.without_point > 0).then(|| {
             format!(
                 "copi: no point of the tables met the target in {} of {} decisions of a core; \
-                 it ran at the highest V/F state with the driver's moderation then",
-                self.without_point, self.decisions
+                 it ran at the highest V/F state with {} then",
+                self.without_point, self.decisions, self.moderation
             )
         })
     }

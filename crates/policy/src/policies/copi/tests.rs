@@ -190,6 +190,65 @@ fn a_missed_target_corrects_the_tables_until_it_is_met_again() {
     assert_eq!(bench.point.cores[0].frequency, 6);
 }
 
+/// A burst so bad that no point is left must not keep the machine at its highest for ever.
+#[test]
+fn after_a_burst_that_left_no_point_the_tables_hold_again() {
+    let mut bench = bench();
+    let options = Options { target: Some(Span::from_micros(300)), ..Options::default() };
+    let mut policy = make(&bench, options);
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    let calm = bench.point.clone();
+    for _ in 0..2 {
+        pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_millis(10)));
+    }
+    assert_eq!(policy.driver_rule(0), Some(RuleKind::Ixgbe), "no point is fast enough");
+    for _ in 0..100 {
+        pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(100)));
+    }
+    assert_eq!(bench.point, calm);
+}
+
+/// Where the driver cannot be left alone, what it had before stands in for its own choice.
+#[test]
+fn a_core_without_a_point_has_the_moderation_that_its_driver_had() {
+    for (found, expected) in [(Some(Span::from_micros(30)), 30), (None, 0)] {
+        let mut bench = bench();
+        bench.platform.can.driver_rules = false;
+        bench.platform.moderation_found = found;
+        let mut policy = make(&bench, Options::default());
+        bench.start(&mut *policy);
+        pass(&mut bench, &mut *policy, &[LOW; 12], None);
+        assert_eq!(bench.point.moderation[0], Span::from_micros(1000));
+        pass(&mut bench, &mut *policy, &[5.0 * LOW; 12], None);
+        assert_eq!(bench.point.moderation[0], Span::from_micros(expected));
+        let words = if found.is_some() { "driver's moderation" } else { "shortest moderation" };
+        assert!(policy.remark().unwrap().contains(words));
+    }
+}
+
+/// One core needs state 6, and the other has points at 5 and 11 alone: 11 serves both.
+#[test]
+fn a_chip_runs_at_a_state_at_which_every_core_meets_its_target() {
+    let mut bench = bench();
+    bench.platform.domain = FrequencyDomain::Chip;
+    let mut tables = tables(&bench);
+    for frequency in 0..14 {
+        for period in 0..3 {
+            let latency_seconds = if [5, 11].contains(&frequency) { 1e-4 } else { f64::INFINITY };
+            let power_watts = frequency as f64;
+            tables.set(1, frequency, period, ProfilePoint { latency_seconds, power_watts });
+        }
+    }
+    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let mut policy = with_tables(Arc::new(tables), options, &bench.platform).unwrap();
+    bench.start(&mut *policy);
+    let mut loads = [LOW; 12];
+    loads[5] = HIGH;
+    pass(&mut bench, &mut *policy, &loads, None);
+    assert!(bench.point.cores.iter().all(|core| core.frequency == 11), "{:?}", bench.point.cores);
+}
+
 #[test]
 fn tables_of_another_machine_are_refused_and_none_are_said() {
     let mut bench = bench();

@@ -18,7 +18,8 @@ pub struct PrometheusHistogram {
     selector: Selector,
     /// Seconds in the histogram's unit.
     unit_seconds: f64,
-    last: Option<Scrape>,
+    /// The last scrape and its time.
+    last: Option<(Scrape, Time)>,
     known: Option<(LatencySummary, Time)>,
     /// The requests between the last two scrapes.
     increase: Series,
@@ -51,8 +52,8 @@ impl PrometheusHistogram {
         if scrape.series.is_empty() {
             return false;
         }
-        let Some(last) = self.last.replace(scrape) else { return true };
-        let Some(scrape) = &self.last else { return true };
+        let Some((last, at)) = self.last.replace((scrape, now)) else { return true };
+        let Some((scrape, _)) = &self.last else { return true };
         let mut sum = Series::default();
         for (labels, series) in &scrape.series {
             // A series that was not there before may have begun at any time.
@@ -62,7 +63,8 @@ impl PrometheusHistogram {
                 _ => self.refused.inconsistent += 1,
             }
         }
-        self.known = summary(&sum).map(|summary| (summary, now));
+        let window = now.since(at);
+        self.known = summary(&sum, window).map(|summary| (summary, now));
         self.increase = sum;
         true
     }
@@ -102,7 +104,7 @@ fn late(increase: &Series, bound: Span) -> u64 {
 }
 
 /// The summary of an increase; none without any request in it.
-fn summary(increase: &Series) -> Option<LatencySummary> {
+fn summary(increase: &Series, window: Span) -> Option<LatencySummary> {
     let total = increase.total();
     // Counts are whole numbers; `as` saturates.
     let samples = total.round() as u64;
@@ -115,6 +117,7 @@ fn summary(increase: &Series) -> Option<LatencySummary> {
         origin: Origin::Application,
         samples,
         age: Span::ZERO,
+        window,
         mean: mean.map(Span::from_seconds),
         p50: quantile(increase, 0.50 * total),
         p95: quantile(increase, 0.95 * total),
