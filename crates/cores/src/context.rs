@@ -9,6 +9,9 @@ use crate::states::StateSpan;
 use std::num::NonZeroU32;
 use wattline_policy::{AskAgain, Trigger};
 
+/// Number of latencies that are recorded together.
+const TOGETHER: usize = 32;
+
 /// Output of the cores while they run.
 #[derive(Debug)]
 pub struct Sink {
@@ -44,21 +47,27 @@ impl Sink {
         }
     }
 
-    /// Records that a core has finished a packet that need not be held back.
+    /// A core is about to finish packets.
     #[inline]
-    pub fn leave(&mut self, departure: Departure) {
+    pub(crate) fn batch(&mut self) -> Leaving<'_> {
+        let at_once = self.egress.is_none() && self.watch.moved_at().is_none();
+        Leaving { sink: self, at_once, latencies: [0; TOGETHER], count: 0 }
+    }
+
+    /// Records that a packet leaves that need not be held back.
+    fn leave(&mut self, departure: Departure) {
         match &mut self.egress {
-            None => self.record(departure.done - departure.arrival),
+            None => self.record(&mut [departure.done - departure.arrival]),
             Some(egress) => egress.push(departure),
         }
     }
 
-    #[inline]
-    fn record(&mut self, picos: u64) {
-        let picos = picos + self.pass_through;
-        self.latency.record(picos);
+    /// Records these times in queue and core, in picoseconds.
+    fn record(&mut self, latencies: &mut [u64]) {
+        latencies.iter_mut().for_each(|picos| *picos += self.pass_through);
+        self.latency.record_all(latencies);
         if let Some(asked) = &mut self.asked {
-            asked.record(picos);
+            asked.record_all(latencies);
         }
     }
 
@@ -76,9 +85,46 @@ impl Sink {
         if self.watch.moved_at().is_none()
             && let Some(mut egress) = self.egress.take()
         {
-            egress.carry(now, |arrival, exit| self.record(exit - arrival));
+            egress.carry(now, |arrival, exit| self.record(&mut [exit - arrival]));
             self.egress = Some(egress);
         }
+    }
+}
+
+/// Packets that a core finishes. Where each leaves at once, their latencies are recorded together,
+/// which is faster than one at a time.
+#[derive(Debug)]
+pub(crate) struct Leaving<'a> {
+    sink: &'a mut Sink,
+    /// Whether the packets leave at once: none is held back, and no output link is modelled.
+    at_once: bool,
+    /// Latencies that are not recorded yet.
+    latencies: [u64; TOGETHER],
+    count: usize,
+}
+
+impl Leaving<'_> {
+    /// Records that the core has finished a packet.
+    #[inline]
+    pub fn finished(&mut self, departure: Departure) {
+        if !self.at_once {
+            if self.sink.watch.done(departure) {
+                self.sink.leave(departure);
+            }
+            return;
+        }
+        if self.count == TOGETHER {
+            self.record();
+        }
+        self.latencies[self.count] = departure.done - departure.arrival;
+        self.count += 1;
+    }
+
+    /// Records what is left to record, after the last packet.
+    #[inline]
+    pub fn record(&mut self) {
+        self.sink.record(&mut self.latencies[..self.count]);
+        self.count = 0;
     }
 }
 

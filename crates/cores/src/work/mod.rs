@@ -200,6 +200,7 @@ impl Core {
         let batch = ring.batch();
         // Local copies: the compiler cannot know that writes to `sink` leave the counts alone.
         let (mut at, mut counts, mut served) = (self.at, self.counts, 0);
+        let mut leaving = sink.batch();
         for packet in batch {
             if at >= until {
                 break;
@@ -215,13 +216,12 @@ impl Core {
                 port: self.port as u8,
                 core: self.number as u8,
             };
-            if sink.watch.done(departure) {
-                sink.leave(departure);
-            }
+            leaving.finished(departure);
             served += 1;
             counts.bytes += u64::from(packet.length);
             counts.departure_sum = counts.departure_sum.wrapping_add(at);
         }
+        leaving.record();
         counts.packets += served as u64;
         (self.at, self.counts) = (at, counts);
         self.flow = batch[..served].last().map_or(self.flow, |packet| packet.flow);
