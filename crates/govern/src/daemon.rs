@@ -55,7 +55,8 @@ pub struct Options {
 pub struct Daemon {
     options: Options,
     config: Config,
-    /// None only where neither a new configuration nor the old one could be brought into force.
+    /// None where the policy cannot work on the machine as it is now, such as one whose tables are of
+    /// a card that has gone: it is tried again whenever the machine changes, and at a reload.
     session: Option<Session>,
     fingerprint: Fingerprint,
     slept: Slept,
@@ -317,7 +318,16 @@ impl Daemon {
         self.slept = slept;
         self.fingerprint = now;
         let config = self.config.clone();
-        self.begin_anew(config)
+        match self.begin_anew(config) {
+            Err(GovernError::Policy(error)) => {
+                tracing::error!(
+                    "nothing is governed: {error}; tried again when CPUs or interfaces change, and \
+                     at a reload"
+                );
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Gives the machine back and takes it over again. The old configuration holds where the new

@@ -18,6 +18,7 @@ mod core_time;
 mod energy;
 mod frequency;
 mod freshness;
+mod hardware;
 mod idle;
 mod kernel_stack;
 mod kernel_time;

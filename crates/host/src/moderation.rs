@@ -125,6 +125,16 @@ impl Moderation {
         }
     }
 
+    /// How a card is moderated, in words.
+    pub fn means(&self, port: usize) -> &'static str {
+        match self.cards.get(&port).map(|card| card.means) {
+            Some(Means::Queues) => "each moderated",
+            Some(Means::Card) => "moderated together",
+            Some(Means::Deferral) => "deferred by NAPI",
+            None => "not moderated",
+        }
+    }
+
     /// The distance that a queue's interrupts keep now.
     pub fn held(&self, queue: usize, layout: &Layout, knobs: &impl Knobs) -> Option<Span> {
         let at = self.queues.get(queue)?;
@@ -341,9 +351,7 @@ fn defer(interface: &str, queue: u32, micros: u64) -> Vec<Change> {
 }
 
 fn range_of(tree: &Tree, interface: &str) -> (u64, u64) {
-    let link = tree.path(format!("/sys/class/net/{interface}/device/driver"));
-    let target = std::fs::read_link(link).unwrap_or_default();
-    let driver = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let driver = super::hardware::driver(tree, interface).unwrap_or_default();
     let known = RANGES.iter().find(|(name, ..)| *name == driver);
     known.map_or(COMMON, |(_, shortest, longest)| (*shortest, *longest))
 }

@@ -24,6 +24,8 @@ pub(super) struct Survey {
     pub moderation: Moderation,
     pub affinity: Affinity,
     pub uncores: Uncores,
+    /// What the machine is made of.
+    pub hardware: Vec<String>,
     /// What is missing, and why.
     pub notes: Vec<String>,
 }
@@ -45,7 +47,8 @@ impl Survey {
             affinity = Affinity::find(tree, knobs, layout, &mut notes);
         }
         let notes = scope.notes(notes);
-        Self { frequencies, idle, tables, moderation, affinity, uncores, notes }
+        let hardware = super::hardware::find(tree, layout, &idle, &moderation);
+        Self { hardware, frequencies, idle, tables, moderation, affinity, uncores, notes }
     }
 
     /// The machine as a policy is told about it.
@@ -60,6 +63,7 @@ impl Survey {
         let asked = if scope.every_packet { Timing::Sampled(sample) } else { Timing::Never };
         Platform {
             cores: layout.workers,
+            hardware: self.hardware.clone(),
             frequencies: self.frequencies.steps.clone(),
             domain: self.frequencies.domain,
             idle_states: self.idle.states.clone(),

@@ -79,6 +79,7 @@ fn stand_in() -> Platform {
         frequency_transition: Span::ZERO,
         idle_states: vec![idle],
         queues: (0..CORES).map(|core| Queue { port: 0, core }).collect(),
+        hardware: Vec::new(),
         ring_size: None,
         moderation: (Span::ZERO, Span::from_millis(1)),
         moderation_found: None,

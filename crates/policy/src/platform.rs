@@ -127,6 +127,9 @@ pub struct Platform {
     pub idle_states: Vec<IdleState>,
     /// Receive queues; the index is the queue's number everywhere.
     pub queues: Vec<Queue>,
+    /// What the machine is made of, in words that are the same at every start; empty for one that
+    /// is not real.
+    pub hardware: Vec<String>,
     /// Packets that one receive ring holds; `None` if it has no limit.
     pub ring_size: Option<usize>,
     /// Shortest and longest span between two interrupts of a queue that can be set.
@@ -172,6 +175,7 @@ impl Platform {
         uncore: Vec::new(),
         idle_states: Vec::new(),
         queues: Vec::new(),
+        hardware: Vec::new(),
         ring_size: None,
         moderation: (Span::ZERO, Span::ZERO),
         moderation_found: None,

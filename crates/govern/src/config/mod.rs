@@ -1,5 +1,6 @@
 //! The configuration of a governor: TOML; whatever it does not say comes from a profile.
 
+mod files;
 pub mod keys;
 mod listed;
 mod parse;
@@ -23,7 +24,7 @@ impl Config {
         Self::parse(base.text, base.name).unwrap_or_else(|problems| panic!("{problems}"))
     }
 
-    /// Reads and checks a file; paths in it are relative to its directory.
+    /// Reads and checks a file; paths in it begin at its directory.
     ///
     /// # Errors
     /// When it cannot be read, or with everything that is wrong in it.
@@ -44,11 +45,8 @@ impl Config {
         })?;
         let mut config = Self::parse(&text, &file)?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        for source in &mut config.latency {
-            if let SourceKind::Clients { socket, .. } = &mut source.kind {
-                *socket = directory.join(&*socket);
-            }
-        }
+        config.begin_at(directory);
+        config.read_files();
         Ok(config)
     }
 

@@ -133,6 +133,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
         latency_silence: defaulted(reader.duration(&table, "latency_silence")).into(),
         latency: Vec::new(),
         server: defaulted(reader.parsed(&table, "server", named)),
+        files: 0,
         seed: defaulted(reader.number(&table, "seed")),
         on_exit: defaulted(reader.parsed(&table, "on_exit", |text| text.parse().ok())),
         socket: reader.parsed(&table, "socket", socket_path).map(|path| path.value),

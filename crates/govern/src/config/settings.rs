@@ -39,6 +39,9 @@ pub struct Config {
     pub latency: Vec<SourceSettings>,
     /// Name or path of the server model.
     pub server: String,
+    /// Stands for the contents of the files that policy and server name, as [`Config::load`] found
+    /// them: two configurations differ if a file has changed.
+    pub files: u64,
     /// Seed of policies.
     pub seed: u32,
     /// How the machine is left.

@@ -95,8 +95,12 @@ fn grid() -> Grid {
 }
 
 fn head(grid: &Grid) -> Head {
-    let machine =
-        Fingerprint { cores: 2, frequencies_ghz: vec![1.0, 2.0], moderation_us: [0.0, 1000.0] };
+    let machine = Fingerprint {
+        cores: 2,
+        frequencies_ghz: vec![1.0, 2.0],
+        moderation_us: [0.0, 1000.0],
+        hardware: Vec::new(),
+    };
     Head::of("test".into(), "reckoned".into(), machine, grid, None, Some("measured".into()))
 }
 

@@ -182,6 +182,7 @@ pub fn fingerprint(platform: &Platform) -> Fingerprint {
         cores: platform.cores,
         frequencies_ghz: platform.frequencies.iter().map(|f| f.gigahertz()).collect(),
         moderation_us: [micros(platform.moderation.0), micros(platform.moderation.1)],
+        hardware: platform.hardware.clone(),
     }
 }
 

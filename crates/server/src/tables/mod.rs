@@ -23,6 +23,10 @@ pub struct Fingerprint {
     pub frequencies_ghz: Vec<f64>,
     /// Shortest and longest moderation period in microseconds.
     pub moderation_us: [f64; 2],
+    /// What it is made of, in words: processor, idle states, cards. Empty for a machine that is not
+    /// real, and in tables from before this was told: then it is not compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hardware: Vec<String>,
 }
 
 /// Conditions under which a profile was made.
@@ -264,6 +268,15 @@ impl Fingerprint {
                 "moderation of {:?} us, not {:?}",
                 self.moderation_us, other.moderation_us
             ));
+        }
+        // Cards that the tables do not know are no matter: they are not moderated by them.
+        if !other.hardware.is_empty() {
+            let missing = self.hardware.iter().filter(|part| !other.hardware.contains(part));
+            let missing: Vec<&str> = missing.map(String::as_str).collect();
+            if !missing.is_empty() {
+                let here = other.hardware.join("; ");
+                found.push(format!("{}, which is not here ({here})", missing.join("; ")));
+            }
         }
         (!found.is_empty()).then(|| found.join("; "))
     }

@@ -32,6 +32,10 @@ impl ProfileTables {
         let _ = writeln!(text, "# machine.cores = {}", machine.cores);
         let _ = writeln!(text, "# machine.frequencies_ghz = {:?}", machine.frequencies_ghz);
         let _ = writeln!(text, "# machine.moderation_us = {:?}", machine.moderation_us);
+        if !machine.hardware.is_empty() {
+            let parts: Vec<String> = machine.hardware.iter().map(|part| quoted(part)).collect();
+            let _ = writeln!(text, "# machine.hardware = [{}]", parts.join(", "));
+        }
         if !conditions.arrivals_per_request.is_empty() {
             let ratios = &conditions.arrivals_per_request;
             let _ = writeln!(text, "# arrivals_per_request = {ratios:?}");

@@ -15,6 +15,10 @@ fn conditions() -> Conditions {
             cores: 4,
             frequencies_ghz: vec![0.8, 1.3, 1.8],
             moderation_us: [6.0, 1022.0],
+            hardware: vec![
+                "processor \"A\"".into(),
+                "card of igb, 2 queues, each moderated".into(),
+            ],
         },
         arrivals_per_request: Vec::new(),
         energy: None,
@@ -199,13 +203,37 @@ fn hostile_figures_are_named_with_their_lines() {
 #[test]
 fn another_machine_is_told_apart() {
     let machine = conditions().machine;
-    let other =
-        Fingerprint { cores: 8, frequencies_ghz: vec![0.8, 1.3], moderation_us: [6.0, 200.0] };
+    let other = Fingerprint {
+        cores: 8,
+        frequencies_ghz: vec![0.8, 1.3],
+        moderation_us: [6.0, 200.0],
+        hardware: Vec::new(),
+    };
     let text = machine.differs_from(&other).unwrap();
     for part in ["4 cores, not 8", "frequencies", "moderation"] {
         assert!(text.contains(part), "{text}");
     }
     assert_eq!(machine.differs_from(&machine.clone()), None);
+}
+
+#[test]
+fn the_parts_of_a_machine_belong_to_it() {
+    let machine = conditions().machine;
+    let with = |parts: &[&str]| Fingerprint {
+        hardware: parts.iter().map(|part| (*part).to_owned()).collect(),
+        ..conditions().machine
+    };
+    let [processor, card] = ["processor \"A\"", "card of igb, 2 queues, each moderated"];
+    let text = machine.differs_from(&with(&["processor B", card])).unwrap();
+    assert!(text.contains("processor \"A\", which is not here (processor B"), "{text}");
+    let deferred = "card of igb, 2 queues, deferred by NAPI";
+    assert!(
+        machine.differs_from(&with(&[processor, deferred])).unwrap().contains("each moderated")
+    );
+    // One more card is no other machine, nor are tables from before this was told.
+    assert_eq!(machine.differs_from(&with(&[processor, "card of veth", card])), None);
+    assert_eq!(with(&[]).differs_from(&machine), None);
+    assert_eq!(machine.differs_from(&with(&[])), None, "a machine that is not real");
 }
 
 /// The kernel measures the frequency of a machine without a choice at every start.

@@ -1,0 +1,85 @@
+//! The files that a configuration names.
+
+use super::{Config, SourceKind};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+
+/// The parameter of `copi` that names a file.
+const TABLES: &str = "tables";
+
+/// The path of the tables in the text of a policy.
+fn tables(policy: &str) -> Option<&str> {
+    let (name, settings) = policy.split_once(':')?;
+    let named = settings.split(',').filter_map(|one| one.split_once('='));
+    let path = named.filter(|(key, _)| *key == TABLES).map(|(_, path)| path).next()?;
+    (name.split('+').next() == Some("copi") && path != "none").then_some(path)
+}
+
+impl Config {
+    /// Paths of the configuration begin at this directory, that of its file.
+    pub(super) fn begin_at(&mut self, directory: &Path) {
+        for source in &mut self.latency {
+            if let SourceKind::Clients { socket, .. } = &mut source.kind {
+                *socket = directory.join(&*socket);
+            }
+        }
+        if let Some(path) = tables(&self.policy) {
+            let whole = directory.join(path).display().to_string();
+            let settings = format!("{TABLES}={path}");
+            self.policy = self.policy.replacen(&settings, &format!("{TABLES}={whole}"), 1);
+        }
+        // Others are names of shipped models.
+        if self.server.ends_with(".toml") {
+            self.server = directory.join(&self.server).display().to_string();
+        }
+    }
+
+    /// Looks at the contents of the files. One that cannot be read counts as empty: whoever needs it
+    /// says so.
+    pub(super) fn read_files(&mut self) {
+        let mut contents = DefaultHasher::new();
+        for path in tables(&self.policy).into_iter().chain([self.server.as_str()]) {
+            std::fs::read(path).unwrap_or_default().hash(&mut contents);
+        }
+        self.files = contents.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_begin_at_the_file_and_changed_contents_are_another_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let text = "[govern]\npolicy = \"copi:period=1s,tables=t.csv\"\nserver = \"own.toml\"\n\
+                    [[latency]]\nname = \"a\"\nclients = \"a.sock\"\n";
+        std::fs::write(path("govern.toml"), text).unwrap();
+        std::fs::write(path("t.csv"), "one").unwrap();
+        let load = || Config::load(&path("govern.toml")).unwrap();
+        let first = load();
+        assert_eq!(first.policy, format!("copi:period=1s,tables={}", path("t.csv").display()));
+        assert_eq!(first.server, path("own.toml").display().to_string());
+        assert_eq!(load(), first);
+        std::fs::write(path("t.csv"), "two").unwrap();
+        let second = load();
+        assert_ne!(second, first, "a profile was made anew");
+        std::fs::write(path("own.toml"), "").unwrap();
+        assert_eq!(load(), second);
+        std::fs::write(path("own.toml"), "[server]").unwrap();
+        assert_ne!(load(), second);
+    }
+
+    #[test]
+    fn names_and_whole_paths_stay() {
+        for policy in
+            ["copi:tables=/a/t.csv", "copi:tables=none", "copi", "ondemand", "wattline:p99=1ms"]
+        {
+            let text = format!("[govern]\npolicy = \"{policy}\"\n");
+            let mut config = Config::parse(&text, "test").unwrap();
+            config.begin_at(Path::new("/etc/wattline"));
+            assert_eq!((config.policy.as_str(), config.server.as_str()), (policy, "westmere-2010"));
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What a machine is made of, in words that are the same at every start: tables that were measured
+//! on one machine are not taken on another.
+
+use super::idle::IdleStates;
+use super::layout::Layout;
+use super::moderation::Moderation;
+use wattline_linux::sysfs::Tree;
+
+/// Processor, idle states, and each card that is governed: driver, queues, how it is moderated. No
+/// names of interfaces: they can be changed.
+pub(super) fn find(
+    tree: &Tree,
+    layout: &Layout,
+    idle: &IdleStates,
+    moderation: &Moderation,
+) -> Vec<String> {
+    let mut parts = Vec::new();
+    let cpuinfo = tree.text("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    parts.extend(model.map(|(_, name)| format!("processor {}", name.trim())));
+    let names: Vec<&str> = idle.states.iter().map(|state| state.name.as_str()).collect();
+    if !names.is_empty() {
+        parts.push(format!("idle states {}", names.join(" ")));
+    }
+    for (port, at) in layout.ports.iter().enumerate() {
+        let Some(interface) = &at.interface else { continue };
+        let driver = driver(tree, interface).unwrap_or_else(|| "no driver of hardware".to_owned());
+        let means = moderation.means(port);
+        parts.push(format!("card of {driver}, {} queues, {means}", at.queues));
+    }
+    parts
+}
+
+/// The driver of an interface.
+pub(super) fn driver(tree: &Tree, interface: &str) -> Option<String> {
+    let link = tree.path(format!("/sys/class/net/{interface}/device/driver"));
+    let target = std::fs::read_link(link).ok()?;
+    Some(target.file_name()?.to_str()?.to_owned())
+}
