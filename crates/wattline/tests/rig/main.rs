@@ -55,6 +55,11 @@ fn a_server_without_a_router_is_governed_and_given_back() {
 }
 
 #[test]
+fn xdp_programs_forward_beside_a_governor() {
+    hold("xdp_programs_forward_beside_a_governor", checks::xdp_governed);
+}
+
+#[test]
 #[ignore = "takes two minutes; `make rig-copi` makes it, too"]
 fn a_suspended_machine_is_governed_on_and_given_back() {
     hold("a_suspended_machine_is_governed_on_and_given_back", checks::suspend);

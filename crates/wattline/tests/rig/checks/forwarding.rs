@@ -111,7 +111,7 @@ pub(super) fn start(machine: &mut Machine, more: &str) -> Result<(), Error> {
 }
 
 /// Starts it with keys of `[router]` and what else is said.
-fn launch(machine: &mut Machine, keys: &str, more: &str) -> Result<(), Error> {
+pub(super) fn launch(machine: &mut Machine, keys: &str, more: &str) -> Result<(), Error> {
     let config = format!(
         "[router]\nworkers = 2\ncpus = [0, 1]\nsocket = \"{SOCKET}\"\n{keys}\n\
          [[port]]\nname = \"a\"\ninterface = \"eth0\"\n\

@@ -13,6 +13,7 @@ mod sensors;
 mod server;
 mod stretch;
 mod suspend;
+mod xdp_governed;
 
 use serde::Serialize;
 use std::ops::Range;
@@ -144,6 +145,15 @@ pub fn all(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
 pub fn server(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     prepare(machine)?;
     server::check(machine, checks)
+}
+
+/// Adds the checks of XDP programs that forward beside a governor, on such a machine.
+///
+/// # Errors
+/// As [`all`].
+pub fn xdp_governed(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    prepare(machine)?;
+    xdp_governed::check(machine, checks)
 }
 
 /// Adds the checks of a suspend under `wattline govern` on such a machine.

@@ -68,7 +68,32 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     machine.run("touch /tmp/burn.stop", INSIDE)?;
     wait_for(machine, LOWEST)?;
     machine.run("kill -KILL $(cat /tmp/govern.pid)", INSIDE)?;
-    restored(machine, checks, "SIGKILL of the server's governor", resting, &before)
+    restored(machine, checks, "SIGKILL of the server's governor", resting, &before)?;
+    unconfigured(machine, checks, resting, &before)
+}
+
+/// Without a word of configuration.
+fn unconfigured(
+    machine: &mut Machine,
+    checks: &mut Checks,
+    resting: [u8; 2],
+    before: &str,
+) -> Result<(), Error> {
+    let line = "rm -f /tmp/govern.*; (sh -c 'echo $$ > /tmp/govern.pid; exec wattline govern --json' \
+                > /tmp/govern.out 2> /tmp/govern.log; echo $? > /tmp/govern.status) & true";
+    machine.run(line, INSIDE)?;
+    let low = wait_for(machine, LOWEST)?;
+    checks.equal("frequencies without a configuration", Witness::Outside, &LOWEST, &low);
+    machine.run(BURN, INSIDE)?;
+    let high = wait_for(machine, HIGHEST)?;
+    let what = "frequencies under load without a configuration";
+    checks.equal(what, Witness::Outside, &HIGHEST, &high);
+    machine.run("touch /tmp/burn.stop", INSIDE)?;
+    let low = wait_for(machine, LOWEST)?;
+    let what = "frequencies after the load without a configuration";
+    checks.equal(what, Witness::Outside, &LOWEST, &low);
+    ends_well(machine, checks)?;
+    restored(machine, checks, "governing without a configuration", resting, before)
 }
 
 /// Another program puts settings back to what they were before: they are set again.
