@@ -114,7 +114,7 @@ impl Router {
         let mut lookout =
             has_interfaces.then(|| Lookout::new(guards, checks.collect(), guarded().collect()));
         if let Some(lookout) = &mut lookout {
-            lookout.look(&config, &rib, Instant::now());
+            lookout.look_first(&config, &rib, Instant::now());
             if let Some(refusal) = lookout.refusal(&config) {
                 return Err(RouterError::Unfit(refusal));
             }
@@ -124,6 +124,7 @@ impl Router {
             if !left.is_empty() {
                 return Err(RouterError::Unfit(left.join("\n")));
             }
+            lookout.tell_first(&config);
         }
         // The program first: it refuses a second instance before that touches a queue.
         let bonds: HashSet<PortId> =

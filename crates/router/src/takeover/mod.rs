@@ -69,6 +69,20 @@ impl Lookout {
         self.due = Instant::now();
     }
 
+    /// Looks for the first time, as the router starts, and tells nothing: where it then refuses to
+    /// start, no packet is forwarded, and the refusal says why ([`Self::refusal`]).
+    pub fn look_first(&mut self, config: &Config, rib: &Rib, now: Instant) {
+        let reasons = self.judge(config, rib, now);
+        self.reasons = reasons;
+    }
+
+    /// Tells what the first look found, once it is sure that the router starts.
+    pub fn tell_first(&mut self, config: &Config) {
+        let reasons = std::mem::take(&mut self.reasons);
+        self.tell(&reasons, config);
+        self.reasons = reasons;
+    }
+
     /// Looks where that is due, and tells what has changed. True where other ports are left to the
     /// kernel than before, or for other reasons.
     pub fn look(&mut self, config: &Config, rib: &Rib, now: Instant) -> bool {
@@ -78,6 +92,15 @@ impl Lookout {
         if now < self.due {
             return false;
         }
+        let before = (self.left.clone(), self.prefixes.clone());
+        let reasons = self.judge(config, rib, now);
+        self.tell(&reasons, config);
+        self.reasons = reasons;
+        before != (self.left.clone(), self.prefixes.clone())
+    }
+
+    /// Everything that would be passed by now; what is left to the kernel for it is kept.
+    fn judge(&mut self, config: &Config, rib: &Rib, now: Instant) -> Vec<Reason> {
         self.due = now + LOOK_EVERY;
         let ports = interfaces(config, rib);
         let own: Vec<IpAddr> = rib.own_networks().map(|network| network.addr()).collect();
@@ -92,7 +115,7 @@ impl Lookout {
             spreads_by: &forward_path::spread_of_bond,
         };
         let reasons = judge::judge(&forward_path::read(), &ports, &circumstances);
-        let (left, prefixes) = match config.router.takeover {
+        (self.left, self.prefixes) = match config.router.takeover {
             Takeover::Force => (BTreeMap::new(), BTreeMap::new()),
             // A router that runs leaves packets to the kernel rather than to nobody.
             Takeover::Narrow | Takeover::Strict => {
@@ -100,11 +123,7 @@ impl Lookout {
                 (judge::left(&reasons, &ports, &prefixes), prefixes)
             }
         };
-        self.tell(&reasons, config);
-        self.reasons = reasons;
-        let changed = self.left != left || self.prefixes != prefixes;
-        (self.left, self.prefixes) = (left, prefixes);
-        changed
+        reasons
     }
 
     fn tell(&self, reasons: &[Reason], config: &Config) {
