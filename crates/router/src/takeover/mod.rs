@@ -64,6 +64,27 @@ impl Lookout {
         self.due
     }
 
+    /// A port is added: what is left to the kernel of it is known at once, and told with the next
+    /// look, which is due. Sources are checked at none that is added.
+    pub fn add(&mut self, port: PortId, guarded: bool, (config, rib): (&Config, &Rib)) {
+        if guarded {
+            self.guarded.insert(port);
+        }
+        self.judge(config, rib, Instant::now());
+        self.hurry();
+    }
+
+    /// A port is removed, or not added after all.
+    pub fn remove(&mut self, port: PortId) {
+        self.guarded.remove(&port);
+        self.checks.remove(&port);
+        self.left.remove(&port);
+        self.prefixes.remove(&port);
+        // What was told of it is of no port any more.
+        self.reasons.retain(|reason| reason.port != Some(port));
+        self.hurry();
+    }
+
     /// Has it look at once, since the configuration is another.
     pub fn hurry(&mut self) {
         self.due = Instant::now();
