@@ -2,6 +2,7 @@
 //! those, a port that is added forwards, and one that is removed leaves its interface as it was.
 
 use crate::harness::{ADAPTIVE, XDP, binary, has, privileged};
+use crate::ipsec::{Kind, keys};
 use crate::soak::held_by;
 use serde_json::Value;
 use std::process::Command;
@@ -11,7 +12,7 @@ use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
 use wattline_testbed::namespace::Namespace;
 use wattline_testbed::probe::{Load, Probe};
-use wattline_testbed::topology::{Options, SINK, Station, Topology, connect};
+use wattline_testbed::topology::{Options, RIGHT, SINK, Station, Topology, connect};
 use wattline_xdp::PassAll;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -65,6 +66,11 @@ impl Row {
 
     /// With more keys of `[router]`.
     fn start_with(forwarder: Forwarder, keys: &str) -> Self {
+        Self::start_beside(forwarder, keys, "")
+    }
+
+    /// And with more sections.
+    fn start_beside(forwarder: Forwarder, keys: &str, sections: &str) -> Self {
         let Forwarder::Wattline { mode, workers } = forwarder else { unreachable!() };
         let options = Options { queues: workers, static_neighbours: true, ..Options::default() };
         let topology = Topology::build(options).unwrap();
@@ -80,7 +86,8 @@ impl Row {
             _ => Vec::new(),
         };
         let text = |socket: &std::path::Path| {
-            configuration(mode, workers, socket).replace("[router]\n", &format!("[router]\n{keys}"))
+            let text = configuration(mode, workers, socket) + sections;
+            text.replace("[router]\n", &format!("[router]\n{keys}"))
         };
         let router = Wattline::start_with(&topology, binary(), text).unwrap();
         let plain = std::fs::read_to_string(router.socket().with_file_name("router.toml")).unwrap();
@@ -377,6 +384,72 @@ fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
             row.until_descriptors_are(&descriptors);
             row.stop();
         }
+    });
+}
+
+/// Packets that a tunnel protects do not leave unencrypted, whether a port is there, comes or goes: the
+/// kernel is kept from forwarding them, and the program of a port that is added leaves it none.
+#[test]
+fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
+    let test = "a_port_that_is_added_beside_a_tunnel_is_guarded";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
+        keys(folder.path(), kind);
+        let of = |name: &str| folder.path().join(name).display().to_string();
+        let tunnel = format!(
+            "[ipsec]\nstate = \"{}\"\n[[ipsec_tunnel]]\nname = \"t\"\nlocal = \"{}\"\n\
+             remote = \"{}\"\nalgorithm = \"aes128-gcm\"\nspi_out = 4097\nspi_in = 4098\n\
+             key_out_file = \"{}\"\nkey_in_file = \"{}\"\n[[ipsec_policy]]\n\
+             source = \"198.18.9.0/24\"\ndestination = \"198.19.0.0/24\"\ntunnel = \"t\"\n",
+            of("state"),
+            RIGHT.v4,
+            SINK.v4,
+            of("0.key"),
+            of("1.key"),
+        );
+        let row = Row::start_beside(ADAPTIVE, "spare_ports = 1\n", &tunnel);
+        // ICMP echo requests that the sink saw unencrypted.
+        let in_clear = || {
+            let text = row.topology.sink.run("cat", &["/proc/net/snmp"], LIMIT).unwrap();
+            let mut lines = text.lines().filter(|line| line.starts_with("Icmp:"));
+            let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+            let mut fields = names.split(' ').zip(values.split(' '));
+            fields.find(|(name, _)| *name == "InEchos").unwrap().1.to_owned()
+        };
+        let before = in_clear();
+        // None comes back, as nobody decrypts them.
+        let pings = || {
+            for more in [&[][..], &["-R"], &["-T", "tsonly"]] {
+                let mut ping = row.far.command("ping");
+                ping.args(["-n", "-c", "5", "-i", "0.01", "-W", "1"]).args(more);
+                let output = command::run_to_end(ping.arg(SINK.v4.to_string()), LIMIT, "").unwrap();
+                assert!(!output.status.success(), "{output:?}");
+            }
+            assert_eq!(in_clear(), before);
+        };
+        let encrypted = || {
+            let stats = row.router.stats().unwrap();
+            let tunnel = &stats["applications"]["ipsec"]["tunnels"][0];
+            tunnel["outbound"]["packets"].as_u64().unwrap_or_else(|| panic!("{stats}"))
+        };
+        pings();
+        for round in 1..=2 {
+            let report = row.apply(&row.with_side());
+            assert_eq!(report["needs_restart"], serde_json::json!([]), "{report}");
+            pings();
+            let deadline = Instant::now() + LIMIT;
+            while encrypted() < round * 5 {
+                assert!(Instant::now() < deadline, "{}", row.router.stats().unwrap());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            row.apply(&row.plain);
+            pings();
+        }
+        row.stop();
     });
 }
 
