@@ -2,9 +2,9 @@
 
 use super::error::RouterError;
 use super::succession::{self, Inherited};
-use super::xdp_counts::{Counted, Departed, XdpCounts};
+use super::xdp_counts::{Counted, XdpCounts};
 use super::xdp_forward::Forwarding;
-use crate::stats::{KernelStats, XdpTraffic};
+use crate::stats::{Departed, KernelStats, XdpTraffic};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;

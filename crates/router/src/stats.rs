@@ -1,7 +1,6 @@
 //! What a router says about itself, as it goes over the control socket.
 
 use crate::config::{PowerPlatform, Takeover};
-use crate::xdp_counts::Departed;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, PortCounters, Snapshot};
@@ -261,6 +260,17 @@ pub struct XdpTraffic {
     pub transmitted_bytes: u64,
     /// Frames that its interface refused, its ring being full or itself down.
     pub refused_packets: u64,
+}
+
+/// What ports that were removed leave in the sums of the router.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Departed {
+    /// Frames that went out by them.
+    pub transmitted: u64,
+    /// Frames that their interfaces refused.
+    pub refused: u64,
+    /// Frames that came in by them and had no way out.
+    pub no_way_out: u64,
 }
 
 /// What one worker did.

@@ -4,7 +4,7 @@
 //! the next port in its place. Here the counts of ports that are gone are kept, so that the sums of the
 //! router never fall, and taken from those of the ports after them, which begin at 0.
 
-use crate::stats::XdpTraffic;
+use crate::stats::{Departed, XdpTraffic};
 use std::collections::BTreeMap;
 use wattline_dataplane::port::PortId;
 use wattline_xdp::Sent;
@@ -18,17 +18,6 @@ pub(super) struct Counted {
     pub refused: BTreeMap<PortId, u64>,
     /// Frames without a way out, by ingress port.
     pub no_way_out: BTreeMap<PortId, u64>,
-}
-
-/// What ports that were removed leave in the sums of the router.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Departed {
-    /// Frames that went out by them.
-    pub transmitted: u64,
-    /// Frames that their interfaces refused.
-    pub refused: u64,
-    /// Frames that came in by them and had no way out.
-    pub no_way_out: u64,
 }
 
 /// The accounts of ports that are gone.
