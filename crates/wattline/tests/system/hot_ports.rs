@@ -5,6 +5,8 @@ use crate::harness::{ADAPTIVE, XDP, binary, has, privileged};
 use crate::ipsec::{Kind, keys};
 use crate::soak::held_by;
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::interface_index;
@@ -126,6 +128,18 @@ impl Row {
         let mut command = Command::new(binary());
         command.args(what).arg("--socket").arg(self.router.socket());
         command::run(&mut command, LIMIT).unwrap()
+    }
+
+    /// Samples of the metrics that name the port, by queue and direction, with their values.
+    fn metrics_of_side(&self) -> Vec<String> {
+        let mut socket = UnixStream::connect(self.router.socket()).unwrap();
+        socket.write_all(b"{\"request\":\"metrics\"}\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(socket).read_line(&mut answer).unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let lines = answer["ok"].as_str().unwrap().lines();
+        let of_side = lines.filter(|line| line.starts_with("wattline_packets_total"));
+        of_side.filter(|line| line.contains("port=\"side\"")).map(str::to_owned).collect()
     }
 
     /// Twenty pings each from the far end to the sink, by IPv4 and IPv6: all are answered.
@@ -254,6 +268,10 @@ fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
             assert!(side["xdp"]["received_packets"].as_u64().unwrap() >= 40, "{side}");
             assert!(side["xdp"]["transmitted_packets"].as_u64().unwrap() >= 40, "{side}");
         }
+        let samples = row.metrics_of_side();
+        let sum: f64 =
+            samples.iter().filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
+        assert!((80.0..160.0).contains(&sum), "{samples:?}");
         let shown: Value = serde_json::from_str(&row.ask(&["show", "ports", "--json"])).unwrap();
         let shown = shown["ports"].as_array().unwrap().clone();
         let names: Vec<_> = shown.iter().map(|port| port["name"].as_str().unwrap()).collect();
@@ -264,6 +282,7 @@ fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
         let report = row.apply(&row.plain);
         assert_eq!(report["applied"], serde_json::json!(["[[port]]"]), "{report}");
         assert!(row.port("side").is_none());
+        assert!(row.metrics_of_side().is_empty(), "{:?}", row.metrics_of_side());
         assert_eq!(row.traces(), traces);
         row.until_descriptors_are(&descriptors);
         row.pings();
