@@ -10,7 +10,8 @@ use std::path::Path;
 pub const GROUP: &str = "wattline";
 
 /// Opens a socket to the group, and with it the directory that it is in where that is the usual one.
-/// What fails leaves it closed.
+/// The group comes before the mode, so that no other group gets in meanwhile. What fails leaves it
+/// closed.
 pub(super) fn admit(socket: &Path, and_directory: bool) {
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let Some(group) = number(&groups, GROUP) else { return };

@@ -216,8 +216,10 @@ impl Rates {
             let more = now.saturating_sub(before) as f64;
             if seconds > 0.0 { more / seconds } else { 0.0 }
         };
-        let ports = now.ports.iter().enumerate().map(|(index, port)| {
-            let old = before.ports.get(index).cloned().unwrap_or_default();
+        let ports = now.ports.iter().map(|port| {
+            // Ports come and go while a router runs.
+            let old = before.ports.iter().find(|old| old.name == port.name);
+            let old = old.cloned().unwrap_or_default();
             Port {
                 name: port.name.clone(),
                 state: port.state.clone(),

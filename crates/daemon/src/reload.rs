@@ -10,6 +10,9 @@ pub struct Report {
     pub applied: Vec<&'static str>,
     /// What will be only after a restart.
     pub needs_restart: Vec<&'static str>,
+    /// Why, where that is not plain: a sentence for each reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub because: Vec<String>,
     /// What is not as the configuration says, though it is in force, and why.
     pub not_as_configured: Vec<String>,
 }
@@ -21,6 +24,9 @@ impl fmt::Display for Report {
         };
         write!(out, "in force: {}; ", list(&self.applied))?;
         write!(out, "needs a restart: {}", list(&self.needs_restart))?;
+        if !self.because.is_empty() {
+            write!(out, " ({})", self.because.join("; "))?;
+        }
         if !self.not_as_configured.is_empty() {
             write!(out, "; not as configured: {}", self.not_as_configured.join("; "))?;
         }
@@ -38,10 +44,11 @@ mod tests {
         assert_eq!(report.to_string(), "in force: nothing; needs a restart: nothing");
         report.applied = vec!["[log] level", "[[route]]"];
         report.needs_restart = vec!["[power]"];
+        report.because = vec!["its reason".to_owned()];
         report.not_as_configured = vec!["west: absent: its interface w0 is gone".to_owned()];
         assert_eq!(
             report.to_string(),
-            "in force: [log] level, [[route]]; needs a restart: [power]; not as configured: west: \
+            "in force: [log] level, [[route]]; needs a restart: [power] (its reason); not as configured: west: \
              absent: its interface w0 is gone"
         );
     }

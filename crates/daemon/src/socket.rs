@@ -11,7 +11,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,10 @@ use std::time::Duration;
 const LONGEST_REQUEST: u64 = 64 << 10;
 /// Most connections at once; each has a thread of its own.
 const CONNECTIONS_MAX: usize = 64;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+/// Mode of the socket's file unless the group is admitted.
+const OWNER_ONLY: u32 = 0o600;
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -250,10 +255,12 @@ impl Server {
         if path.parent() == Some(&directory()) {
             remove_dead(&directory());
         }
-        let listener = UnixListener::bind(path).map_err(error)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(error)?;
+        let socket = bind_closed(path).map_err(error)?;
+        let server = Self { listener: UnixListener::from(socket), path: path.to_owned() };
         group::admit(path, path.parent() == Some(&directory()));
-        Ok(Self { listener, path: path.to_owned() })
+        // Only now can anyone connect: the file has its final mode and group.
+        rustix::net::listen(&server.listener, BACKLOG).map_err(|errno| error(errno.into()))?;
+        Ok(server)
     }
 
     /// Where it is.
@@ -268,6 +275,18 @@ impl Server {
     pub fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
+}
+
+/// Makes the file of a socket that only its owner may open, and that refuses connections until
+/// listen(2). The kernel creates the file with the mode of the socket less the umask (bind(2) on a
+/// Unix socket), so the file never has a wider mode, whatever the umask is.
+fn bind_closed(path: &Path) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, OWNER_ONLY.into())?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 impl Drop for Server {
@@ -486,6 +505,29 @@ mod tests {
         drop(UnixListener::bind(&dead).unwrap());
         assert!(dead.exists());
         Server::bind(&dead).unwrap();
+    }
+
+    /// Nobody can use the time between bind(2) and the final mode and group of the file.
+    #[test]
+    fn the_file_is_closed_from_its_first_moment_whatever_the_umask() {
+        use rustix::fs::Mode;
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+        // The umask is that of the process: other tests only get wider modes meanwhile.
+        let umask = rustix::process::umask(Mode::empty());
+        let path = directory.path().join("bound.sock");
+        let bound = bind_closed(&path).unwrap();
+        let open = directory.path().join("open.sock");
+        let server = Server::bind(&open).unwrap();
+        rustix::process::umask(umask);
+        assert_eq!(mode(&path), 0o600);
+        let refused = UnixStream::connect(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        drop(bound);
+        assert!(matches!(mode(&open), 0o600 | 0o660), "{:o}", mode(&open));
+        UnixStream::connect(&open).unwrap();
+        drop(server);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::spin::Spin;
 use crate::tap::slots::TapSlots;
 use quanta::Clock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 use wattline_units::{Span, Time};
 
@@ -74,6 +74,7 @@ pub struct Control {
     batch: AtomicU32,
     spin_micros: AtomicU32,
     nap_nanos: AtomicU32,
+    ports: AtomicUsize,
 }
 
 impl Default for Control {
@@ -84,6 +85,7 @@ impl Default for Control {
             batch: AtomicU32::new(BATCH_MAX as u32),
             spin_micros: AtomicU32::new(20),
             nap_nanos: AtomicU32::new(0),
+            ports: AtomicUsize::new(usize::MAX),
         }
     }
 }
@@ -110,6 +112,11 @@ impl Control {
     pub fn set_nap(&self, time: Duration) {
         let nanos = time.min(LONGEST_SLEEP).as_nanos();
         self.nap_nanos.store(u32::try_from(nanos).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+    /// Sets how many of the worker's ports, from the first, it serves: those behind them are places
+    /// for ports that come later, and cost nothing until then. At first it serves all.
+    pub fn set_ports(&self, ports: usize) {
+        self.ports.store(ports, Ordering::Release);
     }
     /// The command in force.
     pub fn current_command(&self) -> Command {
@@ -213,7 +220,13 @@ impl Worker {
     /// Ports and frame memory, between iterations; for callers of [`Self::step_with`] that inspect
     /// the ports first.
     pub fn ports(&mut self) -> (&mut [Box<dyn PortQueue>], &mut FramePool) {
-        (&mut self.ports, &mut self.context.pool)
+        let served = self.served();
+        (&mut self.ports[..served], &mut self.context.pool)
+    }
+
+    /// Number of the ports that are served ([`Control::set_ports`]).
+    fn served(&self) -> usize {
+        self.control.ports.load(Ordering::Acquire).min(self.ports.len())
     }
 
     /// Number of chunks that are neither in a ring nor held.
@@ -223,11 +236,12 @@ impl Worker {
 
     /// True once no port can ever receive a frame again.
     pub fn is_exhausted(&self) -> bool {
-        self.ports.iter().all(|port| port.exhausted())
+        self.ports[..self.served()].iter().all(|port| port.exhausted())
     }
 
     fn unsent(&mut self) -> usize {
-        self.ports.iter_mut().map(|port| port.unsent()).sum()
+        let served = self.served();
+        self.ports[..served].iter_mut().map(|port| port.unsent()).sum()
     }
 
     /// Runs one iteration: receives at most one batch from every port, forwards and transmits it.
@@ -246,12 +260,13 @@ impl Worker {
         mut take: impl FnMut(usize, &mut dyn PortQueue, &mut FramePool, &mut [Frame]) -> usize,
     ) -> usize {
         let began = self.clock.raw();
+        let served = self.served();
         self.context.routes.slot.quiescent();
         self.context.now = now;
         self.context.taps.look();
         let mut frames = [Frame::default(); BATCH_MAX];
         let mut received = 0;
-        for (number, port) in self.ports.iter_mut().enumerate() {
+        for (number, port) in self.ports[..served].iter_mut().enumerate() {
             let count = take(number, &mut **port, &mut self.context.pool, &mut frames);
             if count > 0 {
                 received += count;
@@ -270,7 +285,7 @@ impl Worker {
         if self.context.taps.are_on() {
             self.context.taps.end_round();
         }
-        for port in &mut self.ports {
+        for port in &mut self.ports[..served] {
             port.recycle(&mut self.context.pool);
         }
         if received > 0 || ticked {
@@ -339,7 +354,7 @@ impl Worker {
     /// Publishes the counters of the ports, even without a batch: held packets may have left, and a
     /// port that only loses frames yields no batch. The backlog is reported only with a batch.
     fn publish_ports(&self, batch: bool) {
-        for (number, port) in self.ports.iter().enumerate() {
+        for (number, port) in self.ports[..self.served()].iter().enumerate() {
             let (totals, counters) = (self.context.counters.port(number), port.counters());
             totals.set(&counters);
             if batch {
@@ -418,7 +433,8 @@ impl Worker {
     fn block(&mut self, waiter: &mut dyn Waiter) -> bool {
         // `step` has just refilled the fill rings, so a frame that arrives from now on makes a
         // descriptor readable, and a frame that arrived before is pending.
-        if self.ports.iter_mut().any(|port| port.pending() > 0) {
+        let served = self.served();
+        if self.ports[..served].iter_mut().any(|port| port.pending() > 0) {
             return false;
         }
         self.sleep(waiter, LONGEST_SLEEP);

@@ -288,3 +288,18 @@ fn a_draining_worker_waits_until_everything_is_sent() {
     router.worker.run(&mut Never);
     assert_eq!(router.worker.counters().snapshot().empty_iterations, 103);
 }
+
+/// The second port's place is there from the start, and the port comes while the worker runs.
+#[test]
+fn a_port_that_comes_later_is_served_from_then_on() {
+    let mut router = Router::new();
+    router.worker.control().set_ports(1);
+    let send = |router: &mut Router| {
+        router.ports[1].send(&frame4(MAC_A, 64, b"payload"));
+        router.worker.step(wattline_units::Time::ZERO)
+    };
+    assert_eq!((send(&mut router), router.worker.ports().0.len()), (0, 1));
+    router.worker.control().set_ports(usize::MAX);
+    assert_eq!((send(&mut router), router.worker.ports().0.len()), (2, 2));
+    assert!(router.worker.counters().snapshot().is_conserved());
+}

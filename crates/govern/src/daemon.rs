@@ -376,7 +376,7 @@ impl Daemon {
             self.look_for_rivals();
         }
         let applied = if applied { vec!["[govern]"] } else { Vec::new() };
-        Ok(Report { applied, needs_restart, not_as_configured: Vec::new() })
+        Ok(Report { applied, needs_restart, ..Report::default() })
     }
 
     fn introduce(&mut self) {

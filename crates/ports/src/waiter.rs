@@ -3,8 +3,9 @@
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wattline_dataplane::port::Waiter;
 
@@ -17,10 +18,7 @@ const BROKEN: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 /// whoever hands over work first publishes it and then rings, and none is missed.
 pub struct PollWaiter {
     wake_up: Arc<OwnedFd>,
-    changes: Arc<Changes>,
-    /// Our own duplicates, so that a port that is closed meanwhile does no harm; with the number
-    /// of the port.
-    ports: Vec<(u16, OwnedFd)>,
+    shared: Arc<Shared>,
     /// What poll(2) is given, the wake-up first. Kept, for a worker under little load waits as
     /// often as packets come.
     watched: Vec<libc::pollfd>,
@@ -31,14 +29,36 @@ pub struct PollWaiter {
 #[derive(Debug, Clone)]
 pub struct Waker {
     wake_up: Arc<OwnedFd>,
-    changes: Arc<Changes>,
+    shared: Arc<Shared>,
 }
 
-/// What is to be watched from the next wait on in place of what a port had.
+/// What a waiter watches, as others change it.
 #[derive(Debug, Default)]
-struct Changes {
-    any: AtomicBool,
-    ports: Mutex<Vec<(u16, Vec<OwnedFd>)>>,
+struct Shared {
+    /// Whether the list that the waiter has is out of date. Set while `lists` is held.
+    changed: AtomicBool,
+    lists: Mutex<Lists>,
+}
+
+#[derive(Default)]
+struct Lists {
+    /// Our own duplicates, so that a port that is closed meanwhile does no harm; with the number
+    /// of the port. Whoever replaces them closes them: a worker that never waits would keep them.
+    ports: Vec<(u16, OwnedFd)>,
+    /// The list for poll(2) that the waiter is to take, made here so that it allocates nothing.
+    watched: Vec<libc::pollfd>,
+}
+
+impl fmt::Debug for Lists {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lists").field("ports", &self.ports).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl PollWaiter {
@@ -65,7 +85,9 @@ impl PollWaiter {
             .map(|(port, descriptor)| Ok((port, rustix::io::fcntl_dupfd_cloexec(descriptor, 0)?)))
             .collect::<Result<Vec<_>, _>>()?;
         let watched = watched(&wake_up, &ports);
-        Ok(Self { wake_up, changes: Arc::default(), ports, watched, keeps_broken: false })
+        let lists = Mutex::new(Lists { ports, watched: Vec::new() });
+        let shared = Arc::new(Shared { changed: AtomicBool::new(false), lists });
+        Ok(Self { wake_up, shared, watched, keeps_broken: false })
     }
 
     /// Goes on watching descriptors in error: for those that are well again once their owner has
@@ -78,18 +100,33 @@ impl PollWaiter {
 
     /// A handle to end its waits.
     pub fn waker(&self) -> Waker {
-        Waker { wake_up: Arc::clone(&self.wake_up), changes: Arc::clone(&self.changes) }
+        Waker { wake_up: Arc::clone(&self.wake_up), shared: Arc::clone(&self.shared) }
     }
 
+    /// Takes the list that others have made. The old one stays with them.
     #[cold]
     fn change(&mut self) {
-        let changes =
-            std::mem::take(&mut *self.changes.ports.lock().unwrap_or_else(PoisonError::into_inner));
-        for (port, descriptors) in changes {
-            self.ports.retain(|(of, _)| *of != port);
-            self.ports.extend(descriptors.into_iter().map(|descriptor| (port, descriptor)));
+        let mut lists = self.shared.lists();
+        self.shared.changed.store(false, Ordering::Relaxed);
+        std::mem::swap(&mut self.watched, &mut lists.watched);
+    }
+
+    /// Ceases to watch descriptors that have failed.
+    #[cold]
+    fn drop_broken(&mut self) {
+        let mut lists = self.shared.lists();
+        // The numbers may belong to other files by now.
+        if self.shared.changed.load(Ordering::Relaxed) {
+            return;
         }
-        self.watched = watched(&self.wake_up, &self.ports);
+        let mut answers = self.watched.iter().skip(1);
+        lists.ports.retain(|_| answers.next().is_none_or(is_healthy));
+        self.watched = watched(&self.wake_up, &lists.ports);
+    }
+
+    #[cfg(test)]
+    fn ports(&self) -> Vec<u16> {
+        self.shared.lists().ports.iter().map(|(port, _)| *port).collect()
     }
 }
 
@@ -101,14 +138,24 @@ impl Waker {
     }
 
     /// Has these descriptors watched from the next wait on, in place of those of the port with
-    /// this number, and ends the wait that is on.
+    /// this number, which are closed, and ends the wait that is on.
     pub fn watch(&self, port: u16, descriptors: Vec<OwnedFd>) {
-        let mut ports = self.changes.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        ports.push((port, descriptors));
-        drop(ports);
-        self.changes.any.store(true, Ordering::Release);
+        let mut lists = self.shared.lists();
+        let Lists { ports, watched: new } = &mut *lists;
+        let (old, kept): (Vec<_>, Vec<_>) = ports.drain(..).partition(|(of, _)| *of == port);
+        *ports = kept;
+        ports.extend(descriptors.into_iter().map(|descriptor| (port, descriptor)));
+        *new = watched(&self.wake_up, ports);
+        self.shared.changed.store(true, Ordering::Release);
+        drop(lists);
         self.wake();
+        // Last: closing a socket takes a while. A wait that is on ends by the wake-up.
+        drop(old);
     }
+}
+
+fn is_healthy(port: &libc::pollfd) -> bool {
+    port.revents & BROKEN == 0
 }
 
 fn watched(wake_up: &OwnedFd, ports: &[(u16, OwnedFd)]) -> Vec<libc::pollfd> {
@@ -138,7 +185,7 @@ fn poll(watched: &mut [libc::pollfd], timeout: Duration) -> bool {
 
 impl Waiter for PollWaiter {
     fn wait(&mut self, timeout: Duration) {
-        if self.changes.any.swap(false, Ordering::Acquire) {
+        if self.shared.changed.load(Ordering::Acquire) {
             self.change();
         }
         // A signal or an exhausted kernel ends the wait early; the worker looks and waits again.
@@ -149,15 +196,12 @@ impl Waiter for PollWaiter {
         if wake_up.revents != 0 {
             let _ = rustix::io::read(&self.wake_up, &mut [0_u8; 8]);
         }
-        let healthy = |port: &libc::pollfd| port.revents & BROKEN == 0;
-        if self.keeps_broken || ports.iter().all(healthy) {
+        if self.keeps_broken || ports.iter().all(is_healthy) {
             return;
         }
         // It would end every wait at once: it is watched no more, and its port reports the
         // failure by itself.
-        let mut ports = ports.iter();
-        self.ports.retain(|_| ports.next().is_none_or(healthy));
-        self.watched = watched(&self.wake_up, &self.ports);
+        self.drop_broken();
     }
 }
 
@@ -200,11 +244,11 @@ mod tests {
         let mut waiter = PollWaiter::new([read.as_fd()]).unwrap();
         rustix::io::write(&write, &[1]).unwrap();
         waiter.wait(FOR_EVER);
-        assert_eq!(waiter.ports.len(), 1);
+        assert_eq!(waiter.ports().len(), 1);
         // The writer hangs up: reported once, then no longer watched.
         drop(write);
         waiter.wait(FOR_EVER);
-        assert!(waiter.ports.is_empty());
+        assert!(waiter.ports().is_empty());
         waiter.wait(Duration::ZERO);
     }
 
@@ -218,7 +262,7 @@ mod tests {
         socket.send(b"to nobody").unwrap();
         waiter.wait(FOR_EVER);
         assert!(socket.take_error().unwrap().is_some());
-        assert_eq!(waiter.ports.len(), 1);
+        assert_eq!(waiter.ports().len(), 1);
         let somebody = std::net::UdpSocket::bind(nobody).unwrap();
         somebody.send_to(b"answer", socket.local_addr().unwrap()).unwrap();
         waiter.wait(FOR_EVER);
@@ -250,8 +294,18 @@ mod tests {
         rustix::io::write(&other_writer, &[1]).unwrap();
         start.recv().unwrap();
         let waiter = thread.join().unwrap();
-        let ports: Vec<u16> = waiter.ports.iter().map(|(port, _)| *port).collect();
-        assert_eq!(ports, [1, 0]);
+        assert_eq!(waiter.ports(), [1, 0]);
+    }
+
+    /// A worker that polls never waits: what it watched is closed all the same.
+    #[test]
+    fn what_is_replaced_is_closed_at_once() {
+        let (old, writer) = pipe().unwrap();
+        let waiter = PollWaiter::of_ports([(0, old.as_fd())]).unwrap();
+        drop(old);
+        assert_eq!(rustix::io::write(&writer, &[1]), Ok(1), "still read");
+        waiter.waker().watch(0, Vec::new());
+        assert_eq!(rustix::io::write(&writer, &[1]), Err(Errno::PIPE));
     }
 
     #[test]

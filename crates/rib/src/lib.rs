@@ -225,6 +225,11 @@ impl Rib {
         own.map_or_else(Vec::new, |link| self.links.names_of_those_on(link.index))
     }
 
+    /// Numbers of the VLANs that have subinterfaces on a link.
+    pub fn vlans_of(&self, link: u32) -> impl Iterator<Item = u16> {
+        self.links.vlans_on(link)
+    }
+
     /// Whether there is a link with this number.
     pub fn has_link(&self, index: u32) -> bool {
         self.links.contains(index)
@@ -244,6 +249,14 @@ impl Rib {
         for index in [before, link].into_iter().flatten() {
             self.link_changed(index);
         }
+    }
+
+    /// Adds a port to the configuration, which no link serves before [`Self::serve`] is called, or
+    /// with `None` removes one. The ids of all others stay.
+    pub fn set_port(&mut self, port: PortId, spec: Option<PortSpec>) {
+        self.serve(port, None);
+        self.links.set_port(port, spec);
+        self.ports_changed = true;
     }
 
     fn sweep(&mut self, source: Source, generation: u32) {

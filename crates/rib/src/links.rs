@@ -7,7 +7,9 @@ use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Link;
 
 /// A port of the configuration. Its id is its position in the list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// The default is a place without a port: no link has its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortSpec {
     /// Name of its link.
     pub link: String,
@@ -54,6 +56,15 @@ impl Links {
     pub fn new(ports: Vec<PortSpec>) -> Self {
         let port = |spec| Port { spec, serves: Serves::First };
         Self { ports: ports.into_iter().map(port).collect(), links: HashMap::new() }
+    }
+
+    /// Makes a place a port that no link serves yet, or a place without a port.
+    pub fn set_port(&mut self, port: PortId, spec: Option<PortSpec>) {
+        let place = usize::from(port.0);
+        while self.ports.len() <= place {
+            self.ports.push(Port { spec: PortSpec::default(), serves: Serves::None });
+        }
+        self.ports[place] = Port { spec: spec.unwrap_or_default(), serves: Serves::None };
     }
 
     /// Makes a link the port, or leaves the port without a link.
@@ -122,6 +133,12 @@ impl Links {
     pub fn names_of_those_on(&self, index: u32) -> Vec<(u32, String)> {
         let named = |index: u32| Some((index, self.links.get(&index)?.0.name.clone()));
         self.with_those_above(index).into_iter().filter_map(named).collect()
+    }
+
+    /// Numbers of the VLANs of the subinterfaces on a link.
+    pub fn vlans_on(&self, index: u32) -> impl Iterator<Item = u16> {
+        let vlans = self.links.values().filter_map(|(link, _)| link.vlan);
+        vlans.filter(move |(below, _)| *below == index).map(|(_, vlan)| vlan)
     }
 
     /// The port whose own link this is.

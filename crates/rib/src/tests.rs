@@ -496,6 +496,37 @@ impl Naive {
     }
 }
 
+/// While the router runs: the link was known before, with its neighbours and routes.
+#[test]
+fn a_port_that_is_added_takes_its_link_s_packets_and_one_that_is_removed_leaves_them() {
+    let mut bench = Bench::new();
+    bench.kernel([
+        route("10.3.0.0/24", 0, vec![via(3, "")]),
+        neighbour(3, "10.3.0.1", Some(MACS[0])),
+        route("10.1.0.0/24", 0, vec![via(1, "")]),
+        neighbour(1, "10.1.0.1", Some(MACS[1])),
+    ]);
+    let other = bench.towards("10.1.0.1");
+    assert_eq!(bench.towards("10.3.0.1"), NextHop::Punt);
+    let port = PortId(2);
+    for _ in 0..2 {
+        let spec = PortSpec { link: "c".into(), largest_mtu: 9000, promiscuous: false };
+        bench.rib.set_port(port, Some(spec));
+        bench.kernel([]);
+        assert_eq!(bench.towards("10.3.0.1"), NextHop::Punt, "nobody serves it yet");
+        assert_eq!(bench.rib.link_named_as(port).map(|link| link.index), Some(3));
+        bench.rib.serve(port, Some(3));
+        bench.kernel([]);
+        assert_eq!(bench.towards("10.3.0.1"), forward(2, MACS[0]));
+        assert_eq!(bench.rib.port_configs().len(), 3);
+        bench.rib.set_port(port, None);
+        bench.kernel([]);
+        assert_eq!(bench.towards("10.3.0.1"), NextHop::Punt);
+        assert!(bench.rib.link_named_as(port).is_none() && bench.rib.link_of(port).is_none());
+        assert_eq!(bench.towards("10.1.0.1"), other);
+    }
+}
+
 proptest! {
     // Each case needs new tables of the whole address space.
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]

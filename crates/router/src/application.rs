@@ -146,6 +146,11 @@ pub trait Application: Send {
     /// The workers have ended, or such as wait for a capture are left behind (`all_ended` is
     /// false), and what those may still use must be given to nobody: what is left is finished now.
     fn finish(&mut self, all_ended: bool);
+
+    /// Whether ports may be added and removed while it runs: it keeps nothing by port.
+    fn lets_ports_change(&self) -> bool {
+        false
+    }
 }
 
 /// The parts of a worker's graph of several applications: each place in the order of the packets.

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Link;
-use wattline_ports::afxdp::{AfXdpQueue, QueueStatus};
+use wattline_ports::afxdp::{AfXdpQueue, OpenError, QueueStatus};
 use wattline_rib::Rib;
 use wattline_xdp::XdpError;
 
@@ -26,11 +26,41 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How often it is asked whether workers have taken queues: they were woken.
 const ASK_WORKERS: Duration = Duration::from_millis(2);
 
+/// How long a port that is added waits for queues that are in use: the kernel lets go of those of a
+/// port that was removed in a work queue (xp_put_pool()), soon after their last socket was closed.
+const RELEASE: Duration = Duration::from_millis(500);
+
 /// All ports with an interface.
 #[derive(Default)]
 pub(super) struct Attachments {
     ports: Vec<Attachment>,
     workers: Vec<WorkerInterfaces>,
+    /// Ports that were removed, and the number of their queues, which workers have not given up yet.
+    leaving: Vec<(PortId, u32)>,
+}
+
+/// A port that is added: its program is attached and its sockets are open, and no worker has them.
+pub(super) struct OpenPort {
+    port: PortId,
+    queues: OpenQueues,
+}
+
+/// The queues of an interface, opened for the workers.
+struct OpenQueues {
+    ifindex: u32,
+    /// By worker.
+    queues: Vec<Vec<AfXdpQueue>>,
+    /// For the program.
+    sockets: Vec<(u32, OwnedFd)>,
+    /// How they run, and the program.
+    mode: String,
+}
+
+impl OpenPort {
+    /// Whether its frames reach workers without a copy.
+    pub fn zero_copy(&self) -> bool {
+        self.queues.queues.iter().flatten().any(|queue| queue.mode().zero_copy)
+    }
 }
 
 struct Attachment {
@@ -38,10 +68,12 @@ struct Attachment {
     /// Name of the port, and of its interface.
     name: String,
     interface: String,
-    /// Queues at the start, for which there is memory.
+    /// Queues at the start, or when it was added, for which there is memory.
     queues: u32,
-    /// Whether its interface was a bond at the start, for which its program was loaded.
+    /// Whether its interface was a bond then, for which its program was loaded.
     is_bond: bool,
+    /// Whether it was added while the router runs, and has not been served yet.
+    is_new: bool,
     state: State,
     /// What the workers see of its queues.
     statuses: Vec<QueueStatus>,
@@ -119,6 +151,7 @@ impl Attachments {
             interface: link.name.clone(),
             queues: *queues,
             is_bond: link.is_bond(),
+            is_new: false,
             state: state(port, link),
             statuses: (statuses.iter())
                 .filter(|(of, _)| of == port)
@@ -127,7 +160,136 @@ impl Attachments {
             renamed: None,
             judged: judged.get(port).cloned(),
         };
-        Self { ports: interfaces.iter().map(of).collect(), workers }
+        Self { ports: interfaces.iter().map(of).collect(), workers, leaving: Vec::new() }
+    }
+
+    /// Why there is no room for an interface as a port, if that is so; `others` are added with it.
+    pub fn lacks_room(
+        &self,
+        interface: &Interface,
+        others: &[Interface],
+        config: &Config,
+    ) -> Option<String> {
+        let Interface { port, link, queues } = interface;
+        if self.leaving.iter().any(|(of, _)| of == port) {
+            return Some("a worker has not given up the port before it yet: try again".to_owned());
+        }
+        let there = self.ports.iter().map(|it| it.queues).chain(self.leaving.iter().map(|it| it.1));
+        let others = others.iter().map(|it| it.queues);
+        let taken: Vec<u32> = there.chain(others).collect();
+        let count = self.workers.len();
+        for (number, worker) in self.workers.iter().enumerate() {
+            // Worker q serves the queues q, q + workers, q + 2 workers …
+            let share = |queues: &u32| (*queues as usize).saturating_sub(number).div_ceil(count);
+            let used: usize = taken.iter().map(share).sum();
+            let has_place = worker.handovers.iter().any(|(of, _)| of == port);
+            if !has_place || used + share(queues) > worker.room {
+                return Some(format!(
+                    "there is no room for it: the router was started with memory for \
+                     [router] spare_ports = {} more ports of one queue for each worker, and {} has \
+                     {queues} queue(s) for {count} worker(s); remove another port first, or restart \
+                     with more",
+                    config.spare_ports(),
+                    link.name
+                ));
+            }
+            let addresses = queues::addresses(config, std::slice::from_ref(interface), number);
+            let mtu = addresses.iter().map(|address| address.mtu).max().unwrap_or(0);
+            let longest = worker.longest_packet;
+            if mtu > u32::from(longest) {
+                return Some(format!(
+                    "its MTU is {mtu}, and the memory of this router takes packets of at most \
+                     {longest} bytes: `ip link set {} mtu {longest}`, mtu = {longest} in its \
+                     [[port]], or restart",
+                    link.name
+                ));
+            }
+        }
+        None
+    }
+
+    /// Opens the sockets of a port that is added, whose `program` is attached. [`Self::begin`] or
+    /// [`Self::forget`] has to follow.
+    ///
+    /// # Errors
+    /// Why not; nothing stays open then.
+    pub fn open(
+        &mut self,
+        interface: &Interface,
+        config: &Config,
+        program: &str,
+    ) -> Result<OpenPort, String> {
+        let Interface { port, link, queues } = interface;
+        let opened = open_queues(interface, config, program, &mut self.workers, RELEASE);
+        let opened = opened.inspect_err(|_| self.close_sockets(*port))?;
+        self.ports.push(Attachment {
+            port: *port,
+            name: config.ports[usize::from(port.0)].name.clone(),
+            interface: link.name.clone(),
+            queues: *queues,
+            is_bond: link.is_bond(),
+            is_new: true,
+            state: State::Without {
+                why: Why::Absent("it is about to be taken over".to_owned()),
+                seen: Some(link.clone()),
+                next_try: Instant::now(),
+            },
+            statuses: Vec::new(),
+            renamed: None,
+            judged: None,
+        });
+        Ok(OpenPort { port: *port, queues: opened })
+    }
+
+    /// Offers the queues of a port that is added to the workers; [`Self::look`] does the rest.
+    pub fn begin(&mut self, port: OpenPort, workers: &Workers) {
+        if let Some(attachment) = self.ports.iter_mut().find(|it| it.port == port.port) {
+            attachment.hand_over(port.queues, &self.workers, workers);
+        }
+    }
+
+    /// Forgets a port that is not added after all.
+    pub fn forget(&mut self, port: PortId) {
+        self.ports.retain(|it| it.port != port);
+        self.close_sockets(port);
+    }
+
+    fn close_sockets(&mut self, port: PortId) {
+        for worker in &mut self.workers {
+            worker.sockets.retain(|(of, ..)| *of != port);
+        }
+    }
+
+    /// Takes a port from the workers that is removed, once they have emptied its queues; its program is
+    /// detached already.
+    pub fn remove(&mut self, port: PortId, workers: &Workers) {
+        let queues = self.ports.iter().find(|it| it.port == port).map_or(0, |it| it.queues);
+        self.forget(port);
+        self.leaving.push((port, queues));
+        for (number, worker) in self.workers.iter().enumerate() {
+            worker.take_away(port, true);
+            workers.watch(number, port, Vec::new());
+        }
+    }
+
+    /// Takes removed ports from workers as they are, with what still waits in their queues.
+    pub fn hurry(&self) {
+        for (port, _) in &self.leaving {
+            self.workers.iter().for_each(|worker| worker.take_away(*port, false));
+        }
+    }
+
+    /// Whether workers have given up all ports that were removed.
+    pub fn have_left(&mut self) -> bool {
+        let Self { leaving, workers, .. } = self;
+        let is_taken = |port: PortId| workers.iter().fold(true, |all, it| it.is_taken(port) & all);
+        leaving.retain(|(port, _)| !is_taken(*port));
+        leaving.is_empty()
+    }
+
+    /// Whether workers are yet to take queues that were offered to them.
+    pub fn are_waiting(&self) -> bool {
+        self.ports.iter().any(|it| matches!(it.state, State::HandedOver { .. }))
     }
 
     /// The state of a port's interface, and what is to be said of it; nothing where the port has
@@ -176,7 +338,9 @@ impl Attachments {
 
     /// Ceases to serve interfaces that are gone, and begins to serve those that have come.
     pub fn look(&mut self, around: &mut Surroundings<'_>, now: Instant) -> Changes {
-        let Self { ports, workers } = self;
+        // What workers give back of ports that are gone, or never came, is closed here, too.
+        self.have_left();
+        let Self { ports, workers, .. } = self;
         let mut changes = Changes::default();
         for attachment in ports {
             attachment.note_name(around.rib);
@@ -429,34 +593,24 @@ impl Attachment {
             XdpError::NoInterface { .. } => Why::Absent(format!("{} is gone", link.name)),
             error => failed(&error),
         })?;
-        let mut mode = String::new();
-        let mut sockets = Vec::new();
-        let mut opened: Vec<Vec<AfXdpQueue>> = Vec::new();
-        for (number, worker) in workers.iter_mut().enumerate() {
-            let mut queues = Vec::new();
-            for address in queues::addresses(around.config, std::slice::from_ref(&found), number) {
-                let owners: Vec<BorrowedFd<'_>> =
-                    worker.sockets.iter().map(|(.., socket)| socket.as_fd()).collect();
-                let queue =
-                    worker.memory.open(&address, &owners).map_err(|error| failed(&error))?;
-                let copy = || duplicate(queue.socket()).map_err(|error| failed(&error));
-                sockets.push((address.queue, copy()?));
-                worker.sockets.push((self.port, address.queue, copy()?));
-                mode = format!("{}, {program}", describe(queue.mode()));
-                queues.push(queue);
-            }
-            opened.push(queues);
-        }
-        // From here on nothing can fail: no worker gets queues that are then taken back.
-        self.statuses = opened.iter().flatten().map(AfXdpQueue::status).collect();
-        for (number, (worker, queues)) in workers.iter().zip(opened).enumerate() {
+        let opened = open_queues(&found, around.config, &program, workers, Duration::ZERO);
+        let opened = opened.map_err(Why::Failed)?;
+        self.hand_over(opened, workers, around.workers);
+        Ok(())
+    }
+
+    /// Offers queues to the workers. Nothing can fail here: no worker gets queues that are then taken
+    /// back.
+    fn hand_over(&mut self, opened: OpenQueues, workers: &[WorkerInterfaces], threads: &Workers) {
+        let OpenQueues { ifindex, queues, sockets, mode } = opened;
+        self.statuses = queues.iter().flatten().map(AfXdpQueue::status).collect();
+        for (number, (worker, queues)) in workers.iter().zip(queues).enumerate() {
             let watched = queues.iter().filter_map(|queue| duplicate(queue.socket()).ok());
             let watched: Vec<OwnedFd> = watched.collect();
             worker.offer(self.port, queues);
-            around.workers.watch(number, self.port, watched);
+            threads.watch(number, self.port, watched);
         }
-        self.state = State::HandedOver { ifindex: link.index, mode, sockets };
-        Ok(())
+        self.state = State::HandedOver { ifindex, mode, sockets };
     }
 
     /// Lets traffic come once all workers have taken what they were offered.
@@ -475,16 +629,20 @@ impl Attachment {
             return;
         }
         let (ifindex, mode) = (*ifindex, std::mem::take(mode));
-        let done = sockets.iter().try_for_each(|(queue, socket)| {
-            around.kernel.set_socket(self.port, *queue, socket.as_fd())
+        let done = around.kernel.begin_guard(self.port).and_then(|()| {
+            sockets.iter().try_for_each(|(queue, socket)| {
+                around.kernel.set_socket(self.port, *queue, socket.as_fd())
+            })
         });
         match done {
             Ok(()) => {
+                let how = if self.is_new { "added on" } else { "attached again to" };
                 tracing::info!(
-                    "port {}: attached again to interface {} (index {ifindex}), {mode}",
+                    "port {}: {how} interface {} (index {ifindex}), {mode}",
                     self.name,
                     self.interface
                 );
+                self.is_new = false;
                 around.rib.serve(self.port, Some(ifindex));
                 changes.modes.push((self.port, mode));
                 self.state = State::Attached { ifindex };
@@ -499,7 +657,51 @@ impl Attachment {
     }
 }
 
+/// Opens the queues of an interface for all workers. Queues that are in use are waited for, `patience`
+/// in all.
+fn open_queues(
+    interface: &Interface,
+    config: &Config,
+    program: &str,
+    workers: &mut [WorkerInterfaces],
+    patience: Duration,
+) -> Result<OpenQueues, String> {
+    let until = Instant::now() + patience;
+    let failed = |error: &dyn std::fmt::Display| error.to_string();
+    let mut mode = String::new();
+    let mut sockets = Vec::new();
+    let mut opened = Vec::new();
+    for (number, worker) in workers.iter_mut().enumerate() {
+        let mut queues = Vec::new();
+        for address in queues::addresses(config, std::slice::from_ref(interface), number) {
+            let owners: Vec<BorrowedFd<'_>> =
+                worker.sockets.iter().map(|(.., socket)| socket.as_fd()).collect();
+            let queue = loop {
+                match worker.memory.open(&address, &owners) {
+                    Err(OpenError::InUse { .. }) if Instant::now() < until => {
+                        std::thread::sleep(ASK_WORKERS);
+                    }
+                    opened => break opened.map_err(|error| failed(&error))?,
+                }
+            };
+            let copy = || duplicate(queue.socket()).map_err(|error| failed(&error));
+            sockets.push((address.queue, copy()?));
+            worker.sockets.push((interface.port, address.queue, copy()?));
+            mode = format!("{}, {program}", describe(queue.mode()));
+            queues.push(queue);
+        }
+        opened.push(queues);
+    }
+    Ok(OpenQueues { ifindex: interface.link.index, queues: opened, sockets, mode })
+}
+
 impl WorkerInterfaces {
+    fn take_away(&self, port: PortId, drains: bool) {
+        if let Some((_, handover)) = self.handovers.iter().find(|(of, _)| *of == port) {
+            handover.take_away(drains);
+        }
+    }
+
     fn offer(&self, port: PortId, queues: Vec<AfXdpQueue>) {
         if let Some((_, handover)) = self.handovers.iter().find(|(of, _)| *of == port) {
             handover.offer(queues);

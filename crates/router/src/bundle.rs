@@ -24,10 +24,6 @@ impl<Q> Bundle<Q> {
         self.turn = 0;
         std::mem::replace(&mut self.queues, queues)
     }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Q> {
-        self.queues.iter_mut()
-    }
 }
 
 impl<Q: PortQueue> PortQueue for Bundle<Q> {

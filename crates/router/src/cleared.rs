@@ -17,6 +17,11 @@ impl Cleared {
         Self { at: Instant::now(), then: stats }
     }
 
+    /// A port is removed: another of its name counts from 0.
+    pub fn forget_port(&mut self, name: &str) {
+        self.then.ports.retain(|port| port.name != name);
+    }
+
     /// What has been counted since.
     pub fn since(&self, mut now: Stats) -> Stats {
         let then = &self.then;
@@ -32,8 +37,11 @@ impl Cleared {
         }
         less_each(&mut now.dropped, &then.dropped);
         less_each(&mut now.icmp_not_sent, &then.icmp_not_sent);
-        for (port, old) in now.ports.iter_mut().zip(&then.ports) {
-            of_port(port, old);
+        for port in &mut now.ports {
+            // Ports come and go.
+            if let Some(old) = then.ports.iter().find(|old| old.name == port.name) {
+                of_port(port, old);
+            }
         }
         for (worker, old) in now.workers.iter_mut().zip(&then.workers) {
             of_worker(worker, old);

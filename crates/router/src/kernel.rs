@@ -2,8 +2,9 @@
 
 use super::error::RouterError;
 use super::succession::{self, Inherited};
+use super::xdp_counts::{Counted, XdpCounts};
 use super::xdp_forward::Forwarding;
-use crate::stats::{KernelStats, XdpTraffic};
+use crate::stats::{Departed, KernelStats, XdpTraffic};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -15,7 +16,9 @@ use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
-use wattline_xdp::{ForwardedByCpu, KeptLink, XdpError, XdpMode, XdpModeChoice, XdpProgram};
+use wattline_xdp::{
+    ForwardedByCpu, KeptLink, Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram,
+};
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
 /// one for a minute at least (gc_stale_time).
@@ -42,7 +45,22 @@ pub(super) struct KernelSide {
     by_workers: BTreeMap<PortId, String>,
     /// Attachments of the router before this one.
     pub(super) inherited: Inherited,
+    /// The longest IP packet that sockets take, once traffic is handed over.
+    longest: u16,
+    /// One more than the highest number of a port so far.
+    places: u16,
+    xdp_counts: XdpCounts,
     stats: KernelStats,
+}
+
+/// What the program of a port that is added is to know.
+pub(super) struct NewPort<'a> {
+    /// Why workers forward what comes in, where they do.
+    pub by_workers: &'a [&'a str],
+    /// Whether it leaves nothing to the kernel that it would forward.
+    pub guarded: bool,
+    /// Prefixes whose packets are left to the kernel.
+    pub left: &'a BTreeSet<IpNet>,
 }
 
 /// The XDP program of one port, and what it has been told.
@@ -77,6 +95,9 @@ impl KernelSide {
             guarded: HashSet::new(),
             by_workers: BTreeMap::new(),
             inherited: Inherited::default(),
+            longest: u16::MAX,
+            places: 0,
+            xdp_counts: XdpCounts::default(),
             stats: KernelStats::default(),
         })
     }
@@ -172,6 +193,7 @@ impl KernelSide {
     }
 
     fn keep(&mut self, port: PortId, name: &str, mac: [u8; 6], program: XdpProgram) {
+        self.places = self.places.max(port.0 + 1);
         let program = Program {
             program,
             name: name.to_owned(),
@@ -179,10 +201,104 @@ impl KernelSide {
             local: HashMap::new(),
             vlans: HashSet::new(),
             left: BTreeSet::new(),
-            longest: u16::MAX,
+            longest: self.longest,
             warned_of: 0,
         };
         self.programs.insert(port, program);
+    }
+
+    /// Attaches the program to the link of a port that is added while others forward, which knows
+    /// everything before its first frame. All its frames go to the kernel before sockets are set, but
+    /// for those that it forwards by itself. Where `guarded`, see [`Self::guard`]; where there is a
+    /// reason in `by_workers`, it forwards nothing by itself.
+    ///
+    /// # Errors
+    /// Only from the kernel; nothing stays attached then.
+    pub fn add_port(
+        &mut self,
+        port: PortId,
+        name: &str,
+        link: &Link,
+        rib: &Rib,
+        new: &NewPort<'_>,
+    ) -> Result<String, RouterError> {
+        let mac = link.mac.unwrap_or_default();
+        let by_workers = !new.by_workers.is_empty();
+        let forward = self.forwarding.as_ref().filter(|_| !by_workers).map(Forwarding::forward);
+        let local = self.local(rib);
+        let longest = self.longest;
+        // A guarded program drops what needs a socket: it is that once there are sockets.
+        let mut tell = |program: &XdpProgram| {
+            program.set_longest(longest)?;
+            for (address, ends_tunnels) in &local {
+                program.add_local(*address, *ends_tunnels)?;
+            }
+            for vlan in rib.vlans_of(link.index) {
+                program.set_vlan(vlan, true)?;
+            }
+            for prefix in new.left {
+                program.add_left(prefix.addr(), prefix.prefix_len())?;
+            }
+            program.set_leaves(!new.left.is_empty())
+        };
+        let program = XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut tell)
+            .map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.add(port, link.index, name)?;
+        }
+        if by_workers {
+            self.by_workers.insert(port, new.by_workers.join(", "));
+        }
+        if new.guarded {
+            self.guarded.insert(port);
+        }
+        let mode = self.mode_of(port, &program);
+        self.keep(port, name, mac, program);
+        if let Some(program) = self.programs.get_mut(&port) {
+            program.local = local;
+            program.vlans = rib.vlans_of(link.index).collect();
+            program.left.clone_from(new.left);
+        }
+        Ok(mode)
+    }
+
+    /// Forgets a port that is removed: its program goes from the interface, and programs of others
+    /// send no more to it. Afterwards no frame is under way to its sockets.
+    ///
+    /// # Errors
+    /// Only from the kernel; the program is gone all the same.
+    pub fn remove_port(&mut self, port: PortId) -> Result<(), BpfError> {
+        let closed = self.detach_port(port);
+        // What programs sent before is counted when none of them still runs.
+        succession::await_programs();
+        let counted = self.counted();
+        self.xdp_counts.remove(port, &counted);
+        self.programs.remove(&port);
+        self.by_workers.remove(&port);
+        self.guarded.remove(&port);
+        closed
+    }
+
+    /// Says that a port that was added has all its sockets: from here on its program leaves nothing to
+    /// the kernel, where it is guarded.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn begin_guard(&mut self, port: PortId) -> Result<(), BpfError> {
+        let guarded = self.guarded.contains(&port);
+        let program = self.programs.get_mut(&port).filter(|_| guarded);
+        program.map_or(Ok(()), |program| program.program.set_guarded(true))
+    }
+
+    /// Has the kernel tell everything again: of links that were no ports, some was not kept.
+    pub fn tell_again(&mut self, now: Instant) {
+        self.follower.tell_again(now);
+    }
+
+    /// The addresses of this machine, and whether tunnels end there.
+    fn local(&self, rib: &Rib) -> HashMap<IpAddr, bool> {
+        let ends = &self.tunnel_ends;
+        local_addresses(rib).into_iter().map(|it| (it, ends.contains(&it))).collect()
     }
 
     /// Takes a port back whose interface is gone: also where that is not so for others, as in
@@ -286,6 +402,7 @@ impl KernelSide {
         sockets: Vec<(PortId, u32, OwnedFd)>,
         longest: u16,
     ) -> Result<(), RouterError> {
+        self.longest = longest;
         for (port, program) in &mut self.programs {
             program.program.set_longest(longest)?;
             program.longest = longest;
@@ -366,8 +483,7 @@ impl KernelSide {
 
     /// Tells the XDP programs what is for this machine and which VLANs are routed.
     pub fn tell_programs(&mut self, rib: &Rib) {
-        let ends = &self.tunnel_ends;
-        let local = local_addresses(rib).into_iter().map(|it| (it, ends.contains(&it))).collect();
+        let local = self.local(rib);
         let configs = rib.port_configs();
         for (port, program) in &mut self.programs {
             let config = &configs[usize::from(port.0)];
@@ -448,28 +564,33 @@ impl KernelSide {
 
     /// What the programs have forwarded by themselves, by port.
     pub fn xdp_traffic(&self, ports: usize) -> Vec<XdpTraffic> {
-        let mut traffic = vec![XdpTraffic::default(); ports];
-        let Some(forwarding) = &self.forwarding else { return traffic };
+        self.xdp_counts.traffic(&self.counted(), ports)
+    }
+
+    /// What ports that were removed leave in the sums of that.
+    pub fn departed(&self) -> Departed {
+        self.xdp_counts.departed()
+    }
+
+    fn counted(&self) -> Counted {
+        let mut counted = Counted::default();
+        let Some(forwarding) = &self.forwarding else { return counted };
+        let ports = || (0..self.places).map(PortId);
         // First, so that no frame is refused that was not sent yet.
-        for (out, traffic) in (0..).map(PortId).zip(&mut traffic) {
-            let slot = Forwarding::slot(out);
-            traffic.refused_packets = forwarding.forward().refused(slot).unwrap_or_default();
+        for out in ports() {
+            let refused = forwarding.forward().refused(Forwarding::slot(out)).unwrap_or_default();
+            counted.refused.insert(out, refused);
         }
         for (port, program) in &self.programs {
-            for out in (0..ports as u16).map(PortId) {
+            for out in ports() {
                 let sent = program.program.sent(Forwarding::slot(out)).unwrap_or_default();
-                let incoming = &mut traffic[usize::from(port.0)];
-                incoming.received_packets += sent.packets;
-                incoming.received_bytes += sent.bytes;
-                let outgoing = &mut traffic[usize::from(out.0)];
-                outgoing.transmitted_packets += sent.packets;
-                outgoing.transmitted_bytes += sent.bytes;
+                counted.sent.insert((*port, out), sent);
             }
+            let verdicts = program.program.counters().unwrap_or_default();
+            let gone = verdicts.iter().find(|(verdict, _)| *verdict == Verdict::NoWayOut);
+            counted.no_way_out.insert(*port, gone.map_or(0, |(_, count)| count));
         }
-        for port in &mut traffic {
-            port.transmitted_packets -= port.refused_packets.min(port.transmitted_packets);
-        }
-        traffic
+        counted
     }
 
     /// What counts the frames that programs forward by themselves, by port; nothing where they

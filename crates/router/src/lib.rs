@@ -26,6 +26,7 @@ mod inbox;
 mod kernel;
 pub mod metrics;
 pub mod platform;
+mod port_changes;
 mod power;
 mod pulse;
 mod queues;
@@ -42,13 +43,14 @@ mod takeover;
 mod tun;
 mod watch;
 mod workers;
+mod xdp_counts;
 mod xdp_forward;
 
 pub use error::{Remedy, RouterError};
 pub use start::Extensions;
 
 use crate::application::Application;
-use crate::config::{ApplicationSection, Config, LogLevel, RouteSettings};
+use crate::config::{ApplicationSection, Config, LogLevel, PortSettings, RouteSettings};
 use crate::stats::{NodeStats, Prefixes, Stats, TakeoverStats, WorkerStats};
 use attachments::{Attachments, Surroundings};
 use cleared::Cleared;
@@ -370,7 +372,7 @@ impl Router {
         match request {
             Request::Stats => to_answer(&self.shown_stats()),
             Request::Metrics => {
-                let (stats, workers) = (self.stats(), self.workers.snapshots());
+                let (stats, workers) = (self.stats(), self.snapshots());
                 Answer::Ok(crate::metrics::of_router(&stats, &workers, &self.applications).into())
             }
             Request::Graph => to_answer(&self.graph()),
@@ -407,10 +409,10 @@ impl Router {
 
     /// Everything that is counted, now.
     fn stats(&self) -> Stats {
-        let snapshots = self.workers.snapshots();
+        let snapshots = self.snapshots();
         let mut sum = Snapshot::default();
         snapshots.iter().for_each(|(snapshot, _)| sum.merge(snapshot));
-        let names: Vec<String> = self.config.ports.iter().map(|port| port.name.clone()).collect();
+        let names: Vec<String> = self.of_ports(|_, port| port.name.clone());
         let mut stats = Stats::from_sum(&sum, &names);
         stats.uptime_seconds = self.started.elapsed().as_secs_f64();
         let (ipv4, ipv6) = self.routes.len();
@@ -423,11 +425,11 @@ impl Router {
                 ..WorkerStats::new(snapshot, *active)
             })
             .collect();
-        for (number, port) in stats.ports.iter_mut().enumerate() {
-            port.mode.clone_from(&self.modes[number]);
-            if let Some((state, reason)) = self.attachments.state(PortId(number as u16)) {
+        for ((number, _), port) in self.config.present_ports().zip(&mut stats.ports) {
+            port.mode.clone_from(&self.modes[usize::from(number.0)]);
+            if let Some((state, reason)) = self.attachments.state(number) {
                 (port.state, port.reason) =
-                    (Some(state), reason.or_else(|| self.left_alone(number)));
+                    (Some(state), reason.or_else(|| self.left_alone(usize::from(number.0))));
                 match state {
                     "left" => port.mode = "kernel".to_owned(),
                     "blocked" => port.mode = "blocked".to_owned(),
@@ -436,18 +438,20 @@ impl Router {
                 }
             }
             if let Some(kernel) = &self.kernel {
-                port.verdicts = kernel.verdicts(PortId(number as u16));
-                if kernel.forwards_to(PortId(number as u16)) {
+                port.verdicts = kernel.verdicts(number);
+                if kernel.forwards_to(number) {
                     port.mode += ", xdp forward";
                 }
-                let why = kernel.why_not_forwarded_to(PortId(number as u16));
+                let why = kernel.why_not_forwarded_to(number);
                 port.xdp_closed_because = why.map(str::to_owned);
             }
         }
         if let Some(kernel) = &self.kernel
             && kernel.can_forward()
         {
-            stats.add_xdp(kernel.xdp_traffic(names.len()));
+            let traffic = kernel.xdp_traffic(self.config.ports.len());
+            let traffic = self.of_ports(|number, _| traffic[usize::from(number.0)]);
+            stats.add_xdp(traffic, kernel.departed());
         }
         stats.takeover = self.lookout.as_ref().map(|lookout| TakeoverStats {
             choice: self.config.router.takeover,
@@ -462,6 +466,21 @@ impl Router {
             ..kernel.stats()
         });
         stats
+    }
+
+    /// Something of each port that there is.
+    fn of_ports<T>(&self, each: impl Fn(PortId, &PortSettings) -> T) -> Vec<T> {
+        self.config.present_ports().map(|(number, port)| each(number, port)).collect()
+    }
+
+    /// What each worker counted, for the ports that there are, and whether it is active.
+    fn snapshots(&self) -> Vec<(Snapshot, bool)> {
+        let mut snapshots = self.workers.snapshots();
+        for (snapshot, _) in &mut snapshots {
+            let counted = |number: PortId| snapshot.ports.get(usize::from(number.0)).copied();
+            snapshot.ports = self.of_ports(|number, _| counted(number).unwrap_or_default());
+        }
+        snapshots
     }
 
     /// Which packets of a port are left to the kernel, where those of some prefixes are.

@@ -32,8 +32,10 @@ const BUSY_POLL: BusyPoll = BusyPoll { duration: Duration::from_micros(20), budg
 /// What one worker works on.
 pub(super) struct WorkerQueues {
     pub pool: FramePool,
-    /// One per port.
+    /// One per port, and one for each that may be added.
     pub ports: Vec<Box<dyn PortQueue>>,
+    /// How many of them are there at the start.
+    pub served: usize,
     /// What becomes readable when frames arrive, by port.
     pub descriptors: Vec<(PortId, OwnedFd)>,
     /// Whether some are captures, which it may have to wait for.
@@ -43,8 +45,12 @@ pub(super) struct WorkerQueues {
 /// What the control thread keeps of a worker's interfaces, to open them again.
 pub(super) struct WorkerInterfaces {
     pub memory: WorkerMemory,
-    /// The way of new queues to the worker, by port.
+    /// The way of new queues to the worker, by port; also of ports that may be added.
     pub handovers: Vec<(PortId, Arc<Handover<AfXdpQueue>>)>,
+    /// The queues for which there is memory.
+    pub room: usize,
+    /// The length in bytes of the longest IP packet that they take.
+    pub longest_packet: u16,
     /// Its sockets by port and queue, of which one owns the memory for those that are opened later.
     pub sockets: Vec<(PortId, u32, OwnedFd)>,
 }
@@ -148,6 +154,7 @@ fn open_but(
     failed: &BTreeMap<PortId, String>,
 ) -> Result<Opened, RouterError> {
     let workers = usize::from(config.router.workers);
+    let spare = config.spare_ports();
     check_spread(config, interfaces)?;
     check_captures(config)?;
     let mut opened = Opened {
@@ -164,7 +171,7 @@ fn open_but(
     let mut bad_captures = Vec::new();
     for worker in 0..workers {
         let mut ports: Vec<Option<Box<dyn PortQueue>>> =
-            config.ports.iter().map(|_| None).collect();
+            (0..config.ports.len() + spare).map(|_| None).collect();
         let mut descriptors = Vec::new();
         let all = addresses(config, interfaces, worker);
         let (later, addresses): (Vec<_>, Vec<_>) =
@@ -176,12 +183,17 @@ fn open_but(
             FramePool::new(Box::new(memory), CAPTURE_CHUNK, CAPTURE_HEADROOM)
         } else {
             let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
-            let options = Options { busy_poll, later: later.len(), ..Options::default() };
+            let later = later.len() + spare;
+            let options = Options { busy_poll, later, ..Options::default() };
             let cpu = config.router.cpus.get(worker).copied();
             let worker = on_cpu_of(worker, cpu, || open_worker(&addresses, &options))?;
-            opened.longest_packet = opened.longest_packet.min(worker.longest_packet());
+            let longest_packet = worker.longest_packet();
+            opened.longest_packet = opened.longest_packet.min(longest_packet);
+            let room = addresses.len() + later;
+            let places = interfaces.iter().map(|it| it.port);
+            let spare_places = (config.ports.len()..).take(spare).map(|it| PortId(it as u16));
             let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> =
-                interfaces.iter().map(|it| (it.port, Vec::new())).collect();
+                places.chain(spare_places).map(|port| (port, Vec::new())).collect();
             let mut sockets = Vec::new();
             for (queue, address) in worker.queues.into_iter().zip(&addresses) {
                 let port = address.port;
@@ -200,7 +212,9 @@ fn open_but(
                 handovers.push((port, slot.handover()));
                 ports[usize::from(port.0)] = Some(Box::new(slot));
             }
-            opened.interfaces.push(WorkerInterfaces { memory: worker.memory, handovers, sockets });
+            let memory = worker.memory;
+            let of_worker = WorkerInterfaces { memory, handovers, sockets, room, longest_packet };
+            opened.interfaces.push(of_worker);
             worker.pool
         };
         if worker == 0 {
@@ -233,7 +247,8 @@ fn open_but(
         let none = || -> Box<dyn PortQueue> { Box::new(Bundle::<CaptureQueue>::new(Vec::new())) };
         let ports = ports.into_iter().map(|port| port.unwrap_or_else(none)).collect();
         let has_captures = worker == 0 && interfaces.len() < config.ports.len();
-        opened.workers.push(WorkerQueues { pool, ports, descriptors, has_captures });
+        let served = config.ports.len();
+        opened.workers.push(WorkerQueues { pool, ports, served, descriptors, has_captures });
     }
     if bad_captures.is_empty() { Ok(opened) } else { Err(RouterError::Captures(bad_captures)) }
 }
@@ -289,7 +304,7 @@ fn check_captures(config: &Config) -> Result<(), RouterError> {
     };
     let captures = |port: &'_ PortSettings| match &port.kind {
         PortKind::Capture { read, write, .. } => (read.clone(), write.clone()),
-        PortKind::Interface(_) => (None, None),
+        PortKind::Interface(_) | PortKind::Vacant => (None, None),
     };
     let (read, written): (Vec<_>, Vec<_>) = config.ports.iter().map(captures).unzip();
     let mut seen: HashSet<(u64, u64)> = read.iter().flatten().filter_map(identity).collect();
@@ -371,7 +386,7 @@ mod tests {
             assert_eq!(ports, [PortId(0)]);
             assert!(opened.failed[&PortId(1)].contains("x0"), "{:?}", opened.failed);
             let handovers = &opened.interfaces[0].handovers;
-            assert_eq!(handovers.len(), 2, "it can come later");
+            assert_eq!(handovers.len(), 2 + config.spare_ports(), "it can come later");
         });
         tried.unwrap();
     }

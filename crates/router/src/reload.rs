@@ -1,19 +1,33 @@
 //! Reading the configuration again while traffic flows.
 
 use super::Router;
+use super::port_changes::PortChanges;
 use super::takeover::Lookout;
-use crate::config::{Config, ConfigError, routes_file};
+use crate::config::{Config, routes_file};
+use crate::error::RouterError;
 use wattline_daemon::reload::Report;
+use wattline_dataplane::port::PortId;
 
 impl Router {
     /// Reads the file again and applies what can be.
-    pub(super) fn reload(&mut self) -> Result<Report, ConfigError> {
-        let new = Config::load(&self.config_path, &self.sections)?;
+    ///
+    /// # Errors
+    /// With everything that is wrong; nothing is changed then.
+    pub(super) fn reload(&mut self) -> Result<Report, RouterError> {
+        let new = Config::load_beside(&self.config_path, &self.sections, &self.config.ports)?;
         let extra = match &new.routes_file {
             Some(path) => routes_file::load(path, &new)?,
             None => Vec::new(),
         };
-        let mut report = compare(&self.config, &new, self.extra_routes != extra);
+        let ports = PortChanges::between(&self.config, &new, self.keeper_of_ports());
+        let mut report = compare(&self.config, &new, &ports, self.extra_routes != extra);
+        let ports_apply = ports.fixed.is_empty();
+        // All that can fail comes first.
+        let opened = match ports_apply {
+            true => self.open_ports(&new, &ports.added),
+            false => Ok(Vec::new()),
+        };
+        let opened = opened.map_err(|wrong| RouterError::Unfit(wrong.join("\n")))?;
         self.config.log_level = new.log_level;
         (self.set_log_level)(new.log_level);
         let settings = &mut self.config.router;
@@ -27,16 +41,24 @@ impl Router {
         }
         self.workers.configure(settings);
         // Routes name ports by their place: with other ports they would lead astray.
-        if !report.needs_restart.contains(&"[[port]]") {
+        if ports_apply {
             self.reload_applications(&new, &mut report);
             self.config.routes = new.routes;
             self.config.neighbours = new.neighbours;
             self.config.routes_file = new.routes_file;
             self.extra_routes = extra;
-            for (port, new) in self.config.ports.iter_mut().zip(new.ports) {
-                port.addresses = new.addresses;
-            }
+            let name = |port: &PortId| self.config.ports[usize::from(port.0)].name.clone();
+            let removed: Vec<_> = ports.removed.iter().map(|port| (*port, name(port))).collect();
+            self.config.ports = new.ports;
+            self.begin_ports(opened, &ports.added);
+            self.leave_tables(&ports.removed);
             self.apply_statics();
+            if ports.any() {
+                self.commit();
+                self.close_ports(&removed);
+                self.await_ports();
+                self.commit();
+            }
         }
         self.look_at_ways_out();
         report.not_as_configured = self.attachments.complaints().collect();
@@ -61,7 +83,7 @@ impl Router {
 }
 
 /// What differs, the routes of the file included, and whether it can be applied.
-fn compare(old: &Config, new: &Config, file_differs: bool) -> Report {
+fn compare(old: &Config, new: &Config, ports: &PortChanges, file_differs: bool) -> Report {
     let mut report = Report::default();
     let mut live = |name, differs: bool| {
         if differs {
@@ -80,16 +102,12 @@ fn compare(old: &Config, new: &Config, file_differs: bool) -> Report {
     live("[router] idle", before.idle != after.idle);
     live("[router] drain", before.drain != after.drain);
     live("[router] takeover", before.takeover != after.takeover);
-    let fixed_ports = |config: &Config| {
-        let mut ports = config.ports.clone();
-        ports.iter_mut().for_each(|port| port.addresses.clear());
-        ports
-    };
-    let same_ports = fixed_ports(old) == fixed_ports(new);
+    let same_ports = ports.fixed.is_empty();
+    live("[[port]]", same_ports && ports.any());
     let addresses = |config: &Config| {
         config.ports.iter().map(|port| port.addresses.clone()).collect::<Vec<_>>()
     };
-    live("[[port]] addresses", same_ports && addresses(old) != addresses(new));
+    live("[[port]] addresses", same_ports && !ports.any() && addresses(old) != addresses(new));
     restart("[[port]]", !same_ports);
     // They name ports by their place, and go with them.
     for (name, differs) in [
@@ -108,6 +126,7 @@ fn compare(old: &Config, new: &Config, file_differs: bool) -> Report {
     restart("[router] flow_seed", before.flow_seed != after.flow_seed);
     restart("[router] kernel_routes", before.kernel_routes != after.kernel_routes);
     restart("[router] frames", before.frames != after.frames);
+    restart("[router] spare_ports", before.spare_ports != after.spare_ports);
     restart("[router] socket", before.socket != after.socket);
     restart("[metrics] listen", old.metrics != new.metrics);
     let said_by = |config: &Config, heading: &str| {
@@ -117,6 +136,7 @@ fn compare(old: &Config, new: &Config, file_differs: bool) -> Report {
     for heading in new.applications.iter().chain(gone).map(|settings| settings.heading()) {
         restart(heading, said_by(old, heading) != said_by(new, heading));
     }
+    report.because.clone_from(&ports.fixed);
     report
 }
 
@@ -128,18 +148,22 @@ mod tests {
         capture = { read = \"x\" }\naddresses = [\"192.0.2.1/24\"]\n\
         [[route]]\nprefix = \"10.0.0.0/8\"\nvia = \"192.0.2.2\"\n";
 
+    fn report(old: &Config, new: &Config, file_differs: bool) -> Report {
+        compare(old, new, &PortChanges::between(old, new, None), file_differs)
+    }
+
     fn changed(from: &str, to: &str) -> Report {
         assert!(BEFORE.contains(from));
         let parse = |text: &str| Config::parse(text, "test").unwrap();
-        compare(&parse(BEFORE), &parse(&BEFORE.replace(from, to)), false)
+        report(&parse(BEFORE), &parse(&BEFORE.replace(from, to)), false)
     }
 
     #[test]
     fn routes_are_in_force_only_where_their_ports_are() {
         let before = Config::parse(BEFORE, "test").unwrap();
-        assert_eq!(compare(&before, &before, true).applied, ["routes_file"]);
+        assert_eq!(report(&before, &before, true).applied, ["routes_file"]);
         let both = BEFORE.replace("\"x\"", "\"y\"").replace("10.0.0.0", "11.0.0.0");
-        let report = compare(&before, &Config::parse(&both, "test").unwrap(), true);
+        let report = report(&before, &Config::parse(&both, "test").unwrap(), true);
         assert_eq!(report.needs_restart, ["[[port]]", "[[route]]", "routes_file"]);
         assert!(report.applied.is_empty());
     }
@@ -154,7 +178,10 @@ mod tests {
         assert_eq!(changed("192.0.2.1", "192.0.2.9").applied, ["[[port]] addresses"]);
         assert_eq!(changed("workers = 1", "workers = 2").needs_restart, ["[router] workers"]);
         assert_eq!(changed("[router]", "[power]\nseed = 2\n[router]").needs_restart, ["[power]"]);
-        let port = changed("name = \"a\"", "name = \"b\"");
+        let port = changed("[[port]]", "[[port]]\nmtu = 1400");
         assert_eq!((port.needs_restart, port.applied), (vec!["[[port]]"], vec![]));
+        assert!(port.because[0].contains("mtu"), "{:?}", port.because);
+        let spare = changed("[router]", "[router]\nspare_ports = 0");
+        assert_eq!(spare.needs_restart, ["[router] spare_ports"]);
     }
 }

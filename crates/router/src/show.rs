@@ -47,23 +47,25 @@ impl Router {
     fn ports(&self) -> Value {
         let stats = self.stats();
         let configs = self.rib.port_configs();
-        let ports = stats.ports.iter().zip(&configs).enumerate().map(|(number, (port, config))| {
-            let link = self.rib.link_of(PortId(number as u16));
-            let said = self.applications.iter().filter_map(|it| it.says_of(PortId(number as u16)));
-            json!({
-                "name": port.name,
-                "interface": link.map(|link| &link.name),
-                "mac": format_mac(config.mac),
-                "mtu": link.map(|link| link.mtu),
-                "addresses": config.addresses.iter().map(IpNet::to_string).collect::<Vec<_>>(),
-                "vlans": config.vlans.iter().map(|vlan| vlan.id).collect::<Vec<_>>(),
-                "state": port.state,
-                "reason": port.reason,
-                "mode": port.mode,
-                "checks": said.collect::<Vec<_>>(),
-                "by_workers_because": port.xdp_closed_because,
-            })
-        });
+        let ports =
+            stats.ports.iter().zip(self.config.present_ports()).map(|(port, (number, _))| {
+                let link = self.rib.link_of(number);
+                let config = &configs[usize::from(number.0)];
+                let said = self.applications.iter().filter_map(|it| it.says_of(number));
+                json!({
+                    "name": port.name,
+                    "interface": link.map(|link| &link.name),
+                    "mac": format_mac(config.mac),
+                    "mtu": link.map(|link| link.mtu),
+                    "addresses": config.addresses.iter().map(IpNet::to_string).collect::<Vec<_>>(),
+                    "vlans": config.vlans.iter().map(|vlan| vlan.id).collect::<Vec<_>>(),
+                    "state": port.state,
+                    "reason": port.reason,
+                    "mode": port.mode,
+                    "checks": said.collect::<Vec<_>>(),
+                    "by_workers_because": port.xdp_closed_because,
+                })
+            });
         json!({ "ports": ports.collect::<Vec<_>>() })
     }
 
@@ -124,8 +126,7 @@ impl Router {
 
     /// The ports by which packets with this address come in without a look at these tables, and why.
     fn exceptions(&self, address: IpAddr) -> Vec<Value> {
-        let why = |number: usize| {
-            let port = PortId(number as u16);
+        let why = |port: PortId| {
             if let Some((state @ ("left" | "blocked"), reason)) = self.attachments.state(port) {
                 return Some(format!("the port is {state}: {}", reason.unwrap_or_default()));
             }
@@ -133,8 +134,8 @@ impl Router {
             let prefix = prefixes.iter().find(|prefix| prefix.contains(&address))?;
             Some(format!("the kernel forwards packets from and to {prefix}"))
         };
-        let ports = self.config.ports.iter().enumerate();
-        let told = |(number, port): (usize, &PortSettings)| {
+        let ports = self.config.present_ports();
+        let told = |(number, port): (PortId, &PortSettings)| {
             Some(json!({ "port": port.name, "why": why(number)? }))
         };
         ports.filter_map(told).collect()

@@ -3,26 +3,43 @@
 use super::bundle::Bundle;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortQueue};
-use wattline_ports::afxdp::AfXdpQueue;
+use wattline_ports::afxdp::{AfXdpQueue, LentChunks};
 
 /// A queue that a slot can hold.
-pub(super) trait Replaceable: PortQueue {
-    /// Gives the chunks back that are lent to an interface which is gone.
-    fn give_back(&mut self, pool: &mut FramePool);
+pub(super) trait Replaceable: PortQueue + Sized {
+    /// What the other side of the queue still has of the worker's memory once the queue is closed.
+    type Lent: Send;
+    /// Closes the queue, in the control thread, as that takes a while.
+    fn close(self) -> Self::Lent;
+    /// How long after that the memory may be used again.
+    fn settled_after(lent: &Self::Lent) -> Duration;
+    /// Gives the memory to the worker's pool.
+    fn give_back(lent: Self::Lent, pool: &mut FramePool);
 }
 
 impl Replaceable for AfXdpQueue {
-    fn give_back(&mut self, pool: &mut FramePool) {
-        Self::give_back(self, pool);
+    type Lent = LentChunks;
+
+    fn close(self) -> LentChunks {
+        Self::close(self)
+    }
+
+    fn settled_after(lent: &LentChunks) -> Duration {
+        lent.settled_after()
+    }
+
+    fn give_back(lent: LentChunks, pool: &mut FramePool) {
+        lent.give_back(pool);
     }
 }
 
 /// The queues of an interface that one worker serves. Without any it takes nothing, and gives
 /// nothing before there are some again.
-pub(super) struct Slot<Q> {
+pub(super) struct Slot<Q: Replaceable> {
     queues: Bundle<Q>,
     /// What queues counted that are no longer there.
     earlier: PortCounters,
@@ -30,20 +47,37 @@ pub(super) struct Slot<Q> {
 }
 
 /// Where the control thread leaves queues for a worker, and the worker those that it had.
-pub(super) struct Handover<Q> {
+///
+/// The control thread closes what a worker had, and then leaves the memory that the kernel had of it
+/// here for the worker. Before that the kernel may write to it.
+pub(super) struct Handover<Q: Replaceable> {
     /// Whether something lies there: looked at in every round of the worker.
     waits: AtomicBool,
     table: Mutex<Table<Q>>,
 }
 
-struct Table<Q> {
+struct Table<Q: Replaceable> {
     /// For the worker.
-    new: Vec<Q>,
-    /// From the worker, so that sockets are closed, which takes a while, where nobody waits.
-    old: Vec<Q>,
+    new: Option<Offer<Q>>,
+    /// From the worker. The control thread has made room for one more before each offer, so that the
+    /// worker allocates nothing.
+    old: Vec<Vec<Q>>,
+    /// Closed, and when their memory may be used.
+    settling: Vec<(Instant, Q::Lent)>,
+    /// For the worker: memory that it may use.
+    settled: Vec<Q::Lent>,
 }
 
-impl<Q> Handover<Q> {
+/// What takes the place of the queues that a worker has.
+struct Offer<Q> {
+    queues: Vec<Q>,
+    /// Whether the worker first empties those that it has.
+    drains: bool,
+    /// Whether the place begins anew: what was counted belongs to a port that is gone.
+    forgets: bool,
+}
+
+impl<Q: Replaceable> Handover<Q> {
     fn table(&self) -> MutexGuard<'_, Table<Q>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -51,27 +85,48 @@ impl<Q> Handover<Q> {
     /// Leaves queues that are to take the place of those that the worker has. The worker should be
     /// woken.
     pub fn offer(&self, queues: Vec<Q>) {
+        self.leave(Offer { queues, drains: false, forgets: false });
+    }
+
+    /// Takes the worker's queues, since the port is removed: what it counted is forgotten. With
+    /// `drains` only once nothing waits in them.
+    pub fn take_away(&self, drains: bool) {
+        self.leave(Offer { queues: Vec::new(), drains, forgets: true });
+    }
+
+    fn leave(&self, offer: Offer<Q>) {
         let mut table = self.table();
-        let never_taken = std::mem::replace(&mut table.new, queues);
-        table.old.extend(never_taken);
+        table.old.reserve(2);
+        if let Some(never_taken) = table.new.replace(offer) {
+            table.old.push(never_taken.queues);
+        }
         self.waits.store(true, Ordering::Release);
     }
 
-    /// Whether the worker has taken what was offered last. What it had is dropped.
+    /// Whether the worker has taken what was offered last. What it had is closed.
     pub fn is_taken(&self) -> bool {
+        let now = Instant::now();
         let mut table = self.table();
         let old = std::mem::take(&mut table.old);
         drop(table);
-        drop(old);
-        !self.waits.load(Ordering::Acquire)
+        let closed = old.into_iter().flatten().map(Q::close);
+        let closed: Vec<_> = closed.map(|lent| (now + Q::settled_after(&lent), lent)).collect();
+        let mut table = self.table();
+        table.settling.extend(closed);
+        let Table { settling, settled, .. } = &mut *table;
+        settled.extend(settling.extract_if(.., |(at, _)| *at <= now).map(|(_, lent)| lent));
+        if !settled.is_empty() {
+            self.waits.store(true, Ordering::Release);
+        }
+        table.new.is_none()
     }
 }
 
 impl<Q: Replaceable> Slot<Q> {
     pub fn new(queues: Vec<Q>) -> Self {
-        let table = Table { new: Vec::new(), old: Vec::new() };
-        let handover = Handover { waits: AtomicBool::new(false), table: Mutex::new(table) };
-        let handover = Arc::new(handover);
+        let (old, settling, settled) = (Vec::new(), Vec::new(), Vec::new());
+        let table = Mutex::new(Table { new: None, old, settling, settled });
+        let handover = Arc::new(Handover { waits: AtomicBool::new(false), table });
         Self { queues: Bundle::new(queues), earlier: PortCounters::default(), handover }
     }
 
@@ -83,11 +138,18 @@ impl<Q: Replaceable> Slot<Q> {
     fn replace(&mut self, pool: &mut FramePool) {
         let handover = self.handover.clone();
         let mut table = handover.table();
-        self.queues.iter_mut().for_each(|queue| queue.give_back(pool));
-        let counted = PortCounters { waiting: 0, ..self.queues.counters() };
-        self.earlier = self.earlier + counted;
-        let new = std::mem::take(&mut table.new);
-        table.old.extend(self.queues.replace(new));
+        for lent in table.settled.drain(..) {
+            Q::give_back(lent, pool);
+        }
+        let is_busy = |queues: &mut Bundle<Q>| queues.pending() + queues.unsent() > 0;
+        if table.new.as_ref().is_some_and(|offer| offer.drains) && is_busy(&mut self.queues) {
+            return;
+        }
+        if let Some(Offer { queues, forgets, .. }) = table.new.take() {
+            let counted = PortCounters { waiting: 0, ..self.queues.counters() };
+            self.earlier = if forgets { PortCounters::default() } else { self.earlier + counted };
+            table.old.push(self.queues.replace(queues));
+        }
         handover.waits.store(false, Ordering::Release);
     }
 }
@@ -141,7 +203,12 @@ mod tests {
     use wattline_ports::memory::{WireEnd, WireQueue, wire};
 
     impl Replaceable for WireQueue {
-        fn give_back(&mut self, _: &mut FramePool) {}
+        type Lent = ();
+        fn close(self) {}
+        fn settled_after((): &()) -> Duration {
+            Duration::ZERO
+        }
+        fn give_back((): (), _: &mut FramePool) {}
     }
 
     fn queue() -> (WireEnd, WireQueue) {
@@ -182,6 +249,32 @@ mod tests {
         assert_eq!(slot.counters().received_packets, 2);
     }
 
+    /// A removed port loses nothing that waits in its rings, and the next one in its place counts
+    /// from 0.
+    #[test]
+    fn a_removed_port_is_emptied_first_and_then_forgotten() {
+        let mut pool = FramePool::new(Box::new(vec![0; 64 * 2048]), 2048, 256);
+        let (mut far, near) = queue();
+        let mut slot = Slot::new(vec![near]);
+        let handover = slot.handover();
+        assert!(far.send(&[1; 60]));
+        handover.take_away(true);
+        slot.recycle(&mut pool);
+        assert!(!handover.is_taken(), "a frame waits");
+        assert_eq!(receive(&mut slot, &mut pool), 1);
+        assert!(handover.is_taken());
+        assert_eq!(slot.counters(), PortCounters::default());
+        // With no patience left it is taken as it is.
+        let (mut far, near) = queue();
+        handover.offer(vec![near]);
+        slot.recycle(&mut pool);
+        assert!(far.send(&[1; 60]));
+        handover.take_away(true);
+        handover.take_away(false);
+        slot.recycle(&mut pool);
+        assert!(handover.is_taken());
+    }
+
     #[test]
     fn what_a_worker_never_took_is_dropped() {
         let ((_far, near), (_, other)) = (queue(), queue());
@@ -190,6 +283,6 @@ mod tests {
         handover.offer(vec![other]);
         handover.offer(Vec::new());
         assert!(!handover.is_taken());
-        assert!(handover.table().old.is_empty());
+        assert!(handover.table().old.is_empty(), "it is closed here");
     }
 }

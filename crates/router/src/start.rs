@@ -15,7 +15,7 @@ use super::watch::watchers::Watchers;
 use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, statics, xdp_forward};
 use crate::application::{self, Applications};
-use crate::config::{Config, LogLevel, PortKind, routes_file};
+use crate::config::{Config, LogLevel, routes_file};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ impl Router {
         };
         let plan = Plan::read(&config)?;
         set_log_level(config.log_level);
-        let has_interfaces = config.ports.iter().any(|port| interface_of(port).is_some());
+        let has_interfaces = config.ports.iter().any(|port| port.interface().is_some());
         if has_interfaces {
             let missing = privileges::missing();
             if !missing.is_empty() {
@@ -114,7 +114,7 @@ impl Router {
         let mut lookout =
             has_interfaces.then(|| Lookout::new(guards, checks.collect(), guarded().collect()));
         if let Some(lookout) = &mut lookout {
-            lookout.look(&config, &rib, Instant::now());
+            lookout.look_first(&config, &rib, Instant::now());
             if let Some(refusal) = lookout.refusal(&config) {
                 return Err(RouterError::Unfit(refusal));
             }
@@ -124,6 +124,7 @@ impl Router {
             if !left.is_empty() {
                 return Err(RouterError::Unfit(left.join("\n")));
             }
+            lookout.tell_first(&config);
         }
         // The program first: it refuses a second instance before that touches a queue.
         let bonds: HashSet<PortId> =
@@ -322,19 +323,12 @@ fn allow_locked_memory() {
     }
 }
 
-fn interface_of(port: &crate::config::PortSettings) -> Option<&str> {
-    match &port.kind {
-        PortKind::Interface(name) => Some(name),
-        PortKind::Capture { .. } => None,
-    }
-}
-
 /// The interfaces that are ports, as they are now; all that are unfit are named.
 fn interfaces(config: &Config, rib: &Rib) -> Result<Vec<Interface>, RouterError> {
     let mut fit = Vec::new();
     let mut wrong = Vec::new();
     for (place, settings) in config.ports.iter().enumerate() {
-        let Some(name) = interface_of(settings) else { continue };
+        let Some(name) = settings.interface() else { continue };
         let port = PortId(place as u16);
         let found = match rib.link_of(port) {
             Some(link) => queues::interface(port, link, config),

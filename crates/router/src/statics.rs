@@ -1,6 +1,6 @@
 //! What the configuration says of routing, as events: the same that a kernel would give.
 
-use crate::config::{Config, PortKind, RouteSettings, RouteTarget};
+use crate::config::{Config, PortKind, PortSettings, RouteSettings, RouteTarget};
 use std::collections::HashMap;
 use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
 use wattline_ports::afxdp::largest_mtu;
@@ -11,16 +11,19 @@ pub(super) type PortLinks = Vec<u32>;
 
 /// The ports as the routing state knows them.
 pub(super) fn port_specs(config: &Config) -> Vec<PortSpec> {
-    let spec = |port: &crate::config::PortSettings| {
-        let (link, largest) = match &port.kind {
-            PortKind::Interface(name) => (name.clone(), largest_mtu(0) as u16),
-            // No interface can have such a name.
-            PortKind::Capture { .. } => (capture_link(&port.name), u16::MAX),
-        };
-        let largest_mtu = port.mtu.unwrap_or(largest).min(largest);
-        PortSpec { link, largest_mtu, promiscuous: port.promiscuous }
+    config.ports.iter().map(port_spec).collect()
+}
+
+/// One of them.
+pub(super) fn port_spec(port: &PortSettings) -> PortSpec {
+    let (link, largest) = match &port.kind {
+        PortKind::Interface(name) => (name.clone(), largest_mtu(0) as u16),
+        // No interface can have such a name.
+        PortKind::Capture { .. } => (capture_link(&port.name), u16::MAX),
+        PortKind::Vacant => return PortSpec::default(),
     };
-    config.ports.iter().map(spec).collect()
+    let largest_mtu = port.mtu.unwrap_or(largest).min(largest);
+    PortSpec { link, largest_mtu, promiscuous: port.promiscuous }
 }
 
 fn capture_link(port: &str) -> String {
@@ -29,9 +32,10 @@ fn capture_link(port: &str) -> String {
 
 /// The link numbers of the ports, given those of the interfaces by name.
 pub(super) fn port_links(config: &Config, interfaces: &HashMap<String, u32>) -> PortLinks {
-    let number = |(place, port): (usize, &crate::config::PortSettings)| match &port.kind {
+    let number = |(place, port): (usize, &PortSettings)| match &port.kind {
         PortKind::Interface(name) => interfaces.get(name).copied().unwrap_or(0),
         PortKind::Capture { .. } => FIRST_STATIC_LINK + place as u32,
+        PortKind::Vacant => 0,
     };
     config.ports.iter().enumerate().map(number).collect()
 }

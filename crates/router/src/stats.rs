@@ -262,6 +262,17 @@ pub struct XdpTraffic {
     pub refused_packets: u64,
 }
 
+/// What ports that were removed leave in the sums of the router.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Departed {
+    /// Frames that went out by them.
+    pub transmitted: u64,
+    /// Frames that their interfaces refused.
+    pub refused: u64,
+    /// Frames that came in by them and had no way out.
+    pub no_way_out: u64,
+}
+
 /// What one worker did.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct WorkerStats {
@@ -386,26 +397,34 @@ impl Stats {
         }
     }
 
-    /// Adds what XDP programs forwarded by themselves, by port, to what workers did.
-    /// The verdicts of the ports have to be there.
-    pub(crate) fn add_xdp(&mut self, traffic: Vec<XdpTraffic>) {
-        for (port, xdp) in self.ports.iter_mut().zip(traffic) {
-            let gone = port.verdicts.get(Verdict::NoWayOut.name()).copied().unwrap_or(0);
-            for (reason, count) in [("xdp-no-way-out", gone), ("xdp-refused", xdp.refused_packets)]
-            {
-                if count > 0 {
-                    *self.dropped.entry(reason.to_owned()).or_default() += count;
-                }
-            }
-            self.received += xdp.transmitted_packets + gone + xdp.refused_packets;
-            self.forwarded += xdp.transmitted_packets;
-            self.xdp_forwarded += xdp.transmitted_packets;
+    /// Adds what XDP programs forwarded by themselves, by port, to what workers did, and to the sums
+    /// what they did for ports that are gone. The verdicts of the ports have to be there.
+    pub(crate) fn add_xdp(&mut self, traffic: Vec<XdpTraffic>, departed: Departed) {
+        let Departed { transmitted, refused, no_way_out } = departed;
+        self.sum_xdp(transmitted, refused, no_way_out);
+        let gone = |port: &PortStats| port.verdicts.get(Verdict::NoWayOut.name()).copied();
+        let gone: Vec<u64> = self.ports.iter().map(|port| gone(port).unwrap_or(0)).collect();
+        for (xdp, gone) in traffic.iter().zip(&gone) {
+            self.sum_xdp(xdp.transmitted_packets, xdp.refused_packets, *gone);
+        }
+        for ((port, xdp), gone) in self.ports.iter_mut().zip(traffic).zip(gone) {
             port.counters.received_packets += xdp.received_packets + gone;
             port.counters.received_bytes += xdp.received_bytes;
             port.counters.transmitted_packets += xdp.transmitted_packets;
             port.counters.transmitted_bytes += xdp.transmitted_bytes;
             port.xdp = Some(xdp);
         }
+    }
+
+    fn sum_xdp(&mut self, transmitted: u64, refused: u64, no_way_out: u64) {
+        for (reason, count) in [("xdp-no-way-out", no_way_out), ("xdp-refused", refused)] {
+            if count > 0 {
+                *self.dropped.entry(reason.to_owned()).or_default() += count;
+            }
+        }
+        self.received += transmitted + no_way_out + refused;
+        self.forwarded += transmitted;
+        self.xdp_forwarded += transmitted;
     }
 
     /// Frames dropped for whatever reason.

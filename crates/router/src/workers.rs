@@ -20,7 +20,7 @@ use wattline_dataplane::counters::{Snapshot, WorkerCounters};
 use wattline_dataplane::feature::Feature;
 use wattline_dataplane::forwarding::RouteReader;
 use wattline_dataplane::nodes::{NeighbourRequest, RouterParts};
-use wattline_dataplane::port::PortId;
+use wattline_dataplane::port::{PortCounters, PortId};
 use wattline_dataplane::punt::PuntSink;
 use wattline_dataplane::tap::slots::TapSlots;
 use wattline_dataplane::worker::{Command, Control, Mode as WorkerMode, Worker, WorkerParts};
@@ -117,12 +117,14 @@ impl Workers {
         let Equipment { routes, punt, neighbours, features, mut waiter, run } = equipment;
         let waker = waiter.waker();
         let router = RouterParts { punt, neighbours, icmp_rate: ICMP_RATE, icmp_burst: ICMP_BURST };
+        let served = queues.served;
         let parts = WorkerParts { ports: queues.ports, pool: queues.pool, routes, router };
         let mut worker = Worker::with_features(parts, features).map_err(|errors| {
             let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             RouterError::system(failed("building the graph of"), std::io::Error::other(text))
         })?;
         let (control, counters) = (worker.control(), worker.counters());
+        control.set_ports(served);
         self.edges = worker.graph().edges();
         self.nodes = worker.graph().names();
         let taps = (worker.tap_slots(), worker.pool().chunks());
@@ -227,6 +229,24 @@ impl Workers {
         if let Some(thread) = self.threads.get(worker) {
             thread.waker.watch(port.0, descriptors);
         }
+    }
+
+    /// Has all workers serve so many of their places for ports.
+    pub fn serve_ports(&self, ports: usize) {
+        self.threads.iter().for_each(|thread| thread.control.set_ports(ports));
+        self.wake();
+    }
+
+    /// Whether no worker counts anything for a port: it is new, or was removed and is forgotten.
+    pub fn have_forgotten(&self, port: PortId) -> bool {
+        let counted = |thread: &Thread| {
+            let ports = thread.counters.snapshot().ports;
+            ports.get(usize::from(port.0)).is_some_and(|counts| {
+                // How many frames wait is told with a batch alone.
+                PortCounters { waiting: 0, ..*counts } != PortCounters::default()
+            })
+        };
+        !self.threads.iter().any(counted)
     }
 
     /// Wakes all workers, to see something that was published.
@@ -405,6 +425,7 @@ mod tests {
         let queues = WorkerQueues {
             pool,
             ports: vec![Box::new(bad)],
+            served: 1,
             descriptors: Vec::new(),
             has_captures: false,
         };

@@ -55,6 +55,20 @@ impl XdpProgram {
         choice: XdpModeChoice,
         forward: Option<&XdpForward>,
     ) -> Result<Self, XdpError> {
+        Self::load_told(ifindex, mac, choice, forward, &mut |_| Ok(()))
+    }
+
+    /// The same, and `tell` tells the program what it has to know before its first frame.
+    ///
+    /// # Errors
+    /// See [`XdpError`], and those of `tell`; nothing stays attached then.
+    pub fn load_told(
+        ifindex: u32,
+        mac: [u8; 6],
+        choice: XdpModeChoice,
+        forward: Option<&XdpForward>,
+        tell: &mut dyn FnMut(&Self) -> Result<(), BpfError>,
+    ) -> Result<Self, XdpError> {
         let modes: &[XdpMode] = match choice {
             XdpModeChoice::Auto => &[XdpMode::Native, XdpMode::Generic],
             XdpModeChoice::Only(XdpMode::Native) => &[XdpMode::Native],
@@ -67,9 +81,13 @@ impl XdpProgram {
                 XdpMode::Native => forward.map(XdpForward::ways),
                 XdpMode::Generic => None,
             };
-            let loaded = Loaded::new(mac, ways)?;
-            match attach(&loaded.program, ifindex, mode)? {
-                Ok(link) => return Ok(Self { loaded, link: Some(link), mode }),
+            let mut program = Self { loaded: Loaded::new(mac, ways)?, link: None, mode };
+            tell(&program)?;
+            match attach(&program.loaded.program, ifindex, mode)? {
+                Ok(link) => {
+                    program.link = Some(link);
+                    return Ok(program);
+                }
                 Err(errno) => refusals.push((mode, errno)),
             }
         }

@@ -334,7 +334,8 @@ fn what_an_interface_had_comes_back_and_its_successor_is_opened_over_the_same_me
     let router = &topology.router;
     router
         .enter(|| {
-            let OpenedWorker { mut pool, mut queues, memory } = worker(0);
+            let OpenedWorker { mut pool, queues, memory } = worker(0);
+            let mut queues: Vec<_> = queues.into_iter().map(Some).collect();
             let away = |pool: &FramePool| pool.chunks() as usize - pool.free_chunks();
             let of_one = away(&pool) / 2;
             assert!(of_one > 0);
@@ -342,19 +343,22 @@ fn what_an_interface_had_comes_back_and_its_successor_is_opened_over_the_same_me
                 let place = |name: &str| usize::from(name == "r1");
                 for name in gone {
                     router.ip(&format!("link delete {name}")).unwrap();
-                    queues[place(name)].give_back(&mut pool);
-                    queues[place(name)].recycle(&mut pool);
-                    assert!(queues[place(name)].status().failed());
+                    let queue = queues[place(name)].take().unwrap();
+                    let status = queue.status();
+                    let lent = queue.close();
+                    assert!(status.failed());
+                    assert_eq!(lent.settled_after(), Duration::ZERO, "no card writes to it");
+                    lent.give_back(&mut pool);
                 }
                 assert_eq!(away(&pool), of_one * (2 - gone.len()), "{gone:?}");
                 for name in gone {
                     router.ip(&format!("link add {name} type veth peer name {name}x")).unwrap();
                     router.ip(&format!("link set {name} up")).unwrap();
-                    let sharing: Vec<_> = queues.iter().map(AfXdpQueue::socket).collect();
+                    let sharing: Vec<_> = queues.iter().flatten().map(AfXdpQueue::socket).collect();
                     let address = address(place(name) as u16, name, 0);
                     let mut queue = memory.open(&address, &sharing).unwrap();
                     queue.recycle(&mut pool);
-                    queues[place(name)] = queue;
+                    queues[place(name)] = Some(queue);
                 }
                 assert_eq!(away(&pool), 2 * of_one, "{gone:?}");
             }

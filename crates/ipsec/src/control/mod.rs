@@ -253,6 +253,10 @@ impl Application for Ipsec {
         self.blocks = Blocks::install(&self.settings, &own);
     }
 
+    fn lets_ports_change(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, all_ended: bool) {
         if let Some(blocks) = &mut self.blocks {
             blocks.remove();

@@ -98,6 +98,12 @@ impl Follower {
         self.story.unreadable
     }
 
+    /// Has all be told again with the next [`Self::poll`]: what was told before may have been of no
+    /// interest then.
+    pub fn tell_again(&mut self, now: Instant) {
+        self.dump_due = Some(now);
+    }
+
     /// Whether a dump has begun and is not whole yet, or has to begin: what is known may lack
     /// something.
     pub fn is_dumping(&self) -> bool {

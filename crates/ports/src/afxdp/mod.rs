@@ -26,6 +26,6 @@ pub use address::QueueAddress;
 pub use error::OpenError;
 pub use open::{OpenedWorker, WorkerMemory, largest_mtu, open_worker};
 pub use options::{BusyPoll, CopyMode, Options};
-pub use queue::AfXdpQueue;
+pub use queue::{AfXdpQueue, LentChunks};
 pub use socket::QueueMode;
 pub use status::{QueueState, QueueStatus};

@@ -10,6 +10,7 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use std::sync::Arc;
+use std::time::Duration;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
@@ -21,6 +22,10 @@ const FILL_BATCH: u32 = 64;
 const PROBE_ROUNDS: u32 = 1 << 16;
 /// What a round that may end in sleep counts for: a tenth of a second when nothing comes.
 const SLEEPY_ROUNDS: u32 = 1 << 12;
+
+/// How long a card may take to give up the chunks of a closed queue. Drivers stop and start the
+/// queue for that, in some milliseconds; the figure is ample.
+const CARD_SETTLES: Duration = Duration::from_secs(2);
 
 /// The kernel is asked for its statistics once in so many rounds.
 const STATISTICS_ROUNDS: u32 = 128;
@@ -54,6 +59,26 @@ pub struct AfXdpQueue {
     counters: PortCounters,
     /// The kernel's part when last asked.
     kernel: Losses,
+}
+
+/// The chunks that the kernel had of a queue that is closed.
+pub struct LentChunks {
+    lent: Lent,
+    zero_copy: bool,
+}
+
+impl LentChunks {
+    /// How long after the queue was closed nobody writes to them any more. With copies the kernel
+    /// does so for a bound socket alone. A card writes to them itself until its driver has taken its
+    /// ring back, which the kernel has done in a work queue (xp_put_pool()).
+    pub fn settled_after(&self) -> Duration {
+        if self.zero_copy { CARD_SETTLES } else { Duration::ZERO }
+    }
+
+    /// Gives them to the worker's pool.
+    pub fn give_back(mut self, pool: &mut FramePool) {
+        self.lent.take_all(|chunk| pool.free(chunk));
+    }
 }
 
 /// Frames lost in the kernel since the socket was opened.
@@ -104,13 +129,16 @@ impl AfXdpQueue {
         self.socket.mode
     }
 
-    /// Gives every chunk back that the kernel has, when the interface is gone: from then on the
-    /// kernel neither reads nor writes for this socket (it unbinds it before it lets the interface
-    /// go, `xsk_notifier()`). What was on its way out is at worst seen damaged by whoever was at
-    /// the other end of the interface. The queue is of no use afterwards.
-    pub fn give_back(&mut self, pool: &mut FramePool) {
+    /// Closes the socket. What comes back are the chunks that the kernel has: they are the worker's
+    /// again after [`LentChunks::settled_after`]. What was on its way out is at worst seen damaged by
+    /// whoever is at the other end of the interface.
+    pub fn close(self) -> LentChunks {
         self.status.set(QueueState::Gone);
-        self.lent.take_all(|chunk| pool.free(chunk));
+        let zero_copy = self.socket.mode.zero_copy;
+        // Unbound when its last descriptor is closed (xsk_release()), or before, with its interface
+        // (xsk_notifier()).
+        drop(self.socket);
+        LentChunks { lent: self.lent, zero_copy }
     }
 
     /// A handle by which other threads see whether the interface is still there.

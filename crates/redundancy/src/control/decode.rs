@@ -133,5 +133,9 @@ impl Application for Decoders {
         Value::Array(self.sections.iter().map(of).collect())
     }
 
+    fn lets_ports_change(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, _: bool) {}
 }

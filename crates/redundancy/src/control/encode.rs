@@ -195,6 +195,10 @@ impl Application for Encoders {
         Value::Array(self.sections.iter().map(of).collect())
     }
 
+    fn lets_ports_change(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, _: bool) {
         self.sockets.clear();
     }

@@ -25,13 +25,27 @@ impl Config {
     /// # Errors
     /// When it cannot be read, or with everything that is wrong in it.
     pub fn load(path: &Path, sections: Sections<'_>) -> Result<Self, ConfigError> {
+        Self::load_beside(path, sections, &[])
+    }
+
+    /// The same for a router that runs with these ports: a port keeps its place by its name, and a new
+    /// one takes a vacant place or one behind all others. So what names ports by their place goes on
+    /// to do so.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub fn load_beside(
+        path: &Path,
+        sections: Sections<'_>,
+        present: &[PortSettings],
+    ) -> Result<Self, ConfigError> {
         let unreadable =
             |source| ConfigError::Unreadable { named_by: "", path: path.to_owned(), source };
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let file = path.display().to_string();
         let text = String::from_utf8(bytes).map_err(|error| not_text(&file, &error))?;
         let mut reader = Reader::new(&text, sections);
-        let Draft { mut config, routes_file } = Draft::read(&mut reader);
+        let Draft { mut config, routes_file } = Draft::read(&mut reader, present);
         config.resolve_paths(path.parent().unwrap_or(Path::new("")));
         if reader.problems.is_empty() {
             return Ok(config);
@@ -62,8 +76,17 @@ impl Config {
     /// # Errors
     /// With everything that is wrong in it.
     pub fn parse_with(text: &str, file: &str, sections: Sections<'_>) -> Result<Self, Problems> {
+        Self::parse_beside(text, file, sections, &[])
+    }
+
+    fn parse_beside(
+        text: &str,
+        file: &str,
+        sections: Sections<'_>,
+        present: &[PortSettings],
+    ) -> Result<Self, Problems> {
         let mut reader = Reader::new(text, sections);
-        let Draft { config, .. } = Draft::read(&mut reader);
+        let Draft { config, .. } = Draft::read(&mut reader, present);
         if reader.problems.is_empty() {
             Ok(config)
         } else {
@@ -105,7 +128,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn read(reader: &mut Reader) -> Self {
+    fn read(reader: &mut Reader, present: &[PortSettings]) -> Self {
         let (document, errors) = DeTable::parse_recoverable(reader.text());
         for error in &errors {
             reader.syntax(error);
@@ -113,13 +136,19 @@ impl Draft {
         let root = Table { section: Section::Top, table: document.get_ref(), span: 0..0 };
         let (path, routes_file) =
             read_routes_file(reader, &root).map(|path| (path.value, path.span)).unzip();
-        Self { config: read(reader, &root, path.map(PathBuf::from)), routes_file }
+        Self { config: read(reader, &root, path.map(PathBuf::from), present), routes_file }
     }
 }
 
-fn read(reader: &mut Reader, root: &Table, routes_file: Option<PathBuf>) -> Config {
+fn read(
+    reader: &mut Reader,
+    root: &Table,
+    routes_file: Option<PathBuf>,
+    present: &[PortSettings],
+) -> Config {
     reader.refuse_unknown(root);
-    let ports = ports::read(reader, root);
+    // Before anything names a port by its place.
+    let ports = ports::place(ports::read(reader, root), present);
     let (router, xdp_forward) = read_router(reader, root, &ports);
     let log_level = read_log(reader, root);
     let routes = statics::read_routes(reader, root, &ports);
@@ -309,6 +338,7 @@ fn read_router(
         idle: defaulted(reader.duration(&table, "idle")),
         drain: defaulted(reader.duration(&table, "drain")),
         frames: defaulted(reader.number(&table, "frames")),
+        spare_ports: defaulted(reader.number(&table, "spare_ports")) as u16,
         socket: reader.parsed(&table, "socket", fits).map(|path| path.value),
     };
     let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < 1024).map(|cpu| cpu as u16);

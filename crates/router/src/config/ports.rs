@@ -5,7 +5,7 @@ use super::mac::is_unicast;
 use super::parse::{each, required};
 use super::parse_mac;
 use super::reader::{At, Reader, Table};
-use super::settings::{PortKind, PortSettings};
+use super::settings::{PortKind, PortSettings, port_named};
 use super::words::{parse_interface, parse_name, parse_steer};
 use ipnet::IpNet;
 use std::collections::HashSet;
@@ -65,6 +65,29 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
         });
     }
     ports
+}
+
+/// Puts ports where those of the same names are among the `present` ones, and others into vacant
+/// places or behind all.
+pub(super) fn place(ports: Vec<PortSettings>, present: &[PortSettings]) -> Vec<PortSettings> {
+    let mut placed: Vec<PortSettings> = present.iter().map(|_| PortSettings::vacant()).collect();
+    let mut new = Vec::new();
+    for port in ports {
+        // Of two ports of one name, which is a mistake, the second has no place yet.
+        match port_named(present, &port.name).filter(|place| placed[*place].is_vacant()) {
+            Some(place) => placed[place] = port,
+            None => new.push(port),
+        }
+    }
+    let vacant = (0..present.len()).filter(|place| present[*place].is_vacant());
+    let mut vacant = vacant.collect::<Vec<_>>().into_iter();
+    for port in new {
+        match vacant.next() {
+            Some(place) => placed[place] = port,
+            None => placed.push(port),
+        }
+    }
+    placed
 }
 
 fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<PortKind> {
@@ -157,4 +180,30 @@ fn read_addresses(
 fn is_of_a_host(address: IpAddr) -> bool {
     let broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
     !(address.is_multicast() || address.is_loopback() || address.is_unspecified() || broadcast)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(name: &str) -> PortSettings {
+        let kind = PortKind::Interface(name.to_owned());
+        PortSettings { name: name.to_owned(), kind, ..PortSettings::vacant() }
+    }
+
+    fn names(ports: &[PortSettings]) -> Vec<&str> {
+        ports.iter().map(|port| port.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_port_keeps_its_place_and_a_new_one_takes_a_vacant_one_but_not_that_of_one_that_goes() {
+        let of = |names: &[&str]| names.iter().map(|name| port(name)).collect::<Vec<_>>();
+        assert_eq!(names(&place(of(&["a", "b"]), &[])), ["a", "b"]);
+        let present = place(of(&["c", "b", "n"]), &of(&["a", "b", "c"]));
+        assert_eq!(names(&present), ["", "b", "c", "n"]);
+        assert!(present[0].is_vacant());
+        let next = place(of(&["x", "y", "b", "n"]), &present);
+        assert_eq!(names(&next), ["x", "b", "", "n", "y"]);
+        assert_eq!(names(&place(of(&["b", "b"]), &present)), ["b", "b", "", ""]);
+    }
 }

@@ -103,7 +103,7 @@ fn on_ports((prefix, target): (IpNet, Target), config: &Config) -> Result<RouteS
         Target::Kind(target) => target,
         Target::Via(gateway, name) => {
             let port = match name {
-                Some(name) => config.ports.iter().position(|port| port.name == name),
+                Some(name) => config.port_named(&name),
                 None => config.port_of(gateway),
             };
             let port = port.ok_or("the next hop is on no known port: write ADDRESS%PORT")?;

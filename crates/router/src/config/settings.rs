@@ -1,12 +1,13 @@
 //! What a configuration says, checked.
 
-use super::power::PowerSettings;
+use super::power::{PowerPlatform, PowerSettings};
 use super::section::Settings;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use wattline_dataplane::port::PortId;
 
 /// A whole configuration. Whoever holds one may rely on it: names are unique, ports
 /// that are named exist, and values are in range.
@@ -14,7 +15,9 @@ use std::time::Duration;
 pub struct Config {
     /// The `[router]` section.
     pub router: RouterSettings,
-    /// The ports, in the order of the file; a port's id is its index.
+    /// The ports; a port's id is its index. They are in the order of the file, unless ports have come
+    /// or gone while the router runs ([`Config::load_beside`]): then some places are
+    /// [`PortKind::Vacant`].
     pub ports: Vec<PortSettings>,
     /// Static routes.
     pub routes: Vec<RouteSettings>,
@@ -59,6 +62,8 @@ pub struct RouterSettings {
     pub drain: Duration,
     /// Chunks of packet memory per worker, where all ports are captures.
     pub frames: u32,
+    /// Ports for which there is memory beside those at the start.
+    pub spare_ports: u16,
     /// Where the control socket is; `None` for the default directory.
     pub socket: Option<PathBuf>,
 }
@@ -117,6 +122,34 @@ pub struct PortSettings {
     pub steer: Option<SteerSettings>,
 }
 
+impl PortSettings {
+    /// A place without a port.
+    pub fn vacant() -> Self {
+        Self {
+            name: String::new(),
+            kind: PortKind::Vacant,
+            mac: None,
+            addresses: Vec::new(),
+            mtu: None,
+            promiscuous: false,
+            steer: None,
+        }
+    }
+
+    /// Whether it is a place without a port.
+    pub fn is_vacant(&self) -> bool {
+        self.kind == PortKind::Vacant
+    }
+
+    /// The name of its interface.
+    pub fn interface(&self) -> Option<&str> {
+        match &self.kind {
+            PortKind::Interface(name) => Some(name),
+            PortKind::Capture { .. } | PortKind::Vacant => None,
+        }
+    }
+}
+
 /// The sender's end of a veth pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SteerSettings {
@@ -142,6 +175,8 @@ pub enum PortKind {
         /// Whether packets that a snap length cut are filled up to the length that they had.
         original_length: bool,
     },
+    /// Nowhere: the port that was here was removed while the router runs.
+    Vacant,
 }
 
 /// A `[[route]]` section.
@@ -216,10 +251,38 @@ impl Config {
         port_of(&self.ports, address)
     }
 
+    /// The ports that there are, with their ids.
+    pub fn present_ports(&self) -> impl Iterator<Item = (PortId, &PortSettings)> {
+        let ports = (0..).map(PortId).zip(&self.ports);
+        ports.filter(|(_, port)| !port.is_vacant())
+    }
+
+    /// The port of a name.
+    pub fn port_named(&self, name: &str) -> Option<usize> {
+        port_named(&self.ports, name)
+    }
+
+    /// How many ports can be added while the router runs. A governor has its ports from the start,
+    /// and captures are read from the start. XDP programs count at most
+    /// [`wattline_xdp::FORWARD_PORTS_MAX`] ports.
+    pub fn spare_ports(&self) -> usize {
+        let has_interface = self.ports.iter().any(|port| port.interface().is_some());
+        if self.power.platform != PowerPlatform::None || !has_interface {
+            return 0;
+        }
+        let countable = wattline_xdp::FORWARD_PORTS_MAX as usize;
+        usize::from(self.router.spare_ports).min(countable.saturating_sub(self.ports.len()))
+    }
+
     /// True when every port is a capture, so that the run ends by itself.
     pub fn captures_only(&self) -> bool {
         self.ports.iter().all(|port| matches!(port.kind, PortKind::Capture { .. }))
     }
+}
+
+/// The port of a name.
+pub(super) fn port_named(ports: &[PortSettings], name: &str) -> Option<usize> {
+    ports.iter().position(|port| port.name == name && !port.is_vacant())
 }
 
 /// The first of `ports` whose on-link prefixes hold `address`.

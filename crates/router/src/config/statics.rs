@@ -5,7 +5,9 @@ use super::mac::is_unicast;
 use super::parse::{each, required};
 use super::parse_mac;
 use super::reader::{At, Reader, Table};
-use super::settings::{NeighbourSettings, PortSettings, RouteSettings, RouteTarget, Via, port_of};
+use super::settings::{
+    NeighbourSettings, PortSettings, RouteSettings, RouteTarget, Via, port_named, port_of,
+};
 use super::words::{parse_kind, parse_via};
 use ipnet::IpNet;
 use std::collections::HashSet;
@@ -86,7 +88,7 @@ fn read_route(
             reader.problem(Section::Route, "via", &span, message);
             continue;
         }
-        let named = own_port.map(|name| ports.iter().position(|port| port.name == name));
+        let named = own_port.map(|name| port_named(ports, &name));
         match named.unwrap_or_else(|| port.or_else(|| port_of(ports, gateway))) {
             Some(port) => gateways.push(Via { gateway, port }),
             None if named.is_some() => reader.problem(Section::Route, "via", &span, known(ports)),
@@ -130,7 +132,7 @@ fn read_neighbour(
 /// The port that the key `port` names.
 pub fn read_port_name(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<usize> {
     let name = reader.string(table, "port")?;
-    let port = ports.iter().position(|port| port.name == name.value);
+    let port = port_named(ports, &name.value);
     if port.is_none() {
         reader.problem(table.section, "port", &name.span, known(ports));
     }
@@ -149,7 +151,7 @@ pub fn read_port_names(
     let names = reader.list(table, key, false, text).map_or_else(Vec::new, |names| names.value);
     let mut found = Vec::new();
     for name in names {
-        match ports.iter().position(|port| port.name == name.value) {
+        match port_named(ports, &name.value) {
             Some(port) => found.push(At { value: port, span: name.span }),
             None => reader.problem(table.section, key, &name.span, known(ports)),
         }

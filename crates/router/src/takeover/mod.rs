@@ -64,9 +64,44 @@ impl Lookout {
         self.due
     }
 
+    /// A port is added: what is left to the kernel of it is known at once, and told with the next
+    /// look, which is due. Sources are checked at none that is added.
+    pub fn add(&mut self, port: PortId, guarded: bool, (config, rib): (&Config, &Rib)) {
+        if guarded {
+            self.guarded.insert(port);
+        }
+        self.judge(config, rib, Instant::now());
+        self.hurry();
+    }
+
+    /// A port is removed, or not added after all.
+    pub fn remove(&mut self, port: PortId) {
+        self.guarded.remove(&port);
+        self.checks.remove(&port);
+        self.left.remove(&port);
+        self.prefixes.remove(&port);
+        // What was told of it is of no port any more.
+        self.reasons.retain(|reason| reason.port != Some(port));
+        self.hurry();
+    }
+
     /// Has it look at once, since the configuration is another.
     pub fn hurry(&mut self) {
         self.due = Instant::now();
+    }
+
+    /// Looks for the first time, as the router starts, and tells nothing: where it then refuses to
+    /// start, no packet is forwarded, and the refusal says why ([`Self::refusal`]).
+    pub fn look_first(&mut self, config: &Config, rib: &Rib, now: Instant) {
+        let reasons = self.judge(config, rib, now);
+        self.reasons = reasons;
+    }
+
+    /// Tells what the first look found, once it is sure that the router starts.
+    pub fn tell_first(&mut self, config: &Config) {
+        let reasons = std::mem::take(&mut self.reasons);
+        self.tell(&reasons, config);
+        self.reasons = reasons;
     }
 
     /// Looks where that is due, and tells what has changed. True where other ports are left to the
@@ -78,6 +113,15 @@ impl Lookout {
         if now < self.due {
             return false;
         }
+        let before = (self.left.clone(), self.prefixes.clone());
+        let reasons = self.judge(config, rib, now);
+        self.tell(&reasons, config);
+        self.reasons = reasons;
+        before != (self.left.clone(), self.prefixes.clone())
+    }
+
+    /// Everything that would be passed by now; what is left to the kernel for it is kept.
+    fn judge(&mut self, config: &Config, rib: &Rib, now: Instant) -> Vec<Reason> {
         self.due = now + LOOK_EVERY;
         let ports = interfaces(config, rib);
         let own: Vec<IpAddr> = rib.own_networks().map(|network| network.addr()).collect();
@@ -92,7 +136,7 @@ impl Lookout {
             spreads_by: &forward_path::spread_of_bond,
         };
         let reasons = judge::judge(&forward_path::read(), &ports, &circumstances);
-        let (left, prefixes) = match config.router.takeover {
+        (self.left, self.prefixes) = match config.router.takeover {
             Takeover::Force => (BTreeMap::new(), BTreeMap::new()),
             // A router that runs leaves packets to the kernel rather than to nobody.
             Takeover::Narrow | Takeover::Strict => {
@@ -100,11 +144,7 @@ impl Lookout {
                 (judge::left(&reasons, &ports, &prefixes), prefixes)
             }
         };
-        self.tell(&reasons, config);
-        self.reasons = reasons;
-        let changed = self.left != left || self.prefixes != prefixes;
-        (self.left, self.prefixes) = (left, prefixes);
-        changed
+        reasons
     }
 
     fn tell(&self, reasons: &[Reason], config: &Config) {

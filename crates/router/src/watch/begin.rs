@@ -17,10 +17,7 @@ impl Router {
     /// Begins a capture or a trace.
     pub(crate) fn watch(&mut self, kind: Kind, wanted: &Wanted) -> Reply {
         let refused = |message: String| Reply::Answer(Answer::Error(message));
-        let number = |name: &str| {
-            let place = self.config.ports.iter().position(|port| port.name == name)?;
-            u16::try_from(place).ok()
-        };
+        let number = |name: &str| u16::try_from(self.config.port_named(name)?).ok();
         let filter = match Filter::parse(&wanted.filter, &number) {
             Ok(filter) => filter,
             Err(error) => return refused(error.to_string()),
@@ -88,8 +85,7 @@ impl Router {
              interface sees that"
                 .to_owned(),
         ];
-        for (number, port) in self.config.ports.iter().enumerate() {
-            let number = PortId(number as u16);
+        for (number, port) in self.config.present_ports() {
             match self.attachments.state(number) {
                 Some((state @ ("left" | "blocked" | "absent" | "failed"), reason)) => {
                     let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));

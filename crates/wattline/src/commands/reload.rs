@@ -27,6 +27,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         writeln!(out, "{title}: {names}")?;
     }
+    for reason in answer["because"].as_array().into_iter().flatten() {
+        writeln!(out, "because: {}", reason.as_str().unwrap_or_default())?;
+    }
     for port in answer["not_as_configured"].as_array().into_iter().flatten() {
         writeln!(out, "not as configured: {}", port.as_str().unwrap_or_default())?;
     }

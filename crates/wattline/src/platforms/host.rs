@@ -19,7 +19,7 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{BuildContext, NeedsWorkers, PolicySpec, SpecError, SpecProblem, build};
 use wattline_ports::afxdp::Options as RingOptions;
 use wattline_router::RouterError;
-use wattline_router::config::{Config, PortKind};
+use wattline_router::config::Config;
 use wattline_router::platform::{MEAN_BYTES, Plan, PlatformDriver, Running, Seen};
 use wattline_xdp::ForwardedByCpu;
 
@@ -113,12 +113,12 @@ pub(super) fn options_of(
     queues: impl Fn(usize) -> u32,
     by_xdp: bool,
 ) -> HostOptions {
-    let ports = config.ports.iter().enumerate().map(|(number, port)| match &port.kind {
-        PortKind::Interface(name) => {
-            let interface = Some(name.clone());
+    let ports = config.ports.iter().enumerate().map(|(number, port)| match port.interface() {
+        Some(name) => {
+            let interface = Some(name.to_owned());
             Port { interface, queues: queues(number), cores: Vec::new() }
         }
-        PortKind::Capture { .. } => Port { interface: None, queues: 1, cores: Vec::new() },
+        None => Port { interface: None, queues: 1, cores: Vec::new() },
     });
     let router = &config.router;
     let layout = Layout {

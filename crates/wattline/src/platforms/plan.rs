@@ -5,7 +5,7 @@ use wattline_host::PowerPlan;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{PolicySpec, SpecError};
-use wattline_router::config::{Config, PortKind, PortSettings, PowerPlatform, XdpForwarding};
+use wattline_router::config::{Config, PowerPlatform, XdpForwarding};
 use wattline_server::ServerFile;
 
 /// There is no plan.
@@ -49,7 +49,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
     // A recording has no rights of its own: whoever runs the router there is root.
     let present = if tree.is_live() { Rights::present() } else { Rights::ALL };
     // As the router does that opens interfaces.
-    let opens_interfaces = config.ports.iter().any(|port| interface(port).is_some());
+    let opens_interfaces = config.ports.iter().any(|port| port.interface().is_some());
     let rights = if opens_interfaces { present.after_drop() } else { present };
     let count = |port: usize| counts.get(port).copied().unwrap_or(1);
     // What frames reach workers by is known only once sockets are open.
@@ -63,19 +63,12 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
     Ok(Some(wattline_host::plan(&spec, server, config.power.seed.into(), options)?))
 }
 
-fn interface(port: &PortSettings) -> Option<&str> {
-    match &port.kind {
-        PortKind::Interface(name) => Some(name),
-        PortKind::Capture { .. } => None,
-    }
-}
-
 /// The receive queues of each port, as sysfs has them; for a tree without them, its channels.
 fn queues(config: &Config, tree: &Tree) -> Result<Vec<u32>, PlanError> {
     let mut counts = Vec::new();
     let mut missing = Vec::new();
     for port in &config.ports {
-        let Some(name) = interface(port) else {
+        let Some(name) = port.interface() else {
             counts.push(1);
             continue;
         };

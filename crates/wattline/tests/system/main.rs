@@ -16,6 +16,7 @@ mod crafted;
 mod differential;
 mod errors;
 mod faults;
+mod hot_ports;
 mod ipsec;
 mod ipsec_clear;
 mod life;

@@ -95,7 +95,7 @@ fn without_index(line: &str) -> String {
 }
 
 /// Open descriptors and resident memory (kB) of a process.
-fn held_by(pid: u32) -> (usize, u64) {
+pub fn held_by(pid: u32) -> (usize, u64) {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -135,6 +135,8 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
         for word in ["tbf", "prohibit", "takeover", "exit status: 78"] {
             assert!(refusal.contains(word), "{word}: {refusal}");
         }
+        // Nothing was taken over, so there is nothing that the kernel forwards in its place.
+        assert!(!refusal.contains("the kernel forwards"), "told before the refusal: {refusal}");
         assert!(!passes(&topology), "by the kernel");
         let force =
             Wattline::start_with(&topology, binary(), choosing("force", Mode::Adaptive)).unwrap();

@@ -1,0 +1,362 @@
+//! Ports that a reload adds and removes while the others forward.
+//!
+//! A port that is added is opened as a whole first: its program is attached and its sockets are open.
+//! Where one of several cannot be, none is added. Only then do workers get the queues, through the same
+//! slots by which an interface that came back reaches them ([`super::slot`]); their ports have places
+//! beyond those of the start for that. A port that is removed leaves the tables first, then its
+//! program goes, then the workers empty its queues and give them up.
+
+use super::Router;
+use super::attachments::OpenPort;
+use super::kernel::NewPort;
+use super::queues::{self, Interface};
+use super::statics::port_spec;
+use super::xdp_forward::BEHIND_BOND;
+use crate::config::{Config, PortKind, PortSettings, PowerPlatform};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use wattline_dataplane::port::PortId;
+
+/// How long workers may take to empty the queues of a port that is removed.
+const EMPTYING: Duration = Duration::from_millis(500);
+/// How long a reload waits for workers beyond that. They take milliseconds, unless one hangs.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What a reload changes of the ports.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct PortChanges {
+    pub added: Vec<PortId>,
+    pub removed: Vec<PortId>,
+    /// Why a restart is needed: a sentence for each reason.
+    pub fixed: Vec<String>,
+}
+
+impl PortChanges {
+    /// From one configuration to another, whose ports are placed beside those of the first
+    /// ([`Config::load_beside`]). `keeper` is a section that keeps ports as they were at the start.
+    pub fn between(old: &Config, new: &Config, keeper: Option<&str>) -> Self {
+        let mut changes = Self::default();
+        let vacant = PortSettings::vacant();
+        for place in 0..old.ports.len().max(new.ports.len()) {
+            let at =
+                |config: &'_ Config| config.ports.get(place).cloned().unwrap_or(vacant.clone());
+            let (before, after, port) = (at(old), at(new), PortId(place as u16));
+            let said = match (before.is_vacant(), after.is_vacant()) {
+                (true, true) => continue,
+                (true, false) => {
+                    changes.added.push(port);
+                    &after
+                }
+                (false, true) => {
+                    changes.removed.push(port);
+                    &before
+                }
+                (false, false) => {
+                    let keys = fixed_keys(&before, &after);
+                    if !keys.is_empty() {
+                        changes.fixed.push(format!(
+                            "[[port]] {}: {} of a port that stays cannot change: remove the port with \
+                             one reload and add it again with the next",
+                            before.name,
+                            keys.join(", ")
+                        ));
+                    }
+                    continue;
+                }
+            };
+            if matches!(said.kind, PortKind::Capture { .. }) {
+                let name = &said.name;
+                changes.fixed.push(format!("[[port]] {name}: captures are read from the start"));
+            } else if let Some(keeper) = keeper {
+                changes
+                    .fixed
+                    .push(format!("[[port]] {}: {keeper} keeps the ports of the start", said.name));
+            }
+        }
+        changes
+    }
+
+    /// Whether ports come or go.
+    pub fn any(&self) -> bool {
+        !self.added.is_empty() || !self.removed.is_empty()
+    }
+}
+
+/// What differs between two ports of one name beside their addresses.
+fn fixed_keys(before: &PortSettings, after: &PortSettings) -> Vec<&'static str> {
+    let keys = [
+        ("interface", before.interface() != after.interface()),
+        ("capture", before.interface().is_none() && before.kind != after.kind),
+        ("mac", before.mac != after.mac),
+        ("mtu", before.mtu != after.mtu),
+        ("promiscuous", before.promiscuous != after.promiscuous),
+        ("steer", before.steer != after.steer),
+    ];
+    keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+impl Router {
+    /// What keeps the ports as they were at the start, if something does.
+    pub(super) fn keeper_of_ports(&self) -> Option<&'static str> {
+        let governed = self.config.power.platform != PowerPlatform::None;
+        let has_interface = self.config.ports.iter().any(|port| port.interface().is_some());
+        let application = self.applications.iter().find(|it| !it.lets_ports_change());
+        match application {
+            Some(application) => Some(application.name()),
+            None if governed => Some("[power] platform"),
+            None if !has_interface => Some("a router without interfaces"),
+            None => None,
+        }
+    }
+
+    /// Opens all ports that are added.
+    ///
+    /// # Errors
+    /// With everything that is wrong with any of them; all is as before then.
+    pub(super) fn open_ports(
+        &mut self,
+        new: &Config,
+        added: &[PortId],
+    ) -> Result<Vec<OpenPort>, Vec<String>> {
+        if added.is_empty() {
+            return Ok(Vec::new());
+        }
+        // What else the new one says of workers and applications may need a restart.
+        let wanted = Config { ports: new.ports.clone(), ..self.config.clone() };
+        for port in added {
+            self.rib.set_port(*port, Some(port_spec(&wanted.ports[usize::from(port.0)])));
+        }
+        let opened =
+            self.fit_interfaces(&wanted, added).and_then(|fit| self.open_fit(&wanted, &fit));
+        if opened.is_err() {
+            for port in added {
+                self.rib.set_port(*port, None);
+                self.lookout.iter_mut().for_each(|lookout| lookout.remove(*port));
+            }
+        }
+        // Looked at for the new ones, and of others too.
+        if let (Some(kernel), Some(lookout)) = (&mut self.kernel, &self.lookout) {
+            kernel.leave_prefixes(|port| lookout.left_prefixes(port));
+        }
+        opened
+    }
+
+    /// The interfaces of the ports, as far as can be told before anything is touched.
+    fn fit_interfaces(
+        &self,
+        wanted: &Config,
+        added: &[PortId],
+    ) -> Result<Vec<Interface>, Vec<String>> {
+        let (mut fit, mut wrong) = (Vec::new(), Vec::new());
+        for port in added {
+            let settings = &wanted.ports[usize::from(port.0)];
+            let Some(name) = settings.interface() else { continue };
+            let mut present = self.config.ports.iter();
+            let found = match present.find(|it| it.interface() == Some(name)) {
+                Some(other) => Err(format!(
+                    "is still that of port {}: remove that one with one reload, and add this one with \
+                     the next",
+                    other.name
+                )),
+                None => match self.rib.link_named_as(*port) {
+                    Some(link) => queues::interface(*port, link, wanted),
+                    None => {
+                        Err("there is no such interface (`ip link` shows those that exist)"
+                            .to_owned())
+                    }
+                },
+            };
+            let found = found.and_then(|found| {
+                let lacking = self.attachments.lacks_room(&found, &fit, wanted);
+                lacking.map_or(Ok(found), Err)
+            });
+            match found {
+                Ok(interface) => fit.push(interface),
+                Err(why) => {
+                    wrong
+                        .push(format!("[[port]] {}: interface = \"{name}\": {why}", settings.name));
+                }
+            }
+        }
+        if wrong.is_empty() { Ok(fit) } else { Err(wrong) }
+    }
+
+    fn open_fit(
+        &mut self,
+        wanted: &Config,
+        interfaces: &[Interface],
+    ) -> Result<Vec<OpenPort>, Vec<String>> {
+        let Self { kernel: Some(kernel), rib, lookout, attachments, applications, .. } = self
+        else {
+            return Err(vec!["[[port]]: nothing is known of interfaces".to_owned()]);
+        };
+        let guarded = applications.iter().any(|it| it.guards());
+        let (mut opened, mut wrong, mut attached) = (Vec::new(), Vec::new(), Vec::new());
+        for interface in interfaces {
+            let Interface { port, link, .. } = interface;
+            let name = &wanted.ports[usize::from(port.0)].name;
+            if let Some(lookout) = lookout {
+                lookout.add(*port, guarded, (wanted, rib));
+            }
+            let mut by_workers = wanted.why_by_workers(usize::from(port.0));
+            if link.is_bond() {
+                by_workers.push(BEHIND_BOND);
+            }
+            let left = left_at_first(lookout.as_ref(), *port);
+            let new = NewPort { by_workers: &by_workers, guarded, left: &left };
+            let program = match kernel.add_port(*port, name, link, rib, &new) {
+                Ok(program) => program,
+                Err(error) => {
+                    wrong.push(error.to_string());
+                    continue;
+                }
+            };
+            attached.push(*port);
+            match attachments.open(interface, wanted, &program) {
+                Ok(port) => opened.push(port),
+                Err(error) => wrong.push(format!("[[port]] {name}: {error}")),
+            }
+        }
+        if wrong.is_empty() {
+            return Ok(opened);
+        }
+        drop(opened);
+        for port in attached {
+            attachments.forget(port);
+            if let Err(error) = kernel.remove_port(port) {
+                tracing::error!("taking a port back that is not added: {error}");
+            }
+        }
+        Err(wrong)
+    }
+
+    /// Gives the workers ports that are open. They are in the configuration now.
+    pub(super) fn begin_ports(&mut self, opened: Vec<OpenPort>, added: &[PortId]) {
+        if added.is_empty() {
+            return;
+        }
+        let places = self.config.ports.len();
+        self.modes.resize(places, String::new());
+        self.port_links.resize(places, 0);
+        for port in added {
+            let place = usize::from(port.0);
+            self.modes[place] = "attaching".to_owned();
+            self.port_links[place] = self.rib.link_named_as(*port).map_or(0, |link| link.index);
+        }
+        self.workers.serve_ports(places);
+        for port in opened {
+            self.zero_copy |= port.zero_copy();
+            self.attachments.begin(port, &self.workers);
+        }
+        if let (Some(kernel), true) = (&mut self.kernel, self.config.router.kernel_routes) {
+            // Link-local neighbours of links that are no ports are not kept.
+            kernel.tell_again(Instant::now());
+        }
+    }
+
+    /// Takes ports out of the tables. They are in the configuration no more.
+    pub(super) fn leave_tables(&mut self, removed: &[PortId]) {
+        for port in removed {
+            self.rib.set_port(*port, None);
+            self.port_links[usize::from(port.0)] = 0;
+        }
+    }
+
+    /// Gives up the interfaces of ports that no table leads to any more.
+    pub(super) fn close_ports(&mut self, removed: &[(PortId, String)]) {
+        let Self { kernel: Some(kernel), attachments, workers, lookout, cleared, modes, .. } = self
+        else {
+            return;
+        };
+        for (port, name) in removed {
+            if let Err(error) = kernel.remove_port(*port) {
+                tracing::error!("port {name}: {error}");
+            }
+            attachments.remove(*port, workers);
+            lookout.iter_mut().for_each(|lookout| lookout.remove(*port));
+            cleared.iter_mut().for_each(|cleared| cleared.forget_port(name));
+            modes[usize::from(port.0)].clear();
+        }
+        let forgotten = |workers: &super::Workers| {
+            removed.iter().all(|(port, _)| workers.have_forgotten(*port))
+        };
+        let begun = Instant::now();
+        let mut is_patient = true;
+        while !(attachments.have_left() && forgotten(workers)) {
+            if is_patient && begun.elapsed() > EMPTYING {
+                is_patient = false;
+                attachments.hurry();
+            }
+            if begun.elapsed() > EMPTYING + PATIENCE {
+                tracing::error!(
+                    "a worker does not give up the queues of a port that was removed; they are closed \
+                     once it does"
+                );
+                break;
+            }
+            workers.wake();
+            std::thread::sleep(LOOK);
+        }
+        for (_, name) in removed {
+            tracing::info!("port {name}: removed; the kernel forwards what comes in there");
+        }
+    }
+
+    /// Waits until workers have taken the ports that were added, and traffic goes to them.
+    pub(super) fn await_ports(&mut self) {
+        let begun = Instant::now();
+        loop {
+            self.look_at_interfaces();
+            if !self.attachments.are_waiting() || begun.elapsed() > PATIENCE {
+                return;
+            }
+            self.workers.wake();
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// The prefixes whose packets a port leaves to the kernel from its first frame on: all, where the port
+/// as a whole is left to it.
+fn left_at_first(lookout: Option<&super::Lookout>, port: PortId) -> BTreeSet<ipnet::IpNet> {
+    let Some(lookout) = lookout else { return BTreeSet::new() };
+    if lookout.left(port).is_some() {
+        let all = [ipnet::Ipv4Net::default().into(), ipnet::Ipv6Net::default().into()];
+        return all.into();
+    }
+    lookout.left_prefixes(port).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(names: &[&str]) -> Config {
+        let port = |name: &&str| format!("[[port]]\nname = \"{name}\"\ninterface = \"{name}0\"\n");
+        Config::parse(&names.iter().map(port).collect::<String>(), "test").unwrap()
+    }
+
+    #[test]
+    fn ports_come_and_go_and_what_stays_is_fixed() {
+        let old = config(&["a", "b"]);
+        let mut new = config(&["a", "x", "c"]);
+        new.ports[1] = PortSettings::vacant();
+        new.ports[0].addresses.push("192.0.2.1/24".parse().unwrap());
+        let changes = PortChanges::between(&old, &new, None);
+        assert_eq!((&changes.added, &changes.removed), (&vec![PortId(2)], &vec![PortId(1)]));
+        assert!(changes.fixed.is_empty(), "{changes:?}");
+        assert!(!PortChanges::between(&new, &new, Some("[power] platform")).any());
+
+        new.ports[0].mtu = Some(1400);
+        new.ports[0].promiscuous = true;
+        let fixed = PortChanges::between(&old, &new, Some("[power] platform")).fixed;
+        assert_eq!(fixed.len(), 3, "{fixed:?}");
+        assert!(
+            fixed[0].contains("[[port]] a: mtu, promiscuous of a port that stays"),
+            "{fixed:?}"
+        );
+        assert!(fixed[1].contains("[[port]] b: [power] platform keeps"), "{fixed:?}");
+    }
+}

@@ -1,0 +1,145 @@
+//! What XDP programs forwarded by themselves, while ports come and go.
+//!
+//! Each program counts what it sends, by the slot of the egress port, and a slot goes on counting for
+//! the next port in its place. Here the counts of ports that are gone are kept, so that the sums of the
+//! router never fall, and taken from those of the ports after them, which begin at 0.
+
+use crate::stats::{Departed, XdpTraffic};
+use std::collections::BTreeMap;
+use wattline_dataplane::port::PortId;
+use wattline_xdp::Sent;
+
+/// What all programs have sent by themselves, and what was refused of it, as the kernel counts it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counted {
+    /// By ingress and egress port.
+    pub sent: BTreeMap<(PortId, PortId), Sent>,
+    /// By egress port.
+    pub refused: BTreeMap<PortId, u64>,
+    /// Frames without a way out, by ingress port.
+    pub no_way_out: BTreeMap<PortId, u64>,
+}
+
+/// The accounts of ports that are gone.
+#[derive(Debug, Default)]
+pub(super) struct XdpCounts {
+    departed: Departed,
+    /// Of what the kernel counts, what a port before the present one was sent.
+    sent_before: BTreeMap<(PortId, PortId), Sent>,
+    refused_before: BTreeMap<PortId, u64>,
+    /// What programs that are gone sent to ports that are there.
+    sent_by_gone: BTreeMap<PortId, Sent>,
+}
+
+impl XdpCounts {
+    /// What each of the first `ports` sent and was sent.
+    pub fn traffic(&self, counted: &Counted, ports: usize) -> Vec<XdpTraffic> {
+        let mut traffic = vec![XdpTraffic::default(); ports];
+        for ((from, to), sent) in &counted.sent {
+            if let Some(from) = traffic.get_mut(usize::from(from.0)) {
+                from.received_packets += sent.packets;
+                from.received_bytes += sent.bytes;
+            }
+            if let Some(out) = traffic.get_mut(usize::from(to.0)) {
+                let before = self.sent_before.get(&(*from, *to)).copied().unwrap_or_default();
+                out.transmitted_packets += sent.packets.saturating_sub(before.packets);
+                out.transmitted_bytes += sent.bytes.saturating_sub(before.bytes);
+            }
+        }
+        for (port, traffic) in (0..).map(PortId).zip(&mut traffic) {
+            let gone = self.sent_by_gone.get(&port).copied().unwrap_or_default();
+            traffic.transmitted_packets += gone.packets;
+            traffic.transmitted_bytes += gone.bytes;
+            let refused = counted.refused.get(&port).copied().unwrap_or(0);
+            let before = self.refused_before.get(&port).copied().unwrap_or(0);
+            traffic.refused_packets = refused.saturating_sub(before);
+            traffic.transmitted_packets =
+                traffic.transmitted_packets.saturating_sub(traffic.refused_packets);
+        }
+        traffic
+    }
+
+    /// What ports that are gone leave in the sums.
+    pub fn departed(&self) -> Departed {
+        self.departed
+    }
+
+    /// A port is removed, and its program is about to go: these are the last counts.
+    pub fn remove(&mut self, port: PortId, counted: &Counted) {
+        let place = usize::from(port.0);
+        let last = self.traffic(counted, place + 1)[place];
+        let Departed { transmitted, refused, no_way_out } = &mut self.departed;
+        *transmitted += last.transmitted_packets;
+        *refused += last.refused_packets;
+        *no_way_out += counted.no_way_out.get(&port).copied().unwrap_or(0);
+        for ((from, to), sent) in &counted.sent {
+            if *from == port && *to != port {
+                let before = self.sent_before.get(&(*from, *to)).copied().unwrap_or_default();
+                let gone = self.sent_by_gone.entry(*to).or_default();
+                gone.packets += sent.packets.saturating_sub(before.packets);
+                gone.bytes += sent.bytes.saturating_sub(before.bytes);
+            }
+            if *to == port {
+                self.sent_before.insert((*from, *to), *sent);
+            }
+        }
+        self.sent_by_gone.remove(&port);
+        // The next program in this place counts from 0.
+        self.sent_before.retain(|(from, _), _| *from != port);
+        let refused = counted.refused.get(&port).copied().unwrap_or(0);
+        self.refused_before.insert(port, refused);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(packets: u64) -> Sent {
+        Sent { packets, bytes: 100 * packets }
+    }
+
+    fn counted(sums: &[(u16, u16, u64)], refused: &[(u16, u64)]) -> Counted {
+        let sums =
+            sums.iter().map(|(from, to, count)| ((PortId(*from), PortId(*to)), sent(*count)));
+        let refused = refused.iter().map(|(port, count)| (PortId(*port), *count)).collect();
+        Counted { sent: sums.collect(), refused, no_way_out: BTreeMap::new() }
+    }
+
+    /// Frames that were sent, by egress port and by ports that are gone.
+    fn sum(counts: &XdpCounts, counted: &Counted) -> u64 {
+        let ports = counts.traffic(counted, 4);
+        let out = |port: &XdpTraffic| port.transmitted_packets + port.refused_packets;
+        let Departed { transmitted, refused, .. } = counts.departed();
+        ports.iter().map(out).sum::<u64>() + transmitted + refused
+    }
+
+    #[test]
+    fn sums_never_fall_and_the_next_port_in_a_place_begins_at_0() {
+        let mut counts = XdpCounts::default();
+        let before = counted(&[(0, 1, 10), (1, 0, 20), (2, 1, 5), (1, 2, 3)], &[(1, 4)]);
+        assert_eq!(sum(&counts, &before), 38);
+        assert_eq!(counts.traffic(&before, 3)[1].transmitted_packets, 11);
+        counts.remove(PortId(1), &before);
+        // Its program is gone, and slots of others go on.
+        let after = counted(&[(0, 1, 10), (2, 1, 5)], &[(1, 4)]);
+        assert_eq!(sum(&counts, &after), 38);
+        let ports = counts.traffic(&after, 3);
+        assert_eq!(ports[1], XdpTraffic::default());
+        assert_eq!((ports[0].transmitted_packets, ports[0].transmitted_bytes), (20, 2000));
+        assert_eq!((ports[0].received_packets, ports[2].transmitted_packets), (10, 3));
+        // The next port in its place, and its removal.
+        let next = counted(&[(0, 1, 17), (2, 1, 5), (1, 0, 2), (1, 2, 1)], &[(1, 5)]);
+        assert_eq!(sum(&counts, &next), 38 + 7 + 3);
+        let ports = counts.traffic(&next, 3);
+        assert_eq!((ports[1].transmitted_packets, ports[1].refused_packets), (6, 1));
+        assert_eq!((ports[1].received_packets, ports[0].transmitted_packets), (3, 22));
+        counts.remove(PortId(1), &next);
+        let last = counted(&[(0, 1, 17), (2, 1, 5)], &[(1, 5)]);
+        assert_eq!(sum(&counts, &last), 48);
+        assert_eq!(counts.traffic(&last, 3)[1], XdpTraffic::default());
+        // The other one goes too: what it was sent by ports before it counts once.
+        counts.remove(PortId(0), &last);
+        assert_eq!(sum(&counts, &counted(&[(2, 1, 5)], &[(1, 5)])), 48);
+    }
+}

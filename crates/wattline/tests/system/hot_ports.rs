@@ -1,0 +1,536 @@
+//! Ports that `wattline reload` adds and removes while the others forward: nothing is lost between
+//! those, a port that is added forwards, and one that is removed leaves its interface as it was.
+
+use crate::harness::{ADAPTIVE, XDP, binary, has, privileged};
+use crate::ipsec::{Kind, keys};
+use crate::soak::held_by;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use wattline_linux::namespace::interface_index;
+use wattline_testbed::command;
+use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
+use wattline_testbed::namespace::Namespace;
+use wattline_testbed::probe::{Load, Probe};
+use wattline_testbed::topology::{Options, RIGHT, SINK, Station, Topology, connect};
+use wattline_xdp::PassAll;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The interface that becomes a port, and its far end.
+const SIDE: Station = Station {
+    interface: "side",
+    mac: [0x02, 0x57, 0, 0, 0, 0x31],
+    v4: std::net::Ipv4Addr::new(198, 18, 9, 1),
+    v6: std::net::Ipv6Addr::new(0x2001, 2, 0, 3, 0, 0, 0, 1),
+};
+const FAR: Station = Station {
+    interface: "uplink",
+    mac: [0x02, 0x57, 0, 0, 0, 0x32],
+    v4: std::net::Ipv4Addr::new(198, 18, 9, 2),
+    v6: std::net::Ipv6Addr::new(0x2001, 2, 0, 3, 0, 0, 0, 2),
+};
+const SIDE_PORT: &str = "\n[[port]]\nname = \"side\"\ninterface = \"side\"\n";
+
+const POLL_TWO: Forwarder = Forwarder::Wattline { mode: Mode::Poll, workers: 2 };
+
+mod with {
+    tests_with! {
+        a_port_comes_and_goes_under_traffic, privileged:
+        workers: ADAPTIVE, xdp_programs: XDP
+    }
+
+    #[test]
+    fn two_polling_workers() {
+        let test = "a_port_comes_and_goes_under_traffic";
+        crate::harness::privileged(test, || {
+            super::a_port_comes_and_goes_under_traffic(super::POLL_TWO);
+        });
+    }
+}
+
+/// A router between source and sink, with one more interface that is no port yet.
+struct Row {
+    // First: the router is stopped before its namespace goes.
+    router: Wattline,
+    plain: String,
+    _ends: Vec<PassAll>,
+    far: Namespace,
+    topology: Topology,
+}
+
+impl Row {
+    fn start(forwarder: Forwarder) -> Self {
+        Self::start_with(forwarder, "")
+    }
+
+    /// With more keys of `[router]`.
+    fn start_with(forwarder: Forwarder, keys: &str) -> Self {
+        Self::start_beside(forwarder, keys, "")
+    }
+
+    /// And with more sections.
+    fn start_beside(forwarder: Forwarder, keys: &str, sections: &str) -> Self {
+        let Forwarder::Wattline { mode, workers } = forwarder else { unreachable!() };
+        let options = Options { queues: workers, static_neighbours: true, ..Options::default() };
+        let topology = Topology::build(options).unwrap();
+        let far = Namespace::create("far").unwrap();
+        connect(&topology.router, SIDE, &far, FAR, 1500, workers).unwrap();
+        let routes =
+            format!("route add default via {}\nroute add default via {}", SIDE.v4, SIDE.v6);
+        far.ip(&routes).unwrap();
+        let ends = match mode {
+            Mode::XdpForward => {
+                [&topology.source, &topology.sink, &far].map(take_xdp_frames).into()
+            }
+            _ => Vec::new(),
+        };
+        let text = |socket: &std::path::Path| {
+            let text = configuration(mode, workers, socket) + sections;
+            text.replace("[router]\n", &format!("[router]\n{keys}"))
+        };
+        let router = Wattline::start_with(&topology, binary(), text).unwrap();
+        let plain = std::fs::read_to_string(router.socket().with_file_name("router.toml")).unwrap();
+        Self { router, plain, _ends: ends, far, topology }
+    }
+
+    /// What `reload` says of this configuration.
+    fn reload(&self, text: &str) -> Result<Value, String> {
+        std::fs::write(self.router.socket().with_file_name("router.toml"), text).unwrap();
+        let mut command = Command::new(binary());
+        command.args(["reload", "--json", "--socket"]).arg(self.router.socket());
+        let output = command::run_to_end(&mut command, LIMIT, "").unwrap();
+        match output.status.success() {
+            true => Ok(serde_json::from_slice(&output.stdout).unwrap()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
+    #[track_caller]
+    fn apply(&self, text: &str) -> Value {
+        let report = self.reload(text);
+        report.unwrap_or_else(|error| panic!("{error}\n{}", self.router.log()))
+    }
+
+    fn with_side(&self) -> String {
+        self.plain.clone() + SIDE_PORT
+    }
+
+    fn port(&self, name: &str) -> Option<Value> {
+        let stats = self.router.stats().unwrap();
+        let ports = stats["ports"].as_array().unwrap();
+        ports.iter().find(|port| port["name"] == name).cloned()
+    }
+
+    fn ask(&self, what: &[&str]) -> String {
+        let mut command = Command::new(binary());
+        command.args(what).arg("--socket").arg(self.router.socket());
+        command::run(&mut command, LIMIT).unwrap()
+    }
+
+    /// Samples of the metrics that name the port, by queue and direction, with their values.
+    fn metrics_of_side(&self) -> Vec<String> {
+        let mut socket = UnixStream::connect(self.router.socket()).unwrap();
+        socket.write_all(b"{\"request\":\"metrics\"}\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(socket).read_line(&mut answer).unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let lines = answer["ok"].as_str().unwrap().lines();
+        let of_side = lines.filter(|line| line.starts_with("wattline_packets_total"));
+        of_side.filter(|line| line.contains("port=\"side\"")).map(str::to_owned).collect()
+    }
+
+    /// Twenty pings each from the far end to the sink, by IPv4 and IPv6: all are answered.
+    #[track_caller]
+    fn pings(&self) {
+        for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
+            let ping = ["-n", "-c", "20", "-i", "0.01", "-W", "5", &address];
+            let output = self.far.run("ping", &ping, LIMIT);
+            let output = output.unwrap_or_else(|error| panic!("{error}\n{}", self.router.log()));
+            assert!(output.contains(" 0% packet loss"), "{output}\n{}", self.router.log());
+        }
+    }
+
+    /// The same, by the port: it counts them both ways from 0 on.
+    #[track_caller]
+    fn pings_by_the_port(&self) {
+        self.pings();
+        // What a worker without load has counted is told with its next batch.
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let side = self.port("side").unwrap();
+            let counts = ["received_packets", "transmitted_packets"].map(|key| side[key].as_u64());
+            if counts.iter().all(|count| (40..80).contains(&count.unwrap())) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{side}\n{}", self.router.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Everything about the interface that a port could leave behind, at both ends.
+    fn traces(&self) -> String {
+        let Self { topology: Topology { router, .. }, far, .. } = self;
+        let run = |of: &Namespace, program: &str, arguments: &str| {
+            let arguments: Vec<&str> = arguments.split(' ').collect();
+            of.run(program, &arguments, LIMIT).unwrap()
+        };
+        let files = "grep -s . /sys/class/net/side/flags /sys/class/net/side/threaded \
+                     /sys/class/net/side/gro_flush_timeout \
+                     /sys/class/net/side/napi_defer_hard_irqs";
+        let settings = router.run("sh", &["-c", files], LIMIT).unwrap();
+        [
+            run(router, "ip", "-d link show side"),
+            run(router, "ip", "address show side"),
+            run(router, "ip", "route show dev side"),
+            run(router, "ethtool", "-k side"),
+            run(router, "ethtool", "-l side"),
+            run(far, "ethtool", "-k uplink"),
+            settings,
+        ]
+        .join("\n")
+    }
+
+    /// Descriptors of the router, by kind: sockets, programs, maps, attachments.
+    fn descriptors(&self) -> Vec<String> {
+        let folder = format!("/proc/{}/fd", self.router.pid());
+        let kind = |entry: std::io::Result<std::fs::DirEntry>| {
+            let target = std::fs::read_link(entry.ok()?.path()).ok()?;
+            let text = target.to_string_lossy().into_owned();
+            Some(text.split(":[").next().unwrap_or_default().to_owned())
+        };
+        let mut kinds: Vec<_> = std::fs::read_dir(folder).unwrap().filter_map(kind).collect();
+        kinds.sort();
+        kinds
+    }
+
+    /// A connection that is just being closed is not yet gone.
+    #[track_caller]
+    fn until_descriptors_are(&self, expected: &[String]) {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let now = self.descriptors();
+            if now == expected {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{expected:?}\nand now {now:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn stop(self) {
+        let totals = self.router.stop().unwrap();
+        assert!(totals.balance(), "{totals:?}");
+    }
+}
+
+/// Makes the end of a wire take frames of XDP programs.
+fn take_xdp_frames(namespace: &Namespace) -> PassAll {
+    let attach = || PassAll::attach(interface_index("uplink").unwrap()).unwrap();
+    namespace.enter(attach).unwrap()
+}
+
+fn load(rate_pps: f64) -> Load {
+    Load { rate_pps, duration: Duration::from_secs(600), flows: 16, ..Load::default() }
+}
+
+/// Every packet between the other ports has arrived, but those for which the receiver had no room.
+#[track_caller]
+fn lost_nothing(probe: Probe) {
+    let outcome = probe.stop().unwrap();
+    assert!(outcome.received_packets > 1000, "{outcome:?}");
+    assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
+}
+
+fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
+    if !has("ping", "a_port_comes_and_goes_under_traffic") {
+        return;
+    }
+    let row = Row::start(forwarder);
+    row.pings();
+    let (traces, descriptors) = (row.traces(), row.descriptors());
+    let probe = Probe::start(&row.topology, &load(5_000.0)).unwrap();
+    let mut forwarded = 0;
+    // The second time shows what the first one left behind.
+    for _ in 0..2 {
+        assert!(row.port("side").is_none());
+        let report = row.apply(&row.with_side());
+        assert_eq!(report["applied"], serde_json::json!(["[[port]]"]), "{report}");
+        assert_eq!(report["not_as_configured"], serde_json::json!([]), "{report}");
+        let side = row.port("side").unwrap();
+        assert_eq!(side["state"], "up", "{side}");
+        assert_eq!(side["received_packets"], 0, "{side}");
+        row.pings_by_the_port();
+        if forwarder == XDP {
+            let side = row.port("side").unwrap();
+            assert!(side["xdp"]["received_packets"].as_u64().unwrap() >= 40, "{side}");
+            assert!(side["xdp"]["transmitted_packets"].as_u64().unwrap() >= 40, "{side}");
+        }
+        let samples = row.metrics_of_side();
+        let sum: f64 =
+            samples.iter().filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
+        assert!((80.0..160.0).contains(&sum), "{samples:?}");
+        let shown: Value = serde_json::from_str(&row.ask(&["show", "ports", "--json"])).unwrap();
+        let shown = shown["ports"].as_array().unwrap().clone();
+        let names: Vec<_> = shown.iter().map(|port| port["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["left", "right", "side"]);
+        assert_eq!((&shown[2]["interface"], &shown[2]["mtu"]), (&"side".into(), &1500.into()));
+        assert!(shown[2]["addresses"].to_string().contains(&SIDE.v4.to_string()), "{shown:?}");
+
+        let report = row.apply(&row.plain);
+        assert_eq!(report["applied"], serde_json::json!(["[[port]]"]), "{report}");
+        assert!(row.port("side").is_none());
+        assert!(row.metrics_of_side().is_empty(), "{:?}", row.metrics_of_side());
+        assert_eq!(row.traces(), traces);
+        row.until_descriptors_are(&descriptors);
+        row.pings();
+        // The sums go on where the port's counts are gone.
+        let stats = row.router.stats().unwrap();
+        let now = stats["forwarded"].as_u64().unwrap();
+        assert!(now >= forwarded + 80, "{forwarded}, then {now}");
+        forwarded = now;
+    }
+    // Another place in the file is the same port.
+    let (head, ports) = row.plain.split_once("\n[[port]]").unwrap();
+    row.apply(&format!("{head}{SIDE_PORT}\n[[port]]{ports}"));
+    row.pings_by_the_port();
+    assert_eq!(row.port("left").unwrap()["state"], "up");
+    lost_nothing(probe);
+    row.stop();
+}
+
+/// A port of the start goes, and the one that was added does its work; then it comes back.
+#[test]
+fn a_port_of_the_start_goes_and_comes_back() {
+    let test = "a_port_of_the_start_goes_and_comes_back";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        for forwarder in [ADAPTIVE, XDP] {
+            let row = Row::start(forwarder);
+            let probe = Probe::start(&row.topology, &load(2_000.0)).unwrap();
+            row.apply(&row.with_side());
+            // By the kernel the probe's packets get through as well.
+            let left = "\n[[port]]\nname = \"left\"\ninterface = \"left\"\n";
+            let without_left = row.with_side().replace(left, "");
+            row.apply(&without_left);
+            assert!(row.port("left").is_none());
+            row.pings_by_the_port();
+            row.apply(&row.with_side());
+            assert_eq!(row.port("left").unwrap()["state"], "up");
+            let count = || row.port("left").unwrap()["received_packets"].as_u64().unwrap();
+            let deadline = Instant::now() + LIMIT;
+            while count() < 1000 {
+                assert!(Instant::now() < deadline, "{}", row.router.log());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let outcome = probe.stop().unwrap();
+            // A veth makes its queues anew with the first program and without the last one.
+            assert!(outcome.received_packets > 1000, "{outcome:?}");
+            row.stop();
+        }
+    });
+}
+
+#[test]
+fn ports_that_come_and_go_fifty_times_leak_nothing() {
+    let test = "ports_that_come_and_go_fifty_times_leak_nothing";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        for forwarder in [ADAPTIVE, XDP] {
+            let row = Row::start(forwarder);
+            let (traces, descriptors) = (row.traces(), row.descriptors());
+            let probe = Probe::start(&row.topology, &load(2_000.0)).unwrap();
+            let mut early = 0;
+            for round in 0..50 {
+                row.apply(&row.with_side());
+                if round % 10 == 0 {
+                    row.pings_by_the_port();
+                }
+                row.apply(&row.plain);
+                if round == 9 {
+                    early = held_by(row.router.pid()).1;
+                }
+            }
+            row.until_descriptors_are(&descriptors);
+            let late = held_by(row.router.pid()).1;
+            println!("{forwarder:?}: {early} kB after 10 rounds, {late} kB after 50");
+            // Less than a frame memory or a ring, of which each round would leave one.
+            assert!(late < early + 2048, "{early} kB, then {late} kB");
+            assert_eq!(row.traces(), traces);
+            lost_nothing(probe);
+            row.stop();
+        }
+    });
+}
+
+/// The kernel would shape what goes out of the interface: as at the start, the port is left to it, and
+/// served when that is over.
+#[test]
+fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
+    let test = "a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        for forwarder in [ADAPTIVE, XDP] {
+            let row = Row::start(forwarder);
+            let tc = |arguments: &str| {
+                let arguments: Vec<&str> = arguments.split(' ').collect();
+                row.topology.router.run("tc", &arguments, LIMIT).unwrap();
+            };
+            let descriptors = row.descriptors();
+            tc("qdisc add dev side root tbf rate 1gbit burst 1mb latency 50ms");
+            let report = row.apply(&row.with_side());
+            assert!(report["not_as_configured"][0].as_str().unwrap().contains("tbf"), "{report}");
+            assert_eq!(row.port("side").unwrap()["state"], "left");
+            row.pings();
+            assert_eq!(row.port("side").unwrap()["received_packets"], 0);
+            assert!(!row.traces().contains("xdp"), "{}", row.traces());
+            tc("qdisc del dev side root");
+            let deadline = Instant::now() + LIMIT;
+            while row.port("side").unwrap()["state"] != "up" {
+                assert!(Instant::now() < deadline, "{}", row.router.log());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            row.pings_by_the_port();
+            row.apply(&row.plain);
+            row.until_descriptors_are(&descriptors);
+            row.stop();
+        }
+    });
+}
+
+/// Packets that a tunnel protects do not leave unencrypted, whether a port is there, comes or goes: the
+/// kernel is kept from forwarding them, and the program of a port that is added leaves it none.
+#[test]
+fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
+    let test = "a_port_that_is_added_beside_a_tunnel_is_guarded";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
+        keys(folder.path(), kind);
+        let of = |name: &str| folder.path().join(name).display().to_string();
+        let tunnel = format!(
+            "[ipsec]\nstate = \"{}\"\n[[ipsec_tunnel]]\nname = \"t\"\nlocal = \"{}\"\n\
+             remote = \"{}\"\nalgorithm = \"aes128-gcm\"\nspi_out = 4097\nspi_in = 4098\n\
+             key_out_file = \"{}\"\nkey_in_file = \"{}\"\n[[ipsec_policy]]\n\
+             source = \"198.18.9.0/24\"\ndestination = \"198.19.0.0/24\"\ntunnel = \"t\"\n",
+            of("state"),
+            RIGHT.v4,
+            SINK.v4,
+            of("0.key"),
+            of("1.key"),
+        );
+        let row = Row::start_beside(ADAPTIVE, "spare_ports = 1\n", &tunnel);
+        // ICMP echo requests that the sink saw unencrypted.
+        let in_clear = || {
+            let text = row.topology.sink.run("cat", &["/proc/net/snmp"], LIMIT).unwrap();
+            let mut lines = text.lines().filter(|line| line.starts_with("Icmp:"));
+            let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+            let mut fields = names.split(' ').zip(values.split(' '));
+            fields.find(|(name, _)| *name == "InEchos").unwrap().1.to_owned()
+        };
+        let before = in_clear();
+        // None comes back, as nobody decrypts them.
+        let pings = || {
+            for more in [&[][..], &["-R"], &["-T", "tsonly"]] {
+                let mut ping = row.far.command("ping");
+                ping.args(["-n", "-c", "5", "-i", "0.01", "-W", "1"]).args(more);
+                let output = command::run_to_end(ping.arg(SINK.v4.to_string()), LIMIT, "").unwrap();
+                assert!(!output.status.success(), "{output:?}");
+            }
+            assert_eq!(in_clear(), before);
+        };
+        let encrypted = || {
+            let stats = row.router.stats().unwrap();
+            let tunnel = &stats["applications"]["ipsec"]["tunnels"][0];
+            tunnel["outbound"]["packets"].as_u64().unwrap_or_else(|| panic!("{stats}"))
+        };
+        pings();
+        for round in 1..=2 {
+            let report = row.apply(&row.with_side());
+            assert_eq!(report["needs_restart"], serde_json::json!([]), "{report}");
+            pings();
+            let deadline = Instant::now() + LIMIT;
+            while encrypted() < round * 5 {
+                assert!(Instant::now() < deadline, "{}", row.router.stats().unwrap());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            row.apply(&row.plain);
+            pings();
+        }
+        row.stop();
+    });
+}
+
+/// All that is wrong is said, and nothing is done.
+#[test]
+fn a_reload_with_a_bad_port_leaves_all_as_it_was() {
+    let test = "a_reload_with_a_bad_port_leaves_all_as_it_was";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        let row = Row::start_with(ADAPTIVE, "spare_ports = 2\n");
+        let router = &row.topology.router;
+        router.ip("link add low type veth peer name lower\nlink add odd type veth peer name even\nlink set odd up\nlink set even up").unwrap();
+        let port = |name: &str| format!("\n[[port]]\nname = \"{name}\"\ninterface = \"{name}\"\n");
+        let (traces, descriptors) = (row.traces(), row.descriptors());
+        let route = "\n[[route]]\nprefix = \"203.0.113.0/24\"\nkind = \"blackhole\"\n";
+        let refused = |text: &str, words: &[&str]| {
+            let error = row.reload(text).unwrap_err();
+            for word in words {
+                assert!(error.contains(word), "{word} in: {error}");
+            }
+            let stats = row.router.stats().unwrap();
+            assert_eq!(stats["ports"].as_array().unwrap().len(), 2, "{stats}");
+            assert_eq!(row.traces(), traces);
+            row.until_descriptors_are(&descriptors);
+            let routes = row.ask(&["show", "routes", "203.0.113.0/24"]);
+            assert!(!routes.contains("blackhole"), "{routes}");
+        };
+        // A good one beside two that are known to be bad.
+        let bad = [port("nowhere"), port("low"), route.to_owned()].concat();
+        refused(
+            &(row.with_side() + &bad),
+            &["[[port]] nowhere", "no such interface", "[[port]] low", "is down"],
+        );
+        // One that turns out to be bad after the good one was attached.
+        let stranger = router.enter(|| PassAll::attach(interface_index("odd").unwrap()).unwrap());
+        refused(&(row.with_side() + &port("odd") + route), &["[[port]] odd", "XDP program"]);
+        drop(stranger);
+        // More than there is room for.
+        router.ip("link set low up").unwrap();
+        let many = [port("odd"), port("low")].concat();
+        refused(&(row.with_side() + &many + route), &["[[port]] low", "spare_ports = 2"]);
+        // An interface of another port.
+        let renamed = row.plain.replace("name = \"right\"", "name = \"other\"");
+        refused(&(renamed + route), &["[[port]] other", "still that of port right"]);
+        // Longer packets than the memory of this router takes.
+        router.ip("link set odd mtu 3000\nlink set even mtu 3000").unwrap();
+        refused(&(row.with_side() + &port("odd") + route), &["[[port]] odd", "3000", "mtu 1774"]);
+
+        // What stays cannot change, and that is no mistake.
+        let report = row.apply(
+            &(row.plain.replace("interface = \"left\"", "interface = \"left\"\nmtu = 1400")
+                + SIDE_PORT),
+        );
+        assert_eq!(report["needs_restart"], serde_json::json!(["[[port]]"]), "{report}");
+        assert!(report["because"][0].as_str().unwrap().contains("left: mtu"), "{report}");
+        assert!(row.port("side").is_none());
+
+        // After all of that a good one is added.
+        row.apply(&row.with_side());
+        row.pings_by_the_port();
+        row.stop();
+    });
+}
