@@ -96,6 +96,7 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     let mut machine = Machine::boot(rig, &options)?;
     checks::all(&mut machine, &mut checks)?;
     checks::server(&mut machine, &mut checks)?;
+    checks::xdp_governed(&mut machine, &mut checks)?;
     let boot = machine.boot.as_secs();
     let card = machine.card;
     machine.power_off()?;
