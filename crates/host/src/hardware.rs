@@ -1,6 +1,7 @@
 //! What a machine is made of, in words that are the same at every start: tables that were measured
 //! on one machine are not taken on another.
 
+use super::access::driver;
 use super::idle::IdleStates;
 use super::layout::Layout;
 use super::moderation::Moderation;
@@ -29,11 +30,4 @@ pub(super) fn find(
         parts.push(format!("card of {driver}, {} queues, {means}", at.queues));
     }
     parts
-}
-
-/// The driver of an interface.
-pub(super) fn driver(tree: &Tree, interface: &str) -> Option<String> {
-    let link = tree.path(format!("/sys/class/net/{interface}/device/driver"));
-    let target = std::fs::read_link(link).ok()?;
-    Some(target.file_name()?.to_str()?.to_owned())
 }

@@ -351,7 +351,7 @@ fn defer(interface: &str, queue: u32, micros: u64) -> Vec<Change> {
 }
 
 fn range_of(tree: &Tree, interface: &str) -> (u64, u64) {
-    let driver = super::hardware::driver(tree, interface).unwrap_or_default();
+    let driver = super::access::driver(tree, interface).unwrap_or_default();
     let known = RANGES.iter().find(|(name, ..)| *name == driver);
     known.map_or(COMMON, |(_, shortest, longest)| (*shortest, *longest))
 }

@@ -46,8 +46,8 @@ impl Survey {
             tables = Tables::find(knobs, layout, rights, &mut notes);
             affinity = Affinity::find(tree, knobs, layout, &mut notes);
         }
-        let notes = scope.notes(notes);
         let hardware = super::hardware::find(tree, layout, &idle, &moderation);
+        let notes = scope.notes(notes);
         Self { hardware, frequencies, idle, tables, moderation, affinity, uncores, notes }
     }
 
