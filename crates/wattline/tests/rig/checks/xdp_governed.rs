@@ -30,10 +30,12 @@ struct Held {
     periods: [u32; 2],
 }
 
-const SLOW: Held = Held { frequencies: [16; 2], periods: [1000; 2] };
+/// Tables that are carried over give 2.4 GHz the figures of 1.6 GHz; of equal points the faster one is
+/// taken.
+const SLOW: Held = Held { frequencies: [24; 2], periods: [1000; 2] };
 const FAST: Held = Held { frequencies: [33; 2], periods: [10; 2] };
 
-/// Up to 100 packets a second and core the lowest frequency and the longest period are fast enough;
+/// Up to 100 packets a second and core a low frequency and the longest period are fast enough;
 /// above, the highest frequency with the shortest period alone.
 fn tables() -> String {
     let head = "# version = 1\n# server = \"rig\"\n# workload = \"forwarding\"\n\
