@@ -7,6 +7,7 @@ use crate::link::LinkState;
 use crate::name::DeviceText;
 use crate::options::DeviceOptions;
 use crate::queue::DpdkQueue;
+use crate::running::{Pool, Running};
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
 use wattline_dataplane::port::PortId;
@@ -23,37 +24,6 @@ pub struct Device {
     driver: String,
     mac: [u8; 6],
     mtu: u16,
-}
-
-/// A device of DPDK that was started, or is being set up.
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub port: u16,
-    pools: Vec<Pool>,
-}
-
-/// The buffers of one queue.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pool(pub *mut ffi::Mempool);
-
-// SAFETY: DPDK's pools are made so that several threads may use them (`wl_configure`), and the pointer
-// stays valid until the device is closed.
-#[allow(unsafe_code)]
-unsafe impl Send for Pool {}
-// SAFETY: as above.
-#[allow(unsafe_code)]
-unsafe impl Sync for Pool {}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // SAFETY: nobody else has the device: queues and handle hold this value. Once it is closed, no
-        // driver uses the pools.
-        #[allow(unsafe_code)]
-        unsafe {
-            ffi::wl_close(self.port);
-            self.pools.iter().for_each(|pool| ffi::wl_free_memory(pool.0));
-        }
-    }
 }
 
 impl Device {
@@ -98,14 +68,17 @@ impl Device {
             mtu: options.mtu.unwrap_or(before.mtu).max(SMALLEST_MTU),
             promiscuous: options.promiscuous.into(),
         };
+        // Whatever is made goes with it.
+        let taken = || DpdkError::Taken { device: device() };
+        let mut running = Running::take(number).ok_or_else(taken)?;
         let none = ffi::QueueMemory { pool: std::ptr::null_mut() };
         let mut memory = vec![none; usize::from(options.queues)];
         // SAFETY: the device exists and is nobody's else; `memory` has a place for each queue.
         #[allow(unsafe_code)]
         let set_up = unsafe { ffi::wl_configure(number, &settings, memory.as_mut_ptr()) };
-        let pools = memory.iter().filter(|it| !it.pool.is_null()).map(|it| Pool(it.pool)).collect();
-        // Whatever was made goes with it.
-        let running = Arc::new(Running { port: number, pools });
+        running.pools =
+            memory.iter().filter(|it| !it.pool.is_null()).map(|it| Pool(it.pool)).collect();
+        let running = Arc::new(running);
         check(set_up).map_err(refused("setting it up"))?;
         let after = describe(number).map_err(refused("asking what became of it"))?;
         let queues = (0..options.queues).zip(&running.pools);

@@ -38,6 +38,12 @@ pub enum DpdkError {
         /// Its name.
         device: String,
     },
+    /// Another port has it.
+    #[error("{device} is open already, perhaps by another of its names")]
+    Taken {
+        /// Its name.
+        device: String,
+    },
     /// A device has too few queues.
     #[error(
         "{device} ({driver}) has {receive} receive and {transmit} transmit queue(s), and each of \

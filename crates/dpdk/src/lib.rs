@@ -10,7 +10,7 @@
 //!
 //! The feature `dpdk` links libdpdk; `shim.c` makes functions of what is inline there. Without the
 //! feature the same names are there, and [`Eal::start`] says how to build the program. Unsafe code
-//! lives in `device`, `eal` and `queue`, and is nothing but calls of the functions in `ffi`.
+//! lives in `device`, `eal`, `queue` and `running`, and is nothing but calls of the functions in `ffi`.
 
 #[cfg(not(feature = "dpdk"))]
 mod absent;
@@ -27,6 +27,8 @@ mod name;
 mod options;
 #[cfg(feature = "dpdk")]
 mod queue;
+#[cfg(feature = "dpdk")]
+mod running;
 
 #[cfg(not(feature = "dpdk"))]
 pub use absent::{Device, DpdkQueue, Eal};

@@ -86,8 +86,8 @@ int wl_configure(uint16_t port, const struct wl_settings *settings, struct wl_qu
 	struct rte_eth_conf conf;
 	struct rte_eth_dev_info info;
 	uint16_t receive = settings->descriptors, transmit = settings->descriptors;
-	/* A frame with two tags and the card's alignment lies in one buffer. */
-	uint32_t room = RTE_MAX(RTE_ALIGN(settings->mtu + 64u, 128u), (unsigned int)RTE_MBUF_DEFAULT_DATAROOM);
+	/* A frame with two tags lies in one buffer. Some cards count its room in whole KiB. */
+	uint32_t room = RTE_MAX(RTE_ALIGN(settings->mtu + 64u, 1024u), 2048u);
 	int socket = rte_eth_dev_socket_id(port);
 	int error = rte_eth_dev_info_get(port, &info);
 

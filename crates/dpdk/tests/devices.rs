@@ -141,6 +141,8 @@ fn a_ring_gives_back_every_byte_in_order_and_no_chunk_is_lost() {
 #[test]
 fn frames_wait_while_the_worker_takes_few_or_has_no_chunk() {
     let (_device, mut queue) = open_one("net_ring1");
+    let again = open("net_ring1", ONE_QUEUE).unwrap_err();
+    assert!(matches!(again, DpdkError::Taken { .. }), "{again}");
     let mut pool = pool(8);
     let sent: Vec<_> = (0..8).map(|n| frame(n, 60)).collect();
     let frames: Vec<_> = sent.iter().map(|bytes| put(&mut pool, bytes)).collect();
