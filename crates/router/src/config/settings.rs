@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use wattline_dpdk::DeviceText;
 
 /// A whole configuration. Whoever holds one may rely on it: names are unique, ports
 /// that are named exist, and values are in range.
@@ -30,6 +31,8 @@ pub struct Config {
     pub applications: Vec<Arc<dyn Settings>>,
     /// The `[power]` section.
     pub power: PowerSettings,
+    /// What DPDK's environment is started with.
+    pub dpdk_arguments: Vec<String>,
 }
 
 /// The `[router]` section.
@@ -57,7 +60,7 @@ pub struct RouterSettings {
     pub idle: Duration,
     /// How long workers may forward what is still queued when the router stops.
     pub drain: Duration,
-    /// Chunks of packet memory per worker, where all ports are captures.
+    /// Chunks of packet memory per worker, where no port is served by AF_XDP.
     pub frames: u32,
     /// Where the control socket is; `None` for the default directory.
     pub socket: Option<PathBuf>,
@@ -131,6 +134,13 @@ pub struct SteerSettings {
 pub enum PortKind {
     /// A Linux interface, through AF_XDP.
     Interface(String),
+    /// A device of DPDK.
+    Dpdk {
+        /// The device.
+        device: DeviceText,
+        /// The TAP device that stands for it in the kernel.
+        interface: Option<String>,
+    },
     /// Capture files.
     Capture {
         /// Frames are read from here.
@@ -142,6 +152,30 @@ pub enum PortKind {
         /// Whether packets that a snap length cut are filled up to the length that they had.
         original_length: bool,
     },
+}
+
+impl PortKind {
+    /// The interface that is taken over through AF_XDP.
+    pub fn taken_over(&self) -> Option<&str> {
+        match self {
+            Self::Interface(name) => Some(name),
+            Self::Dpdk { .. } | Self::Capture { .. } => None,
+        }
+    }
+
+    /// The interface that has the port's addresses, neighbours and routes in the kernel.
+    pub fn in_kernel(&self) -> Option<&str> {
+        match self {
+            Self::Interface(name) => Some(name),
+            Self::Dpdk { interface, .. } => interface.as_deref(),
+            Self::Capture { .. } => None,
+        }
+    }
+
+    /// Whether it is a device of DPDK.
+    pub fn is_dpdk(&self) -> bool {
+        matches!(self, Self::Dpdk { .. })
+    }
 }
 
 /// A `[[route]]` section.

@@ -118,7 +118,9 @@ pub(super) fn options_of(
             let interface = Some(name.clone());
             Port { interface, queues: queues(number), cores: Vec::new() }
         }
-        PortKind::Capture { .. } => Port { interface: None, queues: 1, cores: Vec::new() },
+        PortKind::Dpdk { .. } | PortKind::Capture { .. } => {
+            Port { interface: None, queues: 1, cores: Vec::new() }
+        }
     });
     let router = &config.router;
     let layout = Layout {

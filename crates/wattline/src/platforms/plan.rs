@@ -5,7 +5,7 @@ use wattline_host::PowerPlan;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{PolicySpec, SpecError};
-use wattline_router::config::{Config, PortKind, PortSettings, PowerPlatform, XdpForwarding};
+use wattline_router::config::{Config, PortSettings, PowerPlatform, XdpForwarding};
 use wattline_server::ServerFile;
 
 /// There is no plan.
@@ -64,10 +64,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
 }
 
 fn interface(port: &PortSettings) -> Option<&str> {
-    match &port.kind {
-        PortKind::Interface(name) => Some(name),
-        PortKind::Capture { .. } => None,
-    }
+    port.kind.taken_over()
 }
 
 /// The receive queues of each port, as sysfs has them; for a tree without them, its channels.
