@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use wattline_governor::Governor;
-use wattline_governor::conformance::{Circumstances, Findings, probe};
+use wattline_governor::conformance::{Circumstances, Findings, Follows, probe};
 use wattline_governor::ledger::Knob;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::pace::{Budget, Pace};
@@ -219,7 +219,7 @@ fn findings(breaks: &'static str) -> Findings {
     platform.can.sees = Sees { latency: true, ..Sees::NOTHING };
     platform.can.waits.pause = false;
     let period = Span::from_millis(1);
-    let circumstances = Circumstances { period, traffic: false, frequency_follows: false };
+    let circumstances = Circumstances { period, traffic: false, follows: Follows::NOTHING };
     let (policy, findings) = probe(&platform, circumstances);
     let mut governor = Governor::new(Word { platform, breaks, now: Time::ZERO }, policy);
     governor.start(Time::ZERO);
