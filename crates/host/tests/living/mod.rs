@@ -115,10 +115,10 @@ impl Living {
 
     fn pass(&mut self, passed: f64) {
         let (shares, micros) = (self.shares(), self.number("/ethtool/eth9/rx-usecs"));
-        for cpu in 0..WORKERS {
+        for (cpu, share) in shares.into_iter().enumerate() {
             let (kilohertz, state) = (self.kilohertz(cpu), self.state(cpu));
             let worker = &mut self.workers[cpu];
-            worker.packets += shares[cpu] * RATE * passed;
+            worker.packets += share * RATE * passed;
             let packets = worker.packets.floor();
             worker.packets -= packets;
             worker.queue.arrivals += packets as u64;
