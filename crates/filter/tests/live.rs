@@ -202,7 +202,7 @@ fn has(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|output| output.status.success());
     if !found {
-        wattline_needs::tool(&program);
+        wattline_needs::tool(program);
     }
     found
 }

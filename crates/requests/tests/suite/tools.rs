@@ -24,7 +24,7 @@ const ROUNDS: usize = 4;
 fn tool(name: &str, test: &str) -> Option<Command> {
     let found = program(name);
     if found.is_none() {
-        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, &name);
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, name);
     }
     found
 }

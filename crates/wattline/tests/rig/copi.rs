@@ -20,7 +20,7 @@ fn memcached_is_profiled_and_governed_within_its_latency() {
     let mut checks = Checks::told_by(|check| println!("{check}"));
     let skipped = checks::copi(&rig, wattline, &mut checks).unwrap_or_else(|e| panic!("{e}"));
     if let Some(why) = skipped {
-        return wattline_needs::skip(Some(test), wattline_needs::Need::Machine, &why);
+        return wattline_needs::skip(Some(test), wattline_needs::Need::Machine, why);
     }
     assert!(!checks.checks.is_empty());
     let failed: Vec<String> = checks.failed().map(|check| format!("{check:?}")).collect();

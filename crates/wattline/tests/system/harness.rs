@@ -114,7 +114,7 @@ fn locked(test: &str, how: FlockOperation, body: impl FnOnce()) {
 pub fn has(program: &str, test: &str) -> bool {
     let there = wattline_testbed::command::installed(program);
     if !there {
-        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, &program);
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, program);
     }
     there
 }
