@@ -1,6 +1,8 @@
 # The two commands of the README are `make demo` and `make test`.
 CARGO ?= cargo
 SECONDS_OF_LOAD ?= 5
+# Needs for which no test may be skipped (`tools`, `rights`, `data`, `machine`, `all`): what `make tools` found.
+REQUIRE = $${WATTLINE_REQUIRE-$$(cat target/tools/required 2>/dev/null)}
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long lint dependencies tools build install deb rpm archive container package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
@@ -49,7 +51,7 @@ site:             ## the documentation as a site, into target/site (needs mdbook
 
 test: tools       ## lints, dependency checks and all tests, those with real components too
 	$(MAKE) lint dependencies
-	WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
+	WATTLINE_REQUIRE="$(REQUIRE)" WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
 
 test-long: test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
 	$(CARGO) test --release -p wattline-reproduce --test reproduce -- --ignored

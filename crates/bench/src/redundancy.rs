@@ -199,7 +199,7 @@ mod tests {
             PathBuf::from,
         );
         let Ok(entries) = std::fs::read_dir(data.join("captures")) else {
-            eprintln!("SKIPPED captures_come_back_byte_for_byte: no captures (WATTLINE_DATA)");
+            wattline_needs::data("captures");
             return;
         };
         for path in entries.map(|entry| entry.unwrap().path()) {

@@ -45,7 +45,7 @@ impl Browser {
     pub fn start(test: &str) -> Option<Self> {
         let names = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
         let Some(program) = names.iter().map(Path::new).find(|path| path.exists()) else {
-            eprintln!("SKIPPED {test}: needs chromium (`make tools` installs it)");
+            wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "chromium");
             return None;
         };
         let mut pipe = Pipe::start(program);

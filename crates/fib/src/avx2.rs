@@ -177,7 +177,7 @@ mod tests {
             // SAFETY: the processor has AVX2.
             unsafe { check() };
         } else {
-            eprintln!("skipped: this processor has no AVX2");
+            wattline_needs::machine("this processor has no AVX2");
         }
     }
 }

@@ -73,7 +73,7 @@ mod tests {
         let region = Region::<AtomicU16>::zeroed(4 << 20);
         region.iter().for_each(|cell| cell.store(1, Ordering::Relaxed));
         let Some(pages) = HugePages::of(&[region.range()]) else {
-            eprintln!("skipped: this kernel has no /proc/self/smaps");
+            wattline_needs::machine("this kernel has no /proc/self/smaps");
             return;
         };
         assert!(pages.resident_bytes >= 8 << 20, "{pages:?}");

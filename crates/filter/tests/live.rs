@@ -41,7 +41,7 @@ impl Lab {
         let (source, router, sink) = match spaces {
             Ok(spaces) => spaces,
             Err(error) => {
-                eprintln!("SKIPPED: {error}");
+                wattline_needs::rights(&error);
                 return None;
             }
         };
@@ -202,7 +202,7 @@ fn has(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("SKIPPED: `{program}` is not installed (`make tools` installs it)");
+        wattline_needs::tool(program);
     }
     found
 }
@@ -260,7 +260,7 @@ fn xdp_programs_go_on_forwarding_what_needs_no_judgement() {
     let stats = || router.ask(Request::Stats);
     let mode = stats()["ports"][1]["mode"].as_str().unwrap_or_default().to_owned();
     if !mode.contains("native") || log.contains("workers forward all packets") {
-        eprintln!("SKIPPED: this machine has no XDP forwarding: {mode}");
+        wattline_needs::machine(format_args!("this machine has no XDP forwarding: {mode}"));
         return;
     }
     let back = || {

@@ -209,7 +209,7 @@ pub(super) static KNOBS: [Facts; 7] = [
         Batch "batch", Setting of One,
         |_: &Can, _: &Step| true,
         |point, _| Some(Step::Batch { packets: point.batch }),
-        Some(|_, point| point.batch = 17)
+        Some(|_, point| point.batch = 1)
     ),
     // Its steps depend on each other.
     knob!(

@@ -169,13 +169,13 @@ impl Fixture {
 fn the_machine_wide_latency_is_held_and_released() {
     let tree = Tree::live();
     let Ok(before) = DmaLatency::present(&tree) else {
-        println!("skipped: {} cannot be read here", latency::DEVICE);
+        wattline_needs::machine(format_args!("{} cannot be read here", latency::DEVICE));
         return;
     };
     let limit = Span::from_micros(1_234);
     let held = match DmaLatency::hold(&tree, limit) {
         Ok(held) => held,
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) => return wattline_needs::machine(&error),
     };
     // Someone else may ask for less meanwhile, nobody can make it more.
     assert!(DmaLatency::present(&tree).unwrap() <= limit);
@@ -190,7 +190,7 @@ fn the_idle_states_of_this_machine_are_written_and_restored() {
     let tree = Tree::live();
     let states = cpuidle::states(&tree, 0).unwrap_or_default();
     let Some(deepest) = states.last().filter(|state| state.number > 0) else {
-        println!("skipped: this machine has no idle states to choose from");
+        wattline_needs::machine("this machine has no idle states to choose from");
         return;
     };
     let state = tempfile::tempdir().unwrap();
@@ -201,7 +201,7 @@ fn the_idle_states_of_this_machine_are_written_and_restored() {
         .retain(|change| change.setting.to_string().contains(&format!("state{}/", deepest.number)));
     let outcome = session.apply(&changes).remove(0);
     if let Err(error) = outcome {
-        println!("skipped: {error}");
+        wattline_needs::machine(&error);
         return;
     }
     assert_eq!(machine.read(&changes[0].setting).unwrap(), changes[0].value);
@@ -222,7 +222,7 @@ fn the_moderation_of_a_real_device_is_set_and_restored() {
         .and_then(|namespace| namespace.ip("tuntap add dev t0 mode tap").map(|_| namespace));
     let namespace = match made {
         Ok(namespace) => namespace,
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) => return wattline_needs::rights(&error),
     };
     let state = tempfile::tempdir().unwrap();
     let work = || {
@@ -241,7 +241,7 @@ fn the_moderation_of_a_real_device_is_set_and_restored() {
         Ok::<(), String>(())
     };
     if let Err(error) = namespace.enter(work).unwrap() {
-        println!("skipped: no coalescing on a tap here: {error}");
+        wattline_needs::machine(format_args!("no coalescing on a tap here: {error}"));
     }
 }
 

@@ -181,7 +181,7 @@ mod tests {
         let name = format!("wl-test-{}", std::process::id());
         let namespace = match Namespace::create(&name) {
             Ok(namespace) => namespace,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return wattline_needs::rights(&error),
         };
         let outside = interface_index("lo").unwrap();
         namespace.ip("link add wl0 type veth peer name wl1").unwrap();

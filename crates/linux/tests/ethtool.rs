@@ -12,7 +12,7 @@ fn namespace() -> Option<Namespace> {
         namespace.ip("tuntap add dev t0 mode tap")?;
         Ok(namespace)
     };
-    made().map_err(|error| println!("skipped: {error}")).ok()
+    made().map_err(|error| wattline_needs::rights(&error)).ok()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn settings_are_read_and_written_one_at_a_time() {
             }
             assert!(refused.is_err(), "a tap has no time to wait");
         }
-        Err(error) => println!("skipped in part: no coalescing on a tap here: {error}"),
+        Err(error) => wattline_needs::machine(format_args!("no coalescing on a tap here: {error}")),
     }
 }
 
@@ -57,7 +57,7 @@ fn settings_of_one_napi_instance_leave_the_others_alone() {
     };
     let namespace = match made() {
         Ok(namespace) => namespace,
-        Err(error) => return println!("skipped: {error}"),
+        Err(error) => return wattline_needs::rights(&error),
     };
     let all = || [0, 1].map(|queue| Napi::ALL.map(|setting| napi::get("v0", queue, setting).ok()));
     let (first, before, outcome, after) = namespace
@@ -70,7 +70,9 @@ fn settings_of_one_napi_instance_leave_the_others_alone() {
         })
         .unwrap();
     if let Err(error) = first {
-        return println!("skipped: this kernel does not show NAPI settings: {error}");
+        return wattline_needs::machine(format_args!(
+            "this kernel does not show NAPI settings: {error}"
+        ));
     }
     outcome.unwrap();
     assert_eq!(after[0], before[0]);

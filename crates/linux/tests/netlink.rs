@@ -24,7 +24,7 @@ impl Namespace {
         let name = format!("wlnl{}-{number}", std::process::id());
         let made = Command::new("ip").args(["netns", "add", &name]).stderr(Stdio::null()).status();
         if !made.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: needs root and ip(8) to make a network namespace");
+            wattline_needs::rights("root and ip(8) to make a network namespace");
             return None;
         }
         Some(Self(name))

@@ -65,7 +65,7 @@ mod tests {
             let (Some(node), Ok(maps)) =
                 (node_of(cpu), std::fs::read_to_string("/proc/self/numa_maps"))
             else {
-                eprintln!("SKIPPED: this kernel does not tell on which node memory lies");
+                wattline_needs::machine("this kernel does not tell on which node memory lies");
                 return;
             };
             let Some(pages) = pages_on(&maps, memory.as_ptr().addr(), node) else { continue };

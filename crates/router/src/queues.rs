@@ -364,7 +364,7 @@ mod tests {
         };
         let namespace = match made() {
             Ok(namespace) => namespace,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return wattline_needs::rights(&error),
         };
         let tried = namespace.enter(|| {
             let config = Config::parse(PORTS, "test").unwrap();
@@ -376,7 +376,7 @@ mod tests {
                 open(&config, interfaces, BTreeMap::new(), &may_fail)
             };
             if let Err(error) = open(&interfaces[..1], &[]) {
-                return println!("skipped: {error}");
+                return wattline_needs::rights(&error);
             }
             assert!(open(&interfaces, &[]).is_err());
             assert!(open(&interfaces, &[0]).is_err(), "it is not that one");

@@ -125,7 +125,7 @@ mod tests {
             end.store(true, Ordering::Relaxed);
             assert!(stalled >= WINDOW * 10, "{stalled:?}");
         } else {
-            eprintln!("SKIPPED a_thread_is_stalled_…: needs root and chrt");
+            wattline_needs::rights("root and chrt");
             end.store(true, Ordering::Relaxed);
         }
         one.join().unwrap();

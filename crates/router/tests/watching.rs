@@ -136,7 +136,7 @@ fn by_tshark(path: &Path) -> Option<Vec<String>> {
     tshark.arg("-r").arg(path).args(["-T", "fields", "-e", "frame.interface_name"]);
     tshark.args(["-e", "frame.packet_flags", "-e", "udp.srcport", "-e", "frame.comment"]);
     let Ok(output) = tshark.output() else {
-        eprintln!("SKIPPED tshark: it is not installed (`make tools` installs it)");
+        wattline_needs::tool("tshark");
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -187,7 +187,7 @@ fn a_capture_has_packets_in_and_out_with_what_became_of_them() {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             assert_eq!(text.lines().count() as u64, count, "{text}");
         }
-        Err(_) => eprintln!("SKIPPED tcpdump: it is not installed (`make tools` installs it)"),
+        Err(_) => wattline_needs::tool("tcpdump"),
     }
 }
 

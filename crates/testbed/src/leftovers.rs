@@ -96,7 +96,7 @@ fn owner(name: &str) -> Option<u32> {
 pub fn can_build_namespaces(test: &str) -> bool {
     let able = rustix::process::geteuid().is_root() && command::installed("ip");
     if !able {
-        eprintln!("SKIPPED {test}: needs root and iproute2");
+        wattline_needs::skip(Some(test), wattline_needs::Need::Rights, "root and iproute2");
     }
     able
 }

@@ -98,7 +98,7 @@ struct Seen {
 #[ignore = "boots three kernels, which takes minutes"]
 fn every_kernel_takes_every_xdp_program() {
     let Some(rig) = Rig::find() else {
-        return eprintln!("SKIPPED: no emulator; `make tools` fetches it into target/");
+        return wattline_needs::tool("an emulator in target/rig");
     };
     let tests = tests_of_the_programs();
     let objects: usize = LOADS.iter().map(|(objects, _)| objects.len()).sum();

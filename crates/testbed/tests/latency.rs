@@ -32,7 +32,7 @@ fn latency_is_that_of_tcpdump_on_both_sides_of_the_device() {
         return;
     }
     if ["tcpdump", "tc"].iter().any(|tool| !command::installed(tool)) {
-        eprintln!("SKIPPED {test}: needs tcpdump and tc");
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "tcpdump and tc");
         return;
     }
     let options = Options { static_neighbours: true, ..Options::default() };

@@ -21,7 +21,7 @@ impl Row {
     fn new(role: &str) -> Option<Self> {
         let name = |part: &str| format!("wlife-{role}-{part}-{}", std::process::id());
         let Ok(router) = Namespace::create(name("r")) else {
-            eprintln!("skipped: needs root to make network namespaces");
+            wattline_needs::rights("root to make network namespaces");
             return None;
         };
         let source = Namespace::create(name("s")).unwrap();

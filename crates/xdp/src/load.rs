@@ -148,7 +148,7 @@ mod tests {
         let name = format!("wl-load-{}", std::process::id());
         let namespace = match Namespace::create(&name) {
             Ok(namespace) => namespace,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return wattline_needs::rights(&error),
         };
         namespace.ip("link add x0 type veth peer name x1").unwrap();
         namespace.ip("link set x0 up").unwrap();
@@ -193,7 +193,9 @@ mod tests {
     fn a_round_begins_with_a_fresh_header() {
         let generator = match LiveGenerator::new(1, &[9; 60], None) {
             Ok(generator) => generator,
-            Err(error @ BpfError::MissingCapability { .. }) => return println!("skipped: {error}"),
+            Err(error @ BpfError::MissingCapability { .. }) => {
+                return wattline_needs::rights(&error);
+            }
             Err(error) => panic!("{error}"),
         };
         let run = generator.program.test_run(&[1; 60]).unwrap();

@@ -25,7 +25,7 @@ fn fixture() -> Option<Fixture> {
     let loaded = match Loaded::new(MAC, None) {
         Ok(loaded) => loaded,
         Err(error @ BpfError::MissingCapability { .. }) => {
-            println!("skipped: {error}");
+            wattline_needs::rights(&error);
             return None;
         }
         Err(error) => panic!("{error}"),
@@ -397,7 +397,7 @@ fn an_interface_that_does_not_exist_is_named() {
     match XdpProgram::load(u32::MAX >> 1, MAC, XdpModeChoice::Auto) {
         Err(XdpError::NoInterface { .. }) => {}
         Err(XdpError::Bpf(error @ BpfError::MissingCapability { .. })) => {
-            println!("skipped: {error}");
+            wattline_needs::rights(&error);
         }
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("attached to nothing"),
@@ -412,7 +412,7 @@ fn without_perfmon_the_programs_load_that_do_not_ask_for_it() {
     let thread = std::thread::spawn(|| {
         let mut sets = capabilities(None).unwrap();
         if !sets.effective.contains(CapabilitySet::BPF | CapabilitySet::NET_ADMIN) {
-            return println!("skipped: this process has no CAP_BPF or no CAP_NET_ADMIN");
+            return wattline_needs::rights("this process has no CAP_BPF or no CAP_NET_ADMIN");
         }
         // The second is as good as the first.
         sets.effective.remove(CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN);

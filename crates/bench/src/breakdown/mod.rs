@@ -203,7 +203,7 @@ mod tests {
             || !installed("perf")
             || !installed("iperf3")
         {
-            return println!("skipped: needs root, perf and iperf3");
+            return wattline_needs::tool("root, perf and iperf3");
         }
         let options = Options {
             io_bytes: vec![16_384],
@@ -216,7 +216,7 @@ mod tests {
         let report = match run(&options, &mut |_| ()) {
             Ok(report) => report,
             // Where perf may not look at the whole machine it says so.
-            Err(error @ Error::Forbidden { .. }) => return println!("skipped: {error}"),
+            Err(error @ Error::Forbidden { .. }) => return wattline_needs::machine(&error),
             Err(error) => panic!("{error}"),
         };
         let [with, without] = &report.results[..] else { panic!("{report:?}") };

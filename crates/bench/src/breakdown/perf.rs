@@ -130,10 +130,10 @@ mod tests {
     #[test]
     fn where_the_kernel_forbids_perf_the_command_says_so_before_it_begins() {
         if !command::installed("perf") || !command::installed("setpriv") {
-            return println!("skipped: needs perf and setpriv");
+            return wattline_needs::tool("perf and setpriv");
         }
         if paranoid() < 1 {
-            return println!("skipped: here perf is allowed to everybody");
+            return wattline_needs::machine("here perf is allowed to everybody");
         }
         let folder = tempfile::tempdir().unwrap();
         let without = if rustix::process::geteuid().is_root() {

@@ -85,7 +85,7 @@ mod tests {
         if !can_build_namespaces("every_device_is_measured_and_its_page_is_whole")
             || std::thread::available_parallelism().map_or(1, usize::from) < 2
         {
-            return println!("skipped: needs root and two processors");
+            return wattline_needs::machine("root and two processors");
         }
         for device in [Device::Kernel, Device::Workers, Device::Xdp] {
             let never = AtomicBool::new(false);

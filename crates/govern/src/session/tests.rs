@@ -6,7 +6,7 @@ mod copy;
 use super::*;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use wattline_governor::conformance::{Circumstances, probe};
+use wattline_governor::conformance::{Circumstances, Follows, probe};
 use wattline_policy::{AskAgain, Observation};
 use wattline_units::Time;
 
@@ -66,7 +66,7 @@ fn a_machine_with_sources_of_latency_keeps_its_word() {
         let text = format!("[govern]\n{}", if with_source { &source } else { "" });
         let config = Config::parse(&text, "test").unwrap();
         let period = Span::from_millis(20);
-        let circumstances = Circumstances { period, traffic: false, frequency_follows: false };
+        let circumstances = Circumstances { period, traffic: false, follows: Follows::NOTHING };
         let (mut findings, mut sees) = (None, None);
         let mut session = Session::begin_with(&config, &tree, |platform, _| {
             let (policy, found) = probe(platform, circumstances);

@@ -21,7 +21,7 @@ fn alone(test: &str) -> bool {
     }
     let possible = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
     if !possible.is_ok_and(|status| status.success()) {
-        println!("skipped: needs root and unshare, for a mount namespace");
+        wattline_needs::rights("root and unshare, for a mount namespace");
         return false;
     }
     let status = Command::new("unshare")

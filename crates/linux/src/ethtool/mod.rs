@@ -165,14 +165,14 @@ mod tests {
         };
         let namespace = match made() {
             Ok(namespace) => namespace,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return wattline_needs::rights(&error),
         };
         let read = namespace.enter(|| {
             for (setting, is_on) in [("off", false), ("on", true)] {
                 let ethtool = ["-K", "v0", "rxvlan", setting, "gro", setting];
                 match std::process::Command::new("ethtool").args(ethtool).status() {
                     Ok(status) if status.success() => {}
-                    other => return println!("skipped: ethtool: {other:?}"),
+                    other => return wattline_needs::tool(format_args!("ethtool: {other:?}")),
                 }
                 assert_eq!(strips_vlan_tags("v0").unwrap(), is_on);
                 assert_eq!(merges_packets("v0").unwrap(), is_on);
@@ -195,11 +195,11 @@ mod tests {
         };
         let namespace = match made() {
             Ok(namespace) => namespace,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return wattline_needs::rights(&error),
         };
         let agreed = namespace.enter(|| {
             let Some(mut ethtool) = Ethtool::open().unwrap() else {
-                return println!("skipped: this kernel's ethtool does not speak netlink");
+                return wattline_needs::machine("this kernel's ethtool does not speak netlink");
             };
             fn same<T: PartialEq + fmt::Debug>(one: io::Result<T>, other: io::Result<T>) {
                 let number = |error: io::Error| error.raw_os_error();
@@ -222,7 +222,9 @@ mod tests {
                     ioctl::set_coalesce("t0", Coalesce::RxFrames, 25).unwrap();
                     assert_eq!(ethtool.coalesce("t0").unwrap().get(Coalesce::RxFrames), 25);
                 }
-                Err(error) => println!("skipped in part: no coalescing on a tap here: {error}"),
+                Err(error) => {
+                    wattline_needs::machine(format_args!("no coalescing on a tap here: {error}"))
+                }
             }
             assert!(ethtool.set_coalesce("t0", Coalesce::RxUsecs, 50).is_err());
             assert!(ethtool.set_combined_channels("v0", 4097).is_err());

@@ -14,7 +14,7 @@ use wattline_requests::schedule::Arrivals;
 fn memcached(test: &str) -> Option<(Running, SocketAddr)> {
     let started = support::memcached();
     if started.is_none() {
-        eprintln!("SKIPPED {test}: needs memcached");
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "memcached");
     }
     started
 }

@@ -10,7 +10,7 @@ use wattline_requests::http::{Http, HttpOptions, HttpRequests};
 fn nginx(folder: &Path, test: &str) -> Option<(Running, SocketAddr)> {
     let started = support::nginx(folder);
     if started.is_none() {
-        eprintln!("SKIPPED {test}: needs nginx");
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "nginx");
     }
     started
 }

@@ -24,7 +24,7 @@ const ROUNDS: usize = 4;
 fn tool(name: &str, test: &str) -> Option<Command> {
     let found = program(name);
     if found.is_none() {
-        eprintln!("SKIPPED {test}, {name}: absent; `make tools` installs it");
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, name);
     }
     found
 }
@@ -143,7 +143,7 @@ fn percentiles_are_those_of_h2load_and_wrk() {
     let test = "percentiles_are_those_of_h2load_and_wrk";
     let folder = tempfile::tempdir().unwrap();
     let Some((_running, server)) = nginx(folder.path()) else {
-        eprintln!("SKIPPED {test}: needs nginx");
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "nginx");
         return;
     };
     let page = format!("http://{}/small", wire(server, &even()));
@@ -183,7 +183,7 @@ fn percentiles_are_those_of_h2load_and_wrk() {
 fn the_mean_is_that_of_memcaslap() {
     let test = "the_mean_is_that_of_memcaslap";
     let Some((_running, server)) = memcached() else {
-        eprintln!("SKIPPED {test}: needs memcached");
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "memcached");
         return;
     };
     if tool("memcaslap", test).is_none() {
@@ -235,7 +235,7 @@ fn h2load_leaves_out_what_waits_while_a_server_stalls() {
     let test = "h2load_leaves_out_what_waits_while_a_server_stalls";
     let folder = tempfile::tempdir().unwrap();
     let Some((_running, server)) = nginx(folder.path()) else {
-        eprintln!("SKIPPED {test}: needs nginx");
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "nginx");
         return;
     };
     let page = format!("http://{}/small", wire(server, &stalls(Instant::now())));

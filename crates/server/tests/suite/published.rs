@@ -8,7 +8,7 @@ use wattline_server::bolla::PRINTED_COEFFICIENTS;
 fn claims() -> Option<BTreeMap<String, csv::StringRecord>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../published/claims.csv");
     let Ok(mut reader) = csv::Reader::from_path(path) else {
-        println!("skipped: {path} is not there");
+        wattline_needs::data(format_args!("{path} is not there"));
         return None;
     };
     let rows = reader.records().map(|record| record.expect("a well-formed row"));

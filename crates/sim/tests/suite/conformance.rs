@@ -1,41 +1,82 @@
 //! The simulator keeps the promises of its platform to policies, on ideal knobs and on slow ones.
 
 use crate::common::{poisson, server, setting};
-use wattline_governor::conformance::{Circumstances, probe};
+use wattline_governor::conformance::{Circumstances, Findings, Follows, page, probe};
+use wattline_policy::{Platform, Policy};
+use wattline_server::{Moderation, ServerModel};
 use wattline_sim::{KnobBehaviour, run_on};
 use wattline_units::Span;
 
-fn complaints(name: &str, mpps: f64, knobs: &str) -> Vec<String> {
-    let server = server(name);
-    let mut setting = setting(&server, "poll");
-    (setting.warmup, setting.duration) = (Span::ZERO, Span::from_millis(100));
-    let mut source = poisson(&server, mpps * 1e6, 64, 7);
+const PAGE: &str = include_str!("../../../../docs/explanation/policy-contract.md");
+/// Each core gets a hundred packets in this time, and slow knobs come to their rest.
+const PERIOD: Span = Span::from_micros(1_500);
+/// More than the probe needs.
+const PERIODS: u64 = 75;
+
+/// PowerSave's server with a card that moderates interrupts, so that it has all knobs of the model.
+pub fn with_moderation() -> ServerModel {
+    let mut server = server("westmere-2010");
+    let longest = Span::from_millis(1);
+    server.nic.moderation =
+        Some(Moderation { shortest: Span::ZERO, longest, step: Span::from_micros(2) });
+    server
+}
+
+/// Puts a probe in charge of a server. `describe` may change what it is told of the platform, and
+/// `wrap` puts something between the two.
+pub fn findings(
+    server: &ServerModel,
+    mpps: f64,
+    knobs: &str,
+    describe: impl FnOnce(&mut Platform),
+    wrap: impl FnOnce(Box<dyn Policy>, &Platform) -> Box<dyn Policy>,
+) -> Findings {
+    let mut setting = setting(server, "poll");
+    (setting.warmup, setting.duration) = (Span::ZERO, PERIOD * PERIODS);
+    let mut source = poisson(server, mpps * 1e6, 64, 7);
     let mut findings = None;
-    let knobs = KnobBehaviour::parse(knobs).unwrap();
-    let circumstances =
-        Circumstances { period: Span::from_millis(5), traffic: true, frequency_follows: true };
-    run_on(&setting, knobs, &mut source, |context| {
-        let (policy, found) = probe(context.platform, circumstances);
+    run_on(&setting, KnobBehaviour::parse(knobs).unwrap(), &mut source, |context| {
+        let mut platform = context.platform.clone();
+        describe(&mut platform);
+        let circumstances = Circumstances { period: PERIOD, traffic: true, follows: Follows::ALL };
+        let (policy, found) = probe(&platform, circumstances);
         findings = Some(found);
-        Ok(policy)
+        Ok(wrap(policy, &platform))
     })
     .unwrap();
-    findings.unwrap().complaints()
+    findings.unwrap()
+}
+
+fn honest(server: &ServerModel, mpps: f64, knobs: &str) -> Findings {
+    findings(server, mpps, knobs, |_| {}, |probe, _| probe)
 }
 
 #[test]
 fn the_simulator_keeps_its_word() {
-    for (name, mpps) in [("westmere-2010", 1.0), ("ideal-single-core", 0.05)] {
-        assert_eq!(complaints(name, mpps, ""), Vec::<String>::new(), "{name}");
+    for (server, mpps) in [
+        (with_moderation(), 1.0),
+        (server("westmere-2010"), 1.0),
+        (server("ideal-single-core"), 0.05),
+    ] {
+        let found = honest(&server, mpps, "");
+        found.verdicts().iter().for_each(|verdict| println!("{}: {verdict}", server.name));
+        assert_eq!(found.complaints(), Vec::<String>::new(), "{}", server.name);
     }
     // Slow knobs with a limited pace keep them as well, only later.
-    let slow = "all:delay=10us;budget:rate=100000,burst=100;frequency:dwell=1ms";
-    assert_eq!(complaints("westmere-2010", 1.0, slow), Vec::<String>::new());
+    let slow = "all:delay=10us;budget:rate=100000,burst=100;frequency:dwell=500us";
+    assert_eq!(honest(&with_moderation(), 1.0, slow).complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_page_says_how_each_promise_of_the_simulator_is_judged() {
+    let found = honest(&with_moderation(), 1.0, "");
+    let wrong = page::differences(PAGE, "simulator", &found.verdicts());
+    assert_eq!(wrong, Vec::<String>::new());
 }
 
 #[test]
 fn a_simulated_knob_that_refuses_is_found() {
-    let found = complaints("westmere-2010", 1.0, "batch:refuse;cores:refuse");
+    let found = honest(&with_moderation(), 1.0, "batch:refuse;cores:refuse").complaints();
     for told in ["batch: promised", "cores: promised", "weights: promised"] {
         assert!(found.iter().any(|one| one.contains(told)), "{told}: {found:?}");
     }

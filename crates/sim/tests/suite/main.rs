@@ -9,6 +9,7 @@ mod contract;
 mod engine;
 mod knobs;
 mod latency_view;
+mod liars;
 mod output_links;
 mod published;
 mod requests;

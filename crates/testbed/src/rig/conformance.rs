@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 use wattline_governor::Governor;
-use wattline_governor::conformance::{Circumstances, probe};
+use wattline_governor::conformance::{Circumstances, Follows, Turn, probe};
 use wattline_governor::machine::Machine as _;
 use wattline_host::{Host, HostOptions, KernelStack, Layout, Port, Scope, Work, Workers};
 use wattline_knobs::{Machine, STATE_DIRECTORY, Session};
@@ -27,13 +27,15 @@ pub const GO: &str = "/tmp/conformance.go";
 /// The line that says that the platform has brought the machine to its first point, and no knob has
 /// been turned yet.
 pub const FIRST: &str = "conformance: at its first point";
-/// What a line begins with that names the knob that has just been turned, and says `promised` or
-/// `denied`.
+/// What a line begins with that names a knob, says `promised` or `denied`, and says `before` where it
+/// is about to be turned and `turned` where it just has been.
 pub const TURN: &str = "conformance turn: ";
 /// What a line begins with that says in JSON what the platform can ([`wattline_policy::Can`]).
 pub const CAN: &str = "conformance can: ";
 /// What a line begins with that says what the platform misses.
 pub const MISSING: &str = "conformance missing: ";
+/// What a line begins with that says how a promise was judged.
+pub const VERDICT: &str = "conformance verdict: ";
 /// What a line begins with that is a complaint.
 pub const COMPLAINT: &str = "conformance complaint: ";
 /// The last line.
@@ -45,7 +47,7 @@ const PERIOD: Span = Span::from_millis(50);
 /// meters are read every 250 ms.
 const LOOK: Duration = Duration::from_millis(150);
 /// More questions than a probe has turns.
-const MOST_QUESTIONS: usize = 100;
+const MOST_QUESTIONS: usize = 200;
 
 /// Is the subject where [`SUBJECT`] is set: lets a probe turn all knobs of this machine, says what
 /// it found, and gives everything back. False where this program is no subject.
@@ -69,8 +71,10 @@ pub fn serve() -> Result<bool, String> {
     let missing = status.lock().map_err(|e| e.to_string())?.missing.clone();
     missing.iter().for_each(|note| println!("{MISSING}{note}"));
 
-    // What arrives is seen by the kernel's counters alone, which know no fill levels.
-    let circumstances = Circumstances { period: PERIOD, traffic: false, frequency_follows: true };
+    // What arrives is seen by the kernel's counters alone, which know no fill levels. What the
+    // emulated machine draws and where its CPUs sleep is judged from outside.
+    let follows = Follows { frequency: true, ..Follows::NOTHING };
+    let circumstances = Circumstances { period: PERIOD, traffic: false, follows };
     let (policy, findings) = probe(&platform, circumstances);
     // Brings the machine to the first point; the policy has not been asked yet.
     let mut governor = Governor::new(host, policy);
@@ -78,11 +82,15 @@ pub fn serve() -> Result<bool, String> {
     wait_for_go()?;
     let now = governor.machine().now();
     governor.start(now);
+    let mut told = None;
     for _ in 0..MOST_QUESTIONS {
-        if let Some((name, promised)) = findings.turn() {
-            println!("{TURN}{name} {}", if promised { "promised" } else { "denied" });
+        let turn = findings.turn();
+        if let Some(Turn { promise, promised, turned }) = turn.filter(|_| turn != told) {
+            let promised = if promised { "promised" } else { "denied" };
+            println!("{TURN}{promise} {promised} {}", if turned { "turned" } else { "before" });
             wait_for_go()?;
         }
+        told = turn;
         for _ in 0..2 {
             let now = governor.machine().now();
             governor.look(now);
@@ -94,6 +102,7 @@ pub fn serve() -> Result<bool, String> {
         let now: Time = governor.machine().now();
         governor.trigger(now.max(governor.ask().at), Trigger::Timer);
     }
+    findings.verdicts().iter().for_each(|verdict| println!("{VERDICT}{verdict}"));
     findings.complaints().iter().for_each(|complaint| println!("{COMPLAINT}{complaint}"));
     governor.into_machine().into_knobs().finish();
     println!("{DONE}");

@@ -251,7 +251,7 @@ fn data() -> Option<PathBuf> {
     if captures.is_dir() {
         return Some(captures);
     }
-    eprintln!("skipped: no captures in {}", captures.display());
+    wattline_needs::data(format_args!("captures in {}", captures.display()));
     None
 }
 

@@ -218,7 +218,7 @@ fn an_interface_that_does_not_exist_or_missing_rights_are_told() {
 #[test]
 fn missing_capabilities_end_with_77() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED missing_capabilities_end_with_77: needs root, to give up its rights");
+        wattline_needs::rights("root, to give up its rights");
         return;
     }
     let text = "[router]\nsocket = \"SOCKET\"\n[[port]]\nname = \"a\"\ninterface = \"lo\"\n";

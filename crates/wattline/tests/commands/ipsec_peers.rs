@@ -121,9 +121,7 @@ tunnel = "peer"
 #[test]
 fn scapy_opens_what_wattline_seals_and_the_other_way_round() {
     let Some(python) = python() else {
-        return eprintln!(
-            "SKIPPED: no Python with scapy 2.6 and cryptography (`make tools` makes one)"
-        );
+        return wattline_needs::tool("a Python with scapy 2.6 and cryptography");
     };
     for (algorithm, outer, esn, udp) in [
         ("aes128-gcm", "4", false, false),
@@ -157,7 +155,7 @@ fn scapy_opens_what_wattline_seals_and_the_other_way_round() {
 fn tshark_decrypts_what_wattline_seals() {
     let there = |program: &str| Command::new(program).arg("--version").output().is_ok();
     let (Some(python), true) = (python(), there("tshark")) else {
-        return eprintln!("SKIPPED: tshark or scapy is not installed (`make tools` installs them)");
+        return wattline_needs::tool("tshark and scapy");
     };
     for (algorithm, cipher_name, integrity_name) in [
         ("aes128-gcm", "AES-GCM with 16 octet ICV [RFC4106]", "NULL"),

@@ -139,7 +139,7 @@ fn a_restore_that_meets_a_hanging_driver_ends_names_it_and_keeps_the_journal() {
 #[test]
 fn without_permission_restore_ends_with_77_and_changes_nothing() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can hand rights away");
+        wattline_needs::rights("only root can hand rights away");
         return;
     }
     let (_directory, root) = killed();
@@ -190,7 +190,7 @@ fn a_machine_without_meters_is_unavailable_not_at_zero() {
 #[test]
 fn counters_that_only_root_may_read_are_a_missing_permission() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can hand rights away");
+        wattline_needs::rights("only root can hand rights away");
         return;
     }
     let directory = tempfile::tempdir().unwrap();

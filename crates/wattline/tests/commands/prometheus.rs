@@ -63,7 +63,7 @@ fn found(port: u16, query: &str) -> Option<Vec<Value>> {
 #[test]
 fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
     let (Some(_), Some(prometheus)) = (program("promtool"), program("prometheus")) else {
-        eprintln!("SKIPPED prometheus_reads_what_router_and_governor_count: needs prometheus");
+        wattline_needs::tool("prometheus");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -108,7 +108,7 @@ fn captures_come_out_as_from_plain_routers() {
         PathBuf::from,
     );
     let Ok(entries) = std::fs::read_dir(data.join("captures")) else {
-        eprintln!("SKIPPED captures_come_out_as_from_plain_routers: no captures (WATTLINE_DATA)");
+        wattline_needs::data("captures");
         return;
     };
     let paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

@@ -25,10 +25,12 @@ fn exposure(text: &str) -> Option<f64> {
         .args(["security", "--offline=true", "--no-pager"])
         .arg(&unit)
         .output();
-    let output = rated.map_err(|error| println!("skipped: systemd-analyze: {error}")).ok()?;
+    let output = rated
+        .map_err(|error| wattline_needs::machine(format_args!("systemd-analyze: {error}")))
+        .ok()?;
     let told = String::from_utf8_lossy(&output.stdout);
     let Some((_, rating)) = told.split_once("Overall exposure level for rated.service: ") else {
-        println!("skipped: systemd-analyze has no offline rating (systemd 250 and later do)");
+        wattline_needs::machine("systemd-analyze has no offline rating (systemd 250 and later do)");
         return None;
     };
     Some(rating.split(' ').next().unwrap().parse().unwrap())
@@ -60,7 +62,7 @@ fn verify(name: &str) {
     let verify = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&copy).output();
     let output = match verify {
         Ok(output) => output,
-        Err(error) => return println!("skipped: systemd-analyze: {error}"),
+        Err(error) => return wattline_needs::machine(format_args!("systemd-analyze: {error}")),
     };
     let told = String::from_utf8_lossy(&output.stderr);
     // What it says of other units of the machine is none of ours.

@@ -189,11 +189,11 @@ fn sweep_writes_arrow_that_others_read() {
                   print(json.dumps(f.read_table(sys.argv[1]).to_pylist()))";
     let output = Command::new(python).args(["-c", script, file]).output();
     let Ok(output) = output.as_ref().map(|output| output.clone()) else {
-        println!("skipped: no python3");
+        wattline_needs::machine("python3");
         return;
     };
     if output.status.code() == Some(77) {
-        println!("skipped: pyarrow is not installed");
+        wattline_needs::machine("pyarrow");
         return;
     }
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

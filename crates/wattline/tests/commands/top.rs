@@ -139,7 +139,7 @@ fn runs(pid: u32) -> bool {
 #[test]
 fn in_a_terminal_it_draws_and_gives_the_terminal_back() {
     let Ok(mut version) = Command::new("tmux").arg("-V").stdout(Stdio::null()).spawn() else {
-        eprintln!("SKIPPED in_a_terminal_it_draws_and_gives_the_terminal_back: tmux is missing");
+        wattline_needs::tool("tmux");
         return;
     };
     let _ = Child::wait(&mut version);

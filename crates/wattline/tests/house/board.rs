@@ -129,7 +129,7 @@ fn board_and_alerts_name_metrics_that_there_are() {
 #[test]
 fn prometheus_understands_queries_and_alerts() {
     if program("promtool").is_none() {
-        eprintln!("SKIPPED prometheus_understands_queries_and_alerts: needs promtool");
+        wattline_needs::tool("promtool");
         return;
     };
     let folder = root().join("packaging/prometheus");

@@ -12,3 +12,4 @@ mod house;
 mod licences;
 mod modules;
 mod sight;
+mod skips;

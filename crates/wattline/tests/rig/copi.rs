@@ -10,15 +10,17 @@ use wattline_testbed::rig::Rig;
 fn memcached_is_profiled_and_governed_within_its_latency() {
     let test = "memcached_is_profiled_and_governed_within_its_latency";
     let Some(rig) = Rig::find() else {
-        return eprintln!(
-            "SKIPPED {test}: no emulator and guest; `make tools` fetches them into target/"
+        return wattline_needs::skip(
+            Some(test),
+            wattline_needs::Need::Tool,
+            "emulator and guest in target/rig",
         );
     };
     let wattline = Path::new(env!("CARGO_BIN_EXE_wattline"));
     let mut checks = Checks::told_by(|check| println!("{check}"));
     let skipped = checks::copi(&rig, wattline, &mut checks).unwrap_or_else(|e| panic!("{e}"));
     if let Some(why) = skipped {
-        return eprintln!("SKIPPED {test}: {why}");
+        return wattline_needs::skip(Some(test), wattline_needs::Need::Machine, why);
     }
     assert!(!checks.checks.is_empty());
     let failed: Vec<String> = checks.failed().map(|check| format!("{check:?}")).collect();

@@ -9,8 +9,10 @@ use wattline_testbed::rig::Rig;
 fn the_kernel_and_strongswan_are_understood() {
     let test = "the_kernel_and_strongswan_are_understood";
     let Some(rig) = Rig::find() else {
-        return eprintln!(
-            "SKIPPED {test}: no emulator and guest; `make tools` fetches them into target/"
+        return wattline_needs::skip(
+            Some(test),
+            wattline_needs::Need::Tool,
+            "emulator and guest in target/rig",
         );
     };
     let wattline = Path::new(env!("CARGO_BIN_EXE_wattline"));

@@ -10,8 +10,10 @@ use wattline_testbed::rig::Rig;
 fn a_bond_is_forwarded_through_by_workers() {
     let test = "a_bond_is_forwarded_through_by_workers";
     let Some(rig) = Rig::find() else {
-        return eprintln!(
-            "SKIPPED {test}: no emulator and guest; `make tools` fetches them into target/"
+        return wattline_needs::skip(
+            Some(test),
+            wattline_needs::Need::Tool,
+            "emulator and guest in target/rig",
         );
     };
     let wattline = Path::new(env!("CARGO_BIN_EXE_wattline"));

@@ -23,7 +23,11 @@ fn agent() {
 
 fn boot(test: &str) -> Option<Machine> {
     let Some(rig) = Rig::find() else {
-        eprintln!("SKIPPED {test}: no emulator and guest; `make tools` fetches them into target/");
+        wattline_needs::skip(
+            Some(test),
+            wattline_needs::Need::Tool,
+            "emulator and guest in target/rig",
+        );
         return None;
     };
     let wattline = PathBuf::from(env!("CARGO_BIN_EXE_wattline"));

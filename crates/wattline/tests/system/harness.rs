@@ -114,7 +114,7 @@ fn locked(test: &str, how: FlockOperation, body: impl FnOnce()) {
 pub fn has(program: &str, test: &str) -> bool {
     let there = wattline_testbed::command::installed(program);
     if !there {
-        eprintln!("SKIPPED {test}: `{program}` is not installed (`make tools` installs it)");
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, program);
     }
     there
 }
@@ -173,7 +173,11 @@ impl Bench {
 pub fn captures(test: &str) -> Vec<PathBuf> {
     let folder = data().join("captures");
     let Ok(entries) = std::fs::read_dir(&folder) else {
-        eprintln!("SKIPPED {test}: no captures in {} (set WATTLINE_DATA)", folder.display());
+        wattline_needs::skip(
+            Some(test),
+            wattline_needs::Need::Data,
+            format_args!("captures in {}", folder.display()),
+        );
         return Vec::new();
     };
     let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();

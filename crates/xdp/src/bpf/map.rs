@@ -242,7 +242,9 @@ mod tests {
             Definition { kind: MapKind::Hash, key_size: 4, value_size: 1, entries: 8, flags: 0 };
         let map = match Map::create("test", definition) {
             Ok(map) => map,
-            Err(error @ BpfError::MissingCapability { .. }) => return println!("skipped: {error}"),
+            Err(error @ BpfError::MissingCapability { .. }) => {
+                return wattline_needs::rights(&error);
+            }
             Err(error) => panic!("{error}"),
         };
         let key = [192, 0, 2, 1];

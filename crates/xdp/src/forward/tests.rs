@@ -27,7 +27,7 @@ fn namespace() -> Option<Namespace> {
     let namespace = match Namespace::create(&name) {
         Ok(namespace) => namespace,
         Err(error) => {
-            println!("skipped: {error}");
+            wattline_needs::rights(&error);
             return None;
         }
     };

@@ -21,7 +21,7 @@ impl Topology {
         match Self::try_build(queues) {
             Ok(topology) => Some(topology),
             Err(error) => {
-                println!("skipped: {error}");
+                wattline_needs::rights(&error);
                 None
             }
         }

@@ -251,11 +251,11 @@ mod tests {
         let name = format!("wl-block-{}", std::process::id());
         let namespace = match crate::namespace::Namespace::create(&name) {
             Ok(namespace) => namespace,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return wattline_needs::rights(&error),
         };
         let add = "xfrm policy add src 10.1.0.0/16 dst 10.9.0.0/16 dir fwd action block";
         if let Err(error) = namespace.ip(add) {
-            return println!("skipped: the kernel has no XFRM ({error})");
+            return wattline_needs::machine(format_args!("the kernel has no XFRM ({error})"));
         }
         let owner = BlockOwner::named(b"here");
         let there = || {

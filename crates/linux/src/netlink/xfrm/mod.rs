@@ -110,19 +110,23 @@ mod tests {
         let name = format!("wl-xfrm-{}", std::process::id());
         let namespace = match crate::namespace::Namespace::create(&name) {
             Ok(namespace) => namespace,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return wattline_needs::rights(&error),
         };
         let add = "xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out priority 7 \
                    tmpl src 192.0.2.1 dst 192.0.2.2 proto esp reqid 5 mode tunnel";
         let followed = namespace.enter(|| {
             let mut follower = match XfrmFollower::new() {
                 Ok(follower) => follower,
-                Err(error) => return println!("skipped: the kernel has no XFRM ({error})"),
+                Err(error) => {
+                    return wattline_needs::machine(format_args!(
+                        "the kernel has no XFRM ({error})"
+                    ));
+                }
             };
             assert!(follower.poll().unwrap().unwrap().policies.is_empty());
             assert!(follower.poll().unwrap().is_none());
             if let Err(error) = namespace.ip(add) {
-                return println!("skipped: {error}");
+                return wattline_needs::rights(&error);
             }
             let snapshot = follower.poll().unwrap().unwrap();
             assert_eq!((snapshot.policies.len(), snapshot.unreadable), (1, 0));

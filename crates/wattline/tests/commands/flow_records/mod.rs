@@ -27,7 +27,7 @@ fn captures() -> Vec<std::path::PathBuf> {
 fn missing(programs: &[&str]) -> bool {
     let missing: Vec<_> = programs.iter().filter(|program| !is_there(program)).collect();
     if !missing.is_empty() {
-        println!("skipped: {missing:?} not installed (scripts/install-tools)");
+        wattline_needs::tool(format_args!("{missing:?}"));
     }
     !missing.is_empty()
 }
@@ -40,7 +40,7 @@ fn real_collectors_have_the_flows_that_other_exporters_have() {
     println!("{}; {}", version("nfdump", "-V"), version("softflowd", "-h"));
     let captures = captures();
     if captures.is_empty() {
-        println!("skipped: no captures ($WATTLINE_DATA)");
+        wattline_needs::data("captures");
     }
     for capture in captures {
         let frames = replay::load(&capture).unwrap();

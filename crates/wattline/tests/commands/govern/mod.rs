@@ -286,10 +286,10 @@ fn profiles_are_printed_to_be_copied_and_mistakes_are_usage_errors() {
 fn a_machine_without_knobs_is_told_so_and_measured() {
     let knobs = ["cpu0/cpufreq", "cpu0/cpuidle/state0"];
     if knobs.iter().any(|knob| fs::metadata(format!("/{CPUS}/{knob}")).is_ok()) {
-        return println!("skipped: this machine has knobs, which a test must not turn");
+        return wattline_needs::machine("this machine has knobs, which a test must not turn");
     }
     if fs::read_to_string("/proc/self/status").is_ok_and(|own| !own.contains("Uid:\t0\t")) {
-        return println!("skipped: needs root");
+        return wattline_needs::rights("root");
     }
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("own.sock");

@@ -79,7 +79,11 @@ impl Bench {
             .chain(absent)
             .collect();
         if !missing.is_empty() || !can_build_namespaces(test) {
-            eprintln!("SKIPPED {test}: needs root, and {missing:?}; `make tools` fetches them");
+            wattline_needs::skip(
+                Some(test),
+                wattline_needs::Need::Tool,
+                format_args!("root, and {missing:?}"),
+            );
             return None;
         }
         // Tests of one program run side by side.

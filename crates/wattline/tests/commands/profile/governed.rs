@@ -24,10 +24,10 @@ pub fn check(bench: &Bench, rate: f64) {
     let shortest = p95_us(0, 0).max(p95_us(1, 0));
     if longest < shortest + 300.0 {
         // No target lies between them then: what else runs here makes the tail.
-        return eprintln!(
-            "SKIPPED governing by the profile: this machine's own 95th percentile of {shortest:.0} us \
+        return wattline_needs::machine(format_args!(
+            "this machine's own 95th percentile of {shortest:.0} us \
              hides the longest period ({longest:.0} us)"
-        );
+        ));
     }
 
     // The longest period is too long.

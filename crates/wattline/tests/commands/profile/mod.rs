@@ -150,7 +150,11 @@ fn without_a_meter_a_model_of_the_server_reckons_watts_and_is_named() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let source = report["power_source"].as_str().unwrap_or_default();
     if !source.starts_with("modelled") {
-        return eprintln!("SKIPPED {test}: a meter sees this machine ({source})");
+        return wattline_needs::skip(
+            Some(test),
+            wattline_needs::Need::Machine,
+            format_args!("a meter sees this machine ({source})"),
+        );
     }
     assert!(source.contains("xeon-silver-4108, its package"), "{source}");
     let tables = std::fs::read_to_string(bench.path("tables.csv")).unwrap();

@@ -81,14 +81,17 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     none_of(checks, "a server whose kernel serves", &complaints);
     let complaints = probe(machine, checks, "router eth0,lo", &PLAIN, None)?;
     none_of(checks, "a router with a port without knobs", &complaints);
-    // From the first turn on the card has one queue: the kernel refuses entries of another.
+    // From the first trial on the card has one queue: the kernel refuses entries of another, so that
+    // a core that was taken out does not come back.
     let before = Sight::look(machine)?;
     let taken = Some("ethtool -X eth1 equal 1 && ethtool -L eth1 combined 1");
     let complaints = probe(machine, checks, "router eth0,eth1", &ROUTER, taken)?;
-    let named: Vec<&str> =
+    let mut named: Vec<&str> =
         complaints.iter().filter_map(|text| text.split_once(':')).map(|(knob, _)| knob).collect();
+    named.sort_unstable();
+    named.dedup();
     let what = "complaints where the kernel refuses a table";
-    checks.equal(what, Witness::Inside, &vec!["weights"], &named);
+    checks.equal(what, Witness::Inside, &vec!["cores", "weights"], &named);
     machine.run("ethtool -X eth1 default && ethtool -L eth1 combined 2", INSIDE)?;
     let after = Sight::look(machine)?;
     let what = "what differs after a table was refused";
@@ -113,23 +116,26 @@ fn probe(
     let before = Sight::look(machine)?;
     start(machine, subject)?;
     machine.run(&wait_until(&format!("grep -q '^{FIRST}' {LOG}")), INSIDE)?;
-    let mut last = Sight::look(machine)?;
     go_on(machine)?;
     for (number, knob) in KNOBS.iter().enumerate() {
         let word = if promised.contains(knob) { "promised" } else { "denied" };
-        let turn = format!("{knob} {word}");
-        let found = await_turn(machine, number)?;
-        checks.equal(format!("{subject}: a turn"), Witness::Inside, &turn, &found);
-        match meanwhile {
-            Some(line) if number == 0 => machine.run(line, INSIDE).map(drop)?,
-            Some(_) => {}
-            None => {
-                let now = Sight::look(machine)?;
-                judge(machine, checks, (subject, knob), promised.contains(knob), (&last, &now))?;
-                last = now;
+        let mut last = None;
+        // At the point at which the knob is turned, and when it has been.
+        for (step, when) in ["before", "turned"].into_iter().enumerate() {
+            let turn = format!("{knob} {word} {when}");
+            let found = await_turn(machine, 2 * number + step)?;
+            checks.equal(format!("{subject}: a turn"), Witness::Inside, &turn, &found);
+            match (meanwhile, &last) {
+                (Some(line), None) if number == 0 => machine.run(line, INSIDE).map(drop)?,
+                (Some(_), _) | (None, None) => {}
+                (None, Some(last)) => {
+                    let now = Sight::look(machine)?;
+                    judge(machine, checks, (subject, knob), promised.contains(knob), (last, &now))?;
+                }
             }
+            last = Some(Sight::look(machine)?);
+            go_on(machine)?;
         }
-        go_on(machine)?;
     }
     machine.run(&wait_until(&format!("grep -q '{DONE}' {LOG}")), INSIDE)?;
     let log = machine.run(&format!("cat {LOG}"), INSIDE)?;

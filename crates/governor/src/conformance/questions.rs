@@ -1,0 +1,113 @@
+//! The questions that a platform may ask, each so that it has to come and so that it must not.
+
+use super::effects::{Case, Effect};
+use std::num::NonZeroU32;
+use wattline_policy::{AskAgain, Asks, CoreSet, OperatingPoint, Timing, Trigger, Wait};
+
+/// A kind of question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Batch,
+    Fill,
+    EmptyPolls,
+}
+
+/// One kind, asked for so that it has to come where packets do, or so that it must not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Question {
+    pub kind: Kind,
+    pub comes: bool,
+}
+
+pub(super) const QUESTIONS: [Question; 5] = [
+    Question { kind: Kind::Batch, comes: true },
+    Question { kind: Kind::Fill, comes: false },
+    Question { kind: Kind::Fill, comes: true },
+    Question { kind: Kind::EmptyPolls, comes: false },
+    Question { kind: Kind::EmptyPolls, comes: true },
+];
+
+impl Kind {
+    pub fn of(trigger: Trigger) -> Option<Self> {
+        match trigger {
+            Trigger::Batch { .. } => Some(Self::Batch),
+            Trigger::Fill { .. } => Some(Self::Fill),
+            Trigger::EmptyPolls { .. } => Some(Self::EmptyPolls),
+            Trigger::Start | Trigger::Timer => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "Batch",
+            Self::Fill => "Fill",
+            Self::EmptyPolls => "EmptyPolls",
+        }
+    }
+
+    pub fn timing(self, asks: Asks) -> Timing {
+        match self {
+            Self::Batch => asks.batch,
+            Self::Fill => asks.fill,
+            Self::EmptyPolls => asks.empty_polls,
+        }
+    }
+}
+
+impl Question {
+    /// No ring holds so many packets, and no period lasts so many polls.
+    const TOO_MANY: u32 = u32::MAX;
+
+    pub fn ask(self, cores: CoreSet) -> AskAgain {
+        match (self.kind, self.comes) {
+            (Kind::Batch, _) => AskAgain::on_batch(cores),
+            (Kind::Fill, comes) => {
+                AskAgain::NEVER.and_on_fill(cores, if comes { 1 } else { Self::TOO_MANY })
+            }
+            (Kind::EmptyPolls, comes) => AskAgain {
+                after_empty_polls: NonZeroU32::new(if comes { 200 } else { Self::TOO_MANY }),
+                ..AskAgain::on_batch(cores)
+            },
+        }
+    }
+
+    /// Has it come.
+    pub fn prepare(self, point: &mut OperatingPoint) {
+        if self.kind == Kind::EmptyPolls {
+            point.set_wait(Wait::Poll);
+        }
+    }
+
+    /// What a period says of it, in which it was asked for.
+    pub fn judge(self, case: &Case<'_>) -> Effect {
+        let sums = &case.after.sums;
+        let (times, what) = match self.kind {
+            Kind::Batch => (sums.batches, "at batches"),
+            Kind::Fill => (sums.fills, "at a fill level"),
+            Kind::EmptyPolls => (sums.empty_polls, "at empty polls"),
+        };
+        if !self.comes {
+            let said = format!("was asked {times} times {what} that cannot have been");
+            return if times > 0 { Effect::Absent(said) } else { Effect::Seen(said) };
+        }
+        let promised = self.kind.timing(case.platform.can.asks).is_noticed();
+        if promised && !case.known.traffic {
+            return Effect::Hidden("no packets come here");
+        }
+        if times == 0 {
+            return Effect::Absent("never asked".to_owned());
+        }
+        let exact = case.platform.can.asks.batch == Timing::Exact && case.known.follows.work;
+        if self.kind == Kind::Batch && exact {
+            let (taken, packets) = (sums.taken, case.after.packets());
+            let under_way = case.platform.queues.len() as u64 * u64::from(sums.most_taken);
+            let said = format!("batches of {taken} packets were told where {packets} were served");
+            return if taken.abs_diff(packets) <= under_way.min(packets / 4) + packets / 10 {
+                Effect::Seen(said)
+            } else {
+                Effect::Absent(said)
+            };
+        }
+        Effect::Seen(format!("asked {times} times {what}"))
+    }
+}

@@ -1,0 +1,144 @@
+//! What is turned, from which point, and how its effect is seen.
+
+use super::effects::{self, GATHER, Judge, NAP};
+use crate::knob::{KNOBS, Knob};
+use wattline_policy::{CoreSet, OperatingPoint, Platform, Wait};
+
+type Change = Box<dyn Fn(&mut OperatingPoint) + Send>;
+
+/// One thing that is turned.
+pub(super) struct Trial {
+    pub promise: &'static str,
+    /// Whether the platform says that it can.
+    pub promised: bool,
+    /// Whether what is turned is the promise itself. Else it is a figure, and what is turned has it
+    /// change.
+    pub knob: bool,
+    /// Changes the full point into the one that it is turned at.
+    pub base: Change,
+    pub change: Change,
+    pub judge: Judge,
+}
+
+impl Trial {
+    /// Whether batches are asked for meanwhile.
+    pub fn asks_at_batches(&self) -> bool {
+        self.promise == Knob::Batch.name()
+    }
+}
+
+fn as_it_is() -> Change {
+    Box::new(|_| {})
+}
+
+fn waiting(wait: Wait) -> Change {
+    Box::new(move |point| point.set_wait(wait))
+}
+
+/// Has packets wait, if the platform has a way.
+fn gathering(platform: &Platform) -> Change {
+    let longest = platform.moderation.1;
+    Box::new(move |point| {
+        point.set_wait(Wait::Sleep(GATHER));
+        point.moderation.fill(longest);
+    })
+}
+
+/// In the order in which they are tried: knobs first.
+pub(super) fn trials(platform: &Platform) -> Vec<Trial> {
+    let mut trials = of_knobs(platform);
+    trials.extend(of_waits_and_cores(platform));
+    trials.extend(of_figures(platform));
+    trials
+}
+
+fn of_knobs(platform: &Platform) -> Vec<Trial> {
+    let full = OperatingPoint::full(platform);
+    let trial = |facts: &'static crate::knob::Facts| {
+        let other = facts.other?;
+        let mut point = full.clone();
+        other(platform, &mut point);
+        let step = (facts.step)(&point, 0);
+        let (base, judge): (Change, Judge) = match facts.knob {
+            Knob::Uncore => (as_it_is(), effects::uncore),
+            Knob::Frequency => (waiting(Wait::Poll), effects::frequency),
+            Knob::IdleLimit => {
+                (Box::new(|point| point.active = CoreSet::only(0)), effects::idle_limit)
+            }
+            Knob::Moderation => (as_it_is(), effects::moderation),
+            Knob::Batch => (gathering(platform), effects::batch),
+            // Those that have trials of their own, and new ones.
+            _ => (as_it_is(), effects::unknown),
+        };
+        let platform = platform.clone();
+        Some(Trial {
+            promise: facts.name,
+            promised: step.is_some_and(|step| (facts.can)(&platform.can, &step)),
+            knob: true,
+            base,
+            change: Box::new(move |point| other(&platform, point)),
+            judge,
+        })
+    };
+    KNOBS.iter().filter_map(trial).collect()
+}
+
+fn of_waits_and_cores(platform: &Platform) -> Vec<Trial> {
+    let can = platform.can;
+    let wait = |promise, from, to, judge| Trial {
+        promise,
+        promised: can.waits.allows(to),
+        knob: true,
+        base: waiting(from),
+        change: waiting(to),
+        judge,
+    };
+    let only_one: Change = Box::new(|point| point.active = CoreSet::only(0));
+    vec![
+        Trial {
+            promise: "weights",
+            promised: can.set_weights,
+            knob: true,
+            base: as_it_is(),
+            change: Box::new(|point| point.weights[0] = 3),
+            judge: effects::weights,
+        },
+        wait("wait: pause", Wait::Interrupt, Wait::Pause, effects::polls),
+        wait("wait: sleep", Wait::Poll, Wait::Sleep(NAP), effects::naps),
+        wait("wait: poll", Wait::Interrupt, Wait::Poll, effects::polls),
+        wait("wait: interrupt", Wait::Poll, Wait::Interrupt, effects::interrupts),
+        Trial {
+            promise: "cores",
+            promised: can.set_cores,
+            knob: true,
+            base: waiting(Wait::Poll),
+            change: only_one,
+            judge: effects::cores,
+        },
+    ]
+}
+
+fn of_figures(platform: &Platform) -> Vec<Trial> {
+    let sees = platform.can.sees;
+    let deepest = platform.deepest();
+    let figure = |promise, promised, change, judge| Trial {
+        promise,
+        promised,
+        knob: false,
+        base: waiting(Wait::Poll),
+        change,
+        judge,
+    };
+    let little: Change = Box::new(move |point| {
+        point.set_frequency(0);
+        point.set_wait(Wait::Interrupt);
+        point.set_active(1, 0, deepest);
+    });
+    let all = [
+        figure("latency", sees.latency, gathering(platform), effects::latency),
+        figure("late packets", sees.late, gathering(platform), effects::late),
+        figure("watts", sees.power, little, effects::watts),
+    ];
+    // What is denied is not shown: that needs no trial.
+    all.into_iter().filter(|trial| trial.promised).collect()
+}

@@ -1,0 +1,198 @@
+//! A recorded machine that lives: its files say at each look what a machine would show that obeys
+//! the knobs, and its workers wait as they are told. So what the platform writes is seen by what
+//! comes of it.
+
+use crate::common::CPUS;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use wattline_host::{Work, Workers};
+use wattline_linux::sysfs::Tree;
+use wattline_policy::{QueueView, Wait, Waits};
+use wattline_units::{Span, Time};
+
+const WORKERS: usize = 2;
+/// Packets of the machine a second, each of so many bytes.
+const RATE: f64 = 200_000.0;
+const BYTES: u64 = 64;
+/// The work for a packet at the fastest frequency.
+const SERVICE: Span = Span::from_nanos(1_000);
+
+/// What a worker was told, and what it did.
+#[derive(Clone, Copy)]
+struct Worker {
+    wait: Wait,
+    parked: bool,
+    work: Work,
+    queue: QueueView,
+    /// Parts of a packet and of a sleep that are not whole yet.
+    packets: f64,
+    sleeps: f64,
+    softirq: f64,
+    idle: [f64; 3],
+}
+
+/// The machine, two workers and a card.
+pub struct Living {
+    tree: Tree,
+    /// Whether the card does what its table says.
+    obeys: bool,
+    looked: Time,
+    workers: [Worker; WORKERS],
+    /// As many packets its workers take at once.
+    batch: Arc<AtomicU32>,
+}
+
+impl Living {
+    /// A machine of these files, which lack what changes by itself.
+    pub fn of(tree: &Tree, obeys: bool) -> Self {
+        let worker = Worker {
+            wait: Wait::Interrupt,
+            parked: false,
+            work: Work::default(),
+            queue: QueueView { bytes: Some(0), ..QueueView::default() },
+            packets: 0.0,
+            sleeps: 0.0,
+            softirq: 0.0,
+            idle: [0.0; 3],
+        };
+        let mut living = Self {
+            tree: tree.clone(),
+            obeys,
+            looked: Time::ZERO,
+            workers: [worker; WORKERS],
+            batch: Arc::default(),
+        };
+        living.show();
+        living
+    }
+
+    /// As many packets as its workers take at once, for a witness.
+    pub fn batch(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.batch)
+    }
+
+    fn number(&self, path: &str) -> f64 {
+        self.tree.text(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0.0)
+    }
+
+    /// Written at once: a reader must not find half of it.
+    fn write(&self, path: &str, value: &str) {
+        let path = self.tree.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let new = path.with_extension("new");
+        fs::write(&new, format!("{value}\n")).unwrap();
+        fs::rename(new, path).unwrap();
+    }
+
+    /// As the governors `userspace` and `performance` choose it.
+    fn kilohertz(&self, cpu: usize) -> f64 {
+        let policy = format!("{CPUS}/cpufreq/policy{cpu}");
+        let highest = self.number(&format!("{policy}/scaling_max_freq"));
+        let userspace = self.tree.text(format!("{policy}/scaling_governor"));
+        let wanted = self.number(&format!("{policy}/scaling_setspeed"));
+        let chosen = userspace.is_ok_and(|governor| governor.trim() == "userspace");
+        if chosen && wanted > 0.0 { wanted.min(highest) } else { highest }
+    }
+
+    /// The deepest idle state that the CPU may enter.
+    fn state(&self, cpu: usize) -> usize {
+        let enabled =
+            |state: &usize| self.number(&format!("{CPUS}/cpu{cpu}/cpuidle/state{state}/disable"));
+        (0..3).rev().find(|state| enabled(state) == 0.0).unwrap_or(0)
+    }
+
+    /// Entries of the table that lead to each worker, of all.
+    fn shares(&self) -> [f64; WORKERS] {
+        if !self.obeys {
+            return [0.5; WORKERS];
+        }
+        let table = self.tree.text("/ethtool/eth9/redirect-table").unwrap();
+        let queues: Vec<usize> = table.split(',').map(|queue| queue.parse().unwrap()).collect();
+        let of = |worker| queues.iter().filter(|queue| *queue % WORKERS == worker).count() as f64;
+        [0, 1].map(|worker| of(worker) / queues.len() as f64)
+    }
+
+    fn pass(&mut self, passed: f64) {
+        let (shares, micros) = (self.shares(), self.number("/ethtool/eth9/rx-usecs"));
+        for (cpu, share) in shares.into_iter().enumerate() {
+            let (kilohertz, state) = (self.kilohertz(cpu), self.state(cpu));
+            let worker = &mut self.workers[cpu];
+            worker.packets += share * RATE * passed;
+            let packets = worker.packets.floor();
+            worker.packets -= packets;
+            worker.queue.arrivals += packets as u64;
+            worker.queue.fill = packets as u32;
+            worker.queue.bytes = worker.queue.bytes.map(|bytes| bytes + packets as u64 * BYTES);
+            worker.work.packets += packets as u64;
+            let useful = packets * SERVICE.as_seconds() * 3_300_000.0 / kilohertz;
+            worker.work.useful += Span::from_seconds(useful);
+            worker.softirq += useful;
+            let rest = (passed - useful).max(0.0);
+            let between = match worker.wait {
+                Wait::Interrupt if packets > 0.0 => Some((passed / packets).max(micros * 1e-6)),
+                _ if worker.parked => Some(passed.max(1e-6)),
+                Wait::Interrupt => Some(passed.max(1e-6)),
+                Wait::Sleep(span) => Some(span.as_seconds()),
+                Wait::Poll | Wait::Pause => None,
+            };
+            let Some(between) = between else {
+                worker.work.empty += Span::from_seconds(rest);
+                continue;
+            };
+            worker.sleeps += rest / between;
+            worker.work.sleeps = worker.sleeps as u64;
+            worker.idle[state] += rest;
+        }
+    }
+
+    /// Writes the files that change by themselves.
+    fn show(&mut self) {
+        let mut stat = "cpu 0 0 0 0 0 0 0\n".to_owned();
+        for (cpu, worker) in self.workers.iter().enumerate() {
+            let folder = format!("{CPUS}/cpu{cpu}");
+            let kilohertz = format!("{:.0}", self.kilohertz(cpu));
+            self.write(&format!("{folder}/cpufreq/scaling_cur_freq"), &kilohertz);
+            for (state, seconds) in worker.idle.iter().enumerate() {
+                let micros = format!("{:.0}", 1e6 + seconds * 1e6);
+                self.write(&format!("{folder}/cpuidle/state{state}/time"), &micros);
+            }
+            stat += &format!("cpu{cpu} 0 0 0 0 0 0 {:.0} 0 0 0\n", 50.0 + worker.softirq * 100.0);
+        }
+        self.write("/proc/stat", stat.trim_end());
+    }
+}
+
+impl Workers for Living {
+    fn look(&mut self, now: Time) {
+        let passed = now.since(self.looked).as_seconds();
+        self.looked = now;
+        self.pass(passed);
+        self.show();
+    }
+    fn work(&mut self, worker: usize) -> Work {
+        self.workers[worker].work
+    }
+    fn queue(&mut self, worker: usize, _port: usize) -> QueueView {
+        self.workers[worker].queue
+    }
+    fn wake(&mut self, worker: usize) {
+        self.workers[worker].parked = false;
+    }
+    fn park(&mut self, worker: usize) {
+        self.workers[worker].parked = true;
+    }
+    fn waits(&self) -> Waits {
+        Waits::ALL
+    }
+    fn count_bytes(&self) -> bool {
+        true
+    }
+    fn set_wait(&mut self, worker: usize, wait: Wait) -> Result<(), String> {
+        self.workers[worker].wait = wait;
+        Ok(())
+    }
+    fn set_batch(&mut self, packets: u32) {
+        self.batch.store(packets, Ordering::Relaxed);
+    }
+}

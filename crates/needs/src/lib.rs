@@ -1,0 +1,153 @@
+//! What a test needs. Where it is missing, the test is skipped, and says so in one way:
+//!
+//! ```text
+//! skipped: reachability::ping needs traceroute: `make tools` installs it
+//! ```
+//!
+//! The line goes past the capture of the test harness, so that a skipped test does not look like one
+//! that passed. [`REQUIRE`] names the kinds of needs for which nothing may be skipped; a test that
+//! wants to be skipped for one of these fails. `make test` sets it to what `make tools` found or
+//! installed.
+#![forbid(unsafe_code)]
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::panic::Location;
+
+/// The environment variable that names kinds of needs, with commas between them, or `all`.
+pub const REQUIRE: &str = "WATTLINE_REQUIRE";
+
+/// Kinds of needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// A program or library that `make tools` installs.
+    Tool,
+    /// Root, or a capability.
+    Rights,
+    /// Data that are no part of the project.
+    Data,
+    /// Something of the kernel, the processor or the system that not every machine has.
+    Machine,
+}
+
+impl Need {
+    const ALL: [Self; 4] = [Self::Tool, Self::Rights, Self::Data, Self::Machine];
+
+    /// Its name in [`REQUIRE`].
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tool => "tools",
+            Self::Rights => "rights",
+            Self::Data => "data",
+            Self::Machine => "machine",
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Tool => "`make tools` installs it",
+            Self::Rights => "run it as root, with all capabilities",
+            Self::Data => "set WATTLINE_DATA to the folder with it",
+            Self::Machine => "it is skipped on this one",
+        }
+    }
+}
+
+/// The test of this thread is skipped for want of a tool.
+///
+/// # Panics
+/// Where [`REQUIRE`] forbids it, as the three that follow.
+#[track_caller]
+pub fn tool(what: impl Display) {
+    skip(None, Need::Tool, what);
+}
+
+/// The same for want of rights.
+#[track_caller]
+pub fn rights(what: impl Display) {
+    skip(None, Need::Rights, what);
+}
+
+/// The same for want of data.
+#[track_caller]
+pub fn data(what: impl Display) {
+    skip(None, Need::Data, what);
+}
+
+/// The same since the machine lacks something.
+#[track_caller]
+pub fn machine(what: impl Display) {
+    skip(None, Need::Machine, what);
+}
+
+/// A test is skipped for want of something; without a name it is the one of this thread.
+///
+/// # Panics
+/// Where [`REQUIRE`] forbids it.
+#[track_caller]
+pub fn skip(test: Option<&str>, need: Need, what: impl Display) {
+    let thread = std::thread::current();
+    let location = Location::caller();
+    // With one thread for all tests, that of the harness.
+    let own = thread.name().filter(|name| *name != "main");
+    let place = format!("{}:{}", location.file(), location.line());
+    let test = test.or(own).unwrap_or(&place);
+    let required = std::env::var(REQUIRE).unwrap_or_default();
+    match outcome(test, need, &what.to_string(), &required) {
+        // Not by a macro: what these print is kept back where the test passes. The harness may stand in
+        // the middle of a line.
+        Ok(line) => {
+            let begin = if thread.name() == Some("main") { "\n" } else { "" };
+            let _ = writeln!(std::io::stderr(), "{begin}{line}");
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+fn outcome(test: &str, need: Need, what: &str, required: &str) -> Result<String, String> {
+    let words = required.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let mut forbidden = false;
+    for word in words {
+        let known = Need::ALL.into_iter().find(|need| need.name() == word);
+        if known.is_none() && word != "all" {
+            let names = Need::ALL.map(Need::name).join(", ");
+            return Err(format!(
+                "{REQUIRE}={required}: {word:?} is unknown; allowed: all, {names}"
+            ));
+        }
+        forbidden |= known.is_none_or(|known| known == need);
+    }
+    let (what, remedy) = (what.trim(), need.remedy());
+    let said = match need {
+        Need::Tool | Need::Data => format!("{test} needs {what}: {remedy}"),
+        Need::Rights => format!("{test} needs more rights ({what}): {remedy}"),
+        Need::Machine => format!("{test} needs another machine ({what}): {remedy}"),
+    };
+    if forbidden {
+        return Err(format!("{said}; {REQUIRE}={required} does not let it be skipped"));
+    }
+    Ok(format!("skipped: {said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_says_what_is_missing_and_what_to_do() {
+        let said = outcome("a::test", Need::Tool, "ping", "").unwrap();
+        assert_eq!(said, "skipped: a::test needs ping: `make tools` installs it");
+    }
+
+    #[test]
+    fn what_is_required_is_not_skipped() {
+        for (required, skipped) in [("tools", false), ("rights, tools", false), ("all", false)] {
+            assert_eq!(outcome("a", Need::Tool, "ping", required).is_ok(), skipped, "{required}");
+        }
+        for required in ["", "rights", "data,machine"] {
+            assert!(outcome("a", Need::Tool, "ping", required).is_ok(), "{required}");
+        }
+        let error = outcome("a", Need::Data, "captures", "tool").unwrap_err();
+        assert!(error.contains("allowed: all, tools, rights, data, machine"), "{error}");
+    }
+}

@@ -1,0 +1,49 @@
+//! A test that cannot run says so in one way, `wattline_needs`, so that `WATTLINE_REQUIRE` can forbid it.
+
+use crate::house::House;
+use std::path::{Path, PathBuf};
+
+/// What a line begins with that says it in another way.
+const OTHERWISE: [&str; 4] = ["\"skipped: ", "\"SKIPPED", "\"skipped in part", "\"skipping "];
+/// These read such lines, or print them: the crate itself, this file, and the test of kernels, which
+/// counts what is skipped inside a guest.
+const ALLOWED: [&str; 3] = ["needs/src/lib.rs", "house/skips.rs", "testbed/tests/kernels.rs"];
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn otherwise(text: &str) -> Vec<usize> {
+    let lines = text.lines().enumerate();
+    let found = lines.filter(|(_, line)| OTHERWISE.iter().any(|way| line.contains(way)));
+    found.map(|(number, _)| number + 1).collect()
+}
+
+#[test]
+fn skipped_tests_say_so_in_one_way() {
+    let mut files = Vec::new();
+    for (_, folder) in House::read().crates() {
+        rust_files(&folder, &mut files);
+    }
+    assert!(files.len() > 500, "sources were found: {}", files.len());
+    let mut wrong = Vec::new();
+    for file in files.iter().filter(|file| !ALLOWED.iter().any(|allowed| file.ends_with(allowed))) {
+        for line in otherwise(&std::fs::read_to_string(file).unwrap()) {
+            wrong.push(format!("{}:{line}: use wattline_needs", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn another_way_is_seen() {
+    assert_eq!(otherwise("a\nprintln!(\"skipped: no ping\");"), [2]);
+    assert_eq!(otherwise("wattline_needs::tool(\"ping\");"), [] as [usize; 0]);
+}
