@@ -55,8 +55,6 @@ drop_reasons! {
     Prohibited = "prohibited",
     /// The packet exceeds the MTU of the egress interface and must not be fragmented.
     TooBig = "too-big",
-    /// The source address is link-local and must not leave its link (RFC 4443 3.1 code 2).
-    BeyondScope = "beyond-scope",
     /// Too many packets wait for this neighbour, or packets wait for too many neighbours.
     NeighbourQueueFull = "neighbour-queue-full",
     /// The neighbour did not answer in time.

@@ -15,6 +15,7 @@ pub mod netlink;
 pub mod perf;
 pub mod privileges;
 pub mod sysfs;
+pub mod tap;
 pub mod tcp_round_trips;
 pub mod tun;
 pub mod xdp_features;

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// `TUNSETIFF`: _IOW('T', 202, int).
-const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+pub(crate) const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 
 /// A device that exists as long as its file is open.
 pub struct Tun {
@@ -87,7 +87,7 @@ fn add_dummy_address(name: &str) -> io::Result<()> {
     crate::netlink::add_host_address(link, DUMMY)
 }
 
-fn named(name: &str) -> io::Result<libc::ifreq> {
+pub(crate) fn named(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all fields of `ifreq` are integers and unions of them, for which zero is valid.
     #[allow(unsafe_code)]
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -100,12 +100,12 @@ fn named(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-fn ioctl(
+pub(crate) fn ioctl(
     descriptor: libc::c_int,
     code: libc::c_ulong,
     request: &mut libc::ifreq,
 ) -> io::Result<()> {
-    // SAFETY: both requests of this file read and write exactly one `ifreq`, and `request` is
+    // SAFETY: the requests of this file and of `tap` read and write exactly one `ifreq`, and `request` is
     // a live, exclusive one.
     #[allow(unsafe_code)]
     let result = unsafe { libc::ioctl(descriptor, code as _, std::ptr::from_mut(request)) };

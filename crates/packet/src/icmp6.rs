@@ -14,8 +14,6 @@ pub enum Icmp6Error {
     NoRoute,
     /// Type 1 code 1: communication administratively prohibited.
     Prohibited,
-    /// Type 1 code 2: the source address is beyond its scope.
-    BeyondScope,
     /// Type 1 code 3: the neighbour does not answer.
     AddressUnreachable,
     /// Type 2, with the MTU of the egress interface.
@@ -32,7 +30,6 @@ impl Icmp6Error {
         match self {
             Self::NoRoute => (1, 0, 0),
             Self::Prohibited => (1, 1, 0),
-            Self::BeyondScope => (1, 2, 0),
             Self::AddressUnreachable => (1, 3, 0),
             Self::PacketTooBig { mtu } => (2, 0, u32::from(mtu)),
             Self::TimeExceeded => (3, 0, 0),

@@ -2,6 +2,7 @@
 
 use crate::config::ConfigError;
 use std::io;
+use wattline_dpdk::DpdkError;
 use wattline_ports::afxdp::OpenError;
 use wattline_server::LoadError;
 use wattline_traffic::capture::{CaptureError, Problem};
@@ -54,6 +55,14 @@ pub enum RouterError {
         port: String,
         /// Why.
         error: XdpError,
+    },
+    /// A device of DPDK could not be opened.
+    #[error("[[port]] {port}: {error}")]
+    Dpdk {
+        /// Name of the port; of all where the environment did not start.
+        port: String,
+        /// Why.
+        error: DpdkError,
     },
     /// A map of the XDP program could not be written.
     #[error(transparent)]
@@ -128,7 +137,10 @@ impl RouterError {
                 BpfError::MissingCapability { .. } => Remedy::Permission,
                 _ => Remedy::Machine,
             },
-            Self::Xdp { .. } => Remedy::Machine,
+            Self::Dpdk { error: DpdkError::NotBuilt | DpdkError::TooFewQueues { .. }, .. } => {
+                Remedy::Config
+            }
+            Self::Dpdk { .. } | Self::Xdp { .. } => Remedy::Machine,
             Self::Captures(errors) => match errors.first().map(|error| &error.problem) {
                 Some(Problem::Open(_)) => Remedy::Input,
                 Some(Problem::Io(_)) => Remedy::System,

@@ -20,7 +20,9 @@ mod bundle;
 mod cleared;
 pub mod config;
 mod cpu;
+mod dpdk;
 mod error;
+mod exception;
 mod fallback;
 mod inbox;
 mod kernel;
@@ -54,6 +56,7 @@ use crate::config::{ApplicationSection, Config, LogLevel, PortSettings, RouteSet
 use crate::stats::{NodeStats, Prefixes, Stats, TakeoverStats, WorkerStats};
 use attachments::{Attachments, Surroundings};
 use cleared::Cleared;
+use dpdk::Devices;
 use inbox::{InboxSender, Message};
 use kernel::KernelSide;
 use pulse::Change;
@@ -101,6 +104,8 @@ pub struct Router {
     captures: Vec<CaptureStatus>,
     modes: Vec<String>,
     attachments: Attachments,
+    /// Those of ports over DPDK.
+    devices: Devices,
     /// What the kernel does beside routing, where there are interfaces.
     lookout: Option<Lookout>,
     /// The device by which packets enter the kernel.
@@ -153,6 +158,7 @@ impl Router {
             self.look_out();
             self.look_at_interfaces();
             self.look_at_workers();
+            self.devices.look(Instant::now());
             self.end_tunnels();
             while let Ok(message) = self.inbox.try_recv() {
                 self.handle(message);
@@ -436,6 +442,9 @@ impl Router {
                     "absent" | "failed" => port.mode = "not attached".to_owned(),
                     _ => {}
                 }
+            }
+            if let Some(state) = self.devices.state(number) {
+                (port.state, port.reason) = (Some(state.0), state.1);
             }
             if let Some(kernel) = &self.kernel {
                 port.verdicts = kernel.verdicts(number);

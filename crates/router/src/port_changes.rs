@@ -66,7 +66,7 @@ impl PortChanges {
                     continue;
                 }
             };
-            if matches!(said.kind, PortKind::Capture { .. }) {
+            if is_capture(said) {
                 let name = &said.name;
                 changes.fixed.push(format!("[[port]] {name}: captures are read from the start"));
             } else if let Some(keeper) = keeper {
@@ -87,8 +87,9 @@ impl PortChanges {
 /// What differs between two ports of one name beside their addresses.
 fn fixed_keys(before: &PortSettings, after: &PortSettings) -> Vec<&'static str> {
     let keys = [
-        ("interface", before.interface() != after.interface()),
-        ("capture", before.interface().is_none() && before.kind != after.kind),
+        ("interface", before.kind.in_kernel() != after.kind.in_kernel()),
+        ("dpdk", before.kind.is_dpdk() && before.kind != after.kind),
+        ("capture", is_capture(before) && before.kind != after.kind),
         ("mac", before.mac != after.mac),
         ("mtu", before.mtu != after.mtu),
         ("promiscuous", before.promiscuous != after.promiscuous),
@@ -97,11 +98,15 @@ fn fixed_keys(before: &PortSettings, after: &PortSettings) -> Vec<&'static str> 
     keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }
 
+fn is_capture(port: &PortSettings) -> bool {
+    matches!(port.kind, PortKind::Capture { .. })
+}
+
 impl Router {
     /// What keeps the ports as they were at the start, if something does.
     pub(super) fn keeper_of_ports(&self) -> Option<&'static str> {
         let governed = self.config.power.platform != PowerPlatform::None;
-        let has_interface = self.config.ports.iter().any(|port| port.interface().is_some());
+        let has_interface = self.config.ports.iter().any(|port| port.kind.taken_over().is_some());
         let application = self.applications.iter().find(|it| !it.lets_ports_change());
         match application {
             Some(application) => Some(application.name()),
@@ -152,9 +157,9 @@ impl Router {
         let (mut fit, mut wrong) = (Vec::new(), Vec::new());
         for port in added {
             let settings = &wanted.ports[usize::from(port.0)];
-            let Some(name) = settings.interface() else { continue };
+            let Some(name) = settings.kind.taken_over() else { continue };
             let mut present = self.config.ports.iter();
-            let found = match present.find(|it| it.interface() == Some(name)) {
+            let found = match present.find(|it| it.kind.taken_over() == Some(name)) {
                 Some(other) => Err(format!(
                     "is still that of port {}: remove that one with one reload, and add this one with \
                      the next",

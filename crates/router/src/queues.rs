@@ -2,6 +2,7 @@
 
 use super::bundle::Bundle;
 use super::cpu::on_cpu_of;
+use super::dpdk::Devices;
 use super::error::RouterError;
 use super::slot::{Handover, Slot};
 use crate::config::{Config, PortKind, PortSettings};
@@ -120,15 +121,17 @@ fn receive_queues(name: &str) -> io::Result<u32> {
 }
 
 /// Opens everything but the queues of ports that have `failed`. A port of `may_fail` is one of those
-/// where its own queues cannot be opened; there is memory for them, to open them later.
+/// where its own queues cannot be opened; there is memory for them, to open them later. The devices
+/// give theirs away.
 pub(super) fn open(
     config: &Config,
     interfaces: &[Interface],
     mut failed: BTreeMap<PortId, String>,
     may_fail: &HashSet<PortId>,
+    devices: &mut Devices,
 ) -> Result<Opened, RouterError> {
     loop {
-        let error = match open_but(config, interfaces, &failed) {
+        let error = match open_but(config, interfaces, &failed, devices) {
             Err(RouterError::Socket(error)) => error,
             other => return Ok(Opened { failed, ..other? }),
         };
@@ -146,16 +149,17 @@ pub(super) fn open(
 }
 
 /// Opens the queues of all ports that have not `failed`. Worker q serves the queues q, q + workers,
-/// q + 2 workers … of each interface, so that none is unserved; captures have one queue, which the
-/// first serves.
+/// q + 2 workers … of each interface, so that none is unserved; a device of DPDK has a queue for each;
+/// captures have one queue, which the first serves.
 fn open_but(
     config: &Config,
     interfaces: &[Interface],
     failed: &BTreeMap<PortId, String>,
+    devices: &mut Devices,
 ) -> Result<Opened, RouterError> {
     let workers = usize::from(config.router.workers);
     let spare = config.spare_ports();
-    check_spread(config, interfaces)?;
+    check_spread(config)?;
     check_captures(config)?;
     let mut opened = Opened {
         workers: Vec::with_capacity(workers),
@@ -165,7 +169,9 @@ fn open_but(
         captures: Vec::new(),
         states: Vec::new(),
         zero_copy: false,
-        modes: vec!["capture".to_owned(); config.ports.len()],
+        modes: (0..config.ports.len() as u16)
+            .map(|port| devices.mode(PortId(port)).unwrap_or_else(|| "capture".to_owned()))
+            .collect(),
         failed: BTreeMap::new(),
     };
     let mut bad_captures = Vec::new();
@@ -178,9 +184,13 @@ fn open_but(
             all.into_iter().partition(|address| failed.contains_key(&address.port));
         let pool = if addresses.is_empty() {
             // Only the first worker has captures to read.
-            let chunks = if worker == 0 { config.router.frames } else { 1 };
-            let memory = vec![0; chunks as usize * CAPTURE_CHUNK as usize];
-            FramePool::new(Box::new(memory), CAPTURE_CHUNK, CAPTURE_HEADROOM)
+            let has_work = worker == 0 || !devices.is_empty();
+            let chunks = if has_work { config.router.frames } else { 1 };
+            let (chunk, headroom) = match has_captures(config) {
+                true => (CAPTURE_CHUNK, CAPTURE_HEADROOM),
+                false => devices.chunk(),
+            };
+            FramePool::new(Box::new(vec![0; chunks as usize * chunk as usize]), chunk, headroom)
         } else {
             let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
             let later = later.len() + spare;
@@ -243,10 +253,15 @@ fn open_but(
                 ports[place] = Some(Box::new(queue));
             }
         }
+        for (place, queue) in ports.iter_mut().enumerate() {
+            if let Some(of_device) = devices.take_queue(PortId(place as u16), worker) {
+                *queue = Some(of_device);
+            }
+        }
         // A capture of another worker.
         let none = || -> Box<dyn PortQueue> { Box::new(Bundle::<CaptureQueue>::new(Vec::new())) };
         let ports = ports.into_iter().map(|port| port.unwrap_or_else(none)).collect();
-        let has_captures = worker == 0 && interfaces.len() < config.ports.len();
+        let has_captures = worker == 0 && has_captures(config);
         let served = config.ports.len();
         opened.workers.push(WorkerQueues { pool, ports, served, descriptors, has_captures });
     }
@@ -282,13 +297,18 @@ pub(super) fn addresses(
     interfaces.iter().flat_map(of).collect()
 }
 
+fn has_captures(config: &Config) -> bool {
+    config.ports.iter().any(|port| matches!(port.kind, PortKind::Capture { .. }))
+}
+
 /// A worker sends on the ports of its own queues only, so it needs one of every port.
-fn check_spread(config: &Config, interfaces: &[Interface]) -> Result<(), RouterError> {
+fn check_spread(config: &Config) -> Result<(), RouterError> {
     let workers = u32::from(config.router.workers);
     let mut wrong = Vec::new();
-    if workers > 1 && !interfaces.is_empty() && interfaces.len() < config.ports.len() {
+    let all_are_captures = config.captures_only();
+    if workers > 1 && has_captures(config) && !all_are_captures {
         wrong.push(format!(
-            "[router] workers = {workers}: beside interfaces, captures have only one queue, and \
+            "[router] workers = {workers}: beside other ports, captures have only one queue, and \
              each worker needs one of every port: at most 1 worker"
         ));
     }
@@ -304,7 +324,7 @@ fn check_captures(config: &Config) -> Result<(), RouterError> {
     };
     let captures = |port: &'_ PortSettings| match &port.kind {
         PortKind::Capture { read, write, .. } => (read.clone(), write.clone()),
-        PortKind::Interface(_) | PortKind::Vacant => (None, None),
+        PortKind::Interface(_) | PortKind::Dpdk { .. } | PortKind::Vacant => (None, None),
     };
     let (read, written): (Vec<_>, Vec<_>) = config.ports.iter().map(captures).unzip();
     let mut seen: HashSet<(u64, u64)> = read.iter().flatten().filter_map(identity).collect();
@@ -373,7 +393,7 @@ mod tests {
             let interfaces = [interface(0, "v0", index), interface(1, "x0", index + 1000)];
             let open = |interfaces: &[Interface], may_fail: &[u16]| {
                 let may_fail = may_fail.iter().map(|port| PortId(*port)).collect();
-                open(&config, interfaces, BTreeMap::new(), &may_fail)
+                open(&config, interfaces, BTreeMap::new(), &may_fail, &mut Devices::default())
             };
             if let Err(error) = open(&interfaces[..1], &[]) {
                 return wattline_needs::rights(&error);

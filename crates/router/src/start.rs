@@ -1,7 +1,9 @@
 //! Starting a router: everything is opened and checked before the first packet is taken over.
 
 use super::attachments::{Attachments, Surroundings};
+use super::dpdk::Devices;
 use super::error::RouterError;
+use super::exception::KernelSink;
 use super::fallback;
 use super::inbox::{InboxSender, Message};
 use super::kernel::KernelSide;
@@ -9,13 +11,13 @@ use super::platform::{Plan, Platforms};
 use super::power::{Power, check_steered};
 use super::queues::{self, Interface, Opened};
 use super::succession::Inherited;
-use super::takeover::Lookout;
+use super::takeover::{self, Lookout};
 use super::tun::Tunnel;
 use super::watch::watchers::Watchers;
 use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, statics, xdp_forward};
 use crate::application::{self, Applications};
-use crate::config::{Config, LogLevel, routes_file};
+use crate::config::{Config, LogLevel, Takeover, routes_file};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -61,7 +63,7 @@ impl Router {
         };
         let plan = Plan::read(&config)?;
         set_log_level(config.log_level);
-        let has_interfaces = config.ports.iter().any(|port| port.interface().is_some());
+        let has_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
         if has_interfaces {
             let missing = privileges::missing();
             if !missing.is_empty() {
@@ -74,10 +76,13 @@ impl Router {
             RouterError::system("making the control socket", std::io::Error::other(error))
         })?;
 
+        // Before the kernel's state is read: TAP devices get their address and carrier.
+        let mut devices = Devices::open(&config)?;
         let mut rib = Rib::new(statics::port_specs(&config));
         let mut routes = Routes::new(rib.port_configs());
         routes.set_flow_seed(flow_seed(&config, has_interfaces));
-        let mut kernel = match has_interfaces || config.router.kernel_routes {
+        let mut kernel = match has_interfaces || devices.have_taps() || config.router.kernel_routes
+        {
             true => {
                 let forwarding = xdp_forward::prepare(&config)?;
                 Some(KernelSide::new(config.router.kernel_routes, forwarding)?)
@@ -94,7 +99,9 @@ impl Router {
             }
         }
         let interfaces = interfaces(&config, &rib)?;
-        let numbers = interfaces.iter().map(|it| (it.link.name.clone(), it.link.index)).collect();
+        let numbers = (interfaces.iter().map(|it| (it.link.name.clone(), it.link.index)))
+            .chain(taps(&config, &rib)?)
+            .collect();
         let port_links = statics::port_links(&config, &numbers);
         for event in statics::events(&config, &extra_routes, &port_links) {
             rib.apply(Source::Static, event);
@@ -107,12 +114,16 @@ impl Router {
         let judged = |port: &PortId| applications.iter().any(|it| it.judges(*port));
         let judges =
             ports().filter(judged).map(|port| (port, what_judges(&config, port))).collect();
-        let checks = ports().filter_map(|port| {
-            Some((port, applications.iter().filter_map(|it| it.checks_sources(port)).max()?))
-        });
+        let checks = ports()
+            .filter_map(|port| {
+                Some((port, applications.iter().filter_map(|it| it.checks_sources(port)).max()?))
+            })
+            .collect();
         let guarded = || ports().filter(|port| guards || judged(port));
-        let mut lookout =
-            has_interfaces.then(|| Lookout::new(guards, checks.collect(), guarded().collect()));
+        if devices.have_taps() {
+            look_once(&config, &rib, guards, &checks)?;
+        }
+        let mut lookout = has_interfaces.then(|| Lookout::new(guards, checks, guarded().collect()));
         if let Some(lookout) = &mut lookout {
             lookout.look_first(&config, &rib, Instant::now());
             if let Some(refusal) = lookout.refusal(&config) {
@@ -162,11 +173,11 @@ impl Router {
             kernel.leave_prefixes(|port| lookout.as_ref()?.left_prefixes(port));
             kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
-            if has_interfaces {
+            if has_interfaces || devices.have_taps() {
                 applications.iter_mut().for_each(|it| it.take_over(&rib));
             }
         }
-        let opened = queues::open(&config, &interfaces, failed, &may_fail)?;
+        let opened = queues::open(&config, &interfaces, failed, &may_fail, &mut devices)?;
         let Opened { workers: queues, sockets, longest_packet, captures, states, failed, .. } =
             opened;
         let mut attachments =
@@ -188,7 +199,7 @@ impl Router {
         check_steered(&config)?;
         let platforms = extensions.platforms;
         let mut power = plan.map(|plan| Power::open(plan, &config, platforms)).transpose()?;
-        let tunnel = if has_interfaces { Tunnel::open() } else { None };
+        let tunnel = (has_interfaces || devices.have_taps()).then(Tunnel::open).flatten();
 
         // An overrun leaves its socket in error until it is read.
         let watched = lookout.iter().flat_map(|it| it.watch().descriptors());
@@ -200,7 +211,9 @@ impl Router {
         if has_interfaces {
             allow_locked_memory();
         }
-        if has_interfaces && let Err(error) = privileges::drop_unneeded() {
+        if (has_interfaces || !devices.is_empty())
+            && let Err(error) = privileges::drop_unneeded()
+        {
             tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
         }
         let signals = watch_signals(&inbox_sender)?;
@@ -212,8 +225,12 @@ impl Router {
         let loops = power.as_mut().map(|power| power.equip(&bells)).transpose()?;
         let mut loops = loops.unwrap_or_default().into_iter();
         for (worker, (queues, waiter)) in (0..).zip(queues.into_iter().zip(waiters)) {
-            let punt: Box<dyn PuntSink> = match &tunnel {
-                Some(tunnel) => Box::new(tunnel.sink()),
+            let tunnel = tunnel.as_ref().map(Tunnel::sink);
+            let punt: Box<dyn PuntSink> = match tunnel {
+                tunnel if devices.have_taps() => {
+                    Box::new(KernelSink::new(devices.taps(config.ports.len()), tunnel))
+                }
+                Some(tunnel) => Box::new(tunnel),
                 None => Box::new(Discard),
             };
             let features = application::features(&mut applications, worker);
@@ -280,6 +297,7 @@ impl Router {
             captures,
             modes,
             attachments,
+            devices,
             lookout,
             tun: tunnel.map(|tunnel| tunnel.name),
             refused: 0,
@@ -323,12 +341,56 @@ fn allow_locked_memory() {
     }
 }
 
+/// The TAP devices that stand for ports, with the numbers of their links; all that are unfit are named.
+fn taps(config: &Config, rib: &Rib) -> Result<Vec<(String, u32)>, RouterError> {
+    let mut fit = Vec::new();
+    let mut wrong = Vec::new();
+    for (port, settings) in (0..).map(PortId).zip(&config.ports) {
+        let Some(name) = settings.kind.in_kernel().filter(|_| settings.kind.is_dpdk()) else {
+            continue;
+        };
+        match rib.link_of(port) {
+            Some(link) if link.enabled => fit.push((name.to_owned(), link.index)),
+            _ => wrong.push(format!(
+                "[[port]] {}: interface = \"{name}\": it is down: `ip link set dev {name} up`",
+                settings.name
+            )),
+        }
+    }
+    if wrong.is_empty() { Ok(fit) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+}
+
+/// A port over DPDK cannot be left to the kernel: where the kernel would do more than to route, the router
+/// does not start, unless it is told to forward all the same.
+fn look_once(
+    config: &Config,
+    rib: &Rib,
+    guards: bool,
+    checks: &BTreeMap<PortId, application::SourceCheck>,
+) -> Result<(), RouterError> {
+    let reasons = takeover::weighty_reasons(config, rib, guards, checks);
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    if config.router.takeover == Takeover::Force {
+        for reason in reasons {
+            tracing::warn!("{reason}: Wattline forwards packets without it");
+        }
+        return Ok(());
+    }
+    Err(RouterError::Unfit(format!(
+        "packets that are forwarded here would pass by what the kernel does:\n{}\nports over DPDK cannot be \
+         left to the kernel: remove that, or say [router] takeover = \"force\" to forward all the same",
+        reasons.join("\n")
+    )))
+}
+
 /// The interfaces that are ports, as they are now; all that are unfit are named.
 fn interfaces(config: &Config, rib: &Rib) -> Result<Vec<Interface>, RouterError> {
     let mut fit = Vec::new();
     let mut wrong = Vec::new();
     for (place, settings) in config.ports.iter().enumerate() {
-        let Some(name) = settings.interface() else { continue };
+        let Some(name) = settings.kind.taken_over() else { continue };
         let port = PortId(place as u16);
         let found = match rib.link_of(port) {
             Some(link) => queues::interface(port, link, config),

@@ -1,6 +1,6 @@
 //! What the configuration says of routing, as events: the same that a kernel would give.
 
-use crate::config::{Config, PortKind, PortSettings, RouteSettings, RouteTarget};
+use crate::config::{Config, PortSettings, RouteSettings, RouteTarget};
 use std::collections::HashMap;
 use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
 use wattline_ports::afxdp::largest_mtu;
@@ -16,26 +16,27 @@ pub(super) fn port_specs(config: &Config) -> Vec<PortSpec> {
 
 /// One of them.
 pub(super) fn port_spec(port: &PortSettings) -> PortSpec {
-    let (link, largest) = match &port.kind {
-        PortKind::Interface(name) => (name.clone(), largest_mtu(0) as u16),
-        // No interface can have such a name.
-        PortKind::Capture { .. } => (capture_link(&port.name), u16::MAX),
-        PortKind::Vacant => return PortSpec::default(),
-    };
+    if port.is_vacant() {
+        return PortSpec::default();
+    }
+    let largest = port.kind.taken_over().map_or(u16::MAX, |_| largest_mtu(0) as u16);
+    let link = port.kind.in_kernel().map_or_else(|| own_link(port), str::to_owned);
     let largest_mtu = port.mtu.unwrap_or(largest).min(largest);
     PortSpec { link, largest_mtu, promiscuous: port.promiscuous }
 }
 
-fn capture_link(port: &str) -> String {
-    format!("capture/{port}")
+/// The link of a port that the kernel has none for. No interface can have such a name.
+fn own_link(port: &PortSettings) -> String {
+    let kind = if port.kind.is_dpdk() { "dpdk" } else { "capture" };
+    format!("{kind}/{}", port.name)
 }
 
 /// The link numbers of the ports, given those of the interfaces by name.
 pub(super) fn port_links(config: &Config, interfaces: &HashMap<String, u32>) -> PortLinks {
-    let number = |(place, port): (usize, &PortSettings)| match &port.kind {
-        PortKind::Interface(name) => interfaces.get(name).copied().unwrap_or(0),
-        PortKind::Capture { .. } => FIRST_STATIC_LINK + place as u32,
-        PortKind::Vacant => 0,
+    let number = |(place, port): (usize, &PortSettings)| match port.kind.in_kernel() {
+        Some(name) => interfaces.get(name).copied().unwrap_or(0),
+        None if port.is_vacant() => 0,
+        None => FIRST_STATIC_LINK + place as u32,
     };
     config.ports.iter().enumerate().map(number).collect()
 }
@@ -44,10 +45,10 @@ pub(super) fn port_links(config: &Config, interfaces: &HashMap<String, u32>) -> 
 pub(super) fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks) -> Vec<Event> {
     let mut events = vec![Event::DumpBegin];
     for (place, port) in config.ports.iter().enumerate() {
-        if matches!(port.kind, PortKind::Capture { .. }) {
+        if !port.is_vacant() && port.kind.in_kernel().is_none() {
             events.push(Event::Link(Link {
                 index: links[place],
-                name: capture_link(&port.name),
+                name: own_link(port),
                 mac: Some(config.port_mac(place)),
                 mtu: u32::from(port.mtu.unwrap_or(1500)),
                 enabled: true,

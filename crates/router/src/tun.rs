@@ -55,7 +55,7 @@ impl PuntSink for TunnelSink {
 }
 
 /// What becomes of it behind the device is the device's to count (`ip -s link`).
-fn write(mut device: &File, packet: &[u8]) -> Result<(), DropReason> {
+pub(super) fn write(mut device: &File, packet: &[u8]) -> Result<(), DropReason> {
     match device.write(packet) {
         Ok(length) if length == packet.len() => Ok(()),
         Ok(_) => Err(DropReason::PuntRefused),

@@ -7,7 +7,7 @@
 mod trust;
 
 use super::error::RouterError;
-use crate::config::{Config, PortKind, XdpForwarding};
+use crate::config::{Config, XdpForwarding};
 use std::time::{Duration, Instant};
 use trust::{Cause, Trust};
 use wattline_dataplane::port::PortId;
@@ -81,8 +81,7 @@ pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
 /// When the configuration demands it and the machine cannot do it.
 pub(super) fn prepare(config: &Config) -> Result<Option<Forwarding>, RouterError> {
     let choice = config.router.xdp_forward;
-    let has_interfaces =
-        config.ports.iter().any(|port| matches!(port.kind, PortKind::Interface(_)));
+    let has_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
     if choice == XdpForwarding::Off || !has_interfaces {
         return Ok(None);
     }

@@ -201,7 +201,7 @@ mod tests {
                         assert_eq!(edge, 2);
                     } else if edge == IP6 {
                         (edge, packet) = bench.process(&mut Ip6Input, packet);
-                        assert_eq!(edge, 3);
+                        assert_eq!(edge, 2);
                     } else {
                         assert_eq!(edge, DROP);
                     }

@@ -32,7 +32,6 @@ impl Family for Icmp6 {
             DropReason::NoRoute | DropReason::Unreachable => Some(Message::NoRoute),
             DropReason::NeighbourTimeout => Some(Message::AddressUnreachable),
             DropReason::Prohibited => Some(Message::Prohibited),
-            DropReason::BeyondScope => Some(Message::BeyondScope),
             DropReason::TooBig if mtu > 0 => Some(Message::PacketTooBig { mtu }),
             _ => None,
         }
@@ -71,7 +70,6 @@ mod tests {
             (DropReason::TtlExpired, [3, 0]),
             (DropReason::NoRoute, [1, 0]),
             (DropReason::Prohibited, [1, 1]),
-            (DropReason::BeyondScope, [1, 2]),
             (DropReason::NeighbourTimeout, [1, 3]),
             (DropReason::TooBig, [2, 0]),
         ] {

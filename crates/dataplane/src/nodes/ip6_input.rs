@@ -1,11 +1,13 @@
 //! `ip6-input`: checks whether a packet is IPv6 and may be forwarded.
 //!
 //! It checks length, version and payload length (RFC 8200 section 3) and the addresses (RFC 4291
-//! section 2.5, RFC 4443 section 3.1). Multicasts, link-local destinations and packets with
-//! hop-by-hop options go to the kernel. `ip6-rewrite` checks the hop limit.
+//! section 2.5). Multicasts, packets from or to link-local addresses and packets with hop-by-hop
+//! options go to the kernel, as the XDP program leaves them to it: an answer to a link-local address
+//! belongs on the link of the question, which a lookup does not know. `ip6-rewrite` checks the hop
+//! limit.
 //!
-//! - next: `ip6-lookup`, `punt`, `icmp6-error` (`beyond-scope`), `drop` (`truncated`,
-//!   `bad-version`, `bad-length`, `martian-source`, `martian-destination`)
+//! - next: `ip6-lookup`, `punt`, `drop` (`truncated`, `bad-version`, `bad-length`,
+//!   `martian-source`, `martian-destination`)
 
 use crate::drop_reason::DropReason;
 use crate::graph::{Context, Edge, Node};
@@ -16,8 +18,7 @@ use wattline_packet::protocol::HOP_BY_HOP;
 
 const LOOKUP: Edge = 0;
 const PUNT: Edge = 1;
-const ERROR: Edge = 2;
-const DROP: Edge = 3;
+const DROP: Edge = 2;
 
 /// Node `ip6-input`; see the module.
 pub struct Ip6Input;
@@ -28,7 +29,7 @@ impl Node for Ip6Input {
     }
 
     fn next(&self) -> &'static [&'static str] {
-        &["ip6-lookup", "punt", "icmp6-error", "drop"]
+        &["ip6-lookup", "punt", "drop"]
     }
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
@@ -38,7 +39,7 @@ impl Node for Ip6Input {
                 Ok(edge) => edge,
                 Err(reason) => {
                     packet.reason = reason;
-                    if reason == DropReason::BeyondScope { ERROR } else { DROP }
+                    DROP
                 }
             };
         }
@@ -62,8 +63,7 @@ fn check(bytes: &[u8]) -> Result<Edge, DropReason> {
         // Duplicate address detection uses the unspecified source here, which is valid.
         (_, Multicast | LinkLocal) => Ok(PUNT),
         (Unspecified, Global) => Err(DropReason::MartianSource),
-        (LinkLocal, Global) => Err(DropReason::BeyondScope),
-        (Global, Global) => Ok(PUNT),
+        (LinkLocal | Global, Global) => Ok(PUNT),
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
         let mut bench = Bench::new();
         let packet = bench.packet(bytes);
         let (edge, packet) = bench.process(&mut Ip6Input, packet);
-        if matches!(edge, DROP | ERROR) { Err(packet.reason) } else { Ok(edge) }
+        if edge == DROP { Err(packet.reason) } else { Ok(edge) }
     }
 
     fn with(source: &str, destination: &str) -> Result<Edge, DropReason> {
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(with(global, "ff02::1"), Ok(PUNT));
         assert_eq!(with("::", "ff02::1:ff00:1"), Ok(PUNT));
         assert_eq!(with("fe80::1", "fe80::2"), Ok(PUNT));
-        assert_eq!(with("fe80::1", global), Err(DropReason::BeyondScope));
+        assert_eq!(with("fe80::1", global), Ok(PUNT));
         assert_eq!(with("::", global), Err(DropReason::MartianSource));
         assert_eq!(with("::1", global), Err(DropReason::MartianSource));
         assert_eq!(with("ff0e::1", global), Err(DropReason::MartianSource));

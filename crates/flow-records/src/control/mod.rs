@@ -27,7 +27,7 @@ use wattline_packet::ipfix::FlowRecord;
 use wattline_rib::{FIRST_STATIC_LINK, Rib};
 use wattline_router::RouterError;
 use wattline_router::application::{Application, Topic};
-use wattline_router::config::{Config, PortKind, PortSettings};
+use wattline_router::config::{Config, PortSettings};
 
 /// Largest number of records taken from each worker at once; if there are more, the next round
 /// follows immediately.
@@ -214,11 +214,11 @@ impl Application for FlowRecords {
     }
 }
 
-/// Interface numbers for collectors: the kernel's number, as in SNMP; for a capture, its position
-/// in the configuration, counted from 1.
+/// Interface numbers for collectors: the kernel's number, as in SNMP; for a port without an interface,
+/// its position in the configuration, counted from 1.
 fn interface_numbers(config: &Config) -> Vec<u32> {
     let number = |(place, port): (usize, &PortSettings)| {
-        let PortKind::Interface(name) = &port.kind else { return place as u32 + 1 };
+        let Some(name) = port.kind.in_kernel() else { return place as u32 + 1 };
         let text = std::fs::read_to_string(format!("/sys/class/net/{name}/ifindex"));
         text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     };

@@ -17,6 +17,8 @@ pub enum Section {
     Metrics,
     /// `[power]`.
     Power,
+    /// `[dpdk]`.
+    Dpdk,
     /// `[[port]]`, once per port.
     Port,
     /// The value of `capture` in a `[[port]]`.
@@ -39,6 +41,7 @@ impl Section {
             Self::Log => "[log]",
             Self::Metrics => "[metrics]",
             Self::Power => "[power]",
+            Self::Dpdk => "[dpdk]",
             Self::Port => "[[port]]",
             Self::Capture => "[[port]] capture",
             Self::Route => "[[route]]",
@@ -171,7 +174,7 @@ pub const KEYS: &[Key] = &[
     Key::duration(Section::Router, "drain", Some("\"500ms\""), "\"2s\"", ("0s", "60s", "500ms"),
         "How long workers may continue to forward queued packets after the router was told to stop."),
     Key::whole(Section::Router, "frames", Some("4096"), "16384", 1024..=32768,
-        "Chunks of packet memory per worker, where all ports are captures. AF_XDP sizes its own."),
+        "Chunks of packet memory per worker, where all ports are captures or over DPDK. AF_XDP sizes its own."),
     Key::whole(Section::Router, "spare_ports", Some("2"), "8", 0..=64,
         "How many ports `wattline reload` can add to those at the start. Memory for their packets is taken at the\nstart: 13 MB per port and worker, 25 MB where an MTU is above 1774, and as much again for each further queue of\nthe interface. A port that is removed leaves its memory to the next one. None is taken with a governor,\nwhose ports are fixed."),
     Key::new(Section::Router, "socket", None, "\"/run/wattline/edge.sock\"", "the path of a Unix socket, at most 100 bytes",
@@ -198,10 +201,14 @@ pub const KEYS: &[Key] = &[
         "On host: the state of the machine after the end, also when the router is killed. restore: as before.\nkeep: as it is. performance: as before, but with the CPUs at their fastest. `wattline restore` undoes the last two."),
     Key::new(Section::Power, "uncore", Some("false"), "true", "true or false",
         "On host: whether the upper limit of the uncore's frequency (caches, mesh, memory controllers)\ngoes with the fastest core. It holds for all cores of a processor, those without workers too."),
+    Key::new(Section::Dpdk, "arguments", Some("[]"), "[\"--no-huge\", \"-m\", \"256\"]", "a list of arguments of DPDK's environment (EAL)",
+        "What DPDK is started with, where a port has `dpdk`. Its devices, `--no-pci` where none is a card,\n`--lcores`, `--file-prefix`, `--no-shconf`, `--huge-unlink` and `--no-telemetry` are added unless they are given.\nWithout huge pages it needs `--no-huge` and `-m` MEGABYTES."),
     Key::new(Section::Port, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
         "The port's name in this file and in all output. Required."),
     Key::new(Section::Port, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",
-        "The Linux interface whose traffic is taken over, through AF_XDP; it may be a bond, not a member of one."),
+        "The Linux interface whose traffic is taken over, through AF_XDP; it may be a bond, not a member of one.\nBeside `dpdk`: the TAP device by which the kernel has its part of the port."),
+    Key::new(Section::Port, "dpdk", None, "\"0000:03:00.0\"", "the PCI address of a card, or a virtual device of DPDK such as \"net_af_packet0,iface=veth1\"; both may have parameters behind commas",
+        "Instead of AF_XDP: a device of DPDK, in a program built with the feature `dpdk`. Needs mode = \"poll\".\nWith `interface`, a TAP device, the kernel's addresses, neighbours and routes hold; without it only those of this file."),
     Key::new(Section::Port, "capture", None, "{ read = \"in.pcap\", write = \"out.pcap\", paced = false }", "a table with read, write or both, paced and original_length",
         "Instead of an interface: capture files (pcap or pcapng). The run ends when all are read."),
     Key::new(Section::Capture, "read", None, "\"in.pcap\"", "the path of a file, relative to this one",
@@ -213,11 +220,11 @@ pub const KEYS: &[Key] = &[
     Key::new(Section::Capture, "original_length", Some("false"), "true", "true or false",
         "Whether packets that a snap length cut are padded with zeros to their original length. Without this they\narrive as captured, and most are dropped as \"bad-length\"."),
     Key::new(Section::Port, "mac", None, "\"02:00:00:00:00:01\"", "a unicast Ethernet address such as \"02:00:00:00:00:01\"",
-        "The Ethernet address of a capture port; default 02:00:00:00 and the port's number from 1.\nAn interface has its own."),
+        "The Ethernet address of a port without an interface; default 02:00:00:00 and the port's number from 1.\nAn interface has its own."),
     Key::new(Section::Port, "addresses", Some("[]"), "[\"192.0.2.1/24\", \"2001:db8::1/64\"]", "a list of addresses with prefix lengths, such as \"192.0.2.1/24\"",
         "The port's own addresses; their prefixes are on its link. With kernel_routes the interface's own are added."),
     Key::whole(Section::Port, "mtu", None, "1500", 68..=9000,
-        "Largest IP packet in bytes. Default: 1500 for captures; the interface's own, which it may only lower."),
+        "Largest IP packet in bytes. Default: 1500 without an interface; the interface's own, which it may only lower."),
     Key::new(Section::Port, "promiscuous", Some("false"), "true", "true or false",
         "Route frames whatever Ethernet address they are sent to."),
     Key::new(Section::Port, "steer", None, "\"sender/uplink\"", "INTERFACE or NAMESPACE/INTERFACE, the sender's end of a veth pair",
@@ -255,7 +262,12 @@ pub fn as_toml(sections: Sections<'_>) -> String {
     let always = |section| {
         matches!(
             section,
-            Section::Top | Section::Router | Section::Log | Section::Metrics | Section::Power
+            Section::Top
+                | Section::Router
+                | Section::Log
+                | Section::Metrics
+                | Section::Power
+                | Section::Dpdk
         )
     };
     toml(all(sections).filter(|key| key.section != Section::Capture), always)

@@ -4,6 +4,7 @@
 //! parser, `wattline config` and the reference page are all made from it. [`Config::load`] reports every mistake it finds,
 //! not only the first.
 
+mod dpdk;
 mod duration;
 pub mod keys;
 mod mac;

@@ -7,7 +7,7 @@ use super::reader::{At, Reader, SYNTAX, Table, defaulted, whole};
 use super::section::Sections;
 use super::settings::*;
 use super::words::*;
-use super::{ports, routes_file, statics};
+use super::{dpdk, ports, routes_file, statics};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -154,8 +154,14 @@ fn read(
     let routes = statics::read_routes(reader, root, &ports);
     let neighbours = statics::read_neighbours(reader, root, &ports);
     let metrics = read_metrics(reader, root);
-    let power = single_or_empty(reader, root, Section::Power, "power");
-    let power = read_power(reader, &power);
+    let of_power = single_or_empty(reader, root, Section::Power, "power");
+    let power = read_power(reader, &of_power);
+    let of_dpdk = single_or_empty(reader, root, Section::Dpdk, "dpdk");
+    let dpdk_arguments = dpdk::read(reader, &of_dpdk);
+    if ports.iter().any(|port| port.kind.is_dpdk()) {
+        let of_router = single_or_empty(reader, root, Section::Router, "router");
+        dpdk::check(reader, (&ports, root), (&router, &of_router), (&power, &of_power));
+    }
     let sections = reader.sections().iter();
     let applications = sections.filter_map(|section| section.read(reader, root, &ports)).collect();
     let config = Config {
@@ -168,6 +174,7 @@ fn read(
         metrics,
         applications,
         power,
+        dpdk_arguments,
     };
     if let Some(place) = xdp_forward {
         let obstacles = config.obstacles_to_xdp_forwarding();
@@ -225,7 +232,7 @@ pub fn document<T>(
 }
 
 /// What stands at the top level of a router's configuration alone.
-const ROUTERS: [&str; 6] = ["routes_file", "router", "port", "route", "neighbour", "power"];
+const ROUTERS: [&str; 7] = ["routes_file", "router", "port", "route", "neighbour", "power", "dpdk"];
 
 /// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
 /// to the last section, which is where such a line is commonly put.
@@ -318,7 +325,7 @@ fn read_router(
     root: &Table,
     ports: &[PortSettings],
 ) -> (RouterSettings, Option<Range<usize>>) {
-    let has_interface = ports.iter().any(|port| matches!(port.kind, PortKind::Interface(_)));
+    let has_interface = ports.iter().any(|port| port.kind.in_kernel().is_some());
     let table = single_or_empty(reader, root, Section::Router, "router");
     reader.refuse_unknown(&table);
     let xdp_forward = reader.parsed(&table, "xdp_forward", parse_xdp_forward);

@@ -12,8 +12,10 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Component, PathBuf};
 use toml::de::DeValue;
+use wattline_dpdk::DeviceText;
 
-const DEFAULT_CAPTURE_MTU: u16 = 1500;
+/// Where there is no interface to ask.
+const DEFAULT_MTU: u16 = 1500;
 /// What every link of IPv6 must carry.
 const IPV6_MTU: u16 = 1280;
 
@@ -22,6 +24,7 @@ const IPV6_MTU: u16 = 1280;
 struct Taken {
     names: HashSet<String>,
     interfaces: HashSet<String>,
+    devices: HashSet<String>,
     addresses: HashSet<IpAddr>,
     read: HashSet<PathBuf>,
     written: HashSet<PathBuf>,
@@ -46,7 +49,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
         let kind = read_port_kind(reader, table, &mut taken);
         let mac =
             reader.parsed(table, "mac", |text| parse_mac(text).filter(|mac| is_unicast(*mac)));
-        let is_interface = matches!(kind, Some(PortKind::Interface(_)));
+        let is_interface = kind.as_ref().is_some_and(|kind| kind.in_kernel().is_some());
         if let (Some(mac), true) = (&mac, is_interface) {
             let message = "an interface has its own: leave this out".to_owned();
             reader.problem(Section::Port, "mac", &mac.span, message);
@@ -59,7 +62,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
             kind: kind.unwrap_or(PortKind::Interface(String::new())),
             mac: mac.map(|mac| mac.value),
             addresses,
-            mtu: mtu.or((!is_interface).then_some(DEFAULT_CAPTURE_MTU)),
+            mtu: mtu.or((!is_interface).then_some(DEFAULT_MTU)),
             promiscuous: reader.flag(table, "promiscuous"),
             steer: reader.parsed(table, "steer", parse_steer).map(|steer| steer.value),
         });
@@ -91,21 +94,17 @@ pub(super) fn place(ports: Vec<PortSettings>, present: &[PortSettings]) -> Vec<P
 }
 
 fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<PortKind> {
-    match (table.has("interface"), table.has("capture")) {
-        (true, true) | (false, false) => {
-            let message = "needs either interface or capture".to_owned();
-            reader.problem_in(table, "", message);
-            return None;
-        }
-        (true, false) => {
-            let interface = reader.parsed(table, "interface", parse_interface)?;
-            if !taken.interfaces.insert(interface.value.clone()) {
-                let message = "another port has this interface already".to_owned();
-                reader.problem(Section::Port, "interface", &interface.span, message);
-            }
-            return Some(PortKind::Interface(interface.value));
-        }
-        (false, true) => {}
+    let (is_interface, is_dpdk) = (table.has("interface"), table.has("dpdk"));
+    if (is_interface || is_dpdk) == table.has("capture") {
+        let message = "needs either interface, dpdk or capture".to_owned();
+        reader.problem_in(table, "", message);
+        return None;
+    }
+    if is_dpdk {
+        return read_device(reader, table, taken);
+    }
+    if is_interface {
+        return Some(PortKind::Interface(read_interface(reader, table, taken)?));
     }
     let (key, value) = table.table.iter().find(|(key, _)| key.get_ref() == "capture")?;
     let DeValue::Table(inner) = value.get_ref() else {
@@ -123,6 +122,30 @@ fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Opti
         paced: reader.flag(&capture, "paced"),
         original_length: reader.flag(&capture, "original_length"),
     })
+}
+
+fn read_interface(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<String> {
+    let interface = reader.parsed(table, "interface", parse_interface)?;
+    if !taken.interfaces.insert(interface.value.clone()) {
+        let message = "another port has this interface already".to_owned();
+        reader.problem(Section::Port, "interface", &interface.span, message);
+    }
+    Some(interface.value)
+}
+
+fn read_device(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<PortKind> {
+    let device = reader.parsed(table, "dpdk", DeviceText::parse);
+    let is_new =
+        device.as_ref().is_none_or(|device| taken.devices.insert(device.value.name().to_owned()));
+    if let Some(device) = device.as_ref().filter(|_| !is_new) {
+        let message = "another port has this device already".to_owned();
+        reader.problem(Section::Port, "dpdk", &device.span, message);
+    }
+    let interface = match table.has("interface") {
+        true => Some(read_interface(reader, table, taken)?),
+        false => None,
+    };
+    Some(PortKind::Dpdk { device: device?.value, interface })
 }
 
 /// The path of a capture. A file that is written must be no other's: neither would survive.

@@ -334,7 +334,8 @@ impl<'t> Reader<'t> {
 }
 
 /// The router's own sections.
-const SECTIONS: [&str; 7] = ["router", "log", "metrics", "port", "route", "neighbour", "power"];
+const SECTIONS: [&str; 8] =
+    ["router", "log", "metrics", "port", "route", "neighbour", "power", "dpdk"];
 
 /// The names of all sections that may stand in the file.
 fn headings(sections: Sections<'_>) -> impl Iterator<Item = &'static str> {

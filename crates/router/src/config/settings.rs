@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_dataplane::port::PortId;
+use wattline_dpdk::DeviceText;
 
 /// A whole configuration. Whoever holds one may rely on it: names are unique, ports
 /// that are named exist, and values are in range.
@@ -33,6 +34,8 @@ pub struct Config {
     pub applications: Vec<Arc<dyn Settings>>,
     /// The `[power]` section.
     pub power: PowerSettings,
+    /// What DPDK's environment is started with.
+    pub dpdk_arguments: Vec<String>,
 }
 
 /// The `[router]` section.
@@ -60,7 +63,7 @@ pub struct RouterSettings {
     pub idle: Duration,
     /// How long workers may forward what is still queued when the router stops.
     pub drain: Duration,
-    /// Chunks of packet memory per worker, where all ports are captures.
+    /// Chunks of packet memory per worker, where no port is served by AF_XDP.
     pub frames: u32,
     /// Ports for which there is memory beside those at the start.
     pub spare_ports: u16,
@@ -140,14 +143,6 @@ impl PortSettings {
     pub fn is_vacant(&self) -> bool {
         self.kind == PortKind::Vacant
     }
-
-    /// The name of its interface.
-    pub fn interface(&self) -> Option<&str> {
-        match &self.kind {
-            PortKind::Interface(name) => Some(name),
-            PortKind::Capture { .. } | PortKind::Vacant => None,
-        }
-    }
 }
 
 /// The sender's end of a veth pair.
@@ -164,6 +159,13 @@ pub struct SteerSettings {
 pub enum PortKind {
     /// A Linux interface, through AF_XDP.
     Interface(String),
+    /// A device of DPDK.
+    Dpdk {
+        /// The device.
+        device: DeviceText,
+        /// The TAP device that stands for it in the kernel.
+        interface: Option<String>,
+    },
     /// Capture files.
     Capture {
         /// Frames are read from here.
@@ -177,6 +179,30 @@ pub enum PortKind {
     },
     /// Nowhere: the port that was here was removed while the router runs.
     Vacant,
+}
+
+impl PortKind {
+    /// The interface that is taken over through AF_XDP.
+    pub fn taken_over(&self) -> Option<&str> {
+        match self {
+            Self::Interface(name) => Some(name),
+            Self::Dpdk { .. } | Self::Capture { .. } | Self::Vacant => None,
+        }
+    }
+
+    /// The interface that has the port's addresses, neighbours and routes in the kernel.
+    pub fn in_kernel(&self) -> Option<&str> {
+        match self {
+            Self::Interface(name) => Some(name),
+            Self::Dpdk { interface, .. } => interface.as_deref(),
+            Self::Capture { .. } | Self::Vacant => None,
+        }
+    }
+
+    /// Whether it is a device of DPDK.
+    pub fn is_dpdk(&self) -> bool {
+        matches!(self, Self::Dpdk { .. })
+    }
 }
 
 /// A `[[route]]` section.
@@ -266,7 +292,7 @@ impl Config {
     /// and captures are read from the start. XDP programs count at most
     /// [`wattline_xdp::FORWARD_PORTS_MAX`] ports.
     pub fn spare_ports(&self) -> usize {
-        let has_interface = self.ports.iter().any(|port| port.interface().is_some());
+        let has_interface = self.ports.iter().any(|port| port.kind.taken_over().is_some());
         if self.power.platform != PowerPlatform::None || !has_interface {
             return 0;
         }

@@ -124,18 +124,7 @@ impl Lookout {
     fn judge(&mut self, config: &Config, rib: &Rib, now: Instant) -> Vec<Reason> {
         self.due = now + LOOK_EVERY;
         let ports = interfaces(config, rib);
-        let own: Vec<IpAddr> = rib.own_networks().map(|network| network.addr()).collect();
-        let circumstances = Circumstances {
-            follows_kernel: config.router.kernel_routes,
-            guards: self.guards,
-            own: &own,
-            checks: &self.checks,
-            reverse_path: &forward_path::reverse_path_filter,
-            strips_tags: &|name| ethtool::strips_vlan_tags(name).unwrap_or(false),
-            merges_packets: &|name| ethtool::merges_packets(name).unwrap_or(false),
-            spreads_by: &forward_path::spread_of_bond,
-        };
-        let reasons = judge::judge(&forward_path::read(), &ports, &circumstances);
+        let reasons = reasons(config, rib, &ports, self.guards, &self.checks);
         (self.left, self.prefixes) = match config.router.takeover {
             Takeover::Force => (BTreeMap::new(), BTreeMap::new()),
             // A router that runs leaves packets to the kernel rather than to nobody.
@@ -204,6 +193,40 @@ impl Lookout {
     pub fn passed_by(&self, config: &Config) -> Vec<String> {
         self.reasons.iter().map(|it| format!("{}{}", whose(it, config), it.text)).collect()
     }
+}
+
+/// What the kernel does beside routing, now.
+fn reasons(
+    config: &Config,
+    rib: &Rib,
+    ports: &[Interfaces],
+    guards: bool,
+    checks: &BTreeMap<PortId, SourceCheck>,
+) -> Vec<Reason> {
+    let own: Vec<IpAddr> = rib.own_networks().map(|network| network.addr()).collect();
+    let circumstances = Circumstances {
+        follows_kernel: config.router.kernel_routes,
+        guards,
+        own: &own,
+        checks,
+        reverse_path: &forward_path::reverse_path_filter,
+        strips_tags: &|name| ethtool::strips_vlan_tags(name).unwrap_or(false),
+        merges_packets: &|name| ethtool::merges_packets(name).unwrap_or(false),
+        spreads_by: &forward_path::spread_of_bond,
+    };
+    judge::judge(&forward_path::read(), ports, &circumstances)
+}
+
+/// What of it matters more than to be told, in sentences: for ports that cannot be left to the kernel.
+pub(super) fn weighty_reasons(
+    config: &Config,
+    rib: &Rib,
+    guards: bool,
+    checks: &BTreeMap<PortId, SourceCheck>,
+) -> Vec<String> {
+    let reasons = reasons(config, rib, &interfaces(config, rib), guards, checks);
+    let weighty = reasons.iter().filter(|it| !it.is_mild);
+    weighty.map(|it| format!("{}{}", whose(it, config), it.text)).collect()
 }
 
 fn whose(reason: &Reason, config: &Config) -> String {

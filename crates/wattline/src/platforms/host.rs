@@ -113,13 +113,14 @@ pub(super) fn options_of(
     queues: impl Fn(usize) -> u32,
     by_xdp: bool,
 ) -> HostOptions {
-    let ports = config.ports.iter().enumerate().map(|(number, port)| match port.interface() {
-        Some(name) => {
-            let interface = Some(name.to_owned());
-            Port { interface, queues: queues(number), cores: Vec::new() }
-        }
-        None => Port { interface: None, queues: 1, cores: Vec::new() },
-    });
+    let ports =
+        config.ports.iter().enumerate().map(|(number, port)| match port.kind.taken_over() {
+            Some(name) => {
+                let interface = Some(name.to_owned());
+                Port { interface, queues: queues(number), cores: Vec::new() }
+            }
+            None => Port { interface: None, queues: 1, cores: Vec::new() },
+        });
     let router = &config.router;
     let layout = Layout {
         workers: usize::from(router.workers),

@@ -49,7 +49,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
     // A recording has no rights of its own: whoever runs the router there is root.
     let present = if tree.is_live() { Rights::present() } else { Rights::ALL };
     // As the router does that opens interfaces.
-    let opens_interfaces = config.ports.iter().any(|port| port.interface().is_some());
+    let opens_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
     let rights = if opens_interfaces { present.after_drop() } else { present };
     let count = |port: usize| counts.get(port).copied().unwrap_or(1);
     // What frames reach workers by is known only once sockets are open.
@@ -68,7 +68,7 @@ fn queues(config: &Config, tree: &Tree) -> Result<Vec<u32>, PlanError> {
     let mut counts = Vec::new();
     let mut missing = Vec::new();
     for port in &config.ports {
-        let Some(name) = port.interface() else {
+        let Some(name) = port.kind.taken_over() else {
             counts.push(1);
             continue;
         };

@@ -37,7 +37,7 @@ fn capture_ports_agree_with_the_kernel() {
 }
 
 /// Packets to forward, and expired ones.
-fn is_wattlines(frame: &[u8]) -> bool {
+pub fn is_wattlines(frame: &[u8]) -> bool {
     let ours = |address: &[u8]| {
         [LEFT, RIGHT].iter().any(|port| address == port.v4.octets() || address == port.v6.octets())
     };
@@ -74,7 +74,7 @@ fn through_captures(frames: &[Vec<u8>]) -> [Vec<Received>; 2] {
     ["to_sink.pcap", "to_source.pcap"].map(|name| frames_of(&path(name)))
 }
 
-fn frames_of(path: &Path) -> Vec<Received> {
+pub fn frames_of(path: &Path) -> Vec<Received> {
     let mut reader = Reader::open(path).unwrap();
     let mut frames = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {

@@ -14,6 +14,7 @@ mod chain;
 mod cores;
 mod crafted;
 mod differential;
+mod dpdk;
 mod errors;
 mod faults;
 mod hot_ports;
