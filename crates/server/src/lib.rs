@@ -20,6 +20,7 @@ pub mod optimise;
 pub mod race;
 pub mod receive;
 mod requests;
+pub mod sparse;
 pub mod tables;
 
 pub use busy_time::BusyTimePower;

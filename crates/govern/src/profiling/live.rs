@@ -1,7 +1,7 @@
 //! A real server under a real load, on this machine's knobs.
 
 use super::machine::{Machine, MachineError};
-use super::{At, Grid, LoadFailure, Rig, Run};
+use super::{At, Grid, LoadFailure, NotSet, Rig, Run};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,11 +90,15 @@ impl Live {
 }
 
 impl Rig for Live {
-    fn set(&mut self, at: At) -> Result<Option<f64>, String> {
+    fn set(&mut self, at: At) -> Result<Option<f64>, NotSet> {
         match at {
             At::Default { .. } => self.machine.set_default().map(|()| None),
             At::Point { state, period, .. } => self.machine.set(state, self.grid.periods[period]),
         }
+    }
+
+    fn holds(&mut self, _at: At) -> Result<(), NotSet> {
+        self.machine.holds()
     }
 
     fn load(&mut self, rate_rps: f64, number: u64) -> Result<Run, LoadFailure> {

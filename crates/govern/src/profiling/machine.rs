@@ -1,11 +1,12 @@
 //! This machine, as a profile sets it.
 
+use super::measure::NotSet;
 use super::modelled::Modelled;
 use crate::config::Config;
 use crate::inventory::Inventory;
 use crate::session::options;
 use std::collections::BTreeSet;
-use wattline_governor::machine::{Machine as _, Taken, View};
+use wattline_governor::machine::{Machine as Governed, Taken, View};
 use wattline_governor::step::Step;
 use wattline_host::{KernelStack, Supervision, TakeOverError, ThisMachine, hand_back, take_over};
 use wattline_linux::sysfs::Tree;
@@ -111,8 +112,8 @@ impl Machine {
     /// The fastest state, moderated as its drivers do it by themselves.
     ///
     /// # Errors
-    /// In words.
-    pub fn set_default(&mut self) -> Result<(), String> {
+    /// Like [`Self::set`].
+    pub fn set_default(&mut self) -> Result<(), NotSet> {
         self.turn(false)?;
         self.set_state(self.platform.fastest())
     }
@@ -121,8 +122,9 @@ impl Machine {
     /// that a queue really holds, where that can be read.
     ///
     /// # Errors
-    /// In words; somebody else's hands included.
-    pub fn set(&mut self, state: usize, period: Span) -> Result<Option<f64>, String> {
+    /// [`NotSet::Refused`] by the machine, or since somebody else has set it; [`NotSet::Altered`]
+    /// where it holds another frequency.
+    pub fn set(&mut self, state: usize, period: Span) -> Result<Option<f64>, NotSet> {
         self.turn(true)?;
         self.set_state(state)?;
         if !self.platform.can.set_moderation {
@@ -132,6 +134,7 @@ impl Machine {
         let mut held = None::<Span>;
         for queue in 0..self.platform.queues.len() {
             let step = Step::Moderation { queue, period };
+            // What the card rounded is read back.
             check(machine.take(&step))?;
             if let Some(Step::Moderation { period, .. }) = machine.held(&step) {
                 held = held.max(Some(period));
@@ -150,24 +153,33 @@ impl Machine {
             .map_or(Ok(()), |(machine, supervision)| hand_back(Some(machine), supervision))
     }
 
-    fn set_state(&mut self, index: usize) -> Result<(), String> {
+    /// Whether all cores still hold the frequency that was set last.
+    ///
+    /// # Errors
+    /// [`NotSet::Altered`] where one does not.
+    pub fn holds(&mut self) -> Result<(), NotSet> {
+        let Some((machine, _)) = self.held.as_mut().filter(|_| self.platform.can.set_frequency)
+        else {
+            return Ok(());
+        };
+        held_by_all(machine, self.state, &self.platform)
+    }
+
+    fn set_state(&mut self, index: usize) -> Result<(), NotSet> {
         if !self.platform.can.set_frequency {
             return Ok(());
         }
         self.state = index;
         let Some((machine, _)) = &mut self.held else { return Ok(()) };
-        for core in 0..self.platform.cores {
-            check(machine.take(&Step::Frequency { core, index }))?;
-        }
-        Ok(())
+        set_all(machine, index, &self.platform)
     }
 
     /// Moderates, or leaves that to the drivers: what was set goes back to what was found.
-    fn turn(&mut self, moderates: bool) -> Result<(), String> {
+    fn turn(&mut self, moderates: bool) -> Result<(), NotSet> {
         if self.moderates == moderates && self.held.is_some() {
             return Ok(());
         }
-        let text = |error: MachineError| error.to_string();
+        let text = |error: MachineError| NotSet::Refused(error.to_string());
         self.modelled.iter_mut().for_each(Modelled::forget);
         if let Some((machine, supervision)) = self.held.take() {
             hand_back(Some(machine), supervision).map_err(text)?;
@@ -194,13 +206,125 @@ fn begin(
     Ok((machine, supervision))
 }
 
-/// What another made of it is no point of ours; what the card rounded is read back.
-fn check(taken: Taken) -> Result<(), String> {
+/// All cores at a frequency.
+fn set_all<M: Governed>(machine: &mut M, index: usize, platform: &Platform) -> Result<(), NotSet> {
+    for core in 0..platform.cores {
+        match machine.take(&Step::Frequency { core, index }) {
+            // A core of a domain may wait for the others of it; what all hold is read back below.
+            Taken::Altered { .. } if machine.held(&Step::Frequency { core, index }).is_some() => {}
+            Taken::Altered { found } => {
+                return Err(NotSet::Altered(format!("core {core} holds a frequency of {found}")));
+            }
+            taken => check(taken)?,
+        }
+    }
+    held_by_all(machine, index, platform)
+}
+
+/// Reads back which frequency the cores hold, where that can be read. Watts and latency of another
+/// frequency are not those of the point.
+fn held_by_all<M: Governed>(
+    machine: &mut M,
+    index: usize,
+    platform: &Platform,
+) -> Result<(), NotSet> {
+    let gigahertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |f| f.gigahertz());
+    for core in 0..platform.cores {
+        let held = machine.held(&Step::Frequency { core, index });
+        if let Some(Step::Frequency { index: held, .. }) = held
+            && held != index
+        {
+            return Err(NotSet::Altered(format!(
+                "core {core} holds {:.2} GHz, not {:.2} GHz: the firmware, the driver or the \
+                 processor's temperature limits it; lift that limit, or leave such states out with \
+                 --states",
+                gigahertz(held),
+                gigahertz(index)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What another program has set is no point of ours.
+fn check(taken: Taken) -> Result<(), NotSet> {
     match taken {
         Taken::Done | Taken::Altered { .. } | Taken::Slow { .. } => Ok(()),
-        Taken::Foreign { found } => {
-            Err(format!("another program has set it to {found}; stop that program"))
+        Taken::Foreign { found } => Err(NotSet::Refused(format!(
+            "another program has set it to {found}; stop that program"
+        ))),
+        Taken::Failed { why } => Err(NotSet::Refused(why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine whose firmware allows no more than one of its frequencies.
+    struct Clamped {
+        platform: Platform,
+        most: usize,
+        /// Whether what holds can be read back.
+        reads: bool,
+        held: Vec<usize>,
+    }
+
+    impl Clamped {
+        fn new(most: usize, reads: bool) -> Self {
+            let platform = Platform {
+                cores: 2,
+                frequencies: [1e9, 2e9, 3e9].map(Hertz).to_vec(),
+                ..Platform::BARE
+            };
+            Self { platform, most, reads, held: vec![0; 2] }
         }
-        Taken::Failed { why } => Err(why),
+
+        fn set(&mut self, index: usize) -> Result<(), NotSet> {
+            let platform = self.platform.clone();
+            set_all(self, index, &platform)
+        }
+    }
+
+    impl Governed for Clamped {
+        fn platform(&self) -> &Platform {
+            &self.platform
+        }
+        fn now(&self) -> Time {
+            Time::ZERO
+        }
+        fn observe(&mut self, _now: Time, _view: &mut View) {}
+        fn take(&mut self, step: &Step) -> Taken {
+            let Step::Frequency { core, index } = *step else { return Taken::Done };
+            self.held[core] = index.min(self.most);
+            match index <= self.most {
+                true => Taken::Done,
+                false => Taken::Altered { found: "2000000".into() },
+            }
+        }
+        fn held(&mut self, step: &Step) -> Option<Step> {
+            let Step::Frequency { core, .. } = *step else { return None };
+            self.reads.then(|| Step::Frequency { core, index: self.held[core] })
+        }
+    }
+
+    #[test]
+    fn a_frequency_that_the_firmware_clamps_is_not_taken_for_the_one_that_was_asked_for() {
+        let mut machine = Clamped::new(1, true);
+        assert_eq!((machine.set(0), machine.set(1)), (Ok(()), Ok(())));
+        let Err(NotSet::Altered(told)) = machine.set(2) else { panic!("3 GHz is clamped") };
+        assert!(told.contains("core 0 holds 2.00 GHz, not 3.00 GHz"), "{told}");
+        // What is not asked for here was clamped by somebody in between.
+        machine.most = 0;
+        machine.held[1] = 0;
+        let platform = machine.platform.clone();
+        let Err(NotSet::Altered(told)) = held_by_all(&mut machine, 1, &platform) else {
+            panic!("2 GHz is no longer held")
+        };
+        assert!(told.contains("core 1 holds 1.00 GHz, not 2.00 GHz"), "{told}");
+        // A driver that cannot be read back is taken at its word, unless it says otherwise.
+        let mut machine = Clamped::new(1, false);
+        assert_eq!(machine.set(1), Ok(()));
+        assert!(matches!(machine.set(2), Err(NotSet::Altered(told)) if told.contains("2000000")));
     }
 }

@@ -8,8 +8,9 @@ use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::tables::NOT_MEASURED;
 
 /// The curves of the 95th percentile against the moderation period, a chart for each load and a
-/// line for each frequency, and all points.
-pub fn page(points: &Points) -> String {
+/// line for each frequency, and all points. Those are marked whose 95th percentile is not known to
+/// the share `within`, or that never were steady.
+pub fn page(points: &Points, within: f64) -> String {
     let head = &points.head;
     let mut page = begin("a profile");
     put(&mut page, format_args!("<h1>Profile of {}</h1>\n", escape(&head.server)));
@@ -21,9 +22,10 @@ pub fn page(points: &Points) -> String {
         &mut page,
         format_args!(
             "<p>Workload: {}. Latencies are measured, from the intended time of each request; {power}. \
-             {} points are known.</p>\n<div class=\"plots\">\n",
+             {} points are known.</p>\n{}<div class=\"plots\">\n",
             escape(&head.workload),
-            points.len()
+            points.len(),
+            doubtful(points, within)
         ),
     );
     for (load, rate) in head.loads_rps.iter().enumerate() {
@@ -67,6 +69,7 @@ pub fn page(points: &Points) -> String {
             micros(point.p99_us),
             micros(point.power_watts),
             point.repetitions.to_string(),
+            remark(point, within),
         ]
     });
     let columns = [
@@ -80,8 +83,33 @@ pub fn page(points: &Points) -> String {
         "p99 (us)",
         "power (W)",
         "runs",
+        "remark",
     ];
     table(&mut page, columns, rows);
     end(&mut page);
     page
+}
+
+/// A sentence on the points that are not what was asked for; empty where all are.
+fn doubtful(points: &Points, within: f64) -> String {
+    let unsteady = points.iter().filter(|point| !point.steady).count();
+    let loose = points.iter().filter(|point| !point.is_tight(within)).count();
+    if unsteady + loose == 0 {
+        return String::new();
+    }
+    format!(
+        "<p>{unsteady} points were {NEVER_STEADY}: no two loads in a row agreed. {loose} points are \
+         {NOT_TIGHT}: half their confidence interval is more than {} % of the 95th percentile.</p>\n",
+        within * 100.0
+    )
+}
+
+const NEVER_STEADY: &str = "never steady";
+const NOT_TIGHT: &str = "not tight";
+
+/// What a reader should know of a point; empty where there is nothing.
+pub fn remark(point: &Profiled, within: f64) -> String {
+    let remarks = [(point.steady, NEVER_STEADY), (point.is_tight(within), NOT_TIGHT)];
+    let told: Vec<&str> = remarks.iter().filter(|(sound, _)| !sound).map(|it| it.1).collect();
+    told.join(", ")
 }

@@ -56,6 +56,10 @@ pub struct Profiled {
     pub repetitions: usize,
     /// Whether the rate was held, with every request served, in most of them.
     pub sustained: bool,
+    /// Whether two loads in a row agreed before those that count. Where none did, the server had not
+    /// come to rest.
+    #[serde(default = "steady")]
+    pub steady: bool,
     /// Means over the runs, in microseconds: percentiles 50, 95 and 99; none where it saturated.
     pub p50_us: Option<f64>,
     /// See [`Self::p50_us`].
@@ -94,6 +98,7 @@ impl Profiled {
             held_us,
             repetitions: runs.len(),
             sustained,
+            steady: true,
             p50_us: micros(spread(0).mean),
             p95_us: micros(spread(1).mean),
             p99_us: micros(spread(2).mean),
@@ -101,6 +106,13 @@ impl Profiled {
             power_watts: joules.filter(|_| seconds > 0.0).map(|joules| joules / seconds),
             arrivals_per_request: arrivals.map(|sum| sum / runs.len().max(1) as f64),
         }
+    }
+
+    /// Whether half the confidence interval of its 95th percentile is at most this share of it; of
+    /// a saturated point, which has none, too.
+    pub fn is_tight(&self, within: f64) -> bool {
+        let known = self.p95_half_us.zip(self.p95_us);
+        known.is_none_or(|(half, p95)| half <= within * p95)
     }
 
     /// Which point it is.
@@ -111,6 +123,11 @@ impl Profiled {
             Some((state, period)) => At::Point { load, state, period },
         }
     }
+}
+
+/// Files of before this was noted say nothing else.
+fn steady() -> bool {
+    true
 }
 
 /// Points could not be read or written.
@@ -228,6 +245,11 @@ impl Points {
     /// Whether a point is known.
     pub fn knows(&self, at: At) -> bool {
         self.known.contains_key(&at)
+    }
+
+    /// A point, where it is known.
+    pub fn get(&self, at: At) -> Option<&Profiled> {
+        self.known.get(&at)
     }
 
     /// All of them, defaults first.

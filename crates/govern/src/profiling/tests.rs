@@ -24,6 +24,10 @@ struct Reckoned {
     arrivals_per_request: Option<f64>,
     /// The index of a period that the card refuses.
     refuses: Option<usize>,
+    /// The index of a frequency of which the firmware makes another; and of one that it makes another
+    /// of during the loads.
+    clamps: Option<usize>,
+    loses: Option<usize>,
     /// So many runs of each ten the generator does not hold its rate, the first ones.
     too_slow: u64,
 }
@@ -42,7 +46,15 @@ impl Reckoned {
             granularity_us: 1.0,
             arrivals_per_request: Some(1.5),
             refuses: None,
+            clamps: None,
+            loses: None,
             too_slow: 0,
+        }
+    }
+    fn state(&self, at: At) -> usize {
+        match at {
+            At::Default { .. } => self.grid.frequencies.len() - 1,
+            At::Point { state, .. } => state,
         }
     }
     fn held(&self, at: At) -> Option<f64> {
@@ -53,12 +65,19 @@ impl Reckoned {
 }
 
 impl Rig for Reckoned {
-    fn set(&mut self, at: At) -> Result<Option<f64>, String> {
+    fn set(&mut self, at: At) -> Result<Option<f64>, NotSet> {
         if matches!(at, At::Point { period, .. } if Some(period) == self.refuses) {
-            return Err("ethtool:eth0/rx-usecs: Invalid argument".to_owned());
+            return Err(NotSet::Refused("ethtool:eth0/rx-usecs: Invalid argument".to_owned()));
+        }
+        if Some(self.state(at)) == self.clamps {
+            return Err(NotSet::Altered("core 0 holds another frequency".to_owned()));
         }
         (self.at, self.set) = (Some(at), self.set + 1);
         Ok(self.held(at))
+    }
+    fn holds(&mut self, at: At) -> Result<(), NotSet> {
+        let lost = Some(self.state(at)) == self.loses;
+        if lost { Err(NotSet::Altered("core 1 grew hot".to_owned())) } else { Ok(()) }
     }
     fn load(&mut self, rate_rps: f64, _number: u64) -> Result<Run, LoadFailure> {
         self.runs += 1;
@@ -66,10 +85,7 @@ impl Rig for Reckoned {
             return Err(failure.clone());
         }
         let at = self.at.unwrap();
-        let gigahertz = match at {
-            At::Default { .. } => self.grid.frequencies.last().unwrap().gigahertz(),
-            At::Point { state, .. } => self.grid.frequencies[state].gigahertz(),
-        };
+        let gigahertz = self.grid.frequencies[self.state(at)].gigahertz();
         let sign = if self.runs.is_multiple_of(2) { 1.0 } else { -1.0 };
         let p95 = (100.0 + self.held(at).unwrap_or(30.0)) / gigahertz * (1.0 + sign * self.noise);
         let sustained = rate_rps <= self.capacity_rps * gigahertz;
@@ -283,7 +299,7 @@ fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_un
     assert_eq!(tables.energy_order(), Some(EnergyOrder::StateThenPeriod));
     assert!(text.contains("# energy = \"not measured; points are ordered by V/F state"), "{text}");
     assert!(tables.conditions.arrivals_per_request.is_empty());
-    let page = page(&points);
+    let page = page(&points, CARE.within);
     assert!(page.contains("no meter") && page.contains("<svg"), "{page}");
     let Some(mut browser) = wattline_browser::Browser::start("the page of a profile") else {
         return;
@@ -293,4 +309,201 @@ fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_un
     let url = wattline_browser::url_of(&path);
     let wrong = wattline_browser::look(&mut browser, "profile", &url, "true");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// No two runs agree: the last one counts, and that is told wherever the point is shown.
+#[test]
+fn a_server_that_never_comes_to_rest_is_told() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
+    let path = folder.path().join("points.json");
+    let mut points = Points::open(&path, head(&grid)).unwrap();
+    let mut rig = Reckoned { noise: 0.5, ..Reckoned::new(&grid) };
+    profile(&mut rig, &grid, CARE, &mut points, |progress| {
+        let Outcome::Measured(point) = &progress.outcome else { panic!("{progress:?}") };
+        assert_eq!(remark(point, CARE.within), "never steady, not tight");
+    })
+    .unwrap();
+    // After a resumption, too; of a file without the word, no point is called so.
+    let known = Points::open(&path, head(&grid)).unwrap();
+    assert!(known.iter().all(|point| !point.steady && point.repetitions == 10));
+    let shown = page(&known, CARE.within);
+    assert!(
+        shown.contains("14 points were never steady") && shown.contains("14 points are not tight")
+    );
+    let text = std::fs::read_to_string(&path).unwrap();
+    write(&path, &text.replace("\"steady\": false,", "")).unwrap();
+    assert!(Points::open(&path, head(&grid)).unwrap().iter().all(|point| point.steady));
+
+    let quiet = folder.path().join("quiet.json");
+    let mut points = Points::open(&quiet, head(&grid)).unwrap();
+    profile(&mut Reckoned::new(&grid), &grid, CARE, &mut points, |_| {}).unwrap();
+    assert!(points.iter().all(|point| point.steady && remark(point, CARE.within).is_empty()));
+    let shown = page(&points, CARE.within);
+    assert!(!shown.contains("never steady") && !shown.contains("not tight"), "{shown}");
+}
+
+/// What was measured at another frequency is not tabled as of this one, and is tried again.
+#[test]
+fn a_point_at_a_frequency_that_was_not_held_is_left_out_with_its_reason() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
+    for (number, (clamps, loses)) in [(Some(0), None), (None, Some(0))].into_iter().enumerate() {
+        let path = folder.path().join(format!("{number}.json"));
+        let mut points = Points::open(&path, head(&grid)).unwrap();
+        let mut rig = Reckoned { clamps, loses, ..Reckoned::new(&grid) };
+        let mut left_out = Vec::new();
+        profile(&mut rig, &grid, CARE, &mut points, |progress| {
+            if let Outcome::LeftOut(why) = &progress.outcome {
+                left_out.push((progress.at, why.clone()));
+            }
+        })
+        .unwrap();
+        assert_eq!((points.len(), left_out.len()), (8, 6));
+        assert!(left_out.iter().all(|(at, _)| matches!(at, At::Point { state: 0, .. })));
+        assert!(left_out[0].1.contains("core"), "{left_out:?}");
+        assert_eq!(points.tables().unwrap().known_points(), 6);
+        // Once the limit is gone, the same command measures them.
+        profile(&mut Reckoned::new(&grid), &grid, CARE, &mut points, |_| {}).unwrap();
+        assert_eq!(points.len(), 14);
+    }
+    // Without the fastest there is no target: it ends there.
+    let mut points = Points::open(&folder.path().join("fastest.json"), head(&grid)).unwrap();
+    let mut rig = Reckoned { clamps: Some(1), ..Reckoned::new(&grid) };
+    let told = profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err().to_string();
+    assert!(told.contains("driver's own moderation: core 0 holds"), "{told}");
+}
+
+/// Eleven frequencies and 24 periods, where the driver's default has a latency that the lower states
+/// reach with short periods.
+fn fine_grid() -> Grid {
+    Grid {
+        loads_rps: vec![1_000.0, 2_000.0, 3_000.0],
+        frequencies: (10..=20).map(|tenths| Hertz(f64::from(tenths) * 1e8)).collect(),
+        states: (0..11).collect(),
+        periods: (0..24).map(|step| Span::from_micros(step * 4)).collect(),
+    }
+}
+
+fn fine_head(grid: &Grid) -> Head {
+    let machine = Fingerprint {
+        cores: 2,
+        frequencies_ghz: grid.frequencies.iter().map(|f| f.gigahertz()).collect(),
+        moderation_us: [0.0, 92.0],
+        hardware: Vec::new(),
+    };
+    Head { machine: machine.clone(), ..head(grid) }
+}
+
+/// It stays below a tenth of the points, finds what the full profile finds, tells never less than
+/// what is left, and goes on where it was.
+#[test]
+fn a_sparse_profile_finds_the_same_choice_by_a_tenth_of_the_points() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), fine_grid());
+    let path = folder.path().join("sparse.json");
+    for target in [None, Some(85e-6), Some(1e-6), Some(1.0)] {
+        let mut full =
+            Points::open(&folder.path().join(format!("{target:?}.json")), fine_head(&grid))
+                .unwrap();
+        profile(&mut Reckoned::new(&grid), &grid, CARE, &mut full, |_| {}).unwrap();
+        let full = full.tables().unwrap();
+
+        let _ = std::fs::remove_file(&path);
+        let mut points = Points::open(&path, fine_head(&grid)).unwrap();
+        let failure = Some((40, LoadFailure::Interrupted));
+        let mut rig = Reckoned { ends: failure, ..Reckoned::new(&grid) };
+        let stopped = profile_sparse(&mut rig, &grid, CARE, target, &mut points, |_| {});
+        assert_eq!(stopped, Err(Stopped::Interrupted));
+        let before = points.len();
+        let mut points = Points::open(&path, fine_head(&grid)).unwrap();
+        let (mut rig, mut told) = (Reckoned::new(&grid), Vec::new());
+        profile_sparse(&mut rig, &grid, CARE, target, &mut points, |progress| {
+            told.push((progress.known, progress.of));
+        })
+        .unwrap();
+        // What was known is not measured again, and the upper estimate is one.
+        assert_eq!((before, rig.set as usize), (13, points.len() - 13));
+        assert!(told.iter().all(|(known, of)| known <= of && *of >= points.len()), "{told:?}");
+        let share = (points.len() - 3) as f64 / full.all_points() as f64;
+        assert!(share <= 0.1, "{share}");
+
+        let sparse = points.tables().unwrap();
+        for load in full.loads() {
+            let target = target.unwrap_or_else(|| full.target(*load).unwrap());
+            let of = |tables: &ProfileTables| {
+                let choice = tables.choose(*load, target, 1.0, None)?;
+                Some((choice.frequency, tables.periods()[choice.period], choice.point.power_watts))
+            };
+            // Watts of this rig do not depend on the period.
+            let state = |tables| of(tables).map(|(frequency, _, watts)| (frequency, watts));
+            assert_eq!(state(&sparse), state(&full), "{target}");
+            assert_eq!(of(&full).is_some(), target > 50e-6);
+        }
+        // A sparse profile can be filled up: what it has is part of the full one.
+        let (known, mut rig) = (points.len(), Reckoned::new(&grid));
+        profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap();
+        assert_eq!(rig.set as usize, grid.order().count() - known);
+    }
+}
+
+/// A server that is simulated: what the rig is told of a point comes from the tables of its full
+/// profile.
+struct Tabled {
+    tables: ProfileTables,
+    at: Option<At>,
+}
+
+impl Rig for Tabled {
+    fn set(&mut self, at: At) -> Result<Option<f64>, NotSet> {
+        self.at = Some(at);
+        Ok(None)
+    }
+    fn load(&mut self, _rate_rps: f64, _number: u64) -> Result<Run, LoadFailure> {
+        let point = match self.at.unwrap() {
+            At::Default { load } => self.tables.default_point(load),
+            At::Point { load, state, period } => self.tables.point(load, state, period),
+        };
+        let point = point.unwrap();
+        Ok(Run {
+            percentiles: [point.latency_seconds; 3],
+            sustained: point.latency_seconds.is_finite(),
+            generator_too_slow: false,
+            arrivals_per_request: None,
+            joules: Some(point.power_watts),
+            seconds: 1.0,
+        })
+    }
+}
+
+/// The simulator's sparse profile and the one of a rig with the same figures have the same points.
+#[test]
+fn a_rig_and_the_simulator_are_searched_alike() {
+    use wattline_sim::requests as sim;
+    use wattline_traffic::requests::{RequestSpec, Workload};
+    let file = wattline_server::ServerFile::load("xeon-silver-4108").unwrap();
+    let server = file.requests().unwrap();
+    let requests = RequestSpec::new(Workload::Nginx, 1.0);
+    let periods: Vec<Span> = sim::Grid::periods_of(server).into_iter().step_by(4).collect();
+    let of = sim::Grid { loads: vec![48e3, 140e3], periods: periods.clone(), seed: 3 };
+    let full = sim::profile(server, &requests, &of).unwrap().tables;
+    let target = Some(full.default_point(1).unwrap().latency_seconds * 1.2);
+    let simulated =
+        sim::profile_sparse(server, &requests, &of, target.map(Span::from_seconds)).unwrap();
+    let grid = Grid {
+        loads_rps: of.loads.clone(),
+        frequencies: full.frequencies().to_vec(),
+        states: (0..full.frequencies().len()).collect(),
+        periods,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let machine = full.conditions.machine.clone();
+    let head = Head::of("".into(), "".into(), machine, &grid, None, Some("modelled".into()));
+    let mut points = Points::open(&folder.path().join("points.json"), head).unwrap();
+    let mut rig = Tabled { tables: full, at: None };
+    profile_sparse(&mut rig, &grid, CARE, target, &mut points, |_| {}).unwrap();
+    assert_eq!(points.len(), simulated.points + 2, "the defaults are not counted there");
+    for point in points.iter() {
+        let Some((state, period)) = point.point else { continue };
+        let same = simulated.tables.point(point.load, state, period);
+        let same = same.unwrap_or_else(|| panic!("not simulated: {point:?}"));
+        assert_eq!(point.sustained, same.latency_seconds.is_finite());
+    }
 }

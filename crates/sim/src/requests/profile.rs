@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use wattline_policy::PolicySpec;
 use wattline_policy::policies::copi;
 use wattline_server::RequestServer;
+use wattline_server::sparse::search;
 use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
 use wattline_traffic::requests::RequestSpec;
 use wattline_units::Span;
@@ -90,12 +91,8 @@ pub fn profile(
     Ok(Profiled { points: all.len(), of: all.len(), tables })
 }
 
-/// Simulates a few points of the grid, chosen by the results so far. At each load it searches for
-/// the lowest V/F state that meets the target with some period, and then for the longest such
-/// period.
-///
-/// The search relies on two regularities: latency falls with rising frequency, and power falls with
-/// lower frequency and longer period. Points that it leaves out are missing from the tables.
+/// Simulates a few points of the grid, chosen by the results so far ([`search`]). Points that it
+/// leaves out are missing from the tables.
 ///
 /// # Errors
 /// Fails like [`profile`].
@@ -110,19 +107,26 @@ pub fn profile_sparse(
     bench.defaults(&mut tables)?;
     let loads: Vec<ProfilePoint> =
         (0..grid.loads.len()).filter_map(|load| tables.default_point(load)).collect();
-    let found: Vec<Vec<Measured>> = loads
+    let states = server.processor.frequencies.len();
+    let found: Vec<Vec<(usize, usize, ProfilePoint)>> = loads
         .par_iter()
         .enumerate()
         .map(|(load, default)| {
             let target = target.map_or(default.latency_seconds, Span::as_seconds);
-            let states = server.processor.frequencies.len();
-            Search { bench: &bench, load, target, states, found: Vec::new() }.run()
+            let mut found = Vec::new();
+            search(states, grid.periods.len(), |state, period| {
+                let point = bench.point(load, state, period)?;
+                found.push((state, period, point));
+                let latency = point.latency_seconds;
+                Ok::<_, RequestError>(latency.is_finite() && latency <= target)
+            })?;
+            Ok(found)
         })
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<_, RequestError>>()?;
     let points = found.iter().map(Vec::len).sum();
     for (load, found) in found.iter().enumerate() {
-        for measured in found {
-            tables.set(load, measured.state, measured.period, measured.point);
+        for (state, period, point) in found {
+            tables.set(load, *state, *period, *point);
         }
     }
     Ok(Profiled { points, of: tables.all_points(), tables })
@@ -181,84 +185,6 @@ impl Bench<'_> {
             latency_seconds: latency.unwrap_or(f64::INFINITY),
             power_watts: report.power_watts,
         })
-    }
-}
-
-/// A point that the search has simulated.
-struct Measured {
-    state: usize,
-    period: usize,
-    point: ProfilePoint,
-}
-
-struct Search<'a> {
-    bench: &'a Bench<'a>,
-    load: usize,
-    target: f64,
-    states: usize,
-    found: Vec<Measured>,
-}
-
-impl Search<'_> {
-    fn is_feasible(&mut self, state: usize, period: usize) -> Result<bool, RequestError> {
-        let same = |measured: &&Measured| (measured.state, measured.period) == (state, period);
-        let point = match self.found.iter().find(same) {
-            Some(known) => known.point,
-            None => {
-                let point = self.bench.point(self.load, state, period)?;
-                self.found.push(Measured { state, period, point });
-                point
-            }
-        };
-        Ok(point.latency_seconds <= self.target)
-    }
-
-    /// The first of these periods that meets the target; `None` if there is none.
-    fn any_of(&mut self, state: usize, periods: &[usize]) -> Result<Option<usize>, RequestError> {
-        for period in periods {
-            if self.is_feasible(state, *period)? {
-                return Ok(Some(*period));
-            }
-        }
-        Ok(None)
-    }
-
-    fn run(mut self) -> Result<Vec<Measured>, RequestError> {
-        let last = self.bench.grid.periods.len() - 1;
-        // Latency is U-shaped over the period, so the search begins near the minimum.
-        let coarse = [last / 2, last * 2 / 3, last / 3];
-        let (mut low, mut high) = (0, self.states);
-        let mut at = None;
-        while low < high {
-            let middle = (low + high) / 2;
-            match self.any_of(middle, &coarse)? {
-                Some(period) => (high, at) = (middle, Some((middle, period))),
-                None => low = middle + 1,
-            }
-        }
-        // Between the coarse periods, the next lower state may just meet the target.
-        if let Some((state, _)) = at
-            && let Some(below) = state.checked_sub(1)
-        {
-            let between = [(last / 3 + last / 2) / 2, (last / 2 + last * 2 / 3) / 2];
-            if let Some(period) = self.any_of(below, &between)? {
-                at = Some((below, period));
-            }
-        }
-        let Some((state, period)) = at else {
-            // No point is fast enough; the points of least latency are still useful.
-            return Ok(self.found);
-        };
-        let (mut least, mut most) = (period, last);
-        while least < most {
-            let middle = (least + most).div_ceil(2);
-            if self.is_feasible(state, middle)? {
-                least = middle;
-            } else {
-                most = middle - 1;
-            }
-        }
-        Ok(self.found)
     }
 }
 

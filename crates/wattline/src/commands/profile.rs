@@ -3,6 +3,7 @@
 use super::load::{http, memcached};
 use super::root::Root;
 use super::server_errors;
+use super::simulation;
 use crate::exit::ExitError;
 use crate::output;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -14,13 +15,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use wattline_govern::config::Config;
 use wattline_govern::profiling::{
-    Care, Grid, Head, Live, Loader, Machine, Points, PointsError, Progress, Stopped, loader, page,
-    profile, within,
+    Care, Grid, Head, Live, Loader, Machine, Outcome, Points, PointsError, Progress, Stopped,
+    loader, page, profile, profile_sparse, remark, within,
 };
 use wattline_requests::http::Http;
 use wattline_requests::memcached::Memcached;
 use wattline_server::tables::NOT_MEASURED;
 use wattline_server::{BusyTimePower, ServerFile};
+use wattline_units::Span;
+
+/// V/F states and periods of a full profile: hours of load else.
+const STATES: usize = 4;
+const PERIODS: u16 = 6;
+/// Periods that a search has to choose from, as in the simulator.
+const SPARSE_PERIODS: u16 = 24;
 
 /// What to profile.
 #[derive(Debug, clap::Args)]
@@ -63,12 +71,22 @@ struct Planned {
     /// Loads, as shares of --rate.
     #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75,1")]
     loads: Vec<f64>,
-    /// Number of V/F states, spread evenly over those of the machine.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    states: u16,
-    /// Number of moderation periods; each is longer than the one before by the same factor.
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    periods: u16,
+    /// Number of V/F states, spread evenly over those of the machine. Default: 4; with --sparse all.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    states: Option<u16>,
+    /// Number of moderation periods; each is longer than the one before by the same factor. Default:
+    /// 6; with --sparse 24.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    periods: Option<u16>,
+    /// Measure only the points that a search picks: at each load the lowest V/F state that some
+    /// period brings within the target, and the longest such period: of 11 states and 24 periods at
+    /// most 23 points. Without this option, the same states and periods measure the others, too.
+    #[arg(long)]
+    sparse: bool,
+    /// The 95th percentile that --sparse searches for, such as 800us: that of policy copi
+    /// (`copi:target=800us`). Default: the one of the driver's own moderation at the load.
+    #[arg(long, requires = "sparse", value_parser = simulation::span)]
+    target: Option<Span>,
     /// Repeat a point until half the 95 % confidence interval of its 95th percentile is at most this
     /// share of it.
     #[arg(long, default_value_t = 0.05)]
@@ -101,7 +119,12 @@ struct Output {
     server: String,
     workload: String,
     points: usize,
+    /// Of the grid, the driver's own moderation at each load among them.
+    points_of_full_grid: usize,
     not_tight_points: usize,
+    never_steady_points: usize,
+    /// Points of which the machine made others, and why.
+    left_out: Vec<String>,
     saturated_points: usize,
     power_source: Option<String>,
     tables: String,
@@ -233,8 +256,20 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     let mut points = points;
     let care = Care { within: plan.within, repetitions: plan.repetitions.into() };
     let mut live = Live::new(machine, grid.clone(), wanted.loader);
-    let bar = progress(grid.order().count(), points.len());
-    let measured = profile(&mut live, &grid, care, &mut points, |now| tell(&bar, &grid, now));
+    let of = grid.order().count();
+    let bar = progress(of, points.len());
+    let mut left_out = Vec::new();
+    let mut hear = |now: &Progress| {
+        tell(&bar, plan, &grid, now);
+        if let Outcome::LeftOut(why) = &now.outcome {
+            left_out.push(format!("{}: {why}", grid.name(now.at)));
+        }
+    };
+    let target = plan.target.map(Span::as_seconds);
+    let measured = match plan.sparse {
+        true => profile_sparse(&mut live, &grid, care, target, &mut points, &mut hear),
+        false => profile(&mut live, &grid, care, &mut points, &mut hear),
+    };
     bar.finish_and_clear();
     let given_back = live.end().map_err(of_machine);
     // Also of what was interrupted: the page shows how far it is. Before the first point of the grid
@@ -246,14 +281,15 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     given_back?;
     measured.map_err(of_stopped)?;
     written?;
-    let tight = |half: Option<f64>, p95: Option<f64>| {
-        half.zip(p95).is_none_or(|(half, p95)| half <= plan.within * p95)
-    };
+    let not_tight = points.iter().filter(|point| !point.is_tight(plan.within)).count();
     let result = Output {
         server: wanted.server,
         workload: wanted.workload,
         points: points.len(),
-        not_tight_points: points.iter().filter(|it| !tight(it.p95_half_us, it.p95_us)).count(),
+        points_of_full_grid: of,
+        not_tight_points: not_tight,
+        never_steady_points: points.iter().filter(|point| !point.steady).count(),
+        left_out,
         saturated_points: points.iter().filter(|it| !it.sustained).count(),
         power_source: points.head.power_source.clone(),
         tables: tables.display().to_string(),
@@ -278,10 +314,15 @@ fn prepare(
     let can = platform.can;
     let mut periods = vec![platform.moderation.0];
     if can.set_moderation {
-        periods = Grid::uneven_periods(platform.moderation, plan.periods.into());
+        let count = plan.periods.unwrap_or(if plan.sparse { SPARSE_PERIODS } else { PERIODS });
+        periods = Grid::uneven_periods(platform.moderation, count.into());
     }
     let states = match can.set_frequency {
-        true => Grid::coarse_states(platform.frequencies.len(), plan.states.into()),
+        true => {
+            let all = platform.frequencies.len();
+            let coarse = if plan.sparse { all } else { STATES };
+            Grid::coarse_states(all, plan.states.map_or(coarse, usize::from))
+        }
         false => vec![platform.fastest()],
     };
     if !can.set_frequency && !can.set_moderation {
@@ -323,7 +364,7 @@ fn prepare(
 fn write_all(plan: &Planned, points: &Points) -> Result<(), ExitError> {
     let tables = points.tables().map_err(|why| ExitError::new(ExitError::DATA, why))?;
     write(&plan.out, &tables.to_text())?;
-    write(&plan.beside(".html"), &page(points))
+    write(&plan.beside(".html"), &page(points, plan.within))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ExitError> {
@@ -345,14 +386,29 @@ fn progress(of: usize, known: usize) -> ProgressBar {
     bar
 }
 
-fn tell(bar: &ProgressBar, grid: &Grid, now: &Progress) {
+fn tell(bar: &ProgressBar, plan: &Planned, grid: &Grid, now: &Progress) {
+    // A search ends sooner or later: how long it takes at most is all that is known.
+    let most = if plan.sparse { "at most " } else { "" };
+    bar.set_length(now.of as u64);
     bar.set_position(now.known as u64);
-    bar.set_message(format!("{} to go", HumanDuration(now.remaining)));
+    bar.set_message(format!("{most}{} to go", HumanDuration(now.remaining)));
+    let (result, doubt) = match &now.outcome {
+        Outcome::Measured(point) => {
+            let p95 = point.p95_us.map(|p95| format!("p95 {p95:.0} us"));
+            (p95.unwrap_or("saturated".to_owned()), remark(point, plan.within))
+        }
+        Outcome::LeftOut(why) => (format!("left out: {why}"), String::new()),
+    };
+    let name = grid.name(now.at);
+    let told = if doubt.is_empty() { result } else { format!("{result}, {doubt}") };
     if bar.is_hidden() {
-        let p95 = now.last.p95_us.map_or("saturated".to_owned(), |p95| format!("p95 {p95:.0} us"));
-        let name = grid.name(now.last.at());
         let (known, of) = (now.known, now.of);
-        eprintln!("{known}/{of} {name}: {p95}; {} to go", HumanDuration(now.remaining));
+        eprintln!(
+            "{known}/{most}{of} {name}: {told}; {most}{} to go",
+            HumanDuration(now.remaining)
+        );
+    } else if !doubt.is_empty() || matches!(now.outcome, Outcome::LeftOut(_)) {
+        bar.println(format!("{name}: {told}"));
     }
 }
 
@@ -360,9 +416,16 @@ fn print(out: &mut impl Write, result: &Output) -> std::io::Result<()> {
     writeln!(out, "{}: {}, {}", result.tables, result.server, result.workload)?;
     writeln!(
         out,
-        "{} points, {} of them saturated, {} not as well known as asked for",
-        result.points, result.saturated_points, result.not_tight_points
+        "{} of {} points, {} of them saturated, {} not as well known as asked for, {} never steady",
+        result.points,
+        result.points_of_full_grid,
+        result.saturated_points,
+        result.not_tight_points,
+        result.never_steady_points
     )?;
+    for left_out in &result.left_out {
+        writeln!(out, "left out: {left_out}")?;
+    }
     match &result.power_source {
         Some(source) => writeln!(out, "power: {source}")?,
         None => writeln!(out, "power: {NOT_MEASURED}")?,

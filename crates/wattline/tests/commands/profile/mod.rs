@@ -4,6 +4,7 @@
 
 mod bench;
 mod governed;
+mod interrupted;
 
 use bench::{Bench, Server};
 use serde_json::Value;
@@ -84,6 +85,45 @@ fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
     let told = std::fs::read_to_string(bench.path("tables.csv")).unwrap();
     assert!(told.contains("# energy = \"not measured; points are ordered by V/F state"), "{told}");
     governed::check(&bench, RATE);
+    sparse(&bench);
+}
+
+/// By a search: one V/F state and 24 periods of 1 ms at most, so that the bisection leaves most of them
+/// out; and the same command without `--sparse` would have them all.
+fn sparse(bench: &Bench) {
+    let profiled = |target: &str| {
+        let _ = std::fs::remove_file(bench.path("tables.csv.points.json"));
+        let output = run(
+            bench,
+            &[
+                "--without-power",
+                "--sparse",
+                "--states",
+                "1",
+                "--periods",
+                "24",
+                "--target",
+                target,
+            ],
+        );
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}");
+        assert!(told.contains("/at most "), "{told}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["points"], bench.points().len(), "{report:#}");
+        (report, bench.points())
+    };
+    // Within 10 s every period is: the middle one is tried, and then ever longer ones.
+    let (report, points) = profiled("10s");
+    let of = report["points_of_full_grid"].as_u64().unwrap();
+    assert!(points.len() < 16 && of > 40, "{} of {of}", points.len());
+    let last = (of - 2) / 2 - 1;
+    for load in 0..2 {
+        assert!(latency(&points, "p95_us", load, last).is_finite(), "{points:#?}");
+    }
+    // Within 1 us none is: coarse periods alone.
+    let (_, points) = profiled("1us");
+    assert_eq!(points.len(), 2 + 2 * 4, "{points:#?}");
 }
 
 /// Before anything is measured: what would take minutes to be told, or make every moderation look free.
