@@ -75,10 +75,10 @@ mod tests {
     fn the_kernel_answers_by_it_with_the_address_that_it_was_given() {
         let namespace = match Namespace::create(format!("wl-tap-{}", std::process::id())) {
             Ok(namespace) => namespace,
-            Err(error) => return println!("skipped: {error}"),
+            Err(error) => return wattline_needs::rights(&error),
         };
         if let Err(error) = namespace.ip("tuntap add dev wl0 mode tap") {
-            return println!("skipped: {error}");
+            return wattline_needs::machine(&error);
         }
         namespace.ip("link add wl1 type veth peer name wl2").unwrap();
         namespace.ip("addr add 192.0.2.1/24 dev wl0").unwrap();

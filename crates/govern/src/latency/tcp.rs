@@ -168,10 +168,7 @@ mod tests {
         let mut asked = TcpRoundTrips::open().unwrap();
         match look(&mut asked, &[port]) {
             Ok(found) => assert!(found.is_empty(), "a server without requests: {found:?}"),
-            Err(problem) => {
-                println!("SKIPPED: {problem}");
-                return;
-            }
+            Err(problem) => return wattline_needs::machine(problem),
         }
         drop(listener);
         let problem = look(&mut asked, &[port]).unwrap_err();
