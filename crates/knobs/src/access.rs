@@ -1,7 +1,7 @@
 //! How a machine is asked for its settings.
 
-use crate::redirect;
 use crate::setting::Setting;
+use crate::table_text;
 use std::io::{self, Write};
 use std::time::Duration;
 use wattline_linux::sysfs::{ReadError, Tree};
@@ -122,7 +122,7 @@ fn ask_kernel(setting: &Setting) -> Option<io::Result<String>> {
             values.map(|values| values.get(*parameter).to_string())
         }
         Setting::IndirectionTable { interface } => {
-            ethtool::indirection_table(interface).map(|table| redirect::to_text(&table.queues))
+            ethtool::indirection_table(interface).map(|table| table_text::to_text(&table.queues))
         }
         Setting::Channels { interface } => {
             ethtool::channels(interface).map(|channels| channels.combined.to_string())
@@ -145,7 +145,7 @@ fn tell_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
         }
         Setting::QueueCoalesce { interface, queue, parameter } => number(value)
             .and_then(|value| ethtool::set_queue_coalesce(interface, *queue, *parameter, value)),
-        Setting::IndirectionTable { interface } => redirect::from_text(value)
+        Setting::IndirectionTable { interface } => table_text::from_text(value)
             .ok_or_else(|| io::Error::other(format!("{value:?} is not an indirection table")))
             .and_then(|queues| {
                 ethtool::set_indirection_table(interface, &ethtool::IndirectionTable { queues })

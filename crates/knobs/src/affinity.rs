@@ -1,9 +1,9 @@
 //! Interrupt affinity: which CPUs take the interrupts of a card's queues
 //! (Documentation/core-api/irq/irq-affinity.rst).
 
+use crate::change::Change;
 use crate::conflict;
 use crate::registration::Registration;
-use crate::session::Change;
 use crate::setting::Setting;
 use wattline_linux::napi;
 use wattline_linux::sysfs::Tree;

@@ -1,10 +1,9 @@
 //! Frequency: governor, limits, a fixed speed, and the energy performance preference
 //! (Documentation/admin-guide/pm/{cpufreq,intel_pstate,amd-pstate}.rst).
 
+use crate::change::{Change, Knobs};
 use crate::conflict;
-use crate::plan::Knobs;
 use crate::registration::{Dwell, Found, Probe, Recorded, Registration};
-use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
 use wattline_linux::missing::Missing;

@@ -1,7 +1,7 @@
 //! Idle states: which of them a CPU may enter (Documentation/admin-guide/pm/cpuidle.rst).
 
+use crate::change::Change;
 use crate::registration::{Found, Probe, Recorded, Registration};
-use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
 use wattline_linux::missing::Missing;

@@ -1,9 +1,9 @@
 //! Limits of the wake-up latency: per CPU, and for the whole machine
 //! (Documentation/power/pm_qos_interface.rst).
 
+use crate::change::Change;
 use crate::conflict;
 use crate::registration::{Found, Probe, Recorded, Registration};
-use crate::session::Change;
 use crate::setting::Setting;
 use std::fs::File;
 use std::io::Write;

@@ -9,9 +9,11 @@
 //! [`KNOBS`] lists the knobs. What others need to know of one is in its [`Registration`].
 #![forbid(unsafe_code)]
 
+mod abandoned;
 mod access;
 pub mod affinity;
 mod bounded;
+mod change;
 pub mod channels;
 pub mod conflict;
 pub mod cpufreq;
@@ -29,15 +31,17 @@ pub mod restore;
 pub mod rivals;
 mod session;
 mod setting;
+mod table_text;
 pub mod uncore;
 
+pub use abandoned::leave;
 pub use access::{Access, AccessError, Machine};
 pub use bounded::Bounded;
-pub use on_exit::{OnExit, leave};
-pub use plan::{Knobs, Plan, Planned};
+pub use change::{Change, Knobs, Outcome, SetError};
+pub use on_exit::OnExit;
+pub use plan::{Plan, Planned};
 pub use session::{
-    Change, Commands, Outcome, STATE_DIRECTORY, Session, SessionError, SetError, restore_commands,
-    restore_now,
+    Commands, STATE_DIRECTORY, Session, SessionError, restore_commands, restore_now,
 };
 pub use setting::{NoSetting, Setting};
 

@@ -1,9 +1,9 @@
 //! Interrupt moderation of a network card, as `ethtool -C` and `ethtool -Q` set it.
 
 use crate::access::{Access, AccessError};
+use crate::change::Change;
 use crate::conflict::{Contender, Sign};
 use crate::registration::{Found, Probe, Recorded, Registration};
-use crate::session::Change;
 use crate::setting::Setting;
 use wattline_linux::ethtool::Coalesce;
 use wattline_units::Span;

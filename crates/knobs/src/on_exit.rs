@@ -1,12 +1,9 @@
 //! How a machine is left when nobody governs it any more.
 
-use crate::access::Access;
+use crate::change::Change;
 use crate::cpufreq;
-use crate::restore::Report;
-use crate::session::{Change, Session, SessionError, restore_now};
 use crate::setting::Setting;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 use wattline_linux::sysfs::Tree;
 
 /// How a machine is left.
@@ -39,30 +36,6 @@ impl std::str::FromStr for OnExit {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, one)| *one);
         found.ok_or_else(|| format!("{text:?}: must be restore, keep or performance"))
-    }
-}
-
-/// Leaves a machine whose governor was killed, by what its journal holds.
-///
-/// # Errors
-/// [`SessionError`]; single settings that fail are in the report.
-pub fn leave<A: Access>(
-    mut access: A,
-    tree: &Tree,
-    state: &Path,
-    on_exit: OnExit,
-) -> Result<Report, SessionError> {
-    match on_exit {
-        OnExit::Keep => Ok(Report::default()),
-        OnExit::Restore => restore_now(&mut access, tree, state),
-        OnExit::Performance => {
-            let touched = policies(&crate::session::changed(tree, state)?);
-            let (mut session, report) = Session::begin(access, tree, state)?;
-            // One that fails is at its old value, which is no worse than a plain restore.
-            session.apply(&fastest(tree, &touched));
-            session.keep();
-            Ok(report)
-        }
     }
 }
 

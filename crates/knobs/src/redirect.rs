@@ -1,8 +1,10 @@
 //! The indirection table of receive-side scaling: which receive queue each hash value goes to.
 
+use crate::change::Change;
 use crate::registration::{Recorded, Registration};
-use crate::session::Change;
 use crate::setting::Setting;
+
+pub use crate::table_text::{from_text, to_text};
 
 /// The address of an interface's table.
 pub fn setting(interface: &str) -> Setting {
@@ -12,16 +14,6 @@ pub fn setting(interface: &str) -> Setting {
 /// The write that gives an interface this table, a queue per entry, as many as the card has.
 pub fn set(interface: &str, queues: &[u32], why: impl Into<String>) -> Change {
     Change { setting: setting(interface), value: to_text(queues), why: why.into() }
-}
-
-/// A table as the value of its setting.
-pub fn to_text(queues: &[u32]) -> String {
-    queues.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// The table that a value stands for; `None` when it is none.
-pub fn from_text(text: &str) -> Option<Vec<u32>> {
-    text.split(',').map(|queue| queue.parse().ok()).collect()
 }
 
 /// The table.
@@ -37,21 +29,3 @@ pub const KNOB: Registration = Registration {
     recorded: Recorded { of_card: |interface| vec![setting(interface)], ..Recorded::NOTHING },
     ..Registration::NOTHING
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn tables_read_back(queues in prop::collection::vec(any::<u32>(), 1..300)) {
-            prop_assert_eq!(from_text(&to_text(&queues)), Some(queues));
-        }
-
-        #[test]
-        fn any_text_is_read_without_panic(text: String) {
-            from_text(&text);
-        }
-    }
-}

@@ -2,6 +2,7 @@
 //! end everything as it was.
 
 use crate::access::{Access, AccessError};
+use crate::change::{Change, Knobs, Outcome, SetError};
 use crate::journal::{self, Entry, Journal, JournalError};
 use crate::on_exit::{self, OnExit};
 use crate::restore::{self, Report};
@@ -11,70 +12,13 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use wattline_linux::sysfs::{ReadError, Tree};
 
 /// Where journal and lock are.
 pub const STATE_DIRECTORY: &str = "/var/lib/wattline";
 const JOURNAL: &str = "knobs.journal";
 const LOCK: &str = "knobs.lock";
-
-/// A wish: this setting, that value, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// What to set.
-    pub setting: Setting,
-    /// To what.
-    pub value: String,
-    /// What for, in words.
-    pub why: String,
-}
-
-/// What became of a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "outcome")]
-pub enum Outcome {
-    /// It had that value already; nothing was written.
-    Unchanged,
-    /// Written, and read back as asked.
-    Written,
-    /// Written, but the driver made something else of it.
-    Altered {
-        /// What it shows now.
-        found: String,
-    },
-    /// Somebody else changed it since we did; nothing was written.
-    Foreign {
-        /// What it shows.
-        found: String,
-    },
-}
-
-/// A change did not happen.
-#[derive(Debug, thiserror::Error)]
-pub enum SetError {
-    /// The setting cannot be read or written.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// The journal cannot be written, so nothing else was.
-    #[error("cannot store the old value, so nothing was changed: {0}")]
-    Journal(#[from] JournalError),
-    /// The journal does not take what came of a write, so that a restore after a crash could take
-    /// it for somebody else's: the value before was written again.
-    #[error(
-        "{setting}: set back to {back:?}, because the result of the write cannot be stored: {error}"
-    )]
-    Unkept {
-        /// The setting.
-        setting: Setting,
-        /// What it shows now, as far as it can be read.
-        back: Option<String>,
-        /// Why.
-        error: JournalError,
-    },
-    /// The value would not survive a line of text.
-    #[error("{0}: a value with control characters is never written")]
-    BadValue(Setting),
-}
 
 /// A session, or a restore, cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -459,6 +403,28 @@ impl<A: Access> Session<A> {
         let changes = on_exit::fastest(&self.tree, &on_exit::policies(&settings));
         self.apply(&changes);
         Ok(report)
+    }
+}
+
+impl<A: Access + Send> Knobs for Session<A> {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.access.read(setting)
+    }
+
+    fn take(&mut self, change: &Change) -> Result<Outcome, SetError> {
+        self.set(&change.setting, &change.value)
+    }
+
+    fn foreign(&self) -> Vec<(Setting, String)> {
+        Session::foreign(self)
+    }
+
+    fn put_back(&self) -> Vec<Change> {
+        Session::put_back(self)
+    }
+
+    fn stuck(&self) -> Vec<(Setting, Duration)> {
+        self.access.stuck()
     }
 }
 

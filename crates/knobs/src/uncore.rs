@@ -1,8 +1,8 @@
 //! Frequency of what is outside the cores: caches, mesh, memory controllers of Intel servers
 //! (Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst).
 
+use crate::change::Change;
 use crate::registration::{Found, Probe, Recorded, Registration};
-use crate::session::Change;
 use crate::setting::Setting;
 use serde::Serialize;
 use wattline_linux::missing::Missing;
