@@ -35,7 +35,7 @@ pub use error::ModelError;
 pub use latency::Latency;
 pub use link::Link;
 pub use make::CoreMake;
-pub use platform::{platform_of, platform_part};
+pub use platform::{domain_of, idle_state, platform_of, platform_part};
 pub use power::power_terms;
 pub use reorder::{OrderCounts, Watch};
 pub use ring::Ring;

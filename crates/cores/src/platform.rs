@@ -43,19 +43,12 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
     Platform {
         cores,
         frequencies: server.processor.frequencies.clone(),
-        domain: match server.processor.dvfs {
-            DvfsDomain::PerCore => FrequencyDomain::Core,
-            DvfsDomain::PerChip => FrequencyDomain::Chip,
-        },
+        domain: domain_of(server.processor.dvfs),
         frequency_transition: server.processor.frequency_transition,
         idle_states: server
             .idle_states
             .iter()
-            .map(|state| IdleState {
-                name: state.name.clone(),
-                exit_latency: state.exit_latency,
-                exit_latency_measured: None,
-            })
+            .map(|state| idle_state(&state.name, state.exit_latency))
             .collect(),
         queues: (0..ports * cores)
             .map(|queue| Queue { port: queue / cores, core: queue % cores })
@@ -69,6 +62,7 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
             limit_idle: true,
             set_moderation: server.nic.moderation.is_some(),
             set_weights: true,
+            set_batch: true,
             waits: WAITS,
             sees: SEES,
             asks: Asks::EXACT,
@@ -76,4 +70,19 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
         },
         ..Platform::BARE
     }
+}
+
+/// Which cores of a model share a frequency.
+pub fn domain_of(dvfs: DvfsDomain) -> FrequencyDomain {
+    match dvfs {
+        DvfsDomain::PerCore => FrequencyDomain::Core,
+        DvfsDomain::PerCluster(cores) => FrequencyDomain::Cluster(cores),
+        DvfsDomain::PerChip => FrequencyDomain::Chip,
+    }
+}
+
+/// An idle state of a model. A simulated core takes exactly the model's time to leave one, so that is what
+/// a measurement would find.
+pub fn idle_state(name: &str, exit_latency: Span) -> IdleState {
+    IdleState { name: name.to_owned(), exit_latency, exit_latency_measured: Some(exit_latency) }
 }

@@ -207,7 +207,7 @@ pub(super) static KNOBS: [Facts; 7] = [
     ),
     knob!(
         Batch "batch", Setting of One,
-        |_: &Can, _: &Step| true,
+        |can: &Can, _: &Step| can.set_batch,
         |point, _| Some(Step::Batch { packets: point.batch }),
         Some(|_, point| point.batch = 1)
     ),

@@ -118,6 +118,11 @@ impl Ledger {
         self.resting.get(&(knob, place)).is_some_and(|rest| now < rest.until)
     }
 
+    /// Until when a knob is left alone at a place; [`Time::ZERO`] where it is not.
+    pub fn rests_until(&self, knob: Knob, place: usize) -> Time {
+        self.resting.get(&(knob, place)).map_or(Time::ZERO, |rest| rest.until)
+    }
+
     /// What is not to be touched now: knobs with their places.
     pub fn left_alone(&self, now: Time) -> impl Iterator<Item = (Knob, usize)> {
         self.resting.iter().filter(move |(_, rest)| now < rest.until).map(|(place, _)| *place)

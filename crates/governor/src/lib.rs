@@ -271,6 +271,9 @@ impl<M: Machine> Actuator for Hands<'_, M> {
     fn held(&mut self, step: &Step) -> Option<Step> {
         self.0.held(step)
     }
+    fn tables_differ(&self) -> bool {
+        self.0.tables_differ()
+    }
     fn writes(&self, step: &Step) -> u32 {
         self.0.writes(step)
     }

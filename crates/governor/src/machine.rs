@@ -94,6 +94,12 @@ pub trait Machine: Send {
         None
     }
 
+    /// Whether, after a [`Step::Redirect`] that failed, some indirection tables are as it wanted them
+    /// and others are not.
+    fn tables_differ(&self) -> bool {
+        false
+    }
+
     /// Writes to the machine that a step costs of its budget ([`Self::pace`]).
     fn writes(&self, _step: &Step) -> u32 {
         1
@@ -136,6 +142,9 @@ impl<M: Machine + ?Sized> Machine for Box<M> {
     }
     fn held(&mut self, step: &Step) -> Option<Step> {
         (**self).held(step)
+    }
+    fn tables_differ(&self) -> bool {
+        (**self).tables_differ()
     }
     fn writes(&self, step: &Step) -> u32 {
         (**self).writes(step)

@@ -147,9 +147,14 @@ fn look_around<M: Machine>(
     sample: Duration,
 ) -> Duration {
     let watched = governor.ask().watched();
-    if !watched.is_empty() {
+    if watched.is_empty() {
+        // What arrives unwatched must not count as batches of the first look that follows.
+        seen.queues.clear();
+    } else {
         let present = &governor.look(now).queues;
-        seen.queues.resize(present.len(), QueueView::default());
+        if seen.queues.is_empty() {
+            seen.queues.clone_from(present);
+        }
         seen.came.clear();
         let both = present.iter().zip(&seen.queues);
         let came = |(present, before): (&QueueView, &QueueView)| {

@@ -18,7 +18,8 @@ pub fn between(
     to: &OperatingPoint,
     steps: &mut Vec<Step>,
 ) {
-    let state = MachineState { awake: from.active, uncore: from.uncore_limit(platform) };
+    let uncore = from.uncore_limit(platform);
+    let state = MachineState { awake: from.active, uncore, tables_differ: false };
     between_from_state(platform, (from, state, &from.weights), to, steps);
 }
 
@@ -46,6 +47,8 @@ pub(super) struct MachineState {
     pub awake: CoreSet,
     /// The uncore's limit, which an operating point may leave to the cores.
     pub uncore: Option<usize>,
+    /// Whether one indirection table could be written and another could not.
+    pub tables_differ: bool,
 }
 
 /// [`between`] from a point that was left half way; `told` are the weights that cores were given.
@@ -83,7 +86,7 @@ pub(super) fn between_from_state(
         steps.retain(|step| !drains(step));
     }
     steps.extend(woken.iter().map(|core| Step::Wake { core }));
-    let mut redirect = can.set_cores && from.active != to.active;
+    let mut redirect = can.set_cores && (from.active != to.active || state.tables_differ);
     if can.set_weights {
         let weights = told.iter().zip(&to.weights).enumerate();
         steps.extend(

@@ -35,6 +35,12 @@ pub trait Actuator {
         None
     }
 
+    /// Whether, after a [`Step::Redirect`] that failed, some indirection tables are as it wanted them
+    /// and others are not.
+    fn tables_differ(&self) -> bool {
+        false
+    }
+
     /// Writes that a step costs of the budget.
     fn writes(&self, _step: &Step) -> u32 {
         1
@@ -103,6 +109,7 @@ impl Transition {
             machine_state: MachineState {
                 awake: point.active,
                 uncore: point.uncore_limit(platform),
+                tables_differ: false,
             },
             told: point.weights.clone(),
             target: point.clone(),
@@ -187,7 +194,12 @@ impl Transition {
         for (knob, place) in ledger.left_alone(now) {
             keep((knob, place), platform, target, point);
             match knob {
-                Knob::Cores => from.awake = point.active,
+                Knob::Cores => {
+                    from.awake = point.active;
+                    if std::mem::take(&mut from.tables_differ) {
+                        *due = (*due).min(ledger.rests_until(knob, place));
+                    }
+                }
                 // What it is to be follows from the cores; it counts as what it is to be.
                 Knob::Uncore => from.uncore = target.uncore_limit(platform),
                 _ => {}
@@ -222,7 +234,8 @@ impl Transition {
                     let left = self.target.active.without(pass.failed);
                     self.target.active = if left.is_empty() { self.point.active } else { left };
                 }
-                if *active == self.point.active && self.goal.weights == self.point.weights {
+                let stays = *active == self.point.active && self.goal.weights == self.point.weights;
+                if stays && !self.machine_state.tables_differ {
                     continue;
                 }
                 if active.is_empty() {
@@ -303,9 +316,18 @@ impl Transition {
             Taken::Foreign { .. } | Taken::Failed { .. } => hands.held(&step),
         };
         let (knob, place) = (Knob::of(&step), place_of(&step, hands.platform()));
-        let done = held == Some(step);
+        let is_redirect = matches!(step, Step::Redirect { .. });
+        let failed = matches!(taken, Taken::Foreign { .. } | Taken::Failed { .. });
+        if is_redirect {
+            self.machine_state.tables_differ = failed && hands.tables_differ();
+        }
+        // Packets may reach these cores by some of the tables only.
+        let done = held == Some(step) && !(is_redirect && failed);
         // A knob that rounds takes the next value at once; one that fails is left alone.
         self.ledger.note(now, knob, place, taken, done || altered);
+        if is_redirect && self.machine_state.tables_differ {
+            self.due = self.due.min(self.ledger.rests_until(knob, place));
+        }
         if altered && !done {
             self.altered.retain(|(same, until)| now < *until && *same != step);
             self.altered.push((step, now + LEFT_ALONE));

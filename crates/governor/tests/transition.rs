@@ -81,6 +81,83 @@ impl Actuator for Hands {
     }
 }
 
+/// Two cards: the second one's table cannot be written for a while.
+struct Cards {
+    platform: Platform,
+    refuses: bool,
+    tables: [CoreSet; 2],
+    parked: CoreSet,
+}
+
+impl Actuator for Cards {
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+    fn take(&mut self, _: Time, step: &Step) -> Taken {
+        match *step {
+            Step::Redirect { active } => {
+                self.tables[0] = active;
+                if self.refuses {
+                    return Taken::Failed { why: "the second card refuses".into() };
+                }
+                self.tables[1] = active;
+            }
+            Step::Wake { core } => self.parked.remove(core),
+            Step::Park { core } => {
+                assert!(!self.reach().contains(core), "packets come to a core that is parked");
+                self.parked.insert(core);
+            }
+            _ => {}
+        }
+        Taken::Done
+    }
+    fn held(&mut self, step: &Step) -> Option<Step> {
+        matches!(step, Step::Redirect { .. }).then(|| Step::Redirect { active: self.reach() })
+    }
+    fn tables_differ(&self) -> bool {
+        self.tables[0] != self.tables[1]
+    }
+}
+
+impl Cards {
+    fn reach(&self) -> CoreSet {
+        self.tables[0].union(self.tables[1])
+    }
+}
+
+/// No core that some card still sends to is parked, whatever the policy wants next; and the tables
+/// agree again once the second card answers, though the policy asks for nothing more.
+#[test]
+fn one_table_of_two_that_fails_costs_no_packet_and_is_tried_again() {
+    let platform = platform();
+    let full = OperatingPoint::full(&platform);
+    for (from, to, then) in [(1, 3, 1), (3, 1, 3), (1, 3, 3), (3, 1, 1), (2, 4, 1)] {
+        let mut start = full.clone();
+        start.active = CoreSet::first(from);
+        let tables = [CoreSet::first(from); 2];
+        let parked = CoreSet::first(4).without(start.active);
+        let mut cards = Cards { platform: platform.clone(), refuses: true, tables, parked };
+        let mut transition = Transition::new(&platform, start.clone(), Pace::FREE);
+        let mut wanted = start;
+        for (micros, cores) in [(0, to), (1, then), (200, then)] {
+            wanted.active = CoreSet::first(cores);
+            transition.go(at(micros), &mut cards, &mut wanted);
+            assert_eq!(transition.point().active, cards.reach(), "{from} {to} {then}");
+        }
+        cards.refuses = false;
+        let differed = cards.tables_differ();
+        assert!(!differed || transition.due() < Time::NEVER, "it goes on by itself");
+        // As long as the longest rest.
+        transition.go_on(at(2_000_000), &mut cards);
+        assert!(!cards.tables_differ(), "{from} {to} {then}");
+        assert_eq!(transition.point().active, cards.reach());
+        wanted.active = CoreSet::first(then);
+        transition.go(at(3_000_000), &mut cards, &mut wanted);
+        assert_eq!((cards.tables, transition.due()), ([CoreSet::first(then); 2], Time::NEVER));
+        assert!(cards.parked.intersection(CoreSet::first(then)).is_empty());
+    }
+}
+
 /// Point, target and counters have what holds, not what was asked for; and the same is not asked for
 /// again and again.
 #[test]

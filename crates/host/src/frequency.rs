@@ -2,6 +2,7 @@
 
 use super::layout::Layout;
 use super::writes::{Writes, worse};
+use std::num::NonZeroU8;
 use wattline_governor::machine::Taken;
 use wattline_knobs::{Knobs, cpufreq};
 use wattline_linux::sysfs::Tree;
@@ -75,7 +76,16 @@ impl Frequencies {
         }
         let one_policy = served.len() == 1;
         let chip = !pinned || one_policy || share_hardware(tree, layout);
-        let domain = if chip { FrequencyDomain::Chip } else { FrequencyDomain::Core };
+        let groups: Vec<CoreSet> = served.iter().map(|(_, cores)| *cores).collect();
+        let domain = if chip { FrequencyDomain::Chip } else { domain_of(&groups, layout.workers) };
+        let shares = |(_, cores): &(_, CoreSet)| cores.len() > 1;
+        if domain == FrequencyDomain::Core && served.iter().any(shares) {
+            notes.push(
+                "frequency: some CPUs share a cpufreq policy, but not by groups of equal neighbours \
+                 ([router] cpus); each gets the fastest that one of its policy asks for"
+                    .into(),
+            );
+        }
         let domains = served.iter().map(|(policy, cores)| ((*policy).clone(), *cores)).collect();
         let fastest = steps.len() - 1;
         let wants = vec![fastest; layout.workers];
@@ -169,6 +179,20 @@ fn range(policy: &cpufreq::Policy) -> (f64, f64) {
     (policy.lowest_hertz.get(), policy.highest_hertz.get().max(policy.lowest_hertz.get()))
 }
 
+/// Which cores share a frequency, by the cores of each cpufreq policy; each its own where the groups
+/// are no equal neighbours.
+fn domain_of(groups: &[CoreSet], cores: usize) -> FrequencyDomain {
+    let size = groups.iter().map(|group| group.len()).max().unwrap_or(1);
+    let cluster = u8::try_from(size).ok().and_then(NonZeroU8::new).map(FrequencyDomain::Cluster);
+    let is_of = |domain: FrequencyDomain, group: &CoreSet| {
+        group.iter().next().is_some_and(|first| domain.sharers(first, cores) == *group)
+    };
+    match cluster {
+        Some(cluster) if size > 1 && groups.iter().all(|group| is_of(cluster, group)) => cluster,
+        _ => FrequencyDomain::Core,
+    }
+}
+
 /// Whether the hardware gives all workers' CPUs one frequency although the driver has a policy
 /// for each (`freqdomain_cpus` of acpi-cpufreq): it then takes the fastest request.
 fn share_hardware(tree: &Tree, layout: &Layout) -> bool {
@@ -203,6 +227,23 @@ fn nominal(tree: &Tree) -> Hertz {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_neighbours_are_clusters_and_uneven_groups_are_not() {
+        let cluster = |size| FrequencyDomain::Cluster(NonZeroU8::new(size).unwrap());
+        for (groups, cores, domain) in [
+            (&[&[0, 1][..], &[2, 3]][..], 4, cluster(2)),
+            (&[&[2, 3], &[0, 1]], 4, cluster(2)),
+            (&[&[0, 1, 2, 3], &[4, 5]], 6, cluster(4)),
+            (&[&[0], &[1], &[2]], 3, FrequencyDomain::Core),
+            (&[&[0, 2], &[1, 3]], 4, FrequencyDomain::Core),
+            (&[&[0, 1], &[2, 3, 4]], 5, FrequencyDomain::Core),
+        ] {
+            let groups: Vec<CoreSet> =
+                groups.iter().map(|group| group.iter().copied().collect()).collect();
+            assert_eq!(domain_of(&groups, cores), domain, "{groups:?}");
+        }
+    }
 
     #[test]
     fn the_speed_of_the_moment_counts_only_where_the_name_tells_none() {

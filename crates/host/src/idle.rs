@@ -90,6 +90,17 @@ impl IdleStates {
         };
         writes.make(&at.changes(limit, state + 1 == self.states.len()))
     }
+
+    /// The state that a core's limit is at, as its settings show it; `None` where they show none of
+    /// those that can be chosen.
+    pub fn held(&self, core: usize, knobs: &impl Knobs) -> Option<usize> {
+        let at = self.cores.get(core)?;
+        let deepest = self.states.len() - 1;
+        let shows =
+            |change: &Change| knobs.read(&change.setting).ok().as_ref() == Some(&change.value);
+        let mut states = self.states.iter().enumerate();
+        states.position(|(state, limit)| at.changes(limit, state == deepest).iter().all(shows))
+    }
 }
 
 impl Core {

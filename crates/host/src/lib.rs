@@ -121,6 +121,7 @@ impl<K: Knobs> Host<K> {
         let mut platform = survey.platform(&layout, ring_size, sample, scope);
         if scope.every_packet {
             platform.can.waits = workers.waits();
+            platform.batch_max = workers.batch_max();
         }
         platform.check()?;
         let senses = Senses::find(&tree, &layout, &platform.idle_states);
@@ -374,6 +375,10 @@ impl<K: Knobs> Machine for Host<K> {
 
     fn held(&mut self, step: &Step) -> Option<Step> {
         self.survey.held(step, &self.layout, &self.writes.knobs)
+    }
+
+    fn tables_differ(&self) -> bool {
+        self.survey.tables.differ()
     }
 
     fn take(&mut self, step: &Step) -> Taken {

@@ -24,6 +24,10 @@ struct Table {
     interface: String,
     /// A queue of the card per entry, as the card has it now.
     queues: Vec<u32>,
+    /// The table that it may have instead: written, with an error, and not read back.
+    perhaps: Option<Vec<u32>>,
+    /// Whether the last change could not be made.
+    failed: bool,
 }
 
 impl Tables {
@@ -44,7 +48,8 @@ impl Tables {
             let answer = knobs.read(&redirect::setting(interface));
             match answer.as_deref().map(redirect::from_text) {
                 Ok(Some(queues)) if !queues.is_empty() => {
-                    tables.push(Table { port, interface: interface.clone(), queues });
+                    let interface = interface.clone();
+                    tables.push(Table { port, interface, queues, perhaps: None, failed: false });
                 }
                 Ok(_) => {
                     missing = true;
@@ -96,6 +101,8 @@ impl Tables {
             );
             let change = redirect::set(&table.interface, &queues, why);
             let taken = writes.make(&[change]);
+            table.failed = matches!(taken, Taken::Foreign { .. } | Taken::Failed { .. });
+            table.perhaps = None;
             if taken == Taken::Done {
                 let pairs = queues.iter().zip(&table.queues);
                 let left = pairs.filter(|(new, old)| new != old);
@@ -107,12 +114,35 @@ impl Tables {
             {
                 // The next spread starts from what the card really has.
                 table.queues = found;
+            } else {
+                table.perhaps = Some(queues);
             }
             outcome = worse(outcome, taken);
         }
         self.gave.sort_unstable();
         self.gave.dedup();
         outcome
+    }
+}
+
+impl Tables {
+    /// The cores that any card may send packets to; `None` without a card.
+    pub fn reach(&self, layout: &Layout) -> Option<CoreSet> {
+        let entries = self.tables.iter().flat_map(|table| {
+            table
+                .queues
+                .iter()
+                .chain(table.perhaps.iter().flatten())
+                .map(|queue| layout.worker(*queue))
+        });
+        let cores: CoreSet = entries.collect();
+        (!cores.is_empty()).then_some(cores)
+    }
+
+    /// Whether the last change was made of some tables and not of others.
+    pub fn differ(&self) -> bool {
+        let failed = self.tables.iter().filter(|table| table.failed).count();
+        failed > 0 && failed < self.tables.len()
     }
 }
 
@@ -160,20 +190,23 @@ mod tests {
     use super::*;
     use crate::layout::Port;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+    use wattline_knobs::{AccessError, Change, Outcome, SetError, Setting};
 
     fn layout(workers: usize, queues: u32) -> Layout {
         let port = Port { interface: Some("eth0".into()), queues, cores: Vec::new() };
         Layout { workers, cpus: Vec::new(), ports: vec![port] }
     }
 
+    fn table(queues: Vec<u32>) -> Table {
+        Table { port: 0, interface: "eth0".into(), queues, perhaps: None, failed: false }
+    }
+
     #[test]
     fn a_default_table_is_narrowed_and_widened_with_few_moves() {
         let layout = layout(4, 8);
-        let mut table = Table {
-            port: 0,
-            interface: "eth0".into(),
-            queues: (0..128).map(|entry| entry % 8).collect(),
-        };
+        let mut table = table((0..128).map(|entry| entry % 8).collect());
         // The fourth core's 32 entries go to the others; theirs stay where they are.
         let three = table.spread((CoreSet::first(3), &[]), &layout, &mut [0; MAX_CORES]);
         let moved = three.iter().zip(&table.queues).filter(|(a, b)| a != b).count();
@@ -188,6 +221,74 @@ mod tests {
         assert_eq!(moved, 32);
     }
 
+    /// Tables of cards by their settings; those named refuse to be written, or do not answer either.
+    #[derive(Default)]
+    struct Cards {
+        tables: BTreeMap<Setting, String>,
+        refuses: Option<(&'static str, bool)>,
+    }
+
+    impl Knobs for Cards {
+        fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+            match self.refuses {
+                Some((card, true)) if *setting == redirect::setting(card) => {
+                    Err(AccessError::Missing(setting.clone()))
+                }
+                _ => Ok(self.tables[setting].clone()),
+            }
+        }
+        fn take(&mut self, change: &Change) -> Result<Outcome, SetError> {
+            match self.refuses {
+                Some((card, _)) if change.setting == redirect::setting(card) => {
+                    Err(AccessError::Missing(change.setting.clone()).into())
+                }
+                _ => {
+                    self.tables.insert(change.setting.clone(), change.value.clone());
+                    Ok(Outcome::Written)
+                }
+            }
+        }
+        fn foreign(&self) -> Vec<(Setting, String)> {
+            Vec::new()
+        }
+        fn put_back(&self) -> Vec<Change> {
+            Vec::new()
+        }
+        fn stuck(&self) -> Vec<(Setting, Duration)> {
+            Vec::new()
+        }
+    }
+
+    /// Cores count as reached as long as one card may send to them.
+    #[test]
+    fn what_any_card_may_send_to_is_within_reach() {
+        let port = |name: &str| Port { interface: Some(name.into()), queues: 2, cores: Vec::new() };
+        let layout = Layout { workers: 2, cpus: vec![], ports: vec![port("eth0"), port("eth1")] };
+        let [one, both] = [1, 2].map(CoreSet::first);
+        let mut cards = Cards::default();
+        for name in ["eth0", "eth1"] {
+            cards.tables.insert(redirect::setting(name), "0,1,0,1".into());
+        }
+        let mut tables = Tables::find(&cards, &layout, Rights::ALL, &mut Vec::new());
+        let mut writes = Writes::new(cards);
+        let mut send_to = |active, refuses, tables: &mut Tables| {
+            writes.knobs.refuses = refuses;
+            let taken = tables.send_to((active, &[1, 1]), &layout, &mut writes);
+            (taken == Taken::Done, tables.reach(&layout), tables.differ())
+        };
+        assert_eq!(send_to(one, None, &mut tables), (true, Some(one), false));
+        // Widened at the first card alone, then narrowed again.
+        let second = Some(("eth1", false));
+        assert_eq!(send_to(both, second, &mut tables), (false, Some(both), true));
+        assert_eq!(send_to(one, second, &mut tables), (false, Some(one), true));
+        assert_eq!(send_to(both, None, &mut tables), (true, Some(both), false));
+        // The second may have taken what it refused: it does not answer.
+        assert_eq!(send_to(one, None, &mut tables), (true, Some(one), false));
+        let silent = Some(("eth1", true));
+        assert_eq!(send_to(both, silent, &mut tables), (false, Some(both), true));
+        assert_eq!(send_to(one, silent, &mut tables), (false, Some(one), true));
+    }
+
     proptest! {
         #[test]
         fn no_entry_leads_to_a_core_that_is_not_active(
@@ -199,7 +300,7 @@ mod tests {
         ) {
             let layout = layout(workers, workers as u32 + more);
             let queues = entries[..size].iter().map(|entry| entry % layout.ports[0].queues).collect();
-            let table = Table { port: 0, interface: "eth0".into(), queues };
+            let table = table(queues);
             let active: CoreSet = (0..workers).filter(|core| mask >> core & 1 == 1).collect();
             prop_assume!(!active.is_empty());
             let new = table.spread((active, &[]), &layout, &mut [0; MAX_CORES]);

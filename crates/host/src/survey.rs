@@ -73,12 +73,15 @@ impl Survey {
             moderation_found: self.moderation.found,
             frequency_transition: self.frequencies.transition,
             uncore: self.uncores.limits(),
+            // Workers that see every packet say theirs.
+            batch_max: None,
             can: Can {
                 set_cores: self.tables.can_set && scope.workers,
                 set_frequency: self.frequencies.can_set && scope.frequency,
                 limit_idle: self.idle.can_limit && scope.idle,
                 set_moderation: self.moderation.can_set && scope.moderation,
                 set_weights: self.tables.can_set && scope.workers,
+                set_batch: scope.every_packet,
                 set_uncore: !self.uncores.limits().is_empty() && scope.frequency,
                 driver_rules: false,
                 // How workers that see every packet wait is theirs to say.
@@ -126,7 +129,16 @@ impl Survey {
                 let period = self.moderation.held(queue, layout, knobs)?;
                 Step::Moderation { queue, period }
             }
-            _ => return None,
+            Step::IdleLimit { core, .. } => {
+                Step::IdleLimit { core, state: self.idle.held(core, knobs)? }
+            }
+            Step::Uncore { .. } => Step::Uncore { index: self.uncores.held(knobs)? },
+            Step::Redirect { .. } => Step::Redirect { active: self.tables.reach(layout)? },
+            Step::Weight { .. }
+            | Step::Wait { .. }
+            | Step::Wake { .. }
+            | Step::Park { .. }
+            | Step::Batch { .. } => return None,
         })
     }
 }

@@ -64,9 +64,25 @@ impl Uncores {
         let set = |outcome, one: &mut One| worse(outcome, one.set(limit, writes));
         self.all.iter_mut().fold(Taken::Done, set)
     }
+
+    /// The limit nearest to the highest that any of them is at.
+    pub fn held(&self, knobs: &impl Knobs) -> Option<usize> {
+        let held = self.all.iter().map(|one| one.held(knobs)).collect::<Option<Vec<Hertz>>>()?;
+        let held = held.into_iter().map(Hertz::get).reduce(f64::max)?;
+        let limits = self.limits();
+        let far = |limit: &Hertz| (limit.get() - held).abs();
+        let limits = limits.iter().enumerate();
+        limits.min_by(|(_, a), (_, b)| far(a).total_cmp(&far(b))).map(|(index, _)| index)
+    }
 }
 
 impl One {
+    /// Its upper limit, as it shows it.
+    fn held(&self, knobs: &impl Knobs) -> Option<Hertz> {
+        let kilohertz: f64 = knobs.read(&self.uncore.upper()).ok()?.parse().ok()?;
+        Some(Hertz(kilohertz * 1e3))
+    }
+
     fn set<K: Knobs>(&mut self, limit: Hertz, writes: &mut Writes<K>) -> Taken {
         let low = self.uncore.lowest_hertz.get();
         let wish = Hertz(limit.get().min(self.highest.get()).max(low));

@@ -40,6 +40,11 @@ pub trait Workers: Send {
         Waits { poll: true, pause: false, sleep: false, interrupt: true }
     }
 
+    /// The most packets that they take from a queue at once; `None` if there is no limit.
+    fn batch_max(&self) -> Option<u32> {
+        None
+    }
+
     /// Whether they count the bytes of what arrives.
     fn count_bytes(&self) -> bool {
         false

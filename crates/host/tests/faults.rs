@@ -339,6 +339,47 @@ fn a_frequency_that_does_not_hold_is_neither_told_nor_counted() {
     }
 }
 
+/// A kernel that forbids no idle state.
+struct Sleepy(Settings);
+
+impl Access for Sleepy {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.0.read(setting)
+    }
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+        let forbids = setting.to_string().ends_with("/disable");
+        self.0.write(setting, if forbids { "0" } else { value })
+    }
+}
+
+/// Lets cores sleep in the lightest state only.
+struct Light;
+
+impl Policy for Light {
+    fn name(&self) -> &'static str {
+        "light"
+    }
+    fn decide(&mut self, now: Time, _: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
+        AskAgain::at(now + Span::from_millis(10))
+    }
+}
+
+#[test]
+fn an_idle_limit_that_does_not_hold_is_not_told() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let state = fixture.tree.path("/var/lib/wattline");
+    let access = Sleepy(Settings::new(&fixture.tree));
+    let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+    let host = Host::new(fixture.options(&[0, 1]), session, Box::new(NoWorkers)).unwrap();
+    let deepest = host.platform().deepest();
+    assert!(deepest > 0 && host.platform().can.limit_idle);
+    let mut governor = Governor::new(host, Box::new(Light));
+    governor.start(Time::ZERO);
+    assert!(governor.point().cores.iter().all(|core| core.idle_limit == deepest));
+    assert!(governor.loop_totals(Time::ZERO).altered > 0);
+}
+
 /// A right that is missing takes away what needs it and nothing else.
 #[test]
 fn without_a_right_the_rest_is_governed() {

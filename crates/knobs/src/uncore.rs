@@ -10,6 +10,8 @@ use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::Hertz;
 
 const DIRECTORY: &str = "/sys/devices/system/cpu/intel_uncore_frequency";
+/// The file of the upper limit.
+const UPPER: &str = "max_freq_khz";
 
 /// One uncore, of a die or of a part of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,7 +54,7 @@ fn look(tree: &Tree, name: &str) -> Result<Uncore, ReadError> {
         lowest_hertz: hertz("initial_min_freq_khz")?,
         highest_hertz: hertz("initial_max_freq_khz")?,
         minimum_hertz: hertz("min_freq_khz")?,
-        maximum_hertz: hertz("max_freq_khz")?,
+        maximum_hertz: hertz(UPPER)?,
     })
 }
 
@@ -66,7 +68,7 @@ impl Uncore {
         let maximum = cut(maximum);
         let minimum = Hertz(cut(minimum).get().min(maximum.get()));
         let change = |file: &str, value: Hertz| Change {
-            setting: Setting::cpu(format_args!("intel_uncore_frequency/{}/{file}", self.name)),
+            setting: self.setting(file),
             value: format!("{:.0}", value.get() / 1e3),
             why: format!(
                 "uncore between {:.1} and {:.1} GHz",
@@ -74,11 +76,20 @@ impl Uncore {
                 maximum.gigahertz()
             ),
         };
-        let mut changes = vec![change("max_freq_khz", maximum), change("min_freq_khz", minimum)];
+        let mut changes = vec![change(UPPER, maximum), change("min_freq_khz", minimum)];
         if maximum.get() < self.minimum_hertz.get() {
             changes.reverse();
         }
         changes
+    }
+
+    /// The setting of its upper limit, in kHz.
+    pub fn upper(&self) -> Setting {
+        self.setting(UPPER)
+    }
+
+    fn setting(&self, file: &str) -> Setting {
+        Setting::cpu(format_args!("intel_uncore_frequency/{}/{file}", self.name))
     }
 }
 

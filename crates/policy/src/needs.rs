@@ -76,14 +76,9 @@ fn stand_in() -> Platform {
         cores: CORES,
         frequencies: vec![Hertz(1e9), Hertz(2e9)],
         domain: FrequencyDomain::Core,
-        frequency_transition: Span::ZERO,
         idle_states: vec![idle],
         queues: (0..CORES).map(|core| Queue { port: 0, core }).collect(),
-        hardware: Vec::new(),
-        ring_size: None,
         moderation: (Span::ZERO, Span::from_millis(1)),
-        moderation_found: None,
-        uncore: Vec::new(),
         can: Can {
             waits: Waits { interrupt: true, ..Waits::NONE },
             asks: Asks::NOTHING,
@@ -91,6 +86,7 @@ fn stand_in() -> Platform {
             driver_rules: false,
             ..Can::EVERY_KNOB
         },
+        ..Platform::BARE
     }
 }
 

@@ -67,6 +67,9 @@ pub struct Can {
     pub set_moderation: bool,
     /// The shares of active cores in the indirection table can be chosen.
     pub set_weights: bool,
+    /// How many packets a core takes from a queue at once can be chosen.
+    #[serde(default)]
+    pub set_batch: bool,
     /// The upper limit of the uncore's frequency can be chosen.
     pub set_uncore: bool,
     /// A queue's moderation can be left to a rule of the driver ([`crate::moderation`]).
@@ -88,6 +91,7 @@ impl Can {
         limit_idle: false,
         set_moderation: false,
         set_weights: false,
+        set_batch: false,
         set_uncore: false,
         driver_rules: false,
         waits: Waits::NONE,
@@ -101,6 +105,7 @@ impl Can {
         limit_idle: true,
         set_moderation: true,
         set_weights: true,
+        set_batch: true,
         set_uncore: true,
         driver_rules: false,
         waits: Waits::ALL,
@@ -132,6 +137,9 @@ pub struct Platform {
     pub hardware: Vec<String>,
     /// Packets that one receive ring holds; `None` if it has no limit.
     pub ring_size: Option<usize>,
+    /// The most packets that a core can take from a queue at once; `None` if there is no limit.
+    #[serde(default)]
+    pub batch_max: Option<u32>,
     /// Shortest and longest span between two interrupts of a queue that can be set.
     pub moderation: (Span, Span),
     /// The span that the drivers had before anyone set it; `None` where nobody knows, or where
@@ -177,6 +185,7 @@ impl Platform {
         queues: Vec::new(),
         hardware: Vec::new(),
         ring_size: None,
+        batch_max: None,
         moderation: (Span::ZERO, Span::ZERO),
         moderation_found: None,
         can: Can::NOTHING,

@@ -87,8 +87,8 @@ impl OperatingPoint {
     }
     /// Takes back what the platform cannot do, so that a policy may ask for the impossible
     /// without harm: cores that do not exist, no core at all (those of `present` stay),
-    /// frequencies, idle states and interrupt moderations beyond the range, an empty batch,
-    /// too few or too many entries. What a platform has no knob for stays as it is at present.
+    /// frequencies, idle states and interrupt moderations beyond the range, an empty batch or one that
+    /// is too long, too few or too many entries. What a platform has no knob for stays as it is at present.
     pub fn bound(&mut self, platform: &Platform, present: &Self) {
         self.active = self.active.intersection(platform.all_cores());
         let can = &platform.can;
@@ -123,7 +123,10 @@ impl OperatingPoint {
             // Not `clamp`, which panics on a range upside down.
             *period = (*period).min(longest).max(shortest);
         }
-        self.batch = self.batch.max(1);
+        if !can.set_batch {
+            self.batch = present.batch;
+        }
+        self.batch = self.batch.min(platform.batch_max.unwrap_or(u32::MAX)).max(1);
         if !can.set_uncore {
             self.uncore = present.uncore;
         }

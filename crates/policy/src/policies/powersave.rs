@@ -127,6 +127,11 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         "pass" => Read::Pass,
         other => return Err(format!("read = {other}: allowed are before, after and pass")),
     };
+    if read == Read::Pass && !context.platform.can.asks.empty_polls.is_noticed() {
+        return Err("read = pass: the platform does not ask at empty polls, which this reading \
+                    counts: choose before or after"
+            .into());
+    }
     let reset_all = match parameters.word("reset") {
         "all" => true,
         "own" => false,

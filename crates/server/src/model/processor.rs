@@ -2,6 +2,7 @@
 
 use crate::input::Section;
 use serde::Serialize;
+use std::num::NonZeroU8;
 use wattline_units::{Hertz, Span, Watts};
 
 /// Cores that share a frequency.
@@ -10,6 +11,8 @@ use wattline_units::{Hertz, Span, Watts};
 pub enum DvfsDomain {
     /// Every core has its own frequency.
     PerCore,
+    /// So many neighbours run at the highest frequency that any of them asks for.
+    PerCluster(NonZeroU8),
     /// All cores of a chip run at the highest frequency that any of them asks for.
     PerChip,
 }
@@ -56,10 +59,7 @@ impl Processor {
         let sockets = section.count("sockets", 1..=64);
         let cores_per_socket = section.count("cores_per_socket", 1..=1024);
         let frequencies = section.numbers("frequencies_ghz", 0.01..=20.0);
-        let dvfs = section.choice(
-            "dvfs_domain",
-            &[("per-core", DvfsDomain::PerCore), ("per-chip", DvfsDomain::PerChip)],
-        );
+        let dvfs = read_domain(section);
         let transition = section.number_or("frequency_transition_us", 0.0, 0.0..=1e6);
         if let Some(frequencies) = &frequencies {
             if frequencies.is_empty() {
@@ -80,6 +80,24 @@ impl Processor {
             frequency_transition: micros(transition?),
         })
     }
+}
+
+/// Which cores share a frequency; clusters with their size.
+fn read_domain(section: &Section<'_, '_>) -> Option<DvfsDomain> {
+    let of_cluster = DvfsDomain::PerCluster(NonZeroU8::MIN);
+    let domain = section.choice(
+        "dvfs_domain",
+        &[
+            ("per-core", DvfsDomain::PerCore),
+            ("per-cluster", of_cluster),
+            ("per-chip", DvfsDomain::PerChip),
+        ],
+    )?;
+    if domain != of_cluster {
+        return Some(domain);
+    }
+    let cores = section.count("cluster_cores", 2..=128)?;
+    NonZeroU8::new(u8::try_from(cores).ok()?).map(DvfsDomain::PerCluster)
 }
 
 /// A C-state of a core.

@@ -30,7 +30,7 @@ fn one_mistake_one_message() {
         ("sockets = 2", "socket = 2", "processor.socket: unknown; did you mean `sockets`?"),
         ("ports = 4", "", "nic.ports: missing; give a number, 1 to 1024"),
         ("link_gbps = 10", "link_gbps = 1e9", "nic.link_gbps = 1000000000: must be 0.001 to 10000"),
-        ("\"per-chip\"", "\"per-die\"", "must be one of per-core, per-chip"),
+        ("\"per-chip\"", "\"per-die\"", "must be one of per-core, per-cluster, per-chip"),
         ("2.533333, 2.666667", "2.666667, 2.533333", "must ascend, but 2.666667 is followed by"),
         ("exit_latency_us = 60", "exit_latency_us = 600", "C6 is deeper than C3 but left faster"),
         ("value = 0.4166666667", "value = 4.2", "C3 is deeper than C1 but draws more power"),

@@ -1,9 +1,8 @@
 //! A request server as a platform for policies.
 
-use wattline_policy::{
-    Asks, Can, FrequencyDomain, IdleState, MAX_CORES, Platform, Queue, Sees, Waits,
-};
-use wattline_server::{DvfsDomain, RequestServer};
+use wattline_cores::{domain_of, idle_state};
+use wattline_policy::{Asks, Can, MAX_CORES, Platform, Queue, Sees, Waits};
+use wattline_server::RequestServer;
 use wattline_units::Span;
 
 /// Quantities that the model shows. It could show the oldest packet of a ring, but no policy uses
@@ -28,19 +27,12 @@ pub fn request_platform(server: &RequestServer) -> Platform {
     Platform {
         cores,
         frequencies: server.processor.frequencies.clone(),
-        domain: match server.processor.dvfs {
-            DvfsDomain::PerCore => FrequencyDomain::Core,
-            DvfsDomain::PerChip => FrequencyDomain::Chip,
-        },
+        domain: domain_of(server.processor.dvfs),
         frequency_transition: server.processor.frequency_transition,
         idle_states: server
             .idle_states
             .iter()
-            .map(|state| IdleState {
-                name: state.name.clone(),
-                exit_latency: state.exit_latency,
-                exit_latency_measured: None,
-            })
+            .map(|state| idle_state(&state.name, state.exit_latency))
             .collect(),
         queues: (0..cores).map(|core| Queue { port: 0, core }).collect(),
         ring_size: server.nic.rx_ring,

@@ -9,7 +9,7 @@ use wattline_policy::{
     AskAgain, CoreSet, CoreView, LatencyView, Looks, Observation, OperatingPoint, Policy,
     PowerView, QueueView, Timing, Trigger, Wait,
 };
-use wattline_server::ServerModel;
+use wattline_server::{ServerFile, ServerModel, library};
 use wattline_sim::{Report, run_with};
 use wattline_units::{PacketsPerSecond, Span, Time};
 
@@ -198,6 +198,29 @@ fn frequency_changes_do_not_put_each_other_off() {
         seen[1..14].iter().map(|s| s.cores[0].frequency.unwrap().0).collect();
     assert!(frequencies.is_sorted(), "{frequencies:?}");
     assert!(frequencies[12] > frequencies[0], "it climbs while it asks: {frequencies:?}");
+}
+
+/// Cores of a cluster run at what the fastest active one of them asks for, others at their own.
+#[test]
+fn clusters_of_cores_share_a_frequency() {
+    let text = library::text_of("westmere-2010", library::Kind::Servers).unwrap();
+    let text = text.replace("\"per-chip\"", "\"per-cluster\"\ncluster_cores = 4");
+    let server = ServerFile::parse("clusters", &text).unwrap().model().unwrap().clone();
+    let (seen, _) = witness(&server, 1.0, Looks::WHOLE, move |seen, point| {
+        point.set_active(12, 0, 2);
+        point.set_frequency(0);
+        point.cores[5].frequency = 13;
+        AskAgain::at(seen.now + PERIOD)
+    });
+    let platform = platform_of(&server);
+    let last = seen.last().unwrap();
+    for (number, core) in last.cores.iter().enumerate() {
+        let index = if (4..8).contains(&number) { 13 } else { 0 };
+        assert_eq!(core.frequency, Some(platform.frequencies[index]), "core {number}");
+    }
+    let bad = text.replace("cluster_cores = 4", "");
+    let error = ServerFile::parse("clusters", &bad).unwrap_err().to_string();
+    assert!(error.contains("cluster_cores"), "{error}");
 }
 
 #[test]

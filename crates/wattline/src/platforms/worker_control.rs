@@ -1,6 +1,7 @@
 //! Controls the workers and reads their counters, for a governor's thread.
 
 use quanta::Clock;
+use wattline_dataplane::frame::BATCH_MAX;
 use wattline_dataplane::worker::{Command, Mode};
 use wattline_host::{Work, Workers};
 use wattline_policy::{QueueView, Wait, Waits};
@@ -65,6 +66,10 @@ impl Workers for WorkerControl {
 
     fn waits(&self) -> Waits {
         Waits { poll: true, pause: true, sleep: true, interrupt: true }
+    }
+
+    fn batch_max(&self) -> Option<u32> {
+        Some(BATCH_MAX as u32)
     }
 
     fn count_bytes(&self) -> bool {

@@ -35,7 +35,7 @@ const ROUTER: [&str; 8] = [
     "wait: interrupt",
     "cores",
 ];
-const KERNEL: [&str; 5] = ["frequency", "idle-limit", "moderation", "batch", "wait: interrupt"];
+const KERNEL: [&str; 4] = ["frequency", "idle-limit", "moderation", "wait: interrupt"];
 /// A router of which one port has neither moderation nor an indirection table.
 const PLAIN: [&str; 5] = ["frequency", "idle-limit", "batch", "wait: poll", "wait: interrupt"];
 /// Frames a second, and how long: a few hundred to see which queues take them.
