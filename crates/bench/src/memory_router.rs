@@ -164,8 +164,7 @@ impl MemoryRouter {
         }
         routes.publish().map_err(|errors| refused(&errors[0]))?;
 
-        let mut pool =
-            FramePool::new(Box::new(vec![0u8; (CHUNK * CHUNKS) as usize]), CHUNK, HEADROOM);
+        let mut pool = FramePool::zeroed(CHUNKS, CHUNK, HEADROOM);
         let frames: Vec<Frame> = std::iter::from_fn(|| pool.take_chunk())
             .take(WINDOW)
             .map(|chunk| Frame { offset: chunk + HEADROOM, length: 0, port_in: PortId(0) })

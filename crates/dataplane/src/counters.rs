@@ -67,6 +67,9 @@ pub struct Totals {
     pub icmp_impossible: Counter,
     /// Neighbour requests that did not fit into the queue to the control plane.
     pub neighbour_requests_lost: Counter,
+    /// Chunks that were freed though they were free already or not of the worker's memory: a defect
+    /// ([`FramePool::free`](crate::frame::FramePool::free)).
+    pub frees_refused: Counter,
     /// Iterations of the worker loop that found frames.
     pub useful_iterations: Counter,
     /// Iterations of the worker loop that found no frame.
@@ -239,6 +242,7 @@ impl WorkerCounters {
             icmp_not_allowed: totals.icmp_not_allowed.get(),
             icmp_impossible: totals.icmp_impossible.get(),
             neighbour_requests_lost: totals.neighbour_requests_lost.get(),
+            frees_refused: totals.frees_refused.get(),
             useful_iterations: totals.useful_iterations.get(),
             empty_iterations: totals.empty_iterations.get(),
             useful_cycles: totals.useful_cycles.get(),
@@ -277,6 +281,7 @@ pub struct Snapshot {
     pub icmp_not_allowed: u64,
     pub icmp_impossible: u64,
     pub neighbour_requests_lost: u64,
+    pub frees_refused: u64,
     pub useful_iterations: u64,
     pub empty_iterations: u64,
     pub useful_cycles: u64,
@@ -327,6 +332,7 @@ impl Snapshot {
         self.icmp_not_allowed += other.icmp_not_allowed;
         self.icmp_impossible += other.icmp_impossible;
         self.neighbour_requests_lost += other.neighbour_requests_lost;
+        self.frees_refused += other.frees_refused;
         self.useful_iterations += other.useful_iterations;
         self.empty_iterations += other.empty_iterations;
         self.useful_cycles += other.useful_cycles;

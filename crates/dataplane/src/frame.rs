@@ -1,6 +1,9 @@
 //! Frames: descriptors of packets in a worker's memory, and batches of them.
 
 use crate::port_id::PortId;
+use wattline_memory::ChunkSet;
+
+pub use wattline_memory::ChunkMemory;
 
 /// Largest number of frames in a batch.
 pub const BATCH_MAX: usize = 64;
@@ -24,55 +27,62 @@ pub struct Frame {
 /// the list of free chunks.
 ///
 /// The memory may be shared with the kernel (an AF_XDP UMEM). Chunks in a fill or transmit ring
-/// belong to the kernel, and no [`Frame`] refers to them.
+/// belong to the kernel, and no [`Frame`] refers to them; see [`ChunkMemory`] for what makes access
+/// sound.
 pub struct FramePool {
-    memory: Box<dyn FrameMemory>,
+    memory: ChunkMemory,
     chunk: u32,
     headroom: u32,
     free: Vec<u32>,
+    /// The chunks in `free`.
+    is_free: ChunkSet,
     chunks: u32,
-}
-
-/// A contiguous region of memory for frames.
-pub trait FrameMemory: Send {
-    /// All bytes of the region.
-    fn bytes(&mut self) -> &mut [u8];
-}
-
-impl FrameMemory for Vec<u8> {
-    fn bytes(&mut self) -> &mut [u8] {
-        self
-    }
+    refused: u64,
 }
 
 impl FramePool {
-    /// Divides `memory` into free chunks of `chunk` bytes. A frame that the data plane writes
-    /// itself begins `headroom` bytes into its chunk.
+    /// Divides `memory` into free chunks. A frame that the data plane writes itself begins
+    /// `headroom` bytes into its chunk.
     ///
     /// # Panics
-    /// Panics when the memory exceeds 4 GiB, `chunk` is zero, or `headroom` is not below `chunk`.
-    pub fn new(mut memory: Box<dyn FrameMemory>, chunk: u32, headroom: u32) -> Self {
-        let length = u32::try_from(memory.bytes().len()).expect("at most 4 GiB");
-        assert!(chunk > 0 && headroom < chunk);
+    /// Panics when the memory exceeds 4 GiB, or `headroom` is not below the chunk size.
+    pub fn new(memory: ChunkMemory, headroom: u32) -> Self {
+        let length = u32::try_from(memory.length()).expect("at most 4 GiB");
+        let chunk = u32::try_from(memory.chunk()).expect("at most 4 GiB");
+        assert!(headroom < chunk);
         let chunks = length / chunk;
         // Reversed, so that the first chunk is taken first.
         let free = (0..chunks).rev().map(|index| index * chunk).collect();
-        Self { memory, chunk, headroom, free, chunks }
+        let is_free = ChunkSet::all(length.into(), chunk);
+        Self { memory, chunk, headroom, free, is_free, chunks, refused: 0 }
     }
 
-    /// The whole region; the offsets of frames index it.
+    /// A pool on the heap: `chunks` chunks of `chunk` bytes.
+    ///
+    /// # Panics
+    /// As [`Self::new`], and when `chunk` is zero.
+    pub fn zeroed(chunks: u32, chunk: u32, headroom: u32) -> Self {
+        Self::new(ChunkMemory::zeroed(chunks as usize, chunk as usize), headroom)
+    }
+
+    /// The memory; the offsets of frames index it.
     #[inline]
-    pub fn bytes(&mut self) -> &mut [u8] {
-        self.memory.bytes()
+    pub fn memory(&mut self) -> &mut ChunkMemory {
+        &mut self.memory
     }
 
     /// The bytes of one frame.
     ///
     /// # Panics
-    /// Panics when the frame lies outside the region.
+    /// Panics when the frame does not lie within a chunk.
     #[inline]
     pub fn frame_bytes(&mut self, frame: &Frame) -> &mut [u8] {
-        &mut self.memory.bytes()[frame.offset as usize..][..usize::from(frame.length)]
+        let start = frame.offset as usize;
+        match self.memory.get_mut(start..start + usize::from(frame.length)) {
+            Some(bytes) => bytes,
+            None if frame.length == 0 => &mut [],
+            None => panic!("{frame:?} does not lie within a chunk"),
+        }
     }
 
     /// Size of a chunk in bytes.
@@ -98,13 +108,96 @@ impl FramePool {
     /// Takes a free chunk and returns the offset of its first byte; `None` if no chunk is free.
     #[inline]
     pub fn take_chunk(&mut self) -> Option<u32> {
-        self.free.pop()
+        let offset = self.free.pop()?;
+        self.is_free.remove(offset.into());
+        Some(offset)
     }
 
-    /// Frees the chunk that contains `offset`.
+    /// Frees the chunk that contains `offset`. A chunk that is free already, or that is not of this
+    /// memory, is left alone and counted: it would be given to two owners.
     #[inline]
     pub fn free(&mut self, offset: u32) {
-        debug_assert!(self.free.len() < self.chunks as usize, "a chunk was freed twice");
-        self.free.push(offset - offset % self.chunk);
+        match self.is_free.insert(offset.into()) {
+            // Below 4 GiB, as the whole memory.
+            Some(number) => self.free.push(number as u32 * self.chunk),
+            None => self.refuse(),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self) {
+        self.refused += 1;
+    }
+
+    /// Number of times that [`Self::free`] got a chunk that was free, or none of this memory: a
+    /// defect of a node or a port.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_chunk_that_is_freed_twice_has_one_owner() {
+        let mut pool = FramePool::zeroed(4, 512, 64);
+        let (first, second) = (pool.take_chunk().unwrap(), pool.take_chunk().unwrap());
+        pool.free(first + 64);
+        pool.free(first);
+        assert_eq!((pool.free_chunks(), pool.refused()), (3, 1));
+        let taken: BTreeSet<_> = std::iter::from_fn(|| pool.take_chunk()).collect();
+        assert!(taken.len() == 3 && !taken.contains(&second), "{taken:?}");
+    }
+
+    #[test]
+    fn a_chunk_of_another_memory_is_not_taken_in() {
+        let mut pool = FramePool::zeroed(4, 512, 64);
+        assert!(pool.take_chunk().is_some());
+        for offset in [4 * 512, 63 * 512, u32::MAX] {
+            pool.free(offset);
+        }
+        assert_eq!((pool.free_chunks(), pool.refused()), (3, 3));
+    }
+
+    #[test]
+    fn a_frame_is_within_its_chunk() {
+        let mut pool = FramePool::zeroed(2, 512, 64);
+        let frame = |offset, length| Frame { offset, length, port_in: PortId(0) };
+        assert_eq!(pool.frame_bytes(&frame(64, 448)).len(), 448);
+        assert_eq!(pool.frame_bytes(&frame(64, 0)).len(), 0);
+        let beyond = std::panic::AssertUnwindSafe(|| pool.frame_bytes(&frame(64, 449)).len());
+        assert!(std::panic::catch_unwind(beyond).is_err());
+    }
+
+    proptest! {
+        /// Against a set of chunks that are away: whatever is freed, no chunk has two owners and
+        /// none is lost.
+        #[test]
+        fn no_chunk_has_two_owners(
+            steps in prop::collection::vec(prop::option::of(0_u32..80 * 512), 1..400),
+        ) {
+            let mut pool = FramePool::zeroed(70, 512, 64);
+            let mut away = BTreeSet::new();
+            let mut refused = 0;
+            for step in steps {
+                match step {
+                    Some(offset) => {
+                        let freed = away.remove(&(offset / 512));
+                        refused += u64::from(!freed);
+                        pool.free(offset);
+                    }
+                    None => match pool.take_chunk() {
+                        Some(offset) => prop_assert!(away.insert(offset / 512)),
+                        None => prop_assert_eq!(away.len(), 70),
+                    },
+                }
+                prop_assert_eq!(pool.free_chunks() + away.len(), 70);
+                prop_assert_eq!(pool.refused(), refused);
+            }
+        }
     }
 }

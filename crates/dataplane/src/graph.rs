@@ -241,7 +241,7 @@ impl Graph {
     fn collect_spawned(&mut self, number: usize, context: &mut Context) {
         if context.taps.are_on() {
             let Context { taps, spawned, pool, .. } = context;
-            taps.spawned(number, spawned, pool.bytes());
+            taps.spawned(number, spawned, pool.memory());
         }
         for (edge, packet) in context.spawned.drain(..) {
             let target = self.slots[number].next[usize::from(edge)];

@@ -4,6 +4,7 @@ use crate::drop_reason::DropReason;
 use crate::frame::Frame;
 use crate::port::PortId;
 use wattline_fib::NextHopId;
+use wattline_memory::ChunkMemory;
 use wattline_packet::ethernet;
 
 /// A frame and its metadata: 16 bytes, so that a batch of them is a quarter of a page.
@@ -100,19 +101,13 @@ impl Packet {
         usize::from(self.frame.length).saturating_sub(ethernet::HEADER)
     }
 
-    /// Bytes from the network header to the end of the frame; empty if the descriptor does not fit
-    /// the memory.
+    /// Bytes from the network header to the end of the frame; empty if they do not lie within
+    /// a chunk.
     #[inline]
-    pub fn network_bytes<'a>(&self, memory: &'a [u8]) -> &'a [u8] {
+    pub fn network_bytes<'a>(&self, memory: &'a ChunkMemory) -> &'a [u8] {
         let start = self.network_offset();
         memory.get(start..start + self.network_length()).unwrap_or_default()
     }
-}
-
-/// `N` bytes of the pool's memory as an array, with a single bounds check.
-#[inline]
-pub fn array_at<const N: usize>(memory: &[u8], start: usize) -> Option<&[u8; N]> {
-    memory.get(start..start + N)?.first_chunk()
 }
 
 /// The `N` bytes at offset `AT` of a header, without a bounds check at run time and in one load.
@@ -124,12 +119,6 @@ pub fn field<const AT: usize, const N: usize, const LENGTH: usize>(
     let mut field = [0; N];
     field.copy_from_slice(&header[AT..AT + N]);
     field
-}
-
-/// Like [`array_at`], but mutable.
-#[inline]
-pub fn array_at_mut<const N: usize>(memory: &mut [u8], start: usize) -> Option<&mut [u8; N]> {
-    memory.get_mut(start..start + N)?.first_chunk_mut()
 }
 
 #[cfg(test)]

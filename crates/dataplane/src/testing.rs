@@ -92,7 +92,7 @@ pub fn ports() -> Vec<PortConfig> {
 }
 
 pub fn pool() -> FramePool {
-    FramePool::new(Box::new(vec![0u8; (CHUNK * CHUNKS) as usize]), CHUNK, 128)
+    FramePool::zeroed(CHUNKS, CHUNK, 128)
 }
 
 /// Routes for two ports: 203.0.113.0/24 and 2001:db8:3::/48 by port 1, the sources by port 0.
@@ -298,6 +298,7 @@ impl Router {
         }
         let snapshot = self.worker.counters().snapshot();
         assert!(snapshot.is_conserved(), "{snapshot:?}");
+        assert_eq!(snapshot.frees_refused, 0, "a chunk was freed twice");
         assert_eq!(self.worker.free_chunks() + snapshot.held as usize, self.chunks, "leak");
         snapshot
     }

@@ -274,7 +274,7 @@ impl Worker {
                 if self.context.taps.are_on() {
                     let Context { taps, pool, .. } = &mut self.context;
                     taps.note_time(now);
-                    taps.received(&frames[..count], pool.bytes());
+                    taps.received(&frames[..count], pool.memory());
                 }
                 self.graph.enter(&frames[..count]);
                 self.graph.run(&mut self.context);
@@ -320,7 +320,7 @@ impl Worker {
             let watched = taps.are_on();
             if watched {
                 // Before they are sent: their chunks belong to the port then.
-                taps.sending(number, queue, pool.bytes());
+                taps.sending(number, queue, pool.memory());
             }
             let taken = port.transmit(pool, queue).min(queue.len());
             if watched {
@@ -351,9 +351,11 @@ impl Worker {
         }
     }
 
-    /// Publishes the counters of the ports, even without a batch: held packets may have left, and a
-    /// port that only loses frames yields no batch. The backlog is reported only with a batch.
+    /// Publishes the counters of the ports and the pool, even without a batch: held packets may have
+    /// left, and a port that only loses frames yields no batch. The backlog is reported only with a
+    /// batch.
     fn publish_ports(&self, batch: bool) {
+        self.context.counters.totals.frees_refused.set(self.context.pool.refused());
         for (number, port) in self.ports[..self.served()].iter().enumerate() {
             let (totals, counters) = (self.context.counters.port(number), port.counters());
             totals.set(&counters);

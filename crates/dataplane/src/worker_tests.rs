@@ -303,3 +303,16 @@ fn a_port_that_comes_later_is_served_from_then_on() {
     assert_eq!((send(&mut router), router.worker.ports().0.len()), (2, 2));
     assert!(router.worker.counters().snapshot().is_conserved());
 }
+
+#[test]
+fn a_chunk_that_is_freed_twice_is_counted_and_has_one_owner() {
+    let mut router = Router::new();
+    let chunks = router.chunks;
+    let pool = router.worker.pool();
+    let chunk = pool.take_chunk().unwrap();
+    pool.free(chunk);
+    pool.free(chunk);
+    router.worker.step(wattline_units::Time::ZERO);
+    assert_eq!(router.worker.counters().snapshot().frees_refused, 1);
+    assert_eq!(router.worker.free_chunks(), chunks);
+}

@@ -171,15 +171,15 @@ impl PortQueue for DpdkQueue {
             // Without a chunk the frame stays; it is not lost.
             let Some(chunk) = pool.take_chunk() else { break };
             let offset = chunk + headroom;
-            let to = &mut pool.bytes()[offset as usize..][..length as usize];
+            let frame = Frame { offset, length: length as u16, port_in: self.port };
+            let to = pool.frame_bytes(&frame);
             // SAFETY: the buffer is ours and has a frame of `length` bytes, and `to` has room for it.
             #[allow(unsafe_code)]
             unsafe {
                 ffi::wl_copy_out(*buffer, to.as_mut_ptr(), length);
             }
-            let length = length as u16;
-            frames[count] = Frame { offset, length, port_in: self.port };
-            self.counters.received_bytes += u64::from(length);
+            frames[count] = frame;
+            self.counters.received_bytes += u64::from(frame.length);
             count += 1;
             done += 1;
         }

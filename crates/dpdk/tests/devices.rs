@@ -53,8 +53,8 @@ fn open_one(name: &str) -> (Device, DpdkQueue) {
     (device, queues.pop().unwrap())
 }
 
-fn pool(chunks: usize) -> FramePool {
-    FramePool::new(Box::new(vec![0; chunks * 2048]), 2048, 256)
+fn pool(chunks: u32) -> FramePool {
+    FramePool::zeroed(chunks, 2048, 256)
 }
 
 /// A frame that is told from others by its number.
@@ -66,8 +66,9 @@ fn frame(number: u16, length: usize) -> Vec<u8> {
 /// A frame of the pool with these bytes.
 fn put(pool: &mut FramePool, bytes: &[u8]) -> Frame {
     let offset = pool.take_chunk().unwrap() + pool.headroom();
-    pool.bytes()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-    Frame { offset, length: bytes.len() as u16, port_in: PortId(0) }
+    let frame = Frame { offset, length: bytes.len() as u16, port_in: PortId(0) };
+    pool.frame_bytes(&frame).copy_from_slice(bytes);
+    frame
 }
 
 /// Takes what is there, and gives its chunks back.

@@ -5,6 +5,7 @@
 //! Frames with a tag of VLAN 0 carry a priority only (IEEE 802.1Q): no input takes them, and the kernel
 //! takes the tag off and forwards what is behind it.
 
+use wattline_dataplane::frame::ChunkMemory;
 use wattline_dataplane::packet::Packet;
 use wattline_packet::ipv4::{self, Ipv4Header};
 use wattline_packet::ipv6::{self, Ipv6Header};
@@ -18,9 +19,9 @@ const VLAN: u16 = 0x0fff;
 
 /// Such a packet, from its IP header on; `None` for all others. The IP version is that of the first
 /// byte, as in the kernel.
-pub(crate) fn unjudged<'a>(packet: &Packet, memory: &'a [u8]) -> Option<&'a [u8]> {
+pub(crate) fn unjudged<'a>(packet: &Packet, memory: &'a ChunkMemory) -> Option<&'a [u8]> {
     let bytes = packet.network_bytes(memory);
-    let kind = memory.get(packet.network_offset().checked_sub(2)?..)?.first_chunk::<2>()?;
+    let kind = memory.array::<2>(packet.network_offset().checked_sub(2)?)?;
     let is_tagged = matches!(u16::from_be_bytes(*kind), ethernet::VLAN | SERVICE_VLAN);
     let bytes = match bytes.first_chunk::<2>() {
         Some(control) if is_tagged && u16::from_be_bytes(*control) & VLAN == 0 => {
@@ -56,7 +57,7 @@ mod tests {
     fn begins(frame: &[u8]) -> Option<usize> {
         let mut bench = Bench::new();
         let packet = bench.packet(frame);
-        let memory = bench.context.pool.bytes();
+        let memory = bench.context.pool.memory();
         let length = unjudged(&packet, memory).map(<[u8]>::len);
         length.map(|length| frame.len() - length)
     }

@@ -1,7 +1,12 @@
-//! Memory for the data path: in huge pages ([`Pages`]), and prefetched before use ([`prefetch()`]).
+//! Memory for the data path: in huge pages ([`Pages`]), divided into chunks that the kernel may have
+//! ([`ChunkMemory`], [`ChunkSet`]), and prefetched before use ([`prefetch()`]).
 
+mod chunk_set;
+mod chunks;
 mod pages;
 mod prefetch;
 
+pub use chunk_set::ChunkSet;
+pub use chunks::ChunkMemory;
 pub use pages::{HUGE_PAGE, Pages, Supply};
 pub use prefetch::prefetch;

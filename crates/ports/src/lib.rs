@@ -7,11 +7,10 @@
 //! - [`capture`]: files of packets;
 //! - [`waiter`]: what a worker blocks on when there is no work.
 //!
-//! Unsafe code lives in `afxdp::ring` (memory shared with the kernel), `afxdp::region`
-//! (the frames' memory) and `afxdp::socket` (socket options that rustix lacks).
+//! Unsafe code lives in `afxdp::ring` (memory shared with the kernel) and `afxdp::socket` (socket
+//! options that rustix lacks); the frames' memory is a [`wattline_memory::ChunkMemory`].
 
 pub mod afxdp;
 pub mod capture;
 pub mod memory;
-mod prefetch;
 pub mod waiter;

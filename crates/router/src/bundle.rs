@@ -82,7 +82,7 @@ mod tests {
     use wattline_ports::memory::wire;
 
     fn pool() -> FramePool {
-        FramePool::new(Box::new(vec![0; 64 * 2048]), 2048, 256)
+        FramePool::zeroed(64, 2048, 256)
     }
 
     #[test]

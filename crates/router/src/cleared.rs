@@ -32,6 +32,7 @@ impl Cleared {
             (&mut now.xdp_forwarded, then.xdp_forwarded),
             (&mut now.punted, then.punted),
             (&mut now.generated, then.generated),
+            (&mut now.frees_refused, then.frees_refused),
         ] {
             less(count, old);
         }

@@ -45,8 +45,8 @@ impl<Q: PortQueue> WithKernel<Q> {
         for _ in 0..MOST {
             let Some(chunk) = pool.take_chunk() else { break };
             let offset = chunk + pool.headroom();
-            let room = (pool.chunk_size() - pool.headroom()).min(u32::from(u16::MAX)) as usize;
-            let to = &mut pool.bytes()[offset as usize..][..room];
+            let room = (pool.chunk_size() - pool.headroom()).min(u32::from(u16::MAX)) as u16;
+            let to = pool.frame_bytes(&Frame { offset, length: room, port_in: PortId(0) });
             // Longer frames are cut; the TAP device's MTU keeps the kernel from sending any.
             let read = (&*self.tap.file).read(to);
             let frame = match read {
@@ -154,7 +154,7 @@ mod tests {
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
     fn pool() -> FramePool {
-        FramePool::new(Box::new(vec![0; 64 * 2048]), 2048, 256)
+        FramePool::zeroed(64, 2048, 256)
     }
 
     /// A TAP device, and the kernel's end of it.
@@ -167,8 +167,9 @@ mod tests {
 
     fn put(pool: &mut FramePool, port: u16, bytes: &[u8]) -> Frame {
         let offset = pool.take_chunk().unwrap() + pool.headroom();
-        pool.bytes()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-        Frame { offset, length: bytes.len() as u16, port_in: PortId(port) }
+        let frame = Frame { offset, length: bytes.len() as u16, port_in: PortId(port) };
+        pool.frame_bytes(&frame).copy_from_slice(bytes);
+        frame
     }
 
     #[test]

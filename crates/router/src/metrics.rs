@@ -59,6 +59,11 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
         ("wattline_forwarded_packets_total", "Frames that ports took.", stats.forwarded),
         ("wattline_punted_packets_total", "Frames that were left to the kernel.", stats.punted),
         ("wattline_generated_packets_total", "Frames that the router made.", stats.generated),
+        (
+            "wattline_frees_refused_total",
+            "Chunks of frame memory that were freed though they were free or foreign: a defect.",
+            stats.frees_refused,
+        ),
     ] {
         to.family(name, Kind::Counter, help);
         to.sample(&[], count as f64);

@@ -190,7 +190,7 @@ fn open_but(
                 true => (CAPTURE_CHUNK, CAPTURE_HEADROOM),
                 false => devices.chunk(),
             };
-            FramePool::new(Box::new(vec![0; chunks as usize * chunk as usize]), chunk, headroom)
+            FramePool::zeroed(chunks, chunk, headroom)
         } else {
             let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
             let later = later.len() + spare;

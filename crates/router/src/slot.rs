@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn queues_are_replaced_and_what_they_counted_stays() {
-        let mut pool = FramePool::new(Box::new(vec![0; 64 * 2048]), 2048, 256);
+        let mut pool = FramePool::zeroed(64, 2048, 256);
         let ((mut far, near), (mut far_again, near_again)) = (queue(), queue());
         let mut slot = Slot::new(vec![near]);
         let handover = slot.handover();
@@ -253,7 +253,7 @@ mod tests {
     /// from 0.
     #[test]
     fn a_removed_port_is_emptied_first_and_then_forgotten() {
-        let mut pool = FramePool::new(Box::new(vec![0; 64 * 2048]), 2048, 256);
+        let mut pool = FramePool::zeroed(64, 2048, 256);
         let (mut far, near) = queue();
         let mut slot = Slot::new(vec![near]);
         let handover = slot.handover();

@@ -31,6 +31,9 @@ pub struct Stats {
     pub generated: u64,
     /// Frames that wait for a neighbour now.
     pub held: u64,
+    /// Chunks of frame memory that were freed though they were free already, or not of that memory:
+    /// a defect of Wattline.
+    pub frees_refused: u64,
     /// Frames dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// ICMP errors that were not sent, by reason.
@@ -385,6 +388,7 @@ impl Stats {
             punted: sum.punted,
             generated: sum.generated,
             held: sum.held,
+            frees_refused: sum.frees_refused,
             dropped: sum.dropped.iter().map(owned).collect(),
             icmp_not_sent: not_sent
                 .into_iter()

@@ -421,7 +421,7 @@ mod tests {
     }
 
     fn start(bad: Bad) -> (Workers, std::sync::mpsc::Receiver<Message>) {
-        let pool = FramePool::new(Box::new(vec![0; 8 * 2048]), 2048, 256);
+        let pool = FramePool::zeroed(8, 2048, 256);
         let queues = WorkerQueues {
             pool,
             ports: vec![Box::new(bad)],

@@ -168,7 +168,7 @@ mod tests {
     fn a_moved_entry_waits_and_others_go_on() {
         let order = Order::counting(1, 128);
         let (mut lane, mut ring, other) = served(&order);
-        let mut pool = FramePool::new(Box::new(vec![0; 8 * 512]), 512, 64);
+        let mut pool = FramePool::zeroed(8, 512, 64);
         assert!(lane.serve(&mut ring, Some(&order), &mut pool));
         assert_eq!(offsets(&mut lane), [2]);
         assert!(!lane.serve(&mut ring, Some(&order), &mut pool) && !lane.is_empty());
@@ -184,7 +184,7 @@ mod tests {
     fn frames_that_are_freed_or_dropped_hold_nobody_up() {
         let order = Order::counting(1, 128);
         let (mut lane, _, other) = served(&order);
-        let mut pool = FramePool::new(Box::new(vec![0; 8 * 512]), 512, 64);
+        let mut pool = FramePool::zeroed(8, 512, 64);
         order.left(other);
         let handover = order.counted().unwrap();
         handover.lead(0, 8, OTHER);

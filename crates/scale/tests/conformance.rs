@@ -112,7 +112,7 @@ fn findings(dilation: u32) -> Findings {
             let (neighbours, _) = sync_channel(1);
             let parts = WorkerParts {
                 ports: (0..PORTS).map(queue).collect(),
-                pool: FramePool::new(Box::new(vec![0; 4_096 * CHUNK as usize]), CHUNK, 128),
+                pool: FramePool::zeroed(4_096, CHUNK, 128),
                 routes: routes.reader(),
                 router: RouterParts {
                     punt: Box::new(Discard),

@@ -286,7 +286,7 @@ impl Bench {
                 Box::new(near_a.into_queue(PortId(0))),
                 Box::new(near_b.into_queue(PortId(1))),
             ],
-            pool: FramePool::new(Box::new(vec![0_u8; 2048 * 1024]), 2048, 256),
+            pool: FramePool::zeroed(2048, 2048, 256),
             routes: routes().reader(),
             router,
         };

@@ -8,8 +8,9 @@
 
 use crate::drop_reason::DropReason;
 use crate::forwarding::{PortConfig, Table};
+use crate::frame::ChunkMemory;
 use crate::graph::{Context, Edge, Node};
-use crate::packet::{Packet, array_at, field};
+use crate::packet::{Packet, field};
 use crate::port::PortId;
 use wattline_packet::ethernet;
 
@@ -62,7 +63,7 @@ impl Node for EthernetInput {
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         let table = context.routes.table();
-        let memory = &*context.pool.bytes();
+        let memory = &*context.pool.memory();
         // All frames of a batch usually come from one port.
         let mut port_in = packets.first().map_or(PortId(0), |packet| packet.frame.port_in);
         let mut station = Station::of(table, port_in);
@@ -72,7 +73,7 @@ impl Node for EthernetInput {
                 port_in = packet.frame.port_in;
                 station = Station::of(table, port_in);
             }
-            let Some(header) = array_at::<14>(memory, packet.frame.offset as usize) else {
+            let Some(header) = memory.array::<14>(packet.frame.offset as usize) else {
                 packet.reason = DropReason::Truncated;
                 *edge = DROP;
                 continue;
@@ -96,7 +97,7 @@ impl Node for EthernetInput {
 #[cold]
 fn slow(
     packet: &mut Packet,
-    memory: &[u8],
+    memory: &ChunkMemory,
     table: &Table,
     ours: bool,
     group: bool,
@@ -114,10 +115,8 @@ fn slow(
         return PUNT;
     }
     let frame = packet.frame;
-    let tag = memory.get(frame.offset as usize + ethernet::HEADER..);
-    let (Some([control_high, control_low, high, low]), true) =
-        (tag.and_then(|bytes| bytes.first_chunk::<4>()), frame.length >= 18)
-    else {
+    let tag = memory.array::<4>(frame.offset as usize + ethernet::HEADER);
+    let (Some([control_high, control_low, high, low]), true) = (tag, frame.length >= 18) else {
         packet.reason = DropReason::Truncated;
         return DROP;
     };

@@ -71,7 +71,7 @@ mod tests {
         let spawned = bench.spawned();
         let (edge, made) = spawned.first()?;
         assert_eq!(*edge, LOOKUP);
-        Some(made.network_bytes(bench.context.pool.bytes()).to_vec())
+        Some(made.network_bytes(bench.context.pool.memory()).to_vec())
     }
 
     #[test]

@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(bench.process(&mut node, packet).0, DROP);
             let (edge, made) = bench.spawned()[0];
             assert_eq!(edge, LOOKUP);
-            let bytes = made.network_bytes(bench.context.pool.bytes());
+            let bytes = made.network_bytes(bench.context.pool.memory());
             assert_eq!(bytes[40..42], expected, "{reason:?}");
             if reason == DropReason::TooBig {
                 assert_eq!(bytes[44..48], 1400_u32.to_be_bytes());

@@ -124,7 +124,7 @@ impl<F: Family> IcmpError<F> {
     /// Ends of a packet if a message about it is allowed; otherwise counts the refusal.
     fn allowed(context: &mut Context, packet: &Packet, message: F::Message) -> Option<Ends> {
         let own = context.routes.table().own();
-        let ends = F::ends(packet.network_bytes(context.pool.bytes()), message).filter(|ends| {
+        let ends = F::ends(packet.network_bytes(context.pool.memory()), message).filter(|ends| {
             let single = F::OF_SHARED_DESTINATIONS || !own.is_shared(ends.destination);
             single && !own.is_shared(ends.source)
         });
@@ -372,7 +372,7 @@ mod tests {
         let packet = expired(bench, &bytes);
         let (edge, _) = bench.process(&mut Icmp4Error::new(TokenBucket::new(1000, 50)), packet);
         let made = bench.spawned().first().map(|(_, made)| *made);
-        let bytes = bench.context.pool.bytes();
+        let bytes = bench.context.pool.memory();
         let source =
             made.map(|it| Ipv4Packet::parse(it.network_bytes(bytes)).unwrap().header.source.get());
         (edge, source.map(Ipv4Addr::from))
@@ -405,7 +405,7 @@ mod tests {
         let packet = expired(&mut bench, &bytes);
         bench.process(&mut Icmp6Error::new(TokenBucket::new(1000, 50)), packet);
         let made = bench.spawned()[0].1;
-        let bytes = made.network_bytes(bench.context.pool.bytes());
+        let bytes = made.network_bytes(bench.context.pool.memory());
         assert_eq!(bytes[8..24], "2001:db8:1::1".parse::<Ipv6Addr>().unwrap().octets());
     }
 

@@ -64,7 +64,7 @@ pub fn fragment(
     mtu: u16,
     edge: Edge,
 ) -> Result<(), DropReason> {
-    let bytes = context.pool.bytes().get(packet.network_offset()..).unwrap_or_default();
+    let bytes = packet.network_bytes(context.pool.memory());
     let (whole, _) = Ipv4Header::read_from_prefix(bytes).map_err(|_| DropReason::Truncated)?;
     // The offsets of further fragments would wrap to zero, over the beginning of the datagram.
     let from = usize::from(whole.fragment.get() & OFFSET) * 8;
@@ -172,7 +172,7 @@ fn cut(
         context.spawn(edge, made);
     }
     let header = whole.of_fragment(0, piece.min(payload), pieces == 1);
-    let bytes = context.pool.bytes().get_mut(start..start + whole.length)?;
+    let bytes = context.pool.memory().get_mut(start..start + whole.length)?;
     bytes.copy_from_slice(header.as_bytes());
     Some(())
 }
@@ -187,7 +187,7 @@ mod tests {
     fn reassembled(bench: &mut Bench, fragments: &[Packet], mtu: usize) -> Vec<u8> {
         let mut payload = Vec::new();
         for (number, fragment) in fragments.iter().enumerate() {
-            let memory = bench.context.pool.bytes();
+            let memory = bench.context.pool.memory();
             let packet = Ipv4Packet::parse(fragment.network_bytes(memory)).unwrap();
             assert!(usize::from(packet.header.total_length.get()) <= mtu);
             let field = packet.header.fragment.get();
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(fragments.len(), 3);
         assert_eq!(reassembled(&mut bench, &fragments, 600), payload);
         for (number, fragment) in fragments.iter().enumerate() {
-            let memory = bench.context.pool.bytes();
+            let memory = bench.context.pool.memory();
             let packet = Ipv4Packet::parse(fragment.network_bytes(memory)).unwrap();
             let copied = [1, 1, 1, 1, 1, 1, 1, 148, 4, 0, 0, 1, 1, 1, 1, 0];
             assert_eq!(packet.options, if number == 0 { options } else { copied });
@@ -258,7 +258,7 @@ mod tests {
         bytes[20..22].copy_from_slice(&(MORE_FRAGMENTS | 512).to_be_bytes());
         fix_checksum(&mut bytes);
         let fragments = run(&mut bench, &bytes, 1000).unwrap();
-        let memory = bench.context.pool.bytes();
+        let memory = bench.context.pool.memory();
         let fields: Vec<u16> = fragments
             .iter()
             .map(|f| Ipv4Packet::parse(f.network_bytes(memory)).unwrap().header.fragment.get())

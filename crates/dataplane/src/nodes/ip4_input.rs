@@ -11,9 +11,10 @@
 //!   `martian-destination`)
 
 use crate::drop_reason::DropReason;
+use crate::frame::ChunkMemory;
 use crate::graph::{Context, Edge, Node};
 use crate::own_addresses::OwnAddresses;
-use crate::packet::{Packet, array_at, field};
+use crate::packet::{Packet, field};
 use wattline_packet::checksum::ipv4_header_is_intact;
 use wattline_packet::ethernet;
 use wattline_packet::ipv4::{AddressKind, Ipv4Error, Ipv4Header, Ipv4Packet, kind_of};
@@ -46,13 +47,13 @@ impl Node for Ip4Input {
     }
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
-        let memory = &*context.pool.bytes();
+        let memory = &*context.pool.memory();
         let (table, fib4) = context.routes.table_and_fib4();
         let own = table.own();
         let prefetch = fib4.prefetcher();
         edges.fill(LOOKUP);
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            if let Some(header) = array_at::<20>(memory, packet.network_offset()) {
+            if let Some(header) = memory.array::<20>(packet.network_offset()) {
                 // Prefetches for the lookups while this node checks the batch.
                 let destination = u32::from_be_bytes(field::<16, 4, _>(header));
                 prefetch(destination);
@@ -80,7 +81,7 @@ fn is_plain(packet: &Packet, header: &[u8; 20], destination: u32) -> bool {
 
 /// Determines the edge of any other packet.
 #[cold]
-fn classify(packet: &mut Packet, memory: &[u8], own: &OwnAddresses) -> Edge {
+fn classify(packet: &mut Packet, memory: &ChunkMemory, own: &OwnAddresses) -> Edge {
     let bytes = packet.network_bytes(memory);
     // The parser also reports a short header; here the version is checked first.
     let reason = match Ipv4Packet::parse(bytes) {

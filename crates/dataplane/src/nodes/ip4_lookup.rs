@@ -9,8 +9,9 @@
 
 use super::lookup::{REWRITE, sort};
 use crate::forwarding::HopKind;
+use crate::frame::ChunkMemory;
 use crate::graph::{Context, Edge, Node};
-use crate::packet::{Packet, array_at};
+use crate::packet::Packet;
 use wattline_packet::flow::FlowKey;
 use wattline_packet::ipv4::Ipv4Packet;
 
@@ -27,7 +28,7 @@ impl Node for Ip4Lookup {
     }
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
-        let memory = &*context.pool.bytes();
+        let memory = &*context.pool.memory();
         let address = |packet: &Packet| destination_of(packet, memory).map_or(0, u32::from);
         let fib4 = &context.routes.fib4;
         fib4.lookup_records(packets, address, |packet| &mut packet.next_hop);
@@ -45,13 +46,13 @@ impl Node for Ip4Lookup {
 }
 
 /// Hash by which a packet chooses between several next hops.
-pub(super) fn flow_hash(packet: &Packet, memory: &[u8]) -> u32 {
+pub(super) fn flow_hash(packet: &Packet, memory: &ChunkMemory) -> u32 {
     Ipv4Packet::parse(packet.network_bytes(memory))
         .map_or(0, |packet| FlowKey::of_ipv4(&packet).hash())
 }
 
 /// Destination address of a packet.
 #[inline]
-pub(super) fn destination_of(packet: &Packet, memory: &[u8]) -> Option<std::net::Ipv4Addr> {
-    array_at::<4>(memory, packet.network_offset() + 16).map(|bytes| (*bytes).into())
+pub(super) fn destination_of(packet: &Packet, memory: &ChunkMemory) -> Option<std::net::Ipv4Addr> {
+    memory.array::<4>(packet.network_offset() + 16).map(|bytes| (*bytes).into())
 }

@@ -12,8 +12,9 @@
 use super::rewrite::write_link_header;
 use crate::drop_reason::DropReason;
 use crate::forwarding::{Hop, HopKind};
+use crate::frame::ChunkMemory;
 use crate::graph::{Context, Edge, Node};
-use crate::packet::{Packet, array_at_mut, field};
+use crate::packet::{Packet, field};
 use wattline_packet::checksum::TtlAndChecksum;
 
 const OUTPUT: Edge = 0;
@@ -37,7 +38,7 @@ impl Node for Ip4Rewrite {
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         let hops = context.routes.table().hops();
         let chunk = context.pool.chunk_size();
-        let memory = context.pool.bytes();
+        let memory = context.pool.memory();
         edges.fill(OUTPUT);
         for (packet, edge) in packets.iter_mut().zip(edges) {
             let Some(hop) = hops.get(usize::from(packet.next_hop.0)) else {
@@ -45,7 +46,7 @@ impl Node for Ip4Rewrite {
                 continue;
             };
             // One bounds check covers the link header and the IPv4 header.
-            let Some(bytes) = array_at_mut::<34>(memory, packet.frame.offset as usize) else {
+            let Some(bytes) = memory.array_mut::<34>(packet.frame.offset as usize) else {
                 packet.reason = DropReason::Truncated;
                 *edge = DROP;
                 continue;
@@ -69,7 +70,13 @@ impl Node for Ip4Rewrite {
 }
 
 #[cold]
-fn tagged(packet: &mut Packet, memory: &mut [u8], chunk: u32, hop: &Hop, length: u16) -> Edge {
+fn tagged(
+    packet: &mut Packet,
+    memory: &mut ChunkMemory,
+    chunk: u32,
+    hop: &Hop,
+    length: u16,
+) -> Edge {
     match write_link_header(packet, memory, chunk, hop, usize::from(length)) {
         Ok(()) => OUTPUT,
         Err(reason) => {

@@ -33,7 +33,7 @@ impl Node for Ip6Input {
     }
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
-        let memory = &*context.pool.bytes();
+        let memory = &*context.pool.memory();
         for (packet, edge) in packets.iter_mut().zip(edges) {
             *edge = match check(packet.network_bytes(memory)) {
                 Ok(edge) => edge,

@@ -5,9 +5,9 @@
 
 use super::lookup::{REWRITE, sort};
 use crate::forwarding::HopKind;
-use crate::frame::BATCH_MAX;
+use crate::frame::{BATCH_MAX, ChunkMemory};
 use crate::graph::{Context, Edge, Node};
-use crate::packet::{Packet, array_at};
+use crate::packet::Packet;
 use wattline_fib::NextHopId;
 use wattline_packet::flow::FlowKey;
 
@@ -24,7 +24,7 @@ impl Node for Ip6Lookup {
     }
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
-        let memory = &*context.pool.bytes();
+        let memory = &*context.pool.memory();
         let mut addresses = [0u128; BATCH_MAX];
         let mut ids = [NextHopId::NONE; BATCH_MAX];
         for (address, packet) in addresses.iter_mut().zip(&*packets) {
@@ -47,12 +47,12 @@ impl Node for Ip6Lookup {
 }
 
 /// Hash by which a packet chooses between several next hops.
-pub(super) fn flow_hash(packet: &Packet, memory: &[u8]) -> u32 {
+pub(super) fn flow_hash(packet: &Packet, memory: &ChunkMemory) -> u32 {
     FlowKey::of_ipv6(packet.network_bytes(memory)).map_or(0, |key| key.hash())
 }
 
 /// Destination address of a packet.
 #[inline]
-pub(super) fn destination_of(packet: &Packet, memory: &[u8]) -> Option<std::net::Ipv6Addr> {
-    array_at::<16>(memory, packet.network_offset() + 24).map(|bytes| (*bytes).into())
+pub(super) fn destination_of(packet: &Packet, memory: &ChunkMemory) -> Option<std::net::Ipv6Addr> {
+    memory.array::<16>(packet.network_offset() + 24).map(|bytes| (*bytes).into())
 }

@@ -11,7 +11,7 @@ use crate::forwarding::{Hop, HopKind};
 use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
 use wattline_packet::FromBytes;
-use wattline_packet::ipv6::Ipv6Header;
+use wattline_packet::ipv6::{self, Ipv6Header};
 
 const OUTPUT: Edge = 0;
 const ERROR: Edge = 1;
@@ -33,11 +33,11 @@ impl Node for Ip6Rewrite {
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         let table = context.routes.table();
         let chunk = context.pool.chunk_size();
-        let memory = context.pool.bytes();
+        let memory = context.pool.memory();
         for (packet, edge) in packets.iter_mut().zip(edges) {
             let hop = table.hop(packet.next_hop);
-            let header = memory.get_mut(packet.network_offset()..).unwrap_or_default();
-            let Ok((header, _)) = Ipv6Header::mut_from_prefix(header) else {
+            let header = memory.array_mut::<{ ipv6::HEADER }>(packet.network_offset());
+            let Some(Ok(header)) = header.map(|bytes| Ipv6Header::mut_from_bytes(bytes)) else {
                 packet.reason = DropReason::Truncated;
                 *edge = DROP;
                 continue;

@@ -27,14 +27,12 @@ pub(super) fn make(
     let offset = chunk + pool.headroom();
     let network = offset as usize + BEFORE;
     let start = about.network_offset();
-    let ranges = [start..start + about.network_length(), network - 2..network + room];
-    let length = match pool.bytes().get_disjoint_mut(ranges) {
-        Ok([about, made]) => made.split_first_chunk_mut::<2>().and_then(|(kind, made)| {
-            *kind = ether_type.to_be_bytes();
-            write(about, made)
-        }),
-        Err(_) => None,
-    };
+    let (read, to) = (start..start + about.network_length(), network - 2..network + room);
+    let length = pool.memory().pair(read, to).and_then(|(about, made)| {
+        let (kind, made) = made.split_first_chunk_mut::<2>()?;
+        *kind = ether_type.to_be_bytes();
+        write(about, made)
+    });
     let Some(length) = length.and_then(|length| u16::try_from(BEFORE + length).ok()) else {
         pool.free(chunk);
         return None;

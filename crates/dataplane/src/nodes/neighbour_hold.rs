@@ -11,6 +11,7 @@
 use super::{ip4_lookup, ip6_lookup};
 use crate::drop_reason::DropReason;
 use crate::forwarding::HopKind;
+use crate::frame::ChunkMemory;
 use crate::graph::{CONSUMED, Context, Edge, Node};
 use crate::packet::Packet;
 use crate::port::PortId;
@@ -105,7 +106,7 @@ impl NeighbourHold {
         let held = &context.counters.totals.held;
         held.set(held.get() - waiting.packets.len() as u64);
         for mut packet in waiting.packets.drain(..) {
-            let edge = match (is_ip6(&packet, context.pool.bytes()), timeout) {
+            let edge = match (is_ip6(&packet, context.pool.memory()), timeout) {
                 (false, false) => LOOKUP4,
                 (true, false) => LOOKUP6,
                 (false, true) => ERROR4,
@@ -129,7 +130,7 @@ impl Node for NeighbourHold {
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            let memory = &*context.pool.bytes();
+            let memory = &*context.pool.memory();
             let ip6 = is_ip6(packet, memory);
             let destination = destination(packet, memory, ip6);
             let table = context.routes.table();
@@ -196,7 +197,7 @@ impl Node for NeighbourHold {
 /// True when the routes lead the first packet to a next hop for which it need not wait.
 fn can_leave(context: &mut Context, waiting: &Waiting) -> bool {
     let Some(packet) = waiting.packets.first() else { return true };
-    let memory = &*context.pool.bytes();
+    let memory = &*context.pool.memory();
     let ip6 = is_ip6(packet, memory);
     let hash = if ip6 {
         ip6_lookup::flow_hash(packet, memory)
@@ -207,11 +208,11 @@ fn can_leave(context: &mut Context, waiting: &Waiting) -> bool {
     context.routes.resolve(destination, hash).1.kind != HopKind::Resolve
 }
 
-fn is_ip6(packet: &Packet, memory: &[u8]) -> bool {
+fn is_ip6(packet: &Packet, memory: &ChunkMemory) -> bool {
     packet.network_bytes(memory).first().is_some_and(|byte| byte >> 4 == 6)
 }
 
-fn destination(packet: &Packet, memory: &[u8], ip6: bool) -> Option<IpAddr> {
+fn destination(packet: &Packet, memory: &ChunkMemory, ip6: bool) -> Option<IpAddr> {
     if ip6 {
         ip6_lookup::destination_of(packet, memory).map(IpAddr::V6)
     } else {

@@ -2,6 +2,7 @@
 
 use crate::drop_reason::DropReason;
 use crate::forwarding::Hop;
+use crate::frame::ChunkMemory;
 use crate::packet::Packet;
 use wattline_packet::ethernet;
 
@@ -14,7 +15,7 @@ use wattline_packet::ethernet;
 #[inline]
 pub(super) fn write_link_header(
     packet: &mut Packet,
-    memory: &mut [u8],
+    memory: &mut ChunkMemory,
     chunk: u32,
     hop: &Hop,
     length: usize,

@@ -3,7 +3,7 @@
 use super::slots::{SLOTS, TapSlots, WorkerSlots};
 use super::tap::{Moment, Role, Tap};
 use crate::edge::Edge;
-use crate::frame::Frame;
+use crate::frame::{ChunkMemory, Frame};
 use crate::packet::Packet;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wattline_units::Time;
@@ -73,7 +73,7 @@ impl Taps {
     }
 
     /// A port received frames.
-    pub fn received(&mut self, frames: &[Frame], memory: &[u8]) {
+    pub fn received(&mut self, frames: &[Frame], memory: &ChunkMemory) {
         for frame in frames {
             let (chunk, bytes) = (self.chunk(frame), bytes(frame, memory));
             for tap in self.taps.iter_mut().flatten() {
@@ -83,7 +83,7 @@ impl Taps {
     }
 
     /// A node sends packets from outside its batch.
-    pub fn spawned(&mut self, node: usize, packets: &[(Edge, Packet)], memory: &[u8]) {
+    pub fn spawned(&mut self, node: usize, packets: &[(Edge, Packet)], memory: &ChunkMemory) {
         for (_, packet) in packets {
             let (chunk, bytes) = (self.chunk(&packet.frame), bytes(&packet.frame, memory));
             for tap in self.taps.iter_mut().flatten() {
@@ -137,7 +137,7 @@ impl Taps {
     }
 
     /// Frames are about to be put into the transmit ring of a port.
-    pub fn sending(&mut self, port: usize, frames: &[Frame], memory: &[u8]) {
+    pub fn sending(&mut self, port: usize, frames: &[Frame], memory: &ChunkMemory) {
         for frame in frames {
             let (chunk, bytes) = (self.chunk(frame), bytes(frame, memory));
             for tap in self.taps.iter_mut().flatten() {
@@ -169,7 +169,7 @@ impl Taps {
     }
 }
 
-fn bytes<'a>(frame: &Frame, memory: &'a [u8]) -> &'a [u8] {
+fn bytes<'a>(frame: &Frame, memory: &'a ChunkMemory) -> &'a [u8] {
     let start = frame.offset as usize;
     memory.get(start..start + usize::from(frame.length)).unwrap_or_default()
 }

@@ -104,13 +104,12 @@ fn router() -> Result<(Worker, Routes, WireEnd, WireEnd), Error> {
     let (left, left_port) = wire(CABLE_FRAMES, LONGEST_FRAME);
     let (right, right_port) = wire(CABLE_FRAMES, LONGEST_FRAME);
     let (neighbours, _) = sync_channel(1);
-    let memory = vec![0_u8; (CHUNKS * CHUNK) as usize];
     let worker = Worker::new(WorkerParts {
         ports: vec![
             Box::new(left_port.into_queue(PortId(0))),
             Box::new(right_port.into_queue(PortId(1))),
         ],
-        pool: FramePool::new(Box::new(memory), CHUNK, HEADROOM),
+        pool: FramePool::zeroed(CHUNKS, CHUNK, HEADROOM),
         routes: routes.reader(),
         router: RouterParts { punt: Box::new(Discard), neighbours, icmp_rate: 100, icmp_burst: 10 },
     })

@@ -87,10 +87,9 @@ impl Router {
                 Box::new(router.card.queue(PortId(port as u16), core))
             };
             let (neighbours, _) = sync_channel(1);
-            let memory = vec![0; chunks as usize * CHUNK as usize];
             let parts = WorkerParts {
                 ports: (0..ports).map(queue).collect(),
-                pool: FramePool::new(Box::new(memory), CHUNK, HEADROOM),
+                pool: FramePool::zeroed(chunks as u32, CHUNK, HEADROOM),
                 routes: routes.reader(),
                 router: RouterParts {
                     punt: Box::new(Discard),

@@ -72,7 +72,7 @@ impl Node for AclNode {
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         let lists: &Lists = self.lists.load();
-        let memory = &*context.pool.bytes();
+        let memory = &*context.pool.memory();
         let own = context.routes.table().own();
         edges.fill(PASS);
         for (packet, edge) in packets.iter_mut().zip(edges) {

@@ -16,7 +16,7 @@ use wattline_dataplane::feature::{Feature, NEXT, Place};
 use wattline_dataplane::forwarding::{HopKind, Table};
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_dataplane::graph::{Context, Edge, Node};
-use wattline_dataplane::packet::{Packet, Protection, array_at};
+use wattline_dataplane::packet::{Packet, Protection};
 use wattline_fib::NextHopId;
 use wattline_router::application::SourceCheck;
 
@@ -108,11 +108,11 @@ impl Node for UrpfNode {
         if !packets.iter().any(|packet| self.check(packet).is_some()) {
             return;
         }
-        let memory = &*context.pool.bytes();
+        let memory = &*context.pool.memory();
         match self.which {
             Which::Ipv4 => {
                 let source = |packet: &Packet| {
-                    let bytes = array_at::<4>(memory, packet.network_offset() + 12);
+                    let bytes = memory.array::<4>(packet.network_offset() + 12);
                     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
                 };
                 let fib = &context.routes.fib4;
@@ -121,7 +121,7 @@ impl Node for UrpfNode {
             Which::Ipv6 => {
                 let (mut sources, mut ways) = ([0; BATCH_MAX], [NextHopId::NONE; BATCH_MAX]);
                 for (source, packet) in sources.iter_mut().zip(&*packets) {
-                    let bytes = array_at::<16>(memory, packet.network_offset() + 8);
+                    let bytes = memory.array::<16>(packet.network_offset() + 8);
                     *source = bytes.map_or(0, |bytes| u128::from_be_bytes(*bytes));
                 }
                 let count = packets.len().min(BATCH_MAX);

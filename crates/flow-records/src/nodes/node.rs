@@ -143,7 +143,7 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         edges.fill(0);
         let Context { pool, routes, .. } = context;
-        let memory = &*pool.bytes();
+        let memory = &*pool.memory();
         let mut count = 0;
         let (mut bytes, mut unreadable, mut refused) = (0_u64, 0, 0);
         let hops = routes.table().hops();

@@ -1,7 +1,8 @@
 //! The parts of a packet that go into its flow.
 
 use super::record::{Flow, NOWHERE};
-use wattline_dataplane::packet::{Packet, array_at, field};
+use wattline_dataplane::frame::ChunkMemory;
+use wattline_dataplane::packet::{Packet, field};
 use wattline_packet::ipv6::{self, Fragment};
 use wattline_packet::protocol;
 
@@ -61,7 +62,7 @@ pub(super) trait Family<const N: usize>: Send {
     const NAME: &'static str;
 
     /// Reads a packet; `None` if its headers are malformed.
-    fn observe(packet: &Packet, memory: &[u8]) -> Option<Observation<N>>;
+    fn observe(packet: &Packet, memory: &ChunkMemory) -> Option<Observation<N>>;
 }
 
 pub(super) struct Ipv4;
@@ -71,9 +72,9 @@ impl Family<2> for Ipv4 {
     const NAME: &'static str = "ip4-flow-records";
 
     #[inline]
-    fn observe(packet: &Packet, memory: &[u8]) -> Option<Observation<2>> {
+    fn observe(packet: &Packet, memory: &ChunkMemory) -> Option<Observation<2>> {
         let start = packet.network_offset();
-        let header = array_at::<20>(memory, start)?;
+        let header = memory.array::<20>(start)?;
         let total = u16::from_be_bytes(field::<2, 2, _>(header));
         let length = usize::from(header[0] & 0xf) * 4;
         let protocol = header[9];
@@ -100,9 +101,9 @@ impl Family<5> for Ipv6 {
     const NAME: &'static str = "ip6-flow-records";
 
     #[inline]
-    fn observe(packet: &Packet, memory: &[u8]) -> Option<Observation<5>> {
+    fn observe(packet: &Packet, memory: &ChunkMemory) -> Option<Observation<5>> {
         let start = packet.network_offset();
-        let header = array_at::<40>(memory, start)?;
+        let header = memory.array::<40>(start)?;
         let total = u16::from_be_bytes(field::<4, 2, _>(header)).saturating_add(40);
         let end = start + usize::from(total).min(packet.network_length());
         let payload = ipv6::payload(memory.get(start..end)?)?;
@@ -142,17 +143,18 @@ fn of<const N: usize>(packet: &Packet) -> Observation<N> {
 /// or the packet ends before them. For ICMP, type and code take the place of the destination port,
 /// as in NetFlow since version 5.
 #[inline]
-fn transport(memory: &[u8], at: usize, end: usize, protocol: u8) -> (u32, u8) {
+fn transport(memory: &ChunkMemory, at: usize, end: usize, protocol: u8) -> (u32, u8) {
     let fits = |length| at + length <= end;
     match protocol {
         protocol::TCP | protocol::UDP | protocol::SCTP if fits(4) => {
-            let ports = array_at::<4>(memory, at).map_or(0, |bytes| u32::from_be_bytes(*bytes));
+            let ports = memory.array::<4>(at).map_or(0, |bytes| u32::from_be_bytes(*bytes));
             let has_flags = protocol == protocol::TCP && fits(14);
-            let flags = if has_flags { memory.get(at + 13).copied().unwrap_or(0) } else { 0 };
+            let flags =
+                if has_flags { memory.array::<1>(at + 13).map_or(0, |flags| flags[0]) } else { 0 };
             (ports, flags)
         }
         protocol::ICMP | protocol::ICMP6 if fits(2) => {
-            (array_at::<2>(memory, at).map_or(0, |it| u16::from_be_bytes(*it).into()), 0)
+            (memory.array::<2>(at).map_or(0, |it| u16::from_be_bytes(*it).into()), 0)
         }
         _ => (0, 0),
     }
@@ -170,6 +172,15 @@ mod tests {
         Packet::new(Frame { offset: 0, length: length as u16, port_in: PortId(3) })
     }
 
+    /// A chunk that begins with these bytes.
+    fn memory(bytes: &[u8]) -> ChunkMemory {
+        let mut memory = ChunkMemory::zeroed(2, bytes.len().next_power_of_two());
+        if let Some(to) = memory.get_mut(0..bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+        memory
+    }
+
     fn record<const N: usize>(seen: Observation<N>) -> crate::nodes::Record {
         seen.flow(5).record(1000, super::super::EndReason::Idle)
     }
@@ -184,7 +195,7 @@ mod tests {
             .write(&mut bytes, b"hello")
             .unwrap();
         bytes.resize(80, 0);
-        let found = record(Ipv4::observe(&packet(80), &bytes).unwrap());
+        let found = record(Ipv4::observe(&packet(80), &memory(&bytes)).unwrap());
         assert_eq!((found.source_port, found.destination_port, found.protocol), (1000, 80, 6));
         assert_eq!((found.bytes, found.packets, found.tcp_flags), (45, 1, 2), "without padding");
         assert_eq!(found.source, "192.0.2.1".parse::<std::net::IpAddr>().unwrap());
@@ -193,7 +204,7 @@ mod tests {
         assert_eq!((found.first_millis, found.last_millis), (1005, 1005));
         // A later fragment has payload at the position of the ports.
         bytes[14 + 7] = 9;
-        let found = record(Ipv4::observe(&packet(80), &bytes).unwrap());
+        let found = record(Ipv4::observe(&packet(80), &memory(&bytes)).unwrap());
         assert_eq!((found.source_port, found.destination_port, found.tcp_flags), (0, 0, 0));
     }
 
@@ -205,7 +216,7 @@ mod tests {
             .icmpv6_echo_request(1, 2)
             .write(&mut bytes, b"hello")
             .unwrap();
-        let found = record(Ipv6::observe(&packet(bytes.len()), &bytes).unwrap());
+        let found = record(Ipv6::observe(&packet(bytes.len()), &memory(&bytes)).unwrap());
         assert_eq!((found.protocol, found.destination_port, found.bytes), (58, 128 << 8, 53));
         assert_eq!(found.source, std::net::IpAddr::from([1; 16]));
         assert_eq!(found.destination, std::net::IpAddr::from([2; 16]));
@@ -214,8 +225,9 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(bytes: Vec<u8>, length: u16) {
-            let _ = Ipv4::observe(&packet(length.into()), &bytes);
-            let _ = Ipv6::observe(&packet(length.into()), &bytes);
+            let memory = memory(&bytes);
+            let _ = Ipv4::observe(&packet(length.into()), &memory);
+            let _ = Ipv6::observe(&packet(length.into()), &memory);
         }
     }
 }

@@ -19,8 +19,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::feature::NEXT;
+use wattline_dataplane::frame::ChunkMemory;
 use wattline_dataplane::graph::{Context, Edge, Node};
-use wattline_dataplane::packet::{Packet, Protection, array_at};
+use wattline_dataplane::packet::{Packet, Protection};
 use wattline_packet::esp::{self, Encapsulated, EspHeader, UDP_HEADER, UDP_PORT, UdpHeader};
 use wattline_packet::ipv4::{self, Ipv4Header};
 use wattline_packet::ipv6::{self, Ipv6Header};
@@ -107,7 +108,7 @@ impl Node for EspDecrypt {
         let Self { database, memory: decisions, ipv4 } = self;
         let database: &Database = database.load();
         let policies = if *ipv4 { &database.ipv4 } else { &database.ipv6 };
-        let memory = context.pool.bytes();
+        let memory = context.pool.memory();
         let mut run = Run::default();
         for (packet, edge) in packets.iter_mut().zip(edges) {
             let kind = if *ipv4 {
@@ -142,9 +143,9 @@ impl Node for EspDecrypt {
 }
 
 #[inline]
-fn kind4(packet: &Packet, memory: &[u8], database: &Database) -> Kind {
+fn kind4(packet: &Packet, memory: &ChunkMemory, database: &Database) -> Kind {
     let network = packet.network_offset();
-    let header = array_at::<{ ipv4::HEADER }>(memory, network);
+    let header = memory.array::<{ ipv4::HEADER }>(network);
     let Some(header) = header.and_then(|bytes| Ipv4Header::ref_from_bytes(bytes).ok()) else {
         return Kind::Drop(DropReason::Truncated);
     };
@@ -169,9 +170,9 @@ fn kind4(packet: &Packet, memory: &[u8], database: &Database) -> Kind {
 }
 
 #[inline]
-fn kind6(packet: &Packet, memory: &[u8], database: &Database) -> Kind {
+fn kind6(packet: &Packet, memory: &ChunkMemory, database: &Database) -> Kind {
     let network = packet.network_offset();
-    let header = array_at::<{ ipv6::HEADER }>(memory, network);
+    let header = memory.array::<{ ipv6::HEADER }>(network);
     let Some(header) = header.and_then(|bytes| Ipv6Header::ref_from_bytes(bytes).ok()) else {
         return Kind::Drop(DropReason::Truncated);
     };
@@ -218,7 +219,7 @@ fn locate(protocol: u8, bytes: &[u8], start: usize, local: IpAddr, service: u8) 
 /// Checks and decrypts a packet, which then becomes the inner packet.
 fn take_out<'d>(
     packet: &mut Packet,
-    memory: &mut [u8],
+    memory: &mut ChunkMemory,
     database: &'d Database,
     found: &Found,
     run: &mut Run<'d>,
@@ -238,7 +239,7 @@ fn take_out<'d>(
 /// Checks and decrypts a packet with its SA; returns its edge and the length of the inner packet.
 fn open(
     packet: &mut Packet,
-    memory: &mut [u8],
+    memory: &mut ChunkMemory,
     association: &Inbound,
     low: u32,
     found: &Found,
@@ -287,14 +288,15 @@ fn open(
 /// Turns the frame into the inner packet, after the link header of the outer one.
 fn lay_out(
     packet: &mut Packet,
-    memory: &mut [u8],
+    memory: &mut ChunkMemory,
     network: usize,
     length: usize,
     kind: u16,
 ) -> Option<()> {
     let old = packet.frame.offset as usize;
     let start = network.checked_sub(ethernet::HEADER)?;
-    memory.copy_within(old..old + ethernet::HEADER, start);
+    let link = *memory.array::<{ ethernet::HEADER }>(old)?;
+    *memory.array_mut(start)? = link;
     memory.get_mut(network - 2..network)?.copy_from_slice(&kind.to_be_bytes());
     packet.frame.offset = start as u32;
     packet.frame.length = u16::try_from(ethernet::HEADER + length).ok()?;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::feature::NEXT;
 use wattline_dataplane::forwarding::HopKind;
-use wattline_dataplane::frame::BATCH_MAX;
+use wattline_dataplane::frame::{BATCH_MAX, ChunkMemory};
 use wattline_dataplane::graph::{Context, Edge, Node};
 use wattline_dataplane::nodes::{Icmp4Error, Icmp6Error, fragment};
 use wattline_dataplane::packet::{Packet, Protection};
@@ -103,7 +103,7 @@ impl Node for EspEncrypt {
             if packet.protection == Protection::Encrypted {
                 continue;
             }
-            let Some(header) = header_of(packet, context.pool.bytes(), *ipv4) else {
+            let Some(header) = header_of(packet, context.pool.memory(), *ipv4) else {
                 (packet.reason, *edge) = (DropReason::Truncated, DROP);
                 continue;
             };
@@ -149,7 +149,7 @@ impl Node for EspEncrypt {
 
 /// Header fields of a packet; padding after it does not count.
 #[inline]
-fn header_of(packet: &Packet, memory: &[u8], is_ipv4: bool) -> Option<Header> {
+fn header_of(packet: &Packet, memory: &ChunkMemory, is_ipv4: bool) -> Option<Header> {
     let bytes = packet.network_bytes(memory);
     if is_ipv4 {
         let (header, _) = Ipv4Header::ref_from_prefix(bytes).ok()?;
@@ -250,7 +250,7 @@ fn protect(
     is_ipv4: bool,
 ) {
     let chunk = context.pool.chunk_size() as usize;
-    let memory = context.pool.bytes();
+    let memory = context.pool.memory();
     for first in 0..bound.len() {
         let Some(Bound { tunnel, .. }) = bound[first] else { continue };
         let Some(Some(association)) = database.outbound.get(usize::from(tunnel)) else { continue };
@@ -293,7 +293,7 @@ fn protect(
 /// Builds the outer packet around the inner one, in place.
 fn seal(
     packet: &mut Packet,
-    memory: &mut [u8],
+    memory: &mut ChunkMemory,
     chunk: usize,
     association: &Outbound,
     bound: &Bound,

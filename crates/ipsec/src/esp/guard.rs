@@ -22,6 +22,7 @@ use std::net::IpAddr;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::feature::NEXT;
 use wattline_dataplane::forwarding::RouteReader;
+use wattline_dataplane::frame::ChunkMemory;
 use wattline_dataplane::graph::{Context, Edge, Node};
 use wattline_dataplane::packet::{Packet, Protection};
 use wattline_fib::NextHopId;
@@ -85,7 +86,7 @@ impl Node for EspGuard {
         let Self { database, memory } = self;
         let database: &Database = database.load();
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            *edge = match look(packet, context.pool.bytes()) {
+            *edge = match look(packet, context.pool.memory()) {
                 Some(seen) => judge(packet, &seen, database, memory, &mut context.routes),
                 None => PASS,
             };
@@ -143,9 +144,9 @@ fn judge(
 
 /// Header fields; `None` unless it is an IP packet to a single host. The IP version is that of the
 /// first byte, as in the kernel, whatever the link header says.
-fn look(packet: &Packet, memory: &[u8]) -> Option<Seen> {
+fn look(packet: &Packet, memory: &ChunkMemory) -> Option<Seen> {
     let mut bytes = packet.network_bytes(memory);
-    let kind = memory.get(packet.network_offset().checked_sub(2)?..)?.first_chunk::<2>()?;
+    let kind = memory.array::<2>(packet.network_offset().checked_sub(2)?)?;
     let tagged = matches!(u16::from_be_bytes(*kind), ethernet::VLAN | SERVICE_VLAN);
     if tagged {
         bytes = bytes.get(ethernet::TAG..)?;

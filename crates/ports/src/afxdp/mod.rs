@@ -13,11 +13,9 @@
 mod address;
 mod error;
 mod fill_level;
-mod lent;
 mod open;
 mod options;
 mod queue;
-mod region;
 mod ring;
 mod socket;
 mod status;

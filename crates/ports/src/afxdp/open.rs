@@ -4,13 +4,13 @@ use super::address::QueueAddress;
 use super::error::OpenError;
 use super::options::{CopyMode, Options};
 use super::queue::AfXdpQueue;
-use super::region::{Frames, Region};
 use super::socket::Socket;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Duration;
-use wattline_dataplane::frame::{BATCH_MAX, FramePool};
+use wattline_dataplane::frame::{BATCH_MAX, ChunkMemory, FramePool};
+use wattline_memory::Pages;
 
 /// Bytes that the kernel keeps free before each received frame (`XDP_PACKET_HEADROOM`).
 const KERNEL_HEADROOM: u32 = 256;
@@ -31,7 +31,7 @@ pub struct OpenedWorker {
 
 /// The frame memory of a worker, for whoever opens a queue over it when an interface has come back.
 pub struct WorkerMemory {
-    region: Arc<Region>,
+    region: Arc<Pages>,
     chunk: u32,
     options: Options,
 }
@@ -133,12 +133,13 @@ fn open_all(
     let chunks = queues * 3 * options.ring as usize + 8 * BATCH_MAX;
     let bytes = chunks * chunk as usize;
     let first = &addresses[0];
-    let (frames, region) = Frames::allocate(bytes).map_err(|source| OpenError::System {
-        action: "allocating the frame memory",
-        interface: first.interface.clone(),
-        queue: first.queue,
-        source,
-    })?;
+    let (memory, region) =
+        ChunkMemory::map(bytes, chunk as usize).map_err(|source| OpenError::System {
+            action: "allocating the frame memory",
+            interface: first.interface.clone(),
+            queue: first.queue,
+            source,
+        })?;
     if u32::try_from(region.length()).is_err() {
         // More than 1000 queues of the largest rings: a frame's offset has 32 bits.
         return Err(OpenError::System {
@@ -148,7 +149,7 @@ fn open_all(
             source: Errno::OVERFLOW,
         });
     }
-    let mut pool = FramePool::new(Box::new(frames), chunk, KERNEL_HEADROOM + options.headroom);
+    let mut pool = FramePool::new(memory, KERNEL_HEADROOM + options.headroom);
     let mut queues: Vec<AfXdpQueue> = Vec::with_capacity(addresses.len());
     for address in addresses {
         let sharing = queues.first().map(AfXdpQueue::socket);

@@ -1,11 +1,8 @@
 //! An AF_XDP socket as a port queue.
 
 use super::fill_level::FillLevel;
-use super::lent::Lent;
-use super::region::Region;
 use super::socket::{QueueMode, Socket};
 use super::status::{QueueState, QueueStatus};
-use crate::prefetch::prefetch;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
@@ -14,6 +11,7 @@ use std::time::Duration;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
+use wattline_memory::{ChunkSet, Pages};
 
 /// Free slots of the fill ring that make topping it up worth a write to shared memory.
 const FILL_BATCH: u32 = 64;
@@ -38,14 +36,18 @@ pub struct AfXdpQueue {
     port: PortId,
     /// Dropped before `_region`: the kernel lets go of the memory first.
     socket: Socket,
-    _region: Arc<Region>,
+    _region: Arc<Pages>,
     /// Size of the frame memory in bytes, of which only whole chunks count.
     limit: u64,
     chunk: u32,
     /// None for zero-copy: there the card takes chunks out of the fill ring to hold them itself.
     level: Option<FillLevel>,
-    /// The chunks that the kernel has.
-    lent: Lent,
+    /// The chunks that the kernel has. Each chunk that goes into a fill or transmit ring is noted,
+    /// and again when it comes out of a receive or completion ring. So the chunks that a socket
+    /// whose interface is gone will never give back are known (a driver keeps some outside of all
+    /// rings), and a descriptor that names a chunk which was not lent, or names one twice, gives
+    /// nothing back.
+    lent: ChunkSet,
     status: QueueStatus,
     /// Rounds since the kernel last answered.
     rounds: u32,
@@ -63,7 +65,7 @@ pub struct AfXdpQueue {
 
 /// The chunks that the kernel had of a queue that is closed.
 pub struct LentChunks {
-    lent: Lent,
+    lent: ChunkSet,
     zero_copy: bool,
 }
 
@@ -77,7 +79,8 @@ impl LentChunks {
 
     /// Gives them to the worker's pool.
     pub fn give_back(mut self, pool: &mut FramePool) {
-        self.lent.take_all(|chunk| pool.free(chunk));
+        // Frame memory has at most 4 GiB.
+        self.lent.drain(|chunk| pool.free(chunk as u32));
     }
 }
 
@@ -93,7 +96,7 @@ impl AfXdpQueue {
     pub(super) fn new(
         port: PortId,
         socket: Socket,
-        region: &Arc<Region>,
+        region: &Arc<Pages>,
         chunk: u32,
         lend_all: bool,
     ) -> Self {
@@ -108,7 +111,7 @@ impl AfXdpQueue {
             limit,
             chunk,
             level,
-            lent: Lent::new(limit, chunk),
+            lent: ChunkSet::none(limit, chunk),
             status: QueueStatus::default(),
             rounds: 0,
             uncounted_rounds: 0,
@@ -160,7 +163,7 @@ impl AfXdpQueue {
             let Some(offset) = pool.take_chunk() else { break };
             // There is room: it was asked for, and only we fill it.
             self.socket.fill.push(u64::from(offset));
-            self.lent.lend(u64::from(offset));
+            self.lent.insert(u64::from(offset));
         }
         self.socket.fill.publish();
         if self.socket.fill.needs_wakeup() {
@@ -176,7 +179,7 @@ impl AfXdpQueue {
         self.in_fragments = continued;
         let place = place_of(&descriptor, self.limit, self.chunk);
         // One that was not lent is somebody else's: neither taken nor freed.
-        let ours = self.lent.take_back(descriptor.addr);
+        let ours = self.lent.remove(descriptor.addr);
         if let (true, Some((offset, length)), false) = (ours, place, fragment) {
             return Some(Frame { offset, length, port_in: self.port });
         }
@@ -196,7 +199,7 @@ impl AfXdpQueue {
         while let Some(address) = self.socket.completion.pop() {
             any = true;
             self.under_way = self.under_way.saturating_sub(1);
-            if self.lent.take_back(address) {
+            if self.lent.remove(address) {
                 pool.free(address as u32);
             }
         }
@@ -296,9 +299,9 @@ impl PortQueue for AfXdpQueue {
         }
         self.socket.receive.release();
         self.counters.received_packets += count as u64;
-        let bytes = &*pool.bytes();
+        let memory = &*pool.memory();
         for frame in &frames[..count] {
-            prefetch(bytes, frame.offset as usize);
+            memory.prefetch(frame.offset as usize);
         }
         count
     }
@@ -317,7 +320,7 @@ impl PortQueue for AfXdpQueue {
             if !self.socket.transmit.push(descriptor) {
                 break;
             }
-            self.lent.lend(u64::from(frame.offset));
+            self.lent.insert(u64::from(frame.offset));
             count += 1;
             self.counters.transmitted_bytes += u64::from(frame.length);
         }

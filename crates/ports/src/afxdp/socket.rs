@@ -3,7 +3,6 @@
 use super::address::QueueAddress;
 use super::error::OpenError;
 use super::options::{BusyPoll, CopyMode, Options};
-use super::region::Region;
 use super::ring::{Consumer, Producer};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -16,6 +15,7 @@ use rustix::net::xdp::{
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wattline_memory::Pages;
 
 /// `XDP_MAX_TX_SKB_BUDGET` of `if_xdp.h`, Linux 6.17: descriptors that one kick may send in
 /// copy mode, 32 unless raised.
@@ -61,7 +61,7 @@ impl Socket {
     /// it the UMEM (and the copy mode) of that socket is shared.
     pub(super) fn open(
         address: &QueueAddress,
-        region: &Arc<Region>,
+        region: &Arc<Pages>,
         chunk: u32,
         options: &Options,
         copy: CopyMode,
@@ -89,7 +89,7 @@ impl Socket {
             })?;
         if sharing.is_none() {
             let umem = XdpUmemReg {
-                addr: region.address(),
+                addr: region.start().addr().get() as u64,
                 len: region.length() as u64,
                 chunk_size: chunk,
                 headroom: options.headroom,
@@ -142,7 +142,7 @@ impl Socket {
             need_wakeup: true,
             busy_poll,
             whole_ring_kick: whole_ring_kick || zero_copy,
-            huge_pages: region.huge_pages(),
+            huge_pages: region.reserved(),
         };
         Ok(Self { receive, transmit, fill, completion, mode, descriptor })
     }

@@ -2,7 +2,6 @@
 
 use super::source::Source;
 use super::status::CaptureStatus;
-use crate::prefetch::prefetch;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -125,11 +124,12 @@ impl PortQueue for CaptureQueue {
             // Without a chunk the frame stays in the file; it is not lost.
             let Some(chunk) = pool.take_chunk() else { break };
             let offset = chunk + headroom;
-            pool.bytes()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-            prefetch(pool.bytes(), offset as usize);
             // It fits: `room` was checked.
             let length = bytes.len() as u16;
-            frames[count] = Frame { offset, length, port_in: self.port };
+            let frame = Frame { offset, length, port_in: self.port };
+            pool.frame_bytes(&frame).copy_from_slice(bytes);
+            pool.memory().prefetch(offset as usize);
+            frames[count] = frame;
             self.counters.received_bytes += u64::from(length);
             count += 1;
             self.advance();
@@ -209,8 +209,8 @@ mod tests {
 
     const CHUNK: u32 = 512;
 
-    fn pool(chunks: usize) -> FramePool {
-        FramePool::new(Box::new(vec![0; chunks * CHUNK as usize]), CHUNK, 64)
+    fn pool(chunks: u32) -> FramePool {
+        FramePool::zeroed(chunks, CHUNK, 64)
     }
 
     fn write(path: &std::path::Path, packets: &[(Duration, Vec<u8>)]) {

@@ -1,6 +1,5 @@
 //! A port queue whose far side shares its pool: two rings of descriptors.
 
-use crate::prefetch::prefetch;
 use rtrb::{Consumer, Producer, RingBuffer};
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
@@ -52,10 +51,10 @@ impl PortQueue for DescriptorQueue {
     #[inline]
     fn receive(&mut self, pool: &mut FramePool, frames: &mut [Frame]) -> usize {
         let (taken, _) = self.incoming.pop_partial_slice(frames);
-        let bytes = &*pool.bytes();
+        let memory = &*pool.memory();
         for frame in taken.iter_mut() {
             frame.port_in = self.port;
-            prefetch(bytes, frame.offset as usize);
+            memory.prefetch(frame.offset as usize);
             self.counters.received_bytes += u64::from(frame.length);
         }
         self.counters.received_packets += taken.len() as u64;
@@ -90,7 +89,7 @@ mod tests {
 
     #[test]
     fn frames_go_in_and_come_out_in_order_and_are_counted() {
-        let mut pool = FramePool::new(Box::new(vec![0; 16 * 2048]), 2048, 256);
+        let mut pool = FramePool::zeroed(16, 2048, 256);
         let (mut queue, mut peer) = descriptor_ring(PortId(3), 4);
         let given: Vec<Frame> = (0..5)
             .map(|index| Frame { offset: index * 2048, length: 60, port_in: PortId(0) })

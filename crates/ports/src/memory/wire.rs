@@ -1,6 +1,5 @@
 //! A port queue at the end of a cable: frames are copied between pool and cable.
 
-use crate::prefetch::prefetch;
 use rtrb::{Consumer, Producer, RingBuffer};
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
@@ -112,15 +111,15 @@ impl PortQueue for WireQueue {
             // Without a chunk the frame stays in the cable; it is not lost.
             let Some(chunk) = pool.take_chunk() else { break };
             let offset = chunk + pool.headroom();
-            let length = self.end.outlet.take(|bytes| {
-                pool.bytes()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-                bytes.len()
+            let mut frame = Frame { offset, length: 0, port_in: self.port };
+            self.end.outlet.take(|bytes| {
+                // It fits: `room` was checked.
+                frame.length = bytes.len() as u16;
+                pool.frame_bytes(&frame).copy_from_slice(bytes);
             });
-            // It fits: `room` was checked.
-            let length = length.unwrap_or(0) as u16;
-            frames[count] = Frame { offset, length, port_in: self.port };
-            prefetch(pool.bytes(), offset as usize);
-            self.counters.received_bytes += u64::from(length);
+            frames[count] = frame;
+            pool.memory().prefetch(offset as usize);
+            self.counters.received_bytes += u64::from(frame.length);
             count += 1;
         }
         self.counters.received_packets += count as u64;
@@ -158,8 +157,8 @@ impl PortQueue for WireQueue {
 mod tests {
     use super::*;
 
-    fn pool(chunks: usize) -> FramePool {
-        FramePool::new(Box::new(vec![0; chunks * 512]), 512, 64)
+    fn pool(chunks: u32) -> FramePool {
+        FramePool::zeroed(chunks, 512, 64)
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl DecodeNode {
 
     /// Edge of a packet that has just arrived.
     fn receive(&mut self, context: &mut Context, packet: &mut Packet) -> Edge {
-        let memory = &*context.pool.bytes();
+        let memory = &*context.pool.memory();
         let Some(view) = self.family.view(packet, memory) else { return ON };
         let covers =
             |section: &DecodeSection| section.rules.cover(packet.frame.port_in, view.destination);
@@ -194,7 +194,7 @@ impl DecodeSection {
     /// Restores an encoded packet in its frame.
     fn restore(&mut self, family: Family, pool: &mut FramePool, packet: &mut Packet) -> Fate {
         let chunk = pool.chunk_size() as usize;
-        let memory = pool.bytes();
+        let memory = pool.memory();
         let Some(view) = family.view(packet, memory) else {
             return Fate::Drop(DropReason::RedundancyDamaged);
         };
@@ -226,7 +226,7 @@ impl DecodeSection {
     /// Reports to the encoder what an encoded packet lacked.
     fn give_up(&self, family: Family, pool: &mut FramePool, packet: &Packet) {
         self.counters.missed_packets.add(1);
-        if let Some(view) = family.view(packet, pool.bytes()) {
+        if let Some(view) = family.view(packet, pool.memory()) {
             self.decoder.report(view.payload);
         }
     }

@@ -62,7 +62,7 @@ impl Node for EncodeNode {
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         edges.fill(0);
         let table = context.routes.table();
-        let memory = context.pool.bytes();
+        let memory = context.pool.memory();
         for packet in packets {
             let hop = table.hop(packet.next_hop);
             let Some(view) = self.family.view(packet, memory) else { continue };

@@ -1,6 +1,7 @@
 //! View of an IP packet for encoder and decoder nodes, and its modification.
 
 use std::net::IpAddr;
+use wattline_dataplane::frame::ChunkMemory;
 use wattline_dataplane::packet::Packet;
 use wattline_packet::checksum::update;
 use wattline_packet::ipv4::{self, Ipv4Header};
@@ -57,7 +58,7 @@ impl Family {
     }
 
     /// Parses a packet that an input node has checked; `None` if the descriptor is wrong.
-    pub(super) fn view<'a>(self, packet: &Packet, memory: &'a [u8]) -> Option<View<'a>> {
+    pub(super) fn view<'a>(self, packet: &Packet, memory: &'a ChunkMemory) -> Option<View<'a>> {
         let bytes = packet.network_bytes(memory);
         match self {
             Self::V4 => {
@@ -98,7 +99,7 @@ impl Family {
     pub(super) fn replace(
         self,
         packet: &mut Packet,
-        memory: &mut [u8],
+        memory: &mut ChunkMemory,
         protocol: u8,
         payload: &[u8],
     ) -> Option<()> {
@@ -143,17 +144,17 @@ mod tests {
         {
             let mut bench = Bench::new();
             let mut packet = bench.packet(&frame);
-            let view = family.view(&packet, bench.context.pool.bytes()).unwrap();
+            let view = family.view(&packet, bench.context.pool.memory()).unwrap();
             assert_eq!((view.payload, view.hops, view.protocol), (&b"payload"[..], 9, 17));
             assert_eq!((view.unfit, view.length), (false, frame.len() - 14));
             let longer = [5; 100];
-            family.replace(&mut packet, bench.context.pool.bytes(), 253, &longer).unwrap();
+            family.replace(&mut packet, bench.context.pool.memory(), 253, &longer).unwrap();
             let bytes = bench.bytes(&packet);
             assert_eq!(bytes.len(), 14 + family.header() + 100);
             if family == Family::V4 {
                 assert_eq!(Ipv4Packet::parse(&bytes[14..]).unwrap().payload, longer);
             }
-            family.replace(&mut packet, bench.context.pool.bytes(), 17, b"payload").unwrap();
+            family.replace(&mut packet, bench.context.pool.memory(), 17, b"payload").unwrap();
             assert_eq!(bench.bytes(&packet), frame, "and back");
         }
     }

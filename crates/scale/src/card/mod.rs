@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn frames_come_in_order_and_go_out() {
         let (card, kept) = card();
-        let mut pool = FramePool::new(Box::new(vec![0; 4 * 512]), 512, 64);
+        let mut pool = FramePool::zeroed(4, 512, 64);
         assert!(card.send(PortId(1), micros(1), &frame(1)));
         // Sent at the same time: the link carries one after the other.
         assert!(card.send(PortId(1), micros(1), &frame(2)));

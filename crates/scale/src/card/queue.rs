@@ -54,8 +54,8 @@ impl PortQueue for CardQueue {
                     pool.free(chunk);
                 } else {
                     let offset = chunk + pool.headroom();
-                    pool.bytes()[offset as usize..][..length].copy_from_slice(&frame.bytes);
                     frames[count] = Frame { offset, length: length as u16, port_in: port };
+                    pool.frame_bytes(&frames[count]).copy_from_slice(&frame.bytes);
                     bytes_received += length as u64;
                     count += 1;
                 }

@@ -77,8 +77,7 @@ pub fn measure(addresses: &Addresses, load: &Load) -> OwnCost {
         // So few packets always have room.
         return OwnCost::default();
     };
-    let mut pool =
-        FramePool::new(Box::new(vec![0; (FRAMES + 64) * CHUNK as usize]), CHUNK, HEADROOM);
+    let mut pool = FramePool::zeroed(FRAMES as u32 + 64, CHUNK, HEADROOM);
     let schedule = Schedule::burst(packets, Duration::from_secs(3600));
     let mut sender = Sender::new((1, 0), flows.into(), &load.sizes, schedule, monotonic_nanos());
     let mut queue = Loop { frames: VecDeque::with_capacity(FRAMES), ..Loop::default() };

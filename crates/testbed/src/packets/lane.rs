@@ -55,7 +55,7 @@ impl Lane {
                 std::thread::yield_now();
             }
         }
-        let pool = FramePool::new(Box::new(vec![0; 4096 * 2048]), 2048, 256);
+        let pool = FramePool::zeroed(4096, 2048, 256);
         Self { pool, queue: Box::new(queue), waiter: Box::new(Nap), _program: None }
     }
 

@@ -274,7 +274,7 @@ mod tests {
             duration: Duration::from_secs(10),
             ..super::super::Load::default()
         };
-        let pool = FramePool::new(Box::new(vec![0; 256 * 2048]), 2048, 256);
+        let pool = FramePool::zeroed(256, 2048, 256);
         let sizes = Sizes::fixed(64);
         (Sender::new((1, 0), flows.into(), &sizes, load.schedule(), START), pool)
     }
