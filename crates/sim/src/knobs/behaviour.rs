@@ -130,6 +130,11 @@ impl KnobBehaviour {
         Ok(behaviour)
     }
 
+    /// The knobs that clauses of [`Self::parse`] name one by one, without `all`.
+    pub fn named(text: &str) -> impl Iterator<Item = Knob> {
+        text.split(';').filter_map(|clause| Knob::find(clause.split(':').next()?.trim()))
+    }
+
     fn set(
         &mut self,
         knob: Knob,
@@ -231,6 +236,8 @@ mod tests {
         assert_eq!(knobs.fault(Knob::Moderation).rounds_to, 10);
         assert_eq!(knobs.pace.dwell(Knob::Moderation), Span::from_micros(1_000));
         assert_eq!(knobs.pace.budget.unwrap().burst_writes, 20.0);
+        let named: Vec<Knob> = KnobBehaviour::named(&format!("{text};all:fail=0")).collect();
+        assert_eq!(named, [Knob::Frequency, Knob::Cores, Knob::Moderation]);
         assert!(KnobBehaviour::parse("").unwrap().is_ideal());
         assert!(!KnobBehaviour::parse("all:fail=1").unwrap().is_ideal());
         for (text, told) in [

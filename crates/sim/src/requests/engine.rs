@@ -6,9 +6,12 @@ use super::platform::request_platform;
 use super::report::{RequestReport, Totals};
 use super::setting::{RequestError, RequestSetting};
 use super::spent::Spent;
+use crate::knobs::{KnobBehaviour, SimKnobs};
 use rayon::prelude::*;
 use std::time::Instant;
 use wattline_cores::Latency;
+use wattline_governor::transition::Transition;
+use wattline_governor::under_way::UnderWay;
 use wattline_policy::moderation::Rule;
 use wattline_policy::{
     AskAgain, BuildContext, CoreView, Looks, MAX_IDLE_STATES, Observation, OperatingPoint,
@@ -27,7 +30,20 @@ pub type Trace = Vec<(u64, u64)>;
 /// # Errors
 /// Fails when the setting contradicts itself, or server or policy do not fit it.
 pub fn run_requests(setting: &RequestSetting<'_>) -> Result<RequestReport, RequestError> {
-    run_requests_with(setting, |context| build(&setting.policy, context))
+    run_requests_on(setting, KnobBehaviour::default())
+}
+
+/// Like [`run_requests`], on a server with knobs of this behaviour. Of the knobs, those of
+/// [`REQUEST_KNOBS`](super::REQUEST_KNOBS) are turned.
+///
+/// # Errors
+/// Fails like [`run_requests`].
+pub fn run_requests_on(
+    setting: &RequestSetting<'_>,
+    knobs: KnobBehaviour,
+) -> Result<RequestReport, RequestError> {
+    let make = |context: &BuildContext<'_>| build(&setting.policy, context);
+    Engine::run(setting, knobs, make, false).map(|(report, _)| report)
 }
 
 /// Like [`run_requests`], with a policy of the caller instead of the setting's.
@@ -38,7 +54,7 @@ pub fn run_requests_with(
     setting: &RequestSetting<'_>,
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SpecError>,
 ) -> Result<RequestReport, RequestError> {
-    Engine::run(setting, make, false).map(|(report, _)| report)
+    Engine::run(setting, KnobBehaviour::default(), make, false).map(|(report, _)| report)
 }
 
 /// Runs many settings on all processors of this machine; results are in the order of the settings.
@@ -56,7 +72,8 @@ pub fn sweep_requests(settings: &[RequestSetting<'_>]) -> Result<Vec<RequestRepo
 pub fn trace_requests(
     setting: &RequestSetting<'_>,
 ) -> Result<(RequestReport, Trace), RequestError> {
-    Engine::run(setting, |context| build(&setting.policy, context), true)
+    let make = |context: &BuildContext<'_>| build(&setting.policy, context);
+    Engine::run(setting, KnobBehaviour::default(), make, true)
 }
 
 struct Engine<'a> {
@@ -69,10 +86,16 @@ struct Engine<'a> {
     sink: Sink,
     now: u64,
     ask: AskAgain,
+    /// Settings that the cores follow, and those that the policy wants.
     point: OperatingPoint,
     wanted: OperatingPoint,
-    frequency_due: u64,
-    frequency_under_way: Vec<usize>,
+    /// Transition between the two by steps of the knobs.
+    transition: Transition,
+    knobs: SimKnobs,
+    /// Frequency change of each core.
+    frequencies: Vec<UnderWay>,
+    /// Earliest time at which a frequency or a postponed step is due.
+    due: u64,
     uncore_joules: f64,
     uncore_since: u64,
     transitions: u64,
@@ -85,14 +108,14 @@ struct Engine<'a> {
 impl<'a> Engine<'a> {
     fn run(
         setting: &'a RequestSetting<'a>,
+        knobs: KnobBehaviour,
         make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SpecError>,
         trace: bool,
     ) -> Result<(RequestReport, Trace), RequestError> {
         let started = Instant::now();
         let end = setting.check()?;
-        let mut engine = Self::new(setting, make)?;
+        let mut engine = Self::new(setting, knobs, make)?;
         engine.decide(Trigger::Start);
-        engine.take_frequencies();
         engine.run_to(setting.warmup.as_picos());
         engine.sink.latency.reset();
         engine.sink.trace = trace.then(Vec::new);
@@ -108,12 +131,16 @@ impl<'a> Engine<'a> {
         report.take_latency(&engine.sink.latency);
         report.take_periods(engine.cores.iter().map(|core| core.periods.as_slice()));
         report.policy_remark = engine.policy.remark();
+        if !engine.knobs.are_ideal() {
+            report.knobs = engine.transition.ledger().entries().cloned().collect();
+        }
         report.wall_seconds = started.elapsed().as_secs_f64();
         Ok((report, engine.sink.trace.unwrap_or_default()))
     }
 
     fn new(
         setting: &'a RequestSetting<'a>,
+        knobs: KnobBehaviour,
         make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SpecError>,
     ) -> Result<Self, RequestError> {
         let server = setting.server;
@@ -159,9 +186,11 @@ impl<'a> Engine<'a> {
             now: 0,
             ask: AskAgain::NEVER,
             wanted: point.clone(),
+            transition: Transition::new(&platform, point.clone(), knobs.pace),
+            knobs: SimKnobs::new(platform.clone(), knobs, setting.seed),
             point,
-            frequency_due: 0,
-            frequency_under_way: vec![platform.fastest(); cores],
+            frequencies: vec![UnderWay::default(); cores],
+            due: u64::MAX,
             uncore_joules: 0.0,
             uncore_since: 0,
             transitions: 0,
@@ -176,13 +205,13 @@ impl<'a> Engine<'a> {
     fn run_to(&mut self, mark: u64) {
         while self.now < mark {
             let timer = self.ask.at.as_picos().max(self.now + 1);
-            let until = mark.min(timer).min(self.frequency_due);
+            let until = mark.min(timer).min(self.due.max(self.now + 1));
             for core in &mut self.cores {
                 core.advance(&self.costs, until, &mut self.sink);
             }
             self.now = until;
-            if until == self.frequency_due {
-                self.take_frequencies();
+            if until >= self.due {
+                self.come_due();
             }
             if until == timer {
                 self.decide(Trigger::Timer);
@@ -206,18 +235,90 @@ impl<'a> Engine<'a> {
         };
         let now = Time::from_picos(self.now);
         self.ask = self.policy.decide(now, &observation, &mut self.wanted);
-        let Self { wanted, point, platform, .. } = self;
-        wanted.bound(platform, point);
-        let frequencies_change = wanted.frequencies(platform).ne(point.frequencies(platform));
-        point.copy_from(wanted);
         if trigger == Trigger::Start {
-            self.frequency_under_way = self.point.frequencies(&self.platform).collect();
-        } else if frequencies_change && self.frequency_due == u64::MAX {
-            self.change_frequencies();
+            self.start();
+        } else if self.wanted != *self.transition.target() {
+            self.transition.go(now, &mut self.knobs, &mut self.wanted);
+            self.follow_knobs();
         }
+        self.set_moderation();
+    }
+
+    /// The server starts in the operating point of the first decision.
+    fn start(&mut self) {
+        let Self { transition, knobs, wanted, point, platform, .. } = self;
+        transition.go(Time::from_picos(self.now), knobs, wanted);
+        point.copy_from(&knobs.point);
+        for ((number, core), frequency) in
+            self.cores.iter_mut().enumerate().zip(point.frequencies(platform))
+        {
+            core.set_state(&self.costs, frequency);
+            core.idle_limit = point.cores[number].idle_limit;
+        }
+        self.look_ahead();
+    }
+
+    /// Applies the settings of the knobs to the cores. A frequency takes effect after the time that
+    /// the hardware needs.
+    fn follow_knobs(&mut self) {
+        let now = Time::from_picos(self.now);
+        let Self { platform, knobs, point, frequencies, transitions, .. } = self;
+        let takes = platform.frequency_transition;
+        let mut begins = false;
+        let changes = knobs.point.frequencies(platform).zip(point.frequencies(platform));
+        for ((new, old), under_way) in changes.zip(frequencies) {
+            if new != old {
+                begins |= under_way.due().is_none();
+                under_way.ask(now, takes, new);
+            }
+        }
+        *transitions += u64::from(begins);
+        point.copy_from(&knobs.point);
+        for (core, settings) in self.cores.iter_mut().zip(&point.cores) {
+            core.idle_limit = settings.idle_limit;
+        }
+        self.look_ahead();
+    }
+
+    /// Applies frequencies and postponed steps that are due.
+    fn come_due(&mut self) {
+        let now = Time::from_picos(self.now);
+        self.take_frequencies(now);
+        if now >= self.transition.due() {
+            self.transition.go_on(now, &mut self.knobs);
+            self.wanted.copy_from(self.transition.target());
+            self.follow_knobs();
+            self.set_moderation();
+        }
+        self.look_ahead();
+    }
+
+    /// Applies the frequency changes that are due. Where another frequency was asked for meanwhile,
+    /// its change begins.
+    fn take_frequencies(&mut self, now: Time) {
+        self.book_uncore();
+        let Self { platform, costs, cores, frequencies, transitions, .. } = self;
+        let mut begins = false;
+        for (core, under_way) in cores.iter_mut().zip(frequencies) {
+            if let Some(frequency) = under_way.take(now, platform.frequency_transition) {
+                core.set_state(costs, frequency);
+                begins |= under_way.due().is_some();
+            }
+        }
+        *transitions += u64::from(begins);
+    }
+
+    /// Determines the next time at which something is due.
+    fn look_ahead(&mut self) {
+        let first = self.frequencies.iter().filter_map(UnderWay::due).min();
+        self.due = first.unwrap_or(Time::NEVER).min(self.transition.due()).as_picos();
+    }
+
+    /// Sets the moderation of each queue: by the driver's rule where the policy leaves it to the
+    /// driver, otherwise as the knobs have it.
+    fn set_moderation(&mut self) {
+        let moderation = self.server.nic.moderation;
         for (number, core) in self.cores.iter_mut().enumerate() {
-            core.idle_limit = self.point.cores[number].idle_limit;
-            let moderation = self.server.nic.moderation;
             match self.policy.driver_rule(number) {
                 Some(kind) => {
                     let same =
@@ -234,27 +335,6 @@ impl<'a> Engine<'a> {
                     }
                 }
             }
-        }
-    }
-
-    /// Starts the change to the frequencies that are asked for now.
-    fn change_frequencies(&mut self) {
-        let transition = self.platform.frequency_transition.as_picos().max(1);
-        self.frequency_due = self.now + transition;
-        self.frequency_under_way.clear();
-        self.frequency_under_way.extend(self.point.frequencies(&self.platform));
-        self.transitions += 1;
-    }
-
-    /// Ends the change; starts the next one if other frequencies were asked for meanwhile.
-    fn take_frequencies(&mut self) {
-        self.book_uncore();
-        self.frequency_due = u64::MAX;
-        for (core, state) in self.cores.iter_mut().zip(&self.frequency_under_way) {
-            core.set_state(&self.costs, *state);
-        }
-        if self.point.frequencies(&self.platform).ne(self.frequency_under_way.iter().copied()) {
-            self.change_frequencies();
         }
     }
 

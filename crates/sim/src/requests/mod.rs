@@ -6,7 +6,8 @@
 //! application, until none is left (receive livelock). Sent responses raise interrupts as well.
 //! Between requests, a core idles as the kernel's idle governor chooses.
 //!
-//! The policies are those of routers, through the same trait. If a policy leaves the moderation of
+//! The policies are those of routers, through the same trait, and the same engine carries out their
+//! decisions step by step ([`wattline_governor::transition`]). If a policy leaves the moderation of
 //! a queue to the driver, the driver's rule sets it, interrupt by interrupt.
 //! `docs/explanation/copi.md` explains this.
 
@@ -20,8 +21,10 @@ mod report;
 mod setting;
 mod spent;
 
-pub use engine::{Trace, run_requests, run_requests_with, sweep_requests, trace_requests};
-pub use platform::request_platform;
+pub use engine::{
+    Trace, run_requests, run_requests_on, run_requests_with, sweep_requests, trace_requests,
+};
+pub use platform::{REQUEST_KNOBS, request_platform};
 pub use profile::{Grid, Profiled, SPARSE_MOST, profile, profile_sparse};
 pub use report::{PeriodShare, RequestCore, RequestReport};
 pub use setting::{RequestError, RequestSetting};

@@ -1,9 +1,13 @@
 //! A request server as a platform for policies.
 
 use wattline_cores::{domain_of, idle_state};
+use wattline_governor::ledger::Knob;
 use wattline_policy::{Asks, Can, MAX_CORES, Platform, Queue, Sees, Waits};
 use wattline_server::RequestServer;
 use wattline_units::Span;
+
+/// Knobs that a policy turns on this platform.
+pub const REQUEST_KNOBS: [Knob; 3] = [Knob::Frequency, Knob::IdleLimit, Knob::Moderation];
 
 /// Quantities that the model shows. It could show the oldest packet of a ring, but no policy uses
 /// that.

@@ -4,6 +4,7 @@ use super::setting::RequestSetting;
 use super::spent::Spent;
 use serde::Serialize;
 use wattline_cores::Latency;
+use wattline_governor::ledger::Entry;
 use wattline_policy::Platform;
 use wattline_server::RequestServer;
 use wattline_units::{Accuracy, Provenance, Source, Watts};
@@ -81,6 +82,9 @@ pub struct RequestReport {
     /// The policy's remark on its decisions, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_remark: Option<String>,
+    /// Outcomes of the steps since the run began, by knob; empty if the knobs are ideal.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub knobs: Vec<Entry>,
     /// Real time of the simulation.
     pub wall_seconds: f64,
 }
@@ -272,6 +276,7 @@ impl RequestReport {
             period_mean_seconds: 0.0,
             cores: cores.collect(),
             policy_remark: None,
+            knobs: Vec::new(),
             wall_seconds: 0.0,
         }
     }

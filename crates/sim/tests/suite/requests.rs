@@ -1,12 +1,14 @@
 //! Request servers: conservation, theory, the shapes that Co-PI reports, profiles.
 
 use std::sync::Arc;
+use wattline_governor::ledger::Knob;
 use wattline_policy::policies::copi;
 use wattline_policy::{PolicySpec, SpecError};
 use wattline_server::{RequestServer, ServerFile};
+use wattline_sim::KnobBehaviour;
 use wattline_sim::requests::{
-    Grid, RequestReport, RequestSetting, SPARSE_MOST, profile, profile_sparse, request_platform,
-    run_requests, run_requests_with,
+    Grid, REQUEST_KNOBS, RequestReport, RequestSetting, SPARSE_MOST, profile, profile_sparse,
+    request_platform, run_requests, run_requests_on, run_requests_with,
 };
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
@@ -203,4 +205,57 @@ fn a_sparse_profile_keeps_most_of_the_saving() {
         let (all, few) = (saving(&full), saving(&sparse));
         assert!(all > 0.05 && few >= 0.9 * all, "{few} of {all}");
     }
+}
+
+#[test]
+fn knobs_that_are_slow_fail_or_refuse_do_so_here_too() {
+    let server = xeon();
+    let one = setting(&server, "memcached:400krps", "ondemand+84us");
+    let with = |faults: &str| {
+        let report = run_requests_on(&one, KnobBehaviour::parse(faults).unwrap()).unwrap();
+        let entry = |knob| report.knobs.iter().find(|entry| entry.knob == knob).cloned().unwrap();
+        (entry(Knob::Frequency), report)
+    };
+    let ideal = run_requests(&one).unwrap();
+    assert!(ideal.knobs.is_empty() && ideal.transitions > 0 && ideal.mean_state() > 1.0);
+
+    // The server starts at the fastest frequency, and stays there.
+    let (frequency, refused) = with("frequency:refuse");
+    assert!(frequency.failed > 0 && frequency.failed == frequency.steps, "{frequency:?}");
+    assert_eq!((refused.transitions, refused.mean_state()), (0, 0.0));
+    assert!(refused.power_watts > ideal.power_watts);
+
+    let (frequency, failing) = with("frequency:fail=0.5");
+    assert!(frequency.failed > 0 && frequency.failed < frequency.steps, "{frequency:?}");
+    assert!(failing.transitions > 0);
+
+    // A change that takes longer than the whole warm-up is still done, and later steps wait for it.
+    let (frequency, slow) = with("frequency:delay=100ms");
+    assert!(frequency.failed == 0 && slow.transitions > 0, "{frequency:?}");
+    assert!(slow.transitions < ideal.transitions);
+
+    // Every third state, counted from the fastest.
+    let (frequency, coarse) = with("frequency:round=3");
+    assert!(frequency.altered > 0, "{frequency:?}");
+    let shares = coarse.frequency_shares.iter().rev().enumerate();
+    for (state, share) in shares {
+        assert!(state % 3 == 0 || *share == 0.0, "state {state}: {share}");
+    }
+
+    let (frequency, paced) = with("budget:rate=20,burst=1");
+    assert!(frequency.steps > 0 && paced.transitions < ideal.transitions, "{frequency:?}");
+}
+
+#[test]
+fn of_the_knobs_those_of_the_list_are_turned() {
+    let server = xeon();
+    let mut turned = Vec::new();
+    for policy in ["ondemand+84us", "powersave", "performance+84us"] {
+        let one = setting(&server, "memcached:400krps", policy);
+        let knobs = KnobBehaviour::parse("budget:rate=1000000").unwrap();
+        let report = run_requests_on(&one, knobs).unwrap();
+        turned.extend(report.knobs.iter().filter(|entry| entry.steps > 0).map(|entry| entry.knob));
+    }
+    assert!(turned.iter().all(|knob| REQUEST_KNOBS.contains(knob)), "{turned:?}");
+    assert!(turned.contains(&Knob::Frequency) && turned.contains(&Knob::Moderation), "{turned:?}");
 }

@@ -64,8 +64,8 @@ pub struct Args {
     output_links: bool,
     /// Knobs that are not ideal, as `KNOB:delay=50us,fail=0.1;KNOB:refuse;KNOB:round=5,dwell=1ms;
     /// budget:rate=100,burst=20`. KNOB is frequency, idle-limit, wait, cores, moderation, batch or
-    /// all.
-    #[arg(long, default_value = "", hide_default_value = true)]
+    /// all; with --requests frequency, idle-limit, moderation or all.
+    #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "profile")]
     knob_faults: String,
     /// Print the last 1,000 changes of the operating point with the policy's reasons.
     #[arg(long, conflicts_with = "requests")]
@@ -107,6 +107,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                 duration: args.duration,
                 warmup: args.warmup,
                 seed: args.seed,
+                knob_faults: &args.knob_faults,
                 profile: args.profile.as_ref(),
                 sparse: args.sparse,
                 page: args.page.as_deref(),
@@ -122,10 +123,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let server = problems.keep(server);
     let policy = problems.keep(simulation::policy(policy_text));
     let traffic = problems.keep(simulation::traffic(traffic_text));
-    let knobs = problems.keep(
-        KnobBehaviour::parse(&args.knob_faults)
-            .map_err(|error| ExitError::new(ExitError::USAGE, format!("--knob-faults: {error}"))),
-    );
+    let knobs = problems.keep(simulation::knobs(&args.knob_faults));
     if args.duration == Span::ZERO {
         problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10d");
     }
@@ -264,10 +262,8 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
         row("interrupts per packet", format!("{interrupts:.4}"))?;
     }
     for knob in &report.knobs {
-        row(
-            &format!("steps, {}", knob.knob.name()),
-            format!("{}; {} altered, {} failed", knob.steps, knob.altered, knob.failed),
-        )?;
+        let (name, value) = simulation::steps_of(knob);
+        row(&name, value)?;
     }
     row(
         "simulated in",

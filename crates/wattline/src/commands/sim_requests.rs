@@ -7,11 +7,15 @@ use crate::output;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use wattline_governor::ledger::Knob;
 use wattline_league::simulated::Requests;
 use wattline_server::ServerFile;
+use wattline_sim::KnobBehaviour;
 use wattline_sim::requests::{
-    Grid, RequestError, RequestReport, RequestSetting, profile, profile_sparse, run_requests,
+    Grid, REQUEST_KNOBS, RequestError, RequestReport, RequestSetting, profile, profile_sparse,
+    run_requests_on,
 };
+
 use wattline_traffic::requests::RequestSpec;
 use wattline_units::Span;
 
@@ -30,6 +34,8 @@ pub struct Wanted<'a> {
     pub duration: Span,
     pub warmup: Span,
     pub seed: u64,
+    /// Behaviour of the knobs; empty for ideal ones.
+    pub knob_faults: &'a str,
     /// Makes tables in this file instead.
     pub profile: Option<&'a PathBuf>,
     /// With a search for few points.
@@ -44,6 +50,8 @@ struct Output<'a> {
     policy: &'a str,
     requests: &'a str,
     seed: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    knob_faults: &'a str,
     #[serde(flatten)]
     report: RequestReport,
 }
@@ -67,8 +75,12 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
     let spec = problems.keep(simulation::policy(policy));
     let requests = RequestSpec::parse(wanted.requests);
     let requests = problems.keep(requests.map_err(|error| ExitError::new(ExitError::USAGE, error)));
+    let knobs = problems.keep(knobs(wanted.knob_faults));
     problems.check()?;
-    let (Some(file), Some(spec), Some(requests)) = (file, spec, requests) else { return Ok(()) };
+    let (Some(file), Some(spec), Some(requests), Some(knobs)) = (file, spec, requests, knobs)
+    else {
+        return Ok(());
+    };
     let server = file.requests().map_err(|error| ExitError::new(ExitError::CONFIG, error))?;
     if let Some(path) = wanted.profile {
         let grid = Grid {
@@ -104,7 +116,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             )
         });
     }
-    let report = run_requests(&RequestSetting {
+    let setting = RequestSetting {
         server,
         requests,
         policy: spec,
@@ -112,13 +124,14 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         warmup: wanted.warmup,
         seed: wanted.seed,
         cores: None,
-    })
-    .map_err(failed)?;
+    };
+    let report = run_requests_on(&setting, knobs).map_err(failed)?;
     let result = Output {
         server: &server.name,
         policy,
         requests: wanted.requests,
         seed: wanted.seed,
+        knob_faults: wanted.knob_faults,
         report,
     };
     if let Some(path) = wanted.page {
@@ -134,6 +147,22 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         output::write_page(path, &html)?;
     }
     output::print(&result, json, |out, result| table(out, result))
+}
+
+/// Behaviour of the knobs; faults of a knob that no policy turns here are refused.
+fn knobs(text: &str) -> Result<KnobBehaviour, ExitError> {
+    let knobs = simulation::knobs(text)?;
+    match KnobBehaviour::named(text).find(|knob| !REQUEST_KNOBS.contains(knob)) {
+        None => Ok(knobs),
+        Some(knob) => Err(ExitError::new(
+            ExitError::USAGE,
+            format!(
+                "--knob-faults: {}: a server of requests has no such knob; allowed: all, budget, {}",
+                knob.name(),
+                REQUEST_KNOBS.map(Knob::name).join(", ")
+            ),
+        )),
+    }
 }
 
 fn failed(error: RequestError) -> ExitError {
@@ -195,6 +224,10 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
     row("time in interrupts", format!("{:.1} %", mean(&|core| core.kernel)))?;
     for (index, state) in report.idle_states.iter().enumerate() {
         row(&format!("time in {state}"), format!("{:.1} %", mean(&|core| core.idle[index])))?;
+    }
+    for knob in &report.knobs {
+        let (name, value) = simulation::steps_of(knob);
+        row(&name, value)?;
     }
     row("simulated in", format!("{:.3} s", report.wall_seconds))
 }

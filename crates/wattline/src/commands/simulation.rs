@@ -4,9 +4,10 @@ use super::server_errors;
 use crate::exit::ExitError;
 use std::fmt::Display;
 use wattline_cores::ModelError;
+use wattline_governor::ledger::Entry;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerFile, ServerModel};
-use wattline_sim::SimError;
+use wattline_sim::{KnobBehaviour, SimError};
 use wattline_traffic::Spec;
 use wattline_traffic::capture::{CaptureError, Problem};
 use wattline_traffic::spec::BuildError;
@@ -90,6 +91,20 @@ pub fn split(text: &str) -> Vec<String> {
 /// The policy of this text.
 pub fn policy(text: &str) -> Result<PolicySpec, ExitError> {
     PolicySpec::parse(text).map_err(|error| ExitError::new(ExitError::USAGE, error))
+}
+
+/// Parses the behaviour of a simulated server's knobs.
+pub fn knobs(text: &str) -> Result<KnobBehaviour, ExitError> {
+    KnobBehaviour::parse(text)
+        .map_err(|error| ExitError::new(ExitError::USAGE, format!("--knob-faults: {error}")))
+}
+
+/// Row of a table: what became of the steps of a knob.
+pub fn steps_of(knob: &Entry) -> (String, String) {
+    (
+        format!("steps, {}", knob.knob.name()),
+        format!("{}; {} altered, {} failed", knob.steps, knob.altered, knob.failed),
+    )
 }
 
 /// The traffic of this text, or of the TOML file that it names.

@@ -290,6 +290,31 @@ fn knobs_can_be_made_to_fail() {
     assert!(plain["knobs"].is_null() && plain["knob_faults"].is_null(), "as ever");
 }
 
+/// The same for a server of requests, whose cores and batches no policy sets.
+#[test]
+fn knobs_of_a_server_of_requests_can_be_made_to_fail() {
+    let args = ["sim", "--json", "--requests", "memcached:200krps", "--policy", "ondemand+84us"];
+    let faults = ["--duration", "50ms", "--knob-faults", "frequency:refuse;moderation:delay=100us"];
+    let report = json(&[&args[..], &faults[..]].concat());
+    assert_eq!(report["knob_faults"], faults[3]);
+    let knobs = report["knobs"].as_array().unwrap();
+    let of = |name: &str| knobs.iter().find(|entry| entry["knob"] == name).expect(name);
+    assert!(of("frequency")["failed"].as_u64() > Some(0));
+    assert_eq!((&report["transitions"], &of("moderation")["failed"]), (&0.into(), &0.into()));
+    let plain = json(&[&args[..], &faults[..2]].concat());
+    assert!(plain["knobs"].is_null() && plain["knob_faults"].is_null());
+    assert!(plain["transitions"].as_u64() > Some(0));
+    let with = |more: &[&'static str]| [&args[..], more].concat();
+    refused(&with(&["--knob-faults", "cores:refuse"]), 2, &["cores", "moderation", "all"]);
+    refused(&with(&["--knob-faults", "frequency:fail=2"]), 2, &["fail=2", "0 to 1"]);
+    for other in [["--app-costs", "model"], ["--app", "ipv4"]] {
+        refused(&with(&other), 2, &[other[0], "--requests"]);
+    }
+    refused(&with(&["--output-links"]), 2, &["--output-links", "--requests"]);
+    let profile = ["--profile", "/nowhere.csv", "--knob-faults", "frequency:refuse"];
+    refused(&with(&profile), 2, &["--knob-faults", "--profile"]);
+}
+
 #[test]
 fn bad_server_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
