@@ -17,12 +17,14 @@ mod hops;
 mod links;
 mod prefixes;
 mod selection;
+mod source;
 #[cfg(test)]
 mod tests;
 mod view;
 mod way;
 
 pub use links::{FIRST_STATIC_LINK, PortSpec};
+pub use source::Source;
 pub use view::{NeighbourView, RouteView};
 pub use way::Way;
 
@@ -37,16 +39,6 @@ use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
-
-/// Source of an event. Each source has its own dumps: an object that a dump of one source omits is
-/// not removed from the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// The configuration; its routes win over the kernel's for the same prefix.
-    Static,
-    /// The kernel.
-    Kernel,
-}
 
 /// State of a neighbour.
 #[derive(Debug, Clone)]

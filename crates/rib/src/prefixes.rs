@@ -1,7 +1,7 @@
 //! All routes to each prefix, best first.
 
-use super::Source;
 use super::hops::HopKey;
+use super::source::Source;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::IpAddr;

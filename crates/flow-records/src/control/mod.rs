@@ -7,6 +7,7 @@
 //! last record, so a collector adds them up.
 //! record, so a collector adds them up.
 
+mod account;
 mod exporter;
 mod session;
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! up to a minute. Over UDP, the kernel reports a message that was refused when the *next* one is
 //! sent; only then are the records of the earlier message counted as lost.
 
-use super::exporter::Account;
+use super::account::Account;
 use crate::nodes::Sampling;
 use crate::section::{CollectorAddress, FlowRecordsSettings, Transport};
 use std::io::{self, Read, Write};

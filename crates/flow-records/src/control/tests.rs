@@ -1,6 +1,6 @@
 //! Sessions with collectors that appear and disappear.
 
-use super::exporter::Account;
+use super::account::Account;
 use super::session::Session;
 use crate::nodes::Sampling;
 use crate::section::{CollectorAddress, FlowRecordsSettings, Transport};

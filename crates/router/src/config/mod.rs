@@ -18,6 +18,7 @@ pub mod routes_file;
 mod section;
 mod settings;
 mod statics;
+mod tables;
 mod words;
 mod xdp_forward;
 

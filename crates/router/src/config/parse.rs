@@ -6,13 +6,14 @@ use super::problem::{ConfigError, Problem, Problems};
 use super::reader::{At, Reader, SYNTAX, Table, defaulted, whole};
 use super::section::Sections;
 use super::settings::*;
+use super::tables::{single, single_or_empty};
 use super::words::*;
 use super::{dpdk, ports, routes_file, statics};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 /// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
@@ -260,65 +261,6 @@ fn read_routes_file(reader: &mut Reader, root: &Table) -> Option<At<String>> {
     given.into_iter().next()
 }
 
-/// A section that stands once.
-pub fn single<'a, 't>(
-    reader: &mut Reader,
-    root: &Table<'a, 't>,
-    section: Section,
-    name: &str,
-) -> Option<Table<'a, 't>> {
-    let (key, value) = root.table.iter().find(|(key, _)| key.get_ref() == name)?;
-    match value.get_ref() {
-        DeValue::Table(table) => Some(Table { section, table, span: key.span() }),
-        _ => {
-            reader.problem(
-                Section::Top,
-                name,
-                &value.span(),
-                format!("must be a section, [{name}]"),
-            );
-            None
-        }
-    }
-}
-
-/// A section of which every key has a default: it need not be there.
-pub fn single_or_empty<'a, 't>(
-    reader: &mut Reader,
-    root: &Table<'a, 't>,
-    section: Section,
-    name: &str,
-) -> Table<'a, 't> {
-    static EMPTY: LazyLock<DeTable<'static>> = LazyLock::new(DeTable::new);
-    let table = single(reader, root, section, name);
-    table.unwrap_or_else(|| Table { section, table: &EMPTY, span: 0..0 })
-}
-
-/// A section that may be repeated.
-pub fn each<'a, 't>(
-    reader: &mut Reader,
-    root: &Table<'a, 't>,
-    section: Section,
-    name: &str,
-) -> Vec<Table<'a, 't>> {
-    let Some((_, value)) = root.table.iter().find(|(key, _)| key.get_ref() == name) else {
-        return Vec::new();
-    };
-    let wrong = format!("must be written [[{name}]], once for each");
-    let DeValue::Array(items) = value.get_ref() else {
-        reader.problem(Section::Top, name, &value.span(), wrong);
-        return Vec::new();
-    };
-    let mut tables = Vec::new();
-    for item in items.iter() {
-        match item.get_ref() {
-            DeValue::Table(table) => tables.push(Table { section, table, span: item.span() }),
-            _ => reader.problem(Section::Top, name, &item.span(), wrong.clone()),
-        }
-    }
-    tables
-}
-
 /// The settings, and where it is asked for that XDP programs forward.
 fn read_router(
     reader: &mut Reader,
@@ -358,18 +300,4 @@ fn read_router(
         }
     }
     (settings, asked_for)
-}
-
-/// A value that must be there.
-pub fn required<T>(
-    reader: &mut Reader,
-    table: &Table,
-    key: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Option<At<T>> {
-    if !table.has(key) {
-        let allowed = reader.allowed(table.section, key);
-        reader.problem_in(table, key, format!("is missing; it must be {allowed}"));
-    }
-    reader.parsed(table, key, parse)
 }

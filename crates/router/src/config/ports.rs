@@ -2,10 +2,10 @@
 
 use super::keys::Section;
 use super::mac::is_unicast;
-use super::parse::{each, required};
 use super::parse_mac;
 use super::reader::{At, Reader, Table};
 use super::settings::{PortKind, PortSettings, port_named};
+use super::tables::{each, required};
 use super::words::{parse_interface, parse_name, parse_steer};
 use ipnet::IpNet;
 use std::collections::HashSet;

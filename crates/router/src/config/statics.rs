@@ -2,12 +2,12 @@
 
 use super::keys::Section;
 use super::mac::is_unicast;
-use super::parse::{each, required};
 use super::parse_mac;
 use super::reader::{At, Reader, Table};
 use super::settings::{
     NeighbourSettings, PortSettings, RouteSettings, RouteTarget, Via, port_named, port_of,
 };
+use super::tables::{each, required};
 use super::words::{parse_kind, parse_via};
 use ipnet::IpNet;
 use std::collections::HashSet;

@@ -10,7 +10,7 @@
 //! pass
 //! without branches over 16-bit numbers, eight of which fit a vector on any x86-64.
 
-use super::{Sample, WINDOW, push};
+use super::sample::{Sample, WINDOW, push};
 use wattline_packet::redundancy::LONGEST_PAYLOAD;
 
 /// Number of positions processed together.

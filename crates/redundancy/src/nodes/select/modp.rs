@@ -5,7 +5,7 @@
 //! adjacent bits of its 64 are pairwise independent (Lemire and Kaser, "Recursive n-gram hashing is
 //! pairwise independent, at best", 2010), which is more than enough.
 
-use super::{MULTIPLIERS, Sample, WINDOW, push};
+use super::sample::{MULTIPLIERS, Sample, WINDOW, push};
 
 pub(super) struct Modp {
     /// Bound for the upper half of the rolling hash; windows below it are selected.

@@ -4,7 +4,7 @@
 //! the set on the traffic. Here it is fixed: half of it is spread over all values, and half is
 //! neither rare nor too common in text, so that binary content and text are both sampled.
 
-use super::{Sample, WINDOW, push};
+use super::sample::{Sample, WINDOW, push};
 
 /// Bytes of text, which alternate with bytes spread over all values.
 const TEXT: &[u8; 32] = b"dlucmpfgaonhrist0123e<=/\"DSCAT,-";

@@ -1,0 +1,79 @@
+//! Tables of a document, and values that must stand in them.
+
+use super::keys::Section;
+use super::reader::{At, Reader, Table};
+use std::sync::LazyLock;
+use toml::de::{DeTable, DeValue};
+
+/// A section that stands once.
+pub fn single<'a, 't>(
+    reader: &mut Reader,
+    root: &Table<'a, 't>,
+    section: Section,
+    name: &str,
+) -> Option<Table<'a, 't>> {
+    let (key, value) = root.table.iter().find(|(key, _)| key.get_ref() == name)?;
+    match value.get_ref() {
+        DeValue::Table(table) => Some(Table { section, table, span: key.span() }),
+        _ => {
+            reader.problem(
+                Section::Top,
+                name,
+                &value.span(),
+                format!("must be a section, [{name}]"),
+            );
+            None
+        }
+    }
+}
+
+/// A section of which every key has a default: it need not be there.
+pub fn single_or_empty<'a, 't>(
+    reader: &mut Reader,
+    root: &Table<'a, 't>,
+    section: Section,
+    name: &str,
+) -> Table<'a, 't> {
+    static EMPTY: LazyLock<DeTable<'static>> = LazyLock::new(DeTable::new);
+    let table = single(reader, root, section, name);
+    table.unwrap_or_else(|| Table { section, table: &EMPTY, span: 0..0 })
+}
+
+/// A section that may be repeated.
+pub fn each<'a, 't>(
+    reader: &mut Reader,
+    root: &Table<'a, 't>,
+    section: Section,
+    name: &str,
+) -> Vec<Table<'a, 't>> {
+    let Some((_, value)) = root.table.iter().find(|(key, _)| key.get_ref() == name) else {
+        return Vec::new();
+    };
+    let wrong = format!("must be written [[{name}]], once for each");
+    let DeValue::Array(items) = value.get_ref() else {
+        reader.problem(Section::Top, name, &value.span(), wrong);
+        return Vec::new();
+    };
+    let mut tables = Vec::new();
+    for item in items.iter() {
+        match item.get_ref() {
+            DeValue::Table(table) => tables.push(Table { section, table, span: item.span() }),
+            _ => reader.problem(Section::Top, name, &item.span(), wrong.clone()),
+        }
+    }
+    tables
+}
+
+/// A value that must be there.
+pub fn required<T>(
+    reader: &mut Reader,
+    table: &Table,
+    key: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<At<T>> {
+    if !table.has(key) {
+        let allowed = reader.allowed(table.section, key);
+        reader.problem_in(table, key, format!("is missing; it must be {allowed}"));
+    }
+    reader.parsed(table, key, parse)
+}
