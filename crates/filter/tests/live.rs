@@ -502,49 +502,66 @@ fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
     }
 }
 
-/// Sockets take no frame that is longer than a page. The kernel forwards those, and workers all
-/// others; unless a list has to see all of them.
+/// Frames that are longer than a page come and go in several pieces, by XDP programs and by workers,
+/// past a list too. What is longer than workers take goes by XDP programs or by the kernel, unless a
+/// list has to see it.
 #[test]
-fn jumbo_frames_go_by_the_kernel_or_are_refused() {
+fn jumbo_frames_are_forwarded_up_to_the_limit_that_is_said() {
     if !has("ethtool") {
         return;
     }
     let Some(lab) = Lab::build() else { return };
-    for (space, link) in
-        [(&lab.router, "r0"), (&lab.router, "r1"), (&lab.source, "a0"), (&lab.sink, "b0")]
-    {
-        space.ip(&format!("link set {link} mtu 9000")).unwrap();
-    }
-    let ping = |bytes: &str| {
-        let often = ["-n", "-M", "do", "-c", "5", "-i", "0.02", "-W", "5", "-s", bytes, "10.2.0.2"];
+    let mtu = |bytes: u32| {
+        for (space, link) in
+            [(&lab.router, "r0"), (&lab.router, "r1"), (&lab.source, "a0"), (&lab.sink, "b0")]
+        {
+            space.ip(&format!("link set {link} mtu {bytes}")).unwrap();
+        }
+    };
+    mtu(9000);
+    let ping = |bytes: u32| {
+        let size = bytes.to_string();
+        let often = ["-n", "-M", "do", "-c", "5", "-i", "0.02", "-W", "5", "-s", &size, "10.2.0.2"];
         let output = lab.source.run("ping", &often).unwrap();
         assert!(output.contains(" 0% packet loss"), "{bytes} bytes: {output}");
     };
+    // What pings of this size add: received, forwarded by XDP programs, too long for workers.
+    let count = |router: &Running, bytes: u32| {
+        let counted = |stats: &Value| {
+            let too_long =
+                |port: usize| stats["ports"][port]["verdicts"]["too_long"].as_u64().unwrap();
+            let sum = |key: &str| stats[key].as_u64().unwrap();
+            [sum("received"), sum("xdp_forwarded"), too_long(0) + too_long(1)]
+        };
+        let before = counted(&router.ask(Request::Stats));
+        ping(bytes);
+        let after = counted(&router.ask(Request::Stats));
+        std::array::from_fn::<u64, 3, _>(|place| after[place] - before[place])
+    };
+    // 28 bytes of headers each: the last that fits one piece, the first that does not, the longest.
+    let list = "[[acl]]\non = [\"left\", \"right\"]\naction = \"permit\"\n";
+    for (forward, more) in [("on", ""), ("off", ""), ("off", list)] {
+        let router = Running::start_as(&lab, &format!("xdp_forward = \"{forward}\"\n"), more);
+        let router = router.unwrap_or_else(|log| panic!("{log}"));
+        ping(56);
+        let by_programs = if forward == "on" { 10 } else { 0 };
+        for bytes in [1400, 3794, 3795, 7000, 8972] {
+            let counted = count(&router, bytes);
+            assert_eq!(counted, [10, by_programs, 0], "{bytes} bytes, {more}: {}", router.log());
+        }
+    }
+    mtu(20_000);
     for forward in ["on", "off"] {
         let router = Running::start_as(&lab, &format!("xdp_forward = \"{forward}\"\n"), "");
         let router = router.unwrap_or_else(|log| panic!("{log}"));
-        // 28 bytes of headers each: the last that fits, the first that does not, the longest.
-        let count = |bytes: &str| {
-            let too_long = |stats: &Value| {
-                let of = |port: usize| stats["ports"][port]["verdicts"]["too_long"].as_u64();
-                of(0).unwrap() + of(1).unwrap()
-            };
-            let before = router.ask(Request::Stats);
-            ping(bytes);
-            let after = router.ask(Request::Stats);
-            let received =
-                after["received"].as_u64().unwrap() - before["received"].as_u64().unwrap();
-            (received, too_long(&after) - too_long(&before))
-        };
-        ping("56");
-        assert_eq!(count("1400"), (10, 0));
-        assert_eq!(count("3794"), (10, 0), "{}", router.log());
-        assert_eq!(count("3795"), (0, 10));
-        assert_eq!(count("8972"), (0, 10));
+        ping(56);
+        let [by_programs, by_kernel] = if forward == "on" { [10, 0] } else { [0, 10] };
+        assert_eq!(count(&router, 16_082), [10, by_programs, 0], "{}", router.log());
+        assert_eq!(count(&router, 16_083), [by_programs, by_programs, by_kernel]);
+        assert_eq!(count(&router, 19_972), [by_programs, by_programs, by_kernel]);
     }
-    let list = "[[acl]]\non = [\"left\"]\naction = \"permit\"\n";
     let Err(log) = Running::start(&lab, list) else { panic!("it started") };
-    assert!(log.contains("MTU 9000") && log.contains("3822"), "{log}");
+    assert!(log.contains("MTU 20000") && log.contains("16110"), "{log}");
 }
 
 /// Ends the sender however the test ends.

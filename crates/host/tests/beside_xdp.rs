@@ -38,7 +38,7 @@ impl Router {
             let program =
                 XdpProgram::load_forwarding(index(name), *mac, XdpModeChoice::Auto, Some(&forward));
             forward.add(index(name), slot as u32).unwrap();
-            forward.open(index(name)).unwrap();
+            forward.open(index(name), true).unwrap();
             programs.push(program.unwrap());
         }
         Self { programs, _forward: forward }

@@ -9,8 +9,24 @@ const FAMILY: &str = "netdev";
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+const NETDEV_A_DEV_XDP_ZC_MAX_SEGS: u16 = 4;
 /// `NETDEV_XDP_ACT_NDO_XMIT`
 const TRANSMIT: u64 = 1 << 2;
+/// `NETDEV_XDP_ACT_NDO_XMIT_SG`
+const TRANSMIT_FRAGMENTS: u64 = 1 << 6;
+/// `NETDEV_XDP_ACT_XSK_ZEROCOPY`
+const ZERO_COPY: u64 = 1 << 3;
+
+/// Which frames that XDP programs redirect to it an interface sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transmits {
+    /// None.
+    Nothing,
+    /// Those in one piece of memory.
+    Whole,
+    /// Those in several pieces as well (jumbo frames).
+    InFragments,
+}
 
 /// Asks what interfaces can do with XDP.
 pub struct XdpFeatures(Family);
@@ -24,18 +40,36 @@ impl XdpFeatures {
         Family::open(FAMILY).map(Self)
     }
 
-    /// Whether an interface of the network namespace in which this was opened sends frames that
-    /// an XDP program on another one redirects to it. A card needs queues for that, which most
+    /// Which of the frames that an XDP program redirects to an interface it sends; the interface is
+    /// one of the network namespace in which this was opened. A card needs queues for that, which most
     /// drivers make as long as it has an XDP program itself; a veth needs a peer that runs NAPI (an
     /// XDP program or GRO).
     ///
     /// # Errors
     /// ENODEV where there is no such interface.
-    pub fn transmits(&mut self, ifindex: u32) -> io::Result<bool> {
+    pub fn transmits(&mut self, ifindex: u32) -> io::Result<Transmits> {
         let answer =
             self.0.ask_by_numbers(NETDEV_CMD_DEV_GET, &[(NETDEV_A_DEV_IFINDEX, ifindex)])?;
         let features = number(&answer, NETDEV_A_DEV_XDP_FEATURES);
-        Ok(features.ok_or_else(|| error(libc::EPROTO))? & TRANSMIT != 0)
+        let features = features.ok_or_else(|| error(libc::EPROTO))?;
+        Ok(match (features & TRANSMIT != 0, features & TRANSMIT_FRAGMENTS != 0) {
+            (false, _) => Transmits::Nothing,
+            (true, false) => Transmits::Whole,
+            (true, true) => Transmits::InFragments,
+        })
+    }
+
+    /// Whether the driver of an interface can do without copies, but only for frames in one piece of
+    /// memory.
+    ///
+    /// # Errors
+    /// ENODEV where there is no such interface.
+    pub fn zero_copy_in_one_piece(&mut self, ifindex: u32) -> io::Result<bool> {
+        let answer =
+            self.0.ask_by_numbers(NETDEV_CMD_DEV_GET, &[(NETDEV_A_DEV_IFINDEX, ifindex)])?;
+        let features = number(&answer, NETDEV_A_DEV_XDP_FEATURES).unwrap_or_default();
+        let pieces = number(&answer, NETDEV_A_DEV_XDP_ZC_MAX_SEGS).unwrap_or(1);
+        Ok(features & ZERO_COPY != 0 && pieces <= 1)
     }
 }
 
@@ -59,10 +93,11 @@ mod tests {
             .enter(|| {
                 let mut features = XdpFeatures::open().unwrap();
                 let index = interface_index("x0").unwrap();
-                assert!(!features.transmits(index).unwrap());
+                assert_eq!(features.transmits(index).unwrap(), Transmits::Nothing);
                 gro("on");
-                assert!(features.transmits(index).unwrap());
+                assert_eq!(features.transmits(index).unwrap(), Transmits::InFragments);
                 assert!(features.transmits(u32::MAX >> 1).is_err());
+                assert!(!features.zero_copy_in_one_piece(index).unwrap(), "it copies");
             })
             .unwrap();
     }

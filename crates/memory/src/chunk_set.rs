@@ -35,14 +35,26 @@ impl ChunkSet {
         set
     }
 
+    /// Number of a chunk; `None` outside the memory.
+    #[inline]
+    fn number(&self, offset: u64) -> Option<u64> {
+        let number = self.shift.map_or_else(|| offset / self.chunk, |shift| offset >> shift);
+        (number < self.chunks).then_some(number)
+    }
+
     /// Number of a chunk, its word, and its bit there; `None` outside the memory.
     #[inline]
     fn place(&mut self, offset: u64) -> Option<(u64, &mut u64, u64)> {
-        let number = self.shift.map_or_else(|| offset / self.chunk, |shift| offset >> shift);
-        if number >= self.chunks {
-            return None;
-        }
+        let number = self.number(offset)?;
         self.words.get_mut((number / 64) as usize).map(|word| (number, word, 1 << (number % 64)))
+    }
+
+    /// Whether a chunk is in the set.
+    #[inline]
+    pub fn contains(&self, offset: u64) -> bool {
+        let bit =
+            |number: u64| self.words.get((number / 64) as usize).map(|it| it >> (number % 64));
+        self.number(offset).and_then(bit).is_some_and(|word| word & 1 != 0)
     }
 
     /// Adds a chunk and returns its number; `None` when it was in the set already, or is none of the
@@ -88,6 +100,7 @@ mod tests {
             assert_eq!(set.insert(offset), Some(offset / 2048));
         }
         assert_eq!(set.insert(2048 + 7), None, "twice, wherever in the chunk");
+        assert!(set.contains(2048 + 9) && !set.contains(5 * 2048));
         assert!(set.remove(2048));
         assert!(!set.remove(2048 + 256), "twice");
         assert!(!set.remove(5 * 2048), "never added");
@@ -107,7 +120,8 @@ mod tests {
             for (mut set, offset) in [none, all].into_iter().flat_map(|set| {
                 numbers.into_iter().chain([u64::MAX]).map(move |offset| (set.clone(), offset))
             }) {
-                assert!(set.insert(offset).is_none() && !set.remove(offset), "{offset}");
+                assert!(set.insert(offset).is_none() && !set.contains(offset), "{offset}");
+                assert!(!set.remove(offset), "{offset}");
             }
         }
         let mut offsets = Vec::new();

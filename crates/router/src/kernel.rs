@@ -615,7 +615,7 @@ impl Program {
     /// Says, once for each, that an MTU has grown beyond what the sockets were made for.
     fn warn_of_mtu(&mut self, mtu: u32, guarded: bool) {
         let Self { name, longest, .. } = &*self;
-        let fate = if guarded { "dropped" } else { "forwarded by the kernel" };
+        let fate = if guarded { "dropped" } else { "forwarded by XDP programs or the kernel" };
         if mtu > u32::from(*longest) && mtu != self.warned_of {
             let how_long = if mtu <= largest_mtu(0) { " until a restart" } else { "" };
             tracing::warn!(

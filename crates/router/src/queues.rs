@@ -16,9 +16,10 @@ use std::time::Duration;
 use wattline_dataplane::frame::FramePool;
 use wattline_dataplane::port::{PortId, PortQueue};
 use wattline_linux::netlink::Link;
+use wattline_linux::xdp_features::XdpFeatures;
 use wattline_ports::afxdp::{
     AfXdpQueue, BusyPoll, Options, QueueAddress, QueueMode, QueueStatus, WorkerMemory, largest_mtu,
-    open_worker,
+    largest_mtu_in_one_piece, open_worker,
 };
 use wattline_ports::capture::{CaptureOptions, CaptureQueue, CaptureStatus};
 
@@ -194,7 +195,8 @@ fn open_but(
         } else {
             let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
             let later = later.len() + spare;
-            let options = Options { busy_poll, later, ..Options::default() };
+            let leaves_long = config.applications.is_empty();
+            let options = Options { busy_poll, later, leaves_long, ..Options::default() };
             let cpu = config.router.cpus.get(worker).copied();
             let worker = on_cpu_of(worker, cpu, || open_worker(&addresses, &options))?;
             let longest_packet = worker.longest_packet();
@@ -280,8 +282,7 @@ pub(super) fn addresses(
         let wanted = config.ports[usize::from(port.0)].mtu.map_or(u32::MAX, u32::from);
         let mtu = link.mtu.min(wanted);
         // The program leaves longer packets to the kernel, unless an application has to see all.
-        let largest = largest_mtu(Options::default().headroom);
-        let mtu = if config.applications.is_empty() { mtu.min(largest) } else { mtu };
+        let mtu = if config.applications.is_empty() { mtu.min(largest(link)) } else { mtu };
         let address = |queue| QueueAddress {
             port: *port,
             interface: link.name.clone(),
@@ -295,6 +296,17 @@ pub(super) fn addresses(
             .collect::<Vec<_>>()
     };
     interfaces.iter().flat_map(of).collect()
+}
+
+/// The largest MTU for whose frames there are chunks. A card that reads and writes our memory by itself,
+/// but no frames in several pieces, goes on doing so.
+fn largest(link: &Link) -> u32 {
+    let headroom = Options::default().headroom;
+    let in_one_piece = XdpFeatures::open().and_then(|mut it| it.zero_copy_in_one_piece(link.index));
+    match in_one_piece {
+        Ok(true) => largest_mtu_in_one_piece(headroom),
+        Ok(false) | Err(_) => largest_mtu(headroom),
+    }
 }
 
 fn has_captures(config: &Config) -> bool {

@@ -11,7 +11,7 @@ use crate::config::{Config, XdpForwarding};
 use std::time::{Duration, Instant};
 use trust::{Cause, Trust};
 use wattline_dataplane::port::PortId;
-use wattline_linux::xdp_features::XdpFeatures;
+use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_rib::Rib;
 use wattline_xdp::XdpForward;
 use wattline_xdp::bpf::BpfError;
@@ -57,6 +57,8 @@ struct WayOut {
     ifindex: u32,
     name: String,
     is_open: bool,
+    /// Whether it takes frames in fragments, too.
+    in_fragments: bool,
     /// What the log said last of it.
     told: Option<Told>,
     /// Why it is closed, or open for a trial only.
@@ -135,6 +137,7 @@ impl Forwarding {
             ifindex,
             name: name.to_owned(),
             is_open: false,
+            in_fragments: false,
             told: None,
             closed_because: None,
             trust: Trust::default(),
@@ -250,7 +253,7 @@ impl WayOut {
                     self.is_open = false;
                 }
                 // The last batch before it was opened closed it.
-                None => forward.open(self.ifindex)?,
+                None => forward.open(self.ifindex, self.in_fragments)?,
             }
             return Ok(());
         }
@@ -295,7 +298,7 @@ impl WayOut {
             self.is_open = false;
             forward.close(self.ifindex)?;
         } else if !self.is_open {
-            forward.open(self.ifindex)?;
+            forward.open(self.ifindex, self.in_fragments)?;
             self.is_open = true;
         }
         Ok(())
@@ -303,7 +306,7 @@ impl WayOut {
 }
 
 /// Why XDP programs may not send out of one port. Workers, too, take no way without carrier.
-fn why_closed(features: &mut XdpFeatures, rib: &Rib, way: &WayOut) -> Option<String> {
+fn why_closed(features: &mut XdpFeatures, rib: &Rib, way: &mut WayOut) -> Option<String> {
     let link = rib.link_of(way.port).filter(|link| link.index == way.ifindex);
     let Some(link) = link.filter(|link| link.enabled && link.running) else {
         return Some("it is down".to_owned());
@@ -312,8 +315,14 @@ fn why_closed(features: &mut XdpFeatures, rib: &Rib, way: &WayOut) -> Option<Str
         return Some(BEHIND_BOND.to_owned());
     }
     match features.transmits(way.ifindex) {
-        Ok(true) => None,
-        Ok(false) => Some(NO_FRAMES.to_owned()),
+        Ok(Transmits::Nothing) => Some(NO_FRAMES.to_owned()),
+        Ok(transmits) => {
+            let in_fragments = transmits == Transmits::InFragments;
+            // Opened again, so that the programs know.
+            way.is_open &= in_fragments == way.in_fragments;
+            way.in_fragments = in_fragments;
+            None
+        }
         Err(error) => Some(error.to_string()),
     }
 }

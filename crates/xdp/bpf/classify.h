@@ -24,16 +24,16 @@
 #include "frame.h"
 
 /*
- * What is too long for a socket's chunk: an interface's MTU may have grown since the sockets were
- * opened. It is the kernel's (false), or while the interface is guarded it is marked, and goes on:
- * should it be for this machine, the kernel gets it all the same.
+ * What is too long for a socket: an interface's MTU may be longer, or have grown since the sockets
+ * were opened. It is the kernel's (false). Where the program forwards by itself, or the interface is
+ * guarded, it is marked, and goes on: should it be for this machine, the kernel gets it all the same.
  */
 static __always_inline bool fits(struct frame *frame, __u32 length)
 {
     if (length <= frame->longest)
         return true;
     frame->odd = IS_TOO_LONG;
-    return frame->guarded;
+    return frame->guarded || frame->forwards;
 }
 
 /*
@@ -63,9 +63,9 @@ static __always_inline enum owner local(const struct frame *frame, __u8 address,
 static __always_inline enum owner transit(const struct frame *frame, enum owner transit,
                                           enum verdict *verdict)
 {
-    if (frame->odd == IS_TOO_LONG)
+    if (frame->odd == IS_TOO_LONG && frame->guarded)
         VERDICT(TOO_LONG_FOR_WORKERS);
-    return frame->odd == IS_PLAIN ? transit : OWNER_WORKER;
+    return frame->odd == HAS_OPTIONS ? OWNER_WORKER : transit;
 }
 
 /* Whether packets from this address, or to it, are the kernel's. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The same as sockets.bpf.c, but transit unicast that is plain is forwarded by the program itself,
- * by the kernel's own table and without a socket; the rest goes to the socket of its queue.
+ * by the kernel's own table and without a socket; the rest goes to the socket of its queue, or to the
+ * kernel where it is too long for that.
  */
 #include "classify.h"
 #include "forward.h"
@@ -10,7 +11,7 @@
 SEC("xdp.frags")
 int wattline(struct xdp_md *context)
 {
-    struct frame frame = { .context = context };
+    struct frame frame = { .context = context, .forwards = true };
     enum verdict verdict;
     enum owner owner = classify(&frame, &verdict);
 
@@ -20,7 +21,7 @@ int wattline(struct xdp_md *context)
     else if (owner == OWNER_TRANSIT_V6 && !frame.tagged)
         owner = forward_v6(&frame, &verdict);
     if (owner != OWNER_KNOWN)
-        verdict = to_socket(&frame);
+        verdict = frame.odd == IS_TOO_LONG ? VERDICT_TOO_LONG : to_socket(&frame);
     count_verdict(verdict);
     return action_of(verdict);
 }

@@ -35,8 +35,12 @@ struct way {
     struct bpf_fib_lookup route;
     /* The place of the way out in the counters. */
     __u32 slot;
+    /* Bytes of the packet, which the kernel's answer overwrites. */
+    __u32 length;
     /* Bytes behind the packet: padding of a short frame. */
     __u32 padding;
+    /* Whether the frame is in several pieces, of which the program sees the first. */
+    bool in_fragments;
 };
 
 /* The one's complement sum of a right header is all ones (RFC 1071). */
@@ -56,11 +60,15 @@ static __always_inline bool is_checksum_right(const struct ipv4 *ip)
 static __always_inline bool is_complete(const struct frame *frame, const void *ip, __u32 length,
                                         struct way *way)
 {
-    __u64 there = frame->end - ip;
+    void *start = (void *)(long)frame->context->data;
+    __u64 seen = frame->end - start, all = bpf_xdp_get_buff_len(frame->context);
+    __u64 there = all - (ip - start);
 
     if (length > there)
         return false;
+    way->in_fragments = all != seen;
     way->padding = there - length;
+    way->length = length;
     way->route.tot_len = length;
     return true;
 }
@@ -81,16 +89,16 @@ static __always_inline void note_ports(const struct frame *frame, __u8 protocol,
 static __always_inline bool find_way(const struct frame *frame, struct way *way)
 {
     struct bpf_fib_lookup *route = &way->route;
-    __u32 *slot;
+    struct out *out;
 
     /* Before the lookup that of the way in, behind it that of the way out. */
     route->ifindex = frame->context->ingress_ifindex;
     if (bpf_fib_lookup(frame->context, route, sizeof(*route), 0) != BPF_FIB_LKUP_RET_SUCCESS)
         return false;
-    slot = bpf_map_lookup_elem(&wl_outs, &route->ifindex);
-    if (!slot)
+    out = bpf_map_lookup_elem(&wl_outs, &route->ifindex);
+    if (!out || (way->in_fragments && !out->takes_fragments))
         return false;
-    way->slot = *slot;
+    way->slot = out->slot;
     return true;
 }
 
@@ -127,7 +135,7 @@ static __always_inline enum owner send(const struct frame *frame, const struct w
     sent = bpf_map_lookup_elem(&wl_forwarded, &way->slot);
     if (sent) {
         sent->packets += 1;
-        sent->bytes += frame->end - (void *)ethernet;
+        sent->bytes += way->length + sizeof(*ethernet);
     }
     VERDICT(FORWARDED);
 }

@@ -24,7 +24,7 @@ enum owner {
         return OWNER_KNOWN;                                                                        \
     } while (0)
 
-/* What the program cannot forward whatever its way, nor take out of a tunnel. */
+/* What no worker forwards as it is, nor takes out of a tunnel. */
 enum odd {
     IS_PLAIN,
     HAS_OPTIONS,
@@ -41,7 +41,12 @@ struct frame {
     bool guarded;
     bool leaves;
     bool tagged;
-    /* Not plain only while the interface is guarded; else such packets are the kernel's. */
+    /* Whether the program forwards by itself, also what is too long for sockets. */
+    bool forwards;
+    /*
+     * Packets with options are this only while the interface is guarded, and those that are too long
+     * only while it is or where the program forwards; else such packets are the kernel's.
+     */
     enum odd odd;
 };
 

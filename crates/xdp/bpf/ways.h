@@ -9,11 +9,18 @@
 /* As in `src/forward/mod.rs`. */
 #define FORWARD_PORTS_MAX 256
 
-/* Interfaces that take frames from us now, to their slot. */
+/* An interface that takes frames from us now. */
+struct out {
+    __u32 slot;
+    /* 1 where it also takes frames in fragments, else 0. */
+    __u32 takes_fragments;
+};
+
+/* Such interfaces. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __type(key, __u32);
-    __type(value, __u32);
+    __type(value, struct out);
     __uint(max_entries, FORWARD_PORTS_MAX);
 } wl_outs SEC(".maps");
 

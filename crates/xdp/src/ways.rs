@@ -9,7 +9,7 @@ pub const FORWARD_PORTS_MAX: u32 = 256;
 /// The maps that the programs of all ports share (`bpf/ways.h`).
 #[derive(Debug)]
 pub(crate) struct Ways {
-    /// Interfaces that take frames from us now, to their slot.
+    /// Interfaces that take frames from us now, with their slot, and whether also those in fragments.
     pub(crate) outs: Map,
     /// All interfaces that are ports, to their slot.
     pub(crate) members: Map,

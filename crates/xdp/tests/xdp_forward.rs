@@ -5,7 +5,7 @@ mod common;
 
 use common::{ROUTER_IN_MAC, ROUTER_OUT_MAC, SOURCE_MAC, Topology, index};
 use std::time::{Duration, Instant};
-use wattline_linux::xdp_features::XdpFeatures;
+use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_packet::checksum::Sum;
 use wattline_xdp::{CountingSink, LiveGenerator, Verdict, XdpForward, XdpModeChoice, XdpProgram};
 
@@ -34,7 +34,7 @@ impl Router {
         let out = index("r1");
         forward.add(index("r0"), SLOT_IN).unwrap();
         forward.add(out, SLOT_OUT).unwrap();
-        forward.open(out).unwrap();
+        forward.open(out, true).unwrap();
         Self { forward, incoming, _outgoing: outgoing, out }
     }
 
@@ -133,7 +133,8 @@ fn an_interface_that_takes_no_frames_is_closed_by_the_first() {
     router
         .enter(|| {
             let forwarder = Router::new();
-            assert!(!XdpFeatures::open().unwrap().transmits(forwarder.out).unwrap());
+            let mut features = XdpFeatures::open().unwrap();
+            assert_eq!(features.transmits(forwarder.out).unwrap(), Transmits::Nothing);
             assert!(forwarder.forward.is_open(forwarder.out).unwrap());
             source.enter(|| generator.send(200).unwrap()).unwrap();
             let verdicts = || forwarder.incoming.counters().unwrap();
@@ -162,7 +163,7 @@ fn a_router_with_one_arm_forwards_too() {
     router
         .enter(|| {
             let forwarder = Router::new();
-            forwarder.forward.open(index("r0")).unwrap();
+            forwarder.forward.open(index("r0"), true).unwrap();
             source.enter(|| generator.send(100).unwrap()).unwrap();
             until("a hundred frames back", || counter.frames().unwrap() == 100);
             assert_eq!(forwarder.incoming.sent(SLOT_IN).unwrap().packets, 100);

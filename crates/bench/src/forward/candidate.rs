@@ -204,7 +204,7 @@ fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<
         program.set_socket(0, queue.socket()).map_err(kernel)?;
         if let Some(forward) = &forward {
             forward.add(address.ifindex, address.port.0.into()).map_err(kernel)?;
-            forward.open(address.ifindex).map_err(kernel)?;
+            forward.open(address.ifindex, true).map_err(kernel)?;
         }
         programs.push(program);
     }

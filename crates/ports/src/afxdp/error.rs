@@ -1,5 +1,6 @@
 //! Why AF_XDP sockets could not be opened.
 
+use super::layout::Layout;
 use super::options::Options;
 use rustix::io::Errno;
 
@@ -17,11 +18,11 @@ pub enum OpenError {
         max = Options::RING_MAX
     )]
     RingSize(u32),
-    /// The interface's frames do not fit the kernel's largest chunk.
+    /// The interface's frames do not fit the largest chunk, or that of a kernel before Linux 6.6.
     #[error(
-        "the MTU {mtu} of {interface} is too large for AF_XDP: its frames must fit one chunk of \
-         4096 bytes, which allows an MTU of at most {limit}; lower it with \
-         `ip link set {interface} mtu {limit}`"
+        "the MTU {mtu} of {interface} is too large: AF_XDP sockets take an MTU of at most {limit} \
+         here ({page} before Linux 6.6); lower it with `ip link set {interface} mtu {limit}`",
+        page = Layout::PAGE.largest_mtu(0)
     )]
     MtuTooLarge {
         /// Name of the interface.

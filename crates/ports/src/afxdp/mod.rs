@@ -13,6 +13,7 @@
 mod address;
 mod error;
 mod fill_level;
+mod layout;
 mod open;
 mod options;
 mod queue;
@@ -22,7 +23,7 @@ mod status;
 
 pub use address::QueueAddress;
 pub use error::OpenError;
-pub use open::{OpenedWorker, WorkerMemory, largest_mtu, open_worker};
+pub use open::{OpenedWorker, WorkerMemory, largest_mtu, largest_mtu_in_one_piece, open_worker};
 pub use options::{BusyPoll, CopyMode, Options};
 pub use queue::{AfXdpQueue, LentChunks};
 pub use socket::QueueMode;

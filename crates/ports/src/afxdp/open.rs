@@ -2,6 +2,7 @@
 
 use super::address::QueueAddress;
 use super::error::OpenError;
+use super::layout::{KERNEL_HEADROOM, LINK_OVERHEAD, Layout};
 use super::options::{CopyMode, Options};
 use super::queue::AfXdpQueue;
 use super::socket::Socket;
@@ -11,13 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use wattline_dataplane::frame::{BATCH_MAX, ChunkMemory, FramePool};
 use wattline_memory::Pages;
-
-/// Bytes that the kernel keeps free before each received frame (`XDP_PACKET_HEADROOM`).
-const KERNEL_HEADROOM: u32 = 256;
-/// Bytes of a frame beside its IP packet: Ethernet header and one VLAN tag.
-const LINK_OVERHEAD: u32 = 14 + 4;
-/// Chunk sizes that the kernel allows in ordinary pages.
-const CHUNK_SIZES: [u32; 2] = [2048, 4096];
 
 /// All that a worker needs of AF_XDP.
 pub struct OpenedWorker {
@@ -32,7 +26,7 @@ pub struct OpenedWorker {
 /// The frame memory of a worker, for whoever opens a queue over it when an interface has come back.
 pub struct WorkerMemory {
     region: Arc<Pages>,
-    chunk: u32,
+    layout: Layout,
     options: Options,
 }
 
@@ -61,9 +55,9 @@ impl WorkerMemory {
         sharing: &[BorrowedFd<'_>],
     ) -> Result<AfXdpQueue, OpenError> {
         let open = |copy, sharing| {
-            let Self { region, chunk, options } = self;
+            let Self { region, layout, options } = self;
             let options = Options { patience: Duration::ZERO, ..*options };
-            Socket::open(address, region, *chunk, &options, copy, sharing)
+            Socket::open(address, region, *layout, &options, copy, sharing)
         };
         let shared = sharing.iter().find_map(|owner| open(self.options.copy, Some(*owner)).ok());
         let socket = match shared.map_or_else(|| open(self.options.copy, None), Ok) {
@@ -72,13 +66,15 @@ impl WorkerMemory {
             }
             socket => socket?,
         };
-        Ok(AfXdpQueue::new(address.port, socket, &self.region, self.chunk, self.options.lend_all))
+        Ok(AfXdpQueue::new(address.port, socket, &self.region, self.layout, self.options.lend_all))
     }
 }
 
 /// Opens the queues of one worker: one socket each, one UMEM for all.
 ///
-/// The chunk is the smallest that holds the frames of every interface. The pool has
+/// The chunk is the smallest that holds the frames of every interface. Where that is more than a page,
+/// frames come and go in several pieces, which takes Linux 6.6; on an older kernel, only packets that
+/// are in one piece are taken, if [`Options::leaves_long`] allows that. The pool has
 /// enough chunks for every ring of every queue to be full at once, so that no fill ring
 /// starves because another port is congested. With [`CopyMode::Auto`] all sockets are
 /// zero-copy if every driver can, else all copy: a shared UMEM allows no mix.
@@ -96,11 +92,22 @@ pub fn open_worker(
     if !options.ring.is_power_of_two() || !ring_allowed.contains(&options.ring) {
         return Err(OpenError::RingSize(options.ring));
     }
-    let chunk = chunk_size(addresses, options.headroom)?;
-    match open_all(addresses, options, chunk, options.copy) {
+    let open = |layout| match open_all(addresses, options, layout, options.copy) {
         // One driver of several has no zero-copy: all copy.
         Err(OpenError::NoZeroCopy { .. }) if options.copy == CopyMode::Auto => {
-            open_all(addresses, options, chunk, CopyMode::Copy)
+            open_all(addresses, options, layout, CopyMode::Copy)
+        }
+        result => result,
+    };
+    let layout = layout_for(addresses, Layout::LARGEST, options.headroom)?;
+    match open(layout) {
+        // Before Linux 6.6 the kernel says the same of a queue that is not there.
+        Err(OpenError::NoSuchQueue { .. }) if layout.pieces > 1 => {
+            let opened = open(Layout::PAGE)?;
+            if !options.leaves_long {
+                layout_for(addresses, Layout::PAGE, options.headroom)?;
+            }
+            Ok(opened)
         }
         result => result,
     }
@@ -108,33 +115,42 @@ pub fn open_worker(
 
 /// The largest MTU in bytes that AF_XDP takes with so much extra headroom.
 pub fn largest_mtu(headroom: u32) -> u32 {
-    CHUNK_SIZES[1].saturating_sub(KERNEL_HEADROOM + headroom + LINK_OVERHEAD)
+    Layout::LARGEST.largest_mtu(headroom)
 }
 
-fn chunk_size(addresses: &[QueueAddress], headroom: u32) -> Result<u32, OpenError> {
-    let limit = largest_mtu(headroom);
+/// The same where each frame has to be in one piece of memory.
+pub fn largest_mtu_in_one_piece(headroom: u32) -> u32 {
+    Layout::PAGE.largest_mtu(headroom)
+}
+
+/// What all of them need, which may be `largest` at most.
+fn layout_for(
+    addresses: &[QueueAddress],
+    largest: Layout,
+    headroom: u32,
+) -> Result<Layout, OpenError> {
+    let limit = largest.largest_mtu(headroom);
     if let Some(address) = addresses.iter().find(|address| address.mtu > limit) {
         let interface = address.interface.clone();
         return Err(OpenError::MtuTooLarge { interface, mtu: address.mtu, limit });
     }
-    let largest = addresses.iter().map(|address| address.mtu).max().unwrap_or(0);
-    let needed = largest + LINK_OVERHEAD + KERNEL_HEADROOM + headroom;
-    Ok(if needed <= CHUNK_SIZES[0] { CHUNK_SIZES[0] } else { CHUNK_SIZES[1] })
+    let mtu = addresses.iter().map(|address| address.mtu).max().unwrap_or(0);
+    Ok(Layout::of(mtu, headroom))
 }
 
 fn open_all(
     addresses: &[QueueAddress],
     options: &Options,
-    chunk: u32,
+    layout: Layout,
     copy: CopyMode,
 ) -> Result<OpenedWorker, OpenError> {
     // Per queue: fill, receive and transmit ring full; and some batches in hand.
     let queues = addresses.len() + options.later;
     let chunks = queues * 3 * options.ring as usize + 8 * BATCH_MAX;
-    let bytes = chunks * chunk as usize;
+    let bytes = chunks * layout.chunk() as usize;
     let first = &addresses[0];
     let (memory, region) =
-        ChunkMemory::map(bytes, chunk as usize).map_err(|source| OpenError::System {
+        ChunkMemory::map(bytes, layout.chunk() as usize).map_err(|source| OpenError::System {
             action: "allocating the frame memory",
             interface: first.interface.clone(),
             queue: first.queue,
@@ -153,13 +169,13 @@ fn open_all(
     let mut queues: Vec<AfXdpQueue> = Vec::with_capacity(addresses.len());
     for address in addresses {
         let sharing = queues.first().map(AfXdpQueue::socket);
-        let socket = Socket::open(address, &region, chunk, options, copy, sharing)?;
-        queues.push(AfXdpQueue::new(address.port, socket, &region, chunk, options.lend_all));
+        let socket = Socket::open(address, &region, layout, options, copy, sharing)?;
+        queues.push(AfXdpQueue::new(address.port, socket, &region, layout, options.lend_all));
     }
     for queue in &mut queues {
         queue.fill_up(&mut pool);
     }
-    let memory = WorkerMemory { region, chunk, options: *options };
+    let memory = WorkerMemory { region, layout, options: *options };
     Ok(OpenedWorker { pool, queues, memory })
 }
 
@@ -173,20 +189,24 @@ mod tests {
     }
 
     #[test]
-    fn the_chunk_is_the_smallest_that_fits_every_port() {
-        assert_eq!(chunk_size(&[address(1500)], 0).unwrap(), 2048);
-        assert_eq!(chunk_size(&[address(1774)], 0).unwrap(), 2048);
-        assert_eq!(chunk_size(&[address(1775)], 0).unwrap(), 4096);
-        assert_eq!(chunk_size(&[address(1500), address(3822)], 0).unwrap(), 4096);
+    fn the_chunk_fits_every_port() {
+        let of = |mtus: &[u32]| {
+            let addresses: Vec<QueueAddress> = mtus.iter().map(|mtu| address(*mtu)).collect();
+            layout_for(&addresses, Layout::LARGEST, 0).unwrap().chunk()
+        };
+        assert_eq!(of(&[1500]), 2048);
+        assert_eq!(of(&[1500, 3822]), 4096);
+        assert_eq!(of(&[9000, 1500]), 16_384);
     }
 
     #[test]
-    fn a_jumbo_mtu_is_refused_with_the_limit() {
-        let error = chunk_size(&[address(1500), address(9000)], 0).unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains("9000") && text.contains("3822") && text.contains("x0"), "{text}");
-        assert_eq!(largest_mtu(0), 3822);
-        assert_eq!(largest_mtu(128), 3694);
+    fn an_mtu_beyond_all_chunks_is_refused_with_the_limit() {
+        let addresses = [address(1500), address(16_111)];
+        let text = layout_for(&addresses, Layout::LARGEST, 0).unwrap_err().to_string();
+        assert!(text.contains("16111") && text.contains("16110") && text.contains("x0"), "{text}");
+        let text = layout_for(&[address(9000)], Layout::PAGE, 0).unwrap_err().to_string();
+        assert!(text.contains("9000") && text.contains("3822"), "{text}");
+        assert_eq!((largest_mtu(0), largest_mtu_in_one_piece(0)), (16_110, 3822));
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub struct Options {
     /// Queues that may be opened later ([`super::WorkerMemory::open`]), for which there is to be
     /// memory beside that of those that are opened at once.
     pub later: usize,
+    /// Whether packets that are longer than the kernel's chunks may be left to others where the
+    /// kernel knows no frames in several pieces.
+    pub leaves_long: bool,
 }
 
 impl Default for Options {
@@ -59,6 +62,7 @@ impl Default for Options {
             busy_poll: None,
             patience: Duration::from_millis(1500),
             later: 0,
+            leaves_long: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! An AF_XDP socket as a port queue.
 
 use super::fill_level::FillLevel;
+use super::layout::Layout;
 use super::socket::{QueueMode, Socket};
 use super::status::{QueueState, QueueStatus};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -39,7 +40,7 @@ pub struct AfXdpQueue {
     _region: Arc<Pages>,
     /// Size of the frame memory in bytes, of which only whole chunks count.
     limit: u64,
-    chunk: u32,
+    layout: Layout,
     /// None for zero-copy: there the card takes chunks out of the fill ring to hold them itself.
     level: Option<FillLevel>,
     /// The chunks that the kernel has. Each chunk that goes into a fill or transmit ring is noted,
@@ -53,19 +54,31 @@ pub struct AfXdpQueue {
     rounds: u32,
     /// Rounds since the kernel was asked for its statistics.
     uncounted_rounds: u32,
-    /// Frames that were sent and have not been completed.
+    /// Descriptors that were sent and have not been completed.
     under_way: usize,
-    /// The rest of a frame in several descriptors is still to come.
-    in_fragments: bool,
+    /// What there is so far of a frame whose last descriptor is still to come.
+    partial: Partial,
     /// Our own counts; `receive_invalid` without the kernel's part.
     counters: PortCounters,
     /// The kernel's part when last asked.
     kernel: Losses,
 }
 
+/// A frame of which some descriptors have come.
+#[derive(Debug, Clone, Copy)]
+enum Partial {
+    /// The next descriptor begins a frame.
+    None,
+    /// This much is there, in the chunk of the first one.
+    Frame(Frame),
+    /// It cannot be taken: the rest is given back as it comes.
+    Unfit,
+}
+
 /// The chunks that the kernel had of a queue that is closed.
 pub struct LentChunks {
     lent: ChunkSet,
+    layout: Layout,
     zero_copy: bool,
 }
 
@@ -79,8 +92,15 @@ impl LentChunks {
 
     /// Gives them to the worker's pool.
     pub fn give_back(mut self, pool: &mut FramePool) {
-        // Frame memory has at most 4 GiB.
-        self.lent.drain(|chunk| pool.free(chunk as u32));
+        let mut last = None;
+        self.lent.drain(|address| {
+            let start = self.layout.start(address);
+            // Of a frame in pieces all come, one after the other.
+            if last.replace(start) != Some(start) {
+                // Frame memory has at most 4 GiB.
+                pool.free(start as u32);
+            }
+        });
     }
 }
 
@@ -97,26 +117,26 @@ impl AfXdpQueue {
         port: PortId,
         socket: Socket,
         region: &Arc<Pages>,
-        chunk: u32,
+        layout: Layout,
         lend_all: bool,
     ) -> Self {
         let length = region.length() as u64;
         let adapts = !socket.mode.zero_copy && !lend_all;
         let level = adapts.then(|| FillLevel::new(socket.fill.size()));
-        let limit = length - length % u64::from(chunk);
+        let limit = length - length % u64::from(layout.chunk());
         Self {
             port,
             socket,
             _region: Arc::clone(region),
             limit,
-            chunk,
+            layout,
             level,
-            lent: ChunkSet::none(limit, chunk),
+            lent: ChunkSet::none(limit, layout.kernel),
             status: QueueStatus::default(),
             rounds: 0,
             uncounted_rounds: 0,
             under_way: 0,
-            in_fragments: false,
+            partial: Partial::None,
             counters: PortCounters::default(),
             kernel: Losses::default(),
         }
@@ -135,13 +155,16 @@ impl AfXdpQueue {
     /// Closes the socket. What comes back are the chunks that the kernel has: they are the worker's
     /// again after [`LentChunks::settled_after`]. What was on its way out is at worst seen damaged by
     /// whoever is at the other end of the interface.
-    pub fn close(self) -> LentChunks {
+    pub fn close(mut self) -> LentChunks {
         self.status.set(QueueState::Gone);
+        if let Partial::Frame(frame) = self.partial {
+            self.lent.insert(u64::from(frame.offset));
+        }
         let zero_copy = self.socket.mode.zero_copy;
         // Unbound when its last descriptor is closed (xsk_release()), or before, with its interface
         // (xsk_notifier()).
         drop(self.socket);
-        LentChunks { lent: self.lent, zero_copy }
+        LentChunks { lent: self.lent, layout: self.layout, zero_copy }
     }
 
     /// A handle by which other threads see whether the interface is still there.
@@ -175,22 +198,64 @@ impl AfXdpQueue {
     /// Takes one descriptor of the receive ring: the frame in it if it can be trusted.
     fn accept(&mut self, pool: &mut FramePool, descriptor: XdpDesc) -> Option<Frame> {
         let continued = descriptor.options.contains(XdpDescOptions::XDP_PKT_CONTD);
-        let fragment = continued || self.in_fragments;
-        self.in_fragments = continued;
-        let place = place_of(&descriptor, self.limit, self.chunk);
+        let place = place_of(&descriptor, self.limit, self.layout.kernel);
         // One that was not lent is somebody else's: neither taken nor freed.
         let ours = self.lent.remove(descriptor.addr);
-        if let (true, Some((offset, length)), false) = (ours, place, fragment) {
-            return Some(Frame { offset, length, port_in: self.port });
-        }
-        // A frame in fragments counts once, at its last one.
-        if !continued {
-            self.counters.receive_invalid += 1;
-        }
-        if ours {
+        let part = place.filter(|_| ours);
+        let begun = std::mem::replace(&mut self.partial, Partial::None);
+        let frame = match (begun, part) {
+            (Partial::None, Some((offset, length))) => {
+                Some(Frame { offset, length, port_in: self.port })
+            }
+            (Partial::Frame(frame), Some(part)) => self.join(pool, frame, part),
+            (Partial::Frame(frame), None) => {
+                pool.free(frame.offset);
+                None
+            }
+            (Partial::None, None) | (Partial::Unfit, _) => None,
+        };
+        let is_new = matches!((begun, frame), (Partial::None, Some(_)));
+        if ours && !is_new {
             pool.free(descriptor.addr as u32);
         }
-        None
+        if continued {
+            self.partial = frame.map_or(Partial::Unfit, Partial::Frame);
+            return None;
+        }
+        // A frame in pieces counts once, at its last one.
+        if frame.is_none() {
+            self.counters.receive_invalid += 1;
+        }
+        frame
+    }
+
+    /// Copies the next part of a frame behind what there is of it. Where the worker's chunk has no room
+    /// for that, the chunk is given back.
+    fn join(&self, pool: &mut FramePool, frame: Frame, part: (u32, u16)) -> Option<Frame> {
+        let (from, more) = (part.0 as usize, usize::from(part.1));
+        let end = frame.offset as usize + usize::from(frame.length);
+        let chunk = self.layout.chunk() as usize;
+        let room = chunk - frame.offset as usize % chunk - usize::from(frame.length);
+        let length = frame.length.checked_add(part.1).filter(|_| more <= room);
+        let Some(length) = length else {
+            pool.free(frame.offset);
+            return None;
+        };
+        // Two chunks that the pool gave out separately; a descriptor that says otherwise lies.
+        let Some((part, rest)) = pool.memory().pair(from..from + more, end..end + more) else {
+            pool.free(frame.offset);
+            return None;
+        };
+        rest.copy_from_slice(part);
+        Some(Frame { length, ..frame })
+    }
+
+    /// Whether the kernel has a piece of the worker's chunk that has this address.
+    #[inline]
+    fn has_piece_of(&self, address: u64) -> bool {
+        let Layout { pieces, kernel } = self.layout;
+        let start = self.layout.start(address);
+        pieces > 1 && (0..pieces).any(|piece| self.lent.contains(start + u64::from(piece * kernel)))
     }
 
     /// Returns the chunks of sent frames to the pool.
@@ -199,7 +264,8 @@ impl AfXdpQueue {
         while let Some(address) = self.socket.completion.pop() {
             any = true;
             self.under_way = self.under_way.saturating_sub(1);
-            if self.lent.remove(address) {
+            // Of a frame in pieces the last one gives the chunk back.
+            if self.lent.remove(address) && !self.has_piece_of(address) {
                 pool.free(address as u32);
             }
         }
@@ -312,20 +378,31 @@ impl PortQueue for AfXdpQueue {
         }
         let mut count = 0;
         for frame in frames {
-            let descriptor = XdpDesc {
-                addr: u64::from(frame.offset),
-                len: u32::from(frame.length),
-                options: XdpDescOptions::empty(),
-            };
-            if !self.socket.transmit.push(descriptor) {
+            let parts = self.layout.count(frame.offset, frame.length);
+            // All of a frame or nothing.
+            if parts > 1 && self.socket.transmit.free() < parts {
                 break;
             }
-            self.lent.insert(u64::from(frame.offset));
+            let mut pushed = 0;
+            for (addr, len, continued) in self.layout.parts(frame.offset, frame.length) {
+                let options = match continued {
+                    true => XdpDescOptions::XDP_PKT_CONTD,
+                    false => XdpDescOptions::empty(),
+                };
+                if !self.socket.transmit.push(XdpDesc { addr, len, options }) {
+                    break;
+                }
+                self.lent.insert(addr);
+                pushed += 1;
+            }
+            if pushed == 0 {
+                break;
+            }
             count += 1;
+            self.under_way += pushed;
             self.counters.transmitted_bytes += u64::from(frame.length);
         }
         self.counters.transmitted_packets += count as u64;
-        self.under_way += count;
         count
     }
 

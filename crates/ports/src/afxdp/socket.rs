@@ -2,6 +2,7 @@
 
 use super::address::QueueAddress;
 use super::error::OpenError;
+use super::layout::Layout;
 use super::options::{BusyPoll, CopyMode, Options};
 use super::ring::{Consumer, Producer};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -62,7 +63,7 @@ impl Socket {
     pub(super) fn open(
         address: &QueueAddress,
         region: &Arc<Pages>,
-        chunk: u32,
+        layout: Layout,
         options: &Options,
         copy: CopyMode,
         sharing: Option<BorrowedFd<'_>>,
@@ -91,7 +92,7 @@ impl Socket {
             let umem = XdpUmemReg {
                 addr: region.start().addr().get() as u64,
                 len: region.length() as u64,
-                chunk_size: chunk,
+                chunk_size: layout.kernel,
                 headroom: options.headroom,
                 flags: XdpUmemRegFlags::empty(),
                 tx_metadata_len: 0,
@@ -133,7 +134,7 @@ impl Socket {
             .or_else(|_| sockopt::set_socket_send_buffer_size(fd, SEND_BUFFER));
         let whole_ring_kick = set_option(fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, ring).is_ok();
 
-        bind(fd, address, copy, sharing, options.patience)?;
+        bind(fd, address, copy, layout.pieces > 1, sharing, options.patience)?;
         let zero_copy = sockopt::xdp_options(fd)
             .map_err(failed("asking for the copy mode"))?
             .contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
@@ -173,6 +174,7 @@ fn bind(
     socket: BorrowedFd<'_>,
     address: &QueueAddress,
     copy: CopyMode,
+    in_pieces: bool,
     sharing: Option<BorrowedFd<'_>>,
     patience: Duration,
 ) -> Result<(), OpenError> {
@@ -181,6 +183,10 @@ fn bind(
             CopyMode::Auto => SocketAddrXdpFlags::empty(),
             CopyMode::Copy => SocketAddrXdpFlags::XDP_COPY,
             CopyMode::ZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
+        }
+        | match in_pieces {
+            true => SocketAddrXdpFlags::XDP_USE_SG,
+            false => SocketAddrXdpFlags::empty(),
         };
     let deadline = Instant::now() + patience;
     let bind_once = || match sharing {

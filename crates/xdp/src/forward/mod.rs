@@ -70,20 +70,23 @@ impl XdpForward {
         Ok(())
     }
 
-    /// Lets programs forward to a port that was added. The driver has to take XDP frames
-    /// (`wattline_linux::xdp_features`): the first batch (of up to 16 frames) that it refuses
+    /// Lets programs forward to a port that was added, where `in_fragments` also frames that lie in
+    /// several pieces of memory (jumbo frames). The driver has to take such frames
+    /// (`wattline_linux::xdp_features`), from Linux 6.3 on: the first batch (of up to 16 frames) that it refuses
     /// with an error is lost and counted, and closes it again ([`Self::cause`]).
     ///
     /// # Errors
     /// ENOENT where it was not added.
-    pub fn open(&self, ifindex: u32) -> Result<(), BpfError> {
+    pub fn open(&self, ifindex: u32, in_fragments: bool) -> Result<(), BpfError> {
         let key = ifindex.to_ne_bytes();
         let slot = self.ways.members.get(&key)?.ok_or_else(|| BpfError::System {
             action: format!("opening the way out of interface {ifindex}"),
             source: Errno::NOENT,
         })?;
         self.ways.causes.set(&slot, &0_u32.to_ne_bytes())?;
-        self.ways.outs.set(&key, &slot)
+        // `struct out` of `bpf/ways.h`.
+        let out = [&slot[..], &u32::from(in_fragments).to_ne_bytes()].concat();
+        self.ways.outs.set(&key, &out)
     }
 
     /// The error for which the interface at `slot` has been closed since it was last opened: ENXIO

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use wattline_linux::namespace::{Namespace, interface_index};
-use wattline_linux::xdp_features::XdpFeatures;
+use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_packet::checksum::Sum;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -76,9 +76,9 @@ impl Fixture {
     fn new() -> Self {
         let forward = XdpForward::new().unwrap();
         let out = interface_index("w0").unwrap();
-        assert!(forward.open(out).is_err());
+        assert!(forward.open(out, true).is_err());
         forward.add(out, SLOT).unwrap();
-        forward.open(out).unwrap();
+        forward.open(out, true).unwrap();
         let loaded = Loaded::new(MAC, Some(forward.ways())).unwrap();
         let program = XdpProgram { loaded, link: None, mode: XdpMode::Native };
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
@@ -312,6 +312,55 @@ fn mangled_frames_are_forwarded_rightly_or_not_at_all() {
         .unwrap();
 }
 
+/// The program sees the first piece of a jumbo frame. Sockets need not take it.
+#[test]
+fn frames_in_fragments_are_forwarded_where_they_are_taken() {
+    let Some(namespace) = namespace() else { return };
+    for link in ["w0", "w1"] {
+        namespace.ip(&format!("link set {link} mtu 9000")).unwrap();
+    }
+    let near = [203, 0, 113, 5];
+    namespace
+        .enter(|| {
+            let fixture = Fixture::new();
+            fixture.program.set_longest(1500).unwrap();
+            let too_long = || fixture.program.counters().unwrap().get(Verdict::TooLong);
+            let longest = ipv4(near, 8980, |_| ());
+            let frames = [
+                // Longer than sockets take, and still in one piece.
+                ipv4(near, 1481, |_| ()),
+                longest.clone(),
+                ipv6("2001:db8:2::5", 8960, |_| ()),
+            ];
+            let mut bytes = 0;
+            for frame in &frames {
+                let name = format!("{} bytes", frame.len());
+                assert_eq!(fixture.run(&name, frame), Some(sent(frame, frame.len())), "{name}");
+                bytes += frame.len() as u64;
+            }
+            assert_eq!(fixture.program.sent(SLOT).unwrap().bytes, bytes);
+            // What follows the packet is cut off, from the pieces too.
+            for payload in [30, 5000] {
+                let packet = ipv4(near, payload, |_| ());
+                let padded = [&packet[..], &vec![0xaa; 3800]].concat();
+                assert_eq!(fixture.run("padded", &padded), Some(sent(&packet, packet.len())));
+            }
+            assert_eq!(too_long(), 0);
+            // Cut, beyond the MTU and for this machine: the kernel's.
+            assert_eq!(fixture.run("cut", &longest[..longest.len() - 1]), None);
+            assert_eq!(fixture.run("beyond the MTU", &ipv4(near, 8981, |_| ())), None);
+            assert_eq!(too_long(), 2);
+            assert_eq!(fixture.run("to us", &ipv4([192, 0, 2, 1], 8980, |_| ())), None);
+            assert_eq!(too_long(), 2);
+            // An interface that takes only what is in one piece.
+            fixture.forward.open(fixture.out, false).unwrap();
+            assert!(fixture.run("in one piece", &frames[0]).is_some());
+            assert_eq!(fixture.run("in fragments", &longest), None);
+            assert_eq!(too_long(), 3);
+        })
+        .unwrap();
+}
+
 #[test]
 fn a_way_that_is_closed_is_not_taken() {
     let Some(namespace) = namespace() else { return };
@@ -324,7 +373,7 @@ fn a_way_that_is_closed_is_not_taken() {
             fixture.forward.close(fixture.out).unwrap();
             assert!(!fixture.forward.is_open(fixture.out).unwrap());
             assert!(fixture.run("closed", &frame).is_none());
-            fixture.forward.open(fixture.out).unwrap();
+            fixture.forward.open(fixture.out, true).unwrap();
             assert!(fixture.run("open again", &frame).is_some());
             assert!(fixture.forward.add(u32::MAX >> 1, SLOT).is_err());
             let out_of_range = crate::FORWARD_PORTS_MAX;
@@ -362,7 +411,8 @@ fn a_way_closes_with_the_error_of_its_driver() {
             // Who refuses: the kernel, by a flag that it has since Linux 6.3, or else the driver.
             let refusal = || {
                 let flag = XdpFeatures::open().and_then(|mut it| it.transmits(*out));
-                if flag.unwrap_or(true) { Errno::NXIO } else { Errno::OPNOTSUPP }
+                let known = flag.is_ok_and(|it| it == Transmits::Nothing);
+                if known { Errno::OPNOTSUPP } else { Errno::NXIO }
             };
             // The far end ceases to run NAPI. Of a change while it is down the flag learns on some
             // kernels (Debian's 6.12.117) and not on others (6.18).
@@ -372,11 +422,11 @@ fn a_way_closes_with_the_error_of_its_driver() {
             assert_eq!(send(30), (false, Some(refusal()), 2));
             // Closed: not sent, not lost.
             assert_eq!(send(30), (false, Some(refusal()), 2));
-            forward.open(*out).unwrap();
+            forward.open(*out, true).unwrap();
             assert_eq!(forward.cause(SLOT).unwrap(), None);
             assert_eq!(send(30), (false, Some(refusal()), 3));
             gro("on");
-            forward.open(*out).unwrap();
+            forward.open(*out, true).unwrap();
             assert_eq!(send(30), (true, None, 3));
             // And while it is up, on all that have the flag.
             gro("off");

@@ -1,0 +1,123 @@
+//! How frame memory is divided, and which descriptors a frame in it takes.
+//!
+//! The kernel allows chunks of a page at most, so a longer frame comes in several of them, and is
+//! sent as several. The worker's chunks hold its longest frame: one, two or four of the kernel's, of
+//! which the first alone is lent to receive. A power of two, so that it costs no division to see in
+//! which chunk an offset is.
+
+/// Bytes that the kernel keeps free before each received frame (`XDP_PACKET_HEADROOM`).
+pub(super) const KERNEL_HEADROOM: u32 = 256;
+/// Bytes of a frame beside its IP packet: Ethernet header and one VLAN tag.
+pub(super) const LINK_OVERHEAD: u32 = 14 + 4;
+/// Chunk sizes that the kernel allows in ordinary pages.
+const KERNEL_CHUNKS: [u32; 2] = [2048, 4096];
+/// Most of the kernel's chunks in one of ours.
+const PIECES_MAX: u32 = 4;
+
+/// The sizes of chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Bytes of a chunk of the kernel, a power of two.
+    pub kernel: u32,
+    /// How many of those a chunk of the worker is, a power of two.
+    pub pieces: u32,
+}
+
+impl Layout {
+    /// The smallest that holds frames of this MTU behind `headroom` bytes beside the kernel's own.
+    pub fn of(mtu: u32, headroom: u32) -> Self {
+        let needed = mtu + LINK_OVERHEAD + KERNEL_HEADROOM + headroom;
+        match KERNEL_CHUNKS.iter().find(|chunk| needed <= **chunk) {
+            Some(chunk) => Self { kernel: *chunk, pieces: 1 },
+            None => {
+                let pieces = needed.div_ceil(KERNEL_CHUNKS[1]).next_power_of_two();
+                Self { pieces, ..Self::PAGE }
+            }
+        }
+    }
+
+    /// The largest in which each frame is in one piece.
+    pub const PAGE: Self = Self { kernel: KERNEL_CHUNKS[1], pieces: 1 };
+    /// The largest.
+    pub const LARGEST: Self = Self { kernel: KERNEL_CHUNKS[1], pieces: PIECES_MAX };
+
+    /// Bytes of a chunk of the worker.
+    pub fn chunk(self) -> u32 {
+        self.kernel * self.pieces
+    }
+
+    /// The largest MTU whose frames it holds.
+    pub fn largest_mtu(self, headroom: u32) -> u32 {
+        self.chunk().saturating_sub(KERNEL_HEADROOM + headroom + LINK_OVERHEAD)
+    }
+
+    /// The first byte of the worker's chunk that this one is in.
+    pub fn start(self, address: u64) -> u64 {
+        address & !u64::from(self.chunk() - 1)
+    }
+
+    /// The parts of a frame that lie in one chunk of the kernel each: address, length, and whether
+    /// more follow.
+    #[inline]
+    pub fn parts(self, offset: u32, length: u16) -> impl Iterator<Item = (u64, u32, bool)> {
+        let (mut at, mut left) = (offset, u32::from(length));
+        std::iter::from_fn(move || {
+            let part = left.min(self.kernel - (at & (self.kernel - 1)));
+            let address = u64::from(at);
+            at += part;
+            left -= part;
+            (part > 0).then_some((address, part, left > 0))
+        })
+    }
+
+    /// How many parts a frame has.
+    #[inline]
+    pub fn count(self, offset: u32, length: u16) -> u32 {
+        let end = (offset & (self.kernel - 1)) + u32::from(length);
+        // Nearly all have one, and a division takes longer than all else here.
+        if end <= self.kernel { 1 } else { end.div_ceil(self.kernel) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chunk_is_the_smallest_that_fits() {
+        let layout = |mtu| {
+            let Layout { kernel, pieces } = Layout::of(mtu, 0);
+            (kernel, pieces)
+        };
+        assert_eq!(layout(1500), (2048, 1));
+        assert_eq!(layout(1774), (2048, 1));
+        assert_eq!(layout(1775), (4096, 1));
+        assert_eq!(layout(3822), (4096, 1));
+        assert_eq!(layout(3823), (4096, 2));
+        assert_eq!(layout(9000), (4096, 4));
+        assert_eq!(Layout::of(3822, 1).pieces, 2);
+        for mtu in [1500, 3822, 3823, 9000, 9216, 16_110] {
+            let layout = Layout::of(mtu, 0);
+            assert!(mtu <= layout.largest_mtu(0) && layout.pieces <= PIECES_MAX, "{mtu}");
+        }
+        assert_eq!(Layout::PAGE.largest_mtu(128), 3694);
+    }
+
+    #[test]
+    fn a_frame_is_divided_where_chunks_of_the_kernel_end() {
+        let layout = Layout { kernel: 4096, pieces: 4 };
+        let parts = |offset, length| layout.parts(offset, length).collect::<Vec<_>>();
+        assert_eq!(parts(256, 60), [(256, 60, false)]);
+        assert_eq!(parts(256, 3840), [(256, 3840, false)]);
+        assert_eq!(parts(256, 3841), [(256, 3840, true), (4096, 1, false)]);
+        let start = 5 * 16_384;
+        let expected = [(start + 256, 3840, true), (start + 4096, 4096, true)];
+        assert_eq!(parts(start as u32 + 256, 9014)[..2], expected);
+        for (offset, length) in [(256, 60), (256, 3840), (256, 3841), (200, 9014), (4000, 97)] {
+            let parts = parts(offset, length);
+            assert_eq!(parts.len() as u32, layout.count(offset, length));
+            assert_eq!(parts.iter().map(|it| it.1).sum::<u32>(), u32::from(length));
+        }
+        assert_eq!(layout.start(start + 9000), start);
+    }
+}
