@@ -564,6 +564,91 @@ fn jumbo_frames_are_forwarded_up_to_the_limit_that_is_said() {
     assert!(log.contains("MTU 20000") && log.contains("16110"), "{log}");
 }
 
+/// A port with rules and a check of its own is added, judged from its first packet on, and removed,
+/// beside another with rules that goes on. What would leave a port without its rules is refused.
+#[test]
+fn ports_with_lists_and_checks_come_and_go() {
+    if !has("ethtool") {
+        return;
+    }
+    let Some(lab) = Lab::build() else { return };
+    let (peer, side) = (lab.source.name(), Ipv4Addr::new(10, 3, 0, 2));
+    lab.router.ip(&format!("link add r2 type veth peer name c0 netns {peer}")).unwrap();
+    for (space, link, address) in [(&lab.router, "r2", "10.3.0.1"), (&lab.source, "c0", "10.3.0.2")]
+    {
+        space.ip(&format!("addr add {address}/24 dev {link}")).unwrap();
+        space.ip(&format!("link set {link} up")).unwrap();
+    }
+    lab.source.run("ethtool", &["-K", "c0", "tx", "off", "gro", "on"]).unwrap();
+    // What has an address of that network leaves by that interface.
+    lab.source.ip("rule add from 10.3.0.0/24 lookup 7").unwrap();
+    lab.source.ip("rule add from 10.99.0.0/24 lookup 7").unwrap();
+    lab.source.ip("route add default via 10.3.0.1 table 7").unwrap();
+    let forged = Ipv4Addr::new(10, 99, 0, 1);
+    lab.source.ip("addr add 10.99.0.1/32 dev lo").unwrap();
+    let rule = |on: &str, action: &str, more: &str| {
+        format!("[[acl]]\nname = \"{on}-{action}\"\non = [\"{on}\"]\naction = \"{action}\"\n{more}")
+    };
+    let of_left = rule("left", "deny", "protocol = \"udp\"\ndestination_ports = 7001\n")
+        + &rule("left", "permit", "");
+    let more = "[[port]]\nname = \"side\"\ninterface = \"r2\"\n";
+    let of_side = rule("side", "deny", "protocol = \"udp\"\ndestination_ports = 7002\n")
+        + &rule("side", "permit", "");
+    let checks = "[urpf]\nloose = [\"left\"]\n";
+    let checks_too = "[urpf]\nloose = [\"left\"]\nstrict = [\"side\"]\n";
+    let (first, second) = (lab.listen(7001), lab.listen(7002));
+    let router = Running::start(&lab, &format!("{of_left}{checks}")).unwrap();
+    let left = || (lab.passes(&first, OWN), lab.passes(&second, OWN));
+    assert_eq!(left(), (false, true), "{}", router.log());
+    // No port yet: the kernel forwards.
+    assert!(lab.passes(&first, side) && lab.passes(&second, side) && lab.passes(&first, forged));
+    for _ in 0..3 {
+        write_config(router.folder.path(), &format!("{more}{of_left}{of_side}{checks_too}"));
+        let report = router.ask(Request::Reload);
+        for section in ["[[port]]", "[[acl]]", "[urpf]"] {
+            assert!(report["applied"].as_array().unwrap().contains(&section.into()), "{report}");
+        }
+        let passes = |sink, from| lab.passes(sink, from);
+        assert_eq!((passes(&first, side), passes(&second, side)), (true, false), "{report}");
+        assert!(!passes(&first, forged), "no route leads back");
+        assert_eq!(left(), (false, true), "the other port goes on");
+        let stats = router.ask(Request::Stats);
+        let port = &stats["ports"][2];
+        assert_eq!((&port["name"], &port["state"]), (&"side".into(), &"up".into()), "{stats}");
+        let dropped = &stats["applications"]["urpf"]["ports"][1];
+        assert_eq!(dropped, &json!({"port": "side", "check": "strict", "dropped_packets": 3}));
+        let rules = router.show(Topic::Acl);
+        assert_eq!(rules["rules"][2]["packets"], 3, "{rules}");
+        // It goes, and the kernel forwards.
+        write_config(router.folder.path(), &format!("{of_left}{checks}"));
+        let report = router.ask(Request::Reload);
+        assert!(report["needs_restart"].as_array().unwrap().is_empty(), "{report}");
+        assert!(passes(&first, side) && passes(&second, side));
+        assert_eq!(left(), (false, true));
+    }
+    // Nothing of this is in force: it would leave a port without what is said of it.
+    lab.router.sysctl("net.ipv4.conf.r2.rp_filter", "1").unwrap();
+    let refused = |text: String, words: &[&str]| {
+        write_config(router.folder.path(), &text);
+        let answer = match ask(&router.socket(), Request::Reload) {
+            Ok(report) => report.to_string(),
+            Err(error) => error.to_string(),
+        };
+        for word in words {
+            assert!(answer.contains(word), "{word}: {answer}");
+        }
+        assert_eq!(router.ask(Request::Stats)["ports"].as_array().unwrap().len(), 2);
+        assert_eq!(left(), (false, true), "{answer}");
+    };
+    let only_rules = format!("{more}{of_left}{of_side}{checks}");
+    refused(only_rules, &["side: [[acl]] would not hold", "rp_filter"]);
+    let first_rule = format!("{more}{of_left}{}{checks}", rule("right", "permit", ""));
+    refused(first_rule, &["[[port]]", "first or last rule on a port that stays"]);
+    let other_check = format!("{more}{of_left}[urpf]\nstrict = [\"left\"]\n");
+    refused(other_check, &["[[port]]", "in another way"]);
+    refused(format!("{more}{checks}"), &["[[port]]", "[[acl]] is gone"]);
+}
+
 /// Ends the sender however the test ends.
 struct EndOnDrop<'a>(&'a AtomicBool);
 

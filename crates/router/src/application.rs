@@ -109,13 +109,19 @@ pub trait Application: Send {
         None
     }
 
+    /// How it will do so at a port that another configuration adds, once that is in force.
+    fn will_check(&self, port: PortId, new: &Config) -> Option<SourceCheck> {
+        let _ = (port, new);
+        None
+    }
+
     /// What it does with the packets of a port, in a few words, where it does something.
     fn says_of(&self, port: PortId) -> Option<String> {
         let _ = port;
         None
     }
 
-    /// Takes over what another configuration with the same ports says, while packets flow. Returns
+    /// Takes over what another configuration says, whose ports it has not refused, while packets flow. Returns
     /// the heading of the section that is in force then; nothing where it needs a restart.
     fn reload(&mut self, config: &Config) -> Option<&'static str> {
         let _ = config;
@@ -147,9 +153,17 @@ pub trait Application: Send {
     /// false), and what those may still use must be given to nobody: what is left is finished now.
     fn finish(&mut self, all_ended: bool);
 
-    /// Whether ports may be added and removed while it runs: it keeps nothing by port.
-    fn lets_ports_change(&self) -> bool {
-        false
+    /// Why the ports of another configuration cannot be in force while it runs, where that is so: in
+    /// words that follow the name of a port which would be added or removed.
+    fn refuses_ports(&self, new: &Config) -> Option<String> {
+        let _ = new;
+        Some(format!("{} keeps the ports of the start", self.name()))
+    }
+
+    /// Other ports are about to be in force, none of which it has refused. Those that are removed are
+    /// still served for a moment.
+    fn follow_ports(&mut self, new: &Config) {
+        let _ = new;
     }
 }
 

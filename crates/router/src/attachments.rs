@@ -208,7 +208,8 @@ impl Attachments {
         None
     }
 
-    /// Opens the sockets of a port that is added, whose `program` is attached. [`Self::begin`] or
+    /// Opens the sockets of a port that is added, whose `program` is attached, and whose packets `judged`
+    /// judges, if something does. [`Self::begin`] or
     /// [`Self::forget`] has to follow.
     ///
     /// # Errors
@@ -218,6 +219,7 @@ impl Attachments {
         interface: &Interface,
         config: &Config,
         program: &str,
+        judged: Option<String>,
     ) -> Result<OpenPort, String> {
         let Interface { port, link, queues } = interface;
         let opened = open_queues(interface, config, program, &mut self.workers, RELEASE);
@@ -236,7 +238,7 @@ impl Attachments {
             },
             statuses: Vec::new(),
             renamed: None,
-            judged: None,
+            judged,
         });
         Ok(OpenPort { port: *port, queues: opened })
     }

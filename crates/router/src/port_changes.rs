@@ -11,6 +11,7 @@ use super::attachments::OpenPort;
 use super::kernel::NewPort;
 use super::queues::{self, Interface};
 use super::statics::port_spec;
+use super::takeover::judged_and_left;
 use super::xdp_forward::BEHIND_BOND;
 use crate::config::{Config, PortKind, PortSettings, PowerPlatform};
 use std::collections::BTreeSet;
@@ -35,8 +36,8 @@ pub(super) struct PortChanges {
 
 impl PortChanges {
     /// From one configuration to another, whose ports are placed beside those of the first
-    /// ([`Config::load_beside`]). `keeper` is a section that keeps ports as they were at the start.
-    pub fn between(old: &Config, new: &Config, keeper: Option<&str>) -> Self {
+    /// ([`Config::load_beside`]). `kept` says why no port can come or go, if that is so.
+    pub fn between(old: &Config, new: &Config, kept: Option<&str>) -> Self {
         let mut changes = Self::default();
         let vacant = PortSettings::vacant();
         for place in 0..old.ports.len().max(new.ports.len()) {
@@ -69,10 +70,8 @@ impl PortChanges {
             if is_capture(said) {
                 let name = &said.name;
                 changes.fixed.push(format!("[[port]] {name}: captures are read from the start"));
-            } else if let Some(keeper) = keeper {
-                changes
-                    .fixed
-                    .push(format!("[[port]] {}: {keeper} keeps the ports of the start", said.name));
+            } else if let Some(why) = kept {
+                changes.fixed.push(format!("[[port]] {}: {why}", said.name));
             }
         }
         changes
@@ -103,17 +102,23 @@ fn is_capture(port: &PortSettings) -> bool {
 }
 
 impl Router {
-    /// What keeps the ports as they were at the start, if something does.
-    pub(super) fn keeper_of_ports(&self) -> Option<&'static str> {
+    /// What keeps the ports from being those of another configuration, if something does.
+    pub(super) fn keeps_ports(&self, new: &Config) -> Option<String> {
         let governed = self.config.power.platform != PowerPlatform::None;
         let has_interface = self.config.ports.iter().any(|port| port.kind.taken_over().is_some());
-        let application = self.applications.iter().find(|it| !it.lets_ports_change());
-        match application {
-            Some(application) => Some(application.name()),
-            None if governed => Some("[power] platform"),
-            None if !has_interface => Some("a router without interfaces"),
-            None => None,
+        let of_start = |what| format!("{what} keeps the ports of the start");
+        if governed {
+            return Some(of_start("[power] platform"));
         }
+        if !has_interface {
+            return Some(of_start("a router without interfaces"));
+        }
+        // Its packets would pass a section by that is not in force yet.
+        let runs = |heading| self.config.applications.iter().any(|it| it.heading() == heading);
+        if let Some(more) = new.applications.iter().find(|it| !runs(it.heading())) {
+            return Some(format!("{} is new, which needs a restart", more.heading()));
+        }
+        self.applications.iter().find_map(|it| it.refuses_ports(new))
     }
 
     /// Opens all ports that are added.
@@ -128,8 +133,10 @@ impl Router {
         if added.is_empty() {
             return Ok(Vec::new());
         }
-        // What else the new one says of workers and applications may need a restart.
-        let wanted = Config { ports: new.ports.clone(), ..self.config.clone() };
+        // What else the new one says may need a restart. What it says of ports that are added is taken
+        // over, or the applications would have refused them.
+        let (ports, applications) = (new.ports.clone(), new.applications.clone());
+        let wanted = Config { ports, applications, ..self.config.clone() };
         for port in added {
             self.rib.set_port(*port, Some(port_spec(&wanted.ports[usize::from(port.0)])));
         }
@@ -197,15 +204,22 @@ impl Router {
         else {
             return Err(vec!["[[port]]: nothing is known of interfaces".to_owned()]);
         };
-        let guarded = applications.iter().any(|it| it.guards());
+        let guards = applications.iter().any(|it| it.guards());
         let (mut opened, mut wrong, mut attached) = (Vec::new(), Vec::new(), Vec::new());
         for interface in interfaces {
             let Interface { port, link, .. } = interface;
             let name = &wanted.ports[usize::from(port.0)].name;
-            if let Some(lookout) = lookout {
-                lookout.add(*port, guarded, (wanted, rib));
-            }
             let mut by_workers = wanted.why_by_workers(usize::from(port.0));
+            let judges = (!by_workers.is_empty()).then(|| by_workers.join(", "));
+            let guarded = guards || judges.is_some();
+            if let Some(lookout) = lookout {
+                let check = applications.iter().filter_map(|it| it.will_check(*port, wanted)).max();
+                lookout.add(*port, guarded, check, (wanted, rib));
+                if let (Some(judges), Some(why)) = (&judges, lookout.left(*port)) {
+                    wrong.push(judged_and_left(name, judges, why));
+                    continue;
+                }
+            }
             if link.is_bond() {
                 by_workers.push(BEHIND_BOND);
             }
@@ -219,7 +233,7 @@ impl Router {
                 }
             };
             attached.push(*port);
-            match attachments.open(interface, wanted, &program) {
+            match attachments.open(interface, wanted, &program, judges) {
                 Ok(port) => opened.push(port),
                 Err(error) => wrong.push(format!("[[port]] {name}: {error}")),
             }
@@ -352,11 +366,12 @@ mod tests {
         let changes = PortChanges::between(&old, &new, None);
         assert_eq!((&changes.added, &changes.removed), (&vec![PortId(2)], &vec![PortId(1)]));
         assert!(changes.fixed.is_empty(), "{changes:?}");
-        assert!(!PortChanges::between(&new, &new, Some("[power] platform")).any());
+        let kept = Some("[power] platform keeps the ports of the start");
+        assert!(!PortChanges::between(&new, &new, kept).any());
 
         new.ports[0].mtu = Some(1400);
         new.ports[0].promiscuous = true;
-        let fixed = PortChanges::between(&old, &new, Some("[power] platform")).fixed;
+        let fixed = PortChanges::between(&old, &new, kept).fixed;
         assert_eq!(fixed.len(), 3, "{fixed:?}");
         assert!(
             fixed[0].contains("[[port]] a: mtu, promiscuous of a port that stays"),

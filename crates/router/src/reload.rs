@@ -19,7 +19,7 @@ impl Router {
             Some(path) => routes_file::load(path, &new)?,
             None => Vec::new(),
         };
-        let ports = PortChanges::between(&self.config, &new, self.keeper_of_ports());
+        let ports = PortChanges::between(&self.config, &new, self.keeps_ports(&new).as_deref());
         let mut report = compare(&self.config, &new, &ports, self.extra_routes != extra);
         let ports_apply = ports.fixed.is_empty();
         // All that can fail comes first.
@@ -42,6 +42,9 @@ impl Router {
         self.workers.configure(settings);
         // Routes name ports by their place: with other ports they would lead astray.
         if ports_apply {
+            if ports.any() {
+                self.applications.iter_mut().for_each(|it| it.follow_ports(&new));
+            }
             self.reload_applications(&new, &mut report);
             self.config.routes = new.routes;
             self.config.neighbours = new.neighbours;

@@ -130,8 +130,12 @@ impl Router {
                 return Err(RouterError::Unfit(refusal));
             }
             let left = ports().filter(judged).filter_map(|port| Some((port, lookout.left(port)?)));
-            let left: Vec<String> =
-                left.map(|(port, why)| judged_and_left(&config, port, why)).collect();
+            let left: Vec<String> = left
+                .map(|(port, why)| {
+                    let name = &config.ports[usize::from(port.0)].name;
+                    takeover::judged_and_left(name, &what_judges(&config, port), why)
+                })
+                .collect();
             if !left.is_empty() {
                 return Err(RouterError::Unfit(left.join("\n")));
             }
@@ -311,16 +315,6 @@ impl Router {
             watchers: Watchers::default(),
         })
     }
-}
-
-/// Why the router does not start: the kernel would forward packets without what the configuration
-/// wants of them.
-fn judged_and_left(config: &Config, port: PortId, why: &str) -> String {
-    let (name, what) = (&config.ports[usize::from(port.0)].name, what_judges(config, port));
-    format!(
-        "[[port]] {name}: {what} would not hold, as the port would be left to the kernel: {why}; remove \
-         that, or say [router] takeover = \"force\" to forward without it"
-    )
 }
 
 /// The sections by which packets of a port are judged.

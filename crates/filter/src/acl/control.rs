@@ -30,7 +30,7 @@ pub(crate) fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, Router
     let Some(settings) = config.of::<AclSettings>() else { return Ok(Vec::new()) };
     let workers = config.router.workers;
     let lists = Lists::new(&settings.rules, config.ports.len(), workers, None);
-    let names: Vec<String> = config.ports.iter().map(|port| port.name.clone()).collect();
+    let names = names_of(config);
     for port in &settings.ports {
         let count = settings.rules.iter().filter(|rule| rule.holds_on(*port)).count();
         tracing::info!(
@@ -42,7 +42,22 @@ pub(crate) fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, Router
     Ok(vec![Box::new(Acl { lists: Arc::new(ArcSwap::from_pointee(lists)), names, workers })])
 }
 
+fn names_of(config: &Config) -> Vec<String> {
+    config.ports.iter().map(|port| port.name.clone()).collect()
+}
+
 impl Acl {
+    /// Whether the ports of another configuration that are there already have rules as before: the way
+    /// of their packets, by workers or not, is settled when a port is opened.
+    fn ports_with_rules_stay(&self, new: &Config, settings: &AclSettings, before: &Lists) -> bool {
+        let mut ports = new.ports.iter().enumerate();
+        ports.all(|(place, port)| {
+            port.is_vacant()
+                || self.names.get(place) != Some(&port.name)
+                || before.has(place) == settings.ports.contains(&place)
+        })
+    }
+
     /// The ports that have rules, by name, with what no rule matched.
     fn unmatched(&self, lists: &Lists) -> Vec<(String, (u64, u64))> {
         let ports = self.names.iter().zip(&lists.unmatched).enumerate();
@@ -114,15 +129,33 @@ impl Application for Acl {
     fn reload(&mut self, config: &Config) -> Option<&'static str> {
         let settings = config.of::<AclSettings>()?;
         let before = self.lists.load_full();
-        let same_ports =
-            (0..self.names.len()).all(|port| before.has(port) == settings.ports.contains(&port));
-        // The way of a port's packets, by workers or not, is settled at the start.
-        if !same_ports || config.ports.len() != self.names.len() {
+        if !self.ports_with_rules_stay(config, settings, &before) {
             return None;
         }
-        let lists = Lists::new(&settings.rules, self.names.len(), self.workers, Some(&before));
+        let ports = config.ports.len();
+        let mut lists = Lists::new(&settings.rules, ports, self.workers, Some(&before));
+        for (place, port) in config.ports.iter().enumerate() {
+            if port.is_vacant() {
+                lists.keep(place, &before);
+            } else if self.names.get(place) != Some(&port.name) {
+                lists.begin(place, self.workers);
+            }
+        }
+        self.names = names_of(config);
         self.lists.store(Arc::new(lists));
         Some(settings.heading())
+    }
+
+    fn refuses_ports(&self, new: &Config) -> Option<String> {
+        let stay = |settings| self.ports_with_rules_stay(new, settings, &self.lists.load());
+        let why = match new.of::<AclSettings>() {
+            None => "[[acl]] is gone, which needs a restart",
+            Some(settings) if !stay(settings) => {
+                "[[acl]] has its first or last rule on a port that stays, which needs a restart"
+            }
+            Some(_) => return None,
+        };
+        Some(why.to_owned())
     }
 
     fn says_of(&self, port: PortId) -> Option<String> {

@@ -58,11 +58,25 @@ impl Lists {
             Some(list.clone())
         };
         let by_port = (0..ports).map(of_port).collect();
-        let unmatched = match before {
-            Some(before) => before.unmatched.clone(),
-            None => (0..ports).map(|_| Counts::new(workers)).collect(),
-        };
+        let mut unmatched = before.map_or_else(Vec::new, |before| before.unmatched.clone());
+        unmatched.resize_with(ports.max(unmatched.len()), || Counts::new(workers));
         Self { rules, unmatched, by_port }
+    }
+
+    /// Keeps the list that a port had `before`: it is removed, and still served for a moment.
+    pub fn keep(&mut self, port: usize, before: &Self) {
+        let (Some(list), Some(Some(had))) = (self.by_port.get_mut(port), before.by_port.get(port))
+        else {
+            return;
+        };
+        *list = Some(had.clone());
+    }
+
+    /// Begins to count anew what no rule of a port matches: it is another one.
+    pub fn begin(&mut self, port: usize, workers: u16) {
+        if let Some(counts) = self.unmatched.get_mut(port) {
+            *counts = Counts::new(workers);
+        }
     }
 
     /// Whether a port has a list.

@@ -10,7 +10,7 @@ use wattline_dataplane::feature::Feature;
 use wattline_dataplane::port::PortId;
 use wattline_router::RouterError;
 use wattline_router::application::{Application, SourceCheck};
-use wattline_router::config::Config;
+use wattline_router::config::{Config, Settings};
 
 /// Nothing is ever due.
 const SELDOM: Duration = Duration::from_secs(3600);
@@ -21,18 +21,24 @@ struct Urpf {
     names: Vec<String>,
     /// By worker.
     dropped: Vec<Dropped>,
+    /// By port, what another port dropped that had its place before.
+    before: Vec<u64>,
 }
 
 /// Starts what the configuration asks for.
 pub(crate) fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let Some(settings) = config.of::<UrpfSettings>() else { return Ok(Vec::new()) };
-    let check = |port| settings.checks.iter().find(|(of, _)| *of == port).map(|(_, check)| *check);
-    let checks: Checks = (0..config.ports.len()).map(check).collect();
-    let names: Vec<String> = config.ports.iter().map(|port| port.name.clone()).collect();
+    let checks = Checks::none(config.ports.len() + config.spare_ports());
+    let names = names_of(config);
     for (port, check) in &settings.checks {
+        checks.set(*port, Some(*check));
         tracing::info!("port {}: source addresses are checked, {}", names[*port], name(*check));
     }
-    Ok(vec![Box::new(Urpf { checks, names, dropped: Vec::new() })])
+    Ok(vec![Box::new(Urpf { before: vec![0; checks.len()], checks, names, dropped: Vec::new() })])
+}
+
+fn names_of(config: &Config) -> Vec<String> {
+    config.ports.iter().map(|port| port.name.clone()).collect()
 }
 
 fn name(check: SourceCheck) -> &'static str {
@@ -43,13 +49,28 @@ fn name(check: SourceCheck) -> &'static str {
 }
 
 impl Urpf {
+    /// Whether the ports of another configuration that are there already check as before.
+    fn checks_stay(&self, new: &Config, settings: &UrpfSettings) -> bool {
+        let mut ports = new.ports.iter().enumerate();
+        ports.all(|(place, port)| {
+            let is_new = self.names.get(place) != Some(&port.name);
+            port.is_vacant() || is_new || self.checks.get(place) == settings.check(place)
+        })
+    }
+
     /// Ports that check, with their names and what they dropped.
     fn ports(&self) -> impl Iterator<Item = (&str, SourceCheck, u64)> {
-        let checked = self.checks.iter().enumerate().filter_map(|(port, it)| Some((port, (*it)?)));
-        checked.map(|(port, check)| (self.names[port].as_str(), check, self.dropped(port)))
+        let ports = self.names.iter().enumerate().filter(|(_, name)| !name.is_empty());
+        ports.filter_map(|(port, name)| {
+            Some((name.as_str(), self.checks.get(port)?, self.dropped(port)))
+        })
     }
 
     fn dropped(&self, port: usize) -> u64 {
+        self.counted(port) - self.before.get(port).copied().unwrap_or_default()
+    }
+
+    fn counted(&self, port: usize) -> u64 {
         self.dropped.iter().filter_map(|worker| worker.get(port)).map(Counter::get).sum()
     }
 }
@@ -60,7 +81,7 @@ impl Application for Urpf {
     }
 
     fn features(&mut self, _worker: u16) -> Vec<Feature> {
-        let dropped: Dropped = self.names.iter().map(|_| Counter::default()).collect();
+        let dropped: Dropped = (0..self.checks.len()).map(|_| Counter::default()).collect();
         self.dropped.push(dropped.clone());
         node::features(&self.checks, &dropped)
     }
@@ -74,7 +95,39 @@ impl Application for Urpf {
     }
 
     fn checks_sources(&self, port: PortId) -> Option<SourceCheck> {
-        self.checks.get(usize::from(port.0)).copied().flatten()
+        self.checks.get(usize::from(port.0))
+    }
+
+    fn will_check(&self, port: PortId, new: &Config) -> Option<SourceCheck> {
+        new.of::<UrpfSettings>()?.check(usize::from(port.0))
+    }
+
+    fn refuses_ports(&self, new: &Config) -> Option<String> {
+        let why = match new.of::<UrpfSettings>() {
+            None => "[urpf] is gone, which needs a restart",
+            Some(settings) if !self.checks_stay(new, settings) => {
+                "[urpf] checks a port that stays in another way, which needs a restart"
+            }
+            Some(_) => return None,
+        };
+        Some(why.to_owned())
+    }
+
+    fn reload(&mut self, config: &Config) -> Option<&'static str> {
+        let settings = config.of::<UrpfSettings>()?;
+        if !self.checks_stay(config, settings) {
+            return None;
+        }
+        // A port that is removed still checks what waits in its queues.
+        for (place, port) in config.ports.iter().enumerate().filter(|(_, it)| !it.is_vacant()) {
+            if self.names.get(place) != Some(&port.name) {
+                self.checks.set(place, settings.check(place));
+                let counted = self.counted(place);
+                self.before.iter_mut().skip(place).take(1).for_each(|it| *it = counted);
+            }
+        }
+        self.names = names_of(config);
+        Some(settings.heading())
     }
 
     fn says_of(&self, port: PortId) -> Option<String> {

@@ -22,5 +22,5 @@ use wattline_dataplane::feature::Feature;
 /// The nodes of one worker whose ports check so: for benchmarks and tests.
 pub fn worker(checks: &[Option<SourceCheck>]) -> Vec<Feature> {
     let dropped = checks.iter().map(|_| Counter::default()).collect();
-    node::features(&checks.into(), &dropped)
+    node::features(&node::Checks::of(checks), &dropped)
 }

@@ -10,6 +10,7 @@
 use crate::unjudged::unjudged;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use wattline_dataplane::counters::Counter;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::feature::{Feature, NEXT, Place};
@@ -23,8 +24,54 @@ use wattline_router::application::SourceCheck;
 const PASS: Edge = 0;
 const DROP: Edge = 1;
 
-/// How each port checks, by port number.
-pub(super) type Checks = Arc<[Option<SourceCheck>]>;
+/// How each port checks, by port number; also of ports that may be added.
+#[derive(Clone)]
+pub(super) struct Checks(Arc<[AtomicU8]>);
+
+const NO_CHECK: u8 = 0;
+const LOOSE: u8 = 1;
+const STRICT: u8 = 2;
+
+impl Checks {
+    /// For so many ports, none of which checks.
+    pub fn none(ports: usize) -> Self {
+        Self((0..ports).map(|_| AtomicU8::new(NO_CHECK)).collect())
+    }
+
+    /// For ports that check so.
+    pub fn of(checks: &[Option<SourceCheck>]) -> Self {
+        let all = Self::none(checks.len());
+        checks.iter().enumerate().for_each(|(port, check)| all.set(port, *check));
+        all
+    }
+
+    /// How many ports there is room for.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    pub fn get(&self, port: usize) -> Option<SourceCheck> {
+        match self.0.get(port)?.load(Ordering::Relaxed) {
+            LOOSE => Some(SourceCheck::Loose),
+            STRICT => Some(SourceCheck::Strict),
+            _ => None,
+        }
+    }
+
+    /// In force with a worker's next packet.
+    pub fn set(&self, port: usize, check: Option<SourceCheck>) {
+        let value = match check {
+            None => NO_CHECK,
+            Some(SourceCheck::Loose) => LOOSE,
+            Some(SourceCheck::Strict) => STRICT,
+        };
+        if let Some(cell) = self.0.get(port) {
+            cell.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Packets that a worker dropped, by port number.
 pub(super) type Dropped = Arc<[Counter]>;
 
@@ -65,7 +112,7 @@ pub(super) fn features(checks: &Checks, dropped: &Dropped) -> Vec<Feature> {
 impl UrpfNode {
     #[inline]
     fn check(&self, packet: &Packet) -> Option<SourceCheck> {
-        let check = self.checks.get(usize::from(packet.frame.port_in.0)).copied().flatten();
+        let check = self.checks.get(usize::from(packet.frame.port_in.0));
         check.filter(|_| packet.protection == Protection::None)
     }
 
@@ -196,7 +243,7 @@ mod tests {
 
     fn router(check: SourceCheck) -> (Router, Dropped) {
         let dropped: Dropped = (0..2).map(|_| Counter::default()).collect();
-        let checks: Checks = [Some(check), None].into();
+        let checks = Checks::of(&[Some(check), None]);
         (Router::with_features(features(&checks, &dropped)), dropped)
     }
 
@@ -305,7 +352,7 @@ mod tests {
         assert_eq!(router.settle().forwarded, 1);
         let mut bench = Bench::new();
         let dropped: Dropped = [Counter::default()].into();
-        let checks: Checks = [Some(SourceCheck::Strict)].into();
+        let checks = Checks::of(&[Some(SourceCheck::Strict)]);
         let mut node = UrpfNode { which: Which::Ipv4, checks, dropped };
         let packet = bench.packet(&from4([10, 7, 1, 1]));
         assert_eq!(bench.process(&mut node, packet).0, DROP);

@@ -26,6 +26,13 @@ pub struct UrpfSettings {
     pub ports: Vec<usize>,
 }
 
+impl UrpfSettings {
+    /// How a port checks.
+    pub fn check(&self, port: usize) -> Option<SourceCheck> {
+        self.checks.iter().find(|(of, _)| *of == port).map(|(_, check)| *check)
+    }
+}
+
 impl Settings for UrpfSettings {
     fn heading(&self) -> &'static str {
         SECTION.heading()

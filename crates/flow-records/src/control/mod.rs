@@ -70,11 +70,6 @@ impl FlowRecords {
     /// # Errors
     /// Fails when a thread cannot be started.
     pub fn start(settings: &FlowRecordsSettings, config: &Config) -> Result<Self, RouterError> {
-        let mut chosen = Vec::new();
-        if !settings.ports.is_empty() {
-            chosen = vec![false; config.ports.len()];
-            settings.ports.iter().for_each(|port| chosen[*port] = true);
-        }
         let exporters = settings.collectors.iter().map(|collector| {
             Exporter::start(*collector, settings).map_err(|source| {
                 RouterError::system(format!("starting the export to {collector}"), source)
@@ -87,7 +82,7 @@ impl FlowRecords {
                 idle: settings.idle,
                 sampling_interval: settings.sampling_interval,
                 sampling: settings.sampling,
-                ports: chosen,
+                ports: chosen(settings, config),
                 place: settings.place,
                 ..Settings::default()
             },
@@ -134,7 +129,9 @@ impl Application for FlowRecords {
         let Self { workers, interfaces, pending, recent, .. } = self;
         for (port, link) in rib.port_links().filter(|(_, link)| link.index < FIRST_STATIC_LINK) {
             // An interface that was created again has another number.
-            interfaces[usize::from(port.0)] = link.index;
+            if let Some(number) = interfaces.get_mut(usize::from(port.0)) {
+                *number = link.index;
+            }
         }
         let mut most = 0;
         let mut add = |record: &Record| {
@@ -207,12 +204,46 @@ impl Application for FlowRecords {
         })
     }
 
+    /// What records a port, or does not, is settled at the start: all, or those that are named.
+    fn refuses_ports(&self, new: &Config) -> Option<String> {
+        let wanted = new.of::<FlowRecordsSettings>().map(|settings| chosen(settings, new));
+        let of = |ports: &[bool]| (0..).zip(ports).filter(|it| *it.1).map(|it| it.0).collect();
+        let names: Option<Vec<usize>> = wanted.as_deref().map(of);
+        let why = match names {
+            None => "[flow_records] is gone, which needs a restart",
+            Some(ports) if ports != of(&self.settings.ports) => {
+                "[flow_records] ports names others, which needs a restart"
+            }
+            Some(_) => return None,
+        };
+        Some(why.to_owned())
+    }
+
+    fn follow_ports(&mut self, new: &Config) {
+        // Records of a port that is removed are still to come.
+        let numbers = interface_numbers(new);
+        self.interfaces.resize(numbers.len(), 0);
+        self.names.resize(numbers.len(), String::new());
+        for (place, port) in new.ports.iter().enumerate().filter(|(_, port)| !port.is_vacant()) {
+            self.interfaces[place] = numbers[place];
+            self.names[place].clone_from(&port.name);
+        }
+    }
+
     fn finish(&mut self, _: bool) {
         let until = Instant::now() + PATIENCE;
         self.hand_on(Some(until));
         self.exporters.iter_mut().for_each(Exporter::close);
         self.exporters.iter_mut().for_each(|exporter| exporter.join(until));
     }
+}
+
+/// Whether each port is recorded; empty where all are.
+fn chosen(settings: &FlowRecordsSettings, config: &Config) -> Vec<bool> {
+    if settings.ports.is_empty() {
+        return Vec::new();
+    }
+    (0..config.ports.len()).map(|port| settings.ports.contains(&port)).collect()
 }
 
 /// Interface numbers for collectors: the kernel's number, as in SNMP; for a port without an interface,

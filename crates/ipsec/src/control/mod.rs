@@ -253,8 +253,8 @@ impl Application for Ipsec {
         self.blocks = Blocks::install(&self.settings, &own);
     }
 
-    fn lets_ports_change(&self) -> bool {
-        true
+    fn refuses_ports(&self, _: &Config) -> Option<String> {
+        None
     }
 
     fn finish(&mut self, all_ended: bool) {

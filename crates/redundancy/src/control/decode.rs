@@ -13,6 +13,7 @@ use wattline_dataplane::graph::Node;
 use wattline_packet::redundancy::Feedback;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
+use wattline_router::config::Config;
 
 pub(super) struct Decoders {
     sections: Vec<Section>,
@@ -133,8 +134,8 @@ impl Application for Decoders {
         Value::Array(self.sections.iter().map(of).collect())
     }
 
-    fn lets_ports_change(&self) -> bool {
-        true
+    fn refuses_ports(&self, _: &Config) -> Option<String> {
+        None
     }
 
     fn finish(&mut self, _: bool) {}

@@ -14,6 +14,7 @@ use wattline_dataplane::graph::Node;
 use wattline_packet::redundancy::Feedback;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
+use wattline_router::config::Config;
 
 /// Largest number of reports read at once.
 const AT_ONCE: usize = 64;
@@ -195,8 +196,8 @@ impl Application for Encoders {
         Value::Array(self.sections.iter().map(of).collect())
     }
 
-    fn lets_ports_change(&self) -> bool {
-        true
+    fn refuses_ports(&self, _: &Config) -> Option<String> {
+        None
     }
 
     fn finish(&mut self, _: bool) {

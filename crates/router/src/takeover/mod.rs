@@ -65,8 +65,15 @@ impl Lookout {
     }
 
     /// A port is added: what is left to the kernel of it is known at once, and told with the next
-    /// look, which is due. Sources are checked at none that is added.
-    pub fn add(&mut self, port: PortId, guarded: bool, (config, rib): (&Config, &Rib)) {
+    /// look, which is due. `check` says how the source addresses of its packets are checked.
+    pub fn add(
+        &mut self,
+        port: PortId,
+        guarded: bool,
+        check: Option<SourceCheck>,
+        (config, rib): (&Config, &Rib),
+    ) {
+        self.checks.extend(check.map(|check| (port, check)));
         if guarded {
             self.guarded.insert(port);
         }
@@ -193,6 +200,15 @@ impl Lookout {
     pub fn passed_by(&self, config: &Config) -> Vec<String> {
         self.reasons.iter().map(|it| format!("{}{}", whose(it, config), it.text)).collect()
     }
+}
+
+/// Why a port cannot be served: the kernel would forward its packets, for the reason `why`, without what
+/// `judges` them here.
+pub(super) fn judged_and_left(name: &str, judges: &str, why: &str) -> String {
+    format!(
+        "[[port]] {name}: {judges} would not hold, as the port would be left to the kernel: {why}; \
+         remove that, or say [router] takeover = \"force\" to forward without it"
+    )
 }
 
 /// What the kernel does beside routing, now.

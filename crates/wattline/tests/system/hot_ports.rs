@@ -472,6 +472,50 @@ fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
     });
 }
 
+/// Flows of a port that is added are recorded with its name and number; what stays is recorded on.
+#[test]
+fn a_port_that_is_added_is_in_the_flow_records() {
+    let test = "a_port_that_is_added_is_in_the_flow_records";
+    privileged(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        let records = "[flow_records]\ncollectors = [\"ipfix://127.0.0.1:4739\"]\n\
+                       idle_timeout = \"1s\"\n";
+        let row = Row::start_beside(ADAPTIVE, "spare_ports = 1\n", records);
+        for _ in 0..2 {
+            let report = row.apply(&row.with_side());
+            assert_eq!(report["needs_restart"], serde_json::json!([]), "{report}");
+            row.pings_by_the_port();
+            let stats = row.router.stats().unwrap();
+            let numbers = &stats["applications"]["flow_records"]["interfaces"];
+            let number = row.topology.router.enter(|| interface_index("side").unwrap()).unwrap();
+            assert_eq!(numbers[2], serde_json::json!({ "number": number, "port": "side" }));
+            let deadline = Instant::now() + LIMIT;
+            let recorded = || {
+                let shown: Value =
+                    serde_json::from_str(&row.ask(&["show", "flows", "--json"])).unwrap();
+                let flows = shown["flows"].as_array().unwrap().clone();
+                let is_there = |key: &str| flows.iter().any(|flow| flow[key] == "side");
+                is_there("in") && is_there("out")
+            };
+            while !recorded() {
+                assert!(Instant::now() < deadline, "{}", row.ask(&["show", "flows"]));
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            row.apply(&row.plain);
+            row.pings();
+        }
+        // Not with another choice of ports: nothing of it is in force.
+        let chosen = row.with_side().replace("idle_timeout", "ports = [\"left\"]\nidle_timeout");
+        let report = row.apply(&chosen);
+        let because = report["because"].to_string();
+        assert!(because.contains("[flow_records] ports names others"), "{report}");
+        assert!(row.port("side").is_none());
+        row.stop();
+    });
+}
+
 /// All that is wrong is said, and nothing is done.
 #[test]
 fn a_reload_with_a_bad_port_leaves_all_as_it_was() {
