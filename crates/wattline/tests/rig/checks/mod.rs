@@ -13,6 +13,7 @@ mod sensors;
 mod server;
 mod stretch;
 mod suspend;
+mod vlan;
 mod xdp_governed;
 
 use serde::Serialize;
@@ -25,6 +26,7 @@ use wattline_testbed::rig::Machine;
 pub use copi::copi;
 pub use ipsec::ipsec;
 pub use lag::{lag, serve as end_of_flow};
+pub use vlan::vlan;
 
 /// Time for a command inside, on a busy machine.
 pub(super) const INSIDE: Duration = Duration::from_secs(120);

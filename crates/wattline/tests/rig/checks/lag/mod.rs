@@ -2,7 +2,7 @@
 //! goes and comes back, and when the kernel would do more with its frames.
 
 mod end;
-mod site;
+pub(super) mod site;
 
 pub use end::serve;
 

@@ -42,7 +42,7 @@ pub fn build(machine: &mut Machine) -> Result<(), Error> {
 }
 
 /// Frames leave as they are on a cable: whole, and with checksums.
-fn plain(machine: &mut Machine, namespace: &str, interface: &str) -> Result<(), Error> {
+pub fn plain(machine: &mut Machine, namespace: &str, interface: &str) -> Result<(), Error> {
     let off = format!("ethtool -K {interface} tx off tso off gso off gro off");
     machine.run(&format!("/bin/ip netns exec {namespace} {off}"), INSIDE).map(drop)
 }
@@ -123,6 +123,8 @@ pub fn until(machine: &mut Machine, line: &str) -> Result<(), Error> {
 /// A router inside.
 pub struct Router {
     name: &'static str,
+    /// The port that is looked at.
+    port: &'static str,
 }
 
 impl Router {
@@ -133,14 +135,26 @@ impl Router {
         keys: &str,
         other: &str,
     ) -> Result<Self, Error> {
+        Self::start_with(machine, name, keys, [("lag", "lag0"), ("plain", other)])
+    }
+
+    /// The same with ports and their interfaces, of which the first is looked at.
+    pub fn start_with(
+        machine: &mut Machine,
+        name: &'static str,
+        keys: &str,
+        ports: [(&'static str, &str); 2],
+    ) -> Result<Self, Error> {
         let at = format!("/tmp/{name}");
+        let port = |(name, interface)| {
+            format!("[[port]]\nname = \"{name}\"\ninterface = \"{interface}\"\n")
+        };
         write(
             machine,
             &format!("{at}.toml"),
             &format!(
-                "[router]\nworkers = 1\nsocket = \"{at}.socket\"\n{keys}\n\
-                 [[port]]\nname = \"lag\"\ninterface = \"lag0\"\n\
-                 [[port]]\nname = \"plain\"\ninterface = \"{other}\""
+                "[router]\nworkers = 1\nsocket = \"{at}.socket\"\n{keys}\n{}",
+                ports.map(port).concat()
             ),
         )?;
         let line = format!(
@@ -153,14 +167,14 @@ impl Router {
              [ -e {at}.status ] && {{ cat {at}.log >&2; exit 1; }}; sleep 0.2; done"
         );
         machine.run(&wait, INSIDE)?;
-        Ok(Self { name })
+        Ok(Self { name, port: ports[0].0 })
     }
 
     pub fn stats(&self, machine: &mut Machine) -> Result<Value, Error> {
         sensors::json(machine, &format!("wattline stats --json --socket /tmp/{}.socket", self.name))
     }
 
-    /// State of the port that is a bond, how it runs, and what is said of it.
+    /// State of the port that is looked at, how it runs, and what is said of it.
     pub fn port(&self, machine: &mut Machine) -> Result<(String, String, String), Error> {
         let stats = self.stats(machine)?;
         let text = |key: &str| stats["ports"][0][key].as_str().unwrap_or_default().to_owned();
@@ -173,7 +187,8 @@ impl Router {
         until(
             machine,
             &format!(
-                "{stats} | tr -d ' \\n' | grep -q '\"name\":\"lag\"[^}}]*\"state\":\"{state}\"'"
+                "{stats} | tr -d ' \\n' | grep -q '\"name\":\"{}\"[^}}]*\"state\":\"{state}\"'",
+                self.port
             ),
         )
     }
