@@ -18,6 +18,7 @@ use wattline_dataplane::nodes::RouterParts;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
+use wattline_dataplane::tap::slots::TapSlots;
 use wattline_dataplane::worker::{Worker, WorkerParts};
 use wattline_packet::ipv4::Ipv4Header;
 use wattline_packet::protocol;
@@ -195,6 +196,16 @@ impl MemoryRouter {
     /// Names of the graph's nodes.
     pub fn names(&self) -> Vec<&'static str> {
         self.worker.graph().names()
+    }
+
+    /// Where captures and traces are left for the worker.
+    pub fn tap_slots(&self) -> TapSlots {
+        self.worker.tap_slots()
+    }
+
+    /// Chunks of its memory.
+    pub fn chunks(&self) -> u32 {
+        CHUNKS
     }
 
     /// Forwards [`PACKETS`] packets.

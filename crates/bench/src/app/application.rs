@@ -4,6 +4,7 @@ use super::args::Args;
 use super::report::Cost;
 use crate::memory_router::{Error, Traffic};
 use wattline_dataplane::feature::Feature;
+use wattline_dataplane::tap::slots::TapSlots;
 
 /// An application under measurement; it runs in one worker, without a control thread.
 pub trait Application {
@@ -12,6 +13,15 @@ pub trait Application {
 
     /// Graph nodes of the application; called once.
     fn features(&mut self) -> Vec<Feature>;
+
+    /// Has the worker watched, which has so many chunks of memory; called once.
+    ///
+    /// # Errors
+    /// Fails when what is to be watched cannot be said.
+    fn watch(&mut self, slots: &TapSlots, chunks: u32) -> Result<(), Error> {
+        let _ = (slots, chunks);
+        Ok(())
+    }
 
     /// Turns the packets of plain forwarding into those that this application receives.
     fn traffic(&mut self, packets: Box<dyn Traffic>) -> Box<dyn Traffic> {

@@ -87,7 +87,9 @@ impl Measured {
         let mut plain = lane(Vec::new(), (workload.make)())?;
         let with = |mut application: Box<dyn Application>| {
             let traffic = application.traffic((workload.make)());
-            Ok::<_, Error>((lane(application.features(), traffic)?, application))
+            let lane = lane(application.features(), traffic)?;
+            application.watch(&lane.router.tap_slots(), lane.router.chunks())?;
+            Ok::<_, Error>((lane, application))
         };
         let mut others = make(args)?.into_iter().map(with).collect::<Result<Vec<_>, _>>()?;
         for round in 0..workload.warm_up + 1 + args.repeats {

@@ -22,6 +22,7 @@ mod redundancy;
 mod report;
 mod sealed;
 mod traffic;
+mod watch;
 
 use crate::calibration::{Calibration, spin};
 use crate::machine::Machine;
@@ -53,6 +54,7 @@ const APPLICATIONS: &[(&str, Make)] = &[
     ("re-maxp", redundancy::make_maxp),
     ("re-modp", redundancy::make_modp),
     ("urpf", filter::make_urpf),
+    ("watch", watch::make),
 ];
 
 /// The four applications of the PowerSave paper in one run.
@@ -147,6 +149,13 @@ mod tests {
                 match &*report.application {
                     "all" => assert_eq!(named, ["netflow", "ipsec-send", "ipsec-receive", "re"]),
                     "ipsec" => assert_eq!(named, ["ipsec-send", "ipsec-receive"]),
+                    "watch" => {
+                        assert_eq!(named, ["watch-off", "watch-none", "watch-all"]);
+                        let matched = |at: usize| &row.applications[at].counted["matched_packets"];
+                        assert_eq!((matched(0), matched(1)), (&0.into(), &0.into()));
+                        assert!(matched(2).as_u64() > Some(0), "{:?}", matched(2));
+                        assert_eq!(row.applications[2].counted["missed_packets"], 0);
+                    }
                     _ => {}
                 }
                 assert_eq!(row.order.is_some(), report.application == "all");
