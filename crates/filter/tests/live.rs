@@ -647,6 +647,13 @@ fn ports_with_lists_and_checks_come_and_go() {
     let other_check = format!("{more}{of_left}[urpf]\nstrict = [\"left\"]\n");
     refused(other_check, &["[[port]]", "in another way"]);
     refused(format!("{more}{checks}"), &["[[port]]", "[[acl]] is gone"]);
+    drop(router);
+    // Nor is a port added beside a first section, which is not in force before a restart.
+    let router = Running::start(&lab, "").unwrap();
+    write_config(router.folder.path(), &format!("{more}{of_side}"));
+    let report = router.ask(Request::Reload);
+    assert_eq!(report["needs_restart"], json!(["[[port]]", "[[acl]]"]), "{report}");
+    assert_eq!(router.ask(Request::Stats)["ports"].as_array().unwrap().len(), 2);
 }
 
 /// Ends the sender however the test ends.
