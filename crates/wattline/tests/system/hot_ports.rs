@@ -146,7 +146,9 @@ impl Row {
     #[track_caller]
     fn pings(&self) {
         for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
-            let ping = ["-n", "-c", "20", "-i", "0.01", "-W", "5", &address];
+            // For the last answer ping waits no longer than its interval, whatever `-W` says: a worker may
+            // have to wait that long for its processor.
+            let ping = ["-n", "-c", "20", "-i", "0.05", "-W", "5", &address];
             let output = self.far.run("ping", &ping, LIMIT);
             let output = output.unwrap_or_else(|error| panic!("{error}\n{}", self.router.log()));
             assert!(output.contains(" 0% packet loss"), "{output}\n{}", self.router.log());
@@ -206,6 +208,20 @@ impl Row {
         kinds
     }
 
+    /// The same once no connection that has been answered is still being closed.
+    fn descriptors_at_rest(&self) -> Vec<String> {
+        let (mut last, mut looks, mut since) = (self.descriptors(), 0, Instant::now());
+        while looks < 10 || since.elapsed() < Duration::from_millis(500) {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = self.descriptors();
+            if now != last {
+                (last, looks, since) = (now, 0, Instant::now());
+            }
+            looks += 1;
+        }
+        last
+    }
+
     /// A connection that is just being closed is not yet gone.
     #[track_caller]
     fn until_descriptors_are(&self, expected: &[String]) {
@@ -250,7 +266,7 @@ fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
     }
     let row = Row::start(forwarder);
     row.pings();
-    let (traces, descriptors) = (row.traces(), row.descriptors());
+    let (traces, descriptors) = (row.traces(), row.descriptors_at_rest());
     let probe = Probe::start(&row.topology, &load(5_000.0)).unwrap();
     let mut forwarded = 0;
     // The second time shows what the first one left behind.
@@ -344,7 +360,7 @@ fn ports_that_come_and_go_fifty_times_leak_nothing() {
         }
         for forwarder in [ADAPTIVE, XDP] {
             let row = Row::start(forwarder);
-            let (traces, descriptors) = (row.traces(), row.descriptors());
+            let (traces, descriptors) = (row.traces(), row.descriptors_at_rest());
             let probe = Probe::start(&row.topology, &load(2_000.0)).unwrap();
             let mut early = 0;
             for round in 0..50 {
@@ -384,7 +400,7 @@ fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
                 let arguments: Vec<&str> = arguments.split(' ').collect();
                 row.topology.router.run("tc", &arguments, LIMIT).unwrap();
             };
-            let descriptors = row.descriptors();
+            let descriptors = row.descriptors_at_rest();
             tc("qdisc add dev side root tbf rate 1gbit burst 1mb latency 50ms");
             let report = row.apply(&row.with_side());
             assert!(report["not_as_configured"][0].as_str().unwrap().contains("tbf"), "{report}");
@@ -528,7 +544,7 @@ fn a_reload_with_a_bad_port_leaves_all_as_it_was() {
         let router = &row.topology.router;
         router.ip("link add low type veth peer name lower\nlink add odd type veth peer name even\nlink set odd up\nlink set even up").unwrap();
         let port = |name: &str| format!("\n[[port]]\nname = \"{name}\"\ninterface = \"{name}\"\n");
-        let (traces, descriptors) = (row.traces(), row.descriptors());
+        let (traces, descriptors) = (row.traces(), row.descriptors_at_rest());
         let route = "\n[[route]]\nprefix = \"203.0.113.0/24\"\nkind = \"blackhole\"\n";
         let refused = |text: &str, words: &[&str]| {
             let error = row.reload(text).unwrap_err();
