@@ -8,7 +8,7 @@ use crate::left_alone;
 use crate::metrics;
 use crate::session::Session;
 use crate::slept::Slept;
-use crate::stats::{Around, stats};
+use crate::stats::{Around, stats, waiting};
 use crate::tell;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -58,6 +58,8 @@ pub struct Daemon {
     /// None where the policy cannot work on the machine as it is now, such as one whose tables are of
     /// a card that has gone: it is tried again whenever the machine changes, and at a reload.
     session: Option<Session>,
+    /// Why there is no session.
+    waits_because: Option<String>,
     fingerprint: Fingerprint,
     slept: Slept,
     rivals: Vec<Rival>,
@@ -133,6 +135,7 @@ impl Daemon {
             options,
             config,
             session: Some(session),
+            waits_because: None,
             fingerprint,
             slept: Slept::until_now(),
             socket,
@@ -265,7 +268,10 @@ impl Daemon {
             rivals: &self.rivals,
             restarts: self.restarts,
         };
-        self.session.as_mut().map_or_else(|| json!({}), |session| stats(session, &around))
+        match &mut self.session {
+            Some(session) => stats(session, &around),
+            None => waiting(self.waits_because.as_deref(), &around),
+        }
     }
 
     fn tick(&mut self) -> Result<(), GovernError> {
@@ -318,38 +324,46 @@ impl Daemon {
         self.slept = slept;
         self.fingerprint = now;
         let config = self.config.clone();
-        match self.begin_anew(config) {
-            Err(GovernError::Policy(error)) => {
-                tracing::error!(
-                    "nothing is governed: {error}; tried again when CPUs or interfaces change, and \
-                     at a reload"
-                );
-                Ok(())
-            }
-            other => other,
-        }
+        self.begin_anew(config).map(drop)
     }
 
     /// Gives the machine back and takes it over again. The old configuration holds where the new
-    /// one does not work.
-    fn begin_anew(&mut self, config: Config) -> Result<(), GovernError> {
-        self.restarts += 1;
+    /// one does not work; then what is wrong with the new one is given. Where the policy cannot work
+    /// on this machine, nothing is governed, and the daemon waits.
+    fn begin_anew(&mut self, config: Config) -> Result<Option<GovernError>, GovernError> {
         if let Some(Err(error)) = self.session.take().map(Session::end) {
             // What the journal still holds, the next stretch restores before it begins.
             tracing::error!("{error}");
         }
         let tree = &self.options.tree;
-        let (session, config) = match Session::begin(&config, tree) {
-            Ok(session) => (session, config),
-            Err(error) if config == self.config => return Err(error),
+        let (begun, refused) = match Session::begin(&config, tree) {
+            Ok(session) => {
+                self.config = config;
+                (Ok(session), None)
+            }
+            Err(error) if config == self.config => (Err(error), None),
             Err(error) => {
                 tracing::error!("{error}; the previous configuration is used again");
-                (Session::begin(&self.config, tree)?, self.config.clone())
+                (Session::begin(&self.config, tree), Some(error))
             }
         };
-        (self.session, self.config) = (Some(session), config);
-        self.introduce();
-        Ok(())
+        match begun {
+            Ok(session) => {
+                (self.session, self.waits_because) = (Some(session), None);
+                self.restarts += 1;
+                self.introduce();
+                Ok(refused)
+            }
+            Err(GovernError::Policy(error)) => {
+                tracing::error!(
+                    "nothing is governed: {error}; tried again when CPUs or interfaces change, and \
+                     at a reload"
+                );
+                self.waits_because = Some(error.to_string());
+                Ok(refused.or(Some(GovernError::Policy(error))))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn reload(&mut self) -> Result<Report, Reload> {
@@ -369,11 +383,16 @@ impl Daemon {
         let new =
             Config { metrics: self.config.metrics, socket: self.config.socket.clone(), ..new };
         (self.options.set_log_level)(new.log_level);
-        let applied = new != self.config;
+        // Whoever waits tries again by what it has, too.
+        let applied = new != self.config || self.session.is_none();
         if applied {
             self.fingerprint = Fingerprint::of(&self.options.tree, &new);
-            self.begin_anew(new).map_err(Reload::Lost)?;
+            let refused = self.begin_anew(new).map_err(Reload::Lost)?;
             self.look_for_rivals();
+            if let Some(error) = refused {
+                self.fingerprint = Fingerprint::of(&self.options.tree, &self.config);
+                return Err(Reload::Refused(error));
+            }
         }
         let applied = if applied { vec!["[govern]"] } else { Vec::new() };
         Ok(Report { applied, needs_restart, ..Report::default() })

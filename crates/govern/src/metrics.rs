@@ -18,6 +18,11 @@ pub(crate) fn text(stats: &Value, tree: &Tree) -> String {
     settings(to, &stats["power"]);
     latency(to, &stats["govern"]);
     rules(to, &stats["govern"]);
+    let help = "1 while the machine is governed, 0 while the governor waits because its policy cannot \
+                work on the machine as it is.";
+    to.family("wattline_governing", Kind::Gauge, help);
+    let waits = stats["govern"]["waits_because"].is_string();
+    to.sample(&[], f64::from(u8::from(!waits)));
     let process = &stats["govern"]["process"];
     to.family("process_cpu_seconds_total", Kind::Counter, "Processor time of this process.");
     to.sample(&[], process["cpu_seconds"].as_f64().unwrap_or(0.0));
@@ -223,6 +228,7 @@ mod tests {
             "wattline_rule{rule=\"silent-source\"} 1",
             "wattline_rivals 1",
             "wattline_restarts_total 2",
+            "wattline_governing 1",
             "process_cpu_seconds_total 0.25",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");

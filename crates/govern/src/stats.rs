@@ -22,6 +22,23 @@ pub(crate) struct Around<'a> {
     pub restarts: u64,
 }
 
+/// While nothing is governed, because the policy cannot work on the machine as it is.
+pub(crate) fn waiting(why: Option<&str>, around: &Around<'_>) -> Value {
+    let Around { config, tree: _, uptime_seconds, rivals, restarts } = *around;
+    json!({
+        "uptime_seconds": uptime_seconds,
+        "govern": {
+            "profile": config.profile.name,
+            "policy": config.policy,
+            "waits_because": why,
+            "latency_target_seconds": config.latency_target.map(|target| target.as_seconds()),
+            "rivals": rivals,
+            "restarts": restarts,
+            "process": Own::read(),
+        },
+    })
+}
+
 /// Everything, now.
 pub(crate) fn stats(session: &mut Session, around: &Around<'_>) -> Value {
     let Around { config, tree, uptime_seconds, rivals, restarts } = *around;

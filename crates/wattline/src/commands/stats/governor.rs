@@ -9,6 +9,14 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     let govern = &stats["govern"];
     let list = |value: &'static str| govern[value].as_array().into_iter().flatten();
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    if let Some(why) = govern["waits_because"].as_str() {
+        let (profile, policy) = (word(&govern["profile"]), word(&govern["policy"]));
+        writeln!(out, "profile {profile}, policy {policy}; NOTHING IS GOVERNED: {why}")?;
+        return writeln!(
+            out,
+            "tried again when CPUs or interfaces change, and at `wattline reload`"
+        );
+    }
     writeln!(
         out,
         "profile {}, policy {}; {} rules",

@@ -1,6 +1,7 @@
 //! `wattline govern`: its life on a copy of a machine's files, and on this machine.
 
 pub mod running;
+mod waiting;
 
 use running::{BINARY, CPUS, Machine, until};
 use serde_json::Value;
