@@ -125,6 +125,23 @@ mod tests {
         }
     }
 
+    /// Rules of drivers decide at interrupts, which drivers keep to themselves; a fixed period is set.
+    #[test]
+    fn rules_of_drivers_are_refused_by_name_with_what_to_do_instead() {
+        let of = |text: &str| {
+            let config =
+                Config::parse(&format!("[govern]\npolicy = \"{text}\"\n"), "test").unwrap();
+            policy(&config, &platform(), RuleSeen::default()).map(|policy| policy.name())
+        };
+        for rule in ["ixgbe", "ixgbe-classic", "dim"] {
+            let error = of(&format!("ondemand+{rule}")).unwrap_err().to_string();
+            for words in [&format!("moderation = \"{rule}\""), "adaptive-rx on", "such as 84us"] {
+                assert!(error.contains(words), "{words}: {error}");
+            }
+        }
+        assert_eq!(of("ondemand+84us").unwrap(), "ondemand");
+    }
+
     /// Every policy works or is refused by name with what to use instead; none is taken that
     /// would never be asked.
     #[test]

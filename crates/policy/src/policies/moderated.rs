@@ -44,8 +44,10 @@ pub fn make(
     let platform = context.platform;
     match choice {
         Choice::Driver(rule) if !platform.can.driver_rules => Err(format!(
-            "moderation = \"{rule}\": this platform has no driver to leave it to; a fixed \
-             duration such as 84us works everywhere"
+            "moderation = \"{rule}\": this rule decides at each interrupt, which only a simulated \
+             driver lets us do (`wattline sim --requests`); on a machine leave its card to its own \
+             driver (no +{rule}, moderation not among the knobs, `ethtool -C NAME adaptive-rx on`), or \
+             give a duration such as 84us"
         )),
         Choice::Fixed(period) => {
             let (shortest, longest) = platform.moderation;
@@ -115,7 +117,7 @@ mod tests {
     fn a_rule_of_the_driver_needs_a_driver() {
         let mut bench = Bench::new();
         let error = bench.make("performance+dim", None).err().unwrap().to_string();
-        assert!(error.contains("no driver to leave it to"), "{error}");
+        assert!(error.contains("+dim") && error.contains("only a simulated driver"), "{error}");
         bench.platform.can.driver_rules = true;
         let policy = bench.make("performance+dim", None).unwrap();
         assert_eq!(policy.driver_rule(0), Some(RuleKind::Dim));
