@@ -135,6 +135,25 @@ fn a_person_gets_a_table() {
     assert!(output.stderr.is_empty(), "a live line without a terminal");
 }
 
+/// What a page is for is looked at in a browser (`pages.rs`).
+#[test]
+fn a_page_is_written_beside_the_table_or_refused_before_the_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let (url, page) = (format!("http://{}/<b>", pages()), folder.path().join("load.html"));
+    let report = json(&["load", "http", &url, "--page", page.to_str().unwrap()]);
+    let html = std::fs::read_to_string(&page).unwrap();
+    for words in
+        ["of all requests (%)", "held within 1 %", "&lt;b&gt;", "measured, from the intended"]
+    {
+        assert!(html.contains(words), "{words}: {html}");
+    }
+    assert!(!html.contains("/<b>"), "{html}");
+    assert!(html.contains(&format!("<td>due</td><td class=\"n\">{}</td>", report["due_requests"])));
+    let page = folder.path().join("missing/load.html");
+    let load = ["load", "http", &url, "--rate", "1", "--page", page.to_str().unwrap()];
+    refused(&load, 74, &["there is no folder", "missing"]);
+}
+
 #[test]
 fn wrong_options_are_told_all_at_once() {
     let load = ["load", "http", "http://127.0.0.1:1/", "--rate", "10"];

@@ -1,12 +1,14 @@
 //! `wattline load memcached`.
 
 use super::options::{Options, make, of_connect};
+use super::page::{check_folder, html};
 use super::show;
 use crate::exit::ExitError;
 use crate::output;
 use serde::Serialize;
 use std::io::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_requests::Report;
@@ -141,8 +143,9 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+pub fn run(args: &Args, page: Option<&Path>, json: bool) -> Result<(), ExitError> {
     let options = args.options.load()?;
+    check_folder(page)?;
     let Prepared { workload, addresses, loaded_keys, refused_keys } = args.prepare()?;
     let report = make("memcached", args.servers.clone(), &options, &addresses, |thread| {
         Memcached::new(Arc::clone(&workload), thread)
@@ -160,23 +163,32 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         loaded_keys,
         refused_keys,
     };
-    output::print(&Output { report, workload }, json, |out, Output { report, workload }| {
-        writeln!(
-            out,
-            "{} keys of {} ({:.1} B), values of {} ({:.1} B), {} gets per set, {}; \
-             {} loaded, {} refused",
-            workload.keys,
-            workload.key_size,
-            workload.key_mean_bytes,
-            workload.value_size,
-            workload.value_mean_bytes,
-            workload.gets_per_set,
-            workload.popularity,
-            workload.loaded_keys,
-            workload.refused_keys
-        )?;
+    let told = workload.line();
+    if let Some(path) = page {
+        output::write_page(path, &html(&report, &told))?;
+    }
+    output::print(&Output { report, workload }, json, |out, Output { report, .. }| {
+        writeln!(out, "{told}")?;
         show::table(out, report)
     })
+}
+
+impl Described {
+    fn line(&self) -> String {
+        format!(
+            "{} keys of {} ({:.1} B), values of {} ({:.1} B), {} gets per set, {}; \
+             {} loaded, {} refused",
+            self.keys,
+            self.key_size,
+            self.key_mean_bytes,
+            self.value_size,
+            self.value_mean_bytes,
+            self.gets_per_set,
+            self.popularity,
+            self.loaded_keys,
+            self.refused_keys
+        )
+    }
 }
 
 /// An address with its port.

@@ -5,9 +5,11 @@ pub mod memcached;
 pub mod options;
 mod packets;
 mod packets_show;
+mod page;
 mod show;
 
 use crate::exit::ExitError;
+use std::path::PathBuf;
 
 /// What to load.
 #[derive(Debug, clap::Args)]
@@ -19,18 +21,28 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Server {
     /// Gets and sets of memcached; by default sizes and mix of Facebook's pool ETC.
-    Memcached(memcached::Args),
+    Memcached(WithPage<memcached::Args>),
     /// Pages of HTTP/1.1 servers over persistent connections.
-    Http(http::Args),
+    Http(WithPage<http::Args>),
     /// Packets through a forwarding device, each accounted for. Needs root.
     Packets(packets::Args),
+}
+
+/// A load whose result becomes a page, too.
+#[derive(Debug, clap::Args)]
+struct WithPage<A: clap::Args> {
+    #[command(flatten)]
+    load: A,
+    /// Write a page with plots and all figures too.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     match &args.server {
-        Server::Memcached(args) => memcached::run(args, json),
-        Server::Http(args) => http::run(args, json),
+        Server::Memcached(args) => memcached::run(&args.load, args.page.as_deref(), json),
+        Server::Http(args) => http::run(&args.load, args.page.as_deref(), json),
         Server::Packets(args) => packets::run(args, json),
     }
 }

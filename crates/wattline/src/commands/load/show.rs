@@ -2,9 +2,24 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
-use wattline_requests::Report;
 use wattline_requests::engine::{Interval, LoadOptions};
 use wattline_requests::latency::TimesSummary;
+use wattline_requests::{Report, Verdict};
+
+type Figure = fn(&TimesSummary) -> Option<f64>;
+
+/// The figures of a distribution that are shown.
+pub const TIMES: [(&str, Figure); 9] = [
+    ("min", |times| times.min_seconds),
+    ("mean", |times| times.mean_of_answered_seconds),
+    ("p50", |times| times.p50_seconds),
+    ("p90", |times| times.p90_seconds),
+    ("p95", |times| times.p95_seconds),
+    ("p99", |times| times.p99_seconds),
+    ("p99.9", |times| times.p999_seconds),
+    ("p99.99", |times| times.p9999_seconds),
+    ("max", |times| times.max_seconds),
+];
 
 /// The line that follows the load, on a terminal only.
 pub struct LiveLine {
@@ -68,11 +83,7 @@ pub fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     writeln!(out)?;
     writeln!(out, "{:<12} {:>14} {:>14}", "requests", "number", "per second")?;
     let length = report.duration_seconds.max(f64::MIN_POSITIVE);
-    let held = match (verdict.rate_held, verdict.saturated) {
-        (true, _) => "held within 1 %",
-        (false, true) => "saturated",
-        (false, false) => "exceeded: a backlog",
-    };
+    let held = held(verdict);
     let mut row = |name: &str, number: u64, rate: f64, more: &str| {
         writeln!(out, "{name:<12} {number:>14} {rate:>14.1}  {more}")
     };
@@ -111,19 +122,7 @@ fn times(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     let generator = &report.generator;
     let columns = [&report.latency, &report.latency_from_sending, &generator.lateness];
     writeln!(out, "{:<12} {:>14} {:>14} {:>14}", "", "latency", "from sending", "sent late by")?;
-    type Figure = fn(&TimesSummary) -> Option<f64>;
-    let rows: [(&str, Figure); 9] = [
-        ("min", |times| times.min_seconds),
-        ("mean", |times| times.mean_of_answered_seconds),
-        ("p50", |times| times.p50_seconds),
-        ("p90", |times| times.p90_seconds),
-        ("p95", |times| times.p95_seconds),
-        ("p99", |times| times.p99_seconds),
-        ("p99.9", |times| times.p999_seconds),
-        ("p99.99", |times| times.p9999_seconds),
-        ("max", |times| times.max_seconds),
-    ];
-    for (name, of) in rows {
+    for (name, of) in TIMES {
         let [latency, sending, late] = columns.map(|times| time(of(times)));
         writeln!(out, "{name:<12} {latency:>14} {sending:>14} {late:>14}")?;
     }
@@ -143,8 +142,17 @@ fn times(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     )
 }
 
+/// Whether the rate was held, in words.
+pub fn held(verdict: &Verdict) -> &'static str {
+    match (verdict.rate_held, verdict.saturated) {
+        (true, _) => "held within 1 %",
+        (false, true) => "saturated",
+        (false, false) => "exceeded: a backlog",
+    }
+}
+
 /// A time with a unit that suits it.
-fn time(seconds: Option<f64>) -> String {
+pub fn time(seconds: Option<f64>) -> String {
     match seconds {
         None => "-".into(),
         Some(seconds) if seconds < 1e-3 => format!("{:.1} us", seconds * 1e6),
@@ -154,7 +162,7 @@ fn time(seconds: Option<f64>) -> String {
 }
 
 /// A rate in few characters.
-fn count(rate: f64) -> String {
+pub fn count(rate: f64) -> String {
     match rate {
         rate if rate < 1e4 => format!("{rate:.0}"),
         rate if rate < 1e6 => format!("{:.1}k", rate / 1e3),
