@@ -2,8 +2,18 @@
 
 use crate::Error;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Two looks at the guest's clock are at least so far apart.
+const APART: Duration = Duration::from_millis(1500);
+/// Time for a look.
+const LOOK: Duration = Duration::from_secs(60);
+/// Pairs of looks before a guest that answers too slowly counts as one that keeps time.
+const PAIRS: usize = 5;
+/// A clock may be wrong by this share.
+const WRONG: f64 = 0.1;
 
 /// Most bytes that a command may answer.
 const MOST: usize = 16 << 20;
@@ -78,6 +88,53 @@ impl Guest {
         };
         Ok(Ended { status, output: text(output)?, errors: text(errors)? })
     }
+
+    /// Checks that the guest's clock runs as fast as ours. Its kernel measures at its start how fast
+    /// the processor counts; on a busy host, which lets the guest stand still meanwhile, it finds
+    /// anything. Such a guest sees time-outs and loads that are many times too short.
+    ///
+    /// # Errors
+    /// When it runs wrong, with what its kernel says of its clocks.
+    pub fn keeps_time(&mut self) -> Result<(), Error> {
+        let mut look = || {
+            let before = Instant::now();
+            let text = self.run("cut -d ' ' -f 1 /proc/uptime", LOOK)?;
+            let seconds: f64 = text.trim().parse().unwrap_or(f64::NAN);
+            Ok::<_, Error>((before, seconds, Instant::now()))
+        };
+        let mut passed = (0.0, 0.0..f64::INFINITY);
+        let mut apart = APART;
+        for _ in 0..PAIRS {
+            let first = look()?;
+            std::thread::sleep(apart);
+            let last = look()?;
+            let between = |from: Instant, to: Instant| to.duration_since(from).as_secs_f64();
+            passed = (last.1 - first.1, between(first.2, last.0)..between(first.0, last.2));
+            if passed.1.end < (1.0 + WRONG) * passed.1.start {
+                break;
+            }
+            apart *= 2;
+        }
+        let (guest, here) = passed;
+        if keeps_time(guest, &here) {
+            return Ok(());
+        }
+        let said = self.run("dmesg | grep -i -e tsc -e clocksource; true", LOOK)?;
+        Err(Error::Rig {
+            what: format!(
+                "the guest's clock runs wrong: {guest:.2} s passed there, and {:.2} to {:.2} s here; its \
+                 kernel says\n{said}",
+                here.start, here.end
+            ),
+            console: String::new(),
+        })
+    }
+}
+
+/// Whether so many seconds may have passed in the guest while between the least and the most of `here`
+/// passed outside.
+fn keeps_time(guest: f64, here: &Range<f64>) -> bool {
+    (here.start * (1.0 - WRONG)..=here.end * (1.0 + WRONG)).contains(&guest)
 }
 
 fn parse_head(head: &str) -> Option<(i32, usize, usize)> {
@@ -110,6 +167,27 @@ mod tests {
         assert_eq!(ended, Ended { status: 3, output: "hello\n".into(), errors: "fie\n".into() });
         let error = answering(b"3 0 4\nfie\n").run("x", LIMIT).unwrap_err().to_string();
         assert!(error.contains("`x (in the guest)` failed (exit status: 3): fie"), "{error}");
+    }
+
+    #[test]
+    fn a_clock_that_runs_ten_times_too_fast_is_noticed() {
+        assert!(keeps_time(1.5, &(1.5..1.6)) && keeps_time(1.7, &(1.5..1.6)));
+        assert!(!keeps_time(15.2, &(1.5..1.6)) && !keeps_time(1.2, &(1.5..1.6)));
+        assert!(!keeps_time(f64::NAN, &(1.5..1.6)));
+        // The same second twice.
+        let mut guest = {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(theirs.try_clone().unwrap());
+                let mut line = String::new();
+                while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
+                    let _ = (&theirs).write_all(b"0 5 0\n7.50\n");
+                }
+            });
+            Guest::new(ours)
+        };
+        let error = guest.keeps_time().unwrap_err().to_string();
+        assert!(error.contains("the guest's clock runs wrong: 0.00 s passed there"), "{error}");
     }
 
     #[test]

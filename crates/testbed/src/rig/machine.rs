@@ -74,7 +74,7 @@ pub struct Machine {
 
 impl Machine {
     /// Boots one and waits until it takes commands. One that stays silent is replaced, and so is
-    /// one whose emulator crashed: with a thread for each CPU, QEMU's assertion in
+    /// one whose clock runs wrong ([`Guest::keeps_time`]), and one whose emulator crashed: with a thread for each CPU, QEMU's assertion in
     /// `iotlb_to_section` fails now and then while the guest lays out its devices' memory.
     ///
     /// # Errors
@@ -85,15 +85,15 @@ impl Machine {
             tries += 1;
             let started = Instant::now();
             let mut machine = Self::start(rig, options)?;
-            match machine.guest.run("true", BOOT) {
-                Ok(_) => {
+            match machine.guest.run("true", BOOT).and_then(|_| machine.guest.keeps_time()) {
+                Ok(()) => {
                     machine.boot = started.elapsed();
                     machine.connect_wires()?;
                     return Ok(machine);
                 }
                 Err(error)
                     if tries < BOOTS
-                        && (matches!(error, Error::ProgramHangs { .. })
+                        && (matches!(error, Error::ProgramHangs { .. } | Error::Rig { .. })
                             || machine.emulator.has_crashed()) =>
                 {
                     let error = machine.with_console(error);
