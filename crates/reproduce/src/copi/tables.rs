@@ -239,3 +239,31 @@ fn wrong_decisions(random: &mut Xoshiro256PlusPlus) -> Result<f64, ReproduceErro
     }
     Ok(f64::from(wrong))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Machines that nobody has seen: `WATTLINE_SEED` draws others.
+    #[test]
+    #[ignore = "takes minutes of processor time"]
+    fn a_sparse_profile_keeps_the_saving_on_machines_of_any_seed() {
+        let seed = std::env::var("WATTLINE_SEED").ok();
+        let seed = seed.map_or(1, |seed| seed.parse().expect("WATTLINE_SEED: a whole number"));
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for number in 0..MACHINES {
+            let row = sparse(number, &mut random).unwrap();
+            println!(
+                "seed {seed}, machine {number}, {}, {:.0} krps: {:.2} % of the points, saving {:.2} \
+                 of {:.2} %, kept {:.1} %",
+                row.workload,
+                row.rate / 1e3,
+                row.points,
+                row.sparse,
+                row.full,
+                row.kept()
+            );
+            assert!(row.points <= 10.0 && row.kept() >= 90.0, "machine {number} of seed {seed}");
+        }
+    }
+}

@@ -14,6 +14,8 @@ const KILLS: u64 = 6;
 const MOST_KILLS: u64 = 60;
 /// The latest moment of a kill after the machine was changed; a point takes about 1.5 s.
 const LATEST: Duration = Duration::from_secs(4);
+/// Times that the last profile is begun again.
+const MOST_ATTEMPTS: usize = 10;
 /// Two loads by three states and the driver's own moderation.
 const POINTS: usize = 2 * 3 + 2;
 const JOURNAL: &str = "var/lib/wattline/knobs.journal";
@@ -131,8 +133,19 @@ fn a_profile_that_is_killed_restores_the_machine_and_goes_on() {
     );
     assert!(restored > 0 && left > 0 && !known.is_empty(), "{restored}, {left}, {known:?}");
 
+    // On a starved machine no request of a run may be answered in time; the message says that the same
+    // command goes on.
     let mut child = profile(&machine, server);
-    assert!(child.wait().unwrap().success(), "{}", machine.log());
+    let mut status = child.wait().unwrap();
+    for _ in 0..MOST_ATTEMPTS {
+        if status.code() != Some(66) {
+            break;
+        }
+        assert!(machine.log().contains("run the same command again"), "{}", machine.log());
+        assert!(machine.is_as_before(), "{:?}", machine.differences());
+        status = profile(&machine, server).wait().unwrap();
+    }
+    assert!(status.success(), "{status}: {}", machine.log());
     let all = points(&machine);
     assert_eq!(all.len(), POINTS, "{all:?}");
     assert!(known.iter().all(|point| all.contains(point)), "{known:?} {all:?}");
