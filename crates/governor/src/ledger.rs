@@ -13,7 +13,10 @@ use wattline_units::{Span, Time};
 pub(super) const LEFT_ALONE: Span = Span::from_millis(1_000);
 /// One that fails for the first time is tried again after so long: what was only busy costs little.
 const FIRST_REST: Span = Span::from_micros(100);
-/// Each rest is so many times as long as the one before, until [`LEFT_ALONE`].
+/// So many rests in a row are that short. Of writes that fail by chance, one in ten say, hardly any
+/// fails three times.
+const SHORT_RESTS: u32 = 2;
+/// Each further rest is so many times as long as the one before, until [`LEFT_ALONE`].
 const REST_GROWS: u64 = 10;
 /// A knob that so many times never did as it was told is said to have no effect.
 const TRIES: u64 = 3;
@@ -51,6 +54,8 @@ struct Rest {
     until: Time,
     /// How long it lasts.
     lasts: Span,
+    /// Failures in a row.
+    failures: u32,
 }
 
 impl Default for Ledger {
@@ -98,12 +103,13 @@ impl Ledger {
             self.resting.remove(&(knob, place));
         } else {
             let before = self.resting.get(&(knob, place));
+            let failures = before.map_or(0, |rest| rest.failures).saturating_add(1);
             let lasts = match before {
                 _ if foreign => LEFT_ALONE,
-                None => FIRST_REST,
-                Some(rest) => (rest.lasts * REST_GROWS).min(LEFT_ALONE),
+                Some(rest) if failures > SHORT_RESTS => (rest.lasts * REST_GROWS).min(LEFT_ALONE),
+                _ => FIRST_REST,
             };
-            self.resting.insert((knob, place), Rest { until: now + lasts, lasts });
+            self.resting.insert((knob, place), Rest { until: now + lasts, lasts, failures });
         }
         if let Some(problem) = problem {
             if entry.last_problem.as_ref() != Some(&problem) {
@@ -180,7 +186,7 @@ mod tests {
             ends.into_iter().find(|micros| !rests(*micros)).unwrap()
         };
         let mut now = Time::ZERO;
-        for rest in [100, 1_000, 10_000, 100_000, 1_000_000, 1_000_000] {
+        for rest in [100, 100, 1_000, 10_000, 100_000, 1_000_000, 1_000_000] {
             assert_eq!(fail(&mut ledger, now, failed()), rest);
             now += Span::from_micros(rest);
         }

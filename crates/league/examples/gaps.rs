@@ -1,6 +1,7 @@
 //! Policies against the lower bound alone, without the search for schedules: a league for tuning.
-//! `cargo run --release -p wattline-league --example gaps -- [FILE [why|schedule]]`: with `why` every
-//! change of a policy with its reason, with `schedule` how far the found schedule is above the bound.
+//! `cargo run --release -p wattline-league --example gaps -- [FILE [why|schedule|play]]`: with `why` every
+//! change of a policy with its reason, with `schedule` how far the found schedule is above the bound,
+//! with `play` joules alone, without the bound, which takes most of the time.
 
 use std::path::Path;
 use wattline_league::bound::{lower_bound, slot_length};
@@ -27,36 +28,41 @@ fn main() -> Result<(), LeagueError> {
             }
         }
     }
-    let play = |(text, budget, case): &(&String, wattline_units::Span, Case<'_>)| {
-        let allowed = Budget::p99(*budget);
+    let play = |(text, within, case): &(&String, wattline_units::Span, Case<'_>)| {
+        let (allowed, budget) = (Budget::p99(*within), within.as_seconds() * 1e6);
         let slack = case.slack_seconds(allowed, 64)?;
         let arrivals = Arrivals::of(case, slot_length(case, slack))?;
-        let bound = lower_bound(case, allowed, &arrivals)?;
-        if more == "schedule" {
+        let bound = match more.as_str() {
+            "play" => None,
+            _ => Some(lower_bound(case, allowed, &arrivals)?),
+        };
+        if let Some(bound) = bound.filter(|_| more == "schedule") {
             let fixed = best_fixed(case, allowed, &arrivals)?;
             let found = best_schedule(case, allowed, &arrivals, fixed.as_ref())?;
             let above = |played: &Played| (played.energy_joules / bound.joules - 1.0) * 100.0;
             println!(
-                "{text:<46} seed {:<5} fixed {:?} schedule {:?} % above {:.4} J of which base {:.4}, prices {:?}",
+                "{text:<46} {budget:>4.0} us seed {:<5} fixed {:?} schedule {:?} % above {:.4} J of which base {:.4}, prices {:?}; {:?}",
                 case.seed,
                 fixed.as_ref().map(|fixed| above(&fixed.played)),
                 found.as_ref().map(|found| above(&found.played)),
                 bound.joules,
                 bound.base_joules,
                 bound.late_price_joules,
+                fixed.as_ref().map(|fixed| fixed.point),
             );
         }
         for written in &plan.policies {
-            let spec = plan::policy(written, *budget)
+            let spec = plan::policy(written, *within)
                 .map_err(|problem| LeagueError::File { place: written.clone(), problem })?;
             let played = play_policy(case, &spec, allowed, &arrivals)?;
             println!(
-                "{text:<46} seed {:<5} {written:<20} {} {:>7.3} % above {:.4} J, late {:>7.3} %, p99 {:>7.1} us, \
+                "{text:<46} {budget:>4.0} us seed {:<5} {written:<20} {} {:>7.3} % above {:.4} J, {:.4} J, late {:>7.3} %, p99 {:>7.1} us, \
                  lost {:>5}, reordered {:>3}, cores {:>5.2}, changes {:>5.0}/s",
                 case.seed,
                 if played.feasible { "kept  " } else { "BROKEN" },
-                (played.energy_joules / bound.joules - 1.0) * 100.0,
-                bound.joules,
+                bound.map_or(f64::NAN, |bound| (played.energy_joules / bound.joules - 1.0) * 100.0),
+                bound.map_or(f64::NAN, |bound| bound.joules),
+                played.energy_joules,
                 played.late_fraction * 100.0,
                 played.p99_seconds.unwrap_or(f64::NAN) * 1e6,
                 played.dropped_packets,

@@ -1,6 +1,6 @@
 //! The policy `wattline` on machines that are not what it was told:
 //! `cargo run --release -p wattline-league --example robust -- [WORD]`. With a word only faults whose
-//! name has it. It prints one line for each traffic and fault.
+//! name has it; with `all` as a second word under all kinds of traffic of the quick league. It prints one line for each traffic and fault.
 
 use wattline_league::bound::{lower_bound, slot_length};
 use wattline_league::{Arrivals, Budget, Case, LeagueError, Meter, Wrong, plan, play_wrong};
@@ -16,6 +16,16 @@ const TRAFFICS: [&str; 4] = [
     "flash:3Mpps,size=64,ratio=10,period=50ms",
 ];
 
+const MORE: [&str; 7] = [
+    "constant:6Mpps,size=64",
+    "poisson:1Mpps,size=64",
+    "onoff:5Mpps,size=64,burst=32",
+    "self-similar:5Mpps,size=64",
+    "mmpp:5Mpps,size=64,ratio=10,high=2ms,low=8ms",
+    "day:8Mpps,size=64,duration=60ms",
+    "sawtooth:8Mpps,size=64,ratio=10,period=50ms",
+];
+
 fn faults() -> Result<Vec<(&'static str, Wrong)>, LeagueError> {
     let good = Wrong::default();
     let knobs = |text: &str| {
@@ -28,6 +38,7 @@ fn faults() -> Result<Vec<(&'static str, Wrong)>, LeagueError> {
     let meter = |meter| Wrong { meter, ..good };
     Ok(vec![
         ("nothing", good),
+        ("no server file", Wrong { no_file: true, ..good }),
         ("power +30 %, idle -30 %", power(1.3, 0.7)),
         ("power -30 %, idle +30 %", power(0.7, 1.3)),
         ("capacity told +20 %", capacity(1.2)),
@@ -47,6 +58,9 @@ fn faults() -> Result<Vec<(&'static str, Wrong)>, LeagueError> {
 
 fn main() -> Result<(), LeagueError> {
     let only = std::env::args().nth(1).unwrap_or_default();
+    let every = std::env::args().nth(2).is_some_and(|word| word == "all");
+    let kinds: Vec<&str> =
+        if every { TRAFFICS.iter().chain(&MORE).copied().collect() } else { TRAFFICS.to_vec() };
     let file = ServerFile::load("westmere-2010").map_err(|error| LeagueError::File {
         place: "westmere-2010".into(),
         problem: error.to_string(),
@@ -89,7 +103,7 @@ fn main() -> Result<(), LeagueError> {
         }
         Ok(())
     };
-    let done: Vec<Result<(), LeagueError>> = wattline_sim::sweep(&TRAFFICS, 0, each, || {})
-        .map_err(|error| broken(error.to_string()))?;
+    let done: Vec<Result<(), LeagueError>> =
+        wattline_sim::sweep(&kinds, 0, each, || {}).map_err(|error| broken(error.to_string()))?;
     done.into_iter().collect()
 }

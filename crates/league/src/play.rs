@@ -103,7 +103,8 @@ pub fn play_wrong(
         let packet = context
             .packet
             .and_then(|(_, bytes)| Some((told.packet_cost(case.application, bytes)?, bytes)));
-        let context = BuildContext { server: Some(&told), packet, ..*context };
+        let server = (!wrong.no_file).then_some(&told);
+        let context = BuildContext { server, packet, ..*context };
         let inner = build(policy, &context).map_err(ModelError::from)?;
         Ok(Box::new(Metered::new(inner, wrong.meter, case.seed)))
     })?;

@@ -20,6 +20,8 @@ pub struct Wrong {
     pub meter: Meter,
     /// The knobs.
     pub knobs: KnobBehaviour,
+    /// Whether the policy is told no server file at all.
+    pub no_file: bool,
 }
 
 /// A meter.
@@ -38,7 +40,14 @@ pub enum Meter {
 impl Default for Wrong {
     fn default() -> Self {
         let knobs = KnobBehaviour::default();
-        Self { power: 1.0, idle_power: 1.0, capacity: 1.0, meter: Meter::Good, knobs }
+        Self {
+            power: 1.0,
+            idle_power: 1.0,
+            capacity: 1.0,
+            meter: Meter::Good,
+            knobs,
+            no_file: false,
+        }
     }
 }
 

@@ -70,6 +70,11 @@ fn a_server_file_may_promise_too_much_or_too_little() {
     }
 }
 
+#[test]
+fn without_a_server_file_leaps_are_in_time_as_well() {
+    keeps(LEAPS, Wrong { no_file: true, ..Wrong::default() });
+}
+
 /// It does not look at a meter, so none can mislead it: this fails when it begins to, and then
 /// has to say what it does about a bad one.
 #[test]
@@ -90,10 +95,19 @@ fn a_meter_that_is_noisy_late_or_dead_changes_nothing() {
 #[test]
 fn knobs_may_refuse_be_slow_or_fail() {
     let with = |knobs| Wrong { knobs: KnobBehaviour::parse(knobs).unwrap(), ..Wrong::default() };
-    for knobs in ["cores:refuse", "frequency:refuse", "wait:refuse", "all:fail=0.1"] {
+    for knobs in ["cores:refuse", "wait:refuse"] {
         keeps(LEAPS, with(knobs));
     }
-    // This is beyond it. When a failed knob rested for a whole second, 252,688 packets were lost.
-    let played = play("mmpp:5Mpps,size=64,ratio=10,high=10ms,low=40ms", &[with("all:fail=0.1")]);
-    assert!(played[0].late_fraction < 0.05 && played[0].dropped_packets < 500, "{played:?}");
+    // Before the policy looked at what became of its wishes, these made 2.1 % late, and 6.6 % late with
+    // 6,930 lost.
+    const RANDOM: &str = "mmpp:5Mpps,size=64,ratio=10,high=10ms,low=40ms";
+    for knobs in ["frequency:refuse", "cores:delay=50us"] {
+        for traffic in [LEAPS, RANDOM] {
+            keeps(traffic, with(knobs));
+        }
+    }
+    keeps(LEAPS, with("all:fail=0.1"));
+    // A table that cannot be written in a leap makes packets late, but loses none any more.
+    let played = play(RANDOM, &[with("all:fail=0.1")]);
+    assert!(played[0].late_fraction < 0.05 && played[0].dropped_packets == 0, "{played:?}");
 }

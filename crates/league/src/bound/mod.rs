@@ -43,8 +43,10 @@ const SLOTS_PER_DEADLINE: f64 = 12.0;
 const MOST_SLOTS: u64 = 400_000;
 /// Rounds of the search for prices.
 const ROUNDS: usize = 3;
-/// Steps of each line of that search.
-const STEPS: usize = 10;
+/// A line of that search ends when its prices differ by less than this, as a natural logarithm.
+const CLOSE: f64 = 0.2;
+/// Later rounds look up to this factor around the price so far.
+const NEAR: f64 = 8.0;
 
 /// The bound with its parts, all in joules.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -131,29 +133,75 @@ fn traffic_joules(case: &Case<'_>, budget: Budget, arrivals: &Arrivals, slack: f
 /// Prices of late packets that give a high value, which is concave in them.
 fn search(value: &impl Fn((f64, f64)) -> f64, scale: f64) -> ((f64, f64), f64) {
     let mut best = ((0.0, 0.0), value((0.0, 0.0)));
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let before = best.1;
         for second in [false, true] {
             let at = |price: f64| if second { (best.0.0, price) } else { (price, best.0.1) };
-            let (mut low, mut high) = (scale * 1e-3, scale * 1e4);
-            let mut found = best;
-            // On a logarithmic axis a function that rises and then falls still does.
-            for _ in 0..STEPS {
-                let ratio = (high / low).powf(1.0 / 3.0);
-                let (a, b) = (at(low * ratio), at(high / ratio));
-                let (of_a, of_b) = (value(a), value(b));
-                for candidate in [(a, of_a), (b, of_b)] {
-                    if candidate.1 > found.1 {
-                        found = candidate;
-                    }
-                }
-                if of_a < of_b { low *= ratio } else { high /= ratio }
+            let here = if second { best.0.1 } else { best.0.0 };
+            // Later rounds look near what the first one found.
+            let (low, high) = match round {
+                0 => (scale * 1e-3, scale * 1e4),
+                _ if here > 0.0 => (here / NEAR, here * NEAR),
+                _ => continue,
+            };
+            let found = along(&|price| value(at(price)), low, high);
+            if found.1 > best.1 {
+                best = (at(found.0), found.1);
             }
-            best = found;
         }
         if best.1 - before <= 1e-6 * best.1.abs() {
             break;
         }
     }
     best
+}
+
+/// The highest value between two prices, by golden section on a logarithmic axis: there a function
+/// that rises and then falls still does. Each step takes one value and keeps 0.618 of the interval.
+fn along(value: &impl Fn(f64) -> f64, low: f64, high: f64) -> (f64, f64) {
+    let golden = 0.5 * (5.0f64.sqrt() - 1.0);
+    let (mut low, mut high) = (low.ln(), high.ln());
+    let of = |x: f64| (x.exp(), value(x.exp()));
+    let (mut left, mut right) = (high - golden * (high - low), low + golden * (high - low));
+    let (mut of_left, mut of_right) = (of(left), of(right));
+    let mut best = if of_left.1 > of_right.1 { of_left } else { of_right };
+    while high - low > CLOSE {
+        if of_left.1 < of_right.1 {
+            (low, left, of_left) = (left, right, of_right);
+            right = low + golden * (high - low);
+            of_right = of(right);
+        } else {
+            (high, right, of_right) = (right, left, of_left);
+            left = high - golden * (high - low);
+            of_left = of(left);
+        }
+        for seen in [of_left, of_right] {
+            if seen.1 > best.1 {
+                best = seen;
+            }
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn the_search_finds_the_top_of_a_concave_function_in_few_steps() {
+        for (a, b) in [(0.02, 3.0), (5.0, 0.1), (900.0, 40.0)] {
+            let taken = Cell::new(0);
+            let value = |(x, y): (f64, f64)| {
+                taken.set(taken.get() + 1);
+                10.0 - (x / a - 1.0).powi(2) - (y / b - 1.0).powi(2)
+            };
+            let ((x, y), top) = search(&value, 1.0);
+            assert!((x / a - 1.0).abs() < 0.1 && (y / b - 1.0).abs() < 0.1, "{x} {a}, {y} {b}");
+            assert!(top > 9.98 && taken.get() <= 60, "{top} after {}", taken.get());
+        }
+        let falls = |(x, y): (f64, f64)| -x - y;
+        assert_eq!(search(&falls, 1.0), ((0.0, 0.0), 0.0));
+    }
 }

@@ -12,8 +12,10 @@ mod account;
 mod choose;
 mod demand;
 mod leap;
+mod limits;
 mod machine;
 mod requirements;
+mod steps;
 mod why;
 
 use crate::{
@@ -24,8 +26,10 @@ use account::Account;
 use choose::{Choice, LATE};
 use demand::Demand;
 use leap::notice;
+use limits::Limits;
 use machine::Machine;
 use requirements::{Leap, MOST_LOAD, Requirements};
+use steps::Steps;
 use wattline_units::{Span, Time};
 use why::{Reasons, Why};
 
@@ -81,6 +85,16 @@ const TABLE_SECONDS: f64 = 50e-6;
 /// Time over which lateness is averaged, in seconds, and its goal as a share of the allowed one.
 const JUDGE_SECONDS: f64 = 50e-3;
 const GOAL: f64 = 0.4;
+/// The load is steady if its peak is at most so many times its mean: at 1 Mpps the highest of 50,000
+/// looks is a third above it by chance.
+const STEADY_PEAK: f64 = 1.5;
+/// The load is steady if no leap came for so long.
+const STEADY: Span = Span::from_millis(400);
+/// Each queue that grows without a leap shows that the point carries less than planned. So much more
+/// is planned for from then on, up to a most, and half of it is forgotten after these seconds.
+const RESERVE: f64 = 0.005;
+const MOST_RESERVE: f64 = 0.1;
+const RESERVE_HALF_LIFE: f64 = 0.1;
 
 struct Wattline {
     machine: Machine,
@@ -100,6 +114,19 @@ struct Wattline {
     saved: f64,
     last: Time,
     hold: Time,
+    /// A growing queue was answered. Until then the answer takes effect, and the same queue is no news.
+    eased: Time,
+    /// The answer is still there.
+    answered: bool,
+    /// Share of the rate that is planned for beyond it.
+    reserve: f64,
+    /// How long a change of cores takes, and the frequencies that the machine takes.
+    steps: Steps,
+    limits: Limits,
+    /// The frequency that was asked for last.
+    asked: Option<usize>,
+    /// Until then packets may come that were held back while entries of the table moved.
+    moved: Time,
     /// New cores poll until then, so that they wake at once.
     waking: Option<Time>,
     /// Packets that may still be late.
@@ -109,8 +136,9 @@ struct Wattline {
     alerted: bool,
     /// A leap was answered, and no capacity was taken away since.
     leapt: bool,
-    /// Whether a leap ever came.
+    /// Whether a leap ever came, and the last one.
     leaps: bool,
+    last_leap: Option<Time>,
     /// Seconds that a change of frequency takes.
     transition: f64,
     cores: Vec<CoreView>,
@@ -166,12 +194,20 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         saved: 0.0,
         last: Time::ZERO,
         hold: Time::ZERO + LEARN,
+        eased: Time::ZERO,
+        moved: Time::ZERO,
+        answered: false,
+        reserve: 0.0,
+        steps: Steps::default(),
+        limits: Limits::new(fastest),
+        asked: None,
         waking: None,
         account: Account::default(),
         nap_share: 0.7,
         alerted: false,
         leapt: false,
         leaps: false,
+        last_leap: None,
         transition: platform.frequency_transition.as_seconds(),
         cores: vec![CoreView::default(); platform.cores],
         found: Vec::with_capacity(machine.points()),
@@ -186,8 +222,7 @@ impl Wattline {
     fn required(&self, need: f64) -> Requirements {
         let measured = (SURPRISE * self.demand.mean).max(MARGIN * self.demand.peak);
         // A leap beyond the capacity of the machine cannot be answered.
-        let fastest = self.machine.frequencies.len() - 1;
-        let all = self.machine.capacity(self.machine.cores, fastest);
+        let all = self.machine.capacity(self.machine.cores, self.machine.usable.1);
         let surprise = self.link.unwrap_or(measured.min(all).max(need));
         let ring = self.ring * self.ports as f64;
         // Until all cores are awake, the rings of the active cores have to hold what comes at line
@@ -213,7 +248,9 @@ impl Wattline {
                 late: self.account.allows(self.leaps),
                 transition: self.transition,
                 burst: self.demand.burst(),
+                step: self.steps.seconds(),
             },
+            polls: self.is_steady(),
         }
     }
 
@@ -289,7 +326,11 @@ impl Wattline {
         point.set_active(choice.cores, choice.idle, choice.parked.min(platform.deepest()));
         point.set_frequency(choice.frequency);
         point.batch = choose::BATCH;
-        let wait = choice.nap.map_or(Wait::Interrupt, |nap| Wait::Sleep(Span::from_seconds(nap)));
+        let wait = match choice.nap {
+            _ if choice.polls => Wait::Poll,
+            Some(nap) => Wait::Sleep(Span::from_seconds(nap)),
+            None => Wait::Interrupt,
+        };
         let wait = if platform.can.waits.allows(wait) { wait } else { Wait::Interrupt };
         let still_waking = self.waking.is_some();
         for core in 0..choice.cores {
@@ -306,14 +347,47 @@ impl Wattline {
         if grown || leap {
             self.waking = Some(now + self.exit);
         }
+        if choice.cores != before {
+            self.moved = now + self.exit + DRAIN;
+        }
         self.present = Some(choice);
+        self.asked = Some(choice.frequency);
+    }
+
+    /// Takes what became of the last decision. A frequency that was refused is not the present one:
+    /// what is measured was measured at the one that holds.
+    fn check(&mut self, now: Time, seen: &Observation<'_>, point: &OperatingPoint) {
+        self.steps.look(self.last, self.exit, Span::from_seconds(self.slack), seen.cores);
+        let (Some(present), Some(asked)) = (&mut self.present, self.asked) else { return };
+        let held = point.cores[0].frequency.min(self.machine.frequencies.len() - 1);
+        present.frequency = held;
+        self.limits.look(now, asked, held);
+        if self.machine.usable != self.limits.usable() {
+            self.machine.usable = self.limits.usable();
+            (self.searched, self.evaluated) = (None, None);
+        }
+    }
+
+    /// Whether no leap came of late, and the load was not much higher. Where leaps come, they cost the
+    /// late packets that are paid for.
+    fn is_steady(&self) -> bool {
+        self.last_leap.is_none_or(|at| self.last.since(at) >= STEADY)
+            && self.demand.peak < STEADY_PEAK * self.demand.mean
+    }
+
+    /// Seconds of arrivals that wait by plan: those in which a core does not look at its queues. The
+    /// queue of a core that always looks varies, too, as the slack allows.
+    fn blind(&self, choice: &Choice) -> f64 {
+        if choice.polls {
+            return 0.5 * self.slack;
+        }
+        choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency]
     }
 
     /// Fill of a queue, in packets, that the plan does not foresee.
     fn alarm(&self, choice: &Choice) -> u32 {
-        let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
         let cores = choice.cores as f64;
-        let planned = self.demand.need() * nap / (cores * self.ports as f64);
+        let planned = self.demand.need() * self.blind(choice) / (cores * self.ports as f64);
         let burst = self.demand.burst() / (cores * self.ports as f64);
         let level = planned + notice(planned, self.demand.dispersion / cores) + burst;
         level.min(0.5 * self.ring).max(1.0) as u32
@@ -321,22 +395,21 @@ impl Wattline {
 
     /// Packets that wait, beyond those that come in a nap.
     fn overhang(&self, waiting: f64) -> f64 {
-        let planned = self.present.map_or(0.0, |choice| {
-            let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
-            self.demand.need() * 0.5 * nap
-        });
+        let planned =
+            self.present.map_or(0.0, |choice| self.demand.need() * 0.5 * self.blind(&choice));
         (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
     }
 
     /// Fill of a queue, in packets, that is too much though the rate does not leap: twice the planned
-    /// fill, and more than half of the slack to serve.
+    /// fill, and more than half of the slack to serve; three times as much where the load is steady and
+    /// late packets are paid for, since a plan with 1 % of its packets late has such queues.
     fn crowded(&self) -> f64 {
         let Some(choice) = self.present else { return f64::INFINITY };
-        let nap = choice.nap.unwrap_or(0.0) + self.machine.wake[choice.frequency];
-        let planned = self.demand.need() * nap / (choice.cores * self.ports) as f64;
+        let planned = self.demand.need() * self.blind(&choice) / (choice.cores * self.ports) as f64;
         let spread = 6.0 * (planned * self.demand.dispersion.max(1.0)).sqrt();
         let service = self.machine.service(choice.cores, choice.frequency);
-        let budget = 0.5 * self.slack / service / self.ports as f64;
+        let share = if self.account.is_overdrawn() || !self.is_steady() { 0.5 } else { 1.5 };
+        let budget = share * self.slack / service / self.ports as f64;
         (2.0 * planned + spread).max(16.0).max(budget).min(0.5 * self.ring)
     }
 }
@@ -365,16 +438,33 @@ impl Policy for Wattline {
         point: &mut OperatingPoint,
     ) -> AskAgain {
         let platform = seen.platform;
+        self.check(now, seen, point);
         let seconds = now.since(self.last).as_seconds();
+        self.reserve *= 0.5f64.powf(seconds / RESERVE_HALF_LIFE);
         let arrivals = seen.arrivals();
         let leap = match seen.trigger {
-            Trigger::Fill { .. } => self.demand.leaps(now.as_seconds(), arrivals),
+            Trigger::Fill { .. } => {
+                // Packets whose entries moved were held back, and come at once.
+                let held = now < self.moved && self.is_steady();
+                let held = if held { self.demand.need() * self.slack } else { 0.0 };
+                self.demand.leaps(now.as_seconds(), arrivals, held)
+            }
             _ => false,
         };
         let crowded = match seen.trigger {
-            Trigger::Fill { queue } => f64::from(seen.queues[queue].fill) > self.crowded(),
+            Trigger::Fill { queue } => {
+                now >= self.eased && f64::from(seen.queues[queue].fill) > self.crowded()
+            }
             _ => false,
         };
+        if crowded {
+            // Parked cores wake, and what waits leaves.
+            self.eased = now + self.exit + Span::from_seconds(self.slack);
+            if self.is_steady() {
+                self.answered = true;
+                self.reserve = (self.reserve + RESERVE).min(MOST_RESERVE);
+            }
+        }
         if leap {
             self.demand.alarm(now.as_seconds(), arrivals);
         }
@@ -403,10 +493,11 @@ impl Policy for Wattline {
             let waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
             self.next(now, seconds, leap, crowded, waiting)
         };
-        let before = self.present.map(|present| (present.cores, present.frequency));
-        if before != Some((choice.cores, choice.frequency)) {
+        let before = self.present.map(|present| (present.cores, self.asked));
+        if before != Some((choice.cores, Some(choice.frequency))) {
             self.reasons.note(why, &choice, self.demand.need());
         }
+        self.steps.ask(now, (point.active.len(), choice.cores), choice.parked, seen.cores);
         self.take(choice, leap, platform, point, now);
         let all = CoreSet::first(choice.cores);
         let calm = now >= self.hold;
@@ -414,8 +505,8 @@ impl Policy for Wattline {
         // A point of full capacity has no answer to a fuller queue.
         let level = if calm { self.alarm(&choice) } else { (0.75 * self.ring) as u32 };
         let ask = AskAgain::at(now + next);
-        let everything = choice.cores == self.machine.cores
-            && choice.frequency + 1 == self.machine.frequencies.len();
+        let everything =
+            choice.cores == self.machine.cores && choice.frequency == self.machine.usable.1;
         if everything { ask } else { ask.and_on_fill(all, level.max(1)) }
     }
 }
@@ -429,7 +520,7 @@ impl Wattline {
         crowded: bool,
         waiting: f64,
     ) -> (Choice, Why) {
-        let need = self.demand.need();
+        let need = self.demand.need() * (1.0 + self.reserve);
         self.alerted = leap || now < self.hold;
         if leap {
             // Capacity for leaps as high as before. How high the first leap goes, or one that goes
@@ -438,6 +529,7 @@ impl Wattline {
             self.hold = now + HOLD;
             self.leapt = true;
             self.leaps = true;
+            self.last_leap = Some(now);
             self.saved = 0.0;
             let required = self.required(need);
             let known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
@@ -472,10 +564,14 @@ impl Wattline {
         if now < self.hold {
             return (same, Why::Leap);
         }
-        // The answer to a leap was not chosen for its energy, so it goes at once.
-        if std::mem::take(&mut self.leapt) {
+        // The answer to a leap, or to a queue that grew, was not chosen for its energy. So it goes at
+        // once.
+        let eased = self.answered && now >= self.eased;
+        if self.leapt || eased {
+            let why = if self.leapt { Why::Settled } else { Why::Eased };
+            (self.leapt, self.answered) = (false, false);
             self.saved = 0.0;
-            return (best, Why::Settled);
+            return (best, why);
         }
         let saves = (same.watts - best.watts) * seconds;
         self.saved = if saves > 0.0 { self.saved + saves } else { 0.0 };

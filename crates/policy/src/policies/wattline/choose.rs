@@ -26,6 +26,8 @@ pub(super) struct Choice {
     pub frequency: usize,
     /// Timed sleep in seconds; none for interrupts.
     pub nap: Option<f64>,
+    /// Cores never sleep.
+    pub polls: bool,
     /// Deepest idle state of active cores, and that of parked ones.
     pub idle: usize,
     pub parked: usize,
@@ -54,11 +56,11 @@ impl Machine {
     /// Evaluates points. It leaves out a point whose work alone draws more than the best so far does in
     /// total.
     fn each(&self, required: &Requirements, found: &mut Vec<Choice>) {
-        let fastest = self.frequencies.len() - 1;
+        let (lowest, fastest) = self.usable;
         let mut least = f64::INFINITY;
         for cores in required.floor.clamp(1, self.cores)..=self.cores {
             let carries = |f: &usize| self.capacity(cores, *f) * MOST_LOAD >= required.need;
-            let Some(slowest) = (0..=fastest).find(carries) else { continue };
+            let Some(slowest) = (lowest..=fastest).find(carries) else { continue };
             for frequency in slowest..=(slowest + FASTER).min(fastest) {
                 if self.work_watts(cores, frequency, required) > least * (1.0 + TIE) {
                     continue;
@@ -85,7 +87,7 @@ impl Machine {
 
     /// The fewest cores that carry a rate at the fastest frequency, but at least `least`.
     pub fn at_full_speed(&self, rate: f64, least: usize, required: &Requirements) -> Choice {
-        let frequency = self.frequencies.len() - 1;
+        let frequency = self.usable.1;
         let carries = |cores: &usize| self.capacity(*cores, frequency) * MOST_LOAD >= rate;
         let cores = (least.max(required.floor)..=self.cores).find(carries).unwrap_or(self.cores);
         let guard = Guard { nap: f64::INFINITY, parked: self.idle.len().saturating_sub(1) };
@@ -93,20 +95,55 @@ impl Machine {
         self.point(cores, frequency, nap, guard, required)
     }
 
-    /// Evaluates a point with its naps. `None` where packets would be late even without naps, or where a
-    /// leap would make too many late.
+    /// Evaluates a point with its naps, or without any where only that keeps the budget. `None` where
+    /// packets would be late even so, or where a leap would make too many late.
     pub fn evaluate(
         &self,
         cores: usize,
         frequency: usize,
         required: &Requirements,
     ) -> Option<Choice> {
+        self.napping(cores, frequency, required).or_else(|| {
+            if self.polls && required.polls {
+                self.polling(cores, frequency, required)
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Cores that never sleep draw more at the same point. But no packet waits for one to wake up, so
+    /// they may be so slow, or so few, that they are busy most of the time.
+    fn polling(&self, cores: usize, frequency: usize, required: &Requirements) -> Option<Choice> {
+        let service = self.service(cores, frequency);
+        if self.tail(cores, frequency, 0.0, required) + service > required.slack {
+            return None;
+        }
+        let guard = self.guard((cores, frequency), 0.0, required)?;
+        let parked_watts = self.idle.get(guard.parked).map_or(0.0, |state| state.0);
+        let watts = self.base
+            + (self.cores - cores) as f64 * parked_watts
+            + cores as f64 * self.awake[frequency]
+            + self.uncore[frequency];
+        Some(Choice {
+            cores,
+            frequency,
+            nap: None,
+            polls: true,
+            idle: 0,
+            parked: guard.parked,
+            watts,
+            capacity: cores as f64 / service,
+        })
+    }
+
+    fn napping(&self, cores: usize, frequency: usize, required: &Requirements) -> Option<Choice> {
         let service = self.service(cores, frequency);
         let wait = self.wake[frequency] + service + self.delivery;
         if self.tail(cores, frequency, 0.0, required) + wait > required.slack {
             return None;
         }
-        let guard = self.guard(cores, frequency, required)?;
+        let guard = self.guard((cores, frequency), self.wake[frequency], required)?;
         let nap = self.nap_seconds(cores, frequency, guard.nap, required);
         // Without a timer a core sleeps until the next packet.
         let gap = cores as f64 / required.mean.max(1e-3);
@@ -212,7 +249,7 @@ impl Machine {
             + (self.cores - cores) as f64 * parked_watts
             + all * (awake * awake_watts + cycles * nap_joules)
             + any * self.uncore[frequency];
-        Choice { cores, frequency, nap, idle, parked, watts, capacity: all / service }
+        Choice { cores, frequency, nap, polls: false, idle, parked, watts, capacity: all / service }
     }
 }
 
@@ -234,7 +271,8 @@ mod tests {
             floor: 1,
             ring: 2048.0,
             surprise: mpps * 2e6,
-            leap: Leap { rate: 0.0, late: 0.0, transition: 10e-6, burst: 0.0 },
+            leap: Leap { rate: 0.0, late: 0.0, transition: 10e-6, burst: 0.0, step: 0.0 },
+            polls: true,
         }
     }
 

@@ -8,6 +8,9 @@
 use super::machine::Machine;
 use super::requirements::{Leap, MOST_LOAD, Requirements};
 
+/// Share of the rings that a leap may fill until slow steps are over: ports are not filled evenly.
+const RING_SHARE: f64 = 0.7;
+
 /// Limits within which a leap makes no more packets late than allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Guard {
@@ -19,10 +22,16 @@ pub(super) struct Guard {
 
 impl Machine {
     /// The limits with these active cores; `None` where no limit is enough.
-    pub fn guard(&self, cores: usize, frequency: usize, required: &Requirements) -> Option<Guard> {
+    /// `wake` is what a napping core takes to wake up; zero for one that polls.
+    pub fn guard(
+        &self,
+        (cores, frequency): (usize, usize),
+        wake: f64,
+        required: &Requirements,
+    ) -> Option<Guard> {
         let deepest = self.idle.len().saturating_sub(1);
-        let fastest = self.frequencies.len() - 1;
-        let Leap { rate, late, transition, .. } = required.leap;
+        let fastest = self.usable.1;
+        let Leap { rate, late, transition, step, .. } = required.leap;
         let rate = rate.min(self.capacity(self.cores, fastest) * MOST_LOAD);
         let transition = if frequency == fastest { 0.0 } else { transition };
         if rate <= required.need || self.capacity(cores, fastest) * MOST_LOAD >= rate {
@@ -31,11 +40,20 @@ impl Machine {
         }
         // Time until the packets from before the change have left. The allowed late packets make it
         // longer.
-        let wake = self.wake[frequency];
-        let until = until(required.slack, late / rate) - wake - transition;
+        // The machine takes one step after the other.
+        let steps = step * (self.cores - cores + 1) as f64;
+        let until = until(required.slack, late / rate) - wake - transition - steps;
         let others = (self.cores - cores) as f64 / self.cores as f64;
-        let room = required.slack + late / (rate * others) - wake - transition;
+        let room = required.slack + late / (rate * others) - wake - transition - steps;
         let parked = (0..=deepest).rev().find(|k| self.idle[*k].1 <= room)?;
+        if steps > 0.0 {
+            // Meanwhile the rings of the few cores hold what these do not serve.
+            let grows = rate - self.capacity(cores, fastest);
+            let seconds = steps + transition + wake + self.idle[parked].1 + required.slack;
+            if grows * seconds > RING_SHARE * required.ring * cores as f64 {
+                return None;
+            }
+        }
         let work = rate / cores as f64 * self.service(self.cores, fastest);
         let seen_within = until / work.max(1.0) - notice_seconds(cores, rate, required);
         // Cores nap at different times. The first of them mostly wakes within twice the mean time to
@@ -87,7 +105,8 @@ mod tests {
             floor: 1,
             ring: 2048.0,
             surprise: 10e6,
-            leap: Leap { rate: 10e6, late, transition: 10e-6, burst: 0.0 },
+            leap: Leap { rate: 10e6, late, transition: 10e-6, burst: 0.0, step: 0.0 },
+            polls: true,
         }
     }
 
@@ -112,8 +131,10 @@ mod tests {
         let model = server();
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         let machine = Machine::new(&westmere(), Some((&model, cost)));
-        let nap =
-            |cores, late| machine.guard(cores, 0, &required(late)).map_or(0.0, |guard| guard.nap);
+        let nap = |cores, late| {
+            let guard = machine.guard((cores, 0), machine.wake[0], &required(late));
+            guard.map_or(0.0, |guard| guard.nap)
+        };
         // One core: 10 Mpps x 0.42 us are 4.2 s of work a second, which has to fit into 78 us, less
         // the 11 us that a leap takes to show in one of four queues.
         assert!((7e-6..8e-6).contains(&nap(1, 0.0)), "{}", nap(1, 0.0));
@@ -123,8 +144,26 @@ mod tests {
         // Parked cores are there within the slack: C6 takes 87 us.
         let parked = |slack: f64| {
             let required = Requirements { slack, ..required(0.0) };
-            machine.guard(2, 13, &required).map(|guard| guard.parked)
+            machine.guard((2, 13), machine.wake[13], &required).map(|guard| guard.parked)
         };
         assert_eq!((parked(93e-6), parked(80e-6), parked(30e-6)), (Some(2), Some(1), Some(0)));
+    }
+
+    /// 12 steps of 50 us take 0.6 ms, in which 10 Mpps fill the rings of one core.
+    #[test]
+    fn a_machine_that_takes_its_time_keeps_as_many_cores_as_a_leap_needs() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        let machine = Machine::new(&westmere(), Some((&model, cost)));
+        let fewest = |step: f64, late: f64| {
+            let with = required(late);
+            let with = Requirements { leap: Leap { step, ..with.leap }, ..with };
+            (1..=12).find(|cores| machine.guard((*cores, 0), machine.wake[0], &with).is_some())
+        };
+        assert_eq!(fewest(0.0, 0.0), Some(1));
+        assert_eq!(fewest(50e-6, 0.0), Some(4), "four carry it at the highest frequency");
+        assert_eq!(fewest(5e-6, 0.0), Some(1));
+        // An account of many packets pays for late ones, and for no lost one.
+        assert_eq!(fewest(50e-6, 1e6), Some(3));
     }
 }

@@ -1,6 +1,6 @@
 //! Predicts service times and power of the machine at any operating point.
 
-use crate::{CoreView, Platform};
+use crate::{CoreView, Platform, Wait};
 use wattline_server::{PacketCost, ServerModel};
 
 /// Assumed cycles per packet before any is measured: three times those of a router (PowerSave,
@@ -51,6 +51,10 @@ pub(super) struct Machine {
     pub delivery: f64,
     /// Seconds of a packet outside queue and core.
     pub pass_through: f64,
+    /// Lowest and highest frequency, as indices, that the machine takes at present.
+    pub usable: (usize, usize),
+    /// Whether cores may poll.
+    pub polls: bool,
 }
 
 impl Machine {
@@ -81,6 +85,8 @@ impl Machine {
                 wake: platform.frequencies.iter().map(|f| server.wake_up_seconds(*f)).collect(),
                 delivery: server.wake_up.delivery_seconds,
                 pass_through: server.nic.pass_through.as_seconds(),
+                usable: (0, frequencies.len() - 1),
+                polls: platform.can.waits.allows(Wait::Poll),
                 frequencies,
             };
         }
@@ -104,6 +110,8 @@ impl Machine {
             wake: frequencies.iter().map(|f| PRIOR_WAKE_CYCLES / f + first).collect(),
             delivery: 2e-6,
             pass_through: 10e-6,
+            usable: (0, frequencies.len() - 1),
+            polls: platform.can.waits.allows(Wait::Poll),
             frequencies,
         }
     }

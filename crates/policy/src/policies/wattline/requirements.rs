@@ -25,6 +25,8 @@ pub(super) struct Requirements {
     pub surprise: f64,
     /// The leap of load that the point has to withstand until the policy reacts.
     pub leap: Leap,
+    /// Whether cores may poll. So few cores then carry the load that a leap finds little to spare.
+    pub polls: bool,
 }
 
 /// A plan still holds for requirements that are lower by at most this share. Within a few looks, no
@@ -48,9 +50,9 @@ impl Requirements {
             && at_most(other.slack, self.slack)
             && now.late >= planned.late
             && now.late - planned.late <= MUCH_THE_SAME * planned.late.abs()
-            && (self.ports, self.floor) == (other.ports, other.floor)
-            && (self.ring, planned.transition, planned.burst)
-                == (other.ring, now.transition, now.burst)
+            && (self.ports, self.floor, self.polls) == (other.ports, other.floor, other.polls)
+            && (self.ring, planned.transition, planned.burst, planned.step)
+                == (other.ring, now.transition, now.burst, now.step)
     }
 }
 
@@ -65,6 +67,8 @@ pub(super) struct Leap {
     pub transition: f64,
     /// Packets that may come at once without being a leap.
     pub burst: f64,
+    /// Seconds that the machine takes for each core that is added, and for the tables.
+    pub step: f64,
 }
 
 #[cfg(test)]
@@ -73,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_plan_covers_a_little_less_and_nothing_more() {
-        let leap = Leap { rate: 1e7, late: 100.0, transition: 1e-5, burst: 0.0 };
+        let leap = Leap { rate: 1e7, late: 100.0, transition: 1e-5, burst: 0.0, step: 0.0 };
         let planned = Requirements {
             need: 1e6,
             mean: 1e6,
@@ -84,6 +88,7 @@ mod tests {
             ring: 2048.0,
             surprise: 1e7,
             leap,
+            polls: true,
         };
         assert!(planned.covers(&planned));
         let with = |change: fn(&mut Requirements)| {
