@@ -163,7 +163,8 @@ mod tests {
         assert_eq!(fewest(0.0, 0.0), Some(1));
         assert_eq!(fewest(50e-6, 0.0), Some(4), "four carry it at the highest frequency");
         assert_eq!(fewest(2e-6, 0.0), Some(1));
-        // An account of many packets pays for late ones, and for no lost one.
-        assert_eq!(fewest(50e-6, 1e6), Some(3));
+        // An account of many packets pays for late ones, and for no lost one: in 0.8 ms one core serves
+        // 2,500 of 8,000 packets, and its rings hold 2,048. Two serve 5,000 of 7,500.
+        assert_eq!(fewest(50e-6, 1e6), Some(2));
     }
 }
