@@ -89,7 +89,7 @@ impl Router {
             let (neighbours, _) = sync_channel(1);
             let parts = WorkerParts {
                 ports: (0..ports).map(queue).collect(),
-                pool: FramePool::zeroed(chunks as u32, CHUNK, HEADROOM),
+                pool: FramePool::zeroed(chunks, CHUNK, HEADROOM),
                 routes: routes.reader(),
                 router: RouterParts {
                     punt: Box::new(Discard),

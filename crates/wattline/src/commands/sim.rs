@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use wattline_governor::decisions::Decision;
 use wattline_league::simulated::Simulation;
 use wattline_server::Application;
-use wattline_sim::{KnobBehaviour, Report, Scenario};
+use wattline_sim::{Report, Scenario};
 use wattline_units::Span;
 
 /// What to simulate.
