@@ -10,6 +10,7 @@
 pub mod checksum;
 pub mod esp;
 pub mod ethernet;
+mod family;
 pub mod flow;
 pub mod icmp4;
 pub mod icmp6;
@@ -19,6 +20,7 @@ pub mod ipv6;
 pub mod redundancy;
 pub mod toeplitz;
 
+pub use family::Family;
 pub use zerocopy::{FromBytes, IntoBytes};
 
 /// IP protocol numbers (IANA) that the data plane uses.

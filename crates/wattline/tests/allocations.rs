@@ -34,6 +34,7 @@ use wattline_ipsec::esp::policy::{Decision, Policy, Prefixes};
 use wattline_ipsec::esp::replay::ReplayWindow;
 use wattline_ipsec::esp::sequence::Sequence;
 use wattline_ipsec::esp::transform::Transform;
+use wattline_packet::Family;
 use wattline_packet::redundancy::Key;
 use wattline_policy::OperatingPoint;
 use wattline_ports::memory::{WireEnd, wire};
@@ -41,7 +42,7 @@ use wattline_ports::waiter::PollWaiter;
 use wattline_redundancy::nodes::select::Selection;
 use wattline_redundancy::nodes::{
     DecodeNode, DecodeSection, Decoder, DecoderCache, EncodeNode, EncodeSection, EncodeSettings,
-    Encoder, EncoderCache, Family, Rules,
+    Encoder, EncoderCache, Rules,
 };
 use wattline_units::{Span, Time};
 
@@ -186,23 +187,23 @@ fn encoder() -> Feature {
     };
     let shared = Arc::new(EncoderCache::new(&settings));
     shared.decoder_is_alive(1 << 20, 1, true);
-    let nodes = [Family::V4, Family::V6].map(|family| {
+    let nodes = Family::ALL.map(|family| {
         let encoder = Encoder::new(&settings, shared.clone());
         let section = EncodeSection { rules: rules(1), encoder, counters: Arc::default() };
         Box::new(EncodeNode::new(family, vec![section])) as _
     });
-    let [ipv4, ipv6] = [Family::V4, Family::V6].map(|family| Some(EncodeNode::name_of(family)));
+    let [ipv4, ipv6] = Family::ALL.map(|family| Some(EncodeNode::name_of(family)));
     Feature { place: Place::Routed, ipv4, ipv6, nodes: nodes.into() }
 }
 
 fn decoder() -> Feature {
     let shared = Arc::new(DecoderCache::new(1 << 20, 1));
-    let nodes = [Family::V4, Family::V6].map(|family| {
+    let nodes = Family::ALL.map(|family| {
         let decoder = Decoder::new(0, Key::from_secret(""), shared.clone());
         let section = DecodeSection { rules: rules(0), decoder, counters: Arc::default() };
         Box::new(DecodeNode::new(family, vec![section])) as _
     });
-    let [ipv4, ipv6] = [Family::V4, Family::V6].map(|family| Some(DecodeNode::name_of(family)));
+    let [ipv4, ipv6] = Family::ALL.map(|family| Some(DecodeNode::name_of(family)));
     Feature { place: Place::Received, ipv4, ipv6, nodes: nodes.into() }
 }
 

@@ -13,11 +13,12 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
+use wattline_packet::Family;
 use wattline_packet::redundancy::Key;
 use wattline_redundancy::nodes::select::Selection;
 use wattline_redundancy::nodes::{
     DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache, EncodeCounters, EncodeNode,
-    EncodeSection, EncodeSettings, Encoder, EncoderCache, Family, Rules,
+    EncodeSection, EncodeSettings, Encoder, EncoderCache, Rules,
 };
 
 const CACHE: usize = 64 << 20;
@@ -90,7 +91,7 @@ impl Application for Redundancy {
         let near = Arc::new(EncoderCache::new(&self.settings));
         near.decoder_is_alive(u64::MAX, 0, true);
         let far = self.with_decoder.then(|| Arc::new(DecoderCache::new(CACHE, 0)));
-        for family in [Family::V4, Family::V6] {
+        for family in Family::ALL {
             let encoder = Encoder::new(&self.settings, near.clone());
             let section = EncodeSection { rules: rules(), encoder, counters: self.encoded.clone() };
             let node = Box::new(EncodeNode::new(family, vec![section]));

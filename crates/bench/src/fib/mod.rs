@@ -2,7 +2,6 @@
 
 mod addresses;
 mod error;
-mod family;
 mod passes;
 mod peer;
 mod report;
@@ -10,7 +9,6 @@ mod tables;
 
 pub use addresses::Kind;
 pub use error::Error;
-pub use family::Family;
 pub use peer::{Load, Loads, Variant};
 pub use report::{Lookups, PeerLookups, Report, Table, Updates};
 
@@ -23,6 +21,7 @@ use std::time::Instant;
 use tables::Tables;
 use wattline_fib::Kernel;
 use wattline_fib::routes_file::RoutesFile;
+use wattline_packet::Family;
 
 /// Number of addresses per pass.
 const ADDRESSES: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
@@ -81,8 +80,8 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, 
         progress("loading the peer");
         let directory = directory.insert(Directory::new()?);
         tables.write_routes(&directory.0)?;
-        write_addresses(&directory.0, Family::Ipv4, &ipv4, |a| a.to_ne_bytes().to_vec())?;
-        write_addresses(&directory.0, Family::Ipv6, &ipv6, |a| a.to_be_bytes().to_vec())?;
+        write_addresses(&directory.0, Family::V4, &ipv4, |a| a.to_ne_bytes().to_vec())?;
+        write_addresses(&directory.0, Family::V6, &ipv6, |a| a.to_be_bytes().to_vec())?;
         let (peer, said) = Peer::start(program, &directory.0)?;
         loads = Some(said);
         running = Some(peer);
@@ -92,13 +91,13 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, 
     let reader4 = tables.ipv4.reader(kernel)?;
     for (kind, addresses) in &ipv4 {
         progress(&format!("ipv4, {} addresses", kind.name()));
-        let key = (Family::Ipv4, *kind);
+        let key = (Family::V4, *kind);
         measured.push(passes(key, &reader4, addresses, &mut running, options.repeats)?);
     }
     let reader6 = tables.ipv6.reader(kernel)?;
     for (kind, addresses) in &ipv6 {
         progress(&format!("ipv6, {} addresses", kind.name()));
-        let key = (Family::Ipv6, *kind);
+        let key = (Family::V6, *kind);
         measured.push(passes(key, &reader6, addresses, &mut running, options.repeats)?);
     }
     // Ends the peer and deletes its files before the updates are measured.
@@ -199,7 +198,7 @@ mod tests {
         let mut steps = 0;
         let report = run(&routes.options(), |_| steps += 1).unwrap();
         let measured: Vec<_> = report.results.iter().map(|r| (r.family, r.addresses)).collect();
-        let expected: Vec<_> = [Family::Ipv4, Family::Ipv6]
+        let expected: Vec<_> = Family::ALL
             .into_iter()
             .flat_map(|family| Kind::ALL.map(|kind| (family, kind)))
             .collect();
@@ -218,7 +217,7 @@ mod tests {
         let options = Options { kernel: Some(Kernel::Scalar), ..ipv6.options() };
         let report = run(&options, |_| {}).unwrap();
         assert!(report.results.iter().all(|result| result.kernel == "scalar"));
-        assert!(report.results.iter().all(|result| result.family == Family::Ipv6));
+        assert!(report.results.iter().all(|result| result.family == Family::V6));
         assert_eq!(report.tables.len(), 1);
     }
 

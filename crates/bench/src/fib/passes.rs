@@ -2,7 +2,6 @@
 
 use super::addresses::{BATCH, Kind};
 use super::error::Error;
-use super::family::Family;
 use super::peer::Peer;
 use super::peer::Variant;
 use super::report::{Lookups, PeerLookups};
@@ -10,6 +9,7 @@ use crate::cpu_time::thread_cpu_seconds;
 use crate::sample::Sample;
 use std::hint::black_box;
 use wattline_fib::{Kernel, NextHopId, Reader};
+use wattline_packet::Family;
 
 /// Lookups per second of every pass over one set of addresses.
 pub(super) struct Passes {

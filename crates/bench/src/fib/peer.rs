@@ -1,11 +1,11 @@
 //! DPDK's rte_fib and rte_fib6 in the same run, through the harness in `bench/peers`.
 
 use super::error::Error;
-use super::family::Family;
 use crate::harness::Harness;
 use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use wattline_packet::Family;
 
 /// Lookup variant of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

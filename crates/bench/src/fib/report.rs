@@ -1,11 +1,11 @@
 //! The report of `wattline bench fib`, as written to JSON.
 
 use super::addresses::Kind;
-use super::family::Family;
 use super::peer::{Loads, Variant};
 use crate::calibration::Calibration;
 use crate::sample::Sample;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use wattline_packet::Family;
 
 /// Result of one run of the benchmark.
 #[derive(Debug, Clone, Serialize)]
@@ -30,10 +30,15 @@ pub struct Report {
     pub disturbed: bool,
 }
 
+fn by_name<S: Serializer>(family: &Family, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(family.name())
+}
+
 /// Lookups of one family and kind of addresses, in batches of 32 on one core.
 #[derive(Debug, Clone, Serialize)]
 pub struct Lookups {
     /// Address family.
+    #[serde(serialize_with = "by_name")]
     pub family: Family,
     /// Kind of addresses.
     pub addresses: Kind,
@@ -68,6 +73,7 @@ pub struct PeerLookups {
 #[derive(Debug, Clone, Serialize)]
 pub struct Table {
     /// Address family.
+    #[serde(serialize_with = "by_name")]
     pub family: Family,
     /// Number of prefixes.
     pub prefixes: usize,

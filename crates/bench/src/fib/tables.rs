@@ -2,7 +2,6 @@
 
 use super::addresses::BATCH;
 use super::error::Error;
-use super::family::Family;
 use super::peer::write_file;
 use super::report::{Table, Updates};
 use crate::cpu_time::thread_cpu_seconds;
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use wattline_fib::grace::Grace;
 use wattline_fib::routes_file::RoutesFile;
 use wattline_fib::{Fib, FibError, Kernel, NextHopId, Reader, V4, V6};
+use wattline_packet::Family;
 
 /// Number of next hops over which routes without a next hop are spread.
 const NEXT_HOPS: usize = 256;
@@ -108,8 +108,8 @@ impl Tables {
 
     /// Writes the contents of both tables to files for the peer.
     pub(super) fn write_routes(&self, directory: &Path) -> Result<(), Error> {
-        self.ipv4.write_routes(directory, Family::Ipv4)?;
-        self.ipv6.write_routes(directory, Family::Ipv6)
+        self.ipv4.write_routes(directory, Family::V4)?;
+        self.ipv6.write_routes(directory, Family::V6)
     }
 
     /// Updates each non-empty table while another thread looks up routed addresses.
@@ -121,10 +121,10 @@ impl Tables {
     ) -> Result<Vec<Table>, Error> {
         let mut tables = Vec::new();
         if !self.ipv4.prefixes.is_empty() {
-            tables.push(self.ipv4.update(Family::Ipv4, &self.grace, kernel, ipv4)?);
+            tables.push(self.ipv4.update(Family::V4, &self.grace, kernel, ipv4)?);
         }
         if !self.ipv6.prefixes.is_empty() {
-            tables.push(self.ipv6.update(Family::Ipv6, &self.grace, kernel, ipv6)?);
+            tables.push(self.ipv6.update(Family::V6, &self.grace, kernel, ipv6)?);
         }
         Ok(tables)
     }

@@ -1,6 +1,6 @@
 //! What encoders and decoders have in common.
 
-use crate::nodes::{Family, Rules};
+use crate::nodes::Rules;
 use crate::section::{RedundancyRole, RedundancySettings};
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
@@ -8,8 +8,6 @@ use std::time::Duration;
 use wattline_dataplane::port::PortId;
 use wattline_packet::redundancy::Key;
 
-/// Both IP versions.
-pub(super) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// Interval of a decoder's reports when it misses nothing.
 pub(super) const HELLO: Duration = Duration::from_secs(1);
 /// Time without a report after which the decoder counts as dead.

@@ -1,6 +1,6 @@
 //! Decoders: they report to their encoders that they are alive and which packets they miss.
 
-use super::both::{BUSY, FAMILIES, HELLO, IDLE, key, rules, sum};
+use super::both::{BUSY, HELLO, IDLE, key, rules, sum};
 use crate::nodes::{DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache};
 use crate::section::RedundancySettings;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
+use wattline_packet::Family;
 use wattline_packet::redundancy::Feedback;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
@@ -98,7 +99,7 @@ impl Application for Decoders {
     }
 
     fn features(&mut self, _worker: u16) -> Vec<Feature> {
-        let nodes = FAMILIES.map(|family| {
+        let nodes = Family::ALL.map(|family| {
             let sections = self.sections.iter_mut().map(|section| {
                 let counters = Arc::<DecodeCounters>::default();
                 section.counters.push(counters.clone());
@@ -108,7 +109,7 @@ impl Application for Decoders {
             });
             Box::new(DecodeNode::new(family, sections.collect())) as Box<dyn Node>
         });
-        let [ipv4, ipv6] = FAMILIES.map(|family| Some(DecodeNode::name_of(family)));
+        let [ipv4, ipv6] = Family::ALL.map(|family| Some(DecodeNode::name_of(family)));
         vec![Feature { place: Place::Received, ipv4, ipv6, nodes: nodes.into() }]
     }
 

@@ -1,6 +1,6 @@
 //! Encoders: they receive the reports of their decoders.
 
-use super::both::{BUSY, DEAD, FAMILIES, IDLE, key, rules, sum};
+use super::both::{BUSY, DEAD, IDLE, key, rules, sum};
 use crate::nodes::{
     EncodeCounters, EncodeNode, EncodeSection, EncodeSettings, Encoder, EncoderCache,
 };
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
+use wattline_packet::Family;
 use wattline_packet::redundancy::Feedback;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
@@ -154,7 +155,7 @@ impl Application for Encoders {
     }
 
     fn features(&mut self, _worker: u16) -> Vec<Feature> {
-        let nodes = FAMILIES.map(|family| {
+        let nodes = Family::ALL.map(|family| {
             let sections = self.sections.iter_mut().map(|section| {
                 let counters = Arc::<EncodeCounters>::default();
                 section.counters.push(counters.clone());
@@ -163,7 +164,7 @@ impl Application for Encoders {
             });
             Box::new(EncodeNode::new(family, sections.collect())) as Box<dyn Node>
         });
-        let [ipv4, ipv6] = FAMILIES.map(|family| Some(EncodeNode::name_of(family)));
+        let [ipv4, ipv6] = Family::ALL.map(|family| Some(EncodeNode::name_of(family)));
         vec![Feature { place: Place::Routed, ipv4, ipv6, nodes: nodes.into() }]
     }
 

@@ -8,15 +8,15 @@
 
 use super::counters::DecodeCounters;
 use super::decode::{Decoded, Decoder};
-use super::family::Family;
 use super::rules::Rules;
+use super::view::{View, replace};
 use std::sync::Arc;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::feature::NEXT;
 use wattline_dataplane::frame::FramePool;
 use wattline_dataplane::graph::{CONSUMED, Context, Edge, Node};
 use wattline_dataplane::packet::Packet;
-use wattline_packet::ethernet;
+use wattline_packet::{Family, ethernet};
 use wattline_units::{Span, Time};
 
 const ON: Edge = 0;
@@ -80,7 +80,7 @@ impl DecodeNode {
     /// Edge of a packet that has just arrived.
     fn receive(&mut self, context: &mut Context, packet: &mut Packet) -> Edge {
         let memory = &*context.pool.memory();
-        let Some(view) = self.family.view(packet, memory) else { return ON };
+        let Some(view) = View::of(self.family, packet, memory) else { return ON };
         let covers =
             |section: &DecodeSection| section.rules.cover(packet.frame.port_in, view.destination);
         let Some(number) = self.sections.iter().position(covers) else { return ON };
@@ -195,7 +195,7 @@ impl DecodeSection {
     fn restore(&mut self, family: Family, pool: &mut FramePool, packet: &mut Packet) -> Fate {
         let chunk = pool.chunk_size() as usize;
         let memory = pool.memory();
-        let Some(view) = family.view(packet, memory) else {
+        let Some(view) = View::of(family, packet, memory) else {
             return Fate::Drop(DropReason::RedundancyDamaged);
         };
         let counters = &*self.counters;
@@ -204,7 +204,7 @@ impl DecodeSection {
                 let length = family.header() + payload.len();
                 let begin = packet.frame.offset as usize % chunk + ethernet::HEADER;
                 let fits = begin + length <= chunk;
-                if fits && family.replace(packet, memory, protocol, payload).is_some() {
+                if fits && replace(family, packet, memory, protocol, payload).is_some() {
                     counters.decoded_packets.add(1);
                     counters.out_bytes.add(length as u64);
                     return Fate::On;
@@ -226,7 +226,7 @@ impl DecodeSection {
     /// Reports to the encoder what an encoded packet lacked.
     fn give_up(&self, family: Family, pool: &mut FramePool, packet: &Packet) {
         self.counters.missed_packets.add(1);
-        if let Some(view) = family.view(packet, pool.memory()) {
+        if let Some(view) = View::of(family, packet, pool.memory()) {
             self.decoder.report(view.payload);
         }
     }

@@ -7,13 +7,14 @@
 
 use super::counters::EncodeCounters;
 use super::encode::{Encoded, Encoder};
-use super::family::{Family, View};
 use super::rules::{Bypass, Rules};
+use super::view::{View, replace};
 use std::sync::Arc;
 use wattline_dataplane::feature::NEXT;
 use wattline_dataplane::forwarding::Hop;
 use wattline_dataplane::graph::{Context, Edge, Node};
 use wattline_dataplane::packet::Packet;
+use wattline_packet::Family;
 use wattline_packet::redundancy::LONGEST_PAYLOAD;
 
 /// One section of the configuration, in one node.
@@ -65,7 +66,7 @@ impl Node for EncodeNode {
         let memory = context.pool.memory();
         for packet in packets {
             let hop = table.hop(packet.next_hop);
-            let Some(view) = self.family.view(packet, memory) else { continue };
+            let Some(view) = View::of(self.family, packet, memory) else { continue };
             let covers =
                 |section: &&mut EncodeSection| section.rules.cover(hop.port, view.destination);
             let Some(section) = self.sections.iter_mut().find(covers) else { continue };
@@ -84,7 +85,7 @@ impl Node for EncodeNode {
             let protocol = section.rules.protocol;
             let shorter = encoded.and_then(|length| self.out.get(..length));
             let replaced = shorter.and_then(|bytes| {
-                self.family.replace(packet, memory, protocol, bytes).map(|()| bytes.len())
+                replace(self.family, packet, memory, protocol, bytes).map(|()| bytes.len())
             });
             let left = replaced.map_or(length, |payload| self.family.header() + payload);
             section.counters.out_bytes.add(left as u64);

@@ -23,12 +23,12 @@ mod decode;
 mod decode_node;
 mod encode;
 mod encode_node;
-mod family;
 mod index;
 mod peer;
 mod rules;
 pub mod select;
 mod store;
+mod view;
 
 #[cfg(test)]
 mod link_tests;
@@ -40,7 +40,6 @@ pub use decode::{Decoded, Decoder, DecoderCache};
 pub use decode_node::{DecodeNode, DecodeSection};
 pub use encode::{EncodeSettings, Encoded, Encoder, EncoderCache};
 pub use encode_node::{EncodeNode, EncodeSection};
-pub use family::Family;
 pub use peer::{Misses, Peer};
 pub use rules::{Rules, SHORTEST_PAYLOAD};
 pub use store::Store;

@@ -11,6 +11,7 @@ use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::graph::{CONSUMED, Edge, Node};
 use wattline_dataplane::packet::Packet;
 use wattline_dataplane::testing::{Bench, MAC_A, fix_checksum, frame4, frame6};
+use wattline_packet::Family;
 use wattline_units::Span;
 
 const CACHE: usize = 1 << 20;
@@ -96,7 +97,7 @@ fn payload(own: u64, content: u64) -> Vec<u8> {
 
 #[test]
 fn packets_shrink_and_come_back_as_they_were() {
-    for family in [Family::V4, Family::V6] {
+    for family in Family::ALL {
         let mut ends = Ends::new(family);
         for own in 0..100 {
             let frame = ends.frame(&payload(own + 100, own % 5));

@@ -6,16 +6,7 @@ use wattline_dataplane::packet::Packet;
 use wattline_packet::checksum::update;
 use wattline_packet::ipv4::{self, Ipv4Header};
 use wattline_packet::ipv6::{self, Ipv6Header};
-use wattline_packet::{FromBytes, protocol};
-
-/// IP version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
+use wattline_packet::{Family, FromBytes, protocol};
 
 /// The parts of a packet that matter here.
 #[derive(Debug, Clone, Copy)]
@@ -35,36 +26,15 @@ pub(super) struct View<'a> {
     pub length: usize,
 }
 
-impl View<'_> {
-    /// Hash of the flow, good enough to distinguish flows in a table.
-    pub fn flow(&self) -> u32 {
-        let ports = self.payload.first_chunk().map_or(0, |ports| u32::from_le_bytes(*ports));
-        let (words, _) = self.addresses.as_chunks::<8>();
-        let words = words.iter().map(|word| u64::from_le_bytes(*word));
-        let mixed = words.chain([u64::from(ports)]).fold(0u64, |hash, word| {
-            (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
-        });
-        (mixed >> 32) as u32
-    }
-}
-
-impl Family {
-    /// Length of the fixed header in bytes.
-    pub(super) fn header(self) -> usize {
-        match self {
-            Self::V4 => ipv4::HEADER,
-            Self::V6 => ipv6::HEADER,
-        }
-    }
-
+impl<'a> View<'a> {
     /// Parses a packet that an input node has checked; `None` if the descriptor is wrong.
-    pub(super) fn view<'a>(self, packet: &Packet, memory: &'a ChunkMemory) -> Option<View<'a>> {
+    pub fn of(family: Family, packet: &Packet, memory: &'a ChunkMemory) -> Option<Self> {
         let bytes = packet.network_bytes(memory);
-        match self {
-            Self::V4 => {
+        match family {
+            Family::V4 => {
                 let (header, _) = Ipv4Header::ref_from_prefix(bytes).ok()?;
                 let length = usize::from(header.total_length.get());
-                Some(View {
+                Some(Self {
                     destination: IpAddr::V4(header.destination.get().into()),
                     addresses: bytes.get(12..20)?,
                     hops: header.ttl,
@@ -74,11 +44,11 @@ impl Family {
                     length,
                 })
             }
-            Self::V6 => {
+            Family::V6 => {
                 let (header, _) = Ipv6Header::ref_from_prefix(bytes).ok()?;
                 let length = header.total_length();
                 let next = header.next_header;
-                Some(View {
+                Some(Self {
                     destination: IpAddr::V6(header.destination.into()),
                     addresses: bytes.get(8..40)?,
                     hops: header.hop_limit,
@@ -94,41 +64,51 @@ impl Family {
         }
     }
 
-    /// Replaces the bytes after the fixed header and updates the header; nothing else changes. The
-    /// caller must ensure room in the chunk. `None` if there is none.
-    pub(super) fn replace(
-        self,
-        packet: &mut Packet,
-        memory: &mut ChunkMemory,
-        protocol: u8,
-        payload: &[u8],
-    ) -> Option<()> {
-        let length = self.header() + payload.len();
-        let start = packet.network_offset();
-        let bytes = memory.get_mut(start..start + length)?;
-        match self {
-            Self::V4 => {
-                let (header, _) = Ipv4Header::mut_from_prefix(bytes).ok()?;
-                let word = |ttl: u8, protocol: u8| u16::from_be_bytes([ttl, protocol]);
-                let (old, new) = (header.total_length.get(), u16::try_from(length).ok()?);
-                let checksum = update(header.checksum.get(), old, new);
-                let (old, changed) =
-                    (word(header.ttl, header.protocol), word(header.ttl, protocol));
-                header.checksum.set(update(checksum, old, changed));
-                header.total_length.set(new);
-                header.protocol = protocol;
-            }
-            Self::V6 => {
-                let (header, _) = Ipv6Header::mut_from_prefix(bytes).ok()?;
-                header.payload_length.set(u16::try_from(payload.len()).ok()?);
-                header.next_header = protocol;
-            }
-        }
-        bytes.get_mut(self.header()..)?.copy_from_slice(payload);
-        let frame = wattline_packet::ethernet::HEADER + length;
-        packet.frame.length = u16::try_from(frame).ok()?;
-        Some(())
+    /// Hash of the flow, good enough to distinguish flows in a table.
+    pub fn flow(&self) -> u32 {
+        let ports = self.payload.first_chunk().map_or(0, |ports| u32::from_le_bytes(*ports));
+        let (words, _) = self.addresses.as_chunks::<8>();
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let mixed = words.chain([u64::from(ports)]).fold(0u64, |hash, word| {
+            (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
+        });
+        (mixed >> 32) as u32
     }
+}
+
+/// Replaces the bytes after the fixed header and updates the header; nothing else changes. The
+/// caller must ensure room in the chunk. `None` if there is none.
+pub(super) fn replace(
+    family: Family,
+    packet: &mut Packet,
+    memory: &mut ChunkMemory,
+    protocol: u8,
+    payload: &[u8],
+) -> Option<()> {
+    let length = family.header() + payload.len();
+    let start = packet.network_offset();
+    let bytes = memory.get_mut(start..start + length)?;
+    match family {
+        Family::V4 => {
+            let (header, _) = Ipv4Header::mut_from_prefix(bytes).ok()?;
+            let word = |ttl: u8, protocol: u8| u16::from_be_bytes([ttl, protocol]);
+            let (old, new) = (header.total_length.get(), u16::try_from(length).ok()?);
+            let checksum = update(header.checksum.get(), old, new);
+            let (old, changed) = (word(header.ttl, header.protocol), word(header.ttl, protocol));
+            header.checksum.set(update(checksum, old, changed));
+            header.total_length.set(new);
+            header.protocol = protocol;
+        }
+        Family::V6 => {
+            let (header, _) = Ipv6Header::mut_from_prefix(bytes).ok()?;
+            header.payload_length.set(u16::try_from(payload.len()).ok()?);
+            header.next_header = protocol;
+        }
+    }
+    bytes.get_mut(family.header()..)?.copy_from_slice(payload);
+    let frame = wattline_packet::ethernet::HEADER + length;
+    packet.frame.length = u16::try_from(frame).ok()?;
+    Some(())
 }
 
 #[cfg(test)]
@@ -144,17 +124,17 @@ mod tests {
         {
             let mut bench = Bench::new();
             let mut packet = bench.packet(&frame);
-            let view = family.view(&packet, bench.context.pool.memory()).unwrap();
+            let view = View::of(family, &packet, bench.context.pool.memory()).unwrap();
             assert_eq!((view.payload, view.hops, view.protocol), (&b"payload"[..], 9, 17));
             assert_eq!((view.unfit, view.length), (false, frame.len() - 14));
             let longer = [5; 100];
-            family.replace(&mut packet, bench.context.pool.memory(), 253, &longer).unwrap();
+            replace(family, &mut packet, bench.context.pool.memory(), 253, &longer).unwrap();
             let bytes = bench.bytes(&packet);
             assert_eq!(bytes.len(), 14 + family.header() + 100);
             if family == Family::V4 {
                 assert_eq!(Ipv4Packet::parse(&bytes[14..]).unwrap().payload, longer);
             }
-            family.replace(&mut packet, bench.context.pool.memory(), 17, b"payload").unwrap();
+            replace(family, &mut packet, bench.context.pool.memory(), 17, b"payload").unwrap();
             assert_eq!(bench.bytes(&packet), frame, "and back");
         }
     }
