@@ -121,10 +121,6 @@ impl Settings for FlowRecordsSettings {
     fn heading(&self) -> &'static str {
         SECTION.heading()
     }
-
-    fn equals(&self, other: &dyn Settings) -> bool {
-        other.downcast() == Some(self)
-    }
 }
 
 /// Reader of the section.

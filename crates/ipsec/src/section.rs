@@ -195,10 +195,6 @@ impl Settings for IpsecSettings {
             }
         }
     }
-
-    fn equals(&self, other: &dyn Settings) -> bool {
-        other.downcast() == Some(self)
-    }
 }
 
 /// Reader of the sections.

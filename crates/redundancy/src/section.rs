@@ -58,10 +58,6 @@ impl Settings for RedundancySections {
     fn heading(&self) -> &'static str {
         SECTION.heading()
     }
-
-    fn equals(&self, other: &dyn Settings) -> bool {
-        other.downcast() == Some(self)
-    }
 }
 
 /// Reader of the sections.

@@ -58,10 +58,6 @@ impl Settings for AclSettings {
     fn ports(&self) -> Option<&[usize]> {
         Some(&self.ports)
     }
-
-    fn equals(&self, other: &dyn Settings) -> bool {
-        other.downcast() == Some(self)
-    }
 }
 
 /// Reader of the sections.

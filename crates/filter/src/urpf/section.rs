@@ -41,10 +41,6 @@ impl Settings for UrpfSettings {
     fn ports(&self) -> Option<&[usize]> {
         Some(&self.ports)
     }
-
-    fn equals(&self, other: &dyn Settings) -> bool {
-        other.downcast() == Some(self)
-    }
 }
 
 /// Reader of the section.

@@ -33,7 +33,7 @@ pub trait ApplicationSection: Sync {
 pub type Sections<'a> = &'a [&'static dyn ApplicationSection];
 
 /// What a configuration says of one application.
-pub trait Settings: Any + Debug + Send + Sync + RefUnwindSafe {
+pub trait Settings: SameSettings + Any + Debug + Send + Sync + RefUnwindSafe {
     /// The section that stands for it in messages, such as `[ipsec]`.
     fn heading(&self) -> &'static str;
 
@@ -46,9 +46,18 @@ pub trait Settings: Any + Debug + Send + Sync + RefUnwindSafe {
     fn resolve_paths(&mut self, directory: &Path) {
         let _ = directory;
     }
+}
 
+/// Comparison of settings whose types are known at run time alone.
+pub trait SameSettings {
     /// Whether the other says the same of the same application.
-    fn equals(&self, other: &dyn Settings) -> bool;
+    fn is_same(&self, other: &dyn Settings) -> bool;
+}
+
+impl<T: Any + PartialEq> SameSettings for T {
+    fn is_same(&self, other: &dyn Settings) -> bool {
+        other.downcast() == Some(self)
+    }
 }
 
 impl dyn Settings {
@@ -60,7 +69,7 @@ impl dyn Settings {
 
 impl PartialEq for dyn Settings {
     fn eq(&self, other: &Self) -> bool {
-        self.equals(other)
+        self.is_same(other)
     }
 }
 
@@ -125,9 +134,6 @@ mod tests {
         }
         fn resolve_paths(&mut self, directory: &Path) {
             self.file = directory.join(&self.file);
-        }
-        fn equals(&self, other: &dyn Settings) -> bool {
-            other.downcast() == Some(self)
         }
     }
 
