@@ -6,6 +6,7 @@
 //! - [`XdpProgram`]: what `wattline-router` attaches to an interface; [`XdpForward`]: what it needs
 //!   to forward by itself
 //! - [`bpf`]: compiled programs, maps and links; the programs themselves are C, in `bpf/`
+//! - [`measured`]: load that is made and accounted for in the kernel
 //! - [`steer`], [`CountingSink`], [`LiveGenerator`], [`PassAll`]: what test beds are made of
 
 pub mod bpf;
@@ -16,6 +17,7 @@ mod kept;
 mod left;
 mod load;
 mod loaded;
+pub mod measured;
 mod mode;
 mod program;
 mod station;

@@ -62,6 +62,7 @@ pub struct Map {
     name: String,
     key_size: usize,
     value_size: usize,
+    entries: u32,
 }
 
 impl Map {
@@ -92,7 +93,7 @@ impl Map {
                 }
             })?;
         let (key_size, value_size) = (key_size as usize, value_size as usize);
-        Ok(Self { descriptor, kind, name: name.to_owned(), key_size, value_size })
+        Ok(Self { descriptor, kind, name: name.to_owned(), key_size, value_size, entries })
     }
 
     /// Its name in programs.
@@ -174,6 +175,57 @@ impl Map {
         }
     }
 
+    /// Sets all values of an array at once (Linux 5.6).
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    ///
+    /// # Panics
+    /// When the map is no array, or has another number of values or another size of them.
+    pub fn set_all(&self, values: &[u8]) -> Result<(), BpfError> {
+        assert!(self.kind == MapKind::Array && values.len() == self.bytes());
+        let keys: Vec<u32> = (0..self.entries).collect();
+        Attributes::new()
+            .input(16, &keys)
+            .input(24, values)
+            .word(32, self.entries)
+            .word(36, self.fd_number())
+            .call(Command::MapUpdateBatch)
+            .map(|_| ())
+            .map_err(|errno| self.error("writing", errno))
+    }
+
+    /// Reads all values of an array at once, one behind the other (Linux 5.6).
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    ///
+    /// # Panics
+    /// When the map is no array.
+    pub fn get_all(&self) -> Result<Vec<u8>, BpfError> {
+        assert!(self.kind == MapKind::Array, "only arrays have a value for each index");
+        let mut values = vec![0; self.bytes()];
+        let mut keys = vec![0; self.entries as usize * self.key_size];
+        let mut position = [0; 4];
+        let result = Attributes::new()
+            .output(8, &mut position)
+            .output(16, &mut keys)
+            .output(24, &mut values)
+            .word(32, self.entries)
+            .word(36, self.fd_number())
+            .call(Command::MapLookupBatch);
+        match result {
+            // Without entry behind the last one the kernel says NOENT, having read all.
+            Ok(_) | Err(Errno::NOENT) => Ok(values),
+            Err(errno) => Err(self.error("reading", errno)),
+        }
+    }
+
+    /// Bytes of all values of an array.
+    fn bytes(&self) -> usize {
+        self.entries as usize * self.value_size
+    }
+
     /// The number that the kernel gave this map, the same for all who use it.
     ///
     /// # Errors
@@ -253,5 +305,22 @@ mod tests {
         assert_eq!(map.get(&key).unwrap(), Some(vec![7]));
         assert!(map.remove(&key).unwrap());
         assert!(!map.remove(&key).unwrap());
+    }
+
+    #[test]
+    fn all_values_of_an_array_are_written_and_read_at_once() {
+        let definition =
+            Definition { kind: MapKind::Array, key_size: 4, value_size: 12, entries: 3, flags: 0 };
+        let map = match Map::create("test", definition) {
+            Ok(map) => map,
+            Err(error @ BpfError::MissingCapability { .. }) => {
+                return wattline_needs::rights(&error);
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let values: Vec<u8> = (1..=36).collect();
+        map.set_all(&values).unwrap();
+        assert_eq!(map.get(&1_u32.to_ne_bytes()).unwrap().unwrap(), values[12..24]);
+        assert_eq!(map.get_all().unwrap(), values);
     }
 }

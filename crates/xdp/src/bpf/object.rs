@@ -72,17 +72,27 @@ impl Object {
     pub fn create(&self, map: &'static str) -> Result<Map, BpfError> {
         let wanted = self.content.maps.get(map);
         let wanted = wanted.ok_or_else(|| unusable(self.name, "creating its maps", map))?;
-        self.create_as(map, wanted)
+        self.create_as(map, wanted, wanted.max_entries())
     }
 
-    fn create_as(&self, name: &str, wanted: &aya_obj::Map) -> Result<Map, BpfError> {
+    /// The same with room for so many entries instead of those that the program names.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; E2BIG or ENOMEM where it is too large.
+    pub fn create_with_entries(&self, map: &'static str, entries: u32) -> Result<Map, BpfError> {
+        let wanted = self.content.maps.get(map);
+        let wanted = wanted.ok_or_else(|| unusable(self.name, "creating its maps", map))?;
+        self.create_as(map, wanted, entries)
+    }
+
+    fn create_as(&self, name: &str, wanted: &aya_obj::Map, entries: u32) -> Result<Map, BpfError> {
         let kind = MapKind::numbered(wanted.map_type())
             .ok_or_else(|| unusable(self.name, "creating its maps", wanted.map_type()))?;
         let definition = Definition {
             kind,
             key_size: wanted.key_size(),
             value_size: wanted.value_size(),
-            entries: wanted.max_entries(),
+            entries,
             flags: wanted.map_flags(),
         };
         let map = Map::create(name, definition)?;
@@ -117,7 +127,7 @@ impl Object {
         let mut own = HashMap::new();
         for (name, map) in &wanted {
             if map.section_kind() == EbpfSectionKind::Rodata {
-                own.insert(name.as_str(), self.create_as(name, map)?);
+                own.insert(name.as_str(), self.create_as(name, map, map.max_entries())?);
             }
         }
         let mut known = Vec::new();

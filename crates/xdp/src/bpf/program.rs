@@ -7,6 +7,7 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 use std::ffi::CStr;
+use std::time::Duration;
 
 /// What a program is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +87,8 @@ pub struct TestRun {
     pub result: u32,
     /// The packet after it.
     pub packet: Vec<u8>,
+    /// How long it took, on average where it ran several times.
+    pub duration: Duration,
 }
 
 impl Program {
@@ -178,6 +181,14 @@ impl Program {
     /// # Errors
     /// When the packet is shorter than an Ethernet header or longer than a page allows.
     pub fn test_run(&self, packet: &[u8]) -> Result<TestRun, BpfError> {
+        self.test_runs(packet, 1)
+    }
+
+    /// The same so many times, each on what the run before made of the packet.
+    ///
+    /// # Errors
+    /// As [`Self::test_run`].
+    pub fn test_runs(&self, packet: &[u8], count: u32) -> Result<TestRun, BpfError> {
         let mut output = vec![0; packet.len() + 256];
         let room = output.len() as u32;
         let mut attributes = Attributes::new()
@@ -186,11 +197,12 @@ impl Program {
             .word(12, room)
             .input(16, packet)
             .output(24, &mut output)
-            .word(32, 1);
+            .word(32, count);
         self.run(&mut attributes)?;
         let (result, length) = (attributes.read_word(4), attributes.read_word(12));
+        let duration = Duration::from_nanos(attributes.read_word(36).into());
         output.truncate(length as usize);
-        Ok(TestRun { result, packet: output })
+        Ok(TestRun { result, packet: output, duration })
     }
 
     /// Runs the XDP program `count` times on live frames that are copies of `packet`: what

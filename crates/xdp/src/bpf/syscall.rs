@@ -18,6 +18,8 @@ pub(super) enum Command {
     ObjectInfo = 15,
     RawTracepointOpen = 17,
     MapFreeze = 22,
+    MapLookupBatch = 24,
+    MapUpdateBatch = 26,
     LinkCreate = 28,
     LinkUpdate = 29,
 }

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Makes of each copy of a frame (live frames, `src/measured/sender.rs`) the next packet of a
+ * measured load: headers of its flow, length, number, time, checksums. Sends it when it is due.
+ *
+ * The pages of the copies are used again without being reset, so all that a router changes is
+ * written anew. The rest of the payload stays what it was at first: zero.
+ *
+ * One thread runs it at a time: what it counts needs no atomic operation.
+ */
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "licence.h"
+#include "stamp.h"
+
+/* Words of a flow's headers that hold Ethernet, IP and UDP. */
+#define WORDS 8
+#define ETHERNET_BYTES 14
+#define UDP_BYTES 8
+/* Offsets from the frame's beginning. */
+#define IPV4_LENGTH 16
+#define IPV4_CHECKSUM 24
+#define IPV4_UDP 34
+#define IPV6_PAYLOAD 18
+#define IPV6_UDP 54
+/* How often the clock is looked at until a packet is due: some 20 ns each. */
+#define LOOKS 200
+/* Times within a segment have so many bits below the nanosecond. */
+#define FRACTION 16
+
+/* All of these are set when the program is loaded. */
+
+/* The interface to send to. */
+const volatile __u32 out = 0;
+/* Whether packets are of IPv6. */
+const volatile __u32 ipv6 = 0;
+/* Bytes of the frame that is copied: the longest. */
+const volatile __u32 longest = 0;
+/* How many lengths take turns. */
+const volatile __u32 lengths = 1;
+/* Flows that take turns. */
+const volatile __u64 flows = 1;
+/* Magic, run and stream of the stamp, in their places. */
+const volatile __u64 stamped = 0;
+
+struct flow {
+    __u64 headers[WORDS];
+    /* One's complement sum of the IPv4 header without length and checksum. */
+    __u32 ip;
+    /* The same of pseudo-header and UDP header without lengths and checksum. */
+    __u32 udp;
+};
+
+/* As in `src/measured/sender.rs`. */
+struct sender {
+    /* Of the segment, written before each run. */
+
+    /* When its first packet is due, in nanoseconds. */
+    __u64 origin;
+    /* From one packet to the next, in 2^-FRACTION ns; 0 for as fast as it goes. */
+    __u64 gap;
+    /* Packets that are later than this, in nanoseconds, are left out. */
+    __u64 patience;
+    /* Packets of it that are neither sent nor left out. */
+    __u64 remaining;
+    /* From `origin` to the next, in 2^-FRACTION ns. */
+    __u64 offset;
+
+    /* Counted by the program. */
+
+    /* Packets sent, and the number of the next. */
+    __u64 sequence;
+    /* The flow of the next packet, and how often all flows had their turn. */
+    __u64 flow;
+    __u64 round;
+    /* Bytes sent. */
+    __u64 bytes;
+    /* Packets that were late, and not sent. */
+    __u64 left_out;
+    /* When the last one was sent. */
+    __u64 last;
+    /* Longest time for which a packet that was due waited although the one before was sent. */
+    __u64 stall;
+};
+
+struct sender sender SEC(".data.sender");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __type(key, __u32);
+    __type(value, struct flow);
+    __uint(max_entries, 1);
+} wl_flows SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __type(key, __u32);
+    __type(value, __u32);
+    __uint(max_entries, 1);
+} wl_lengths SEC(".maps");
+
+/* Looks at the clock until the next packet is due; 0 where it is not after many looks. */
+static __always_inline __u64 wait(void)
+{
+    __u64 due = sender.origin + (sender.offset >> FRACTION);
+    __u64 now;
+
+    for (int look = 0; look < LOOKS; look++) {
+        now = bpf_ktime_get_ns();
+        if (now >= due)
+            return now;
+    }
+    return 0;
+}
+
+/* Leaves out what is too late, and notes how late the next one is; false where none is left. */
+static __always_inline bool catch_up(__u64 now)
+{
+    __u64 due = sender.origin + (sender.offset >> FRACTION);
+    __u64 since = due > sender.last ? due : sender.last;
+    __u64 late = now - due;
+
+    if (now > since && now - since > sender.stall)
+        sender.stall = now - since;
+    if (sender.gap == 0 || late <= sender.patience)
+        return true;
+    __u64 excess = ((late - sender.patience) << FRACTION) / sender.gap;
+    if (excess > sender.remaining)
+        excess = sender.remaining;
+    sender.remaining -= excess;
+    sender.left_out += excess;
+    sender.offset += excess * sender.gap;
+    return sender.remaining != 0;
+}
+
+/* Adds the halves of a word to a sum. */
+static __always_inline __u64 add(__u64 sum, __u64 word)
+{
+    return sum + (word >> 48) + (word >> 32 & 0xffff) + (word >> 16 & 0xffff) + (word & 0xffff);
+}
+
+/* The complement of a sum, in which the carries are added back. */
+static __always_inline __u16 complement(__u64 sum)
+{
+    sum = (sum >> 16) + (sum & 0xffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    return ~sum;
+}
+
+/* The length of the next frame in bytes. */
+static __always_inline __u32 length(void)
+{
+    /* By round as well, so that every flow has every length. */
+    __u32 at = (sender.round + sender.flow) % lengths;
+    __u32 *found = bpf_map_lookup_elem(&wl_lengths, &at);
+
+    return found ? *found : longest;
+}
+
+SEC("xdp.frags")
+int wl_measured_send(struct xdp_md *context)
+{
+    __u32 number = sender.flow;
+    __u32 bytes = longest;
+    const __u32 udp = ipv6 ? IPV6_UDP : IPV4_UDP;
+    struct stamp stamp;
+    __u16 checksum;
+
+    if (sender.remaining == 0)
+        return XDP_DROP;
+    __u64 now = wait();
+    if (now == 0 || !catch_up(now))
+        return XDP_DROP;
+    struct flow *flow = bpf_map_lookup_elem(&wl_flows, &number);
+    if (!flow)
+        return XDP_ABORTED;
+    if (lengths > 1) {
+        bytes = length();
+        if (bytes < longest && bpf_xdp_adjust_tail(context, (int)bytes - (int)longest) != 0)
+            return XDP_ABORTED;
+    }
+    void *frame = (void *)(long)context->data;
+    if (frame + udp + UDP_BYTES + STAMP_BYTES > (void *)(long)context->data_end)
+        return XDP_ABORTED;
+
+    /* Up to the UDP checksum, or a little before it. */
+    __u64 *words = frame;
+    for (int word = 0; word < (ipv6 ? 7 : 5); word++)
+        words[word] = flow->headers[word];
+    if (ipv6)
+        *(__u32 *)(frame + 56) = flow->headers[7];
+    __u32 datagram = bytes - udp;
+    if (ipv6) {
+        *(__be16 *)(frame + IPV6_PAYLOAD) = bpf_htons(datagram);
+    } else {
+        __u32 total = bytes - ETHERNET_BYTES;
+        *(__be16 *)(frame + IPV4_LENGTH) = bpf_htons(total);
+        *(__be16 *)(frame + IPV4_CHECKSUM) = bpf_htons(complement((__u64)flow->ip + total));
+    }
+    stamp.first = stamped | sender.sequence >> 8;
+    stamp.second = sender.sequence << STAMP_TIME_BITS | (now << 8 >> 8);
+    __u16 check = stamp_checksum(&stamp);
+    /* The length counts twice (RFC 768): in pseudo-header and header. */
+    __u64 sum = add(add((__u64)flow->udp + 2 * datagram + check, stamp.first), stamp.second);
+    checksum = complement(sum);
+    *(__be16 *)(frame + udp + 4) = bpf_htons(datagram);
+    *(__be16 *)(frame + udp + 6) = bpf_htons(checksum ? checksum : 0xffff);
+    *(__be64 *)(frame + udp + UDP_BYTES) = bpf_cpu_to_be64(stamp.first);
+    *(__be64 *)(frame + udp + UDP_BYTES + 8) = bpf_cpu_to_be64(stamp.second);
+    *(__be16 *)(frame + udp + UDP_BYTES + 16) = bpf_htons(check);
+
+    sender.remaining -= 1;
+    sender.offset += sender.gap;
+    sender.sequence += 1;
+    sender.flow += 1;
+    if (sender.flow == flows) {
+        sender.flow = 0;
+        sender.round += 1;
+    }
+    sender.bytes += bytes;
+    sender.last = now;
+    return bpf_redirect(out, 0);
+}
