@@ -55,18 +55,32 @@ struct flow {
 };
 
 /* As in `src/measured/sender.rs`. */
-struct sender {
-    /* Of the segment, written before each run. */
-
-    /* When its first packet is due, in nanoseconds. */
-    __u64 origin;
+/* Packets with the same distance from one to the next. */
+struct segment {
+    /* When the first is due, in nanoseconds from the start. */
+    __u64 first;
     /* From one packet to the next, in 2^-FRACTION ns; 0 for as fast as it goes. */
     __u64 gap;
     /* Packets that are later than this, in nanoseconds, are left out. */
     __u64 patience;
-    /* Packets of it that are neither sent nor left out. */
+    __u64 packets;
+};
+
+struct sender {
+    /* Written before the program runs, in nanoseconds since the start of the machine. */
+
+    __u64 start;
+    /* When all is over, whatever is left. */
+    __u64 until;
+
+    /* The segment that is being sent: the number of the next one, and what is left of this. */
+
+    __u64 next;
+    __u64 origin;
+    __u64 gap;
+    __u64 patience;
     __u64 remaining;
-    /* From `origin` to the next, in 2^-FRACTION ns. */
+    /* From `origin` to the next packet, in 2^-FRACTION ns. */
     __u64 offset;
 
     /* Counted by the program. */
@@ -91,6 +105,21 @@ struct sender sender SEC(".data.sender");
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __type(key, __u32);
+    __type(value, struct segment);
+    __uint(max_entries, 1);
+} wl_segments SEC(".maps");
+
+/* Not 0 where nothing is to be sent any more. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __type(key, __u32);
+    __type(value, __u64);
+    __uint(max_entries, 1);
+} wl_stop SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __type(key, __u32);
     __type(value, struct flow);
     __uint(max_entries, 1);
 } wl_flows SEC(".maps");
@@ -102,7 +131,30 @@ struct {
     __uint(max_entries, 1);
 } wl_lengths SEC(".maps");
 
-/* Looks at the clock until the next packet is due; 0 where it is not after many looks. */
+/* Whether there is something to send, now or later. */
+static __always_inline bool is_left(void)
+{
+    __u32 key = 0;
+    __u64 *stop = bpf_map_lookup_elem(&wl_stop, &key);
+
+    if (!stop || *stop != 0)
+        return false;
+    if (sender.remaining != 0)
+        return true;
+    key = sender.next;
+    struct segment *segment = bpf_map_lookup_elem(&wl_segments, &key);
+    if (!segment)
+        return false;
+    sender.next += 1;
+    sender.origin = sender.start + segment->first;
+    sender.gap = segment->gap;
+    sender.patience = segment->patience;
+    sender.remaining = segment->packets;
+    sender.offset = 0;
+    return true;
+}
+
+/* Looks at the clock until the next packet is due; 0 where it is not after a while. */
 static __always_inline __u64 wait(void)
 {
     __u64 due = sender.origin + (sender.offset >> FRACTION);
@@ -116,6 +168,14 @@ static __always_inline __u64 wait(void)
     return 0;
 }
 
+/* Leaves out so many packets. */
+static __always_inline void leave_out(__u64 packets)
+{
+    sender.remaining -= packets;
+    sender.left_out += packets;
+    sender.offset += packets * sender.gap;
+}
+
 /* Leaves out what is too late, and notes how late the next one is; false where none is left. */
 static __always_inline bool catch_up(__u64 now)
 {
@@ -123,16 +183,19 @@ static __always_inline bool catch_up(__u64 now)
     __u64 since = due > sender.last ? due : sender.last;
     __u64 late = now - due;
 
+    if (now >= sender.until) {
+        /* Of what goes as fast as it goes nothing was due at a time. */
+        leave_out(sender.remaining);
+        return false;
+    }
     if (now > since && now - since > sender.stall)
         sender.stall = now - since;
-    if (sender.gap == 0 || late <= sender.patience)
+    if (late <= sender.patience)
         return true;
-    __u64 excess = ((late - sender.patience) << FRACTION) / sender.gap;
-    if (excess > sender.remaining)
-        excess = sender.remaining;
-    sender.remaining -= excess;
-    sender.left_out += excess;
-    sender.offset += excess * sender.gap;
+    __u64 excess = sender.remaining;
+    if (sender.gap != 0 && ((late - sender.patience) << FRACTION) / sender.gap < excess)
+        excess = ((late - sender.patience) << FRACTION) / sender.gap;
+    leave_out(excess);
     return sender.remaining != 0;
 }
 
@@ -170,7 +233,7 @@ int wl_measured_send(struct xdp_md *context)
     struct stamp stamp;
     __u16 checksum;
 
-    if (sender.remaining == 0)
+    if (!is_left())
         return XDP_DROP;
     __u64 now = wait();
     if (now == 0 || !catch_up(now))

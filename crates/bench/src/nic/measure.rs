@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use wattline_linux::sysfs::Tree;
 use wattline_testbed::Error;
 use wattline_testbed::cpu::CpuTime;
-use wattline_testbed::packets::{Addresses, End, Load, Sizes, Tester, anywhere, plain_link};
+use wattline_testbed::packets::{Addresses, End, Load, Sizes, Tester, Ways, anywhere, plain_link};
 
 /// What is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +69,7 @@ pub fn measure(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Measured
     let mut meters = Meters::of(&Tree::live());
     let (from, to) = (End::from(options.from.as_str()), End::from(options.to.as_str()));
     let idle = without_data(&mut meters, options.duration);
-    let mut tester = Tester::open(from, Some(to), options.queues)?;
+    let mut tester = Tester::open(from, Some(to), options.queues, Ways::SOCKETS)?;
     let linked = without_data(&mut meters, options.duration);
     let addresses = plain_link(&tester.from, &tester.to);
     let mut carried = Vec::new();

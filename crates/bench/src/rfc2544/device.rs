@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use wattline_dataplane::worker::Mode;
 use wattline_testbed::Error;
 use wattline_testbed::packets::limits::{self, Limits};
-use wattline_testbed::packets::{Addresses, End, Load, Role, Tester, anywhere, plain_link};
+use wattline_testbed::packets::{Addresses, End, Load, Role, Tester, Ways, anywhere, plain_link};
 
 /// Processor of the generator; the device has the other one.
 const OUTSIDE: usize = 0;
@@ -96,6 +96,8 @@ pub struct Conditions {
     pub placement: String,
     /// Whether frames are sent and received without copies.
     pub zero_copy: bool,
+    /// How frames are sent and received.
+    pub ways: String,
     /// Queues on each side.
     pub queues: u32,
 }
@@ -104,7 +106,8 @@ impl Bed {
     pub fn build(device: &Device) -> Result<Self, Error> {
         let Device::Ports(ports) = device else { return Self::in_namespaces(device) };
         let to = ports.to.as_deref().map(End::from);
-        let tester = Tester::open(End::from(ports.from.as_str()), to, ports.queues)?;
+        let tester =
+            Tester::open(End::from(ports.from.as_str()), to, ports.queues, Ways::default())?;
         let addresses = Addresses {
             destination_mac: ports.mac.unwrap_or(tester.to.mac),
             source: ports.source,
@@ -118,6 +121,7 @@ impl Bed {
             links: format!("{} to {}", tester.from.name, tester.to.name),
             placement: "wherever the scheduler puts threads".into(),
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
+            ways: tester.ways.words(),
             queues: ports.queues,
         };
         let (_router, _setup) = (None, None);
@@ -145,7 +149,7 @@ impl Bed {
         }
         let from = End { namespace: Some(setup.source().name()), interface: setup.uplink() };
         let to = End { namespace: Some(setup.sink().name()), interface: &setup.terminal };
-        let tester = Tester::open(from, Some(to), 1)?;
+        let tester = Tester::open(from, Some(to), 1, Ways::default())?;
         let addresses = Addresses {
             source_mac: SOURCE_MAC,
             destination_mac: LEFT_MAC,
@@ -156,11 +160,12 @@ impl Bed {
         let conditions = Conditions {
             device: device.name(),
             device_words: device.words(),
-            links: "veth pairs between namespaces of one machine, copy mode".into(),
+            links: "veth pairs between namespaces of one machine".into(),
             placement: "the generator has processor 0, sending and receiving; the device has \
                         processor 1, its receiving kernel threads included; all under SCHED_FIFO"
                 .into(),
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
+            ways: tester.ways.words(),
             queues: 1,
         };
         let (_router, _setup) = (router, Some(setup));
@@ -176,12 +181,17 @@ impl Bed {
     /// the link is a veth pair made for it, which no card is.
     pub fn limits(&self, load: &Load) -> Result<Limits, Error> {
         if !self.in_namespaces {
-            return limits::of_veth(load, self.conditions.queues, &self.placement());
+            return limits::of_veth(
+                load,
+                self.conditions.queues,
+                Ways::default(),
+                &self.placement(),
+            );
         }
         let link = Setup::link()?;
         let from = End { namespace: Some(link.source().name()), interface: link.uplink() };
         let to = End { namespace: Some(link.sink().name()), interface: &link.terminal };
-        let mut tester = Tester::open(from, Some(to), 1)?;
+        let mut tester = Tester::open(from, Some(to), 1, Ways::default())?;
         let addresses = plain_link(&tester.from, &tester.to);
         let words = "a veth pair set up as those of the device".to_owned();
         limits::measure(&mut tester, &addresses, load, &self.placement(), words)

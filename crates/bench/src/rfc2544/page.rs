@@ -233,6 +233,7 @@ fn conditions(page: &mut String, report: &Report) {
             ["device", conditions.device_words.as_str()],
             ["links", conditions.links.as_str()],
             ["placement", conditions.placement.as_str()],
+            ["frames", conditions.ways.as_str()],
             ["zero-copy", if conditions.zero_copy { "yes" } else { "no" }],
             ["queues", &conditions.queues.to_string()],
             ["flows", &report.flows.to_string()],

@@ -11,6 +11,7 @@ pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
     let conditions = &report.conditions;
     writeln!(out, "device: {}", conditions.device_words)?;
     writeln!(out, "links: {}", conditions.links)?;
+    writeln!(out, "frames: {}", conditions.ways)?;
     writeln!(out, "placement: {}", conditions.placement)?;
     writeln!(out, "machine: {}", report.machine.text())?;
     writeln!(out, "{}", compliance(report))?;

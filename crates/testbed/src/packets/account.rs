@@ -7,6 +7,7 @@
 
 use super::stamp::Stamp;
 use hdrhistogram::Histogram;
+use wattline_xdp::measured::{FlowTotal, QueueTotal, class_nanos};
 
 /// Longer latencies are recorded as this: one hour.
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
@@ -60,6 +61,16 @@ pub(super) struct Account {
     pub stall_nanos: u64,
 }
 
+/// What a program in the driver has counted at one queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counted<'a> {
+    pub total: QueueTotal,
+    /// All flows by their number.
+    pub flows: &'a [FlowTotal],
+    /// Packets by the class of their latency.
+    pub latencies: &'a [u64],
+}
+
 /// An account that would need more memory than a trial may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooMany;
@@ -91,6 +102,36 @@ impl Account {
             busy_at: None,
             stall_nanos: 0,
         })
+    }
+
+    /// That of one queue of a program in the driver, which told copies from packets by itself: for
+    /// the trial `run`, in which each stream has so many flows.
+    pub fn counted(run: u8, streams: &[usize], counted: &Counted<'_>) -> Result<Self, TooMany> {
+        let Counted { total, flows, latencies } = *counted;
+        let empty: Vec<_> = streams.iter().map(|flows| (*flows, 0)).collect();
+        let mut account = Self::new(run, &empty)?;
+        for (index, flow) in flows.iter().enumerate() {
+            // Flows take turns in the streams.
+            let stream = account.streams.get_mut(index % streams.len().max(1));
+            let place = stream.and_then(|it| it.flows.get_mut(index / streams.len().max(1)));
+            if let Some(place) = place {
+                let FlowTotal { received, duplicated, reordered } = *flow;
+                *place = FlowCount { next: 0, received, duplicated, reordered };
+            }
+        }
+        for (class, count) in latencies.iter().enumerate().filter(|(_, count)| **count > 0) {
+            account.latency.saturating_record_n(class_nanos(class).max(1), *count);
+        }
+        account.received = total.received;
+        account.duplicated = total.duplicated;
+        account.reordered = total.reordered;
+        account.reordering_distance_max = total.distance_max;
+        account.corrupt = total.corrupt;
+        account.stale = total.stale;
+        account.foreign = total.foreign;
+        account.bytes = total.bytes;
+        account.longest_gap_nanos = total.longest_gap_nanos;
+        Ok(account)
     }
 
     /// Notes that the queue was looked at, at this time where frames were in it.
@@ -267,6 +308,25 @@ mod tests {
         account.take(stamp(64), 60, 0);
         account.take(stamp(u64::MAX), 60, 0);
         assert_eq!((account.stale, account.received), (4, 0));
+    }
+
+    #[test]
+    fn an_account_of_a_driver_is_that_of_its_flows_by_stream() {
+        let flow = |received| FlowTotal { received, duplicated: 1, reordered: 2 };
+        let flows = [flow(10), flow(11), flow(12)];
+        let mut latencies = vec![0; 4096];
+        (latencies[700], latencies[2100]) = (30, 3);
+        let total = QueueTotal { received: 33, corrupt: 4, bytes: 99, ..QueueTotal::default() };
+        let counted = Counted { total, flows: &flows, latencies: &latencies };
+        let account = Account::counted(1, &[2, 1], &counted).unwrap();
+        let received = |stream: usize| -> Vec<u64> {
+            account.streams[stream].flows.iter().map(|flow| flow.received).collect()
+        };
+        assert_eq!((received(0), received(1)), (vec![10, 12], vec![11]));
+        assert_eq!((account.received, account.corrupt, account.bytes), (33, 4, 99));
+        let at = |quantile| account.latency.value_at_quantile(quantile);
+        // Class 2100 is that of 2152 and 2153 ns: 1024 classes of 2 ns begin at 2048.
+        assert_eq!((at(0.5), at(1.0), account.latency.len()), (700, 2153, 33));
     }
 
     #[test]

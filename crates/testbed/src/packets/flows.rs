@@ -4,6 +4,7 @@ use super::sizes::FCS;
 use super::stamp::{self, Stamp};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wattline_packet::checksum::Sum;
+use wattline_xdp::measured::FlowHeaders;
 
 const ETHERNET: usize = 14;
 const UDP: usize = 8;
@@ -96,6 +97,20 @@ impl Flow {
         bytes[transport + 2..transport + 4].copy_from_slice(&DISCARD.to_be_bytes());
         udp = udp.bytes(&bytes[transport..transport + 4]);
         Self { bytes, ipv6, ip, udp }
+    }
+
+    /// What a program that makes frames of this flow has to know.
+    pub fn headers(&self) -> FlowHeaders {
+        FlowHeaders {
+            bytes: self.bytes[..headers(self.ipv6)].to_vec(),
+            ip_sum: !self.ip.checksum(),
+            udp_sum: !self.udp.checksum(),
+        }
+    }
+
+    /// Whether its packets are of IPv6.
+    pub fn is_ipv6(&self) -> bool {
+        self.ipv6
     }
 
     /// Writes a frame into all of `frame`, whose length is that on the wire without frame check

@@ -42,7 +42,7 @@ pub struct InterfaceFacts {
     pub queues: u32,
     /// Whether frames are sent and received without being copied.
     pub zero_copy: bool,
-    /// Slots of each ring of a queue.
+    /// Slots of each ring of a queue; 0 without sockets.
     pub ring: u32,
 }
 
@@ -95,11 +95,8 @@ pub(super) fn open(
         )
     };
     let ifindex = interface_index(interface)?;
-    // `/sys` shows the namespace that it was mounted in, not this thread's.
-    let mac = link_address(interface)?.addr().ok_or_else(|| Error::Data {
-        path: interface.into(),
-        reason: "has no Ethernet address".into(),
-    })?;
+    let found = facts_of(interface, queues)?;
+    let mac = found.mac;
     let program = match receives {
         true => {
             let program = XdpProgram::load(ifindex, mac, XdpModeChoice::Auto);
@@ -136,9 +133,17 @@ pub(super) fn open(
             _program: program.clone(),
         });
     }
-    let ring = options.ring;
-    let facts = InterfaceFacts { name: interface.to_owned(), mac, queues, zero_copy, ring };
-    Ok((lanes, facts))
+    Ok((lanes, InterfaceFacts { zero_copy, ring: options.ring, ..found }))
+}
+
+/// What an interface in the namespace of the calling thread is, without rings of its own.
+pub(super) fn facts_of(interface: &str, queues: u32) -> Result<InterfaceFacts, Error> {
+    // `/sys` shows the namespace that it was mounted in, not this thread's.
+    let mac = link_address(interface)?.addr().ok_or_else(|| Error::Data {
+        path: interface.into(),
+        reason: "has no Ethernet address".into(),
+    })?;
+    Ok(InterfaceFacts { name: interface.to_owned(), mac, queues, zero_copy: false, ring: 0 })
 }
 
 /// Slots of each ring of one of so many queues.

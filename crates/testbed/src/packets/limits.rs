@@ -1,11 +1,13 @@
 //! What the generator can do by itself: sender and receiver on one link, without a device.
 
-use super::cost::{self, OwnCost};
+use super::cost::OwnCost;
+use super::end::End;
 use super::flows::Addresses;
 use super::load::Load;
 use super::outcome::Latency;
 use super::role::Placement;
-use super::tester::{End, Tester, plain_link};
+use super::tester::{Tester, plain_link};
+use super::way::Ways;
 use crate::Error;
 use crate::namespace::Namespace;
 use crate::topology::{SINK, SOURCE, connect};
@@ -26,6 +28,8 @@ const ATTEMPTS: u32 = 2;
 pub struct Limits {
     /// The link that was measured.
     pub link: String,
+    /// How packets were sent and received.
+    pub ways: String,
     /// Packets per second sent when asked for as many as possible.
     pub flat_out_rate_pps: f64,
     /// Of them, received.
@@ -37,13 +41,14 @@ pub struct Limits {
     pub latency: Latency,
     /// Processor time of the sender per packet at the lossless rate.
     pub sender_cpu_seconds_per_packet: Option<f64>,
-    /// Processor time of the receiver per packet.
+    /// Processor time of the receiver per packet; none where a program in the driver receives, whose
+    /// time the kernel counts with that of whoever it interrupts.
     pub receiver_cpu_seconds_per_packet: Option<f64>,
     /// Of both, the generator's own code; the rest is the kernel's.
     pub own: OwnCost,
     /// Longest time in which the receiver did not come to its frames, in any trial.
     pub receiver_stall_max_seconds: f64,
-    /// Packets that find room at the receiver meanwhile.
+    /// Packets that find room at the receiver meanwhile; 0 where it needs no ring.
     pub receiver_ring_packets: u64,
 }
 
@@ -80,7 +85,8 @@ pub fn measure(
     link: String,
 ) -> Result<Limits, Error> {
     let never = AtomicBool::new(false);
-    let own = cost::measure(addresses, load);
+    let ways = tester.ways.words();
+    let own = tester.own_cost(addresses, load)?;
     let ring_packets = u64::from(tester.to.ring) * u64::from(tester.to.queues);
     let mut stall = 0.0_f64;
     let mut trial = |rate_pps: f64| {
@@ -100,6 +106,7 @@ pub fn measure(
     let reached = flat_out.sent_rate_pps.min(flat_out.received_rate_pps);
     let mut limits = Limits {
         link,
+        ways,
         flat_out_rate_pps: flat_out.sent_rate_pps,
         flat_out_received_rate_pps: flat_out.received_rate_pps,
         lossless_rate_pps: 0.0,
@@ -132,13 +139,18 @@ pub fn measure(
 ///
 /// # Errors
 /// Without root or iproute2.
-pub fn of_veth(load: &Load, queues: u32, placement: Placement<'_>) -> Result<Limits, Error> {
+pub fn of_veth(
+    load: &Load,
+    queues: u32,
+    ways: Ways,
+    placement: Placement<'_>,
+) -> Result<Limits, Error> {
     let (near, far) = (Namespace::create("near")?, Namespace::create("far")?);
     let veth_queues = u16::try_from(queues).unwrap_or(u16::MAX);
     connect(&near, SOURCE, &far, SINK, 1500, veth_queues)?;
     let end = |of: &'static str, namespace| End { namespace: Some(namespace), interface: of };
     let from = end(SOURCE.interface, near.name());
-    let mut tester = Tester::open(from, Some(end(SINK.interface, far.name())), queues)?;
+    let mut tester = Tester::open(from, Some(end(SINK.interface, far.name())), queues, ways)?;
     let addresses = plain_link(&tester.from, &tester.to);
     measure(&mut tester, &addresses, load, placement, "a veth pair made for it".to_owned())
 }
@@ -151,6 +163,7 @@ mod tests {
     fn a_generator_that_always_loses_says_so_in_words() {
         let limits = Limits {
             link: "a veth pair made for it".to_owned(),
+            ways: String::new(),
             flat_out_rate_pps: 250_000.4,
             flat_out_received_rate_pps: 90_000.0,
             lossless_rate_pps: 0.0,

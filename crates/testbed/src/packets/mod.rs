@@ -15,23 +15,28 @@
 mod account;
 mod captures;
 pub mod cost;
+mod end;
 mod flows;
 mod lane;
 pub mod limits;
+mod live;
 mod load;
 mod outcome;
 mod receiver;
 mod role;
 mod schedule;
 mod sender;
+mod sink;
 mod sizes;
 mod stamp;
 mod tester;
 mod trial;
+mod way;
 
 #[cfg(test)]
 mod tests;
 
+pub use end::End;
 pub use flows::{Addresses, FLOWS_MAX, shortest_frame};
 pub use lane::{InterfaceFacts, parse_mac};
 pub use load::Load;
@@ -40,4 +45,5 @@ pub use role::{Placement, Progress, Role, anywhere};
 pub use schedule::{Schedule, Shape};
 pub use sizes::{FRAME_MAX, FRAME_MIN, Sizes, WIRE_OVERHEAD};
 pub use stamp::{Parsed, Stamp};
-pub use tester::{End, Tester, plain_link};
+pub use tester::{Tester, plain_link};
+pub use way::{ReceiveBy, SendBy, Ways, WaysFound};

@@ -122,7 +122,7 @@ pub struct Outcome {
     pub receiver_stall_max_seconds: f64,
     /// Processor time of the sending threads per packet sent.
     pub sender_cpu_seconds_per_packet: Option<f64>,
-    /// Processor time of the receiving threads per packet received.
+    /// Processor time of the receiving threads per packet received; none without such threads.
     pub receiver_cpu_seconds_per_packet: Option<f64>,
 }
 
@@ -192,7 +192,8 @@ impl Outcome {
                 * SECONDS,
             receiver_stall_max_seconds: account.stall_nanos as f64 * SECONDS,
             sender_cpu_seconds_per_packet: per_packet(sender_cpu_seconds, sent_packets),
-            receiver_cpu_seconds_per_packet: per_packet(receiver_cpu_seconds, account.received),
+            receiver_cpu_seconds_per_packet: per_packet(receiver_cpu_seconds, account.received)
+                .filter(|_| receiver_cpu_seconds > 0.0),
         }
     }
 

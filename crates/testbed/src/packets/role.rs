@@ -1,6 +1,7 @@
 //! What the threads of the generator do, where they run, and what they have counted.
 
 use crate::Error;
+use std::sync::atomic::AtomicU64;
 
 /// What a thread of the generator does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,14 @@ pub enum Role {
 
 /// Called on each thread of the generator before a trial begins: where it runs, and before whom.
 pub type Placement<'a> = &'a (dyn Fn(Role) -> Result<(), Error> + Sync);
+
+/// One thread's counters of one direction; nothing else is in their cache lines.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Counter {
+    pub sent: AtomicU64,
+    pub received: AtomicU64,
+}
 
 /// What all threads have counted so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -24,6 +24,20 @@ pub enum Shape {
     },
 }
 
+/// Packets with the same distance from one to the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Evenly {
+    /// When the first is due, from the beginning.
+    pub first_nanos: u64,
+    /// From one to the next; 0 for as fast as it goes.
+    pub gap_nanos: f64,
+    /// How many there are.
+    pub packets: u64,
+}
+
+/// The rate of a day is taken as constant for so long.
+const DAY_STEP_NANOS: u64 = 2_000_000;
+
 /// How many packets are due by when.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
@@ -132,6 +146,39 @@ impl Schedule {
         ((at * SECOND) as u64).min(self.duration_nanos)
     }
 
+    /// Packets of a burst that goes as fast as it goes, where there are such bursts.
+    pub fn packets_of_instant_burst(&self) -> Option<u64> {
+        match self.shape {
+            Shape::Bursts { packets, peak_pps } if peak_pps.is_infinite() => Some(packets),
+            _ => None,
+        }
+    }
+
+    /// From the packet of this number on as many as have the same distance, of about so long.
+    pub(super) fn segment(&self, packet: u64, nanos: u64) -> Evenly {
+        let rest = self.packets.saturating_sub(packet);
+        let first_nanos = self.due_at(packet);
+        let at_rate = |rate: f64, most: u64| {
+            let gap_nanos = SECOND / rate;
+            // `as` saturates.
+            let packets = ((nanos as f64 / gap_nanos) as u64).clamp(1, most.max(1));
+            Evenly { first_nanos, gap_nanos, packets }
+        };
+        match self.shape {
+            _ if self.is_flat_out() => Evenly { first_nanos, gap_nanos: 0.0, packets: rest },
+            Shape::Constant => at_rate(self.rate_pps, rest),
+            Shape::Bursts { packets, peak_pps } => {
+                at_rate(peak_pps, rest.min(packets - packet % packets))
+            }
+            Shape::Day { .. } => {
+                let span = nanos.min(DAY_STEP_NANOS);
+                let packets =
+                    self.due(first_nanos + span).saturating_sub(packet).clamp(1, rest.max(1));
+                Evenly { first_nanos, gap_nanos: span as f64 / packets as f64, packets }
+            }
+        }
+    }
+
     /// The earliest time at which more than `packet` are due.
     fn search(&self, packet: u64) -> u64 {
         let (mut low, mut high) = (0, self.duration_nanos);
@@ -180,6 +227,32 @@ mod tests {
                 assert!(at < 3_000 || schedule.due(at - 3_000) <= packet, "{shape:?} {packet}");
             }
         }
+    }
+
+    #[test]
+    fn segments_are_the_schedule_in_pieces() {
+        for shape in shapes() {
+            let schedule = Schedule::new(100_000.0, TEN, shape);
+            let mut packet = 0;
+            let mut before = 0.0;
+            while packet < schedule.packets() {
+                let Evenly { first_nanos, gap_nanos, packets } =
+                    schedule.segment(packet, 25_000_000);
+                assert!(packets > 0 && gap_nanos * packets as f64 <= 26e6, "{shape:?}");
+                assert!(first_nanos as f64 + 3_000.0 >= before, "{shape:?} {packet}");
+                for step in [0, packets / 2, packets - 1] {
+                    let at = first_nanos as f64 + gap_nanos * step as f64;
+                    // As early as the schedule has it, to a hundredth of a segment of a day.
+                    let due = schedule.due(at as u64 + 60_000);
+                    assert!(due > packet + step, "{shape:?} {packet}+{step}: {due}");
+                    before = at;
+                }
+                packet += packets;
+            }
+            assert_eq!(packet, schedule.packets());
+        }
+        let flat_out = Schedule::burst(7, TEN).segment(2, 1_000);
+        assert_eq!((flat_out.gap_nanos, flat_out.packets), (0.0, 5));
     }
 
     #[test]

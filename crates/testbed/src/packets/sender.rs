@@ -11,11 +11,11 @@ use wattline_dataplane::port::{PortId, PortQueue};
 
 /// Packets that were due longer ago are not made up for, all but the last few: what a sender was
 /// late with would come as a burst that nobody asked for, and be lost.
-const CATCH_UP_NANOS: u64 = 100_000;
+pub(super) const CATCH_UP_NANOS: u64 = 100_000;
 /// So many are made up for, however late they are: the ring of any device takes them.
-const CATCH_UP_PACKETS: u64 = 32;
+pub(super) const CATCH_UP_PACKETS: u64 = 32;
 /// So long after the last packet was due those that are late may still be sent.
-const LAST_CHANCE_NANOS: u64 = 10_000_000;
+pub(super) const LAST_CHANCE_NANOS: u64 = 10_000_000;
 
 /// What one queue sends in one trial.
 pub(super) struct Sender {

@@ -1,85 +1,41 @@
 //! The generator with its interfaces open: trial after trial.
 
 use super::account::Account;
+use super::cost::{self, OwnCost};
+use super::end::{End, OpenEnd};
 use super::flows::{Addresses, Flow};
-use super::lane::{InterfaceFacts, Lane, open};
+use super::lane::InterfaceFacts;
+use super::live::{self, LiveSender};
 use super::load::Load;
 use super::outcome::Outcome;
 use super::role::{Placement, Progress, Role};
 use super::sender::Sender;
-use super::stamp::SEQUENCE_MAX;
-use super::trial::{self, Task};
+use super::sizes::FCS;
+use super::stamp::{SEQUENCE_MAX, Stamp};
+use super::trial::{self, Driver, Queue, Task, Work};
+use super::way::{Ways, WaysFound};
 use crate::Error;
 use crate::clock::monotonic_nanos;
-use std::panic::resume_unwind;
 use std::sync::atomic::AtomicBool;
-use wattline_linux::namespace::{enter_thread, interface_index};
-
-/// An interface, in a namespace or this process's own.
-#[derive(Debug, Clone, Copy)]
-pub struct End<'a> {
-    /// Its name, as `ip netns` knows it; none for the namespace of the process.
-    pub namespace: Option<&'a str>,
-    /// Name of the interface.
-    pub interface: &'a str,
-}
-
-/// `[NAMESPACE/]INTERFACE`.
-impl<'a> From<&'a str> for End<'a> {
-    fn from(text: &'a str) -> Self {
-        match text.split_once('/') {
-            Some((namespace, interface)) => Self { namespace: Some(namespace), interface },
-            None => Self { namespace: None, interface: text },
-        }
-    }
-}
-
-impl End<'_> {
-    /// Checks that the namespace and the interface are there: cheap, for before a long measurement.
-    ///
-    /// # Errors
-    /// When one of them is not, or without CAP_SYS_ADMIN for a namespace.
-    pub fn check(self) -> Result<(), Error> {
-        let Some(namespace) = self.namespace else {
-            return Ok(interface_index(self.interface).map(|_| ())?);
-        };
-        let found = std::thread::scope(|scope| {
-            let looking = scope.spawn(|| {
-                enter_thread(namespace)?;
-                interface_index(self.interface)
-            });
-            looking.join().unwrap_or_else(|panic| resume_unwind(panic))
-        });
-        Ok(found.map(|_| ())?)
-    }
-
-    fn open(self, queues: u32, receives: bool) -> Result<(Vec<Lane>, InterfaceFacts), Error> {
-        let Some(namespace) = self.namespace else { return open(self.interface, queues, receives) };
-        // On a thread of its own, which does not come back from the namespace.
-        std::thread::scope(|scope| {
-            let opening = scope.spawn(|| {
-                enter_thread(namespace)?;
-                open(self.interface, queues, receives)
-            });
-            opening.join().unwrap_or_else(|panic| resume_unwind(panic))
-        })
-    }
-}
 
 /// Two interfaces, or one, open for trials.
 pub struct Tester {
-    senders: Vec<Lane>,
-    /// None where the senders receive as well.
-    receivers: Vec<Lane>,
+    /// The interfaces; the second is none where the first receives what it sends.
+    ends: (OpenEnd, Option<OpenEnd>),
+    queues: u32,
     /// Whether both interfaces send and receive.
     both: bool,
     /// The sending interface.
     pub from: InterfaceFacts,
     /// The receiving interface.
     pub to: InterfaceFacts,
+    /// How packets are sent and received.
+    pub ways: WaysFound,
     run: u8,
 }
 
+/// Packets by which the programs' own cost is measured.
+const COST_PACKETS: u32 = 2_000;
 /// Time for all threads to begin.
 const LEAD_NANOS: u64 = 5_000_000;
 
@@ -88,43 +44,53 @@ impl Tester {
     /// to the interface that sent it.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, without such interfaces or so many queues.
-    pub fn open(from: End<'_>, to: Option<End<'_>>, queues: u32) -> Result<Self, Error> {
-        let (senders, from) = from.open(queues, to.is_none())?;
-        let (receivers, to) = match to {
-            Some(to) => to.open(queues, true)?,
-            None => (Vec::new(), from.clone()),
-        };
-        Ok(Self { senders, receivers, both: false, from, to, run: 0 })
+    /// Without CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, without such interfaces or so many queues,
+    /// or without a way that was asked for by name.
+    pub fn open(
+        from: End<'_>,
+        to: Option<End<'_>>,
+        queues: u32,
+        ways: Ways,
+    ) -> Result<Self, Error> {
+        let far = to.map(|to| to.open(queues, true, ways)).transpose()?;
+        let mut near = from.open(queues, far.is_none(), ways)?;
+        near.open_to_send(ways)?;
+        Ok(Self::of(near, far, queues, false))
     }
 
     /// Opens both ends to send and to receive, for [`Self::trial_both`].
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_both(from: End<'_>, to: End<'_>, queues: u32) -> Result<Self, Error> {
-        let (senders, from) = from.open(queues, true)?;
-        let (receivers, to) = to.open(queues, true)?;
-        Ok(Self { senders, receivers, both: true, from, to, run: 0 })
+    pub fn open_both(from: End<'_>, to: End<'_>, queues: u32, ways: Ways) -> Result<Self, Error> {
+        let mut near = from.open(queues, true, ways)?;
+        let mut far = to.open(queues, true, ways)?;
+        near.open_to_send(ways)?;
+        far.open_to_send(ways)?;
+        Ok(Self::of(near, Some(far), queues, true))
+    }
+
+    fn of(near: OpenEnd, far: Option<OpenEnd>, queues: u32, both: bool) -> Self {
+        let receiver = far.as_ref().unwrap_or(&near);
+        let mut ways = WaysFound {
+            live_frames: near.live.is_some(),
+            program: receiver.sink.is_some(),
+            reasons: near.reasons.clone(),
+        };
+        if let Some(far) = &far {
+            ways.reasons.extend(far.reasons.iter().cloned());
+        }
+        let (from, to) = (near.facts.clone(), receiver.facts.clone());
+        Self { ends: (near, far), queues, both, from, to, ways, run: 0 }
     }
 
     #[cfg(test)]
-    pub(super) fn in_memory(sender: Lane, receiver: Lane, both: bool) -> Self {
-        let facts = InterfaceFacts {
-            name: "memory".into(),
-            mac: [2; 6],
-            queues: 1,
-            zero_copy: false,
-            ring: 1024,
-        };
-        Self {
-            senders: vec![sender],
-            receivers: vec![receiver],
-            both,
-            from: facts.clone(),
-            to: facts,
-            run: 0,
-        }
+    pub(super) fn in_memory(
+        sender: super::lane::Lane,
+        receiver: super::lane::Lane,
+        both: bool,
+    ) -> Self {
+        Self::of(OpenEnd::in_memory(sender), Some(OpenEnd::in_memory(receiver)), 1, both)
     }
 
     /// One trial. `watch` is called some hundred times a second with what was counted so far;
@@ -164,6 +130,39 @@ impl Tester {
         outcomes.try_into().map_err(|_| unsound("two directions"))
     }
 
+    /// What the generator's own code takes for a packet of `load`, without the kernel.
+    pub(super) fn own_cost(
+        &mut self,
+        addresses: &Addresses,
+        load: &Load,
+    ) -> Result<OwnCost, Error> {
+        let mut cost = cost::measure(addresses, load);
+        let mine = Load { burst: Some(COST_PACKETS.into()), ..load.clone() };
+        self.run = self.run.wrapping_add(1);
+        let plan = Plan::new(self.run, 1, addresses, &mine);
+        let flows = &plan.flows[0];
+        let (near, far) = &mut self.ends;
+        if let Some(live) = &near.live {
+            let program =
+                live::load(live.ifindex, (plan.run, 0), flows, &load.sizes, &mine.schedule(), 0)?;
+            let nanos = program.cost_nanos(COST_PACKETS).map_err(live::refused)?;
+            cost.sender_seconds_per_packet = nanos as f64 * 1e-9;
+        }
+        if let Some(sink) = &mut far.as_mut().unwrap_or(near).sink {
+            sink.begin(plan.run, &plan.streams())?;
+            let frame = |sequence| {
+                let mut frame = vec![0; usize::from(load.sizes.at(sequence) - FCS)];
+                let nanos = monotonic_nanos();
+                let stamp = Stamp { run: plan.run, stream: 0, sequence, nanos };
+                flows[sequence as usize % flows.len()].write(&mut frame, stamp);
+                frame
+            };
+            let frames: Vec<_> = (0..u64::from(COST_PACKETS)).map(frame).collect();
+            cost.receiver_seconds_per_packet = sink.cost(&frames)?.as_secs_f64();
+        }
+        Ok(cost)
+    }
+
     /// A trial with the load in each of the directions, of which there are one or two.
     fn trials(
         &mut self,
@@ -173,106 +172,149 @@ impl Tester {
         stop: &AtomicBool,
         watch: &mut dyn FnMut(Progress),
     ) -> Result<Vec<Outcome>, Error> {
-        let queues = self.senders.len() as u64;
         for addresses in addresses {
-            load.check(addresses.destination.is_ipv6(), self.senders.len() as u32)
+            load.check(addresses.destination.is_ipv6(), self.queues)
                 .map_err(|reason| unsound(&reason))?;
         }
-        let start = monotonic_nanos() + LEAD_NANOS;
-        let mut directions = Vec::new();
+        let mut plans = Vec::new();
         for addresses in addresses {
             // A number for each direction: a packet that comes back to its sender is not taken for
             // one of the other direction.
             self.run = self.run.wrapping_add(1);
-            directions.push(Direction::new(self.run, queues, addresses, load, start)?);
+            plans.push(Plan::new(self.run, self.queues, addresses, load));
         }
-        let overflow_before = self.overflows(directions.len());
+        let (near, far) = &mut self.ends;
+        for (plan, receiver) in plans.iter().zip(receivers(near, far)) {
+            if let Some(sink) = &mut receiver.sink {
+                sink.begin(plan.run, &plan.streams())?;
+            }
+        }
+        let before: Vec<u64> = receivers(near, far).map(OpenEnd::overflow).collect();
+        let start = monotonic_nanos() + LEAD_NANOS;
         let mut tasks = Vec::new();
-        let one_end = self.receivers.is_empty();
-        let mut directions = directions.into_iter();
-        let (mut forth, mut back) = (directions.next(), directions.next());
-        for (index, lane) in self.senders.iter_mut().enumerate() {
-            let sends = forth.as_mut().and_then(|forth| forth.senders.pop());
-            // On one interface alone, what was sent comes back to it.
-            let own = forth.as_mut().filter(|_| one_end).and_then(|forth| forth.accounts.pop());
-            let others = back.as_mut().and_then(|back| back.accounts.pop());
-            tasks.push(Task {
-                lane,
-                role: Role::Sends(index as u32),
-                sends: sends.map(|sender| (0, sender)),
-                receives: own.map(|it| (0, it)).or(others.map(|it| (1, it))),
-            });
+        let mut drivers = Vec::new();
+        let (forth, back) = (plans.first(), plans.get(1));
+        // On one interface alone, what was sent comes back to it.
+        let to_near =
+            if far.is_none() { forth.map(|plan| (0, plan)) } else { back.map(|plan| (1, plan)) };
+        let near_work = EndWork { sends: forth.map(|plan| (0, plan)), receives: to_near, first: 0 };
+        near_work.prepare(near, start, &mut tasks, &mut drivers)?;
+        if let Some(far) = far {
+            let sends = back.map(|plan| (1, plan));
+            let far_work =
+                EndWork { sends, receives: forth.map(|plan| (0, plan)), first: self.queues };
+            far_work.prepare(far, start, &mut tasks, &mut drivers)?;
         }
-        for (index, lane) in self.receivers.iter_mut().enumerate() {
-            let sends = back.as_mut().and_then(|back| back.senders.pop());
-            let role = match sends {
-                Some(_) => Role::Sends(queues as u32 + index as u32),
-                None => Role::Receives(index as u32),
-            };
-            let account = forth.as_mut().and_then(|forth| forth.accounts.pop());
-            tasks.push(Task {
-                lane,
-                role,
-                sends: sends.map(|sender| (1, sender)),
-                receives: account.map(|account| (0, account)),
-            });
-        }
-        let parts = trial::run(tasks, addresses.len(), load.drain, placement, stop, watch)?;
-        let overflow = self.overflows(addresses.len());
-        let lost = overflow.into_iter().zip(overflow_before).map(|(now, before)| now - before);
+        let directions = addresses.len();
+        let parts = trial::run(tasks, &drivers, directions, load.drain, placement, stop, watch)?;
+        let after: Vec<u64> = receivers(near, far).map(OpenEnd::overflow).collect();
+        let lost = after.into_iter().zip(before).map(|(now, before)| now.saturating_sub(before));
         Ok(parts.into_iter().zip(lost).map(|(part, lost)| Outcome::new(load, part, lost)).collect())
     }
+}
 
-    /// Frames that came and found no room at the receiver, so far, by direction.
-    fn overflows(&mut self, directions: usize) -> Vec<u64> {
-        let Self { senders, receivers, .. } = self;
-        let mut of = |forth: bool| -> u64 {
-            let ends = if forth && !receivers.is_empty() { &mut *receivers } else { &mut *senders };
-            ends.iter_mut().for_each(Lane::refresh);
-            ends.iter().map(Lane::overflow).sum()
-        };
-        (0..directions).map(|direction| of(direction == 0)).collect()
+/// The interface that receives in each direction.
+fn receivers<'a>(
+    near: &'a mut OpenEnd,
+    far: &'a mut Option<OpenEnd>,
+) -> impl Iterator<Item = &'a mut OpenEnd> {
+    let (first, second) = match far {
+        Some(far) => (far, Some(near)),
+        None => (near, None),
+    };
+    std::iter::once(first).chain(second)
+}
+
+/// What is sent one way.
+struct Plan<'a> {
+    run: u8,
+    /// By stream.
+    flows: Vec<Vec<Flow>>,
+    /// Most packets of a stream.
+    packets: u64,
+    load: &'a Load,
+}
+
+impl<'a> Plan<'a> {
+    fn new(run: u8, queues: u32, addresses: &Addresses, load: &'a Load) -> Self {
+        let flows = (0..queues)
+            .map(|queue| {
+                let mine = (queue..load.flows).step_by(queues as usize);
+                mine.map(|number| Flow::new(addresses, number)).collect()
+            })
+            .collect();
+        let packets = load.capacity().div_ceil(queues.into()).min(SEQUENCE_MAX);
+        Self { run, flows, packets, load }
+    }
+
+    /// Flows and most packets of each stream.
+    fn streams(&self) -> Vec<(usize, u64)> {
+        self.flows.iter().map(|flows| (flows.len(), self.packets)).collect()
+    }
+
+    fn account(&self) -> Result<Account, Error> {
+        Account::new(self.run, &self.streams())
+            .map_err(|_| unsound("more packets than this machine can tell apart"))
     }
 }
 
-/// What is sent one way, and the accounts of it; the last queue first.
-struct Direction {
-    senders: Vec<Sender>,
-    accounts: Vec<Account>,
+/// What one interface does in a trial, and in which directions.
+struct EndWork<'a> {
+    sends: Option<(usize, &'a Plan<'a>)>,
+    receives: Option<(usize, &'a Plan<'a>)>,
+    /// Number of its first sending thread.
+    first: u32,
 }
 
-impl Direction {
-    fn new(
-        run: u8,
-        queues: u64,
-        addresses: &Addresses,
-        load: &Load,
+impl EndWork<'_> {
+    /// Adds its threads, and its program in the driver.
+    fn prepare<'e>(
+        &self,
+        end: &'e mut OpenEnd,
         start: u64,
-    ) -> Result<Self, Error> {
-        let flows: Vec<Vec<Flow>> = (0..queues)
-            .map(|queue| {
-                let mine = (queue..u64::from(load.flows)).step_by(queues as usize);
-                mine.map(|number| Flow::new(addresses, number as u32)).collect()
-            })
-            .collect();
-        let capacity = load.capacity().div_ceil(queues).min(SEQUENCE_MAX);
-        let streams: Vec<_> = flows.iter().map(|flows| (flows.len(), capacity)).collect();
-        let empty = || {
-            Account::new(run, &streams)
-                .map_err(|_| unsound("more packets than this machine can tell apart"))
-        };
-        let accounts: Vec<Account> = (0..queues).map(|_| empty()).collect::<Result<_, _>>()?;
-        let mut senders: Vec<Sender> = flows
-            .into_iter()
-            .enumerate()
-            .map(|(index, flows)| {
-                let schedule = load.schedule().share(index as u64, queues);
+        tasks: &mut Vec<Task<'e>>,
+        drivers: &mut Vec<Driver<'e>>,
+    ) -> Result<(), Error> {
+        let OpenEnd { lanes, live, sink, .. } = end;
+        let by_driver = sink.is_some();
+        if let (Some(sink), Some((direction, _))) = (sink, self.receives) {
+            drivers.push(Driver { direction, sink });
+        }
+        if let (Some(live), Some((direction, plan))) = (&*live, self.sends) {
+            for (stream, flows) in plan.flows.iter().enumerate() {
                 // At most 256 queues.
-                Sender::new((run, index as u8), flows.into(), &load.sizes, schedule, start)
-            })
-            .collect();
-        senders.reverse();
-        Ok(Self { senders, accounts })
+                let (number, streams) = (stream as u8, plan.flows.len() as u64);
+                let schedule = plan.load.schedule().share(stream as u64, streams);
+                let sizes = &plan.load.sizes;
+                let sender =
+                    LiveSender::new(live, (plan.run, number), flows, sizes, schedule, start)?;
+                let role = Role::Sends(self.first + stream as u32);
+                tasks.push(Task { role, work: Work::Live(direction, sender) });
+            }
+        }
+        let by_socket = self.sends.filter(|_| live.is_none());
+        for (index, lane) in lanes.iter_mut().enumerate() {
+            let sends = by_socket.map(|(direction, plan)| {
+                let streams = plan.flows.len() as u64;
+                let schedule = plan.load.schedule().share(index as u64, streams);
+                let flows = plan.flows[index].clone().into();
+                // At most 256 queues.
+                let which = (plan.run, index as u8);
+                (direction, Sender::new(which, flows, &plan.load.sizes, schedule, start))
+            });
+            let receives = match self.receives.filter(|_| !by_driver) {
+                Some((direction, plan)) => Some((direction, plan.account()?)),
+                None => None,
+            };
+            let role = match sends {
+                Some(_) => Role::Sends(self.first + index as u32),
+                None => Role::Receives(index as u32),
+            };
+            if sends.is_some() || receives.is_some() {
+                tasks.push(Task { role, work: Work::Queue(Queue { lane, sends, receives }) });
+            }
+        }
+        Ok(())
     }
 }
 

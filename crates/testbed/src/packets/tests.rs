@@ -76,6 +76,16 @@ impl Device {
     }
 }
 
+/// Packets by the kernel alone.
+const XDP_WAYS: Ways = Ways { send: SendBy::LiveFrames, receive: ReceiveBy::Program };
+/// Each sender with each receiver: what one writes the other reads.
+const ALL_WAYS: [Ways; 4] = [
+    Ways::SOCKETS,
+    Ways { send: SendBy::LiveFrames, receive: ReceiveBy::Sockets },
+    Ways { send: SendBy::Sockets, receive: ReceiveBy::Program },
+    XDP_WAYS,
+];
+
 fn addresses() -> Addresses {
     plain_link(
         &InterfaceFacts {
@@ -412,16 +422,23 @@ fn known_faults_of_a_device_between_real_interfaces_are_counted_exactly() {
     let ends = [(&source, SOURCE), (&sink, SINK)]
         .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    let mut tester = Tester::open(from, Some(to), 1).unwrap();
+    ALL_WAYS.into_iter().for_each(|ways| faults_are_counted(ways, from, to, &mut lanes));
+}
+
+/// Through a device between two interfaces that forwards by these queues.
+fn faults_are_counted(ways: Ways, from: End<'_>, to: End<'_>, lanes: &mut [Lane; 2]) {
+    let mut tester = Tester::open(from, Some(to), 1, ways).unwrap();
+    assert_eq!(tester.ways.live_frames, ways.send == SendBy::LiveFrames);
+    assert_eq!(tester.ways.program, ways.receive == ReceiveBy::Program);
     assert_eq!((tester.from.mac, tester.to.mac), (SOURCE.mac, SINK.mac));
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let [left, right] = &mut lanes;
+        let [left, right] = lanes;
         scope.spawn(|| forward(&mut Device::new(SOME), left, right, &over));
         // Slow enough for the device of a test on a busy machine.
         let load = Load {
             rate_pps: 10_000.0,
-            duration: Duration::from_millis(1_200),
+            duration: Duration::from_millis(4_000),
             flows: 4,
             sizes: Sizes::imix(),
             drain: Duration::from_secs(1),
@@ -434,7 +451,7 @@ fn known_faults_of_a_device_between_real_interfaces_are_counted_exactly() {
         over.store(true, Ordering::Relaxed);
         let outcome = outcome.unwrap();
         assert!(outcome.sent_packets > 1_000, "{outcome:#?}");
-        assert_eq!(outcome.sent_packets + outcome.unsent_packets, 12_000);
+        assert_eq!(outcome.sent_packets + outcome.unsent_packets, 40_000);
         assert_eq!(seen.sent, outcome.sent_packets);
         assert_eq!((outcome.lost_packets, outcome.corrupt_packets), (7, 2), "{outcome:#?}");
         assert_eq!(outcome.duplicated_packets, 3);
@@ -454,7 +471,11 @@ fn several_queues_of_a_plain_link_account_for_every_packet() {
     let ends = [(&near, SOURCE), (&far, SINK)]
         .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    let mut tester = Tester::open(from, Some(to), 2).unwrap();
+    ALL_WAYS.into_iter().for_each(|ways| account_for_every_packet(ways, from, to));
+}
+
+fn account_for_every_packet(ways: Ways, from: End<'_>, to: End<'_>) {
+    let mut tester = Tester::open(from, Some(to), 2, ways).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
     let never = AtomicBool::new(false);
     for round in 0..2 {
@@ -469,7 +490,7 @@ fn several_queues_of_a_plain_link_account_for_every_packet() {
         let accounted =
             outcome.received_packets + outcome.lost_packets + outcome.receiver_overflow_packets;
         assert_eq!(accounted, outcome.sent_packets, "round {round}: {outcome:#?}");
-        assert!(outcome.received_packets > 3_000, "{outcome:#?}");
+        assert!(outcome.received_packets * 2 > outcome.sent_packets.max(200), "{outcome:#?}");
         let wrong = outcome.duplicated_packets + outcome.corrupt_packets + outcome.stale_packets;
         assert_eq!((wrong, outcome.reordered_packets), (0, 0), "{outcome:#?}");
     }
@@ -481,12 +502,18 @@ fn an_interface_that_vanishes_in_the_middle_ends_the_trial_and_nothing_is_hidden
     if !can_build_namespaces(test) {
         return;
     }
+    for ways in [Ways::SOCKETS, XDP_WAYS] {
+        an_interface_vanishes(ways);
+    }
+}
+
+fn an_interface_vanishes(ways: Ways) {
     let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
     connect(&near, SOURCE, &far, SINK, 1500, 1).unwrap();
     let ends = [(&near, SOURCE), (&far, SINK)]
         .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    let mut tester = Tester::open(from, Some(to), 1).unwrap();
+    let mut tester = Tester::open(from, Some(to), 1, ways).unwrap();
     let addresses = plain_link(&tester.from, &tester.to);
     let load = Load {
         rate_pps: 10_000.0,
@@ -523,7 +550,11 @@ fn several_queues_send_both_ways_over_a_plain_link() {
     let ends = [(&near, SOURCE), (&far, SINK)]
         .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    let mut tester = Tester::open_both(from, to, 2).unwrap();
+    [Ways::SOCKETS, XDP_WAYS].into_iter().for_each(|ways| both_ways(ways, from, to));
+}
+
+fn both_ways(ways: Ways, from: End<'_>, to: End<'_>) {
+    let mut tester = Tester::open_both(from, to, 2, ways).unwrap();
     let forth = plain_link(&tester.from, &tester.to);
     let back = plain_link(&tester.to, &tester.from);
     let load = Load {
@@ -540,7 +571,7 @@ fn several_queues_send_both_ways_over_a_plain_link() {
         let accounted =
             outcome.received_packets + outcome.lost_packets + outcome.receiver_overflow_packets;
         assert_eq!(accounted, outcome.sent_packets, "{outcome:#?}");
-        assert!(outcome.received_packets > 3_000, "{outcome:#?}");
+        assert!(outcome.received_packets * 2 > outcome.sent_packets.max(200), "{outcome:#?}");
         let wrong = outcome.duplicated_packets + outcome.corrupt_packets + outcome.stale_packets;
         assert_eq!((wrong, outcome.reordered_packets), (0, 0), "{outcome:#?}");
     }
@@ -552,13 +583,19 @@ fn the_generator_knows_its_limits() {
         return;
     }
     let load = Load { sizes: Sizes::fixed(64), ..Load::default() };
-    let limits = limits::of_veth(&load, 1, &anywhere).unwrap();
-    assert!(limits.flat_out_rate_pps > 10_000.0, "{limits:?}");
-    assert!(limits.lossless_rate_pps <= limits.flat_out_rate_pps * 1.05, "{limits:?}");
-    println!("{limits:#?}");
-    assert!(limits.own.sender_seconds_per_packet > 0.0, "{limits:?}");
-    assert!(limits.stall_rate_pps().is_none_or(|rate| rate > 0.0), "{limits:?}");
-    assert_eq!(limits.lossless_rate_pps > 0.0, limits.latency.p50_seconds.is_some(), "{limits:?}");
+    for ways in [Ways::SOCKETS, XDP_WAYS] {
+        let limits = limits::of_veth(&load, 1, ways, &anywhere).unwrap();
+        assert!(limits.flat_out_rate_pps > 10_000.0, "{limits:?}");
+        assert!(limits.lossless_rate_pps <= limits.flat_out_rate_pps * 1.05, "{limits:?}");
+        println!("{limits:#?}");
+        assert!(limits.own.sender_seconds_per_packet > 0.0, "{limits:?}");
+        assert!(limits.stall_rate_pps().is_none_or(|rate| rate > 0.0), "{limits:?}");
+        assert_eq!(
+            limits.lossless_rate_pps > 0.0,
+            limits.latency.p50_seconds.is_some(),
+            "{limits:?}"
+        );
+    }
 }
 
 #[test]

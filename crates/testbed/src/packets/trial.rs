@@ -2,10 +2,12 @@
 
 use super::account::Account;
 use super::lane::Lane;
+use super::live::LiveSender;
 use super::outcome::{Parts, thread_cpu_seconds};
 use super::receiver;
-use super::role::{Placement, Progress, Role};
+use super::role::{Counter, Placement, Progress, Role};
 use super::sender::{Sender, Sent, Turn};
+use super::sink::Sink;
 use crate::Error;
 use crate::clock::monotonic_nanos;
 use std::panic::resume_unwind;
@@ -19,22 +21,42 @@ const SPIN_NANOS: u64 = 30_000;
 /// How long a queue may take to send what it was given.
 const FLUSH_NANOS: u64 = 1_000_000_000;
 
-/// What one thread does with one queue.
+/// What one thread does.
 pub(super) struct Task<'a> {
-    pub lane: &'a mut Lane,
     pub role: Role,
+    pub work: Work<'a>,
+}
+
+/// What it works on.
+pub(super) enum Work<'a> {
+    /// One queue, by a socket.
+    Queue(Queue<'a>),
+    /// One stream of live frames, in this direction.
+    Live(usize, LiveSender),
+}
+
+/// What is done with one queue.
+pub(super) struct Queue<'a> {
+    pub lane: &'a mut Lane,
     /// What it sends, and in which direction.
     pub sends: Option<(usize, Sender)>,
     /// The account of what it receives, and of which direction that is.
     pub receives: Option<(usize, Account)>,
 }
 
-/// One thread's counters of one direction; nothing else is in their cache lines.
-#[derive(Default)]
-#[repr(align(128))]
-struct Counter {
-    sent: AtomicU64,
-    received: AtomicU64,
+impl Task<'_> {
+    fn sends(&self) -> bool {
+        match &self.work {
+            Work::Queue(queue) => queue.sends.is_some(),
+            Work::Live(..) => true,
+        }
+    }
+}
+
+/// A direction that a program in the driver accounts for.
+pub(super) struct Driver<'a> {
+    pub direction: usize,
+    pub sink: &'a Sink,
 }
 
 /// Counts a sender as done when it is dropped, also where it panics: nobody waits for it in vain.
@@ -90,33 +112,62 @@ impl Shared<'_> {
 /// Runs all tasks; what each of `directions` brought home.
 pub(super) fn run(
     tasks: Vec<Task<'_>>,
+    drivers: &[Driver<'_>],
     directions: usize,
     drain: Duration,
     placement: Placement<'_>,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Parts>, Error> {
-    let counters = || tasks.iter().map(|_| Counter::default()).collect();
+    // The last one is the driver's.
+    let counters = || (0..=tasks.len()).map(|_| Counter::default()).collect();
     let shared = Shared {
         counters: (0..directions).map(|_| counters()).collect(),
-        senders: tasks.iter().filter(|task| task.sends.is_some()).count() as u64,
+        senders: tasks.iter().filter(|task| task.sends()).count() as u64,
         all_sent: AtomicU64::new(0),
         drain_nanos: u64::try_from(drain.as_nanos()).unwrap_or(u64::MAX),
         stop,
         placement,
     };
     let shared = &shared;
+    let watches: Vec<_> = tasks
+        .iter()
+        .enumerate()
+        .filter_map(|(index, task)| match &task.work {
+            Work::Live(direction, sender) => Some((index, *direction, sender.watch())),
+            Work::Queue(_) => None,
+        })
+        .collect();
     std::thread::scope(|scope| {
         let threads: Vec<_> = tasks
             .into_iter()
             .enumerate()
             .map(|(index, task)| scope.spawn(move || work(index, task, shared)))
             .collect();
+        let follow = |stop: &AtomicBool| {
+            for (index, direction, watch) in &watches {
+                let sent = watch.look(stop.load(Ordering::Relaxed));
+                // The thread may have told of all meanwhile.
+                shared.counters[*direction][*index].sent.fetch_max(sent, Ordering::Relaxed);
+            }
+        };
+        let mut followed = drivers.iter().map(|driver| Followed::new(driver, shared)).collect();
         while !shared.all_is_sent() {
+            std::thread::sleep(LOOK);
+            look(&mut followed);
+            if !shared.all_is_sent() {
+                follow(stop);
+            }
+            watch(shared.all());
+        }
+        while !look(&mut followed) {
             std::thread::sleep(LOOK);
             watch(shared.all());
         }
         let mut parts: Vec<Parts> = (0..directions).map(|_| Parts::default()).collect();
+        for driver in drivers {
+            parts[driver.direction].accounts = driver.sink.accounts()?;
+        }
         for thread in threads {
             let ended = thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
             if let Some((direction, sent)) = ended.sent {
@@ -133,6 +184,41 @@ pub(super) fn run(
     })
 }
 
+/// A driver's account, while it is followed.
+struct Followed<'a> {
+    driver: &'a Driver<'a>,
+    shared: &'a Shared<'a>,
+    received: u64,
+    quiet_since: u64,
+}
+
+impl<'a> Followed<'a> {
+    fn new(driver: &'a Driver<'a>, shared: &'a Shared<'a>) -> Self {
+        Self { driver, shared, received: 0, quiet_since: monotonic_nanos() }
+    }
+
+    /// Whether its direction is over.
+    fn is_over(&mut self) -> bool {
+        let now = monotonic_nanos();
+        let direction = self.driver.direction;
+        // What cannot be read now is read at the end, and fails there.
+        let received = self.driver.sink.received().unwrap_or(self.received);
+        if received != self.received || !self.shared.all_is_sent() {
+            self.quiet_since = now;
+        }
+        self.received = received;
+        if let Some(counter) = self.shared.counters[direction].last() {
+            counter.received.store(received, Ordering::Relaxed);
+        }
+        self.shared.over(direction, self.quiet_since, now)
+    }
+}
+
+/// Reads all drivers' accounts; whether all their directions are over.
+fn look(followed: &mut Vec<Followed<'_>>) -> bool {
+    followed.iter_mut().fold(true, |over, it| it.is_over() && over)
+}
+
 struct Ended {
     sent: Option<(usize, Sent)>,
     account: Option<(usize, Account)>,
@@ -143,10 +229,26 @@ struct Ended {
 }
 
 fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Error> {
-    let Task { lane, role, sends, mut receives } = task;
+    let Task { role, work } = task;
     let placed = (shared.placement)(role);
     let counter = |direction: usize| &shared.counters[direction][index];
     let mut sent = None;
+    let Queue { lane, sends, mut receives } = match work {
+        Work::Queue(queue) => queue,
+        Work::Live(direction, sender) => {
+            let done = Done(&shared.all_sent);
+            let packets = sender.run(counter(direction), shared.stop)?;
+            drop(done);
+            let sent = Some((direction, packets));
+            let sending_cpu_seconds = thread_cpu_seconds();
+            return placed.map(|()| Ended {
+                sent,
+                account: None,
+                sending_cpu_seconds,
+                receiving_cpu_seconds: 0.0,
+            });
+        }
+    };
     if let Some((direction, mut sender)) = sends {
         let done = Done(&shared.all_sent);
         let own = counter(direction);

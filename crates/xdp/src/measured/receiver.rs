@@ -16,7 +16,7 @@ const CLASSES: u32 = (LONGEST_BITS - CLASS_BITS + 1) << CLASS_BITS;
 const TOTAL_NUMBERS: usize = 10;
 const FLOW_NUMBERS: usize = 4;
 /// Most packets of a trial: a bit each, of memory that the kernel does not page out.
-pub const PACKETS_MAX: u64 = 1 << 31;
+pub const PACKETS_MAX: u64 = 1 << 32;
 
 /// What a trial is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,14 +9,20 @@ const HEADERS: usize = 64;
 /// Bytes of a flow there, as `struct flow` in `bpf/measured_send.bpf.c`.
 const FLOW_BYTES: usize = HEADERS + 8;
 /// Numbers of `struct sender` there.
-const NUMBERS: usize = 12;
+const NUMBERS: usize = 15;
 /// Most frames of a batch.
 const BATCH_MAX: u32 = 64;
-/// So often a frame's turn ends without the time of its packet being reached, in nanoseconds: a
-/// little less than what the program takes to look at the clock as often as it may.
-const TURN_NANOS: u64 = 3_000;
+/// A frame's turn ends after this, in nanoseconds, where the time of its packet is not reached: less
+/// than what it takes to look at the clock as often as there.
+const TURN_NANOS: f64 = 4_000.0;
 /// A batch is sent when its last packet is due: the first one waits no longer than this for it.
-const BATCH_NANOS: u64 = 3_000;
+const BATCH_NANOS: f64 = 3_000.0;
+/// Most turns of one call: where the load is over before, the others are spent in vain, some 60 ns
+/// each.
+const TURNS_MAX: f64 = 64e6;
+/// More packets a second than are ever sent: how many turns there may be where they go as fast as
+/// they go.
+const FASTEST_PPS: f64 = 6e6;
 
 /// The headers of a flow, Ethernet to UDP.
 #[derive(Debug, Clone)]
@@ -43,13 +49,19 @@ pub struct MeasuredLoad<'a> {
     pub lengths: &'a [u32],
     /// Magic, trial and stream of each packet's stamp, as its first four bytes.
     pub stamp: u32,
+    /// When packets are due.
+    pub segments: &'a [Segment],
+    /// When the load begins, in nanoseconds on `CLOCK_MONOTONIC`, and when all is over.
+    pub start_nanos: u64,
+    /// See there.
+    pub until_nanos: u64,
 }
 
-/// When the next packets are due.
+/// Packets with the same distance from one to the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
-    /// When the first one is, in nanoseconds on `CLOCK_MONOTONIC`.
-    pub origin_nanos: u64,
+    /// When the first is due, in nanoseconds from the start of the load.
+    pub first_nanos: u64,
     /// From one to the next; 0 for as fast as it goes.
     pub gap_nanos: f64,
     /// Packets that are later than this are left out.
@@ -61,8 +73,6 @@ pub struct Segment {
 /// What a sender has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SenderTotal {
-    /// Packets of the last segment that are neither sent nor left out.
-    pub remaining: u64,
     /// Packets sent.
     pub sent: u64,
     /// Their bytes.
@@ -80,20 +90,25 @@ pub struct SenderTotal {
 pub struct MeasuredSender {
     program: Program,
     state: Map,
+    stop: Map,
+    /// Frames of a batch.
+    batch: u32,
+    /// Turns that the whole load takes at most.
+    turns: f64,
     /// What is copied: the longest frame, all zero.
     frame: Vec<u8>,
 }
 
 impl MeasuredSender {
-    /// Loads the program. Time counts as stalled from `start_nanos` on.
+    /// Loads the program.
     ///
     /// # Errors
     /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (the program waits in a loop).
     ///
     /// # Panics
     /// Without flows or lengths, or with one of them out of bounds.
-    pub fn new(load: &MeasuredLoad<'_>, start_nanos: u64) -> Result<Self, BpfError> {
-        let MeasuredLoad { ifindex, ipv6, flows, lengths, stamp } = *load;
+    pub fn new(load: &MeasuredLoad<'_>) -> Result<Self, BpfError> {
+        let MeasuredLoad { ifindex, ipv6, flows, lengths, stamp, segments, .. } = *load;
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let shortest = lengths.iter().copied().min().unwrap_or(0);
         assert!(!flows.is_empty() && shortest >= 60 && longest <= 1514, "a load that fits");
@@ -119,44 +134,53 @@ impl MeasuredSender {
         let of_lengths = object.create_with_entries("wl_lengths", count(lengths.len()))?;
         let values: Vec<u8> = lengths.iter().flat_map(|length| length.to_ne_bytes()).collect();
         of_lengths.set_all(&values)?;
+        let entries = count(segments.len()).max(1);
+        let of_segments = object.create_with_entries("wl_segments", entries)?;
+        let numbers = segments.iter().flat_map(|segment| {
+            // `as` saturates.
+            let gap = (segment.gap_nanos * f64::from(1 << 16)) as u64;
+            [segment.first_nanos, gap, segment.patience_nanos, segment.packets]
+        });
+        let mut values: Vec<u8> = numbers.flat_map(u64::to_ne_bytes).collect();
+        values.resize(entries as usize * 32, 0);
+        of_segments.set_all(&values)?;
+        let stop = object.create("wl_stop")?;
         let state = object.create(".data.sender")?;
-        let program = object.load(&[&of_flows, &of_lengths, &state])?;
-        let sender = Self { program, state, frame: vec![0; longest as usize] };
+        let program = object.load(&[&of_flows, &of_lengths, &of_segments, &stop, &state])?;
+        let shortest_gap = segments.iter().map(|it| it.gap_nanos).fold(f64::INFINITY, f64::min);
+        // The batches of a paced load are those packets that are due about now; `as` saturates.
+        let batch = (BATCH_NANOS / shortest_gap) as u32;
+        let frame = vec![0; longest as usize];
+        let batch = batch.clamp(1, BATCH_MAX);
+        let sender = Self { program, state, stop, batch, turns: turns(load), frame };
         let mut first = [0; NUMBERS];
-        first[10] = start_nanos;
+        (first[0], first[1], first[13]) = (load.start_nanos, load.until_nanos, load.start_nanos);
         sender.write(&first)?;
         Ok(sender)
     }
 
-    /// Sends packets of a segment from the calling thread, which has to be in the network
-    /// namespace of the interface, and returns what was counted until now. Some of them may be
-    /// left: where a signal came, or the time of the last one is far away.
+    /// Sends packets from the calling thread, which has to be in the network namespace of the
+    /// interface, until all is over; or for some ten seconds: then more may be left, and there is a
+    /// pause before the next call of tens of milliseconds, in which the kernel frees what this one
+    /// used. Also ends when a signal comes.
     ///
     /// # Errors
     /// When the kernel has no live frames (Linux 5.18).
-    pub fn send(&self, segment: &Segment) -> Result<SenderTotal, BpfError> {
-        let mut numbers = self.numbers()?;
-        let gap = (segment.gap_nanos * f64::from(1 << 16)) as u64;
-        numbers[..5].copy_from_slice(&[
-            segment.origin_nanos,
-            gap,
-            segment.patience_nanos,
-            segment.packets,
-            0,
-        ]);
-        self.write(&numbers)?;
-        let span = (segment.gap_nanos * segment.packets as f64) as u64;
-        let turns = segment.packets.max(span / TURN_NANOS).max(1);
-        // `as` saturates; the batches of a paced load are those packets that are due about now.
-        let batch = match segment.gap_nanos > 0.0 {
-            true => (BATCH_NANOS as f64 / segment.gap_nanos) as u32,
-            false => BATCH_MAX,
-        };
-        let turns = u32::try_from(turns).unwrap_or(u32::MAX);
-        match self.program.run_live(&self.frame, turns, batch.clamp(1, BATCH_MAX)) {
+    pub fn send(&self) -> Result<SenderTotal, BpfError> {
+        // At least a batch; `as` saturates nowhere here.
+        let turns = self.turns.clamp(f64::from(BATCH_MAX), TURNS_MAX) as u32;
+        match self.program.run_live(&self.frame, turns, self.batch) {
             Err(error) if error.errno() != Some(Errno::INTR) => Err(error),
             _ => self.total(),
         }
+    }
+
+    /// Lets nothing more be sent, whatever thread sends.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn stop(&self) -> Result<(), BpfError> {
+        self.stop.set(&0_u32.to_ne_bytes(), &1_u64.to_ne_bytes())
     }
 
     /// What was counted until now.
@@ -166,12 +190,11 @@ impl MeasuredSender {
     pub fn total(&self) -> Result<SenderTotal, BpfError> {
         let numbers = self.numbers()?;
         Ok(SenderTotal {
-            remaining: numbers[3],
-            sent: numbers[5],
-            bytes: numbers[8],
-            left_out: numbers[9],
-            last_nanos: numbers[10],
-            stall_nanos: numbers[11],
+            sent: numbers[8],
+            bytes: numbers[11],
+            left_out: numbers[12],
+            last_nanos: numbers[13],
+            stall_nanos: numbers[14],
         })
     }
 
@@ -181,9 +204,7 @@ impl MeasuredSender {
     /// # Errors
     /// Only from the kernel.
     pub fn cost_nanos(&self, packets: u32) -> Result<u64, BpfError> {
-        let mut numbers = self.numbers()?;
-        numbers[..5].copy_from_slice(&[0, 0, 0, packets.into(), 0]);
-        self.write(&numbers)?;
+        self.ask_for(packets)?;
         let run = self.program.test_runs(&self.frame, packets)?;
         Ok(u64::try_from(run.duration.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -191,10 +212,16 @@ impl MeasuredSender {
     /// The next packet, which is sent nowhere.
     #[cfg(test)]
     pub(super) fn frame(&self) -> Vec<u8> {
-        let mut numbers = self.numbers().unwrap();
-        numbers[..5].copy_from_slice(&[0, 0, 0, 1, 0]);
-        self.write(&numbers).unwrap();
+        self.ask_for(1).unwrap();
         self.program.test_run(&self.frame).unwrap().packet
+    }
+
+    /// So many packets at once, whatever the load is.
+    fn ask_for(&self, packets: u32) -> Result<(), BpfError> {
+        let mut numbers = self.numbers()?;
+        numbers[1] = u64::MAX;
+        numbers[3..8].copy_from_slice(&[0, 0, u64::MAX, packets.into(), 0]);
+        self.write(&numbers)
     }
 
     fn numbers(&self) -> Result<[u64; NUMBERS], BpfError> {
@@ -206,4 +233,15 @@ impl MeasuredSender {
         let value: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
         self.state.set(&0_u32.to_ne_bytes(), &value)
     }
+}
+
+/// Turns that a load takes at most, about.
+fn turns(load: &MeasuredLoad<'_>) -> f64 {
+    let seconds = load.until_nanos.saturating_sub(load.start_nanos) as f64 * 1e-9;
+    let most = seconds * FASTEST_PPS;
+    let packets: f64 = load.segments.iter().map(|segment| segment.packets as f64).sum();
+    // Waiting ends turns without a packet.
+    let waiting = seconds * 1e9 / TURN_NANOS;
+    // A tenth more, and what was begun too early.
+    (packets.min(most) + waiting) * 1.1 + 4096.0
 }

@@ -35,8 +35,17 @@ fn flow(ipv6: bool, port: u8) -> FlowHeaders {
 
 /// A sender of stream 1 of trial 7; none without the rights.
 fn sender(ipv6: bool, flows: &[FlowHeaders], lengths: &[u32]) -> Option<MeasuredSender> {
-    let load = MeasuredLoad { ifindex: 1, ipv6, flows, lengths, stamp: 0x57a7_0701 };
-    match MeasuredSender::new(&load, 0) {
+    let load = MeasuredLoad {
+        ifindex: 1,
+        ipv6,
+        flows,
+        lengths,
+        stamp: 0x57a7_0701,
+        segments: &[],
+        start_nanos: 0,
+        until_nanos: 0,
+    };
+    match MeasuredSender::new(&load) {
         Ok(sender) => Some(sender),
         Err(error @ BpfError::MissingCapability { .. }) => {
             wattline_needs::rights(&error);
@@ -167,33 +176,42 @@ fn a_load_arrives_as_it_was_paced() {
             receiver.begin(&trial).unwrap();
             let flows: Vec<_> = (0..3).map(|port| flow(false, port)).collect();
             let lengths = [60, 590, 1514];
+            // The load began ten seconds ago. The first is late by that, and waits for nobody; the second is
+            // too late; the third goes as fast as it goes.
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+            let late = Segment {
+                first_nanos: 0,
+                gap_nanos: 2_000.0,
+                patience_nanos: u64::MAX,
+                packets: PACKETS - 500,
+            };
+            let too_late =
+                Segment { first_nanos: 1_000_000_000, patience_nanos: 0, packets: 77, ..late };
+            let soon = Segment {
+                first_nanos: 10_050_000_000,
+                gap_nanos: 100_000.0,
+                patience_nanos: u64::MAX,
+                packets: 500,
+            };
             let load = MeasuredLoad {
                 ifindex: index("x0"),
                 ipv6: false,
                 flows: &flows,
                 lengths: &lengths,
                 stamp: 0x57a7_0700,
+                segments: &[late, too_late, soon],
+                start_nanos: now - 10_000_000_000,
+                until_nanos: now + 5_000_000_000,
             };
-            let sender = MeasuredSender::new(&load, 0).unwrap();
+            let sender = MeasuredSender::new(&load).unwrap();
             let began = std::time::Instant::now();
-            let mut total = SenderTotal { remaining: PACKETS, ..SenderTotal::default() };
-            let mut segment = Segment {
-                origin_nanos: 0,
-                gap_nanos: 2_000.0,
-                patience_nanos: u64::MAX,
-                packets: PACKETS,
-            };
-            // Late by all the time of this machine: everything is due at once.
-            while total.remaining > 0 {
-                segment.packets = total.remaining;
-                total = sender.send(&segment).unwrap();
-            }
-            assert_eq!((total.sent, total.left_out), (PACKETS, 0));
-            // Paced from now on, by a clock that the test does not read: of a segment that began
-            // long ago all is left out but the last millisecond's.
-            segment = Segment { patience_nanos: 1_000_000, packets: PACKETS, ..segment };
-            total = sender.send(&segment).unwrap();
-            assert_eq!((total.remaining, total.left_out), (0, PACKETS));
+            let total = sender.send().unwrap();
+            assert_eq!((total.sent, total.left_out), (PACKETS, 77));
+            // The last one was due 99.9 ms from then.
+            assert!(total.last_nanos >= now + 99_900_000, "{total:?} {now}");
+            sender.stop().unwrap();
+            assert_eq!(sender.send().unwrap(), total);
             let deadline = began + std::time::Duration::from_secs(20);
             let received = || receiver.totals().unwrap()[0];
             while received().received < PACKETS && std::time::Instant::now() < deadline {

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wattline_testbed::packets::limits::{self, Limits};
 use wattline_testbed::packets::{
-    Addresses, End, FLOWS_MAX, Load, Outcome, Shape, Sizes, Tester, anywhere, parse_mac, plain_link,
+    Addresses, End, FLOWS_MAX, Load, Outcome, ReceiveBy, SendBy, Shape, Sizes, Tester, Ways,
+    anywhere, parse_mac, plain_link,
 };
 use wattline_units::Span;
 
@@ -76,6 +77,15 @@ pub struct Args {
     /// End when no packet arrived for this long after the last one was sent.
     #[arg(long, default_value = "2s", value_parser = simulation::span)]
     drain: Span,
+    /// How to send: sockets (AF_XDP; sleeps between packets), live-frames (the kernel makes the
+    /// packets, several times as many, and spins between them), or auto: live frames from 100,000
+    /// packets/s on, where interface and kernel can.
+    #[arg(long, value_name = "WAY", default_value = "auto")]
+    send_by: SendBy,
+    /// How to receive: sockets (AF_XDP; a ring that can be full), program (an XDP program in the
+    /// driver accounts for packets where they arrive), or auto: the program, where the driver can.
+    #[arg(long, value_name = "WAY", default_value = "auto")]
+    receive_by: ReceiveBy,
     /// Do not measure the generator's own limits over a veth pair first.
     #[arg(long)]
     no_limits: bool,
@@ -91,6 +101,8 @@ struct Report {
     to: String,
     queues: u32,
     zero_copy: bool,
+    /// How packets were sent and received.
+    ways: String,
     /// How packets were spread over time, and when the trial was over.
     conditions: String,
     /// None where they were not asked for.
@@ -138,9 +150,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let from = End::from(args.from.as_str());
     // A wrong name is told before the generator measures itself for seconds.
     [Some(from), to].into_iter().flatten().try_for_each(End::check)?;
+    let ways = ways(args, &load);
     let limits = match args.no_limits {
         true => None,
-        false => Some(limits::of_veth(&load, args.queues, &anywhere)?),
+        false => Some(limits::of_veth(&load, args.queues, ways, &anywhere)?),
     };
     if let (Some(limits), false) = (&limits, json) {
         super::packets_show::limits(&mut std::io::stderr().lock(), limits)?;
@@ -149,8 +162,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::IO, "stopped before the load began"));
     }
     let mut tester = match to {
-        Some(to) if args.both => Tester::open_both(from, to, args.queues)?,
-        to => Tester::open(from, to, args.queues)?,
+        Some(to) if args.both => Tester::open_both(from, to, args.queues, ways)?,
+        to => Tester::open(from, to, args.queues, ways)?,
     };
     let addresses = Addresses {
         destination_mac: args.mac.map_or(tester.to.mac, |mac| mac.0),
@@ -184,20 +197,37 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         queues: args.queues,
         zero_copy: tester.from.zero_copy && tester.to.zero_copy,
         conditions: conditions(&load, args.both),
-        notes: notes(&outcome, limits.as_ref()),
+        notes: notes(&outcome, limits.as_ref(), &tester.ways.reasons),
+        ways: tester.ways.words(),
         limits,
         outcome,
         back,
     };
     output::print(&report, json, |out, report| {
-        let copies = if report.zero_copy { "without" } else { "with" };
-        let Report { from, to, queues, conditions, .. } = report;
-        writeln!(out, "{from} to {to}, {queues} queues, {copies} copies; {conditions}")?;
+        let Report { from, to, queues, ways, conditions, .. } = report;
+        let copies = if report.zero_copy { ", without copies" } else { "" };
+        writeln!(out, "{from} to {to}, {queues} queues, {ways}{copies}; {conditions}")?;
         table(out, &report.outcome, &report.notes)?;
         let Some(back) = &report.back else { return Ok(()) };
         writeln!(out, "\nThe other direction: {} to {}", report.to, report.from)?;
-        table(out, back, &notes(back, report.limits.as_ref()))
+        table(out, back, &notes(back, report.limits.as_ref(), &[]))
     })
+}
+
+/// From this rate on, packets per second, live frames are worth a spinning processor.
+const LIVE_PPS: f64 = 100e3;
+
+/// The ways that were asked for.
+fn ways(args: &Args, load: &Load) -> Ways {
+    let peak = match load.shape {
+        Shape::Bursts { peak_pps, .. } => peak_pps,
+        Shape::Constant | Shape::Day { .. } => load.rate_pps,
+    };
+    let send = match args.send_by {
+        SendBy::Auto if peak < LIVE_PPS => SendBy::Sockets,
+        send => send,
+    };
+    Ways { send, receive: args.receive_by }
 }
 
 /// What the load was, in words.
@@ -219,8 +249,8 @@ fn conditions(load: &Load, both: bool) -> String {
 }
 
 /// What a reader should know before believing the figures.
-fn notes(outcome: &Outcome, limits: Option<&Limits>) -> Vec<String> {
-    let mut notes = Vec::new();
+fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> Vec<String> {
+    let mut notes = reasons.to_vec();
     if outcome.unsent_packets > 0 {
         notes.push(format!(
             "the generator could not send {} packets in time; they count as nothing",

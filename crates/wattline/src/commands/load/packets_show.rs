@@ -56,9 +56,10 @@ impl LiveLine {
 pub fn limits(out: &mut impl Write, limits: &Limits) -> std::io::Result<()> {
     writeln!(
         out,
-        "the generator by itself ({}): sends {:.3} Mpps flat out, without loss {:.3} Mpps; adds {} \
+        "the generator by itself ({}, {}): sends {:.3} Mpps flat out, without loss {:.3} Mpps; adds {} \
          of latency (p50), {} (p99)",
         limits.link,
+        limits.ways,
         limits.flat_out_rate_pps / 1e6,
         limits.lossless_rate_pps / 1e6,
         micros(limits.latency.p50_seconds),

@@ -1,0 +1,151 @@
+//! An interface in its namespace, and how it is opened to send and to receive.
+
+use super::lane::{InterfaceFacts, Lane, facts_of, open};
+use super::live::{LiveEnd, open_live};
+use super::sink::{Sink, refused_frames};
+use super::way::{ReceiveBy, SendBy, Ways};
+use crate::Error;
+use std::panic::resume_unwind;
+use wattline_linux::namespace::{enter_thread, interface_index};
+
+/// An interface, in a namespace or this process's own.
+#[derive(Debug, Clone, Copy)]
+pub struct End<'a> {
+    /// Its name, as `ip netns` knows it; none for the namespace of the process.
+    pub namespace: Option<&'a str>,
+    /// Name of the interface.
+    pub interface: &'a str,
+}
+
+/// `[NAMESPACE/]INTERFACE`.
+impl<'a> From<&'a str> for End<'a> {
+    fn from(text: &'a str) -> Self {
+        match text.split_once('/') {
+            Some((namespace, interface)) => Self { namespace: Some(namespace), interface },
+            None => Self { namespace: None, interface: text },
+        }
+    }
+}
+
+impl End<'_> {
+    /// Checks that the namespace and the interface are there: cheap, for before a long measurement.
+    ///
+    /// # Errors
+    /// When one of them is not, or without CAP_SYS_ADMIN for a namespace.
+    pub fn check(self) -> Result<(), Error> {
+        self.within(|| Ok(interface_index(self.interface).map(|_| ())?))
+    }
+
+    /// Does something in the namespace, on a thread of its own, which does not come back from there.
+    fn within<T: Send>(self, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+        let Some(namespace) = self.namespace else { return work() };
+        std::thread::scope(|scope| {
+            let working = scope.spawn(|| {
+                enter_thread(namespace)?;
+                work()
+            });
+            working.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    /// Opens the interface, and its first `queues` queues to receive, where it receives. What sends is
+    /// opened later: a veth takes live frames as long as its peer has a program.
+    pub(super) fn open(self, queues: u32, receives: bool, ways: Ways) -> Result<OpenEnd, Error> {
+        self.within(|| {
+            let mut open_end = OpenEnd {
+                lanes: Vec::new(),
+                live: None,
+                sink: None,
+                facts: facts_of(self.interface, queues)?,
+                namespace: self.namespace.map(str::to_owned),
+                reasons: Vec::new(),
+            };
+            if receives && ways.receive != ReceiveBy::Sockets {
+                let ifindex = interface_index(self.interface)?;
+                match Sink::open(self.interface, ifindex, queues) {
+                    Ok(sink) => open_end.sink = Some(sink),
+                    Err(error) => {
+                        let reason = format!("no program in the driver: {error}");
+                        open_end.do_without(ways.receive == ReceiveBy::Program, &reason)?;
+                    }
+                }
+            }
+            if receives && open_end.sink.is_none() {
+                (open_end.lanes, open_end.facts) = open(self.interface, queues, true)?;
+            }
+            Ok(open_end)
+        })
+    }
+}
+
+/// An interface that is open.
+pub(super) struct OpenEnd {
+    /// Sockets, where it sends or receives by some.
+    pub lanes: Vec<Lane>,
+    /// Where it sends live frames.
+    pub live: Option<LiveEnd>,
+    /// Where a program in the driver receives.
+    pub sink: Option<Sink>,
+    pub facts: InterfaceFacts,
+    namespace: Option<String>,
+    /// Why it sends or receives by sockets although another way was tried.
+    pub reasons: Vec<String>,
+}
+
+impl OpenEnd {
+    /// Prepares it to send, once whoever is to receive is open.
+    pub fn open_to_send(&mut self, ways: Ways) -> Result<(), Error> {
+        let (namespace, name) = (self.namespace.clone(), self.facts.name.clone());
+        End { namespace: namespace.as_deref(), interface: &name }.within(|| {
+            let ifindex = interface_index(&name)?;
+            if ways.send != SendBy::Sockets {
+                match open_live(ifindex, self.namespace.clone(), self.facts.queues) {
+                    Ok(live) => self.live = Some(live),
+                    Err(why) => {
+                        let reason = format!("no live frames: {why}");
+                        self.do_without(ways.send == SendBy::LiveFrames, &reason)?;
+                    }
+                }
+            }
+            if self.live.is_none() && self.lanes.is_empty() {
+                (self.lanes, self.facts) = open(&name, self.facts.queues, false)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// An error where the way was asked for by name; else a reason to tell.
+    fn do_without(&mut self, asked_for: bool, reason: &str) -> Result<(), Error> {
+        let reason = format!("{}: {reason}", self.facts.name);
+        if asked_for {
+            let action = "opening an interface for the generator";
+            return Err(Error::io(action, std::io::Error::other(reason)));
+        }
+        self.reasons.push(reason);
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub fn in_memory(lane: Lane) -> Self {
+        let facts = InterfaceFacts {
+            name: "memory".into(),
+            mac: [2; 6],
+            queues: 1,
+            zero_copy: false,
+            ring: 1024,
+        };
+        let lanes = vec![lane];
+        Self { lanes, live: None, sink: None, facts, namespace: None, reasons: Vec::new() }
+    }
+
+    /// Frames that came and found no room at the receiver, so far.
+    pub fn overflow(&mut self) -> u64 {
+        if self.sink.is_none() {
+            self.lanes.iter_mut().for_each(Lane::refresh);
+            return self.lanes.iter().map(Lane::overflow).sum();
+        }
+        let end = End { namespace: self.namespace.as_deref(), interface: &self.facts.name };
+        // Where the interface is gone nothing more comes to it.
+        end.within(|| Ok(refused_frames(end.interface))).unwrap_or(0)
+    }
+}

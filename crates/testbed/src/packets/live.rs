@@ -1,0 +1,227 @@
+//! The sending end of one stream by live frames: the kernel makes the packets, this thread tells it
+//! when they are due.
+
+use super::flows::Flow;
+use super::role::Counter;
+use super::schedule::{Evenly, Schedule};
+use super::sender::{CATCH_UP_NANOS, CATCH_UP_PACKETS, LAST_CHANCE_NANOS, Sent};
+use super::sizes::{FCS, Sizes};
+use super::stamp::Stamp;
+use crate::Error;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use wattline_linux::namespace::enter_thread;
+use wattline_linux::xdp_features::XdpFeatures;
+use wattline_xdp::bpf::BpfError;
+use wattline_xdp::measured::{FlowHeaders, MeasuredLoad, MeasuredSender, Segment};
+
+/// How long each part of a load is taken as evenly spaced.
+const PART_NANOS: u64 = 1 << 40;
+/// Most parts of a load: bursts, or steps of a day.
+const PARTS_MAX: usize = 1 << 20;
+
+/// An interface that sends live frames.
+#[derive(Clone)]
+pub(super) struct LiveEnd {
+    pub ifindex: u32,
+    /// The namespace of the interface; none for that of the process.
+    pub namespace: Option<String>,
+    /// Streams that are sent at a time.
+    pub streams: u32,
+    /// Asks in the interface's namespace whether it still sends.
+    pub features: Arc<Mutex<XdpFeatures>>,
+}
+
+/// What one stream sends in one trial.
+pub(super) struct LiveSender {
+    end: LiveEnd,
+    stream: u8,
+    program: Arc<MeasuredSender>,
+    schedule: Schedule,
+    start: u64,
+}
+
+/// Follows a sender from another thread: the one that sends is in the kernel until all is over.
+pub(super) struct LiveWatch {
+    program: Arc<MeasuredSender>,
+    end: LiveEnd,
+}
+
+impl LiveWatch {
+    /// Packets sent so far. Ends the sending where the interface is gone: a program's word is final
+    /// when it sends a frame to one that is not there.
+    pub fn look(&self, stop: bool) -> u64 {
+        let mut features = self.end.features.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = features.transmits(self.end.ifindex).unwrap_or(false);
+        if stop || !is_there {
+            // Where the kernel refuses, the load ends by itself.
+            let _ = self.program.stop();
+        }
+        self.program.total().map_or(0, |total| total.sent)
+    }
+}
+
+/// The interface, in this thread's namespace `namespace`, where it sends live frames; else why not.
+pub(super) fn open_live(
+    ifindex: u32,
+    namespace: Option<String>,
+    streams: u32,
+) -> Result<LiveEnd, String> {
+    let mut features = XdpFeatures::open()
+        .map_err(|error| format!("what it takes from XDP programs is unknown: {error}"))?;
+    match features.transmits(ifindex) {
+        Ok(true) => {}
+        Ok(false) => {
+            return Err("it takes no frames from XDP programs (the peer of a veth has to run an \
+                        XDP program or GRO)"
+                .to_owned());
+        }
+        Err(error) => return Err(format!("what it takes from XDP programs is unknown: {error}")),
+    }
+    // A load of nothing: whether this kernel and this process can.
+    let flows = [FlowHeaders { bytes: Vec::new(), ip_sum: 0, udp_sum: 0 }];
+    let load = MeasuredLoad {
+        ifindex,
+        ipv6: false,
+        flows: &flows,
+        lengths: &[60],
+        stamp: 0,
+        segments: &[],
+        start_nanos: 0,
+        until_nanos: 0,
+    };
+    let tried = MeasuredSender::new(&load).and_then(|sender| sender.send());
+    tried.map_err(|error| error.to_string())?;
+    Ok(LiveEnd { ifindex, namespace, streams, features: Arc::new(Mutex::new(features)) })
+}
+
+/// The program of a stream, with its flows and lengths.
+pub(super) fn load(
+    ifindex: u32,
+    (run, stream): (u8, u8),
+    flows: &[Flow],
+    sizes: &Sizes,
+    schedule: &Schedule,
+    start: u64,
+) -> Result<MeasuredSender, Error> {
+    let headers: Vec<FlowHeaders> = flows.iter().map(Flow::headers).collect();
+    let lengths: Vec<u32> =
+        (0..sizes.period() as u64).map(|index| u32::from(sizes.at(index) - FCS)).collect();
+    let stamp = Stamp { run, stream, sequence: 0, nanos: 0 }.emit();
+    let grace = if schedule.is_flat_out() { 0 } else { LAST_CHANCE_NANOS };
+    let load = MeasuredLoad {
+        ifindex,
+        ipv6: flows.first().is_some_and(Flow::is_ipv6),
+        flows: &headers,
+        lengths: &lengths,
+        stamp: stamp.first_chunk().map_or(0, |first| u32::from_be_bytes(*first)),
+        segments: &segments(schedule)?,
+        start_nanos: start,
+        until_nanos: start.saturating_add(schedule.duration_nanos()).saturating_add(grace),
+    };
+    MeasuredSender::new(&load).map_err(refused)
+}
+
+impl LiveSender {
+    /// Begins at `start`, on [`crate::clock`].
+    pub fn new(
+        end: &LiveEnd,
+        (run, stream): (u8, u8),
+        flows: &[Flow],
+        sizes: &Sizes,
+        schedule: Schedule,
+        start: u64,
+    ) -> Result<Self, Error> {
+        let program = load(end.ifindex, (run, stream), flows, sizes, &schedule, start)?;
+        Ok(Self { end: end.clone(), stream, program: Arc::new(program), schedule, start })
+    }
+
+    /// What follows it.
+    pub fn watch(&self) -> LiveWatch {
+        LiveWatch { program: Arc::clone(&self.program), end: self.end.clone() }
+    }
+
+    /// Sends all from the calling thread, which stays in the interface's namespace; what was
+    /// really sent.
+    pub fn run(self, counter: &Counter, stop: &AtomicBool) -> Result<Sent, Error> {
+        if let Some(namespace) = &self.end.namespace {
+            enter_thread(namespace)?;
+        }
+        self.stay_on_one_processor();
+        let mut before = None;
+        let total = loop {
+            let total = self.program.send().map_err(refused)?;
+            counter.sent.store(total.sent, Ordering::Relaxed);
+            let done = total.sent + total.left_out;
+            let stopped = stop.load(Ordering::Relaxed);
+            // Over, or nothing goes any more.
+            if stopped || done >= self.schedule.packets() || before.replace(total) == Some(total) {
+                break total;
+            }
+        };
+        let planned = match self.schedule.packets() {
+            u64::MAX => total.sent,
+            // What was not due yet is no shortfall.
+            _ if stop.load(Ordering::Relaxed) => total.sent + total.left_out,
+            planned => planned,
+        };
+        Ok(Sent {
+            packets: total.sent,
+            bytes: total.bytes,
+            unsent: planned.saturating_sub(total.sent),
+            nanos: total.last_nanos.saturating_sub(self.start),
+            batch_max: total.sent.min(1),
+            stall_nanos: total.stall_nanos,
+        })
+    }
+
+    /// Which queue a packet leaves by is decided by the processor: a stream that changes it
+    /// reorders its flows. Where there are several, each has one of those that it may use.
+    fn stay_on_one_processor(&self) {
+        if self.end.streams < 2 {
+            return;
+        }
+        let Ok(allowed) = sched_getaffinity(None) else { return };
+        let processors: Vec<usize> =
+            (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect();
+        if let Some(processor) = processors.iter().cycle().nth(self.stream.into()) {
+            let mut one = CpuSet::new();
+            one.set(*processor);
+            // Without it, flows may be reordered: the account says so.
+            let _ = sched_setaffinity(None, &one);
+        }
+    }
+}
+
+/// A schedule in parts that are evenly spaced.
+fn segments(schedule: &Schedule) -> Result<Vec<Segment>, Error> {
+    let mut segments = Vec::new();
+    let mut packet = 0;
+    while packet < schedule.packets() {
+        if segments.len() == PARTS_MAX {
+            return Err(Error::Data {
+                path: "offered load".into(),
+                reason: format!(
+                    "more than {PARTS_MAX} bursts or steps of a day cannot be sent by live frames: \
+                     shorten the load, or send by sockets"
+                ),
+            });
+        }
+        let next = schedule.segment(packet, PART_NANOS);
+        // `as` saturates. A burst that goes as fast as it goes is late when the next one is due.
+        let patience_nanos = match schedule.packets_of_instant_burst() {
+            _ if schedule.is_flat_out() => u64::MAX,
+            Some(burst) => schedule.due_at(burst).max(CATCH_UP_NANOS),
+            None => CATCH_UP_NANOS.max((CATCH_UP_PACKETS as f64 * next.gap_nanos) as u64),
+        };
+        let Evenly { first_nanos, gap_nanos, packets } = next;
+        segments.push(Segment { first_nanos, gap_nanos, patience_nanos, packets });
+        packet = packet.saturating_add(packets);
+    }
+    Ok(segments)
+}
+
+pub(super) fn refused(error: BpfError) -> Error {
+    Error::io("sending live frames", std::io::Error::other(error.to_string()))
+}
