@@ -83,7 +83,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 /// A path without `..` in it, as the file system would follow it.
-fn plain(path: &Path) -> PathBuf {
+pub fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -256,6 +256,40 @@ pub fn metrics_of_code() -> BTreeSet<String> {
         known.extend(found);
     }
     known
+}
+
+/// Kinds of metrics where the code names both at one place.
+fn kinds_of_code(text: &str) -> BTreeMap<String, String> {
+    let mut kinds = BTreeMap::new();
+    for part in text.split("family(").skip(1) {
+        let mut words = part.trim_start().splitn(3, ',');
+        let name = words.next().unwrap_or_default().trim();
+        let kind = words.next().unwrap_or_default().trim();
+        if let (Some(name), Some(kind)) =
+            (name.strip_prefix("\"wattline_"), kind.strip_prefix("Kind::"))
+        {
+            kinds.insert(format!("wattline_{}", name.trim_end_matches('"')), kind.to_lowercase());
+        }
+    }
+    kinds
+}
+
+#[test]
+fn the_page_of_metrics_has_the_kind_of_each() {
+    let page = read("docs/reference/metrics.md");
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for file in ["router/src/metrics.rs", "daemon/src/metrics/power.rs", "govern/src/metrics.rs"] {
+        for (name, kind) in kinds_of_code(&read(&format!("crates/{file}"))) {
+            seen += 1;
+            if !page.contains(&format!("| `{name}` | {kind} |")) {
+                wrong.push(format!("{name} is a {kind}"));
+            }
+        }
+    }
+    assert!(seen > 15, "{seen} metrics");
+    assert!(wrong.is_empty(), "docs/reference/metrics.md: {wrong:?}");
+    let text = "to.family(\n    \"wattline_a\", Kind::Gauge, \"What.\");";
+    assert_eq!(kinds_of_code(text)["wattline_a"], "gauge");
 }
 
 #[test]

@@ -12,4 +12,5 @@ mod house;
 mod licences;
 mod modules;
 mod sight;
+mod site;
 mod skips;
