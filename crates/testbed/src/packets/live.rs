@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_linux::namespace::enter_thread;
-use wattline_linux::xdp_features::XdpFeatures;
+use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::measured::{FlowHeaders, MeasuredLoad, MeasuredSender, Segment};
 
@@ -53,8 +53,8 @@ impl LiveWatch {
     /// when it sends a frame to one that is not there.
     pub fn look(&self, stop: bool) -> u64 {
         let mut features = self.end.features.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_there = features.transmits(self.end.ifindex).unwrap_or(false);
-        if stop || !is_there {
+        let transmits = features.transmits(self.end.ifindex).unwrap_or(Transmits::Nothing);
+        if stop || transmits == Transmits::Nothing {
             // Where the kernel refuses, the load ends by itself.
             let _ = self.program.stop();
         }
@@ -71,8 +71,8 @@ pub(super) fn open_live(
     let mut features = XdpFeatures::open()
         .map_err(|error| format!("what it takes from XDP programs is unknown: {error}"))?;
     match features.transmits(ifindex) {
-        Ok(true) => {}
-        Ok(false) => {
+        Ok(Transmits::Whole | Transmits::InFragments) => {}
+        Ok(Transmits::Nothing) => {
             return Err("it takes no frames from XDP programs (the peer of a veth has to run an \
                         XDP program or GRO)"
                 .to_owned());
