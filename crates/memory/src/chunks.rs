@@ -99,8 +99,15 @@ impl ChunkMemory {
     #[inline]
     fn is_within_a_chunk(&self, range: &Range<usize>) -> bool {
         let last = range.end.wrapping_sub(1);
+        // Two branches that are never taken cost a packet less than one on both conditions.
+        if range.start > last || last >= self.length {
+            return outside();
+        }
         // Offsets in one chunk differ only in their lower bits.
-        range.start <= last && last < self.length && (range.start ^ last) < self.border
+        if (range.start ^ last) >= self.border {
+            return outside();
+        }
+        true
     }
 
     /// The bytes of a range; `None` if it is empty, or does not lie within one chunk.
@@ -108,7 +115,12 @@ impl ChunkMemory {
     pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         self.is_within_a_chunk(&range).then(|| {
             // SAFETY: the range is in the memory; for the rest see the type.
-            unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len()) }
+            unsafe {
+                std::slice::from_raw_parts(
+                    self.start.as_ptr().add(range.start),
+                    range.end - range.start,
+                )
+            }
         })
     }
 
@@ -118,7 +130,10 @@ impl ChunkMemory {
         self.is_within_a_chunk(&range).then(|| {
             // SAFETY: the range is in the memory; for the rest see the type.
             unsafe {
-                std::slice::from_raw_parts_mut(self.start.as_ptr().add(range.start), range.len())
+                std::slice::from_raw_parts_mut(
+                    self.start.as_ptr().add(range.start),
+                    range.end - range.start,
+                )
             }
         })
     }
@@ -143,13 +158,20 @@ impl ChunkMemory {
     /// The `N` bytes at `start` as an array.
     #[inline]
     pub fn array<const N: usize>(&self, start: usize) -> Option<&[u8; N]> {
-        self.get(start..start + N)?.first_chunk()
+        // Not by way of a slice: its length would be checked again.
+        self.is_within_a_chunk(&(start..start + N)).then(|| {
+            // SAFETY: the range is in the memory; for the rest see the type.
+            unsafe { &*self.start.as_ptr().add(start).cast() }
+        })
     }
 
     /// Like [`Self::array`], to be written.
     #[inline]
     pub fn array_mut<const N: usize>(&mut self, start: usize) -> Option<&mut [u8; N]> {
-        self.get_mut(start..start + N)?.first_chunk_mut()
+        self.is_within_a_chunk(&(start..start + N)).then(|| {
+            // SAFETY: the range is in the memory; for the rest see the type.
+            unsafe { &mut *self.start.as_ptr().add(start).cast() }
+        })
     }
 
     /// Starts loading the cache line at `start`, whoever owns it; outside the memory nothing happens.
@@ -160,6 +182,12 @@ impl ChunkMemory {
             crate::prefetch::prefetch_at(unsafe { self.start.as_ptr().add(start) });
         }
     }
+}
+
+/// Tells the compiler that a range outside of a chunk is rare.
+#[cold]
+fn outside() -> bool {
+    false
 }
 
 #[cfg(test)]
