@@ -27,8 +27,9 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 const ASK_WORKERS: Duration = Duration::from_millis(2);
 
 /// How long a port that is added waits for queues that are in use: the kernel lets go of those of a
-/// port that was removed in a work queue (xp_put_pool()), soon after their last socket was closed.
-const RELEASE: Duration = Duration::from_millis(500);
+/// port that was removed in a work queue (xp_put_pool()), soon after their last socket was closed; on a
+/// machine without a processor to spare that has taken more than half a second.
+const RELEASE: Duration = Duration::from_secs(2);
 
 /// All ports with an interface.
 #[derive(Default)]
