@@ -311,7 +311,10 @@ impl EndWork<'_> {
                 None => Role::Receives(index as u32),
             };
             if sends.is_some() || receives.is_some() {
-                tasks.push(Task { role, work: Work::Queue(Queue { lane, sends, receives }) });
+                tasks.push(Task {
+                    role,
+                    work: Work::Queue(Box::new(Queue { lane, sends, receives })),
+                });
             }
         }
         Ok(())

@@ -9,9 +9,10 @@ use super::sender::{Sender, Turn};
 use super::stamp::Stamp;
 use super::*;
 use crate::clock::monotonic_nanos;
+use crate::command;
 use crate::leftovers::can_build_namespaces;
 use crate::namespace::Namespace;
-use crate::topology::{LEFT, RIGHT, SINK, SOURCE, connect};
+use crate::topology::{self, LEFT, RIGHT, SINK, SOURCE, connect};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -609,4 +610,103 @@ fn ends_that_are_not_there_are_told_by_name() {
         namespace.contains("wl-nowhere") && namespace.contains("`ip netns list`"),
         "{namespace}"
     );
+}
+
+/// A kernel that forwards, in which nftables drops exactly one packet; at the highest rates at which
+/// this machine loses no other.
+#[test]
+#[ignore = "a minute, and a neighbour's load makes the device itself drop: `make test-long`"]
+fn one_packet_of_ten_million_that_nftables_drops_is_found_on_the_way() {
+    const PACKETS: u64 = 10_000_000;
+    let test = "one_packet_of_ten_million_that_nftables_drops_is_found_on_the_way";
+    if !can_build_namespaces(test) {
+        return;
+    }
+    if !command::installed("nft") {
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "nft");
+        return;
+    }
+    let options = topology::Options { static_neighbours: true, ..topology::Options::default() };
+    let bed = topology::Topology::build(options).unwrap();
+    for rule in [
+        "add table netdev t",
+        "add chain netdev t c { type filter hook ingress device left priority 0 ; }",
+        "add rule netdev t c udp dport 9 numgen inc mod 100000000 == 7654321 counter drop",
+    ] {
+        let words: Vec<_> = rule.split(' ').collect();
+        bed.router.run("nft", &words, command::LIMIT).unwrap();
+    }
+    let ends = [(&bed.source, SOURCE), (&bed.sink, SINK)]
+        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
+    // A veth takes live frames as long as its peer runs NAPI.
+    bed.router.run("ethtool", &["-K", LEFT.interface, "gro", "on"], command::LIMIT).unwrap();
+    let mut tester = Tester::open(from, Some(to), 1, XDP_WAYS).unwrap();
+    let addresses = Addresses {
+        destination_mac: LEFT.mac,
+        source: SOURCE.v4.into(),
+        destination: SINK.v4.into(),
+        ..plain_link(&tester.from, &tester.to)
+    };
+    let load = Load {
+        sizes: Sizes::fixed(64),
+        duration: Duration::from_secs(600),
+        drain: Duration::from_secs(2),
+        ..burst(PACKETS, 1_000)
+    };
+    let never = AtomicBool::new(false);
+    let outcome = tester.trial(&addresses, &load, &anywhere, &never, &mut |_| ()).unwrap();
+    println!(
+        "{:.2} Mpps, p50 {:?} s, {:?} s of processor time a packet sent, device included",
+        outcome.sent_rate_pps / 1e6,
+        outcome.latency.p50_seconds,
+        outcome.sender_cpu_seconds_per_packet
+    );
+    assert_eq!(outcome.sent_packets, PACKETS, "{outcome:#?}");
+    assert_eq!(outcome.receiver_overflow_packets, 0, "{outcome:#?}");
+    assert_eq!((outcome.lost_packets, outcome.received_packets), (1, PACKETS - 1), "{outcome:#?}");
+    assert_eq!((outcome.duplicated_packets, outcome.reordered_packets), (0, 0));
+    let [flow] = outcome.worst_flows.as_slice() else { panic!("{:?}", outcome.worst_flows) };
+    assert_eq!((flow.flow, flow.lost_packets), (7_654_321 % 1_000, 1));
+}
+
+/// What the kernel makes and accounts for by itself, on a plain link.
+#[test]
+#[ignore = "a figure of a machine: `make test-long`"]
+fn live_frames_are_sent_faster_than_any_forwarder_here_forwards() {
+    let test = "live_frames_are_sent_faster_than_any_forwarder_here_forwards";
+    if !can_build_namespaces(test) {
+        return;
+    }
+    let [near, far] = ["near", "far"].map(|role| Namespace::create(role).unwrap());
+    connect(&near, SOURCE, &far, SINK, 1500, 1).unwrap();
+    let ends = [(&near, SOURCE), (&far, SINK)]
+        .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
+    let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
+    let mut tester = Tester::open(from, Some(to), 1, XDP_WAYS).unwrap();
+    let addresses = plain_link(&tester.from, &tester.to);
+    let never = AtomicBool::new(false);
+    let load = Load { sizes: Sizes::fixed(64), ..burst(5_000_000, 64) };
+    let mut cost = |what: &str| {
+        let outcome = tester.trial(&addresses, &load, &anywhere, &never, &mut |_| ()).unwrap();
+        let cpu = outcome.sender_cpu_seconds_per_packet.unwrap();
+        println!(
+            "{what}: {:.2} Mpps, {:.0} ns of processor time a packet, {} of {} without room",
+            outcome.sent_rate_pps / 1e6,
+            cpu * 1e9,
+            outcome.receiver_overflow_packets,
+            outcome.sent_packets
+        );
+        assert_eq!((outcome.sent_packets, outcome.lost_packets), (5_000_000, 0), "{outcome:#?}");
+        cpu
+    };
+    // The receiving program runs on the sender's processor, within its time.
+    cost("both ends on one processor");
+    // A kernel thread receives, where it gets a processor; else the ring of the veth is full, which is
+    // the receiver's shortfall.
+    let threaded = format!("echo 1 > /sys/class/net/{}/threaded", SINK.interface);
+    far.run("sh", &["-c", &threaded], command::LIMIT).unwrap();
+    let sender = cost("a kernel thread receives");
+    // By its processor time: on a machine that others use, the rate says what they leave.
+    assert!(sender < 1.0 / 2.4e6, "{sender} s a packet sent");
 }

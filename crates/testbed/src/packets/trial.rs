@@ -30,7 +30,7 @@ pub(super) struct Task<'a> {
 /// What it works on.
 pub(super) enum Work<'a> {
     /// One queue, by a socket.
-    Queue(Queue<'a>),
+    Queue(Box<Queue<'a>>),
     /// One stream of live frames, in this direction.
     Live(usize, LiveSender),
 }
@@ -151,7 +151,8 @@ pub(super) fn run(
                 shared.counters[*direction][*index].sent.fetch_max(sent, Ordering::Relaxed);
             }
         };
-        let mut followed = drivers.iter().map(|driver| Followed::new(driver, shared)).collect();
+        let mut followed: Vec<_> =
+            drivers.iter().map(|driver| Followed::new(driver, shared)).collect();
         while !shared.all_is_sent() {
             std::thread::sleep(LOOK);
             look(&mut followed);
@@ -215,8 +216,9 @@ impl<'a> Followed<'a> {
 }
 
 /// Reads all drivers' accounts; whether all their directions are over.
-fn look(followed: &mut Vec<Followed<'_>>) -> bool {
-    followed.iter_mut().fold(true, |over, it| it.is_over() && over)
+fn look(followed: &mut [Followed<'_>]) -> bool {
+    let running = followed.iter_mut().filter_map(|it| (!it.is_over()).then_some(()));
+    running.count() == 0
 }
 
 struct Ended {
@@ -234,7 +236,7 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
     let counter = |direction: usize| &shared.counters[direction][index];
     let mut sent = None;
     let Queue { lane, sends, mut receives } = match work {
-        Work::Queue(queue) => queue,
+        Work::Queue(queue) => *queue,
         Work::Live(direction, sender) => {
             let done = Done(&shared.all_sent);
             let packets = sender.run(counter(direction), shared.stop)?;

@@ -22,14 +22,10 @@ fn flow(ipv6: bool, port: u8) -> FlowHeaders {
         bytes[26..34].copy_from_slice(&[198, 18, 0, 2, 198, 19, 0, 2]);
     }
     bytes[udp..udp + 4].copy_from_slice(&[4, port, 0, 9]);
-    let sum = |ranges: &[std::ops::Range<usize>], more: u64| {
-        let pairs = ranges.iter().flat_map(|range| bytes[range.clone()].chunks_exact(2));
-        let sum = pairs.map(|pair| u64::from(pair[0]) << 8 | u64::from(pair[1])).sum::<u64>();
-        (0..4).fold(sum + more, |sum, _| (sum >> 16) + (sum & 0xffff)) as u16
-    };
-    let ip_sum = sum(&[14..34], 0);
     let addresses = if ipv6 { 22..54 } else { 26..34 };
-    let udp_sum = sum(&[addresses, udp..udp + 4], 17);
+    // Folded to 16 bits.
+    let ip_sum = sum(&bytes[14..34], 0) as u16;
+    let udp_sum = sum(&bytes[udp..udp + 4], 17 + sum(&bytes[addresses], 0)) as u16;
     FlowHeaders { bytes, ip_sum, udp_sum }
 }
 
@@ -102,7 +98,7 @@ fn classes_of_latencies_are_narrow_and_in_order() {
 
 /// An interface for the receiver; none without the rights.
 fn link(name: &str) -> Option<Namespace> {
-    let namespace = match Namespace::create(&format!("wl-{name}-{}", std::process::id())) {
+    let namespace = match Namespace::create(format!("wl-{name}-{}", std::process::id())) {
         Ok(namespace) => namespace,
         Err(error) => {
             wattline_needs::rights(&error);
