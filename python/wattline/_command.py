@@ -13,16 +13,19 @@ from ._table import Table
 Path = str | os.PathLike[str]
 
 
-def reproduce(*figures: str, out: Path | None = None) -> Table:
+def reproduce(*figures: str, out: Path | None = None, overwrite: bool = False) -> Table:
     """Computes figures of the papers anew: a row for each check of ours against the published.
 
     ``figures`` are such as ``"powersave"`` and ``"powersave/table1"``, by default all (some
-    minutes); ``out`` is a folder for pages, data and plots. Runs the program ``wattline``.
+    minutes); ``out`` is a folder for pages, data and plots, where those of an earlier run are
+    replaced only with ``overwrite``. Runs the program ``wattline``.
     """
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        papers = _run("reproduce", *figures, "--out", os.fspath(out or folder))
+        papers = _run(
+            "reproduce", *figures, "--out", os.fspath(out or folder), *["--overwrite"] * overwrite
+        )
     return Table.of_reports(
         {"paper": paper["paper"], "figure": figure["id"], **check}
         for paper in papers
@@ -80,12 +83,13 @@ def fit(
     out: Path | None = None,
     name: str = "fitted",
     base_watts: float | None = None,
+    overwrite: bool = False,
 ) -> Any:
     """Fits a power and capacity model to measured rows: the document of ``--json``.
 
     ``rows`` is a CSV file, or columns ``frequency_hertz``, ``cores``, ``throughput_pps``,
-    ``power_watts`` and, better, ``offered_pps``. ``out`` is the server file to write. Runs the
-    program ``wattline``.
+    ``power_watts`` and, better, ``offered_pps``. ``out`` is the server file to write, which
+    replaces another only with ``overwrite``. Runs the program ``wattline``.
     """
     import csv
     import tempfile
@@ -102,6 +106,7 @@ def fit(
             "fit", os.fspath(rows), f"--name={name}",
             *([f"--out={os.fspath(out)}"] if out is not None else []),
             *([f"--base-watts={base_watts}"] if base_watts is not None else []),
+            *["--overwrite"] * overwrite,
         )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ mod exit;
 mod new_file;
 mod output;
 mod platforms;
+mod progress;
 
 use exit::ExitError;
 use std::io::Write;

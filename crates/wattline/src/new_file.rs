@@ -1,11 +1,48 @@
 //! Opening a file that a command line names for writing, without losing what is in it.
 
+use crate::exit::ExitError;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 /// Said of a regular file that exists, where nobody asked for it to be replaced.
 pub const THERE: &str = "is there already; allowed with --overwrite";
+
+/// Whether files that a command line names are replaced.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct Overwrite {
+    /// Replace these files if they exist.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl Overwrite {
+    /// Before minutes of work: are all of these free to be written?
+    ///
+    /// # Errors
+    /// Names each file that is there.
+    pub fn check<'a>(self, files: impl IntoIterator<Item = &'a Path>) -> Result<(), ExitError> {
+        let refused = files.into_iter().filter(|path| refuses(path, self.overwrite));
+        let told: Vec<_> = refused.map(|path| format!("{}: {THERE}", path.display())).collect();
+        if told.is_empty() { Ok(()) } else { Err(ExitError::new(ExitError::IO, told.join("\n"))) }
+    }
+
+    /// Writes the whole file.
+    ///
+    /// # Errors
+    /// As [`open`], and when the disk is full.
+    pub fn write(self, path: &Path, text: &str) -> Result<(), ExitError> {
+        let written =
+            open(path, self.overwrite).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| {
+            let code = match error.kind() {
+                ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
+                _ => ExitError::IO,
+            };
+            ExitError::new(code, format_args!("cannot write {}: {error}", path.display()))
+        })
+    }
+}
 
 /// Opens `path` for writing. A regular file that exists is replaced only with `overwrite`; pipes
 /// and devices are opened as they are, and so is what standard output goes to already.
@@ -57,6 +94,25 @@ mod tests {
         open(&path, true).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn all_files_that_are_there_are_named_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two, three] = ["one", "two", "three"].map(|name| folder.path().join(name));
+        for path in [&one, &two] {
+            Overwrite::default().write(path, "mine").unwrap();
+        }
+        let files = [one.as_path(), &two, &three];
+        let told = Overwrite::default().check(files).unwrap_err().to_string();
+        assert!(told.contains("one: is there") && told.contains("two: is there"), "{told}");
+        assert!(!told.contains("three"), "{told}");
+        Overwrite::default().write(&one, "other").unwrap_err();
+        assert_eq!(std::fs::read(&one).unwrap(), b"mine");
+        let replace = Overwrite { overwrite: true };
+        replace.check(files).unwrap();
+        replace.write(&one, "new").unwrap();
+        assert_eq!(std::fs::read(&one).unwrap(), b"new");
     }
 
     #[test]

@@ -19,17 +19,6 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Writes a page of results.
-pub fn write_page(path: &std::path::Path, html: &str) -> Result<(), ExitError> {
-    std::fs::write(path, html).map_err(|error| {
-        let code = match error.kind() {
-            std::io::ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
-            _ => ExitError::IO,
-        };
-        ExitError::new(code, format_args!("cannot write {}: {error}", path.display()))
-    })
-}
-
 /// Prints a result, by `table` unless JSON is asked for.
 pub fn print<T: Serialize>(
     result: &T,

@@ -6,6 +6,9 @@ use wattline_testbed::Error;
 use wattline_testbed::clock::monotonic_nanos;
 use wattline_testbed::cpu::CpuTime;
 
+/// The first word of a remark that puts all figures in doubt.
+pub(super) const DISTURBED: &str = "DISTURBED";
+
 /// Time for which the machine is observed before a pass.
 const BEFORE: Duration = Duration::from_millis(500);
 
@@ -31,7 +34,7 @@ pub(super) fn notes(rows: &[Row]) -> Vec<String> {
     let busiest = rows.iter().map(|row| row.background_cpu_share).fold(0.0, f64::max);
     if busiest > 0.1 {
         notes.push(format!(
-            "DISTURBED: something else used up to {busiest:.1} processors; do not trust the CPU and \
+            "{DISTURBED}: something else used up to {busiest:.1} processors; do not trust the CPU and \
              latency figures."
         ));
     }

@@ -1,5 +1,6 @@
 //! Result of the demonstration, as data and as a table.
 
+use super::notes::DISTURBED;
 use super::pass::PassFigures;
 use crate::watch::Done;
 use serde::Serialize;
@@ -102,8 +103,14 @@ const HEAD: [&str; 9] = [
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Before the figures that it concerns.
+        let (disturbed, notes): (Vec<_>, Vec<_>) =
+            self.notes.iter().partition(|note| note.starts_with(DISTURBED));
+        for note in disturbed {
+            writeln!(out, "{note}\n")?;
+        }
         write!(out, "{}", Columns::of(HEAD, 2, self.rows.iter().map(cells)))?;
-        for note in &self.notes {
+        for note in notes {
             writeln!(out, "- {note}")?;
         }
         Ok(())
@@ -149,6 +156,13 @@ mod tests {
             wattline_xdp: None,
             notes: vec!["as measured".to_owned()],
         };
+        let disturbed = Report {
+            notes: vec!["as measured".to_owned(), "DISTURBED: by a test".to_owned()],
+            ..report.clone()
+        };
+        let text = disturbed.to_string();
+        assert!(text.starts_with("DISTURBED: by a test\n\nforwarder"), "{text}");
+        assert!(text.ends_with("- as measured\n"), "{text}");
         let text = report.to_string();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 4);

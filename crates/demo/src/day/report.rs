@@ -210,6 +210,9 @@ impl Day {
     }
 }
 
+/// The first word of a remark that puts figures in doubt.
+pub(super) const DISTURBED: &str = "DISTURBED";
+
 /// Results of all days, with remarks.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -255,7 +258,7 @@ impl Report {
         for day in days.iter().filter(|day| day.disturbed) {
             let disturbance = &day.outcome.record.disturbance;
             notes.push(format!(
-                "DISTURBED under {}: orders to cores came up to {:.1} µs of model time late, {} of {} frames came \
+                "{DISTURBED} under {}: orders to cores came up to {:.1} µs of model time late, {} of {} frames came \
                  too late for their core, and the generator was up to {:.0} ms behind. This machine was too busy \
                  to play the cores in step; latency and differences may show it. A greater --scale asks less of \
                  it.",

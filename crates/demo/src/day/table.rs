@@ -1,6 +1,6 @@
 //! The report as tables of text.
 
-use super::report::{CORES_TOLERANCE, Day, POWER_TOLERANCE, Report};
+use super::report::{CORES_TOLERANCE, DISTURBED, Day, POWER_TOLERANCE, Report};
 use std::fmt;
 use wattline_report::columns::Columns;
 use wattline_report::{Check, Verdict};
@@ -115,6 +115,12 @@ impl fmt::Display for Report {
             conditions.traffic,
             conditions.seed
         )?;
+        // Before the figures that it concerns.
+        let (disturbed, notes): (Vec<_>, Vec<_>) =
+            self.notes.iter().partition(|note| note.starts_with(DISTURBED));
+        for note in disturbed {
+            writeln!(out, "\n{note}")?;
+        }
         writeln!(
             out,
             "\nReal packets over {} ports; watts emulated (estimated, static)",
@@ -138,7 +144,7 @@ impl fmt::Display for Report {
         {
             writeln!(out, "- {}: {}", check.claims.join(" "), check.note)?;
         }
-        for note in about_step(self).iter().chain(&self.notes) {
+        for note in about_step(self).iter().chain(notes) {
             writeln!(out, "- {note}")?;
         }
         for day in self.days.iter().filter(|day| day.outcome.record.whole.core_changes > 0) {

@@ -3,6 +3,7 @@
 use super::simulation::{self, Problems};
 use crate::exit::ExitError;
 use crate::output;
+use crate::progress;
 use serde::Serialize;
 use std::io::Write;
 use wattline_league::{Budget, Case, Envelope, LeagueError, envelope};
@@ -67,6 +68,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         warmup: args.warmup,
         seed: args.seed,
     };
+    let found = progress::during("searching for the cheapest schedule", || {
+        envelope(&case, Budget::p99(args.p99))
+    })?;
     let Provenance { source, accuracy } = Provenance::MODELLED;
     let result = Output {
         server: &server.name,
@@ -77,7 +81,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         duration_seconds: args.duration.as_seconds(),
         source,
         accuracy,
-        envelope: envelope(&case, Budget::p99(args.p99))?,
+        envelope: found,
     };
     output::print(&result, json, |out, result| table(out, result))
 }
@@ -85,6 +89,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
     let Envelope { lower_bound_joules: bound, feasible_joules, static_best_joules, .. } =
         output.envelope;
+    let watts = bound / output.duration_seconds;
+    writeln!(out, "{:<44} {bound:.4} J, {watts:.3} W", "lower bound of every schedule")?;
     let mut row = |name: &str, joules: Option<f64>| match joules {
         None => writeln!(out, "{name:<44} none keeps the budget"),
         Some(joules) => writeln!(
@@ -94,7 +100,6 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
             (joules / bound - 1.0) * 100.0
         ),
     };
-    row("lower bound of every schedule", Some(bound))?;
     row("schedule that was found and played", feasible_joules)?;
     row("best operating point that never changes", static_best_joules)?;
     if let Some(point) = &output.envelope.static_best {

@@ -2,9 +2,10 @@
 
 use super::server_errors;
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use serde_json::json;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::fit::{Fit, FitError, FitOptions, fit, rows};
 use wattline_units::{Accuracy, Source};
@@ -34,10 +35,13 @@ pub struct Args {
     /// Name of the written model.
     #[arg(long, default_value = "fitted")]
     name: String,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.overwrite.check([&args.out, &args.svg].into_iter().flatten().map(PathBuf::as_path))?;
     let measured = rows::load(&args.rows).map_err(server_errors::of_data)?;
     let options = FitOptions {
         order_max: args.order_max,
@@ -51,10 +55,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         }
     })?;
     if let Some(path) = &args.out {
-        write(path, fitted.to_toml(&args.name, &args.rows))?;
+        args.overwrite.write(path, &fitted.to_toml(&args.name, &args.rows))?;
     }
     if let Some(path) = &args.svg {
-        write(path, residuals(&fitted, &args.rows).svg())?;
+        args.overwrite.write(path, &residuals(&fitted, &args.rows).svg())?;
     }
     let mut out = std::io::stdout().lock();
     if json {
@@ -64,12 +68,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         print(&mut out, &fitted)?;
     }
     Ok(())
-}
-
-fn write(path: &Path, text: String) -> Result<(), ExitError> {
-    std::fs::write(path, text).map_err(|error| {
-        ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", path.display()))
-    })
 }
 
 /// Measured less predicted power over the load, a series for each frequency.

@@ -2,7 +2,7 @@
 
 use crate::exit::ExitError;
 use crate::output;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress::Counted;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -40,12 +40,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         (None, false) => Plan::full()?,
     };
     let store = Store::new(args.out.as_ref().map(|out| out.join("pieces")))?;
-    let bar = ProgressBar::new(league::pieces(&plan) as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} pieces, {eta} left") {
-        bar.set_style(style);
-    }
-    let results = league::play(&plan, &store, args.threads, || bar.inc(1));
-    bar.finish_and_clear();
+    let bar = Counted::new(league::pieces(&plan) as u64, "pieces");
+    let results = league::play(&plan, &store, args.threads, || bar.step());
+    bar.end();
     let results = results?;
     if let Some(out) = &args.out {
         let path = out.join("index.html");

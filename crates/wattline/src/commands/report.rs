@@ -1,6 +1,7 @@
 //! `wattline report`: runs compared with each other.
 
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use crate::output;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -22,10 +23,13 @@ pub struct Args {
     /// Write a page with all figures.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.overwrite.check(args.page.as_deref())?;
     let runs: Result<Vec<Run>, RunError> = args.runs.iter().map(|path| Run::read(path)).collect();
     let comparison = Comparison::of(runs?, args.only.as_deref());
     if comparison.figures.is_empty() {
@@ -34,18 +38,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::DATA, message));
     }
     if let Some(page) = &args.page {
-        std::fs::write(page, comparison.html()).map_err(|error| {
-            ExitError::new(code(&error), format!("{}: {error}", page.display()))
-        })?;
+        args.overwrite.write(page, &comparison.html())?;
     }
     output::print(&comparison, json, |out, comparison| write!(out, "{}", comparison.text(args.all)))
-}
-
-fn code(error: &std::io::Error) -> u8 {
-    match error.kind() {
-        ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
-        _ => ExitError::IO,
-    }
 }
 
 impl From<RunError> for ExitError {

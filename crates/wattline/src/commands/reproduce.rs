@@ -1,8 +1,9 @@
 //! `wattline reproduce`: what the papers print, computed anew and held against it.
 
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use crate::output;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress::Counted;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_report::Verdict;
@@ -16,20 +17,19 @@ pub struct Args {
     #[arg(value_name = "PAPER[/FIGURE]")]
     targets: Vec<String>,
     /// Directory for data (CSV), plots (SVG), summary.json and index.html; created if it does not
-    /// exist. Files of these names in it are replaced.
+    /// exist. Files of an earlier run in it are replaced only with --overwrite.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let targets = targets(&args.targets)?;
-    // Draws nothing where standard error is no terminal.
-    let bar = ProgressBar::new(wattline_reproduce::steps(&targets) as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(std::time::Duration::from_millis(500));
+    let files = [args.out.join("index.html"), args.out.join("summary.json")];
+    args.overwrite.check(files.iter().map(PathBuf::as_path))?;
+    let bar = Counted::new(wattline_reproduce::steps(&targets) as u64, "steps");
     // Several steps run at once; those that run are named, the oldest first.
     let mut running: Vec<String> = Vec::new();
     let results = wattline_reproduce::reproduce(&targets, |progress| {
@@ -37,13 +37,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             Progress::Begins(step) => running.push(step.to_owned()),
             Progress::Ends(step) => {
                 running.retain(|name| name != step);
-                bar.inc(1);
+                bar.step();
             }
         }
-        bar.set_message(running.join(", "));
+        bar.tell(running.join(", "));
     })
     .map_err(failed)?;
-    bar.finish_and_clear();
+    bar.end();
     wattline_reproduce::write(&results, &args.out).map_err(failed)?;
     output::print(&results, json, |out, results| {
         table(out, results)?;

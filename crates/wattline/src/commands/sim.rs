@@ -4,7 +4,9 @@ use super::explain;
 use super::sim_requests;
 use super::simulation::{self, Problems};
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use crate::output;
+use crate::progress;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -73,6 +75,8 @@ pub struct Args {
     /// Write a page with plots and all figures too; with --interval, also over time.
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     page: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -98,6 +102,8 @@ struct Output<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.overwrite
+        .check([&args.profile, &args.page].into_iter().flatten().map(PathBuf::as_path))?;
     if let Some(requests) = &args.requests {
         return sim_requests::run(
             &sim_requests::Wanted {
@@ -111,6 +117,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                 profile: args.profile.as_ref(),
                 sparse: args.sparse,
                 page: args.page.as_deref(),
+                overwrite: args.overwrite,
             },
             json,
         );
@@ -145,7 +152,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         seed: args.seed,
         profile: false,
     };
-    let mut report = scenario.run_on(knobs)?;
+    let mut report = progress::during("simulating", || scenario.run_on(knobs))?;
     let last_changes = args.explain.then(|| std::mem::take(&mut report.last_changes));
     let result = Output {
         server: &server.name,
@@ -160,7 +167,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         report,
     };
     if let Some(path) = &args.page {
-        output::write_page(path, &page(args, &result))?;
+        args.overwrite.write(path, &page(args, &result))?;
     }
     output::print(&result, json, |out, result| table(out, result))
 }

@@ -3,6 +3,7 @@
 use super::server_errors;
 use super::simulation::{self, Problems};
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use crate::output;
 use serde::Serialize;
 use std::io::Write;
@@ -42,6 +43,8 @@ pub struct Wanted<'a> {
     pub sparse: bool,
     /// Where a page of the result goes.
     pub page: Option<&'a Path>,
+    /// Whether these files are replaced.
+    pub overwrite: Overwrite,
 }
 
 #[derive(Serialize)]
@@ -93,9 +96,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             false => profile(server, &requests, &grid),
         };
         let made = made.map_err(failed)?;
-        std::fs::write(path, made.tables.to_text()).map_err(|error| {
-            ExitError::new(ExitError::IO, format!("{}: {error}", path.display()))
-        })?;
+        wanted.overwrite.write(path, &made.tables.to_text())?;
         let result = ProfileOutput {
             server: &server.name,
             requests: wanted.requests,
@@ -144,7 +145,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             report: &result.report,
         }
         .html();
-        output::write_page(path, &html)?;
+        wanted.overwrite.write(path, &html)?;
     }
     output::print(&result, json, |out, result| table(out, result))
 }

@@ -410,6 +410,34 @@ fn several_seeds_are_told_apart_in_the_table() {
 }
 
 #[test]
+fn pages_tables_and_models_replace_no_file_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mine = folder.path().join("mine");
+    std::fs::write(&mine, "mine").unwrap();
+    std::fs::create_dir(folder.path().join("out")).unwrap();
+    std::fs::write(folder.path().join("out/index.html"), "mine").unwrap();
+    let (file, out) = (mine.to_str().unwrap(), folder.path().join("out"));
+    let out = out.to_str().unwrap();
+    // Before any work is done: none of these folders and rows exist.
+    for args in [
+        &["sim", "--traffic", "poisson:1Mpps", "--page", file][..],
+        &["sim", "--requests", "memcached:1krps", "--profile", file],
+        &["report", "none", "nor-this", "--page", file],
+        &["fit", "none.csv", "--out", file],
+        &["fit", "none.csv", "--svg", file],
+        &["reproduce", "bolla", "--out", out],
+        &["bench", "eer", "--page", file],
+        &["bench", "breakdown", "--page", file],
+    ] {
+        refused(args, 74, &["is there already", "--overwrite"]);
+    }
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine");
+    let args = ["sim", "--traffic", "poisson:1Mpps", "--page", file, "--overwrite"];
+    assert!(wattline(&[&args[..], &SHORT].concat()).status.success());
+    assert!(std::fs::read_to_string(&mine).unwrap().contains("<html"));
+}
+
+#[test]
 fn a_capture_replaces_no_file_that_is_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("router.toml");

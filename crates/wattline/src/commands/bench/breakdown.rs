@@ -1,11 +1,15 @@
 //! `wattline bench breakdown`: where processor time goes per packet in the kernel's stack.
 
-use super::page::{with_progress, write_and_print};
+use super::page::{check, with_progress, write_and_print};
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use std::path::PathBuf;
 use std::time::Duration;
 use wattline_bench::breakdown::{self, Options, Perf, html, table};
 use wattline_testbed::leftovers::clean_up_on_signals;
+
+/// Name of the page.
+const PAGE: &str = "wattline-breakdown.html";
 
 /// What iperf3 does, and for how long.
 #[derive(Debug, clap::Args)]
@@ -26,8 +30,10 @@ pub struct Args {
     #[arg(long)]
     no_own: bool,
     /// Where to write the page.
-    #[arg(long, value_name = "FILE", default_value = "wattline-breakdown.html")]
+    #[arg(long, value_name = "FILE", default_value = PAGE)]
     page: PathBuf,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -42,6 +48,7 @@ enum Offloads {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    check(&args.page, PAGE, args.overwrite)?;
     if let Some(wrong) = args.io.iter().find(|bytes| !(1..=1 << 20).contains(*bytes)) {
         let problem = format!("--io {wrong}: expected 1 to 1048576 bytes");
         return Err(ExitError::new(ExitError::USAGE, problem));

@@ -1,8 +1,9 @@
 //! `wattline bench eer`: the energy efficiency ratio, on the emulated server of `scale`.
 
-use super::page::{with_progress, write_and_print};
+use super::page::{check, with_progress, write_and_print};
 use crate::commands::server_errors;
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use std::path::PathBuf;
 use wattline_bench::eer::{self, Class, Description, Load, Reading, Subject, html, table};
 use wattline_demo::scale::{Plan, run as emulate};
@@ -16,6 +17,9 @@ use wattline_units::Span;
 /// Of what the links carry, the share that is offered at most: at all of it, packets that come a
 /// little early would be beyond them.
 const OF_THE_LINKS: f64 = 0.999;
+
+/// Name of the page.
+const PAGE: &str = "wattline-eer.html";
 
 /// Which server, and under which policy.
 #[derive(Debug, clap::Args)]
@@ -42,8 +46,10 @@ pub struct Args {
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     dilation: u32,
     /// Where to write the page.
-    #[arg(long, value_name = "FILE", default_value = "wattline-eer.html")]
+    #[arg(long, value_name = "FILE", default_value = PAGE)]
     page: PathBuf,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// No packets.
@@ -143,6 +149,7 @@ impl Subject for Emulated<'_> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    check(&args.page, PAGE, args.overwrite)?;
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
     let file = ServerFile::load(&args.server).map_err(server_errors::of_model)?;
     let server = file.model().map_err(|error| usage(error.to_string()))?.clone();

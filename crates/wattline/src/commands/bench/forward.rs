@@ -35,6 +35,18 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     output::print(&report, json, table)
 }
 
+/// What stands in which column.
+const LEGEND: &str = "\
+receiver    `shared`: what receives for a candidate shares its processor; `split`: the generator's
+            processor receives; `rationed`: split, and the candidate has its own half of the time
+sink        processor that frees sent frames: `local`, the candidate's; `remote`, the generator's
+load        `full`: all that the generator can make; `ample`: 1.5 Mpps; `paced`: 0.15 Mpps
+offered, forwarded   million frames a second that the generator sent, and that arrived
+receiver, own, both  processor time per forwarded frame: of the thread that receives, of the
+            candidate's own threads, and of all that work for it
+Mpps/CPU s  million frames per second of that time: of all threads, of its own ones alone
+sink, with sink, generator   time per frame of the thread that frees, of both sides, of the generator";
+
 fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     let row = |out: &mut dyn Write, cells: [&str; 14]| {
         let [name, receiver, sink, load, numbers @ ..] = cells;
@@ -92,6 +104,6 @@ fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             ],
         )?;
     }
-    writeln!(out, "ns: processor time per forwarded packet.")?;
+    writeln!(out, "{LEGEND}")?;
     writeln!(out, "{}", report.note)
 }

@@ -1,6 +1,7 @@
 //! What the benchmarks have in common that take minutes, and of which most write a page.
 
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use crate::output;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -15,6 +16,12 @@ pub(super) fn with_progress<T>(measure: impl FnOnce(&mut dyn FnMut(&str)) -> T) 
     let result = measure(&mut |line| bar.set_message(line.to_owned()));
     bar.finish_and_clear();
     result
+}
+
+/// A page under the name that a benchmark gives it replaces the one before. A file that was named is
+/// replaced only where that is asked for; this is found out before minutes have passed.
+pub(super) fn check(page: &Path, default: &str, overwrite: Overwrite) -> Result<(), ExitError> {
+    overwrite.check((page != Path::new(default)).then_some(page))
 }
 
 /// Writes the page of a report, and prints the report.

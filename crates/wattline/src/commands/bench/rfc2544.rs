@@ -1,8 +1,9 @@
 //! `wattline bench rfc2544`: throughput, latency, frame loss and back-to-back frames.
 
-use super::page::{with_progress, write_and_print};
+use super::page::{check, with_progress, write_and_print};
 use crate::commands::duration;
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +12,9 @@ use wattline_bench::rfc2544::{self, Device, Goal, Options, Ports, html, standard
 use wattline_testbed::leftovers::clean_up_on_signals;
 use wattline_testbed::packets::{Sizes, parse_mac};
 use wattline_units::Span;
+
+/// Name of the page.
+const PAGE: &str = "wattline-rfc2544.html";
 
 /// Which device, and for how long.
 #[derive(Debug, clap::Args)]
@@ -59,8 +63,10 @@ pub struct Args {
     #[arg(long, default_value_t = 0.0)]
     loss_ratio: f64,
     /// Where to write the page.
-    #[arg(long, value_name = "FILE", default_value = "wattline-rfc2544.html")]
+    #[arg(long, value_name = "FILE", default_value = PAGE)]
     page: PathBuf,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -75,6 +81,7 @@ enum DeviceName {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    check(&args.page, PAGE, args.overwrite)?;
     let options = options(args)?;
     let never = AtomicBool::new(false);
     let report = with_progress(|tell| {

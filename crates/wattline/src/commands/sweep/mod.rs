@@ -6,7 +6,8 @@ mod row;
 
 use crate::commands::simulation::{self, Problems};
 use crate::exit::ExitError;
-use crate::{new_file, output};
+use crate::new_file::Overwrite;
+use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use row::Row;
 use serde::Serialize;
@@ -65,9 +66,8 @@ pub struct Args {
     /// Write a page with plots and a table of all cases.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Replace these files if they exist.
-    #[arg(long)]
-    overwrite: bool,
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// One simulation of the sweep.
@@ -109,10 +109,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10d");
     }
     let files = args.csv.iter().chain(&args.arrow).chain(&args.page);
-    for path in files.filter(|path| path.exists() && !args.overwrite) {
-        let path = path.display();
-        problems.note(ExitError::IO, format!("{path}: {}", new_file::THERE));
-    }
+    problems.keep(args.overwrite.check(files.map(PathBuf::as_path)));
     if args.arrow.is_some() && !arrow::BUILT_IN {
         problems.note(ExitError::UNAVAILABLE, arrow::MISSING);
     }
@@ -142,7 +139,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         arrow::write(path, &rows).map_err(|error| cannot_write(path, error))?;
     }
     if let Some(path) = &args.page {
-        output::write_page(path, &page(&rows))?;
+        args.overwrite.write(path, &page(&rows))?;
     }
     output::print(&Results { results: rows }, json, |out, results| table(out, &results.results))
 }
