@@ -101,7 +101,9 @@ mod live {
             drop(bench);
             let (topology, router) = start(options);
             let crossing = cross(&topology, &frames, RATE_PPS).unwrap();
+            let ports = router.stats().unwrap()["ports"].clone();
             let totals = router.stop().unwrap();
+            println!("{totals:?}\n{ports}");
             assert!(totals.balance() && totals.forwarded > 0, "{totals:?}");
             assert!(totals.punted > 0, "options of IPv4 are the kernel's: {totals:?}");
             let ours = [multiset(&crossing.to_sink), multiset(&crossing.to_source)];
