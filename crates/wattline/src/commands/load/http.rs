@@ -1,11 +1,10 @@
 //! `wattline load http`.
 
 use super::options::{Options, make};
-use super::page::{check_folder, html};
+use super::page::PageFile;
 use super::show;
 use crate::exit::ExitError;
 use crate::output;
-use std::path::Path;
 use std::sync::Arc;
 use wattline_requests::http::{Http, HttpOptions, HttpRequests, Url};
 
@@ -43,18 +42,18 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, page: Option<&Path>, json: bool) -> Result<(), ExitError> {
+pub fn run(args: &Args, page: &PageFile, json: bool) -> Result<(), ExitError> {
     let options = args.options.load()?;
-    check_folder(page)?;
+    page.check()?;
     let (requests, targets) = args.prepare()?;
     let report = make("http", targets, &options, &requests.addresses(), |thread| {
         Http::new(Arc::clone(&requests), thread)
     })?;
-    if let Some(path) = page {
-        let method = if args.head { "HEAD" } else { "GET" };
-        let pages = report.targets.len();
-        let workload = format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)");
-        output::write_page(path, &html(&report, &workload))?;
-    }
+    let method = if args.head { "HEAD" } else { "GET" };
+    let pages = report.targets.len();
+    page.write(
+        &report,
+        &format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)"),
+    )?;
     output::print(&report, json, show::table)
 }

@@ -1,14 +1,13 @@
 //! `wattline load memcached`.
 
 use super::options::{Options, make, of_connect};
-use super::page::{check_folder, html};
+use super::page::PageFile;
 use super::show;
 use crate::exit::ExitError;
 use crate::output;
 use serde::Serialize;
 use std::io::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_requests::Report;
@@ -143,9 +142,9 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, page: Option<&Path>, json: bool) -> Result<(), ExitError> {
+pub fn run(args: &Args, page: &PageFile, json: bool) -> Result<(), ExitError> {
     let options = args.options.load()?;
-    check_folder(page)?;
+    page.check()?;
     let Prepared { workload, addresses, loaded_keys, refused_keys } = args.prepare()?;
     let report = make("memcached", args.servers.clone(), &options, &addresses, |thread| {
         Memcached::new(Arc::clone(&workload), thread)
@@ -164,9 +163,7 @@ pub fn run(args: &Args, page: Option<&Path>, json: bool) -> Result<(), ExitError
         refused_keys,
     };
     let told = workload.line();
-    if let Some(path) = page {
-        output::write_page(path, &html(&report, &told))?;
-    }
+    page.write(&report, &told)?;
     output::print(&Output { report, workload }, json, |out, Output { report, .. }| {
         writeln!(out, "{told}")?;
         show::table(out, report)

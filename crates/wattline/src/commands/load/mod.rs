@@ -9,7 +9,7 @@ mod page;
 mod show;
 
 use crate::exit::ExitError;
-use std::path::PathBuf;
+use page::PageFile;
 
 /// What to load.
 #[derive(Debug, clap::Args)]
@@ -33,16 +33,15 @@ enum Server {
 struct WithPage<A: clap::Args> {
     #[command(flatten)]
     load: A,
-    /// Write a page with plots and all figures too.
-    #[arg(long, value_name = "FILE")]
-    page: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageFile,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     match &args.server {
-        Server::Memcached(args) => memcached::run(&args.load, args.page.as_deref(), json),
-        Server::Http(args) => http::run(&args.load, args.page.as_deref(), json),
+        Server::Memcached(args) => memcached::run(&args.load, &args.page, json),
+        Server::Http(args) => http::run(&args.load, &args.page, json),
         Server::Packets(args) => packets::run(args, json),
     }
 }

@@ -2,7 +2,8 @@
 
 use super::show::{TIMES, count, held, time};
 use crate::exit::ExitError;
-use std::path::Path;
+use crate::new_file::Overwrite;
+use std::path::{Path, PathBuf};
 use wattline_report::escape;
 use wattline_report::page::{begin, end, put, table};
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -13,20 +14,46 @@ use wattline_requests::schedule::Arrivals;
 /// The points of a line.
 type Line = Vec<(f64, f64)>;
 
-/// Whether a page could be written there: whoever misspelt the folder learns it before the load.
-pub fn check_folder(page: Option<&Path>) -> Result<(), ExitError> {
-    let folder = page.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
-    match folder.filter(|folder| !folder.is_dir()) {
-        None => Ok(()),
-        Some(folder) => {
-            let why = format!("--page: there is no folder {}; make it first", folder.display());
-            Err(ExitError::new(ExitError::IO, why))
+/// Where the page goes, if one is wanted.
+#[derive(Debug, clap::Args)]
+pub struct PageFile {
+    /// Write a page with plots and all figures too.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+impl PageFile {
+    /// Whether the page could be written: whoever misspelt the folder learns it before the load.
+    ///
+    /// # Errors
+    /// When the folder is missing, or the file is there and is not to be replaced.
+    pub fn check(&self) -> Result<(), ExitError> {
+        let page = self.page.as_deref();
+        let folder = page.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
+        match folder.filter(|folder| !folder.is_dir()) {
+            None => self.overwrite.check(page),
+            Some(folder) => {
+                let why = format!("--page: there is no folder {}; make it first", folder.display());
+                Err(ExitError::new(ExitError::IO, why))
+            }
+        }
+    }
+
+    /// Writes the page of a report; `workload` says in words what was asked for.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, report: &Report, workload: &str) -> Result<(), ExitError> {
+        match &self.page {
+            Some(path) => self.overwrite.write(path, &html(report, workload)),
+            None => Ok(()),
         }
     }
 }
 
-/// The page; `workload` says in words what was asked for.
-pub fn html(report: &Report, workload: &str) -> String {
+fn html(report: &Report, workload: &str) -> String {
     let title = format!("Load on {}", report.targets.join(" "));
     let mut page = begin(&title);
     put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
