@@ -8,6 +8,7 @@
 pub mod compare;
 pub mod day;
 mod error;
+mod remark;
 pub mod scale;
 pub mod watch;
 

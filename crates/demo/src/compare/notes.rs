@@ -1,13 +1,11 @@
 //! Remarks on the figures.
 
 use super::report::Row;
+use crate::remark::DISTURBED;
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::clock::monotonic_nanos;
 use wattline_testbed::cpu::CpuTime;
-
-/// The first word of a remark that puts all figures in doubt.
-pub(super) const DISTURBED: &str = "DISTURBED";
 
 /// Time for which the machine is observed before a pass.
 const BEFORE: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! Result of the demonstration, as data and as a table.
 
-use super::notes::DISTURBED;
 use super::pass::PassFigures;
+use crate::remark::DISTURBED;
 use crate::watch::Done;
 use serde::Serialize;
 use std::fmt;

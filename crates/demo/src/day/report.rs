@@ -2,6 +2,7 @@
 
 use super::settings::Settings;
 use super::step::Reaction;
+use crate::remark::DISTURBED;
 use crate::scale::Outcome;
 use serde::Serialize;
 use wattline_policy::PolicySpec;
@@ -209,9 +210,6 @@ impl Day {
         }
     }
 }
-
-/// The first word of a remark that puts figures in doubt.
-pub(super) const DISTURBED: &str = "DISTURBED";
 
 /// Results of all days, with remarks.
 #[derive(Debug, Clone, Serialize)]

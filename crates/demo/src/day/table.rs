@@ -1,6 +1,7 @@
 //! The report as tables of text.
 
-use super::report::{CORES_TOLERANCE, DISTURBED, Day, POWER_TOLERANCE, Report};
+use super::report::{CORES_TOLERANCE, Day, POWER_TOLERANCE, Report};
+use crate::remark::DISTURBED;
 use std::fmt;
 use wattline_report::columns::Columns;
 use wattline_report::{Check, Verdict};
