@@ -304,7 +304,9 @@ fn knobs_of_a_server_of_requests_can_be_made_to_fail() {
     let plain = json(&[&args[..], &faults[..2]].concat());
     assert!(plain["knobs"].is_null() && plain["knob_faults"].is_null());
     assert!(plain["transitions"].as_u64() > Some(0));
-    let with = |more: &[&'static str]| [&args[..], more].concat();
+    // Without --json, which puts errors on standard output.
+    let plain = ["sim", "--requests", "memcached:200krps", "--policy", "ondemand+84us"];
+    let with = |more: &[&'static str]| [&plain[..], more].concat();
     refused(&with(&["--knob-faults", "cores:refuse"]), 2, &["cores", "moderation", "all"]);
     refused(&with(&["--knob-faults", "frequency:fail=2"]), 2, &["fail=2", "0 to 1"]);
     for other in [["--app-costs", "model"], ["--app", "ipv4"]] {

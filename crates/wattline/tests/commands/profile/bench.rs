@@ -4,6 +4,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::{Namespace, enter_thread};
 use wattline_linux::napi::{self, Napi};
@@ -67,6 +68,8 @@ pub struct Bench {
     pub server: Namespace,
     pub client: Namespace,
     pub folder: tempfile::TempDir,
+    /// A machine's settings have one writer, and all benches turn this machine's.
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Bench {
@@ -86,7 +89,8 @@ impl Bench {
             );
             return None;
         }
-        // Tests of one program run side by side.
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         static BENCHES: AtomicU32 = AtomicU32::new(0);
         let number = BENCHES.fetch_add(1, Ordering::Relaxed);
         let name = |role| format!("wlp-{}-{number}-{role}", std::process::id());
@@ -125,7 +129,7 @@ impl Bench {
             let sockets = server.run("ss", &["-Hltn", &port]).unwrap();
             (!sockets.trim().is_empty()).then_some(())
         });
-        Some(Self { serves, _server: running, server, client, folder })
+        Some(Self { serves, _server: running, server, client, folder, _alone: alone })
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
