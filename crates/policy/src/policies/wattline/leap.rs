@@ -45,12 +45,18 @@ impl Machine {
         let until = until(required.slack, late / rate) - wake - transition - steps;
         let others = (self.cores - cores) as f64 / self.cores as f64;
         let room = required.slack + late / (rate * others) - wake - transition - steps;
-        let parked = (0..=deepest).rev().find(|k| self.idle[*k].1 <= room)?;
+        // The rings of the active cores hold what comes while these nap and wake up, and then what
+        // they do not serve until the others take part.
+        let grows = rate - self.capacity(cores, fastest);
+        let held = required.ring * cores as f64;
+        let rings = |parked: usize| {
+            (held - grows * (transition + steps + self.idle[parked].1)) / rate - wake
+        };
+        let parked = (0..=deepest).rev().find(|k| self.idle[*k].1 <= room && rings(*k) > 0.0)?;
         if steps > 0.0 {
-            // Meanwhile the rings of the few cores hold what these do not serve.
-            let grows = rate - self.capacity(cores, fastest);
+            // And until what came before the change has left.
             let seconds = steps + transition + wake + self.idle[parked].1 + required.slack;
-            if grows * seconds > RING_SHARE * required.ring * cores as f64 {
+            if grows * seconds > RING_SHARE * held {
                 return None;
             }
         }
@@ -59,7 +65,7 @@ impl Machine {
         // Cores nap at different times. The first of them mostly wakes within twice the mean time to
         // the first wake-up, which is nap / (cores + 1).
         let all = if cores == 1 { 1.0 } else { 0.5 * (cores + 1) as f64 };
-        let nap = seen_within * all;
+        let nap = (seen_within * all).min(rings(parked));
         (nap > 0.0).then_some(Guard { nap, parked })
     }
 }
@@ -147,6 +153,26 @@ mod tests {
             machine.guard((2, 13), machine.wake[13], &required).map(|guard| guard.parked)
         };
         assert_eq!((parked(93e-6), parked(80e-6), parked(30e-6)), (Some(2), Some(1), Some(0)));
+    }
+
+    /// A long budget, and an account that pays for late packets, pay for no lost one: what comes in a
+    /// nap and until parked cores are awake fits into the rings.
+    #[test]
+    fn a_nap_is_no_longer_than_the_rings_allow() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        let machine = Machine::new(&westmere(), Some((&model, cost)));
+        let leap = Leap { rate: 25e6, ..required(1e5).leap };
+        let long = Requirements { slack: 490e-6, leap, ..required(1e5) };
+        for cores in 1..=6 {
+            let guard = machine.guard((cores, 0), machine.wake[0], &long).unwrap();
+            let idle = machine.idle[guard.parked].1 + leap.transition;
+            let come = leap.rate * (guard.nap + machine.wake[0] + idle);
+            let served = machine.capacity(cores, 13) * idle;
+            let held = 2048.0 * cores as f64;
+            assert!(come - served <= held * 1.001, "{cores}: {come} less {served}");
+            assert!(come - served > 0.5 * held, "no shorter than that: {cores}: {guard:?}");
+        }
     }
 
     /// 12 steps of 50 us take 0.6 ms, in which 10 Mpps fill the rings of one core.
