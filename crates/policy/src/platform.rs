@@ -45,6 +45,13 @@ pub struct IdleState {
     pub exit_latency_measured: Option<Span>,
 }
 
+impl IdleState {
+    /// Mean time from an interrupt until the core executes again: as measured, where that is known.
+    pub fn wakes_within(&self) -> Span {
+        self.exit_latency_measured.unwrap_or(self.exit_latency)
+    }
+}
+
 /// A receive queue: its port, and the core that serves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {

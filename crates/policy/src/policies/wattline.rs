@@ -19,8 +19,8 @@ mod steps;
 mod why;
 
 use crate::{
-    AskAgain, BuildContext, CoreSet, CoreView, Kind, Looks, Observation, OperatingPoint, Parameter,
-    Parameters, Platform, Policy, PolicyInfo, Reason, Trigger, Wait,
+    AskAgain, BuildContext, CoreSet, CoreView, IdleState, Kind, Looks, Observation, OperatingPoint,
+    Parameter, Parameters, Platform, Policy, PolicyInfo, Reason, Trigger, Wait,
 };
 use account::Account;
 use choose::{Choice, LATE};
@@ -179,7 +179,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     }
     let ports = (platform.queues.len() / platform.cores.max(1)).max(1);
     let ring = platform.ring_size.unwrap_or(4096) as f64;
-    let exit = platform.idle_states.last().map_or(Span::ZERO, |state| state.exit_latency);
+    let exit = platform.idle_states.last().map_or(Span::ZERO, IdleState::wakes_within);
     let exit = exit + Span::from_seconds(machine.wake[0]);
     Ok(Box::new(Wattline {
         demand: Demand::default(),

@@ -62,7 +62,7 @@ impl Machine {
     pub fn new(platform: &Platform, model: Option<(&ServerModel, PacketCost)>) -> Self {
         let frequencies: Vec<f64> = platform.frequencies.iter().map(|f| f.0.max(1.0)).collect();
         let exits: Vec<f64> =
-            platform.idle_states.iter().map(|state| state.exit_latency.as_seconds()).collect();
+            platform.idle_states.iter().map(|state| state.wakes_within().as_seconds()).collect();
         let first = exits.first().copied().unwrap_or(0.0);
         let cores = platform.cores;
         if let Some((server, cost)) = model {
