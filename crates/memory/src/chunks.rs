@@ -31,10 +31,13 @@ pub struct ChunkMemory {
     length: usize,
     /// In bytes.
     chunk: usize,
-    /// Ranges lie within a multiple of so many bytes, a power of two; `usize::MAX` for no limit.
+    /// Ranges lie within a multiple of so many bytes, a power of two; [`NO_BORDER`] for no limit.
     border: usize,
     backing: Backing,
 }
+
+/// More than all memory: offsets that differ by so much are in no memory.
+const NO_BORDER: usize = 1 << (usize::BITS - 1);
 
 /// Owner of the memory.
 enum Backing {
@@ -63,7 +66,7 @@ impl ChunkMemory {
     /// Panics when `chunk` is zero, or the memory exceeds the address space.
     pub fn zeroed(chunks: usize, chunk: usize) -> Self {
         assert!(chunk > 0);
-        let border = if chunk.is_power_of_two() { chunk } else { usize::MAX };
+        let border = if chunk.is_power_of_two() { chunk } else { NO_BORDER };
         let length = chunks.checked_mul(chunk).expect("within the address space");
         let slice = NonNull::from(Box::leak(vec![0; length].into_boxed_slice()));
         Self { start: slice.cast(), length, chunk, border, backing: Backing::Heap(slice) }
@@ -159,7 +162,7 @@ impl ChunkMemory {
     #[inline]
     pub fn array<const N: usize>(&self, start: usize) -> Option<&[u8; N]> {
         // Not by way of a slice: its length would be checked again.
-        self.is_within_a_chunk(&(start..start + N)).then(|| {
+        self.holds_array(start, N).then(|| {
             // SAFETY: the range is in the memory; for the rest see the type.
             unsafe { &*self.start.as_ptr().add(start).cast() }
         })
@@ -168,10 +171,26 @@ impl ChunkMemory {
     /// Like [`Self::array`], to be written.
     #[inline]
     pub fn array_mut<const N: usize>(&mut self, start: usize) -> Option<&mut [u8; N]> {
-        self.is_within_a_chunk(&(start..start + N)).then(|| {
+        self.holds_array(start, N).then(|| {
             // SAFETY: the range is in the memory; for the rest see the type.
             unsafe { &mut *self.start.as_ptr().add(start).cast() }
         })
+    }
+
+    /// [`Self::is_within_a_chunk`] for a known length, since each header of each packet asks: one
+    /// comparison fewer.
+    #[inline(always)]
+    fn holds_array(&self, start: usize, length: usize) -> bool {
+        let last = start.wrapping_add(length.wrapping_sub(1));
+        if last >= self.length {
+            return outside();
+        }
+        // A range that wraps around begins in the upper half of the address space and ends in the lower
+        // one, so that its ends differ by more than any border.
+        if length == 0 || (start ^ last) >= self.border {
+            return outside();
+        }
+        true
     }
 
     /// Starts loading the cache line at `start`, whoever owns it; outside the memory nothing happens.
@@ -218,6 +237,10 @@ mod tests {
         assert!(memory.get(2048..2049).is_none());
         assert!(memory.array::<14>(498).is_some());
         assert!(memory.array_mut::<14>(499).is_none());
+        for start in [2035, 2048, usize::MAX - 3, usize::MAX] {
+            assert!(memory.array::<14>(start).is_none(), "{start}");
+        }
+        assert!(memory.array::<0>(7).is_none() && memory.array::<1>(2047).is_some());
         assert!(memory.get(7..7).is_none(), "no byte, no owner");
         assert!(memory.get(0..0).is_none());
         // As a start near the end of the address space would give.
@@ -227,6 +250,8 @@ mod tests {
         memory.prefetch(usize::MAX);
         let heap = ChunkMemory::zeroed(2, 600);
         assert!(heap.get(0..1200).is_some() && heap.get(0..1201).is_none(), "one owner");
+        assert!(heap.array::<14>(1186).is_some() && heap.array::<14>(1187).is_none());
+        assert!(heap.array::<14>(usize::MAX - 3).is_none());
     }
 
     #[test]
