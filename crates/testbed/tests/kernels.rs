@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig};
+use wattline_xdp::measured::{FlowHeaders, MeasuredLoad, MeasuredReceiver, MeasuredSender};
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES};
 use wattline_xdp::{
     CountingSink, LiveGenerator, PassAll, XdpForward, XdpMode, XdpModeChoice, XdpProgram,
@@ -31,7 +32,7 @@ const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Objects that are loaded together, and how: on an interface of its own.
 type Load = (&'static [&'static str], fn(u32) -> Result<(), String>);
 
-const LOADS: [Load; 7] = [
+const LOADS: [Load; 9] = [
     (&["sockets"], |ifindex| {
         let program = XdpProgram::load(ifindex, MAC, XdpModeChoice::Only(XdpMode::Native));
         program.map(drop).map_err(|e| e.to_string())
@@ -50,6 +51,23 @@ const LOADS: [Load; 7] = [
         LiveGenerator::waiting(ifindex, &[0; 60], gap).map(drop).map_err(|e| e.to_string())
     }),
     (&["sink"], |ifindex| CountingSink::attach(ifindex).map(drop).map_err(|e| e.to_string())),
+    (&["measured_send"], |ifindex| {
+        let flows = [FlowHeaders { bytes: Vec::new(), ip_sum: 0, udp_sum: 0 }];
+        let load = MeasuredLoad {
+            ifindex,
+            ipv6: false,
+            flows: &flows,
+            lengths: &[60],
+            stamp: 0,
+            segments: &[],
+            start_nanos: 0,
+            until_nanos: 0,
+        };
+        MeasuredSender::new(&load).map(drop).map_err(|e| e.to_string())
+    }),
+    (&["measured_receive"], |ifindex| {
+        MeasuredReceiver::attach(ifindex, 1).map(drop).map_err(|e| e.to_string())
+    }),
     (&["pass"], |ifindex| PassAll::attach(ifindex).map(drop).map_err(|e| e.to_string())),
     (&["steer"], |ifindex| {
         Steering::attach(ifindex, &[0; TABLE_ENTRIES]).map(drop).map_err(|e| e.to_string())

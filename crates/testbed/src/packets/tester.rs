@@ -52,8 +52,8 @@ impl Tester {
         queues: u32,
         ways: Ways,
     ) -> Result<Self, Error> {
+        let mut near = from.open(queues, to.is_none(), ways)?;
         let far = to.map(|to| to.open(queues, true, ways)).transpose()?;
-        let mut near = from.open(queues, far.is_none(), ways)?;
         near.open_to_send(ways)?;
         Ok(Self::of(near, far, queues, false))
     }
