@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig};
-use wattline_xdp::measured::{FlowHeaders, MeasuredLoad, MeasuredReceiver, MeasuredSender};
+use wattline_xdp::measured::{MeasuredLoad, MeasuredReceiver, MeasuredSender};
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES};
 use wattline_xdp::{
     CountingSink, LiveGenerator, PassAll, XdpForward, XdpMode, XdpModeChoice, XdpProgram,
@@ -52,18 +52,7 @@ const LOADS: [Load; 9] = [
     }),
     (&["sink"], |ifindex| CountingSink::attach(ifindex).map(drop).map_err(|e| e.to_string())),
     (&["measured_send"], |ifindex| {
-        let flows = [FlowHeaders { bytes: Vec::new(), ip_sum: 0, udp_sum: 0 }];
-        let load = MeasuredLoad {
-            ifindex,
-            ipv6: false,
-            flows: &flows,
-            lengths: &[60],
-            stamp: 0,
-            segments: &[],
-            start_nanos: 0,
-            until_nanos: 0,
-        };
-        MeasuredSender::new(&load).map(drop).map_err(|e| e.to_string())
+        MeasuredSender::new(&MeasuredLoad::nothing(ifindex)).map(drop).map_err(|e| e.to_string())
     }),
     (&["measured_receive"], |ifindex| {
         MeasuredReceiver::attach(ifindex, 1).map(drop).map_err(|e| e.to_string())

@@ -79,19 +79,8 @@ pub(super) fn open_live(
         }
         Err(error) => return Err(format!("what it takes from XDP programs is unknown: {error}")),
     }
-    // A load of nothing: whether this kernel and this process can.
-    let flows = [FlowHeaders { bytes: Vec::new(), ip_sum: 0, udp_sum: 0 }];
-    let load = MeasuredLoad {
-        ifindex,
-        ipv6: false,
-        flows: &flows,
-        lengths: &[60],
-        stamp: 0,
-        segments: &[],
-        start_nanos: 0,
-        until_nanos: 0,
-    };
-    let tried = MeasuredSender::new(&load).and_then(|sender| sender.send());
+    let nothing = MeasuredLoad::nothing(ifindex);
+    let tried = MeasuredSender::new(&nothing).and_then(|sender| sender.send());
     tried.map_err(|error| error.to_string())?;
     Ok(LiveEnd { ifindex, namespace, streams, features: Arc::new(Mutex::new(features)) })
 }

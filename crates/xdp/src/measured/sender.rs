@@ -57,6 +57,23 @@ pub struct MeasuredLoad<'a> {
     pub until_nanos: u64,
 }
 
+impl MeasuredLoad<'_> {
+    /// No packet, to an interface: whether this kernel and this process can send.
+    pub fn nothing(ifindex: u32) -> Self {
+        static FLOWS: [FlowHeaders; 1] = [FlowHeaders { bytes: Vec::new(), ip_sum: 0, udp_sum: 0 }];
+        Self {
+            ifindex,
+            ipv6: false,
+            flows: &FLOWS,
+            lengths: &[60],
+            stamp: 0,
+            segments: &[],
+            start_nanos: 0,
+            until_nanos: 0,
+        }
+    }
+}
+
 /// Packets with the same distance from one to the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
