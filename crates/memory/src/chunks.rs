@@ -11,15 +11,16 @@ use std::sync::Arc;
 /// Zeroed memory divided into chunks of one size, of which some may belong to somebody else at
 /// this moment: to the kernel (an AF_XDP UMEM), or to a card.
 ///
-/// All access is by ranges that lie within one chunk, so a reference never covers the memory of two
-/// owners. (Memory on the heap has one owner; there a chunk size that is no power of two is allowed,
-/// and its borders are not checked.) This is why the slices are sound:
+/// Slices lie within one chunk, so a reference never covers memory that a device may write to. The
+/// arrays of [`Self::array`], which are only read, may reach into the [`HEAD`] of the next chunk,
+/// where no device writes. (Memory on the heap has one owner; there a chunk size that is no power of
+/// two is allowed, and its borders are not checked.) This is why the references are sound:
 ///
 /// - The memory is mapped and initialised while the value exists.
 /// - No other code makes references into it: [`Self::map`] hands out the mapping beside it, whose
 ///   only use is its address for the kernel. Within the process the borrow of `self` excludes
 ///   aliasing.
-/// - The kernel writes only to chunks that a fill ring lent it. Whoever holds the offset of a chunk
+/// - The kernel writes only to chunks that a fill ring lent it, and never to their [`HEAD`]. Whoever holds the offset of a chunk
 ///   owns the chunk, and gives the offset away with it; he gets it back from a ring whose index is
 ///   loaded with acquire. So no slice of a chunk exists while the kernel has it.
 ///
@@ -35,6 +36,11 @@ pub struct ChunkMemory {
     border: usize,
     backing: Backing,
 }
+
+/// Bytes at the start of each chunk that no device writes to: the kernel receives into a chunk from
+/// `XDP_PACKET_HEADROOM` (256) bytes after its start on, for each piece of a frame
+/// (`include/uapi/linux/bpf.h`, `net/xdp/xsk_buff_pool.c`). The headers of a frame fit into it.
+pub const HEAD: usize = 64;
 
 /// More than all memory: offsets that differ by so much are in no memory.
 const NO_BORDER: usize = 1 << (usize::BITS - 1);
@@ -158,39 +164,36 @@ impl ChunkMemory {
         })
     }
 
-    /// The `N` bytes at `start` as an array.
+    /// The `N` bytes at `start` as an array, to be read; `None` outside the memory. It may reach into
+    /// the [`HEAD`] of the next chunk: each header of each packet is read in this way, and a check
+    /// for the chunk's end would cost a packet three cycles.
     #[inline]
     pub fn array<const N: usize>(&self, start: usize) -> Option<&[u8; N]> {
-        // Not by way of a slice: its length would be checked again.
-        self.holds_array(start, N).then(|| {
-            // SAFETY: the range is in the memory; for the rest see the type.
-            unsafe { &*self.start.as_ptr().add(start).cast() }
-        })
+        const { assert!(N > 0 && N <= HEAD, "more than no device writes to") };
+        // The same for all packets of a batch, so that one comparison is left.
+        let end = (self.length + 1).saturating_sub(N);
+        if start >= end {
+            return none();
+        }
+        // SAFETY: the range is in the memory; for the rest see the type.
+        Some(unsafe { &*self.start.as_ptr().add(start).cast() })
     }
 
-    /// Like [`Self::array`], to be written.
+    /// The `N` bytes at `start` as an array, to be written; `None` if they do not lie within one chunk.
     #[inline]
     pub fn array_mut<const N: usize>(&mut self, start: usize) -> Option<&mut [u8; N]> {
-        self.holds_array(start, N).then(|| {
-            // SAFETY: the range is in the memory; for the rest see the type.
-            unsafe { &mut *self.start.as_ptr().add(start).cast() }
-        })
-    }
-
-    /// [`Self::is_within_a_chunk`] for a known length, since each header of each packet asks: one
-    /// comparison fewer.
-    #[inline(always)]
-    fn holds_array(&self, start: usize, length: usize) -> bool {
-        let last = start.wrapping_add(length.wrapping_sub(1));
+        const { assert!(N > 0) };
+        let last = start.wrapping_add(N - 1);
         if last >= self.length {
-            return outside();
+            return none();
         }
         // A range that wraps around begins in the upper half of the address space and ends in the lower
         // one, so that its ends differ by more than any border.
-        if length == 0 || (start ^ last) >= self.border {
-            return outside();
+        if (start ^ last) >= self.border {
+            return none();
         }
-        true
+        // SAFETY: the range is in the memory; for the rest see the type.
+        Some(unsafe { &mut *self.start.as_ptr().add(start).cast() })
     }
 
     /// Starts loading the cache line at `start`, whoever owns it; outside the memory nothing happens.
@@ -207,6 +210,12 @@ impl ChunkMemory {
 #[cold]
 fn outside() -> bool {
     false
+}
+
+/// Likewise, of an array.
+#[cold]
+fn none<T>() -> Option<T> {
+    None
 }
 
 #[cfg(test)]
@@ -235,12 +244,13 @@ mod tests {
         assert!(memory.get(2047..2048).is_some());
         assert!(memory.get(2047..2049).is_none());
         assert!(memory.get(2048..2049).is_none());
-        assert!(memory.array::<14>(498).is_some());
+        assert!(memory.array_mut::<14>(498).is_some());
         assert!(memory.array_mut::<14>(499).is_none());
         for start in [2035, 2048, usize::MAX - 3, usize::MAX] {
+            assert!(memory.array_mut::<14>(start).is_none(), "{start}");
             assert!(memory.array::<14>(start).is_none(), "{start}");
         }
-        assert!(memory.array::<0>(7).is_none() && memory.array::<1>(2047).is_some());
+        assert!(memory.array::<1>(2047).is_some() && memory.array_mut::<1>(2047).is_some());
         assert!(memory.get(7..7).is_none(), "no byte, no owner");
         assert!(memory.get(0..0).is_none());
         // As a start near the end of the address space would give.
@@ -252,6 +262,20 @@ mod tests {
         assert!(heap.get(0..1200).is_some() && heap.get(0..1201).is_none(), "one owner");
         assert!(heap.array::<14>(1186).is_some() && heap.array::<14>(1187).is_none());
         assert!(heap.array::<14>(usize::MAX - 3).is_none());
+    }
+
+    #[test]
+    fn what_is_only_read_reaches_no_further_than_the_head_of_the_next_chunk() {
+        let mut memory = ChunkMemory::zeroed(2, 512);
+        for (at, value) in [(510, 7), (511, 8), (512, 9), (573, 10), (1023, 11)] {
+            memory.get_mut(at..at + 1).unwrap()[0] = value;
+        }
+        assert_eq!(memory.array::<4>(510), Some(&[7, 8, 9, 0]));
+        assert_eq!(memory.array::<HEAD>(510).unwrap()[63], 10);
+        assert_eq!(memory.array::<HEAD>(960).unwrap()[63], 11);
+        assert!(memory.array::<HEAD>(961).is_none());
+        assert!(ChunkMemory::zeroed(1, 8).array::<HEAD>(0).is_none());
+        assert!(ChunkMemory::zeroed(0, 8).array::<1>(0).is_none());
     }
 
     #[test]

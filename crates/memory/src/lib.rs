@@ -7,6 +7,6 @@ mod pages;
 mod prefetch;
 
 pub use chunk_set::ChunkSet;
-pub use chunks::ChunkMemory;
+pub use chunks::{ChunkMemory, HEAD};
 pub use pages::{HUGE_PAGE, Pages, Supply};
 pub use prefetch::prefetch;

@@ -7,6 +7,8 @@
 
 /// Bytes that the kernel keeps free before each received frame (`XDP_PACKET_HEADROOM`).
 pub(super) const KERNEL_HEADROOM: u32 = 256;
+// What memory relies on: no device writes there.
+const _: () = assert!(wattline_memory::HEAD <= KERNEL_HEADROOM as usize);
 /// Bytes of a frame beside its IP packet: Ethernet header and one VLAN tag.
 pub(super) const LINK_OVERHEAD: u32 = 14 + 4;
 /// Chunk sizes that the kernel allows in ordinary pages.
