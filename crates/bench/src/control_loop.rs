@@ -216,7 +216,7 @@ fn decide(governor: &mut Governor<Numbers>, decisions: u64) -> u64 {
     for number in 0..decisions {
         governor.machine().fill = if number % PERIOD < HIGH { 40 } else { 0 };
         let now = governor.machine().now() + Span::from_millis(1);
-        let ask = *governor.ask();
+        let ask = governor.ask();
         let trigger = match ask.on_batch.lowest() {
             Some(core) => Trigger::Batch { queue: core, taken: 8, batches: 1 },
             None => Trigger::Timer,

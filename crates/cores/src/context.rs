@@ -29,6 +29,8 @@ pub struct Sink {
     pub states: Option<Vec<StateSpan>>,
     /// Time in picoseconds that every packet spends outside queue and core.
     pub pass_through: u64,
+    /// Latencies that are recorded together.
+    latencies: [u64; TOGETHER],
 }
 
 impl Sink {
@@ -44,6 +46,7 @@ impl Sink {
             egress: None,
             states: None,
             pass_through,
+            latencies: [0; TOGETHER],
         }
     }
 
@@ -51,7 +54,7 @@ impl Sink {
     #[inline]
     pub(crate) fn batch(&mut self) -> Leaving<'_> {
         let at_once = self.egress.is_none() && self.watch.moved_at().is_none();
-        Leaving { sink: self, at_once, latencies: [0; TOGETHER], count: 0 }
+        Leaving { sink: self, at_once, count: 0 }
     }
 
     /// Records that a packet leaves that need not be held back.
@@ -64,11 +67,7 @@ impl Sink {
 
     /// Records these times in queue and core, in picoseconds.
     fn record(&mut self, latencies: &mut [u64]) {
-        latencies.iter_mut().for_each(|picos| *picos += self.pass_through);
-        self.latency.record_all(latencies);
-        if let Some(asked) = &mut self.asked {
-            asked.record_all(latencies);
-        }
+        record(latencies, &mut self.latency, &mut self.asked, self.pass_through);
     }
 
     /// Releases the packets that were held back, after the packets that waited when the indirection
@@ -91,6 +90,20 @@ impl Sink {
     }
 }
 
+/// See [`Sink::record`].
+fn record(
+    latencies: &mut [u64],
+    latency: &mut Latency,
+    asked: &mut Option<Latency>,
+    pass_through: u64,
+) {
+    latencies.iter_mut().for_each(|picos| *picos += pass_through);
+    latency.record_all(latencies);
+    if let Some(asked) = asked {
+        asked.record_all(latencies);
+    }
+}
+
 /// Packets that a core finishes. Where each leaves at once, their latencies are recorded together,
 /// which is faster than one at a time.
 #[derive(Debug)]
@@ -98,8 +111,7 @@ pub(crate) struct Leaving<'a> {
     sink: &'a mut Sink,
     /// Whether the packets leave at once: none is held back, and no output link is modelled.
     at_once: bool,
-    /// Latencies that are not recorded yet.
-    latencies: [u64; TOGETHER],
+    /// Number of latencies in the sink that are not recorded yet.
     count: usize,
 }
 
@@ -116,14 +128,15 @@ impl Leaving<'_> {
         if self.count == TOGETHER {
             self.record();
         }
-        self.latencies[self.count] = departure.done - departure.arrival;
+        self.sink.latencies[self.count] = departure.done - departure.arrival;
         self.count += 1;
     }
 
     /// Records what is left to record, after the last packet.
     #[inline]
     pub fn record(&mut self) {
-        self.sink.record(&mut self.latencies[..self.count]);
+        let Sink { latencies, latency, asked, pass_through, .. } = &mut *self.sink;
+        record(&mut latencies[..self.count], latency, asked, *pass_through);
         self.count = 0;
     }
 }

@@ -98,16 +98,20 @@ impl Ring {
 
     fn admit_arrived(&mut self, now: u64) {
         let ahead = &self.packets[self.next..];
-        let arrived = ahead.iter().take_while(|packet| packet.picos <= now).count();
         let room = self.capacity.saturating_sub(self.fill() - self.in_service);
+        // One pass over the packets: few arrive at a time.
+        let (mut arrived, mut bytes, mut arrival_sum) = (0, 0, 0_u64);
+        for packet in ahead.iter().take_while(|packet| packet.picos <= now) {
+            bytes += u64::from(packet.length);
+            arrival_sum = arrival_sum.wrapping_add(if arrived < room { packet.picos } else { 0 });
+            arrived += 1;
+        }
         let accepted = arrived.min(room);
-        self.bytes += ahead[..arrived].iter().map(|packet| u64::from(packet.length)).sum::<u64>();
         if self.tail < self.next {
             self.packets.copy_within(self.next..self.next + accepted, self.tail);
         }
-        for packet in &self.packets[self.tail..self.tail + accepted] {
-            self.arrival_sum = self.arrival_sum.wrapping_add(packet.picos);
-        }
+        self.bytes += bytes;
+        self.arrival_sum = self.arrival_sum.wrapping_add(arrival_sum);
         self.tail += accepted;
         self.next += arrived;
         self.arrivals += arrived as u64;

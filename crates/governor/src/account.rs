@@ -30,14 +30,28 @@ pub struct LoopTotals {
 
 impl LoopTotals {
     /// Books a span under one operating point.
-    pub(super) fn book(&mut self, span: Span, platform: &Platform, point: &OperatingPoint) {
+    pub(super) fn book(&mut self, span: Span, capacity: Capacity) {
         let seconds = span.as_seconds();
+        self.active_core_seconds += seconds * capacity.cores;
+        self.active_core_cycles += seconds * capacity.hertz;
+    }
+}
+
+/// What an operating point provides: it is summed up once for each point, not at each decision.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Capacity {
+    /// Number of active cores.
+    cores: f64,
+    /// Sum of their frequencies.
+    hertz: f64,
+}
+
+impl Capacity {
+    pub fn of(platform: &Platform, point: &OperatingPoint) -> Self {
         let frequencies = point.frequencies(platform).enumerate();
         let active = frequencies.filter(|(core, _)| point.active.contains(*core));
-        let hertz: f64 =
-            active.filter_map(|(_, index)| Some(platform.frequencies.get(index)?.0)).sum();
-        self.active_core_seconds += seconds * point.active.len() as f64;
-        self.active_core_cycles += seconds * hertz;
+        let hertz = active.filter_map(|(_, index)| Some(platform.frequencies.get(index)?.0)).sum();
+        Self { cores: point.active.len() as f64, hertz }
     }
 }
 

@@ -29,7 +29,7 @@ pub mod under_way;
 #[cfg(test)]
 mod tests;
 
-use account::{LoopTotals, MachineTotals, Totals};
+use account::{Capacity, LoopTotals, MachineTotals, Totals};
 use decisions::{Decision, Decisions};
 use ledger::Ledger;
 use machine::{Machine, Taken, View};
@@ -49,10 +49,11 @@ pub struct Governor<M> {
     /// Where the machine is and goes, and how the policy wants it to run.
     transition: Transition,
     wanted: OperatingPoint,
-    /// When the policy wants to be asked, and when anything is to be done.
+    /// When the policy wants to be asked.
     wishes: AskAgain,
-    ask: AskAgain,
     totals: LoopTotals,
+    /// Of the point that the transition is at.
+    capacity: Capacity,
     decisions: Decisions,
     /// Up to here the integrals over the operating point are booked.
     now: Time,
@@ -65,10 +66,10 @@ impl<M: Machine> Governor<M> {
         Self {
             view: View::of(machine.platform()),
             policy,
+            capacity: Capacity::of(machine.platform(), &point),
             wanted: point.clone(),
             transition: Transition::new(machine.platform(), point, machine.pace()),
             wishes: AskAgain::NEVER,
-            ask: AskAgain::NEVER,
             totals: LoopTotals::default(),
             decisions: Decisions::keeping(DECISIONS_KEPT),
             now: Time::ZERO,
@@ -141,13 +142,13 @@ impl<M: Machine> Governor<M> {
         if changed {
             self.apply();
         }
-        self.show_ask();
     }
 
     /// Goes over to the operating point that the policy wants, as far as the machine can.
     fn apply(&mut self) {
         let Self { machine, wanted, transition, now, .. } = self;
         transition.go(*now, &mut Hands(machine), wanted);
+        self.capacity = Capacity::of(self.machine.platform(), self.transition.point());
     }
 
     /// Does what was put off, if its time has come; whether it has.
@@ -161,21 +162,15 @@ impl<M: Machine> Governor<M> {
         let Self { machine, wanted, transition, .. } = self;
         transition.go_on(now, &mut Hands(machine));
         wanted.copy_from(transition.target());
-        self.show_ask();
+        self.capacity = Capacity::of(self.machine.platform(), self.transition.point());
         true
-    }
-
-    /// What is asked for next: by the policy, or because steps were put off.
-    fn show_ask(&mut self) {
-        let at = self.wishes.at.min(self.transition.due());
-        self.ask = AskAgain { at, ..self.wishes };
     }
 
     /// Books the integrals over the operating point up to now.
     fn book(&mut self, now: Time) {
         let span = now.since(self.now);
         self.now = self.now.max(now);
-        self.totals.book(span, self.machine.platform(), self.transition.point());
+        self.totals.book(span, self.capacity);
     }
 
     /// Looks at the machine.
@@ -185,8 +180,8 @@ impl<M: Machine> Governor<M> {
     }
 
     /// When the policy wants to be asked next, or steps that were put off are due.
-    pub fn ask(&self) -> &AskAgain {
-        &self.ask
+    pub fn ask(&self) -> AskAgain {
+        AskAgain { at: self.wishes.at.min(self.transition.due()), ..self.wishes }
     }
 
     /// How the machine runs.

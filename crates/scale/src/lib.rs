@@ -125,7 +125,7 @@ impl Shared {
     fn spread_the_word(&self, governor: &Governor<ScaleMachine>, from: Option<usize>) {
         let ask = governor.ask();
         for (core, mailbox) in self.mailboxes.iter().enumerate() {
-            if mailbox.watch(core, ask) && from != Some(core) {
+            if mailbox.watch(core, &ask) && from != Some(core) {
                 mailbox.wake();
             }
         }

@@ -11,13 +11,11 @@ struct Port {
     table: IndirectionTable,
 }
 
-impl Port {
-    /// Number of a flow's entry, counted over the tables of all ports; `port` is one of them.
-    #[inline]
-    fn entry(&self, port: usize, flow: u32) -> usize {
-        let size = self.table.entries().len();
-        port * size + (flow as usize & (size - 1))
-    }
+/// Number of a flow's entry in the table of `port`, counted over the tables of all ports.
+#[inline]
+fn entry(table: &IndirectionTable, port: usize, flow: u32) -> usize {
+    let size = table.entries().len();
+    port * size + (flow as usize & (size - 1))
 }
 
 /// The network cards: all ports, each with its indirection table.
@@ -52,7 +50,7 @@ impl Nic {
         if !self.led.is_empty() {
             for (port, ring) in cores.iter().flat_map(|core| core.rings.iter().enumerate()) {
                 for packet in ring.ahead() {
-                    self.arrivals[self.ports[port].entry(port, packet.flow)] -= 1;
+                    self.arrivals[entry(&self.ports[port].table, port, packet.flow)] -= 1;
                 }
             }
         }
@@ -62,6 +60,15 @@ impl Nic {
     /// Directs a block of packets to the rings. If the traffic has more ports than the server, the
     /// server's ports share them.
     pub fn lead(&mut self, block: &[Packet], cores: &mut [Core]) {
+        if self.led.is_empty() {
+            self.lead_block::<false>(block, cores);
+        } else {
+            self.lead_block::<true>(block, cores);
+        }
+    }
+
+    /// [`Self::lead`], with or without counts by table entry.
+    fn lead_block<const COUNT: bool>(&mut self, block: &[Packet], cores: &mut [Core]) {
         let count = self.ports.len();
         // Rings by core, then by port: found without a search per packet.
         let mut rings: Vec<&mut Ring> = cores.iter_mut().flat_map(|core| &mut core.rings).collect();
@@ -69,12 +76,11 @@ impl Nic {
         for packet in block {
             let port = usize::from(packet.port);
             let port = if port < count { port } else { port % count };
-            let entry = self.ports[port].entry(port, packet.flow);
             let Port { link, table } = &mut self.ports[port];
             match link.carry(packet.picos, packet.length) {
                 Some(picos) => {
-                    if let Some(led) = self.led.get_mut(entry) {
-                        *led += 1;
+                    if COUNT {
+                        self.led[entry(table, port, packet.flow)] += 1;
                     }
                     rings[table.core(packet.flow) * count + port].lead(Packet { picos, ..*packet });
                 }
