@@ -127,8 +127,8 @@ pub struct Repeat {
 /// A router between two memory rings.
 pub struct MemoryRouter {
     worker: Worker,
-    way_in: DescriptorPeer,
-    way_out: DescriptorPeer,
+    ingress_ring: DescriptorPeer,
+    egress_ring: DescriptorPeer,
     frames: Vec<Frame>,
     sent: Vec<Frame>,
     batch: usize,
@@ -170,8 +170,8 @@ impl MemoryRouter {
             .take(WINDOW)
             .map(|chunk| Frame { offset: chunk + HEADROOM, length: 0, port_in: PortId(0) })
             .collect();
-        let (port_in, way_in) = descriptor_ring(PortId(0), WINDOW);
-        let (port_out, way_out) = descriptor_ring(PortId(1), WINDOW);
+        let (port_in, ingress_ring) = descriptor_ring(PortId(0), WINDOW);
+        let (port_out, egress_ring) = descriptor_ring(PortId(1), WINDOW);
         let (neighbours, _) = sync_channel(1);
         let router =
             RouterParts { punt: Box::new(Discard), neighbours, icmp_rate: 1000, icmp_burst: 50 };
@@ -183,8 +183,8 @@ impl MemoryRouter {
         worker.control().set_batch(batch);
         Ok(Self {
             worker,
-            way_in,
-            way_out,
+            ingress_ring,
+            egress_ring,
             sent: vec![Frame::default(); WINDOW],
             frames,
             batch,
@@ -223,7 +223,7 @@ impl MemoryRouter {
                 self.worker.step(self.now);
             }
             *window = clock.raw().wrapping_sub(start) as f64;
-            let sent = self.way_out.pop(&mut self.sent);
+            let sent = self.egress_ring.pop(&mut self.sent);
             if sent != WINDOW {
                 return Err(Error::Lost(Box::new(self.worker.counters().snapshot())));
             }
@@ -257,7 +257,7 @@ impl MemoryRouter {
             frame.length = length as u16;
             bytes += length + 4;
         }
-        self.way_in.push(&self.frames);
+        self.ingress_ring.push(&self.frames);
         bytes
     }
 }

@@ -61,7 +61,7 @@ impl Ring {
 
     /// Adds a packet that is directed here; its time must not be before that of the last one.
     #[inline]
-    pub fn lead(&mut self, packet: Packet) {
+    pub fn push(&mut self, packet: Packet) {
         self.packets.push(packet);
     }
 
@@ -233,7 +233,7 @@ mod tests {
     fn what_finds_the_ring_full_is_dropped() {
         let mut ring = Ring::new(Some(2));
         ring.watch_drops();
-        (1..=5).for_each(|time| ring.lead(packet(time)));
+        (1..=5).for_each(|time| ring.push(packet(time)));
         ring.admit(3);
         assert_eq!((ring.fill(), ring.arrivals, ring.drops), (2, 3, 1));
         assert_eq!(ring.take().picos, 1);
@@ -251,10 +251,10 @@ mod tests {
     fn a_batch_leaves_its_places_at_once() {
         let of = |looks: bool| {
             let mut ring = Ring::new(Some(4));
-            (1..=4).for_each(|time| ring.lead(packet(time)));
+            (1..=4).for_each(|time| ring.push(packet(time)));
             ring.admit(4);
             ring.begin_batch(3);
-            (5..=9).for_each(|time| ring.lead(packet(time)));
+            (5..=9).for_each(|time| ring.push(packet(time)));
             for time in 5..8 {
                 if looks {
                     ring.admit(time);
@@ -281,7 +281,7 @@ mod tests {
                 for _ in 0..gap {
                     now += 1;
                     led += 1;
-                    ring.lead(packet(now));
+                    ring.push(packet(now));
                 }
                 ring.admit(now);
                 for _ in 0..takes.min(ring.fill()) {

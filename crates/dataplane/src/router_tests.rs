@@ -44,7 +44,7 @@ fn order_is_kept_within_a_burst_larger_than_a_batch() {
 }
 
 #[test]
-fn expired_ttl_is_answered_from_the_way_in() {
+fn expired_ttl_is_answered_from_the_ingress_port() {
     let mut router = Router::new();
     router.ports[0].send(&frame4(MAC_A, 1, b"payload"));
     router.ports[0].send(&frame6(MAC_A, 1, b"payload"));
@@ -96,7 +96,7 @@ fn long_packets_are_cut_or_refused() {
 }
 
 #[test]
-fn a_way_out_without_an_mtu_is_none_and_holds_nobody_up() {
+fn an_egress_port_without_an_mtu_drops_packets_and_stops_no_other_port() {
     let mut router = Router::new();
     let via = crate::testing::Bench::forward_mtu(1, 0);
     for prefix in ["203.0.113.5/32", "2001:db8:3::5/128"] {

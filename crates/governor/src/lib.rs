@@ -147,7 +147,7 @@ impl<M: Machine> Governor<M> {
     /// Goes over to the operating point that the policy wants, as far as the machine can.
     fn apply(&mut self) {
         let Self { machine, wanted, transition, now, .. } = self;
-        transition.go(*now, &mut Hands(machine), wanted);
+        transition.go(*now, &mut MachineActuator(machine), wanted);
         self.capacity = Capacity::of(self.machine.platform(), self.transition.point());
     }
 
@@ -160,7 +160,7 @@ impl<M: Machine> Governor<M> {
         self.book(now);
         self.machine.observe(now, &mut self.view);
         let Self { machine, wanted, transition, .. } = self;
-        transition.go_on(now, &mut Hands(machine));
+        transition.go_on(now, &mut MachineActuator(machine));
         wanted.copy_from(transition.target());
         self.capacity = Capacity::of(self.machine.platform(), self.transition.point());
         true
@@ -253,10 +253,10 @@ impl<M: Machine> Governor<M> {
     }
 }
 
-/// A machine as the engine of transitions sees it.
-struct Hands<'a, M>(&'a mut M);
+/// Lets the transition engine set the knobs of a machine.
+struct MachineActuator<'a, M>(&'a mut M);
 
-impl<M: Machine> Actuator for Hands<'_, M> {
+impl<M: Machine> Actuator for MachineActuator<'_, M> {
     fn platform(&self) -> &Platform {
         self.0.platform()
     }

@@ -1,17 +1,17 @@
-//! From one operating point to the next, in an order in which no packet is lost.
+//! The steps from one operating point to the next, in an order in which no packet is lost.
 //!
-//! More capacity comes first: an uncore and frequencies that rise, cores that wake, and only then
-//! an indirection table that is wider. Less capacity comes last: the table is narrowed, the core
-//! that got nothing more drains its rings, and then it sleeps (PowerSave, section 5.3). So any number
-//! of steps from the front may be taken, and the rest left out or put off.
+//! Capacity is added first: the uncore and frequencies rise, cores wake, and only then the indirection
+//! table is widened. Capacity is removed last: the table is narrowed, the cores that left it drain
+//! their rings, and then they sleep (PowerSave, section 5.3). So a transition may stop after any step:
+//! the steps not taken can be deferred or left out.
 
 pub use super::knob::Step;
 
 use super::knob::{Different, Facts, KNOBS, Order, Which};
 use wattline_policy::{CoreSet, OperatingPoint, Platform};
 
-/// The steps from one operating point to another, in the order in which they are to be taken;
-/// what the platform cannot do is left out. `steps` is overwritten.
+/// Writes the steps from one operating point to another to `steps`, in the order in which they are to
+/// be taken. Steps that the platform cannot take are left out.
 pub fn between(
     platform: &Platform,
     from: &OperatingPoint,
@@ -23,8 +23,8 @@ pub fn between(
     between_from_state(platform, (from, state, &from.weights), to, steps);
 }
 
-/// The steps that bring a machine to a point with all cores awake, whatever it is at. What the point
-/// leaves to others stays.
+/// The steps that bring a machine in an unknown state to a point, with all cores awake. Settings that
+/// the point does not name are left alone.
 pub fn establish(platform: &Platform, point: &OperatingPoint) -> Vec<Step> {
     let all = |facts: &'static Facts| {
         let places = 0..facts.places.count(platform);
@@ -39,22 +39,23 @@ pub fn establish(platform: &Platform, point: &OperatingPoint) -> Vec<Step> {
     steps
 }
 
-/// What holds on a machine beside what its operating point says.
+/// State of a machine that its operating point does not name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MachineState {
-    /// Cores that are awake: beside the active ones those that were woken and got no packets
-    /// yet, or got no more and are not parked yet.
+    /// Cores that are awake: the active ones, those woken before the table reaches them, and those
+    /// that have left the table and are not parked yet.
     pub awake: CoreSet,
-    /// The uncore's limit, which an operating point may leave to the cores.
+    /// The uncore's limit. An operating point may leave it to follow the cores.
     pub uncore: Option<usize>,
     /// Whether one indirection table could be written and another could not.
     pub tables_differ: bool,
 }
 
-/// [`between`] from a point that was left half way; `told` are the weights that cores were given.
+/// [`between`] for a machine between two points; `written_weights` are the weights that were written
+/// and that the tables do not follow yet.
 pub(super) fn between_from_state(
     platform: &Platform,
-    (from, state, told): (&OperatingPoint, MachineState, &[u8]),
+    (from, state, written_weights): (&OperatingPoint, MachineState, &[u8]),
     to: &OperatingPoint,
     steps: &mut Vec<Step>,
 ) {
@@ -80,7 +81,7 @@ pub(super) fn between_from_state(
         (facts.changes)(can, &different, [from, to], Which::All, steps);
     }
     if !parked.is_empty() {
-        // They sleep deeper only when they are drained.
+        // These cores may sleep deeper only once they are drained, so that step follows the parking.
         let drains =
             |step: &Step| matches!(step, Step::IdleLimit { core, .. } if parked.contains(*core));
         steps.retain(|step| !drains(step));
@@ -88,7 +89,7 @@ pub(super) fn between_from_state(
     steps.extend(woken.iter().map(|core| Step::Wake { core }));
     let mut redirect = can.set_cores && (from.active != to.active || state.tables_differ);
     if can.set_weights {
-        let weights = told.iter().zip(&to.weights).enumerate();
+        let weights = written_weights.iter().zip(&to.weights).enumerate();
         steps.extend(
             weights
                 .filter(|(_, (old, new))| old != new)

@@ -1,86 +1,89 @@
-//! From the present operating point to the wanted one: the one engine that the simulator, the
-//! emulated cores and this machine all run.
+//! The transition engine: from the present operating point to the wanted one. The simulator, the
+//! emulation and the host all use it.
 //!
-//! It plans the steps ([`crate::step`]), pays for each ([`crate::pace`]), takes it, and reads back
-//! what became of it. Three points are told apart: the *target* is what the policy wants, less
-//! what the machine refused, and is what the policy is shown; the *point* is what holds; between
-//! them lies what is put off for the pace, or is under way. No time passes in it: it says when it
-//! wants to go on ([`Transition::due`]). While nothing fails it allocates nothing once it is warm.
+//! The engine plans the steps ([`crate::step`]), charges each one to the write budget
+//! ([`crate::pace`]), takes it, and reads back the result. It keeps two points. The *target* is the
+//! point that the policy wants, less what the machine refused; the policy is shown this one. The
+//! *point* is the present state of the machine. They differ by the steps that are deferred or still
+//! under way.
+//!
+//! The engine has no clock: each call names the time, and [`Transition::due`] says when it has to be
+//! called again. After the first few decisions it allocates nothing as long as no step fails.
 
 use super::knob::{Knob, Step};
 use super::ledger::{LEFT_ALONE, Ledger};
 use super::machine::Taken;
-use super::pace::{Pace, Purse};
+use super::pace::{Pace, WriteBudget};
 use super::place::{keep, place_of};
 use super::step::{MachineState, between_from_state};
 use wattline_policy::{CoreSet, OperatingPoint, Platform};
 use wattline_units::{Span, Time};
 
-/// What takes the steps.
+/// Takes the steps.
 pub trait Actuator {
-    /// What it is.
+    /// The platform whose knobs it sets.
     fn platform(&self) -> &Platform;
 
     /// Takes one step.
     fn take(&mut self, now: Time, step: &Step) -> Taken;
 
-    /// What became of a step that took its time ([`Taken::Slow`]) and is done now.
+    /// Result of a slow step ([`Taken::Slow`]) whose time is over.
     fn finish(&mut self, _now: Time, _step: &Step) -> Taken {
         Taken::Done
     }
 
-    /// What holds instead, as a step of the same kind, after one that was not simply done;
-    /// `None` where that cannot be read.
+    /// The present setting, as a step of the same kind, after a step that was not done as asked; `None`
+    /// if it cannot be read.
     fn held(&mut self, _step: &Step) -> Option<Step> {
         None
     }
 
-    /// Whether, after a [`Step::Redirect`] that failed, some indirection tables are as it wanted them
-    /// and others are not.
+    /// Whether a failed [`Step::Redirect`] has changed some indirection tables and not others.
     fn tables_differ(&self) -> bool {
         false
     }
 
-    /// Writes that a step costs of the budget.
+    /// Number of writes that a step is charged for.
     fn writes(&self, _step: &Step) -> u32 {
         1
     }
 
-    /// All steps that can be taken now have been: what was only collected is done.
+    /// Called after the last step that can be taken now: carries out the steps that were only collected.
     fn settle(&mut self) {}
 }
 
 /// Carries a machine from one operating point to another.
 #[derive(Debug)]
 pub struct Transition {
-    /// What holds, as far as is known.
+    /// The present state, as far as it is known.
     point: OperatingPoint,
-    /// What the point leaves open.
+    /// Present state that an operating point does not name.
     machine_state: MachineState,
-    /// The weights that cores were given; those of `point` are of the tables as they are.
-    told: Vec<u8>,
-    /// Where it goes.
+    /// Weights that have been written; the tables follow them with the next redirect. `point` holds the
+    /// weights that the tables follow now.
+    written_weights: Vec<u8>,
+    /// The wanted point, less what the machine refused.
     target: OperatingPoint,
-    /// As far as the dwell times let it go now.
+    /// The target as far as the dwell times allow it now.
     goal: OperatingPoint,
     steps: Vec<Step>,
-    /// The step that takes its time, until then.
+    /// The slow step under way, and when it ends.
     slow: Option<(Step, Time)>,
-    /// Steps of which the machine made something else, and until when the same is not tried
-    /// again: it would make the same of them.
+    /// Steps that the machine altered, and until when each is not tried again: the machine would alter
+    /// it in the same way.
     altered: Vec<(Step, Time)>,
-    /// Knobs that have just been turned stay for so long.
+    /// Knobs that were just set, and until when they are left as they are.
     dwelling: Vec<(Knob, usize, Time)>,
     pace: Pace,
-    purse: Purse,
+    write_budget: WriteBudget,
     due: Time,
     ledger: Ledger,
-    /// The frequencies before, for counting changes.
+    /// The frequencies before this call, to count changes.
     before: Vec<usize>,
     changes: Changes,
 }
 
-/// Changes of what holds.
+/// Number of changes of the machine's state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Of the set of active cores.
@@ -89,21 +92,21 @@ pub struct Changes {
     pub frequencies: u64,
 }
 
-/// What became of the cores within one pass over the steps.
+/// Results within one pass over the steps.
 #[derive(Default)]
 struct Pass {
-    /// They did not wake.
+    /// Cores that did not wake.
     failed: CoreSet,
-    /// They are woken later.
-    later: CoreSet,
-    /// The tables were not rewritten.
-    stuck: bool,
-    /// They will be later.
-    put_off: bool,
+    /// Cores that are woken later.
+    deferred: CoreSet,
+    /// The indirection tables were not rewritten.
+    tables_kept: bool,
+    /// The indirection tables are rewritten later.
+    tables_deferred: bool,
 }
 
 impl Transition {
-    /// Of a machine that runs like this.
+    /// A transition engine for a machine that is at `point`.
     pub fn new(platform: &Platform, point: OperatingPoint, pace: Pace) -> Self {
         Self {
             machine_state: MachineState {
@@ -111,7 +114,7 @@ impl Transition {
                 uncore: point.uncore_limit(platform),
                 tables_differ: false,
             },
-            told: point.weights.clone(),
+            written_weights: point.weights.clone(),
             target: point.clone(),
             goal: point.clone(),
             point,
@@ -120,7 +123,7 @@ impl Transition {
             altered: Vec::new(),
             dwelling: Vec::new(),
             pace,
-            purse: Purse::new(pace.budget),
+            write_budget: WriteBudget::new(pace.budget),
             due: Time::NEVER,
             ledger: Ledger::default(),
             before: Vec::new(),
@@ -128,67 +131,77 @@ impl Transition {
         }
     }
 
-    /// How the machine runs.
+    /// The present state of the machine.
     pub fn point(&self) -> &OperatingPoint {
         &self.point
     }
 
-    /// Where it goes: what was wanted last, less what was refused.
+    /// The point wanted last, less what the machine refused.
     pub fn target(&self) -> &OperatingPoint {
         &self.target
     }
 
-    /// When it has to go on ([`Self::go_on`]); [`Time::NEVER`] when nothing is put off.
+    /// When to call [`Self::go_on`]; [`Time::NEVER`] if nothing is deferred.
     pub fn due(&self) -> Time {
         self.due
     }
 
-    /// What became of the steps.
+    /// Results of the steps so far.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Changes of what holds so far.
+    /// Changes of the machine's state so far.
     pub fn changes(&self) -> Changes {
         self.changes
     }
 
-    /// Goes to the point that a policy wants, as far as the machine can and its pace allows; in
-    /// `wanted` stands then where it goes ([`Self::target`]).
-    pub fn go(&mut self, now: Time, hands: &mut impl Actuator, wanted: &mut OperatingPoint) {
-        wanted.bound(hands.platform(), &self.target);
+    /// Takes the steps to the point that a policy wants, as far as the machine can and its pace allows.
+    /// Afterwards `wanted` holds the target ([`Self::target`]).
+    pub fn go(&mut self, now: Time, actuator: &mut impl Actuator, wanted: &mut OperatingPoint) {
+        wanted.bound(actuator.platform(), &self.target);
         self.target.copy_from(wanted);
-        self.go_on(now, hands);
+        self.go_on(now, actuator);
         wanted.copy_from(&self.target);
     }
 
-    /// Does what was put off, as far as it can be done now.
-    pub fn go_on(&mut self, now: Time, hands: &mut impl Actuator) {
+    /// Takes the deferred steps that can be taken now.
+    pub fn go_on(&mut self, now: Time, actuator: &mut impl Actuator) {
         let active = self.point.active;
         self.before.clear();
-        self.before.extend(self.point.frequencies(hands.platform()));
+        self.before.extend(self.point.frequencies(actuator.platform()));
         if let Some((step, until)) = self.slow {
             if now < until {
                 self.due = until;
                 return;
             }
             self.slow = None;
-            let taken = hands.finish(now, &step);
-            self.outcome((now, step, taken), hands, &mut Pass::default());
+            let taken = actuator.finish(now, &step);
+            self.record((now, step, taken), actuator, &mut Pass::default());
         }
-        self.plan(now, hands.platform());
-        self.take_steps(now, hands);
-        hands.settle();
+        self.plan(now, actuator.platform());
+        self.take_steps(now, actuator);
+        actuator.settle();
         self.changes.cores += u64::from(active != self.point.active);
-        let frequencies = self.point.frequencies(hands.platform());
+        let frequencies = self.point.frequencies(actuator.platform());
         self.changes.frequencies += u64::from(frequencies.ne(self.before.iter().copied()));
     }
 
-    /// The steps from what holds to the target, less what rests after a failure and what was
-    /// turned just now.
+    /// Plans the steps from the present state to the target. Knobs that rest after a failure or have
+    /// just been set are left out.
     fn plan(&mut self, now: Time, platform: &Platform) {
-        let Self { point, machine_state, told, target, goal, steps, dwelling, due, ledger, .. } =
-            self;
+        let Self {
+            point,
+            machine_state,
+            written_weights,
+            target,
+            goal,
+            steps,
+            dwelling,
+            due,
+            ledger,
+            ..
+        } = self;
         *due = Time::NEVER;
         let mut from = *machine_state;
         for (knob, place) in ledger.left_alone(now) {
@@ -200,7 +213,7 @@ impl Transition {
                         *due = (*due).min(ledger.rests_until(knob, place));
                     }
                 }
-                // What it is to be follows from the cores; it counts as what it is to be.
+                // The wanted limit follows from the cores. Taking it as the present one plans no step.
                 Knob::Uncore => from.uncore = target.uncore_limit(platform),
                 _ => {}
             }
@@ -219,17 +232,17 @@ impl Transition {
                 *due = (*due).min(*until);
             }
         }
-        between_from_state(platform, (point, from, told), goal, steps);
+        between_from_state(platform, (point, from, written_weights), goal, steps);
     }
 
-    /// Takes the steps. A core that did not wake gets no packets, and one that still gets some is
-    /// not parked.
-    fn take_steps(&mut self, now: Time, hands: &mut impl Actuator) {
+    /// Takes the steps. A core that did not wake gets no packets, and a core that still gets packets
+    /// is not parked.
+    fn take_steps(&mut self, now: Time, actuator: &mut impl Actuator) {
         let mut pass = Pass::default();
         for index in 0..self.steps.len() {
             let mut step = self.steps[index];
             if let Step::Redirect { active } = &mut step {
-                *active = active.without(pass.failed).without(pass.later);
+                *active = active.without(pass.failed).without(pass.deferred);
                 if !pass.failed.is_empty() {
                     let left = self.target.active.without(pass.failed);
                     self.target.active = if left.is_empty() { self.point.active } else { left };
@@ -239,46 +252,48 @@ impl Transition {
                     continue;
                 }
                 if active.is_empty() {
-                    (pass.stuck, pass.put_off) = (true, !pass.later.is_empty());
+                    (pass.tables_kept, pass.tables_deferred) = (true, !pass.deferred.is_empty());
                     continue;
                 }
             }
-            if pass.stuck && self.still_active(&step, pass.put_off) {
+            if pass.tables_kept && self.still_active(&step, pass.tables_deferred) {
                 continue;
             }
             if self.altered.iter().any(|(same, until)| now < *until && *same == step) {
-                self.give_in(&step, &mut pass);
+                self.keep_present(&step, &mut pass);
                 continue;
             }
             let adds = self.adds_capacity(&step);
-            if let Err(due) = self.purse.pay(now, hands.writes(&step), adds) {
+            if let Err(due) = self.write_budget.spend(now, actuator.writes(&step), adds) {
                 self.due = self.due.min(due);
                 match step {
-                    Step::Wake { core } => pass.later.insert(core),
-                    Step::Redirect { .. } => (pass.stuck, pass.put_off) = (true, true),
+                    Step::Wake { core } => pass.deferred.insert(core),
+                    Step::Redirect { .. } => {
+                        (pass.tables_kept, pass.tables_deferred) = (true, true)
+                    }
                     _ => {}
                 }
                 continue;
             }
-            let taken = hands.take(now, &step);
+            let taken = actuator.take(now, &step);
             if let Taken::Slow { until } = taken {
                 let until = until.max(now + Span::from_picos(1));
                 self.slow = Some((step, until));
-                // What follows is planned anew then; the policy may want something else.
+                // The steps after it are planned again then: the policy may want another point.
                 self.due = until;
                 return;
             }
-            self.outcome((now, step, taken), hands, &mut pass);
+            self.record((now, step, taken), actuator, &mut pass);
         }
     }
 
-    /// Whether a step is for a core that was to get no more packets and still gets some: it keeps
-    /// its settings for them.
-    fn still_active(&mut self, step: &Step, put_off: bool) -> bool {
+    /// Whether a step would park a core, or let it sleep deeper, that still gets packets because the
+    /// tables were not rewritten.
+    fn still_active(&mut self, step: &Step, tables_deferred: bool) -> bool {
         match *step {
             Step::Park { core } => self.point.active.contains(core),
             Step::IdleLimit { core, .. } if self.point.active.contains(core) => {
-                if !put_off {
+                if !tables_deferred {
                     self.target.cores[core].idle_limit = self.point.cores[core].idle_limit;
                 }
                 true
@@ -287,7 +302,7 @@ impl Transition {
         }
     }
 
-    /// Whether a step adds capacity or takes some away.
+    /// Whether a step adds capacity; otherwise it takes some away.
     fn adds_capacity(&self, step: &Step) -> bool {
         let point = &self.point;
         match *step {
@@ -300,30 +315,30 @@ impl Transition {
         }
     }
 
-    /// Notes what became of a step. What holds goes into the point; where it is not what was
-    /// wanted, the target gives in.
-    fn outcome(
+    /// Records the result of a step: in the ledger, in the point, and in the target where the machine
+    /// did not do as asked.
+    fn record(
         &mut self,
         (now, step, taken): (Time, Step, Taken),
-        hands: &mut impl Actuator,
+        actuator: &mut impl Actuator,
         pass: &mut Pass,
     ) {
         let altered = matches!(taken, Taken::Altered { .. });
         let held = match taken {
             Taken::Done | Taken::Slow { .. } => Some(step),
-            // Where nothing better is known, what the machine made of it passes for it.
-            Taken::Altered { .. } => hands.held(&step).or(Some(step)),
-            Taken::Foreign { .. } | Taken::Failed { .. } => hands.held(&step),
+            // If the present setting cannot be read, the step counts as done.
+            Taken::Altered { .. } => actuator.held(&step).or(Some(step)),
+            Taken::Foreign { .. } | Taken::Failed { .. } => actuator.held(&step),
         };
-        let (knob, place) = (Knob::of(&step), place_of(&step, hands.platform()));
+        let (knob, place) = (Knob::of(&step), place_of(&step, actuator.platform()));
         let is_redirect = matches!(step, Step::Redirect { .. });
         let failed = matches!(taken, Taken::Foreign { .. } | Taken::Failed { .. });
         if is_redirect {
-            self.machine_state.tables_differ = failed && hands.tables_differ();
+            self.machine_state.tables_differ = failed && actuator.tables_differ();
         }
-        // Packets may reach these cores by some of the tables only.
+        // After a failed redirect the tables may differ, even if together they reach these cores.
         let done = held == Some(step) && !(is_redirect && failed);
-        // A knob that rounds takes the next value at once; one that fails is left alone.
+        // A knob that rounds may be set again at once; a knob that fails is left alone.
         self.ledger.note(now, knob, place, taken, done || altered);
         if is_redirect && self.machine_state.tables_differ {
             self.due = self.due.min(self.ledger.rests_until(knob, place));
@@ -332,12 +347,12 @@ impl Transition {
             self.altered.retain(|(same, until)| now < *until && *same != step);
             self.altered.push((step, now + LEFT_ALONE));
         }
-        let turns = match step {
-            // With the tables the change is over.
+        let is_change = match step {
+            // These are part of a redirect, which counts as the change.
             Step::Wake { .. } | Step::Weight { .. } | Step::Park { .. } => false,
-            // With the last of those that share it.
+            // Cores that share a frequency are set one by one; the last one counts as the change.
             Step::Frequency { core, .. } => {
-                let platform = hands.platform();
+                let platform = actuator.platform();
                 let differs = |other: usize| {
                     let (held, wanted) = (&self.point.cores[other], &self.goal.cores[other]);
                     other != core && held.frequency != wanted.frequency
@@ -347,53 +362,53 @@ impl Transition {
             _ => true,
         };
         let dwell = self.pace.dwell(knob);
-        if (done || altered) && turns && dwell > Span::ZERO {
+        if (done || altered) && is_change && dwell > Span::ZERO {
             self.dwelling.push((knob, place, now + dwell));
         }
         if let Some(held) = held {
-            self.holds(&held);
+            self.set_present(&held);
         }
         if !done {
-            self.give_in(&step, pass);
+            self.keep_present(&step, pass);
         }
     }
 
-    /// A step was not done, or something else was made of it: the target becomes what holds.
-    fn give_in(&mut self, step: &Step, pass: &mut Pass) {
+    /// After a step that was not done as asked: the target takes over the present setting.
+    fn keep_present(&mut self, step: &Step, pass: &mut Pass) {
         let Self { point, target, .. } = self;
         match *step {
             Step::Wake { core } => pass.failed.insert(core),
             Step::Weight { .. } => target.weights.clone_from(&point.weights),
             Step::Redirect { .. } => {
-                pass.stuck = true;
+                pass.tables_kept = true;
                 target.active = point.active;
                 target.weights.clone_from(&point.weights);
             }
-            // An uncore that is left to the cores has no place of its own in the point.
+            // A point that leaves the uncore to the cores names no limit.
             Step::Uncore { .. } => {
                 target.uncore = target.uncore.and(self.machine_state.uncore);
                 point.uncore = target.uncore;
             }
-            // A core that was not parked gets no packets and is awake: harmless, and `at` has
-            // nothing to say of it.
+            // A core that was not parked is awake and gets no packets, which is harmless; `at`
+            // returns `None` for it.
             _ => step.at(point).into_iter().for_each(|held| held.set(target)),
         }
     }
 
-    /// A step holds.
-    fn holds(&mut self, step: &Step) {
-        let Self { point, machine_state, told, goal, .. } = self;
+    /// Takes over a step into the present state.
+    fn set_present(&mut self, step: &Step) {
+        let Self { point, machine_state, written_weights, goal, .. } = self;
         match *step {
             Step::Uncore { index } => {
                 machine_state.uncore = Some(index);
                 point.uncore = goal.uncore;
             }
             Step::Wake { core } => machine_state.awake.insert(core),
-            // It counts with the tables that follow.
-            Step::Weight { core, weight } => told[core] = weight,
+            // It takes effect with the next redirect.
+            Step::Weight { core, weight } => written_weights[core] = weight,
             Step::Redirect { active } => {
                 point.active = active;
-                point.weights.clone_from(told);
+                point.weights.clone_from(written_weights);
             }
             Step::Park { core } => machine_state.awake.remove(core),
             _ => step.set(point),

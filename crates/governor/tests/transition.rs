@@ -40,14 +40,14 @@ fn at(micros: u64) -> Time {
 }
 
 /// Notes what is taken, and when; some knobs are slow, and some frequencies are rounded up.
-struct Hands {
+struct FakeActuator {
     platform: Platform,
     slow: BTreeMap<&'static str, Span>,
     rounds: bool,
     taken: Vec<(Time, Step)>,
 }
 
-impl Hands {
+impl FakeActuator {
     fn new() -> Self {
         Self { platform: platform(), slow: BTreeMap::new(), rounds: false, taken: Vec::new() }
     }
@@ -58,7 +58,7 @@ impl Hands {
     }
 }
 
-impl Actuator for Hands {
+impl Actuator for FakeActuator {
     fn platform(&self) -> &Platform {
         &self.platform
     }
@@ -162,16 +162,16 @@ fn one_table_of_two_that_fails_costs_no_packet_and_is_tried_again() {
 /// again and again.
 #[test]
 fn what_the_machine_made_of_a_step_is_what_holds() {
-    let mut hands = Hands { rounds: true, ..Hands::new() };
-    let full = OperatingPoint::full(&hands.platform);
-    let mut transition = Transition::new(&hands.platform, full.clone(), Pace::FREE);
+    let mut actuator = FakeActuator { rounds: true, ..FakeActuator::new() };
+    let full = OperatingPoint::full(&actuator.platform);
+    let mut transition = Transition::new(&actuator.platform, full.clone(), Pace::FREE);
     for micros in [0, 1] {
         let mut wanted = full.clone();
         wanted.set_frequency(1);
-        transition.go(at(micros), &mut hands, &mut wanted);
+        transition.go(at(micros), &mut actuator, &mut wanted);
         assert_eq!((transition.point(), transition.target()), (&full, &full));
         assert_eq!(wanted, full, "what the policy sees");
-        assert_eq!(hands.frequencies(), 4, "each core once");
+        assert_eq!(actuator.frequencies(), 4, "each core once");
     }
     assert_eq!(transition.ledger().sums(), (4, 4, 0));
     assert_eq!(transition.changes().frequencies, 0);
@@ -179,79 +179,79 @@ fn what_the_machine_made_of_a_step_is_what_holds() {
 
 #[test]
 fn a_slow_step_holds_up_what_follows_and_a_new_wish_is_planned_from_where_it_got_to() {
-    let mut hands = Hands::new();
-    hands.slow.insert("cores", Span::from_micros(10));
-    let mut full = OperatingPoint::full(&hands.platform);
+    let mut actuator = FakeActuator::new();
+    actuator.slow.insert("cores", Span::from_micros(10));
+    let mut full = OperatingPoint::full(&actuator.platform);
     full.set_frequency(1);
     full.active = CoreSet::only(0);
-    let mut transition = Transition::new(&hands.platform, full.clone(), Pace::FREE);
+    let mut transition = Transition::new(&actuator.platform, full.clone(), Pace::FREE);
     let mut wanted = full.clone();
     wanted.active = CoreSet::first(3);
     wanted.set_frequency(2);
-    transition.go(at(0), &mut hands, &mut wanted);
-    assert_eq!(hands.taken.last(), Some(&(at(0), Step::Wake { core: 1 })));
+    transition.go(at(0), &mut actuator, &mut wanted);
+    assert_eq!(actuator.taken.last(), Some(&(at(0), Step::Wake { core: 1 })));
     assert_eq!((transition.due(), transition.point().active), (at(10), CoreSet::only(0)));
     assert_eq!(transition.target().active, CoreSet::first(3), "the policy sees where it goes");
     // Too early: nothing. Meanwhile the policy wants core 1 alone.
-    transition.go_on(at(5), &mut hands);
+    transition.go_on(at(5), &mut actuator);
     wanted.active = CoreSet::only(1);
-    transition.go(at(6), &mut hands, &mut wanted);
-    assert_eq!(hands.taken.len(), 5, "4 frequencies, one wake");
+    transition.go(at(6), &mut actuator, &mut wanted);
+    assert_eq!(actuator.taken.len(), 5, "4 frequencies, one wake");
     for micros in [10, 20, 30] {
         assert_eq!(transition.due(), at(micros));
-        transition.go_on(at(micros), &mut hands);
+        transition.go_on(at(micros), &mut actuator);
     }
-    let rest: Vec<Step> = hands.taken[5..].iter().map(|(_, step)| *step).collect();
+    let rest: Vec<Step> = actuator.taken[5..].iter().map(|(_, step)| *step).collect();
     assert_eq!(rest, [Step::Redirect { active: CoreSet::only(1) }, Step::Park { core: 0 }]);
     assert_eq!((transition.point(), transition.due()), (&wanted, Time::NEVER));
 }
 
 #[test]
 fn what_the_budget_does_not_pay_for_comes_later_and_more_capacity_first() {
-    let mut hands = Hands::new();
-    let full = OperatingPoint::full(&hands.platform);
+    let mut actuator = FakeActuator::new();
+    let full = OperatingPoint::full(&actuator.platform);
     let budget = Budget { writes_per_second: 1_000.0, burst_writes: 6.0 };
     let pace = Pace { budget: Some(budget), ..Pace::FREE };
-    let mut transition = Transition::new(&hands.platform, full.clone(), pace);
+    let mut transition = Transition::new(&actuator.platform, full.clone(), pace);
     let mut slow = full.clone();
     slow.set_frequency(0);
-    transition.go(at(0), &mut hands, &mut slow);
-    assert_eq!(hands.frequencies(), 3, "half of the budget is kept");
+    transition.go(at(0), &mut actuator, &mut slow);
+    assert_eq!(actuator.frequencies(), 3, "half of the budget is kept");
     assert_eq!(transition.point().cores[3].frequency, 2);
     assert_eq!(transition.due(), at(1_000));
     // Up again at once, out of the half that was kept.
     let mut fast = full.clone();
-    transition.go(at(1), &mut hands, &mut fast);
+    transition.go(at(1), &mut actuator, &mut fast);
     assert_eq!((transition.point(), transition.due()), (&full, Time::NEVER));
     // And down in the end, although nobody asks again.
-    transition.go(at(2), &mut hands, &mut slow);
+    transition.go(at(2), &mut actuator, &mut slow);
     let mut now = at(2);
     while transition.due() != Time::NEVER {
         assert!(transition.due() > now, "time goes on");
         now = transition.due();
-        transition.go_on(now, &mut hands);
+        transition.go_on(now, &mut actuator);
     }
     assert_eq!(transition.point(), &slow);
-    let spent = hands.taken.len() as f64 - 6.0;
+    let spent = actuator.taken.len() as f64 - 6.0;
     assert!(now >= at((spent * 1_000.0) as u64) && now < at(13_000), "{now:?}");
 }
 
 #[test]
 fn a_knob_that_dwells_is_turned_once_in_its_time_to_what_is_wanted_by_then() {
-    let mut hands = Hands::new();
-    let full = OperatingPoint::full(&hands.platform);
+    let mut actuator = FakeActuator::new();
+    let full = OperatingPoint::full(&actuator.platform);
     let mut pace = Pace::FREE;
     pace.dwell[Knob::Batch as usize] = Span::from_micros(100);
-    let mut transition = Transition::new(&hands.platform, full.clone(), pace);
+    let mut transition = Transition::new(&actuator.platform, full.clone(), pace);
     let mut wanted = full;
     for packets in 1..=50 {
         wanted.batch = packets;
-        transition.go(at(packets.into()), &mut hands, &mut wanted);
+        transition.go(at(packets.into()), &mut actuator, &mut wanted);
         assert_eq!(wanted.batch, packets, "what it was told is what it sees");
     }
     assert_eq!((transition.point().batch, transition.due()), (1, at(101)));
-    transition.go_on(at(101), &mut hands);
-    assert_eq!((transition.point().batch, hands.taken.len()), (50, 2));
+    transition.go_on(at(101), &mut actuator);
+    assert_eq!((transition.point().batch, actuator.taken.len()), (50, 2));
     assert_eq!(transition.due(), Time::NEVER);
 }
 

@@ -21,7 +21,7 @@ use wattline_xdp::{XdpForward, XdpModeChoice, XdpProgram};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The router's two programs, each with a way out through the other's interface.
+/// The router's two programs, each with the other's interface as its egress port.
 struct Router {
     programs: Vec<XdpProgram>,
     _forward: XdpForward,

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use wattline_linux::netlink::forward_path::{self, MasterKind, QueueingKind, Watch};
-use wattline_linux::netlink::{Event, Follower, Hop, Link, Requester, Route, RouteKind};
+use wattline_linux::netlink::{ChangeFeed, Event, Hop, Link, Requester, Route, RouteKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -72,7 +72,7 @@ impl Drop for Namespace {
 
 /// What the events add up to.
 struct Mirror {
-    follower: Follower,
+    feed: ChangeFeed,
     links: HashMap<u32, Link>,
     routes: HashMap<(ipnet::IpNet, u32), Route>,
     neighbours: HashMap<IpAddr, [u8; 6]>,
@@ -82,7 +82,7 @@ struct Mirror {
 impl Mirror {
     fn new(buffer: usize) -> Self {
         Self {
-            follower: Follower::with_buffer(buffer).unwrap(),
+            feed: ChangeFeed::with_buffer(buffer).unwrap(),
             links: HashMap::new(),
             routes: HashMap::new(),
             neighbours: HashMap::new(),
@@ -91,8 +91,8 @@ impl Mirror {
     }
 
     fn poll(&mut self) {
-        let Self { follower, links, routes, neighbours, unseen } = self;
-        let more = follower.poll(Instant::now(), &mut |event| match event {
+        let Self { feed, links, routes, neighbours, unseen } = self;
+        let more = feed.poll(Instant::now(), &mut |event| match event {
             Event::DumpBegin => *unseen = routes.keys().copied().collect(),
             Event::DumpEnd => unseen.drain().for_each(|key| drop(routes.remove(&key))),
             Event::Link(link) => drop(links.insert(link.index, link)),
@@ -122,12 +122,12 @@ impl Mirror {
         }
     }
 
-    /// Polls until something is so in a story without gaps: in the middle of a dump, what is
-    /// waited for may be there before the dump is counted.
+    /// Polls until `met` holds and no dump is under way: in the middle of a dump it may hold before
+    /// the dump is counted.
     #[track_caller]
     fn until(&mut self, what: &str, met: impl Fn(&Self) -> bool) {
         let end = Instant::now() + PATIENCE;
-        while self.follower.is_dumping() || !met(self) {
+        while self.feed.is_dumping() || !met(self) {
             assert!(Instant::now() < end, "never: {what}; routes {:?}", self.routes.len());
             self.poll();
         }
@@ -154,8 +154,8 @@ fn pair() -> Option<(Namespace, Namespace)> {
     Some((near, far))
 }
 
-/// A dump that is due cannot say that a link went and came back with its number: what waits is told
-/// before.
+/// A dump does not show that a link was removed and another one created with the same index, so waiting
+/// notifications are read before the dump.
 #[test]
 fn a_link_that_goes_and_comes_back_with_its_number_is_noticed_while_a_dump_is_due() {
     let Some(namespace) = Namespace::new() else { return };
@@ -166,19 +166,19 @@ fn a_link_that_goes_and_comes_back_with_its_number_is_noticed_while_a_dump_is_du
         // Its routes may have gone silently: a dump is due.
         namespace.ip("link set v0 down");
         mirror.until("down", |mirror| mirror.links.get(&77).is_some_and(|link| !link.enabled));
-        let dumps = mirror.follower.dumps();
-        std::thread::sleep(mirror.follower.deadline().unwrap() - Instant::now());
+        let dumps = mirror.feed.dumps();
+        std::thread::sleep(mirror.feed.deadline().unwrap() - Instant::now());
         namespace.batch("link del v0\nlink add v0 index 77 type veth peer name v1\n");
         let mut told = Vec::new();
         let end = Instant::now() + PATIENCE;
-        while mirror.follower.is_dumping() || mirror.follower.dumps() == dumps {
+        while mirror.feed.is_dumping() || mirror.feed.dumps() == dumps {
             assert!(Instant::now() < end, "no dump; {told:?}");
             let each = &mut |event| match event {
                 Event::LinkGone(77) => told.push("gone"),
                 Event::Link(link) if link.index == 77 => told.push("there"),
                 _ => {}
             };
-            mirror.follower.poll(Instant::now(), each).unwrap();
+            mirror.feed.poll(Instant::now(), each).unwrap();
         }
         assert!(told.contains(&"gone") && told.last() == Some(&"there"), "{told:?}");
     });
@@ -242,7 +242,7 @@ fn routes_of_every_kind_are_dumped_and_followed() {
         });
         near.ip("route del 10.2.0.0/16");
         mirror.until("the withdrawal", |mirror| mirror.route("10.2.0.0/16").is_none());
-        assert_eq!(mirror.follower.unreadable(), 0);
+        assert_eq!(mirror.feed.unreadable(), 0);
     });
 }
 
@@ -272,7 +272,7 @@ fn routes_follow_the_next_hops_that_they_name() {
             let prefixes = ["10.1.0.0/16", "10.2.0.0/16", "2001:db8:1::/48", "2001:db8:2::/48"];
             assert_eq!(prefixes.map(|prefix| ways(&mirror, prefix)), [2, 1, 2, 1], "{compatible}");
             assert_eq!(mirror.route("10.3.0.0/16").unwrap().kind, RouteKind::Blackhole);
-            let dumps = mirror.follower.dumps();
+            let dumps = mirror.feed.dumps();
             // Of groups one way is left; of routes by it alone, nothing.
             near.ip("nexthop del id 3");
             near.ip("nexthop del id 7");
@@ -295,8 +295,8 @@ fn routes_follow_the_next_hops_that_they_name() {
                     .iter()
                     .all(|it| mirror.route(it).is_none())
             });
-            assert_eq!(mirror.follower.dumps(), dumps, "no dump was needed");
-            assert_eq!(mirror.follower.unreadable(), 0);
+            assert_eq!(mirror.feed.dumps(), dumps, "no dump was needed");
+            assert_eq!(mirror.feed.unreadable(), 0);
         });
         near.ip("nexthop flush");
     }
@@ -361,14 +361,14 @@ fn an_overrun_of_the_notifications_loses_nothing() {
         };
         near.batch(&(0..ROUTES).map(|number| line("add", number)).collect::<String>());
         mirror.until("all routes", |mirror| mirror.routes.len() > ROUTES as usize);
-        let dumps = mirror.follower.dumps();
+        let dumps = mirror.feed.dumps();
         assert!(dumps > 1, "nothing was overrun");
         near.batch(&(0..ROUTES / 2).map(|number| line("del", number)).collect::<String>());
         near.ip("route add 10.0.7.0/24 via 192.0.2.3");
         mirror.until("the withdrawal", |mirror| {
             mirror.routes.len() < ROUTES as usize / 2 + 10 && mirror.route("10.0.7.0/24").is_some()
         });
-        assert!(mirror.follower.dumps() > dumps, "nothing was overrun");
+        assert!(mirror.feed.dumps() > dumps, "nothing was overrun");
     });
 }
 
@@ -382,20 +382,19 @@ fn a_long_dump_is_told_in_pieces() {
             format!("route add 10.{}.{}.0/24 via 192.0.2.2\n", number / 256, number % 256)
         };
         near.batch(&(0..ROUTES).map(line).collect::<String>());
-        let mut follower = Follower::new().unwrap();
+        let mut feed = ChangeFeed::new().unwrap();
         let (mut events, mut pieces, mut ends) = (0, Vec::new(), 0);
-        while follower.is_dumping() {
-            follower
-                .poll(Instant::now(), &mut |event| {
-                    events += usize::from(matches!(event, Event::Route { .. }));
-                    ends += usize::from(matches!(event, Event::DumpEnd));
-                })
-                .unwrap();
+        while feed.is_dumping() {
+            feed.poll(Instant::now(), &mut |event| {
+                events += usize::from(matches!(event, Event::Route { .. }));
+                ends += usize::from(matches!(event, Event::DumpEnd));
+            })
+            .unwrap();
             pieces.push(std::mem::take(&mut events));
             // Nobody has to wait for something to become readable.
-            assert!(!follower.is_dumping() || follower.deadline().is_some());
+            assert!(!feed.is_dumping() || feed.deadline().is_some());
         }
-        assert_eq!((ends, follower.dumps()), (1, 1));
+        assert_eq!((ends, feed.dumps()), (1, 1));
         let all: usize = pieces.iter().sum();
         assert!(all >= ROUTES as usize, "{all} routes");
         let longest = pieces.iter().max().copied().unwrap_or(0);

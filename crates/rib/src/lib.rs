@@ -348,7 +348,7 @@ impl Rib {
     }
 
     fn nexthop(&mut self, id: u32, to: Option<(RouteKind, &[Hop])>) {
-        for prefix in self.prefixes.lead(id, to) {
+        for prefix in self.prefixes.redirect(id, to) {
             self.route_changed(prefix);
         }
     }

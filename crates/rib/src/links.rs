@@ -21,9 +21,9 @@ pub struct PortSpec {
 
 /// State of a link for packets that leave through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WayOut {
+pub(super) enum Egress {
     /// The link is down or unknown.
-    Closed,
+    Down,
     /// The link is no port: the kernel sends.
     Kernel,
     /// The link is a port, or a VLAN of one.
@@ -157,31 +157,31 @@ impl Links {
 
     /// Port through which a link sends: its own or that of the link below.
     pub fn port(&self, index: u32) -> Option<PortId> {
-        match self.way_out(index) {
-            WayOut::Port { port, .. } => Some(port),
-            WayOut::Closed | WayOut::Kernel => None,
+        match self.egress(index) {
+            Egress::Port { port, .. } => Some(port),
+            Egress::Down | Egress::Kernel => None,
         }
     }
 
     /// State of a link for packets that leave through it.
-    pub fn way_out(&self, index: u32) -> WayOut {
-        let Some((link, _)) = self.links.get(&index) else { return WayOut::Closed };
+    pub fn egress(&self, index: u32) -> Egress {
+        let Some((link, _)) = self.links.get(&index) else { return Egress::Down };
         if !link.running {
-            return WayOut::Closed;
+            return Egress::Down;
         }
         let below = link.vlan.and_then(|(below, _)| Some(&self.links.get(&below)?.0));
         let (port, vlan) = match (self.own_port(link), below) {
             (Some(port), _) => (port, None),
             (None, Some(below)) => match self.own_port(below) {
-                Some(_) if !below.running => return WayOut::Closed,
+                Some(_) if !below.running => return Egress::Down,
                 Some(port) => (port, link.vlan.map(|(_, id)| id)),
-                None => return WayOut::Kernel,
+                None => return Egress::Kernel,
             },
-            (None, None) => return WayOut::Kernel,
+            (None, None) => return Egress::Kernel,
         };
-        let Some(mac) = link.mac else { return WayOut::Kernel };
+        let Some(mac) = link.mac else { return Egress::Kernel };
         let largest = u32::from(self.ports[usize::from(port.0)].spec.largest_mtu);
-        WayOut::Port { port, mtu: link.mtu.min(largest) as u16, mac, vlan }
+        Egress::Port { port, mtu: link.mtu.min(largest) as u16, mac, vlan }
     }
 
     /// Link of the port itself.
@@ -216,7 +216,7 @@ impl Links {
                 let config = &mut configs[usize::from(port.0)];
                 config.mac = link.mac.unwrap_or_default();
                 config.addresses = addresses(link.index);
-            } else if let WayOut::Port { port, vlan: Some(id), .. } = self.way_out(link.index) {
+            } else if let Egress::Port { port, vlan: Some(id), .. } = self.egress(link.index) {
                 let vlan = VlanConfig { id, addresses: addresses(link.index) };
                 configs[usize::from(port.0)].vlans.push(vlan);
             }

@@ -146,9 +146,9 @@ impl Prefixes {
         changed
     }
 
-    /// Has the kernel's routes that name a next hop by number lead elsewhere, or removes them; gives
-    /// the prefixes that have some. Rare, and so not indexed.
-    pub fn lead(&mut self, nexthop: u32, to: Option<(RouteKind, &[Hop])>) -> Vec<IpNet> {
+    /// Changes the next hops of the kernel's routes that name a next-hop object, or removes those routes;
+    /// returns their prefixes. Rare, and so not indexed.
+    pub fn redirect(&mut self, nexthop: u32, to: Option<(RouteKind, &[Hop])>) -> Vec<IpNet> {
         let named = |known: &Candidate| known.nexthop == Some(nexthop);
         let mut changed = Vec::new();
         for (prefix, entry) in &mut self.entries {

@@ -2,7 +2,7 @@
 
 use super::Rib;
 use super::hops::{HopKey, RouteMtu};
-use super::links::WayOut;
+use super::links::Egress;
 use super::prefixes::{Candidate, Entry};
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -107,11 +107,11 @@ impl Rib {
     }
 
     fn hop(&self, hop: &Hop) -> Option<HopKey> {
-        match self.links.way_out(hop.link) {
-            WayOut::Closed => None,
+        match self.links.egress(hop.link) {
+            Egress::Down => None,
             // If the link becomes a port later, its next hops change, not each route.
-            WayOut::Kernel if !self.links.may_be_port(hop.link) => Some(HopKey::Punt),
-            WayOut::Kernel | WayOut::Port { .. } => Some(match hop.gateway {
+            Egress::Kernel if !self.links.may_be_port(hop.link) => Some(HopKey::Punt),
+            Egress::Kernel | Egress::Port { .. } => Some(match hop.gateway {
                 Some(address) => HopKey::Gateway { link: hop.link, address, mtu: hop.mtu },
                 None => HopKey::OnLink { link: hop.link, mtu: hop.mtu },
             }),
@@ -129,7 +129,7 @@ impl Rib {
             HopKey::Prohibit => return NextHop::Prohibit,
             HopKey::Group(_) => return NextHop::None,
         };
-        let WayOut::Port { port, mtu, mac, vlan } = self.links.way_out(link) else {
+        let Egress::Port { port, mtu, mac, vlan } = self.links.egress(link) else {
             // While it is no port, or until its routes are withdrawn in the same publication.
             return NextHop::Punt;
         };

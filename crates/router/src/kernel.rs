@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_dataplane::port::PortId;
-use wattline_linux::netlink::{Event, Follower, Link, Neighbour, Requester};
+use wattline_linux::netlink::{ChangeFeed, Event, Link, Neighbour, Requester};
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
@@ -28,10 +28,10 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows the kernel and asks it for neighbours.
 pub(super) struct KernelSide {
-    follower: Follower,
+    feed: ChangeFeed,
     requester: Requester,
     programs: BTreeMap<PortId, Program>,
-    /// The ways out of the programs, where they forward by themselves.
+    /// The egress ports of the programs, where they forward by themselves.
     forwarding: Option<Forwarding>,
     asked: HashMap<(u32, IpAddr), Instant>,
     next_confirmation: Instant,
@@ -84,7 +84,7 @@ impl KernelSide {
     pub fn new(routes: bool, forwarding: Option<Forwarding>) -> Result<Self, RouterError> {
         let failed = |source| RouterError::system("opening a netlink socket", source);
         Ok(Self {
-            follower: Follower::new().map_err(failed)?,
+            feed: ChangeFeed::new().map_err(failed)?,
             requester: Requester::new().map_err(failed)?,
             programs: BTreeMap::new(),
             forwarding,
@@ -104,19 +104,17 @@ impl KernelSide {
 
     /// What becomes readable when there is something to follow.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.follower.descriptor()
+        self.feed.descriptor()
     }
 
     /// When [`Self::follow`] and [`Self::care`] want to be called at the latest.
     pub fn deadline(&self) -> Instant {
-        self.follower
-            .deadline()
-            .map_or(self.next_confirmation, |due| due.min(self.next_confirmation))
+        self.feed.deadline().map_or(self.next_confirmation, |due| due.min(self.next_confirmation))
     }
 
     /// Takes over what has changed; true when there is more.
     pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
-        let Self { follower, asked, routes, .. } = self;
+        let Self { feed, asked, routes, .. } = self;
         let routes = *routes;
         let mut apply = |event: Event| {
             forget_who_answered(asked, &event);
@@ -128,14 +126,13 @@ impl KernelSide {
                 rib.apply(Source::Kernel, event);
             }
         };
-        follower
-            .poll(now, &mut apply)
+        feed.poll(now, &mut apply)
             .map_err(|source| RouterError::system("following the kernel's routes", source))
     }
 
     /// Whether the kernel's tables are being read as a whole: what is known may lack something.
     pub fn is_reading(&self) -> bool {
-        self.follower.is_dumping()
+        self.feed.is_dumping()
     }
 
     /// Lets the programs of these ports leave nothing to the kernel that it would forward, once they
@@ -291,8 +288,8 @@ impl KernelSide {
     }
 
     /// Has the kernel tell everything again: of links that were no ports, some was not kept.
-    pub fn tell_again(&mut self, now: Instant) {
-        self.follower.tell_again(now);
+    pub fn request_dump(&mut self, now: Instant) {
+        self.feed.request_dump(now);
     }
 
     /// The addresses of this machine, and whether tunnels end there.
@@ -420,7 +417,7 @@ impl KernelSide {
 
     /// Lets XDP programs forward to the ports that take frames from them, unless something stands
     /// against it now; looks once a second, and whenever links have changed.
-    pub fn look_at_ways_out(&mut self, rib: &Rib, now: Instant) {
+    pub fn update_egress_ports(&mut self, rib: &Rib, now: Instant) {
         let Self { forwarding, programs, .. } = self;
         if let Some(forwarding) = forwarding {
             let sent = |out: PortId| {
@@ -555,11 +552,7 @@ impl KernelSide {
 
     /// How it went so far.
     pub fn stats(&self) -> KernelStats {
-        KernelStats {
-            dumps: self.follower.dumps(),
-            unreadable: self.follower.unreadable(),
-            ..self.stats
-        }
+        KernelStats { dumps: self.feed.dumps(), unreadable: self.feed.unreadable(), ..self.stats }
     }
 
     /// What the programs have forwarded by themselves, by port.
@@ -587,8 +580,8 @@ impl KernelSide {
                 counted.sent.insert((*port, out), sent);
             }
             let verdicts = program.program.counters().unwrap_or_default();
-            let gone = verdicts.iter().find(|(verdict, _)| *verdict == Verdict::NoWayOut);
-            counted.no_way_out.insert(*port, gone.map_or(0, |(_, count)| count));
+            let gone = verdicts.iter().find(|(verdict, _)| *verdict == Verdict::NoEgressPort);
+            counted.no_egress_port.insert(*port, gone.map_or(0, |(_, count)| count));
         }
         counted
     }

@@ -288,16 +288,16 @@ impl Router {
             }
             self.apply_statics();
         }
-        self.look_at_ways_out();
+        self.update_egress_ports();
     }
 
     /// Lets XDP programs forward what they may.
-    fn look_at_ways_out(&mut self) {
+    fn update_egress_ports(&mut self) {
         let Some(kernel) = &mut self.kernel else { return };
         let mut obstacles = xdp_forward::obstacles(&self.config, self.zero_copy);
         obstacles.extend(self.watchers.divert().then_some(watchers::OBSTACLE));
         kernel.set_obstacles_of_forwarding(obstacles);
-        kernel.look_at_ways_out(&self.rib, Instant::now());
+        kernel.update_egress_ports(&self.rib, Instant::now());
     }
 
     /// What arrives for a worker that hangs goes by the kernel.

@@ -271,7 +271,7 @@ impl Router {
         }
         if let (Some(kernel), true) = (&mut self.kernel, self.config.router.kernel_routes) {
             // Link-local neighbours of links that are no ports are not kept.
-            kernel.tell_again(Instant::now());
+            kernel.request_dump(Instant::now());
         }
     }
 

@@ -63,7 +63,7 @@ impl Router {
                 self.commit();
             }
         }
-        self.look_at_ways_out();
+        self.update_egress_ports();
         report.not_as_configured = self.attachments.complaints().collect();
         Ok(report)
     }

@@ -271,7 +271,7 @@ impl Router {
             kernel.warn_of_mtus(&rib);
             let obstacles = xdp_forward::obstacles(&config, opened.zero_copy);
             kernel.set_obstacles_of_forwarding(obstacles);
-            kernel.look_at_ways_out(&rib, Instant::now());
+            kernel.update_egress_ports(&rib, Instant::now());
         }
         let listener = server
             .listener()

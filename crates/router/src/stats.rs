@@ -272,8 +272,8 @@ pub(crate) struct Departed {
     pub transmitted: u64,
     /// Frames that their interfaces refused.
     pub refused: u64,
-    /// Frames that came in by them and had no way out.
-    pub no_way_out: u64,
+    /// Frames that came in by them and had no egress port.
+    pub no_egress_port: u64,
 }
 
 /// What one worker did.
@@ -404,9 +404,9 @@ impl Stats {
     /// Adds what XDP programs forwarded by themselves, by port, to what workers did, and to the sums
     /// what they did for ports that are gone. The verdicts of the ports have to be there.
     pub(crate) fn add_xdp(&mut self, traffic: Vec<XdpTraffic>, departed: Departed) {
-        let Departed { transmitted, refused, no_way_out } = departed;
-        self.sum_xdp(transmitted, refused, no_way_out);
-        let gone = |port: &PortStats| port.verdicts.get(Verdict::NoWayOut.name()).copied();
+        let Departed { transmitted, refused, no_egress_port } = departed;
+        self.sum_xdp(transmitted, refused, no_egress_port);
+        let gone = |port: &PortStats| port.verdicts.get(Verdict::NoEgressPort.name()).copied();
         let gone: Vec<u64> = self.ports.iter().map(|port| gone(port).unwrap_or(0)).collect();
         for (xdp, gone) in traffic.iter().zip(&gone) {
             self.sum_xdp(xdp.transmitted_packets, xdp.refused_packets, *gone);
@@ -420,13 +420,13 @@ impl Stats {
         }
     }
 
-    fn sum_xdp(&mut self, transmitted: u64, refused: u64, no_way_out: u64) {
-        for (reason, count) in [("xdp-no-way-out", no_way_out), ("xdp-refused", refused)] {
+    fn sum_xdp(&mut self, transmitted: u64, refused: u64, no_egress_port: u64) {
+        for (reason, count) in [("xdp-no-egress-port", no_egress_port), ("xdp-refused", refused)] {
             if count > 0 {
                 *self.dropped.entry(reason.to_owned()).or_default() += count;
             }
         }
-        self.received += transmitted + no_way_out + refused;
+        self.received += transmitted + no_egress_port + refused;
         self.forwarded += transmitted;
         self.xdp_forwarded += transmitted;
     }

@@ -16,8 +16,8 @@ pub(super) struct Counted {
     pub sent: BTreeMap<(PortId, PortId), Sent>,
     /// By egress port.
     pub refused: BTreeMap<PortId, u64>,
-    /// Frames without a way out, by ingress port.
-    pub no_way_out: BTreeMap<PortId, u64>,
+    /// Frames without an egress port, by ingress port.
+    pub no_egress_port: BTreeMap<PortId, u64>,
 }
 
 /// The accounts of ports that are gone.
@@ -68,10 +68,10 @@ impl XdpCounts {
     pub fn remove(&mut self, port: PortId, counted: &Counted) {
         let place = usize::from(port.0);
         let last = self.traffic(counted, place + 1)[place];
-        let Departed { transmitted, refused, no_way_out } = &mut self.departed;
+        let Departed { transmitted, refused, no_egress_port } = &mut self.departed;
         *transmitted += last.transmitted_packets;
         *refused += last.refused_packets;
-        *no_way_out += counted.no_way_out.get(&port).copied().unwrap_or(0);
+        *no_egress_port += counted.no_egress_port.get(&port).copied().unwrap_or(0);
         for ((from, to), sent) in &counted.sent {
             if *from == port && *to != port {
                 let before = self.sent_before.get(&(*from, *to)).copied().unwrap_or_default();
@@ -103,7 +103,7 @@ mod tests {
         let sums =
             sums.iter().map(|(from, to, count)| ((PortId(*from), PortId(*to)), sent(*count)));
         let refused = refused.iter().map(|(port, count)| (PortId(*port), *count)).collect();
-        Counted { sent: sums.collect(), refused, no_way_out: BTreeMap::new() }
+        Counted { sent: sums.collect(), refused, no_egress_port: BTreeMap::new() }
     }
 
     /// Frames that were sent, by egress port and by ports that are gone.

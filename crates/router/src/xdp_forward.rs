@@ -30,11 +30,11 @@ const NO_FRAMES: &str = "its driver takes no XDP frames now (a veth does while i
 /// Why workers forward what comes in at a bond and goes out of one.
 pub(super) const BEHIND_BOND: &str = "it is a bond";
 
-/// The ways out of the XDP programs.
+/// The egress ports of the XDP programs.
 pub(super) struct Forwarding {
     forward: XdpForward,
     features: XdpFeatures,
-    ports: Vec<WayOut>,
+    ports: Vec<EgressPort>,
     /// Why nothing may be forwarded now.
     obstacles: Vec<&'static str>,
     /// Whether some route had an MTU of its own at the last look.
@@ -42,7 +42,7 @@ pub(super) struct Forwarding {
     next_look: Instant,
 }
 
-/// What the log said last of a way out.
+/// What the log said last of an egress port.
 #[derive(PartialEq, Eq)]
 enum Told {
     Open,
@@ -52,7 +52,7 @@ enum Told {
     Closed(String),
 }
 
-struct WayOut {
+struct EgressPort {
     port: PortId,
     ifindex: u32,
     name: String,
@@ -132,7 +132,7 @@ impl Forwarding {
     pub fn add(&mut self, port: PortId, ifindex: u32, name: &str) -> Result<(), BpfError> {
         self.forward.add(ifindex, Self::slot(port))?;
         self.next_look = Instant::now();
-        self.ports.push(WayOut {
+        self.ports.push(EgressPort {
             port,
             ifindex,
             name: name.to_owned(),
@@ -150,13 +150,13 @@ impl Forwarding {
     /// # Errors
     /// Only from the kernel.
     pub fn remove(&mut self, port: PortId) -> Result<(), BpfError> {
-        let Some(place) = self.ports.iter().position(|way| way.port == port) else {
+        let Some(place) = self.ports.iter().position(|egress| egress.port == port) else {
             return Ok(());
         };
-        let way = self.ports.swap_remove(place);
-        // The reason why another way out was closed may be gone.
+        let egress = self.ports.swap_remove(place);
+        // The reason why another port was closed may be gone.
         self.next_look = Instant::now();
-        self.forward.remove(way.ifindex)
+        self.forward.remove(egress.ifindex)
     }
 
     /// Replaces the reasons why nothing may be forwarded.
@@ -167,7 +167,7 @@ impl Forwarding {
         }
     }
 
-    /// Opens the ways out that can be, and closes the others.
+    /// Opens the egress ports that can be opened, and closes the others.
     pub fn look(&mut self, rib: &Rib, now: Instant, sent: Sent<'_>) {
         let route_mtus = rib.has_route_mtus();
         if now < self.next_look && route_mtus == self.route_mtus && !rib.ports_changed() {
@@ -177,23 +177,23 @@ impl Forwarding {
         self.route_mtus = route_mtus;
         let Self { ports, features, forward, .. } = self;
         let closed: Vec<Option<String>> = (ports.iter_mut())
-            .map(|way| {
-                let why = why_closed(features, rib, way);
-                if let Err(error) = way.judge(forward, why.is_some(), now, sent) {
-                    tracing::error!("[[port]] {}: {error}", way.name);
+            .map(|egress| {
+                let why = why_closed(features, rib, egress);
+                if let Err(error) = egress.judge(forward, why.is_some(), now, sent) {
+                    tracing::error!("[[port]] {}: {error}", egress.name);
                 }
-                why.or_else(|| way.trust.obstacle(now))
+                why.or_else(|| egress.trust.obstacle(now))
             })
             .collect();
         let common = self.common_obstacle(rib, &closed);
-        for (way, own) in self.ports.iter_mut().zip(closed) {
-            if let Err(error) = way.set(&self.forward, common.clone().or(own), now) {
-                tracing::error!("[[port]] {}: {error}", way.name);
+        for (egress, own) in self.ports.iter_mut().zip(closed) {
+            if let Err(error) = egress.set(&self.forward, common.clone().or(own), now) {
+                tracing::error!("[[port]] {}: {error}", egress.name);
             }
         }
     }
 
-    /// Why no way out may be taken at all. `closed` holds the reason of each way by itself.
+    /// Why XDP programs may not send at all. `closed` holds each port's own reason.
     fn common_obstacle(&self, rib: &Rib, closed: &[Option<String>]) -> Option<String> {
         if !self.obstacles.is_empty() {
             return Some(self.obstacles.join(", "));
@@ -205,8 +205,8 @@ impl Forwarding {
         // Of several next hops the kernel picks one. A worker that gets what cannot be sent there
         // picks again, so the shares would not be those of the route.
         let is_open = |link: u32| {
-            let mut ways = self.ports.iter().zip(closed);
-            ways.any(|(way, closed)| way.ifindex == link && closed.is_none())
+            let mut ports = self.ports.iter().zip(closed);
+            ports.any(|(egress, closed)| egress.ifindex == link && closed.is_none())
         };
         let all_open = rib.links_of_groups().all(is_open);
         (!all_open).then(|| {
@@ -217,18 +217,18 @@ impl Forwarding {
 
     /// Whether packets out of a port are forwarded by XDP programs.
     pub fn is_open(&self, port: PortId) -> bool {
-        let way = self.ports.iter().find(|way| way.port == port && way.is_open);
+        let egress = self.ports.iter().find(|egress| egress.port == port && egress.is_open);
         // The programs may have closed it since.
-        way.is_some_and(|way| self.forward.is_open(way.ifindex).unwrap_or_default())
+        egress.is_some_and(|egress| self.forward.is_open(egress.ifindex).unwrap_or_default())
     }
 
     /// Why XDP programs do not send out of a port, or do so for a trial only, as far as known.
     pub fn closed_because(&self, port: PortId) -> Option<&str> {
-        self.ports.iter().find(|way| way.port == port)?.closed_because.as_deref()
+        self.ports.iter().find(|egress| egress.port == port)?.closed_because.as_deref()
     }
 }
 
-impl WayOut {
+impl EgressPort {
     /// Finds out whether the interface has taken what was sent to it.
     fn judge(
         &mut self,
@@ -305,22 +305,22 @@ impl WayOut {
     }
 }
 
-/// Why XDP programs may not send out of one port. Workers, too, take no way without carrier.
-fn why_closed(features: &mut XdpFeatures, rib: &Rib, way: &mut WayOut) -> Option<String> {
-    let link = rib.link_of(way.port).filter(|link| link.index == way.ifindex);
+/// Why XDP programs may not send out of one port. Workers do not use a port without carrier either.
+fn why_closed(features: &mut XdpFeatures, rib: &Rib, egress: &mut EgressPort) -> Option<String> {
+    let link = rib.link_of(egress.port).filter(|link| link.index == egress.ifindex);
     let Some(link) = link.filter(|link| link.enabled && link.running) else {
         return Some("it is down".to_owned());
     };
     if link.is_bond() {
         return Some(BEHIND_BOND.to_owned());
     }
-    match features.transmits(way.ifindex) {
+    match features.transmits(egress.ifindex) {
         Ok(Transmits::Nothing) => Some(NO_FRAMES.to_owned()),
         Ok(transmits) => {
             let in_fragments = transmits == Transmits::InFragments;
             // Opened again, so that the programs know.
-            way.is_open &= in_fragments == way.in_fragments;
-            way.in_fragments = in_fragments;
+            egress.is_open &= in_fragments == egress.in_fragments;
+            egress.in_fragments = in_fragments;
             None
         }
         Err(error) => Some(error.to_string()),

@@ -1,11 +1,12 @@
 //! Entries of an indirection table move from core to core, and every flow stays in order.
 //!
-//! From the move on the new core gets what belongs to the entry, while the old one may still
-//! have earlier packets of it. So what the new core has served waits at its way out until
-//! those have left, through however many cores the entry went meanwhile. Only the way out
-//! waits: all cores go on, and the simulator does the same (`wattline_cores`, `reorder`).
+//! After the move, the new core receives the packets of the entry. The old core may still hold
+//! earlier ones. So packets that the new core has served wait at the egress port until the
+//! earlier ones have left, even if the entry has passed through several cores meanwhile. Only
+//! sending waits: all cores continue to serve. The simulator does the same (`wattline_cores`,
+//! `reorder`).
 //!
-//! Nobody waits in a circle: a packet waits only for such as were led to a core before it.
+//! A deadlock is impossible: a packet waits only for packets that were steered to a core before it.
 
 use super::rss;
 use std::collections::VecDeque;
@@ -34,7 +35,7 @@ impl Place {
 struct Stay {
     core: usize,
     since: Instant,
-    /// Frames that were led to the core, and that it has not taken.
+    /// Frames that were steered to the core, and that it has not taken.
     led: u64,
     /// Frames that it has taken, and that have not left.
     inside: u64,
@@ -81,8 +82,8 @@ impl Handover {
         }
     }
 
-    /// A frame with this hash is led to a core, to which its entry leads now.
-    pub(super) fn lead(&self, port: usize, hash: u32, core: usize) {
+    /// A frame with this hash is steered to a core, to which its entry leads now.
+    pub(super) fn steer(&self, port: usize, hash: u32, core: usize) {
         self.with(port, hash & self.mask, |entry, sums| {
             entry.go_to(core, sums);
             if let Some(stay) = entry.stays.back_mut() {
@@ -91,7 +92,7 @@ impl Handover {
         });
     }
 
-    /// The last frame with this hash that was led to a core comes back before the core has
+    /// The last frame with this hash that was steered to a core comes back before the core has
     /// taken it: to be led anew.
     pub(super) fn take_back(&self, port: usize, hash: u32) {
         self.with(port, hash & self.mask, |entry, _| {
@@ -101,7 +102,7 @@ impl Handover {
         });
     }
 
-    /// A core takes a frame, the first of its entry that was led to it; `None` for one that
+    /// A core takes a frame, the first of its entry that was steered to it; `None` for one that
     /// nobody led.
     pub(super) fn take(&self, port: usize, frame: &[u8], core: usize) -> Option<Place> {
         self.take_hash(port, rss::hash(&self.toeplitz, frame), core)
@@ -196,24 +197,24 @@ mod tests {
     fn a_frame_waits_for_those_that_other_cores_have_of_its_entry() {
         let handover = Handover::new(2, 128);
         let (old, new, third) = (0, 1, 2);
-        handover.lead(0, 7, old);
-        handover.lead(0, 7, old);
+        handover.steer(0, 7, old);
+        handover.steer(0, 7, old);
         let first = handover.take_hash(0, 7, old).unwrap();
-        handover.lead(0, 128 + 7, new);
+        handover.steer(0, 128 + 7, new);
         let second = handover.take_hash(0, 7, new).unwrap();
         assert!(handover.may_leave(first) && !handover.may_leave(second));
         // Another entry, another port, and a frame that nobody led.
-        handover.lead(0, 8, new);
+        handover.steer(0, 8, new);
         assert!(handover.may_leave(handover.take_hash(0, 8, new).unwrap()));
-        handover.lead(1, 7, new);
+        handover.steer(1, 7, new);
         assert!(handover.may_leave(handover.take_hash(1, 7, new).unwrap()));
         assert_eq!(handover.take_hash(0, 9, new), None);
         assert_eq!(handover.take_hash(2, 7, new), None);
         // On to a third core and back to the old one.
-        handover.lead(0, 7, third);
-        handover.lead(0, 7, old);
+        handover.steer(0, 7, third);
+        handover.steer(0, 7, old);
         assert_eq!(handover.left(first), None);
-        assert!(!handover.may_leave(second), "one more was led to the old core");
+        assert!(!handover.may_leave(second), "one more was steered to the old core");
         let late = handover.take_hash(0, 7, old).unwrap();
         assert_eq!((late.stay, handover.left(late)), (first.stay, Some(new)));
         assert!(handover.may_leave(second));
@@ -227,14 +228,14 @@ mod tests {
     #[test]
     fn what_is_taken_back_leaves_nobody_waiting() {
         let handover = Handover::new(1, 128);
-        handover.lead(0, 7, 0);
+        handover.steer(0, 7, 0);
         handover.take_back(0, 7);
-        handover.lead(0, 7, 1);
+        handover.steer(0, 7, 1);
         assert!(handover.may_leave(handover.take_hash(0, 7, 1).unwrap()));
     }
 
     proptest! {
-        /// Frames are led to changing cores; cores take and let go whenever they like, each its
+        /// Frames are steered to changing cores; cores take and let go whenever they like, each its
         /// own in order. Whatever happens, entries leave in order, and in the end all have.
         #[test]
         fn entries_leave_in_order(
@@ -261,7 +262,7 @@ mod tests {
                 });
             };
             for (number, (entry, core)) in led.iter().copied().enumerate() {
-                handover.lead(0, entry, core);
+                handover.steer(0, entry, core);
                 cores[core].push_back((number, entry));
                 if let Some(core) = turns.next() {
                     turn(core, &mut cores);

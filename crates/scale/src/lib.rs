@@ -24,8 +24,8 @@ pub mod clock;
 mod emulation;
 mod energy_account;
 mod error;
+mod frame_queue;
 mod handover;
-mod lane;
 mod machine;
 mod mailbox;
 mod order;
@@ -113,7 +113,7 @@ impl Shared {
         if !governor.trigger(at, trigger) {
             return;
         }
-        self.spread_the_word(&governor, from);
+        self.publish_triggers(&governor, from);
     }
 
     /// A rewriting of tables is over: what was put off for it is done.
@@ -121,8 +121,8 @@ impl Shared {
         self.governor().machine().go_on();
     }
 
-    /// Tells cores and timer when the policy wants to be asked next.
-    fn spread_the_word(&self, governor: &Governor<ScaleMachine>, from: Option<usize>) {
+    /// Tells the cores and the timer thread when they are to ask the policy next.
+    fn publish_triggers(&self, governor: &Governor<ScaleMachine>, from: Option<usize>) {
         let ask = governor.ask();
         for (core, mailbox) in self.mailboxes.iter().enumerate() {
             if mailbox.watch(core, &ask) && from != Some(core) {
@@ -258,7 +258,7 @@ impl Scale {
         {
             let mut governor = self.shared.governor();
             governor.start(Time::ZERO);
-            self.shared.spread_the_word(&governor, None);
+            self.shared.publish_triggers(&governor, None);
         }
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name("governor".to_owned());

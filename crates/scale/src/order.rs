@@ -1,4 +1,4 @@
-//! What keeps flows in order while entries of indirection tables move, and what it took.
+//! Keeps flows in order while entries of indirection tables move, and counts the frames held back.
 
 use super::handover::{self, Handover};
 use super::transit::{self, Transit};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wattline_policy::CoreSet;
 
-/// Says which frames have to wait at their way out.
+/// Decides which frames have to wait at the egress port.
 #[derive(Debug)]
 pub struct Order {
     kind: Kind,
@@ -16,7 +16,7 @@ pub struct Order {
 
 #[derive(Debug)]
 enum Kind {
-    /// Frames are counted when they are led to a core.
+    /// Frames are counted when they are steered to a core.
     Counted(Handover),
     /// Nobody counts them before a core takes them.
     Drained(Transit),

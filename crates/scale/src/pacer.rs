@@ -8,7 +8,7 @@
 //! fall behind.
 
 use super::Shared;
-use super::lane::Lane;
+use super::frame_queue::FrameQueue;
 use super::mailbox::{Accruing, Mailbox, Order, Report, Seen};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Pacer {
     core: Core,
     sink: Sink,
     /// By port.
-    lanes: Vec<Lane>,
+    queues: Vec<FrameQueue>,
     /// Orders not yet followed, by time.
     orders: Vec<(Time, Order)>,
     /// Its change of frequency.
@@ -51,7 +51,7 @@ impl Pacer {
     pub(super) fn new(shared: Arc<Shared>, mut core: Core, sink: Sink) -> Self {
         core.rings.iter_mut().for_each(|ring| ring.watch_drops());
         Self {
-            lanes: (0..core.rings.len()).map(Lane::new).collect(),
+            queues: (0..core.rings.len()).map(FrameQueue::new).collect(),
             active_cores: shared.platform.cores,
             shared,
             core,
@@ -97,7 +97,7 @@ impl Pacer {
         }
         self.free(worker);
         worker.shut_down();
-        self.tell_who_waits();
+        self.wake_waiting_cores();
         if let Some(order) = &self.shared.order {
             self.wake(order.forget(self.core.number));
         }
@@ -115,8 +115,8 @@ impl Pacer {
         let (ports, pool) = worker.ports();
         self.starved = false;
         let order = self.shared.order.as_deref();
-        let lanes = self.lanes.iter_mut().zip(&mut self.core.rings);
-        for (number, (port, (lane, ring))) in ports.iter_mut().zip(lanes).enumerate() {
+        let queues = self.queues.iter_mut().zip(&mut self.core.rings);
+        for (number, (port, (queue, ring))) in ports.iter_mut().zip(queues).enumerate() {
             ring.compact();
             let mut frames = [Frame::default(); BATCH_MAX];
             loop {
@@ -132,7 +132,7 @@ impl Pacer {
                     let place = order.and_then(|order| {
                         order.take(number, pool.frame_bytes(frame), self.core.number)
                     });
-                    let at = lane.lead(ring, *frame, at, place);
+                    let at = queue.enqueue(ring, *frame, at, place);
                     let mailbox = &self.shared.mailboxes[self.core.number];
                     mailbox.lateness.frame(at.as_picos() < self.position);
                 }
@@ -239,20 +239,20 @@ impl Pacer {
     fn forward(&mut self, worker: &mut Worker) {
         let mut any = false;
         let order = self.shared.order.as_deref();
-        for (lane, ring) in self.lanes.iter_mut().zip(&mut self.core.rings) {
-            any |= lane.serve(ring, order, worker.pool());
+        for (queue, ring) in self.queues.iter_mut().zip(&mut self.core.rings) {
+            any |= queue.serve(ring, order, worker.pool());
         }
         let real = Time::ZERO + Span::from(self.shared.clock.real());
         loop {
-            let lanes = &mut self.lanes;
+            let queues = &mut self.queues;
             let received = worker.step_with(real, |port, _, _, frames| {
-                lanes.get_mut(port).map_or(0, |lane| lane.take_ready(frames))
+                queues.get_mut(port).map_or(0, |queue| queue.take_ready(frames))
             });
             if !any || received == 0 {
                 break;
             }
         }
-        self.tell_who_waits();
+        self.wake_waiting_cores();
         let core = self.core.number;
         if let Some(order) = &self.shared.order
             && order.awaits(core)
@@ -271,11 +271,11 @@ impl Pacer {
         }
     }
 
-    /// Wakes the cores that waited for what has left.
-    fn tell_who_waits(&mut self) {
+    /// Wakes the cores that waited for frames that have now left.
+    fn wake_waiting_cores(&mut self) {
         let Some(order) = &self.shared.order else { return };
-        for lane in &mut self.lanes {
-            lane.have_left(order, |core| {
+        for queue in &mut self.queues {
+            queue.report_departures(order, |core| {
                 if let Some(mailbox) = self.shared.mailboxes.get(core) {
                     mailbox.wake();
                 }
@@ -307,8 +307,8 @@ impl Pacer {
         let booked = spent.useful + spent.empty + spent.idle;
         (*seen_at, *was) = (Time::from_picos(booked), accruing);
         *view = self.core.view(at, &self.shared.platform.frequencies);
-        for (queue, ring) in queues.iter_mut().zip(&self.core.rings) {
-            *queue = ring.view(at);
+        for (shown, ring) in queues.iter_mut().zip(&self.core.rings) {
+            *shown = ring.view(at);
         }
     }
 
@@ -340,11 +340,12 @@ impl Pacer {
 
     fn is_empty(&self, worker: &mut Worker) -> bool {
         let (ports, _) = worker.ports();
-        self.lanes.iter().all(Lane::is_empty) && ports.iter_mut().all(|port| port.pending() == 0)
+        self.queues.iter().all(FrameQueue::is_empty)
+            && ports.iter_mut().all(|port| port.pending() == 0)
     }
 
     /// Frees what was not served: to the worker it is as if it still waited in the ports.
     fn free(&mut self, worker: &mut Worker) {
-        self.lanes.iter_mut().for_each(|lane| lane.free(worker.pool()));
+        self.queues.iter_mut().for_each(|queue| queue.free(worker.pool()));
     }
 }

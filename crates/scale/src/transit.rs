@@ -1,12 +1,14 @@
-//! Flows stay in order on interfaces, where nobody counts what is led to whom.
+//! Keeps flows in order on interfaces, where the packets steered to each core are not counted.
 //!
-//! A table of a real card, or of what stands for one, is rewritten at once, and what it had
-//! led to a core before is somewhere in the kernel's queues. So a core that gives entries away
-//! is waited for in three steps: for a grace time all that was on its way arrives; once the
-//! core has found its queues empty after that, all of it is in its hands; and when those
-//! frames have left, and had another grace time on the way out, the cores that were given its
-//! entries let go of what they hold back. One rewriting at a time: another meanwhile is
-//! deferred.
+//! The table of a card (real or emulated) is rewritten at once, while packets steered by the old
+//! table may still be in the kernel's queues. So the cores that receive an entry hold its frames
+//! back until the core that loses it has passed three steps:
+//!
+//! 1. a grace time, in which the packets under way arrive;
+//! 2. its queues are found empty: it now holds every packet that the old table steered to it;
+//! 3. those frames have left, and another grace time has passed for their transmission.
+//!
+//! One rewriting runs at a time; a second one is deferred.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,7 +24,7 @@ pub(super) struct Place {
     core: usize,
     /// Rewritings before it was taken.
     rewritings: u64,
-    /// It may have been led to the core by the table before the last of these.
+    /// It may have been steered to the core by the table before the last of these.
     old: bool,
 }
 

@@ -59,16 +59,16 @@ impl Nic {
 
     /// Directs a block of packets to the rings. If the traffic has more ports than the server, the
     /// server's ports share them.
-    pub fn lead(&mut self, block: &[Packet], cores: &mut [Core]) {
+    pub fn steer(&mut self, block: &[Packet], cores: &mut [Core]) {
         if self.led.is_empty() {
-            self.lead_block::<false>(block, cores);
+            self.steer_block::<false>(block, cores);
         } else {
-            self.lead_block::<true>(block, cores);
+            self.steer_block::<true>(block, cores);
         }
     }
 
-    /// [`Self::lead`], with or without counts by table entry.
-    fn lead_block<const COUNT: bool>(&mut self, block: &[Packet], cores: &mut [Core]) {
+    /// [`Self::steer`], with or without counts by table entry.
+    fn steer_block<const COUNT: bool>(&mut self, block: &[Packet], cores: &mut [Core]) {
         let count = self.ports.len();
         // Rings by core, then by port: found without a search per packet.
         let mut rings: Vec<&mut Ring> = cores.iter_mut().flat_map(|core| &mut core.rings).collect();
@@ -82,7 +82,7 @@ impl Nic {
                     if COUNT {
                         self.led[entry(table, port, packet.flow)] += 1;
                     }
-                    rings[table.core(packet.flow) * count + port].lead(Packet { picos, ..*packet });
+                    rings[table.core(packet.flow) * count + port].push(Packet { picos, ..*packet });
                 }
                 None => self.beyond_link += 1,
             }
@@ -130,7 +130,7 @@ impl Nic {
         // Packets arrive one after the other on one port.
         ahead.sort_by_key(|(_, packet): &(usize, Packet)| packet.picos);
         for (port, packet) in ahead {
-            cores[self.ports[port].table.core(packet.flow)].rings[port].lead(packet);
+            cores[self.ports[port].table.core(packet.flow)].rings[port].push(packet);
         }
         moved
     }

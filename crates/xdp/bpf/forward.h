@@ -131,7 +131,7 @@ static __always_inline enum owner send(const struct frame *frame, const struct w
     *(__u32 *)&ethernet->from[0] = word_at(&route->smac[0]);
     *(__u16 *)&ethernet->from[4] = half_at(&route->smac[4]);
     if (bpf_redirect_map(&wl_devices, route->ifindex, XDP_DROP) != XDP_REDIRECT)
-        VERDICT(NO_WAY_OUT);
+        VERDICT(NO_EGRESS_PORT);
     sent = bpf_map_lookup_elem(&wl_forwarded, &way->slot);
     if (sent) {
         sent->packets += 1;

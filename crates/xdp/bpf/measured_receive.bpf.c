@@ -7,18 +7,11 @@
  * works on one queue on one processor at a time, so that counters need no atomic operation. Only
  * the bits of packets that came are shared by all queues.
  */
-#include <linux/bpf.h>
-#include <linux/types.h>
-#include <stdbool.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-#include "licence.h"
-#include "stamp.h"
+#include "measured.h"
 #include "wire.h"
 
 /* Bytes of an IPv4 header at most. */
 #define IPV4_LONGEST 60
-#define UDP_BYTES 8
 /*
  * Latencies are counted in classes, each at most a thousandth wide: below 2 ^ (CLASS_BITS + 1) ns
  * one a nanosecond, then 2 ^ CLASS_BITS for each power of two. As in `src/measured/receiver.rs`.

@@ -8,18 +8,11 @@
  *
  * One thread runs it at a time: what it counts needs no atomic operation.
  */
-#include <linux/bpf.h>
-#include <linux/types.h>
-#include <stdbool.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-#include "licence.h"
-#include "stamp.h"
+#include "measured.h"
 
 /* Words of a flow's headers that hold Ethernet, IP and UDP. */
 #define WORDS 8
 #define ETHERNET_BYTES 14
-#define UDP_BYTES 8
 /* Offsets from the frame's beginning. */
 #define IPV4_LENGTH 16
 #define IPV4_CHECKSUM 24

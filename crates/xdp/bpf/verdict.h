@@ -14,7 +14,7 @@
 enum verdict {
     VERDICT_REDIRECTED,
     VERDICT_FORWARDED,
-    VERDICT_NO_WAY_OUT,
+    VERDICT_NO_EGRESS_PORT,
     VERDICT_NO_SOCKET,
     VERDICT_SHORT,
     VERDICT_LINK_MULTICAST,
@@ -40,7 +40,7 @@ enum verdict {
 /* The frame is sent on by what bpf_redirect_map() has prepared. */
 #define IS_SENT_ON (1U << VERDICT_REDIRECTED | 1U << VERDICT_FORWARDED)
 #define IS_DROPPED                                                                                 \
-    (1U << VERDICT_NO_WAY_OUT | 1U << VERDICT_NO_WORKER | 1U << VERDICT_TOO_LONG_FOR_WORKERS |     \
+    (1U << VERDICT_NO_EGRESS_PORT | 1U << VERDICT_NO_WORKER | 1U << VERDICT_TOO_LONG_FOR_WORKERS |     \
      1U << VERDICT_TAGS)
 
 /* What the program returns; all else is the kernel's. */

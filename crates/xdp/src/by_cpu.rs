@@ -22,7 +22,7 @@ impl ForwardedByCpu {
     /// # Errors
     /// Only from the kernel.
     pub fn add_to(&self, frames: &mut Vec<u64>) -> Result<(), BpfError> {
-        for verdict in [Verdict::Forwarded, Verdict::NoWayOut] {
+        for verdict in [Verdict::Forwarded, Verdict::NoEgressPort] {
             let values = self.counters.get(&(verdict as u32).to_ne_bytes())?.unwrap_or_default();
             let (by_cpu, _) = values.as_chunks::<8>();
             frames.resize(frames.len().max(by_cpu.len()), 0);

@@ -11,7 +11,7 @@ pub enum Verdict {
     /// Transit unicast: forwarded by the program itself, without a socket.
     Forwarded,
     /// The same, but the interface that it was to leave by had just gone: dropped.
-    NoWayOut,
+    NoEgressPort,
     /// Transit unicast, but no socket serves its queue.
     NoSocket,
     /// Too short for its headers.
@@ -55,7 +55,7 @@ impl Verdict {
     pub const ALL: [Self; 21] = [
         Self::Redirected,
         Self::Forwarded,
-        Self::NoWayOut,
+        Self::NoEgressPort,
         Self::NoSocket,
         Self::Short,
         Self::LinkMulticast,
@@ -80,7 +80,7 @@ impl Verdict {
     const KEPT: [Self; 6] = [
         Self::Redirected,
         Self::Forwarded,
-        Self::NoWayOut,
+        Self::NoEgressPort,
         Self::NoWorker,
         Self::TooLongForWorkers,
         Self::Tags,
@@ -91,7 +91,7 @@ impl Verdict {
         match self {
             Self::Redirected => "redirected",
             Self::Forwarded => "forwarded",
-            Self::NoWayOut => "no_way_out",
+            Self::NoEgressPort => "no_egress_port",
             Self::NoSocket => "no_socket",
             Self::Short => "short",
             Self::LinkMulticast => "link_multicast",

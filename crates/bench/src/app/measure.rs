@@ -40,13 +40,13 @@ pub(super) fn workloads(args: &Args) -> Result<Vec<Workload>, Error> {
 }
 
 /// A router under measurement and its source of packets.
-struct Lane {
+struct DeviceUnderTest {
     router: MemoryRouter,
     traffic: Box<dyn Traffic>,
     repeats: Vec<Repeat>,
 }
 
-impl Lane {
+impl DeviceUnderTest {
     fn repeat(&mut self, clock: &Clock, timed: bool) -> Result<(), Error> {
         let repeat = self.router.repeat(clock, &mut *self.traffic)?;
         self.repeats.extend(timed.then_some(repeat));
@@ -68,8 +68,8 @@ impl Lane {
 /// The timed repeats of one workload.
 pub(super) struct Measured {
     name: String,
-    plain: Lane,
-    others: Vec<(Lane, Box<dyn Application>)>,
+    plain: DeviceUnderTest,
+    others: Vec<(DeviceUnderTest, Box<dyn Application>)>,
 }
 
 impl Measured {
@@ -80,23 +80,23 @@ impl Measured {
         clock: &Clock,
         workload: Workload,
     ) -> Result<Self, Error> {
-        let lane = |features, traffic| {
+        let device = |features, traffic| {
             let router = MemoryRouter::new(prefixes, features, args.batch)?;
-            Ok(Lane { router, traffic, repeats: Vec::with_capacity(args.repeats) })
+            Ok(DeviceUnderTest { router, traffic, repeats: Vec::with_capacity(args.repeats) })
         };
-        let mut plain = lane(Vec::new(), (workload.make)())?;
+        let mut plain = device(Vec::new(), (workload.make)())?;
         let with = |mut application: Box<dyn Application>| {
             let traffic = application.traffic((workload.make)());
-            let lane = lane(application.features(), traffic)?;
-            application.watch(&lane.router.tap_slots(), lane.router.chunks())?;
-            Ok::<_, Error>((lane, application))
+            let device = device(application.features(), traffic)?;
+            application.watch(&device.router.tap_slots(), device.router.chunks())?;
+            Ok::<_, Error>((device, application))
         };
         let mut others = make(args)?.into_iter().map(with).collect::<Result<Vec<_>, _>>()?;
         for round in 0..workload.warm_up + 1 + args.repeats {
             let timed = round > workload.warm_up;
             plain.repeat(clock, timed)?;
-            for (lane, application) in &mut others {
-                lane.repeat(clock, timed)?;
+            for (device, application) in &mut others {
+                device.repeat(clock, timed)?;
                 application.settle()?;
             }
         }
@@ -109,16 +109,16 @@ impl Measured {
         let packet_size_bytes = bytes / self.plain.repeats.len() as f64;
         let ipv4 = self.plain.cost(packet_size_bytes, clock_hertz)?;
         let known = self.plain.router.names();
-        let added = |(lane, application): &(Lane, Box<dyn Application>)| {
-            let pairs = lane.repeats.iter().zip(&self.plain.repeats);
+        let added = |(device, application): &(DeviceUnderTest, Box<dyn Application>)| {
+            let pairs = device.repeats.iter().zip(&self.plain.repeats);
             let added =
                 Sample::of(pairs.map(|(with, plain)| with.typical - plain.typical).collect())?;
-            let names = lane.router.names().into_iter().enumerate();
+            let names = device.router.names().into_iter().enumerate();
             let node = |(number, name): (usize, &'static str)| {
-                let cycles = lane.repeats.iter().map(|repeat| repeat.nodes[number]).collect();
+                let cycles = device.repeats.iter().map(|repeat| repeat.nodes[number]).collect();
                 Some(Node { name, cycles_per_packet: Sample::of(cycles)? })
             };
-            let cost = lane.cost(packet_size_bytes, clock_hertz)?;
+            let cost = device.cost(packet_size_bytes, clock_hertz)?;
             let counted = application.counted(&cost);
             Some(Added {
                 name: application.name(),

@@ -22,7 +22,7 @@ impl Family for Icmp4 {
     const NEXT: &'static [&'static str] = &["drop", "ip4-lookup", "punt"];
     const ETHER_TYPE: u16 = ethernet::IPV4;
     const OF_SHARED_DESTINATIONS: bool = false;
-    const FROM_WAY_OUT: bool = true;
+    const FROM_EGRESS: bool = true;
     type Message = Message;
 
     fn message(reason: DropReason, mtu: u16) -> Option<Message> {

@@ -23,7 +23,7 @@ impl Family for Icmp6 {
     const NEXT: &'static [&'static str] = &["drop", "ip6-lookup", "punt"];
     const ETHER_TYPE: u16 = ethernet::IPV6;
     const OF_SHARED_DESTINATIONS: bool = true;
-    const FROM_WAY_OUT: bool = false;
+    const FROM_EGRESS: bool = false;
     type Message = Message;
 
     fn message(reason: DropReason, mtu: u16) -> Option<Message> {

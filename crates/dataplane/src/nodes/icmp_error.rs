@@ -13,7 +13,7 @@
 //!   message), `punt`
 
 use super::fair_limit::FairLimit;
-use super::made;
+use super::generated;
 use crate::drop_reason::DropReason;
 use crate::forwarding::{Hop, HopKind, Table};
 use crate::graph::{Context, Edge, Node};
@@ -40,7 +40,7 @@ pub trait Family: Send {
     const OF_SHARED_DESTINATIONS: bool;
     /// Whether the source address is one of the egress interface of the message, not of the
     /// interface on which the packet arrived.
-    const FROM_WAY_OUT: bool;
+    const FROM_EGRESS: bool;
     /// Type and code of a message, with their parameters.
     type Message: Copy;
 
@@ -150,7 +150,7 @@ impl<F: Family> IcmpError<F> {
         }
         let source = Self::source(context.routes.table(), packet, ends, back);
         let made = source.and_then(|source| {
-            made::make(&mut context.pool, packet, F::ETHER_TYPE, |about, buffer| {
+            generated::packet(&mut context.pool, packet, F::ETHER_TYPE, |about, buffer| {
                 F::write(buffer, message, source, about)
             })
         });
@@ -168,7 +168,7 @@ impl<F: Family> IcmpError<F> {
         let tunnelled = packet.protection == Protection::Decrypted;
         let near = if tunnelled { ends.destination } else { ends.source };
         let (port, vlan) = match back.kind {
-            HopKind::Forward | HopKind::Resolve if F::FROM_WAY_OUT => (back.port, back.vlan),
+            HopKind::Forward | HopKind::Resolve if F::FROM_EGRESS => (back.port, back.vlan),
             _ => (packet.frame.port_in, packet.vlan_in),
         };
         let mut own = table.addresses(port, vlan).filter(|own| F::speaks_from(own.addr()));

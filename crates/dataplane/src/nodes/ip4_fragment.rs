@@ -8,7 +8,7 @@
 //! - next: `ip4-rewrite`, `drop` (`no-buffer`: not enough chunks, or an MTU below 28;
 //!   `bad-length`: a fragment that ends beyond any datagram)
 
-use super::made;
+use super::generated;
 use crate::drop_reason::DropReason;
 use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
@@ -149,7 +149,7 @@ fn cut(
     }
     let payload = total.checked_sub(whole.length)?;
     // Each fragment but the last carries a multiple of eight bytes.
-    let piece = mtu.min(made::room(&context.pool)).checked_sub(whole.length)? & !7;
+    let piece = mtu.min(generated::max_length(&context.pool)).checked_sub(whole.length)? & !7;
     let pieces = payload.checked_add(piece)?.checked_sub(1)?.checked_div(piece)?;
     if context.pool.free_chunks() < pieces - 1 {
         return None;
@@ -158,13 +158,14 @@ fn cut(
         let from = number * piece;
         let length = piece.min(payload - from);
         let header = whole.of_fragment(from, length, number + 1 == pieces);
-        let made = made::make(&mut context.pool, packet, ethernet::IPV4, |packet, buffer| {
-            let (head, body) = buffer.split_at_mut_checked(whole.length)?;
-            head.copy_from_slice(header.as_bytes());
-            let from = whole.length + from;
-            body.get_mut(..length)?.copy_from_slice(packet.get(from..)?.get(..length)?);
-            Some(whole.length + length)
-        });
+        let made =
+            generated::packet(&mut context.pool, packet, ethernet::IPV4, |packet, buffer| {
+                let (head, body) = buffer.split_at_mut_checked(whole.length)?;
+                head.copy_from_slice(header.as_bytes());
+                let from = whole.length + from;
+                body.get_mut(..length)?.copy_from_slice(packet.get(from..)?.get(..length)?);
+                Some(whole.length + length)
+            });
         // Enough chunks were counted above, so this succeeds.
         let Some(mut made) = made else { continue };
         made.next_hop = packet.next_hop;

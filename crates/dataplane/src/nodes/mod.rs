@@ -3,6 +3,7 @@
 mod drop;
 mod ethernet_input;
 mod fair_limit;
+mod generated;
 mod icmp4_error;
 mod icmp6_error;
 mod icmp_error;
@@ -14,7 +15,6 @@ mod ip6_input;
 mod ip6_lookup;
 mod ip6_rewrite;
 mod lookup;
-mod made;
 mod neighbour_hold;
 mod output;
 mod punt;

@@ -90,8 +90,8 @@ pub struct Totals {
     pub passed_by: u64,
     /// Packets with malformed headers.
     pub unreadable: u64,
-    /// Packets that are not sent but answered by an ICMP error, for their TTL or their length, where
-    /// packets are seen whose way out is known: they are in no flow.
+    /// Packets that are answered by an ICMP error instead of being sent, because of their TTL or length.
+    /// They belong to no flow. Counted only where the node sees packets whose egress port is known.
     pub refused: u64,
     /// Flows created.
     pub flows_created: u64,

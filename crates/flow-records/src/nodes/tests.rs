@@ -74,7 +74,7 @@ fn ports_and_sampling_choose_packets() {
     assert_eq!((records.totals()[0].packets, records.totals()[0].passed_by), (10, 90));
 }
 
-/// A flow of packets that all came to nothing would have gone nowhere, and still have a way out.
+/// A flow of such packets alone would name an egress port that none of them left by.
 #[test]
 fn what_is_answered_by_an_error_is_in_no_flow() {
     let long4 = || {

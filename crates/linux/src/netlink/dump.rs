@@ -1,14 +1,14 @@
 //! A dump of links, addresses, neighbours, next hops and routes, taken piece by piece.
 //!
 //! The kernel writes each piece when the one before has been read (netlink_dump()), so a table of any
-//! length can be taken in turns with other work. Changes between the pieces are told by the
-//! notifications, which are read after the dump, and pieces that changes have made inconsistent are
-//! marked by the kernel.
+//! length can be taken in turns with other work. Notifications, which are read after the dump, report
+//! changes between the pieces. The kernel marks pieces that a change has made inconsistent.
 
+use super::event_decoder::EventDecoder;
+use super::link_states::LinkStates;
 use super::model::Event;
 use super::nexthop;
 use super::socket::{Received, Socket, error_of};
-use super::story::{Links, Story};
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkPayload};
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
@@ -21,62 +21,61 @@ use std::time::{Duration, Instant};
 /// The kernel writes a piece when it is asked for; longer than this and it never will.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a dump is begun again that changes have made inconsistent.
+/// Number of dumps that are tried when changes make them inconsistent.
 const MOST_DUMPS: usize = 10;
 
 /// A dump that has begun.
 pub(super) struct Dump {
-    /// Number of the question that is asked now, or next: first for next hops with numbers, then
-    /// [`requests`].
+    /// Number of the request that is being answered, or is sent next: first for next-hop objects,
+    /// then those of [`requests`].
     question: usize,
-    /// Where its answer comes from, while it does.
+    /// The socket that receives the answer, while a request is being answered.
     answer: Option<Socket>,
     consistent: bool,
     begun: usize,
 }
 
-/// What a step came to.
+/// Result of a step.
 enum Step {
     More,
     Whole,
 }
 
 impl Dump {
-    /// Begins one.
-    pub fn begin(story: &mut Story, each: &mut dyn FnMut(Event)) -> Self {
+    /// Begins a dump.
+    pub fn begin(decoder: &mut EventDecoder, each: &mut dyn FnMut(Event)) -> Self {
         let mut dump = Self { question: 0, answer: None, consistent: true, begun: 0 };
-        dump.begin_again(story, each);
+        dump.begin_again(decoder, each);
         dump
     }
 
-    fn begin_again(&mut self, story: &mut Story, each: &mut dyn FnMut(Event)) {
+    fn begin_again(&mut self, decoder: &mut EventDecoder, each: &mut dyn FnMut(Event)) {
         (self.question, self.consistent) = (0, true);
         self.begun += 1;
-        story.nexthops.clear();
+        decoder.nexthops.clear();
         each(Event::DumpBegin);
     }
 
-    /// Takes pieces until that time, at least one; true once the dump is whole.
+    /// Takes pieces until `until`, at least one; true once the dump is complete.
     ///
     /// # Errors
     /// When the kernel refuses a part, or does not answer.
     pub fn go_on(
         &mut self,
         until: Instant,
-        (story, links): (&mut Story, &mut Links),
+        (decoder, links): (&mut EventDecoder, &mut LinkStates),
         each: &mut dyn FnMut(Event),
     ) -> io::Result<bool> {
         loop {
-            match self.step(story, links, each)? {
+            match self.step(decoder, links, each)? {
                 Step::More => {}
                 Step::Whole if self.consistent || self.begun >= MOST_DUMPS => {
-                    // An inconsistent dump may lack entries; after so many tries what it has is
-                    // the best that there is, and the changes that disturb it are themselves
-                    // notified.
+                    // An inconsistent dump may lack entries. After so many tries it is accepted all
+                    // the same: the changes that disturb it are notified too.
                     each(Event::DumpEnd);
                     return Ok(true);
                 }
-                Step::Whole => self.begin_again(story, each),
+                Step::Whole => self.begin_again(decoder, each),
             }
             if Instant::now() >= until {
                 return Ok(false);
@@ -87,8 +86,8 @@ impl Dump {
     /// Asks the next question, or takes one piece of the answer.
     fn step(
         &mut self,
-        story: &mut Story,
-        links: &mut Links,
+        decoder: &mut EventDecoder,
+        links: &mut LinkStates,
         each: &mut dyn FnMut(Event),
     ) -> io::Result<Step> {
         let Some(socket) = &mut self.answer else {
@@ -114,7 +113,7 @@ impl Dump {
                 Received::Unreadable(_) => {}
             }
             let mut doubt = false;
-            story.tell(received, &mut doubt, &mut |event| {
+            decoder.decode(received, &mut doubt, &mut |event| {
                 links.may_lose_routes(false, &event);
                 each(event);
             });
@@ -134,10 +133,10 @@ impl Dump {
     }
 }
 
-/// The question for next hops with numbers.
+/// The request for next-hop objects.
 const NEXT_HOPS: usize = 0;
 
-/// Asks a question, with a socket of its own; `None` after the last.
+/// Sends a request on a socket of its own; `None` after the last one.
 fn ask(question: usize) -> io::Result<Option<Socket>> {
     let request = match question {
         NEXT_HOPS => None,
@@ -157,7 +156,7 @@ fn ask(question: usize) -> io::Result<Option<Socket>> {
     Ok(Some(socket))
 }
 
-/// Links first, as all else names them.
+/// LinkStates first, as all else names them.
 fn requests() -> Vec<RouteNetlinkMessage> {
     let mut requests = vec![RouteNetlinkMessage::GetLink(LinkMessage::default())];
     requests.push(RouteNetlinkMessage::GetAddress(AddressMessage::default()));

@@ -115,7 +115,7 @@ pub enum RouteKind {
     Prohibit,
 }
 
-/// One way out.
+/// One next hop of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
     /// The link out of which packets go.

@@ -45,8 +45,8 @@ pub(super) enum Change {
 /// What one of them is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// A way out.
-    Way(Hop),
+    /// A single next hop.
+    Single(Hop),
     /// Several of them, with their weights.
     Group(Vec<(u32, u16)>),
     /// Packets are discarded.
@@ -65,15 +65,15 @@ pub(super) fn change(message: &[u8]) -> Option<Change> {
     let kind = u16::from_ne_bytes(*message.get(4..)?.first_chunk()?);
     let body = message.get(MESSAGE_HEADER + HEADER..)?;
     let (mut id, mut group, mut other) = (None, None, None);
-    let mut way = Hop { link: 0, gateway: None, weight: 1, mtu: None };
+    let mut hop = Hop { link: 0, gateway: None, weight: 1, mtu: None };
     for (kind, content) in attributes(body) {
         match kind {
             NHA_ID => id = Some(u32::from_ne_bytes(*content.first_chunk()?)),
             NHA_GROUP => group = Some(members(content)?),
             NHA_BLACKHOLE => other = Some(Meaning::Blackhole),
             NHA_ENCAP | NHA_FDB => other = Some(Meaning::Kernel),
-            NHA_OIF => way.link = u32::from_ne_bytes(*content.first_chunk()?),
-            NHA_GATEWAY => way.gateway = Some(address(content)?),
+            NHA_OIF => hop.link = u32::from_ne_bytes(*content.first_chunk()?),
+            NHA_GATEWAY => hop.gateway = Some(address(content)?),
             _ => {}
         }
     }
@@ -81,7 +81,7 @@ pub(super) fn change(message: &[u8]) -> Option<Change> {
     if kind == GONE {
         return Some(Change::Gone(id));
     }
-    Some(Change::New(id, other.or(group.map(Meaning::Group)).unwrap_or(Meaning::Way(way))))
+    Some(Change::New(id, other.or(group.map(Meaning::Group)).unwrap_or(Meaning::Single(hop))))
 }
 
 fn members(content: &[u8]) -> Option<Vec<(u32, u16)>> {
@@ -167,14 +167,14 @@ impl Nexthops {
     /// What routes by one mean; `None` where it, or all of its members, are not known.
     fn meaning(&self, id: u32) -> Option<(RouteKind, Vec<Hop>)> {
         match self.known.get(&id)? {
-            Meaning::Way(hop) => Some((RouteKind::Unicast, vec![hop.clone()])),
+            Meaning::Single(hop) => Some((RouteKind::Unicast, vec![hop.clone()])),
             Meaning::Blackhole => Some((RouteKind::Blackhole, Vec::new())),
             Meaning::Kernel => Some((RouteKind::Kernel, Vec::new())),
             Meaning::Group(members) => {
                 let mut hops = Vec::with_capacity(members.len());
                 for (member, weight) in members {
                     match self.known.get(member) {
-                        Some(Meaning::Way(hop)) => {
+                        Some(Meaning::Single(hop)) => {
                             hops.push(Hop { weight: *weight, ..hop.clone() });
                         }
                         // A group has no groups, and a blackhole is alone in one
@@ -222,7 +222,7 @@ mod tests {
         let out = attribute(NHA_OIF, &7_u32.to_ne_bytes());
         let gateway = attribute(NHA_GATEWAY, &[192, 0, 2, 3]);
         let read = change(&message(NEW, &[id(5), out, gateway]));
-        assert_eq!(read, Some(Change::New(5, Meaning::Way(way(3)))));
+        assert_eq!(read, Some(Change::New(5, Meaning::Single(way(3)))));
         let mut group = vec![0; 16];
         group[..4].copy_from_slice(&5_u32.to_ne_bytes());
         group[4..6].copy_from_slice(&[2, 1]);
@@ -243,13 +243,13 @@ mod tests {
             all.apply(change, &mut |event| events.push(event));
             events
         };
-        assert_eq!(told(Change::New(1, Meaning::Way(way(1)))), []);
-        assert_eq!(told(Change::New(2, Meaning::Way(way(2)))), []);
+        assert_eq!(told(Change::New(1, Meaning::Single(way(1)))), []);
+        assert_eq!(told(Change::New(2, Meaning::Single(way(2)))), []);
         assert_eq!(told(Change::New(9, Meaning::Group(vec![(1, 1), (2, 3)]))), []);
         let three = Hop { weight: 3, ..way(4) };
         let unicast = |id, hops| Event::Nexthop { id, kind: RouteKind::Unicast, hops };
         assert_eq!(
-            told(Change::New(2, Meaning::Way(way(4)))),
+            told(Change::New(2, Meaning::Single(way(4)))),
             [unicast(2, vec![way(4)]), unicast(9, vec![way(1), three])]
         );
         assert_eq!(told(Change::New(9, Meaning::Group(vec![(1, 1)]))), [unicast(9, vec![way(1)])]);

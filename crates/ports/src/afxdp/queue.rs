@@ -153,8 +153,8 @@ impl AfXdpQueue {
     }
 
     /// Closes the socket. What comes back are the chunks that the kernel has: they are the worker's
-    /// again after [`LentChunks::settled_after`]. What was on its way out is at worst seen damaged by
-    /// whoever is at the other end of the interface.
+    /// again after [`LentChunks::settled_after`]. Frames that were still being sent may at worst
+    /// arrive damaged at the other end of the link.
     pub fn close(mut self) -> LentChunks {
         self.status.set(QueueState::Gone);
         if let Partial::Frame(frame) = self.partial {

@@ -25,7 +25,7 @@ const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 const SO_PREFER_BUSY_POLL: libc::c_int = 69;
 /// `SO_BUSY_POLL_BUDGET`, Linux 5.11.
 const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
-/// Bytes of kernel memory that frames on their way out may hold in copy mode: enough for
+/// Bytes of kernel memory that frames to be sent may hold in copy mode: enough for
 /// full rings of small frames, where the usual 208 KiB stop at about 250 frames.
 const SEND_BUFFER: usize = 8 << 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);

@@ -21,7 +21,7 @@ struct Outlet {
 }
 
 /// One direction of a cable of `slots` frames of at most `longest` bytes.
-fn lane(slots: usize, longest: usize) -> (Inlet, Outlet) {
+fn one_way(slots: usize, longest: usize) -> (Inlet, Outlet) {
     let (full_in, full_out) = RingBuffer::new(slots);
     let (mut empty_in, empty_out) = RingBuffer::new(slots);
     for _ in 0..slots {
@@ -84,8 +84,8 @@ impl WireEnd {
 /// Both ends of a cable that holds `slots` frames each way, of up to `longest` bytes
 /// without further allocation.
 pub fn wire(slots: usize, longest: usize) -> (WireEnd, WireEnd) {
-    let (inlet_a, outlet_b) = lane(slots, longest);
-    let (inlet_b, outlet_a) = lane(slots, longest);
+    let (inlet_a, outlet_b) = one_way(slots, longest);
+    let (inlet_b, outlet_a) = one_way(slots, longest);
     (WireEnd { inlet: inlet_a, outlet: outlet_a }, WireEnd { inlet: inlet_b, outlet: outlet_b })
 }
 

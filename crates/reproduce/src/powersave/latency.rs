@@ -182,7 +182,7 @@ fn checks(click: &Report, own: &Report, path: &Path) -> Vec<Check> {
             )),
         Check::near(&["PS-126"], "packets reordered within a flow", own.reordered_packets as f64, 0.0, 0.0)
             .note(format!(
-                "of all packets of the day; {} were held back at the way out until those that came before \
+                "of all packets of the day; {} were held back at the egress port until those that came before \
                  them on their entry of the redirect table had left their old core, {:.1} µs at most. \
                  Without, {} would have been overtaken: where a core is added while one of the others \
                  holds more than the 93 µs of work that the new one takes to leave C6 and wake up. The \

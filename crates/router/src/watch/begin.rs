@@ -49,7 +49,7 @@ impl Router {
         }
         if session.diverts {
             self.watchers.count_diverting(true);
-            self.look_at_ways_out();
+            self.update_egress_ports();
         }
         let unseen = self.unseen(wanted.keep_xdp);
         let names: Vec<String> = self.config.ports.iter().map(|port| port.name.clone()).collect();

@@ -37,7 +37,7 @@ pub struct Card {
     far_end: Mutex<Box<dyn FarEnd>>,
     toeplitz: Toeplitz,
     order: Arc<Order>,
-    /// Rung when a frame is led to a core's empty queue.
+    /// Rung when a frame is steered to a core's empty queue.
     wakers: OnceLock<Vec<Waker>>,
 }
 
@@ -126,7 +126,7 @@ impl Card {
         };
         let first = queue.is_empty();
         if let Some(handover) = self.order.counted() {
-            handover.lead(number, hash, core);
+            handover.steer(number, hash, core);
         }
         let mut bytes = spare.pop().unwrap_or_default();
         bytes.clear();
@@ -165,7 +165,7 @@ impl Card {
             for frame in ahead {
                 let core = table.core(frame.hash);
                 if let Some(queue) = queues.get_mut(core) {
-                    handover.lead(port, frame.hash, core);
+                    handover.steer(port, frame.hash, core);
                     queue.push_back(frame);
                 }
             }

@@ -261,7 +261,7 @@ impl<'a> Engine<'a> {
         let rate = self.block.len() as f64 / span;
         let weight = if from == 0 { 1.0 } else { 1.0 - (-span / RATE_SMOOTHING_SECONDS).exp() };
         self.offered += weight * (rate - self.offered);
-        self.nic.lead(&self.block, &mut self.cores);
+        self.nic.steer(&self.block, &mut self.cores);
         self.stopwatch.lap(Phase::Links);
         Ok(())
     }

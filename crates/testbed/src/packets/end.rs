@@ -1,7 +1,7 @@
 //! An interface in its namespace, and how it is opened to send and to receive.
 
-use super::lane::{InterfaceFacts, Lane, facts_of, open};
 use super::live::{LiveEnd, open_live};
+use super::opened_queue::{InterfaceFacts, OpenedQueue, facts_of, open};
 use super::sink::{Sink, refused_frames};
 use super::way::{ReceiveBy, SendBy, Ways};
 use crate::Error;
@@ -53,7 +53,7 @@ impl End<'_> {
     pub(super) fn open(self, queues: u32, receives: bool, ways: Ways) -> Result<OpenEnd, Error> {
         self.within(|| {
             let mut open_end = OpenEnd {
-                lanes: Vec::new(),
+                queues: Vec::new(),
                 live: None,
                 sink: None,
                 facts: facts_of(self.interface, queues)?,
@@ -71,7 +71,7 @@ impl End<'_> {
                 }
             }
             if receives && open_end.sink.is_none() {
-                (open_end.lanes, open_end.facts) = open(self.interface, queues, true)?;
+                (open_end.queues, open_end.facts) = open(self.interface, queues, true)?;
             }
             Ok(open_end)
         })
@@ -81,7 +81,7 @@ impl End<'_> {
 /// An interface that is open.
 pub(super) struct OpenEnd {
     /// Sockets, where it sends or receives by some.
-    pub lanes: Vec<Lane>,
+    pub queues: Vec<OpenedQueue>,
     /// Where it sends live frames.
     pub live: Option<LiveEnd>,
     /// Where a program in the driver receives.
@@ -107,8 +107,8 @@ impl OpenEnd {
                     }
                 }
             }
-            if self.live.is_none() && self.lanes.is_empty() {
-                (self.lanes, self.facts) = open(&name, self.facts.queues, false)?;
+            if self.live.is_none() && self.queues.is_empty() {
+                (self.queues, self.facts) = open(&name, self.facts.queues, false)?;
             }
             Ok(())
         })
@@ -126,7 +126,7 @@ impl OpenEnd {
     }
 
     #[cfg(test)]
-    pub fn in_memory(lane: Lane) -> Self {
+    pub fn in_memory(opened: OpenedQueue) -> Self {
         let facts = InterfaceFacts {
             name: "memory".into(),
             mac: [2; 6],
@@ -134,15 +134,15 @@ impl OpenEnd {
             zero_copy: false,
             ring: 1024,
         };
-        let lanes = vec![lane];
-        Self { lanes, live: None, sink: None, facts, namespace: None, reasons: Vec::new() }
+        let queues = vec![opened];
+        Self { queues, live: None, sink: None, facts, namespace: None, reasons: Vec::new() }
     }
 
     /// Frames that came and found no room at the receiver, so far.
     pub fn overflow(&mut self) -> u64 {
         if self.sink.is_none() {
-            self.lanes.iter_mut().for_each(Lane::refresh);
-            return self.lanes.iter().map(Lane::overflow).sum();
+            self.queues.iter_mut().for_each(OpenedQueue::refresh);
+            return self.queues.iter().map(OpenedQueue::overflow).sum();
         }
         let end = End { namespace: self.namespace.as_deref(), interface: &self.facts.name };
         // Where the interface is gone nothing more comes to it.

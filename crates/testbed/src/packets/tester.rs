@@ -4,9 +4,9 @@ use super::account::Account;
 use super::cost::{self, OwnCost};
 use super::end::{End, OpenEnd};
 use super::flows::{Addresses, Flow};
-use super::lane::InterfaceFacts;
 use super::live::{self, LiveSender};
 use super::load::Load;
+use super::opened_queue::InterfaceFacts;
 use super::outcome::Outcome;
 use super::role::{Placement, Progress, Role};
 use super::sender::Sender;
@@ -86,8 +86,8 @@ impl Tester {
 
     #[cfg(test)]
     pub(super) fn in_memory(
-        sender: super::lane::Lane,
-        receiver: super::lane::Lane,
+        sender: super::opened_queue::OpenedQueue,
+        receiver: super::opened_queue::OpenedQueue,
         both: bool,
     ) -> Self {
         Self::of(OpenEnd::in_memory(sender), Some(OpenEnd::in_memory(receiver)), 1, both)
@@ -275,7 +275,7 @@ impl EndWork<'_> {
         tasks: &mut Vec<Task<'e>>,
         drivers: &mut Vec<Driver<'e>>,
     ) -> Result<(), Error> {
-        let OpenEnd { lanes, live, sink, .. } = end;
+        let OpenEnd { queues, live, sink, .. } = end;
         let by_driver = sink.is_some();
         if let (Some(sink), Some((direction, _))) = (sink, self.receives) {
             drivers.push(Driver { direction, sink });
@@ -293,7 +293,7 @@ impl EndWork<'_> {
             }
         }
         let by_socket = self.sends.filter(|_| live.is_none());
-        for (index, lane) in lanes.iter_mut().enumerate() {
+        for (index, opened) in queues.iter_mut().enumerate() {
             let sends = by_socket.map(|(direction, plan)| {
                 let streams = plan.flows.len() as u64;
                 let schedule = plan.load.schedule().share(index as u64, streams);
@@ -313,7 +313,7 @@ impl EndWork<'_> {
             if sends.is_some() || receives.is_some() {
                 tasks.push(Task {
                     role,
-                    work: Work::Queue(Box::new(Queue { lane, sends, receives })),
+                    work: Work::Queue(Box::new(Queue { opened, sends, receives })),
                 });
             }
         }

@@ -2,7 +2,7 @@
 
 use super::account::Account;
 use super::flows::Flow;
-use super::lane::{Lane, open};
+use super::opened_queue::{OpenedQueue, open};
 use super::receiver;
 use super::schedule::Schedule;
 use super::sender::{Sender, Turn};
@@ -109,8 +109,8 @@ fn addresses() -> Addresses {
 fn through_memory(faults: Faults, load: &Load) -> Outcome {
     let ((near, mut left), (mut right, far)) = (wire(1024, 2048), wire(1024, 2048));
     let mut tester = Tester::in_memory(
-        Lane::in_memory(near.into_queue(PortId(0))),
-        Lane::in_memory(far.into_queue(PortId(1))),
+        OpenedQueue::in_memory(near.into_queue(PortId(0))),
+        OpenedQueue::in_memory(far.into_queue(PortId(1))),
         false,
     );
     let over = AtomicBool::new(false);
@@ -142,8 +142,8 @@ fn through_memory(faults: Faults, load: &Load) -> Outcome {
 fn both_directions_at_once_are_told_apart() {
     let ((near, mut left), (mut right, far)) = (wire(1024, 2048), wire(1024, 2048));
     let mut tester = Tester::in_memory(
-        Lane::in_memory(near.into_queue(PortId(0))),
-        Lane::in_memory(far.into_queue(PortId(1))),
+        OpenedQueue::in_memory(near.into_queue(PortId(0))),
+        OpenedQueue::in_memory(far.into_queue(PortId(1))),
         true,
     );
     let load = burst(20_000, 4);
@@ -184,8 +184,8 @@ fn both_directions_at_once_are_told_apart() {
 fn both_directions_need_both_ends_open() {
     let (near, far) = wire(64, 2048);
     let mut tester = Tester::in_memory(
-        Lane::in_memory(near.into_queue(PortId(0))),
-        Lane::in_memory(far.into_queue(PortId(1))),
+        OpenedQueue::in_memory(near.into_queue(PortId(0))),
+        OpenedQueue::in_memory(far.into_queue(PortId(1))),
         false,
     );
     let never = AtomicBool::new(false);
@@ -260,8 +260,8 @@ fn a_device_that_goes_away_loses_the_rest_and_the_trial_ends() {
     let (near, left) = wire(1024, 2048);
     let (right, far) = wire(16, 2048);
     let mut tester = Tester::in_memory(
-        Lane::in_memory(near.into_queue(PortId(0))),
-        Lane::in_memory(far.into_queue(PortId(1))),
+        OpenedQueue::in_memory(near.into_queue(PortId(0))),
+        OpenedQueue::in_memory(far.into_queue(PortId(1))),
         false,
     );
     let never = AtomicBool::new(false);
@@ -278,8 +278,8 @@ fn stopping_early_loses_nothing() {
     let load = Load { rate_pps: 1_000.0, duration: Duration::from_secs(60), ..Load::default() };
     let ((near, left), never) = (wire(1024, 2048), AtomicBool::new(true));
     let mut tester = Tester::in_memory(
-        Lane::in_memory(near.into_queue(PortId(0))),
-        Lane::in_memory(left.into_queue(PortId(1))),
+        OpenedQueue::in_memory(near.into_queue(PortId(0))),
+        OpenedQueue::in_memory(left.into_queue(PortId(1))),
         false,
     );
     let outcome = tester.trial(&addresses(), &load, &anywhere, &never, &mut |_| ()).unwrap();
@@ -357,7 +357,8 @@ fn a_receiver_that_is_kept_away_for_a_moment_after_much_load_loses_nothing() {
     let mut account = Account::new(1, &[(flows.len(), LOAD + MEANWHILE)]).unwrap();
     let sizes = Sizes::fixed(64);
     let mut sender = Sender::new((1, 0), flows.into(), &sizes, schedule, monotonic_nanos());
-    let mut read = |rx: &mut Lane| receiver::turn(&mut account, &mut rx.pool, &mut *rx.queue) > 0;
+    let mut read =
+        |rx: &mut OpenedQueue| receiver::turn(&mut account, &mut rx.pool, &mut *rx.queue) > 0;
     while sender.sequence() < LOAD {
         sender.turn(&mut tx.pool, &mut *tx.queue);
         while read(&mut rx) {}
@@ -373,7 +374,12 @@ fn a_receiver_that_is_kept_away_for_a_moment_after_much_load_loses_nothing() {
 }
 
 /// Forwards frames from one interface to another with faults, by AF_XDP, until told to stop.
-fn forward(device: &mut Device, left: &mut Lane, right: &mut Lane, over: &AtomicBool) {
+fn forward(
+    device: &mut Device,
+    left: &mut OpenedQueue,
+    right: &mut OpenedQueue,
+    over: &AtomicBool,
+) {
     while !over.load(Ordering::Relaxed) {
         let mut frames = [Frame::default(); BATCH_MAX];
         let count = left.queue.receive(&mut left.pool, &mut frames);
@@ -417,24 +423,24 @@ fn known_faults_of_a_device_between_real_interfaces_are_counted_exactly() {
         ["source", "device", "sink"].map(|r| Namespace::create(r).unwrap());
     connect(&router, LEFT, &source, SOURCE, 1500, 1).unwrap();
     connect(&router, RIGHT, &sink, SINK, 1500, 1).unwrap();
-    let mut lanes = router
+    let mut queues = router
         .enter(|| [LEFT, RIGHT].map(|end| open(end.interface, 1, true).unwrap().0.remove(0)))
         .unwrap();
     let ends = [(&source, SOURCE), (&sink, SINK)]
         .map(|(namespace, end)| format!("{}/{}", namespace.name(), end.interface));
     let [from, to] = ends.each_ref().map(|end| End::from(end.as_str()));
-    ALL_WAYS.into_iter().for_each(|ways| faults_are_counted(ways, from, to, &mut lanes));
+    ALL_WAYS.into_iter().for_each(|ways| faults_are_counted(ways, from, to, &mut queues));
 }
 
 /// Through a device between two interfaces that forwards by these queues.
-fn faults_are_counted(ways: Ways, from: End<'_>, to: End<'_>, lanes: &mut [Lane; 2]) {
+fn faults_are_counted(ways: Ways, from: End<'_>, to: End<'_>, queues: &mut [OpenedQueue; 2]) {
     let mut tester = Tester::open(from, Some(to), 1, ways).unwrap();
     assert_eq!(tester.ways.live_frames, ways.send == SendBy::LiveFrames);
     assert_eq!(tester.ways.program, ways.receive == ReceiveBy::Program);
     assert_eq!((tester.from.mac, tester.to.mac), (SOURCE.mac, SINK.mac));
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let [left, right] = lanes;
+        let [left, right] = queues;
         scope.spawn(|| forward(&mut Device::new(SOME), left, right, &over));
         // Slow enough for the device of a test on a busy machine.
         let load = Load {

@@ -1,8 +1,8 @@
 //! The threads of one trial: each works on one queue, sends, receives, or does both in turn.
 
 use super::account::Account;
-use super::lane::Lane;
 use super::live::LiveSender;
+use super::opened_queue::OpenedQueue;
 use super::outcome::{Parts, thread_cpu_seconds};
 use super::receiver;
 use super::role::{Counter, Placement, Progress, Role};
@@ -37,7 +37,7 @@ pub(super) enum Work<'a> {
 
 /// What is done with one queue.
 pub(super) struct Queue<'a> {
-    pub lane: &'a mut Lane,
+    pub opened: &'a mut OpenedQueue,
     /// What it sends, and in which direction.
     pub sends: Option<(usize, Sender)>,
     /// The account of what it receives, and of which direction that is.
@@ -235,7 +235,7 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
     let placed = (shared.placement)(role);
     let counter = |direction: usize| &shared.counters[direction][index];
     let mut sent = None;
-    let Queue { lane, sends, mut receives } = match work {
+    let Queue { opened, sends, mut receives } = match work {
         Work::Queue(queue) => *queue,
         Work::Live(direction, sender) => {
             let done = Done(&shared.all_sent);
@@ -256,13 +256,13 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
         let own = counter(direction);
         let mut account = receives.as_mut().map(|(from, account)| (counter(*from), account));
         send(
-            lane,
+            opened,
             &mut sender,
             account.as_mut().map(|(at, it)| (*at, &mut **it)),
             own,
             shared.stop,
         );
-        let stuck = flush(lane, account.map(|(_, account)| account));
+        let stuck = flush(opened, account.map(|(_, account)| account));
         let packets = sender.finish(stuck);
         own.sent.store(packets.packets, Ordering::Relaxed);
         drop(done);
@@ -270,7 +270,7 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
     }
     let sending_cpu_seconds = thread_cpu_seconds();
     if let Some((direction, account)) = &mut receives {
-        receive(lane, account, counter(*direction), |quiet_since, now| {
+        receive(opened, account, counter(*direction), |quiet_since, now| {
             shared.over(*direction, quiet_since, now)
         });
     }
@@ -281,18 +281,18 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
 
 /// Sends all, and receives beside it where an account is given.
 fn send(
-    lane: &mut Lane,
+    opened: &mut OpenedQueue,
     sender: &mut Sender,
     mut receives: Option<(&Counter, &mut Account)>,
     counter: &Counter,
     stop: &AtomicBool,
 ) {
     loop {
-        let turn = sender.turn(&mut lane.pool, &mut *lane.queue);
+        let turn = sender.turn(&mut opened.pool, &mut *opened.queue);
         counter.sent.store(sender.sequence(), Ordering::Relaxed);
         let mut received = 0;
         if let Some((heard, account)) = &mut receives {
-            received = receiver::turn(account, &mut lane.pool, &mut *lane.queue);
+            received = receiver::turn(account, &mut opened.pool, &mut *opened.queue);
             heard.received.store(account.received, Ordering::Relaxed);
         }
         match turn {
@@ -304,7 +304,7 @@ fn send(
                     std::hint::spin_loop();
                 } else {
                     let nap = Duration::from_nanos(ahead - SPIN_NANOS / 3).min(LOOK);
-                    if receives.is_some() { lane.wait(nap) } else { std::thread::sleep(nap) }
+                    if receives.is_some() { opened.wait(nap) } else { std::thread::sleep(nap) }
                 }
             }
         }
@@ -316,14 +316,14 @@ fn send(
 }
 
 /// Waits until the kernel has sent what it was given; packets that it never will.
-fn flush(lane: &mut Lane, mut account: Option<&mut Account>) -> u64 {
+fn flush(opened: &mut OpenedQueue, mut account: Option<&mut Account>) -> u64 {
     let deadline = monotonic_nanos() + FLUSH_NANOS;
     loop {
-        lane.queue.recycle(&mut lane.pool);
+        opened.queue.recycle(&mut opened.pool);
         if let Some(account) = account.as_deref_mut() {
-            while receiver::turn(account, &mut lane.pool, &mut *lane.queue) > 0 {}
+            while receiver::turn(account, &mut opened.pool, &mut *opened.queue) > 0 {}
         }
-        let stuck = lane.queue.pending() as u64;
+        let stuck = opened.queue.pending() as u64;
         if stuck == 0 || monotonic_nanos() > deadline {
             return stuck;
         }
@@ -333,14 +333,14 @@ fn flush(lane: &mut Lane, mut account: Option<&mut Account>) -> u64 {
 
 /// Receives until all is over.
 fn receive(
-    lane: &mut Lane,
+    opened: &mut OpenedQueue,
     account: &mut Account,
     counter: &Counter,
     over: impl Fn(u64, u64) -> bool,
 ) {
     let mut quiet_since = monotonic_nanos();
     loop {
-        if receiver::turn(account, &mut lane.pool, &mut *lane.queue) > 0 {
+        if receiver::turn(account, &mut opened.pool, &mut *opened.queue) > 0 {
             counter.received.store(account.received, Ordering::Relaxed);
             quiet_since = monotonic_nanos();
             continue;
@@ -349,6 +349,6 @@ fn receive(
         if over(quiet_since, now) {
             return;
         }
-        lane.wait(LOOK);
+        opened.wait(LOOK);
     }
 }

@@ -14,7 +14,7 @@ use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Station, To
 
 quietly_with_every_kind_of_forwarder!(
     nothing_is_said_to_a_whole_network,
-    errors_come_from_the_way_out_in_ipv4_and_from_the_way_in_in_ipv6,
+    error_source_is_the_egress_port_in_ipv4_and_the_ingress_port_in_ipv6,
     errors_reach_senders_behind_an_interface_that_is_no_port,
 );
 
@@ -76,7 +76,7 @@ fn nothing_is_said_to_a_whole_network(forwarder: Forwarder) {
 
 /// RFC 1812 4.3.2.4; RFC 4443 2.2 leaves it open. The packets come in from the other side than
 /// their senders are on.
-fn errors_come_from_the_way_out_in_ipv4_and_from_the_way_in_in_ipv6(forwarder: Forwarder) {
+fn error_source_is_the_egress_port_in_ipv4_and_the_ingress_port_in_ipv6(forwarder: Forwarder) {
     let bench = start(forwarder, |_| {});
     let there = (&bench.topology.sink, SINK);
     let far = udp4(Ipv4Addr::new(192, 0, 2, 9), FAR_V4, 64, 30);

@@ -1,4 +1,5 @@
-//! The frames of the packets that a core's ring of one port holds, from port to graph.
+//! The frames of one port at one core. The core's [`Ring`] holds a descriptor of each frame and decides
+//! when it is served; the frames themselves wait here until the graph takes them.
 
 use super::order::{Order, Place};
 use std::collections::{HashSet, VecDeque};
@@ -8,11 +9,11 @@ use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_traffic::Packet;
 use wattline_units::Time;
 
-/// One port's frames.
+/// The frames of one port that one core has received and not yet sent through the graph.
 #[derive(Default)]
-pub(super) struct Lane {
+pub(super) struct FrameQueue {
     port: usize,
-    /// Those that the core has not served.
+    /// Frames that the core has not served.
     frames: VecDeque<Waiting>,
     /// Number of the last frame, from 1, as the ring counts them.
     last: u64,
@@ -21,7 +22,7 @@ pub(super) struct Lane {
     dropped: VecDeque<u64>,
     /// Packets taken from the ring.
     served: u64,
-    /// Served; earlier frames of their entry are at another core still.
+    /// Served frames that wait for earlier frames of the same table entry at another core.
     held: VecDeque<(Instant, Place, Frame)>,
     ready: VecDeque<Frame>,
     /// Places of frames that are about to leave, or have just been dropped.
@@ -30,23 +31,30 @@ pub(super) struct Lane {
 
 struct Waiting {
     number: u64,
-    /// `None` where nobody rewrites tables.
+    /// `None` where indirection tables are never rewritten.
     place: Option<Place>,
     frame: Frame,
 }
 
-impl Lane {
+impl FrameQueue {
     pub fn new(port: usize) -> Self {
         Self { port, ..Self::default() }
     }
 
-    /// Leads a frame that arrived at `at` to the core's ring. Gives its time in the ring.
-    pub fn lead(&mut self, ring: &mut Ring, frame: Frame, at: Time, place: Option<Place>) -> Time {
+    /// Puts a frame that arrived at `at` into the queue and its descriptor into the core's ring. Returns
+    /// the arrival time that the ring uses: times in a ring never go back.
+    pub fn enqueue(
+        &mut self,
+        ring: &mut Ring,
+        frame: Frame,
+        at: Time,
+        place: Option<Place>,
+    ) -> Time {
         let at = at.max(self.last_at);
         self.last_at = at;
         self.last += 1;
         self.frames.push_back(Waiting { number: self.last, place, frame });
-        ring.lead(Packet {
+        ring.push(Packet {
             picos: at.as_picos(),
             flow: 0,
             length: frame.length.saturating_add(super::FCS_BYTES),
@@ -55,13 +63,13 @@ impl Lane {
         at
     }
 
-    /// Makes the frames ready that the core has served, but for those that are held back, and
-    /// frees those that found the ring full. True when any are ready.
+    /// Marks the frames as ready that the core has served, except those held back for order, and frees
+    /// the frames that found the ring full. True if any frame is ready.
     pub fn serve(&mut self, ring: &mut Ring, order: Option<&Order>, pool: &mut FramePool) -> bool {
         let Self { frames, dropped, served, held, ready, leaving, .. } = self;
         let may_leave = |place| order.is_none_or(|order| order.may_leave(place));
-        // In the order in which they came. What another core lets go of meanwhile must not let
-        // a frame pass an earlier one that has just been found waiting.
+        // In order of arrival. Another core may release an entry while this loop runs; `waits` keeps a
+        // later frame of that entry from overtaking an earlier one that was just found waiting.
         let mut waits: HashSet<u32> = HashSet::new();
         held.retain(|(since, place, frame)| {
             let leaves = !waits.contains(&place.entry()) && may_leave(*place);
@@ -103,15 +111,16 @@ impl Lane {
         !ready.is_empty()
     }
 
-    /// Takes frames that are ready.
+    /// Moves ready frames to `frames` and returns their number.
     pub fn take_ready(&mut self, frames: &mut [Frame]) -> usize {
         let count = self.ready.len().min(frames.len());
         frames.iter_mut().zip(self.ready.drain(..count)).for_each(|(to, from)| *to = from);
         count
     }
 
-    /// What was ready has left; calls `wake` for cores that may have waited for it.
-    pub fn have_left(&mut self, order: &Order, wake: impl FnMut(usize)) {
+    /// Reports to `order` that the ready frames have left. Calls `wake` for each core that may have
+    /// waited for them.
+    pub fn report_departures(&mut self, order: &Order, wake: impl FnMut(usize)) {
         self.leaving.drain(..).filter_map(|place| order.left(place)).for_each(wake);
     }
 
@@ -119,7 +128,7 @@ impl Lane {
         self.frames.is_empty() && self.held.is_empty() && self.ready.is_empty()
     }
 
-    /// Frees all frames: they will never leave.
+    /// Frees all frames without sending them.
     pub fn free(&mut self, pool: &mut FramePool) {
         for Waiting { place, frame, .. } in self.frames.drain(..) {
             self.leaving.extend(place);
@@ -139,61 +148,61 @@ mod tests {
 
     const OTHER: usize = 1;
 
-    /// The lane of core 0 with four frames of the entries 7 and 8 in turn, of which the ring
-    /// has served three. Of entry 7 there is an earlier one at another core.
-    fn served(order: &Order) -> (Lane, Ring, Place) {
+    /// The queue of core 0 with four frames, of the entries 7, 8, 7 and 8. The ring has served three.
+    /// An earlier frame of entry 7 is still at another core.
+    fn served(order: &Order) -> (FrameQueue, Ring, Place) {
         let handover = order.counted().unwrap();
-        handover.lead(0, 7, OTHER);
+        handover.steer(0, 7, OTHER);
         let other = Place::Counted(handover.take_hash(0, 7, OTHER).unwrap());
-        let (mut lane, mut ring) = (Lane::new(0), Ring::new(Some(8)));
+        let (mut queue, mut ring) = (FrameQueue::new(0), Ring::new(Some(8)));
         for number in 1..=4u32 {
             let frame = Frame { offset: number * 512, length: 60, ..Frame::default() };
             let entry = 7 + (number - 1) % 2;
-            handover.lead(0, entry, 0);
+            handover.steer(0, entry, 0);
             let place = handover.take_hash(0, entry, 0).map(Place::Counted);
-            lane.lead(&mut ring, frame, Time::from_picos(number.into()), place);
+            queue.enqueue(&mut ring, frame, Time::from_picos(number.into()), place);
         }
         ring.admit(9);
         (0..3).for_each(|_| assert!(ring.take().length > 0));
-        (lane, ring, other)
+        (queue, ring, other)
     }
 
-    fn offsets(lane: &mut Lane) -> Vec<u32> {
+    fn offsets(queue: &mut FrameQueue) -> Vec<u32> {
         let mut frames = [Frame::default(); 8];
-        let count = lane.take_ready(&mut frames);
+        let count = queue.take_ready(&mut frames);
         frames[..count].iter().map(|frame| frame.offset / 512).collect()
     }
 
     #[test]
     fn a_moved_entry_waits_and_others_go_on() {
         let order = Order::counting(1, 128);
-        let (mut lane, mut ring, other) = served(&order);
+        let (mut queue, mut ring, other) = served(&order);
         let mut pool = FramePool::zeroed(8, 512, 64);
-        assert!(lane.serve(&mut ring, Some(&order), &mut pool));
-        assert_eq!(offsets(&mut lane), [2]);
-        assert!(!lane.serve(&mut ring, Some(&order), &mut pool) && !lane.is_empty());
+        assert!(queue.serve(&mut ring, Some(&order), &mut pool));
+        assert_eq!(offsets(&mut queue), [2]);
+        assert!(!queue.serve(&mut ring, Some(&order), &mut pool) && !queue.is_empty());
         assert_eq!(order.left(other), Some(0));
         ring.take();
-        assert!(lane.serve(&mut ring, Some(&order), &mut pool));
-        assert_eq!(offsets(&mut lane), [1, 3, 4]);
+        assert!(queue.serve(&mut ring, Some(&order), &mut pool));
+        assert_eq!(offsets(&mut queue), [1, 3, 4]);
         assert_eq!(order.holds(1).held_packets, 2);
-        assert!(lane.is_empty());
+        assert!(queue.is_empty());
     }
 
     #[test]
-    fn frames_that_are_freed_or_dropped_hold_nobody_up() {
+    fn frames_that_are_freed_or_dropped_hold_no_frame_back() {
         let order = Order::counting(1, 128);
-        let (mut lane, _, other) = served(&order);
+        let (mut queue, _, other) = served(&order);
         let mut pool = FramePool::zeroed(8, 512, 64);
         order.left(other);
         let handover = order.counted().unwrap();
-        handover.lead(0, 8, OTHER);
+        handover.steer(0, 8, OTHER);
         let next = Place::Counted(handover.take_hash(0, 8, OTHER).unwrap());
         assert!(!order.may_leave(next));
         (0..4).for_each(|_| assert!(pool.take_chunk().is_some()));
-        lane.free(&mut pool);
+        queue.free(&mut pool);
         let mut woken = Vec::new();
-        lane.have_left(&order, |core| woken.push(core));
+        queue.report_departures(&order, |core| woken.push(core));
         assert!(order.may_leave(next));
         assert_eq!(woken, [OTHER]);
     }

@@ -1,4 +1,4 @@
-//! One queue of an interface, with its memory: what one thread of the generator works on.
+//! A queue of an interface with its packet memory. Each thread of the generator works on one.
 
 use crate::Error;
 use crate::raw::link_address;
@@ -13,32 +13,32 @@ use wattline_xdp::{XdpModeChoice, XdpProgram};
 
 /// Slots of each ring of a queue that sends only.
 const SENDING_RING: u32 = 4096;
-/// Slots of each ring of a queue that receives: 16 ms at 1 Mpps. On a machine that does other work
-/// too, a receiver is kept off its processor for several milliseconds now and then.
+/// Slots of each ring of a queue that receives: 16 ms at 1 Mpps. On a machine with other work, a
+/// receiver may be off its processor for several milliseconds.
 const RECEIVING_RING: u32 = 16_384;
-/// Slots where more queues than [`MANY`] receive: each slot takes six kilobytes of memory.
+/// Slots of each ring if more than [`MANY`] queues receive: each slot takes six kilobytes of memory.
 const CROWDED_RING: u32 = 4096;
 const MANY: u32 = 4;
-/// No longer packets are sent.
+/// Length of the longest packet that is sent, in bytes.
 const MTU: u32 = 1500;
 
-/// One queue with its memory.
-pub(super) struct Lane {
+/// A queue that is open, with its packet memory.
+pub(super) struct OpenedQueue {
     pub pool: FramePool,
     pub queue: Box<dyn PortQueue>,
     waiter: Box<dyn Waiter>,
-    /// Hands received frames over as long as it is there; for all lanes of an interface.
+    /// Directs received frames to the sockets while it exists; shared by all queues of an interface.
     _program: Option<Arc<XdpProgram>>,
 }
 
-/// What an interface is, as the generator found it.
+/// Properties of an interface, as the generator found them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceFacts {
     /// Its name.
     pub name: String,
     /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// Queues that are used.
+    /// Number of queues in use.
     pub queues: u32,
     /// Whether frames are sent and received without being copied.
     pub zero_copy: bool,
@@ -46,7 +46,7 @@ pub struct InterfaceFacts {
     pub ring: u32,
 }
 
-impl Lane {
+impl OpenedQueue {
     #[cfg(test)]
     pub fn in_memory(queue: impl PortQueue + 'static) -> Self {
         struct Nap;
@@ -59,22 +59,22 @@ impl Lane {
         Self { pool, queue: Box::new(queue), waiter: Box::new(Nap), _program: None }
     }
 
-    /// Sleeps until a frame comes, or so long.
+    /// Sleeps until a frame arrives, at most `timeout`.
     pub fn wait(&mut self, timeout: Duration) {
         if self.queue.pending() == 0 {
             self.waiter.wait(timeout);
         }
     }
 
-    /// Brings the queue's counters of what the kernel lost up to date; they are asked for now and
-    /// then only.
+    /// Updates the queue's counters of frames that the kernel lost. `recycle` reads them from the kernel
+    /// only once in many calls, hence the loop.
     pub fn refresh(&mut self) {
         for _ in 0..=128 {
             self.queue.recycle(&mut self.pool);
         }
     }
 
-    /// Frames that came and found no room here: no fault of the device.
+    /// Frames that arrived and found no room in the rings here: not a loss of the device under test.
     pub fn overflow(&self) -> u64 {
         let counters = self.queue.counters();
         counters.receive_ring_full + counters.fill_ring_empty
@@ -82,12 +82,12 @@ impl Lane {
 }
 
 /// Opens the first `queues` queues of an interface in the namespace of the calling thread.
-/// Frames that arrive are handed over where it `receives`.
+/// With `receives`, an XDP program directs arriving frames to them.
 pub(super) fn open(
     interface: &str,
     queues: u32,
     receives: bool,
-) -> Result<(Vec<Lane>, InterfaceFacts), Error> {
+) -> Result<(Vec<OpenedQueue>, InterfaceFacts), Error> {
     let failed = |error: &dyn std::fmt::Display| {
         Error::io(
             format!("opening {interface} for the generator"),
@@ -104,10 +104,11 @@ pub(super) fn open(
         }
         false => None,
     };
-    // The whole ring is lent all the time: a router's queue lends less under load, to keep frames
-    // in the cache, and a receiver that is kept off its processor for a millisecond would lose.
+    // All chunks stay in the fill ring. A router's queue keeps fewer there under load, so that frames
+    // stay in the cache; with so few, a receiver that is off its processor for a millisecond would
+    // lose frames.
     let options = Options { ring: ring(queues, receives), lend_all: true, ..Options::default() };
-    let mut lanes = Vec::new();
+    let mut list = Vec::new();
     let mut zero_copy = true;
     for queue in 0..queues {
         let address = QueueAddress {
@@ -118,7 +119,7 @@ pub(super) fn open(
             mtu: MTU,
         };
         let mut opened = open_worker(&[address], &options).map_err(|error| failed(&error))?;
-        // One was asked for.
+        // One queue was asked for.
         let Some(opened_queue) = opened.queues.pop() else { continue };
         if let Some(program) = &program {
             program.set_socket(queue, opened_queue.socket()).map_err(|error| failed(&error))?;
@@ -126,17 +127,17 @@ pub(super) fn open(
         zero_copy &= opened_queue.mode().zero_copy;
         let waiter = PollWaiter::new([opened_queue.socket()])
             .map_err(|errno| Error::io("preparing to wait for frames", errno))?;
-        lanes.push(Lane {
+        list.push(OpenedQueue {
             pool: opened.pool,
             queue: Box::new(opened_queue),
             waiter: Box::new(waiter),
             _program: program.clone(),
         });
     }
-    Ok((lanes, InterfaceFacts { zero_copy, ring: options.ring, ..found }))
+    Ok((list, InterfaceFacts { zero_copy, ring: options.ring, ..found }))
 }
 
-/// What an interface in the namespace of the calling thread is, without rings of its own.
+/// Properties of an interface in the namespace of the calling thread; opens no rings.
 pub(super) fn facts_of(interface: &str, queues: u32) -> Result<InterfaceFacts, Error> {
     // `/sys` shows the namespace that it was mounted in, not this thread's.
     let mac = link_address(interface)?.addr().ok_or_else(|| Error::Data {
@@ -146,7 +147,7 @@ pub(super) fn facts_of(interface: &str, queues: u32) -> Result<InterfaceFacts, E
     Ok(InterfaceFacts { name: interface.to_owned(), mac, queues, zero_copy: false, ring: 0 })
 }
 
-/// Slots of each ring of one of so many queues.
+/// Slots of each ring of a queue, for an interface with `queues` queues.
 fn ring(queues: u32, receives: bool) -> u32 {
     match receives {
         false => SENDING_RING,
@@ -155,7 +156,7 @@ fn ring(queues: u32, receives: bool) -> u32 {
     }
 }
 
-/// An Ethernet address as people write it, or as Linux does.
+/// Parses an Ethernet address: six hexadecimal bytes separated by colons or hyphens.
 pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut parts = text.split([':', '-']);

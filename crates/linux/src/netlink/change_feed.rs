@@ -1,10 +1,11 @@
-//! The unbroken story of what the kernel knows.
+//! Changes of the kernel's links, addresses, neighbours and routes, without gaps.
 
 use super::dump::Dump;
+use super::event_decoder::EventDecoder;
+use super::link_states::LinkStates;
 use super::model::Event;
 use super::nexthop;
 use super::socket::Socket;
-use super::story::{Links, Story};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -13,40 +14,42 @@ use std::time::{Duration, Instant};
 /// (include/uapi/linux/rtnetlink.h).
 const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
 
-/// Room for notifications: a full table withdrawn at once needs some 300 bytes per route, so
-/// this holds about 200 000; beyond that comes an overrun and with it a new dump.
+/// Receive buffer for notifications. A route that is withdrawn needs some 300 bytes, so it holds about
+/// 200 000 of them; beyond that the kernel reports an overrun, and a new dump is taken.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 
-/// Notifications are read without waiting; this holds only before that is set.
+/// Timeout of the socket until it is switched to non-blocking reads.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A call takes no longer over a dump, or by one piece of it, so that the caller gets to its other
-/// work: a full table of the Internet takes seconds.
+/// Time that one call may spend on a dump (plus the piece that it has begun), so that the caller gets
+/// to its other work: a full table of the Internet takes seconds.
 const DUMPING_PER_POLL: Duration = Duration::from_millis(5);
 
-/// IPv4 routes vanish silently when their link or source address goes (fib_flush() notifies
-/// nobody); the dump that finds out waits this long, so that many changes need only one.
+/// IPv4 routes vanish silently when their link or source address goes: fib_flush() sends no
+/// notification. The dump that finds the loss is taken after this delay, so that one dump serves many
+/// changes.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Datagrams taken in one call, so that the caller gets to its other work.
+/// Datagrams read in one call, so that the caller gets to its other work.
 const DATAGRAMS_PER_POLL: usize = 256;
 
-/// Follows links, addresses, neighbours and the routes of the main table.
-pub struct Follower {
+/// Delivers the kernel's links, addresses, neighbours and routes of the main table, and every change
+/// of them.
+pub struct ChangeFeed {
     notifications: Socket,
-    /// Whether the story has begun: a dump was whole, and no notification was lost since.
+    /// Whether a dump has been completed and no notification has been lost since.
     dumped: bool,
     /// The dump that is being taken.
     dumping: Option<Dump>,
-    /// When to look for what vanished silently.
+    /// When the next dump is due, to find routes that vanished silently.
     dump_due: Option<Instant>,
-    story: Story,
-    links: Links,
+    decoder: EventDecoder,
+    links: LinkStates,
     /// Dumps so far.
     dumps: u64,
 }
 
-impl Follower {
+impl ChangeFeed {
     /// Subscribes; the first [`Self::poll`] gives the dump.
     ///
     /// # Errors
@@ -55,7 +58,7 @@ impl Follower {
         Self::with_buffer(RECEIVE_BUFFER_BYTES)
     }
 
-    /// The same with so many bytes for notifications that wait.
+    /// [`Self::new`] with a receive buffer of `bytes` for notifications.
     ///
     /// # Errors
     /// When the kernel refuses a socket.
@@ -69,18 +72,18 @@ impl Follower {
             dumped: false,
             dumping: None,
             dump_due: None,
-            story: Story::default(),
-            links: Links::default(),
+            decoder: EventDecoder::default(),
+            links: LinkStates::default(),
             dumps: 0,
         })
     }
 
-    /// Becomes readable when there is something to [`Self::poll`].
+    /// Becomes readable when [`Self::poll`] has something to read.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.notifications.descriptor()
     }
 
-    /// When [`Self::poll`] wants to be called even if nothing has become readable.
+    /// When [`Self::poll`] has to be called even if the descriptor has not become readable.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.dumping {
             Some(_) => Some(Instant::now()),
@@ -93,55 +96,60 @@ impl Follower {
         self.dumps
     }
 
-    /// Number of messages that could not be decoded and were passed over.
+    /// Number of messages that could not be decoded and were skipped.
     pub fn unreadable(&self) -> u64 {
-        self.story.unreadable
+        self.decoder.unreadable
     }
 
-    /// Has all be told again with the next [`Self::poll`]: what was told before may have been of no
-    /// interest then.
-    pub fn tell_again(&mut self, now: Instant) {
+    /// Makes the next [`Self::poll`] take a new dump, for a receiver that may have ignored some of the
+    /// earlier events.
+    pub fn request_dump(&mut self, now: Instant) {
         self.dump_due = Some(now);
     }
 
-    /// Whether a dump has begun and is not whole yet, or has to begin: what is known may lack
-    /// something.
+    /// Whether a dump is being taken or has to be taken: until it is complete, entries may be
+    /// missing.
     pub fn is_dumping(&self) -> bool {
         !self.dumped || self.dumping.is_some()
     }
 
-    /// Calls `each` for what has happened since the last call, without waiting for more. True
-    /// when there may be more right now: a long dump is told in several calls.
+    /// Calls `each` for every event since the last call and does not wait for more. True if more
+    /// events may be ready at once: a long dump takes several calls.
     ///
     /// # Errors
     /// When the kernel refuses a dump or the socket fails.
     pub fn poll(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
         if self.dumping.is_none() && !self.dumped {
-            // After an overrun they would undo what the dump says.
-            self.discard_waiting()?;
-            self.dumping = Some(Dump::begin(&mut self.story, each));
+            // After an overrun the waiting notifications are older than the dump and would undo it.
+            self.discard_notifications()?;
+            self.dumping = Some(Dump::begin(&mut self.decoder, each));
         } else if self.dumping.is_none() && self.dump_due.is_some_and(|due| due <= now) {
-            // Told before the dump, which cannot say that a link went and came back with its number.
-            if self.tell_waiting(now, each)? {
+            // Read before the dump, because a dump does not show that a link was removed and another
+            // one created with the same index.
+            if self.read_notifications(now, each)? {
                 return Ok(true);
             }
-            self.dumping = Some(Dump::begin(&mut self.story, each));
+            self.dumping = Some(Dump::begin(&mut self.decoder, each));
         }
-        // One that fails is not gone on with, but begun again.
+        // `take` drops a dump that fails, so the next call begins a new one.
         if let Some(mut dump) = self.dumping.take() {
             let until = Instant::now() + DUMPING_PER_POLL;
-            if !dump.go_on(until, (&mut self.story, &mut self.links), each)? {
+            if !dump.go_on(until, (&mut self.decoder, &mut self.links), each)? {
                 self.dumping = Some(dump);
                 return Ok(true);
             }
             (self.dumped, self.dump_due) = (true, None);
             self.dumps += 1;
         }
-        self.tell_waiting(now, each)
+        self.read_notifications(now, each)
     }
 
-    /// Takes some of the notifications that wait; true when there may be more, or when some were lost.
-    fn tell_waiting(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
+    /// Reads some of the waiting notifications; true if there may be more, or if some were lost.
+    fn read_notifications(
+        &mut self,
+        now: Instant,
+        each: &mut dyn FnMut(Event),
+    ) -> io::Result<bool> {
         for _ in 0..DATAGRAMS_PER_POLL {
             match self.receive(now, each) {
                 Ok(()) => {}
@@ -157,11 +165,11 @@ impl Follower {
     }
 
     fn receive(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<()> {
-        let Self { notifications, story, links, dump_due, .. } = self;
+        let Self { notifications, decoder, links, dump_due, .. } = self;
         notifications.receive(|received| {
             let (mut doubt, mut vanished) = (false, false);
-            let named = !story.nexthops.is_empty();
-            story.tell(received, &mut doubt, &mut |event| {
+            let named = !decoder.nexthops.is_empty();
+            decoder.decode(received, &mut doubt, &mut |event| {
                 vanished |= links.may_lose_routes(named, &event);
                 each(event);
             });
@@ -171,7 +179,7 @@ impl Follower {
         })
     }
 
-    fn discard_waiting(&mut self) -> io::Result<()> {
+    fn discard_notifications(&mut self) -> io::Result<()> {
         loop {
             match self.notifications.receive(|_| {}) {
                 Ok(()) => {}

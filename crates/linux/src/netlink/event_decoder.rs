@@ -1,0 +1,45 @@
+//! From netlink messages to [`Event`]s. The decoder keeps the kernel's next-hop objects, because a
+//! route may name one by its id alone.
+
+use super::decode;
+use super::model::Event;
+use super::nexthop::Nexthops;
+use super::socket::Received;
+use netlink_packet_core::{NLM_F_REPLACE, NetlinkPayload};
+
+/// Decodes the messages of dumps and notifications.
+#[derive(Default)]
+pub(super) struct EventDecoder {
+    /// Next-hop objects (`ip nexthop`) by id.
+    pub nexthops: Nexthops,
+    /// Messages that could not be decoded and were skipped.
+    pub unreadable: u64,
+}
+
+impl EventDecoder {
+    /// Calls `each` for every event in a received message. Sets `doubt` if a route names a next-hop
+    /// object that is not known.
+    pub fn decode(&mut self, received: Received, doubt: &mut bool, each: &mut dyn FnMut(Event)) {
+        let Self { nexthops, unreadable } = self;
+        match received {
+            Received::Message(message) => {
+                // In a dump this bit has another meaning; there it is harmless, as nothing is replaced.
+                let replace = message.header.flags & NLM_F_REPLACE != 0;
+                let NetlinkPayload::InnerMessage(inner) = &message.payload else { return };
+                let Some(mut event) = decode::event(inner, replace) else { return };
+                match &mut event {
+                    Event::Route { route, .. } => *doubt |= !nexthops.resolve(route),
+                    // A removed route can be found by its prefix and metric, so an unknown object is no doubt.
+                    Event::RouteGone(route) => drop(nexthops.resolve(route)),
+                    _ => {}
+                }
+                each(event);
+            }
+            Received::Nexthop { change, .. } => nexthops.apply(change, each),
+            Received::Unreadable(reason) => {
+                *unreadable += 1;
+                tracing::debug!("skipped a netlink message: {reason}");
+            }
+        }
+    }
+}
