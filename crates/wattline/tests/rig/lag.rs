@@ -1,26 +1,11 @@
 //! Bonds as ports, with the driver `bonding` of an emulated machine's kernel. Skipped where
 //! `rig/fetch` (part of `make tools`) has fetched nothing.
 
-use crate::checks::{self, Checks};
-use std::path::Path;
-use wattline_testbed::rig::Rig;
+use crate::{checks, found, hold_all, this_program, wattline};
 
 #[test]
 #[ignore = "takes minutes; `make rig` makes these checks, too"]
 fn a_bond_is_forwarded_through_by_workers() {
-    let test = "a_bond_is_forwarded_through_by_workers";
-    let Some(rig) = Rig::find() else {
-        return wattline_needs::skip(
-            Some(test),
-            wattline_needs::Need::Tool,
-            "emulator and guest in target/rig",
-        );
-    };
-    let wattline = Path::new(env!("CARGO_BIN_EXE_wattline"));
-    let mut checks = Checks::told_by(|check| println!("{check}"));
-    let ended = checks::lag(&rig, wattline, &std::env::current_exe().unwrap(), &mut checks);
-    ended.unwrap_or_else(|error| panic!("{error}"));
-    assert!(!checks.checks.is_empty());
-    let failed: Vec<String> = checks.failed().map(|check| format!("{check:?}")).collect();
-    assert!(failed.is_empty(), "{failed:#?}");
+    let Some(rig) = found("a_bond_is_forwarded_through_by_workers") else { return };
+    hold_all(|checks| checks::lag(&rig, wattline(), &this_program(), checks));
 }

@@ -9,12 +9,13 @@ mod lag;
 mod vlan;
 
 use checks::Checks;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use wattline_needs::{Need, skip};
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig, agent, conformance};
 
-/// What turns the knobs inside: this very program, started there with a list of wishes, with a
-/// platform to put to the test, or as an end of a flow of packets.
+/// The agent inside the machine is this test program: it sets knobs, serves a platform under test, or
+/// sends and receives a flow of packets.
 #[test]
 fn agent() {
     agent::serve().unwrap();
@@ -22,24 +23,48 @@ fn agent() {
     checks::end_of_flow();
 }
 
+/// The emulator and its guest; where they are missing, `test` is skipped.
+fn found(test: &str) -> Option<Rig> {
+    let rig = Rig::find();
+    if rig.is_none() {
+        skip(Some(test), Need::Tool, "emulator and guest in target/rig");
+    }
+    rig
+}
+
+/// The program under test.
+fn wattline() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_wattline"))
+}
+
+/// This program, which is also started inside the machine.
+fn this_program() -> PathBuf {
+    std::env::current_exe().unwrap()
+}
+
+/// Makes checks with a machine that they boot themselves, and fails if one does not hold.
+fn hold_all(make: impl FnOnce(&mut Checks) -> Result<(), Error>) {
+    let mut checks = Checks::told_by(|check| println!("{check}"));
+    make(&mut checks).unwrap_or_else(|error| panic!("{error}"));
+    all_hold(&checks);
+}
+
+fn all_hold(checks: &Checks) {
+    assert!(!checks.checks.is_empty());
+    let failed: Vec<String> = checks.failed().map(|check| format!("{check:?}")).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
 fn boot(test: &str) -> Option<Machine> {
-    let Some(rig) = Rig::find() else {
-        wattline_needs::skip(
-            Some(test),
-            wattline_needs::Need::Tool,
-            "emulator and guest in target/rig",
-        );
-        return None;
-    };
-    let wattline = PathBuf::from(env!("CARGO_BIN_EXE_wattline"));
-    let programs = vec![("wattline", wattline), ("agent", std::env::current_exe().unwrap())];
+    let rig = found(test)?;
+    let programs = vec![("wattline", wattline().to_owned()), ("agent", this_program())];
     Some(
         Machine::boot(&rig, &Options { programs, cards: 2, ..Options::default() })
             .unwrap_or_else(|e| panic!("{e}")),
     )
 }
 
-/// Makes some checks on a machine of their own, and says which do not hold.
+/// Boots a machine for some checks, and fails if one does not hold.
 fn hold(test: &str, check: fn(&mut Machine, &mut Checks) -> Result<(), Error>) {
     let Some(mut machine) = boot(test) else { return };
     let mut checks = Checks::told_by(|check| println!("{check}"));
@@ -49,9 +74,7 @@ fn hold(test: &str, check: fn(&mut Machine, &mut Checks) -> Result<(), Error>) {
     println!("{load}");
     ended.unwrap_or_else(|error| panic!("{error}"));
     machine.power_off().unwrap_or_else(|error| panic!("{error}"));
-    assert!(!checks.checks.is_empty());
-    let failed: Vec<String> = checks.failed().map(|check| format!("{check:?}")).collect();
-    assert!(failed.is_empty(), "{failed:#?}");
+    all_hold(&checks);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Ports with VLAN subinterfaces: what comes in with a tag, goes out with another or without one, by
-//! workers; and who forwards while the interface takes tags off.
+//! Ports with VLAN subinterfaces. Workers forward frames that arrive with a tag and leave with another
+//! one or with none. While the interface strips tags, the kernel forwards.
 //!
 //! ```text
 //!   near: p0.7 ── c1.7: Wattline: c0 ── d0: far, and then c0.9 ── d0.9
@@ -7,36 +7,35 @@
 //! ```
 
 use super::ipsec::ip;
-use super::lag::site::{self, FAR, Flow, NEAR, Router, by_kernel, echoes};
+use super::lag::forwarding;
+use super::lag::site::{self, Router, by_kernel, echoes};
 use super::{Checks, INSIDE, Witness};
 use std::path::Path;
 use std::time::Duration;
 use wattline_testbed::Error;
-use wattline_testbed::rig::{Machine, Options, Rig};
+use wattline_testbed::rig::{Machine, Rig};
 
-/// For the whole of it, on a busy host.
+/// Time for all checks, on a busy host.
 const LIMIT: Duration = Duration::from_secs(900);
 /// Datagrams of a flow.
 const COUNT: u32 = 250;
 
-/// Boots a machine for it and adds all checks; `agent` is a program that is an end of a flow.
+/// Boots a machine and makes all checks; `agent` is a program that sends and receives flows.
 ///
 /// # Errors
-/// When the machine fails; a check that does not hold is no error.
+/// When the machine fails; a check that does not hold is not an error.
 pub fn vlan(rig: &Rig, wattline: &Path, agent: &Path, checks: &mut Checks) -> Result<(), Error> {
-    let programs = vec![("wattline", wattline.to_owned()), ("agent", agent.to_owned())];
-    let limit = Some(LIMIT);
-    let options = Options { programs, bonds: true, limit, ..Options::default() };
-    let mut machine = Machine::boot(rig, &options)?;
-    site::build(&mut machine)?;
+    let mut machine = forwarding::boot(rig, wattline, agent, LIMIT)?;
     trunk(&mut machine)?;
     let router = Router::start_with(&mut machine, "vlan", "", [("trunk", "c1"), ("plain", "c0")])?;
     by_the_kernel(&mut machine, &router, checks)?;
     whole_tags(&mut machine, "c1")?;
     router.until(&mut machine, "up")?;
-    forwards(&mut machine, &router, "a tag and none", checks)?;
+    site::until_echoes(&mut machine)?;
+    forwarding::by_workers(&mut machine, &router, "a tag and none", COUNT, checks)?;
     tagged_far(&mut machine)?;
-    forwards(&mut machine, &router, "two tags", checks)?;
+    site::until_echoes(&mut machine)?;
+    forwarding::by_workers(&mut machine, &router, "two tags", COUNT, checks)?;
     let status = router.stop(&mut machine)?;
     checks.equal("exit code of the router", Witness::Inside, &0, &status);
     checks.equal("echoes by the kernel after that", Witness::Inside, &10, &echoes(&mut machine)?);
@@ -63,18 +62,18 @@ fn trunk(machine: &mut Machine) -> Result<(), Error> {
     written_out(machine, "near", "p0")
 }
 
-/// Tags are in the frames, as on a cable.
+/// The interface writes tags into the frames, as on a cable.
 fn written_out(machine: &mut Machine, namespace: &str, interface: &str) -> Result<(), Error> {
     let off = format!("/bin/ip netns exec {namespace} ethtool -K {interface} txvlan off");
     machine.run(&off, INSIDE).map(drop)
 }
 
-/// The router's own interface leaves them there.
+/// The router's interface leaves tags in the frames.
 fn whole_tags(machine: &mut Machine, interface: &str) -> Result<(), Error> {
     machine.run(&format!("ethtool -K {interface} rxvlan off txvlan off"), INSIDE).map(drop)
 }
 
-/// While tags are taken off, frames of a VLAN look like others: the kernel forwards.
+/// While the interface strips tags, frames of a VLAN look like untagged ones: the kernel forwards.
 fn by_the_kernel(machine: &mut Machine, router: &Router, checks: &mut Checks) -> Result<(), Error> {
     let (state, _, reason) = router.port(machine)?;
     checks.equal("a port whose tags are taken off", Witness::Inside, &"left", &state.as_str());
@@ -106,36 +105,4 @@ fn tagged_far(machine: &mut Machine) -> Result<(), Error> {
     )?;
     site::plain(machine, "far", "d0.9")?;
     written_out(machine, "far", "d0")
-}
-
-/// Everything comes through, and no packet of it by the kernel.
-fn forwards(
-    machine: &mut Machine,
-    router: &Router,
-    kind: &str,
-    checks: &mut Checks,
-) -> Result<(), Error> {
-    site::until_echoes(machine)?;
-    let before = (router.stats(machine)?["forwarded"].as_u64(), by_kernel(machine)?);
-    let mut packets = 2 * echoes(machine)?;
-    checks.equal(format!("{kind}: echo packets"), Witness::Inside, &20, &packets);
-    for (from, to, [v4, v6]) in [("near", "far", FAR), ("far", "near", NEAR)] {
-        for address in [v4, v6] {
-            let flow = Flow { from, to, address, count: COUNT };
-            let (received, ..) = flow.pass(machine, |_| Ok(()))?;
-            packets += received;
-            let what = format!("{kind}: datagrams from {from} to {address}");
-            checks.equal(what, Witness::Inside, &u64::from(COUNT), &received);
-        }
-    }
-    let said = site::stream(machine)?;
-    let whole = "received 1000000 whole";
-    checks.equal(format!("{kind}: a stream"), Witness::Inside, &whole, &said.as_str());
-    let after = (router.stats(machine)?["forwarded"].as_u64(), by_kernel(machine)?);
-    let forwarded = after.0.unwrap_or(0) - before.0.unwrap_or(0);
-    let what = format!("{kind}: workers forwarded at least the {packets} packets");
-    checks.equal(what, Witness::Inside, &true, &(forwarded >= packets));
-    let by_kernel = after.1 - before.1;
-    checks.equal(format!("{kind}: packets by the kernel"), Witness::Inside, &0, &by_kernel);
-    Ok(())
 }

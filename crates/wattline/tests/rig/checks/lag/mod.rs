@@ -1,7 +1,9 @@
-//! A bond as a port of the router: what it forwards by workers, when members fail, when the bond
-//! goes and comes back, and when the kernel would do more with its frames.
+//! A bond as a port of the router: workers forward its traffic, also while members fail and after the
+//! bond was deleted and made again. The port is left to the kernel while the kernel would do more with
+//! its frames than route them.
 
 mod end;
+pub(super) mod forwarding;
 pub(super) mod site;
 
 pub use end::serve;
@@ -11,29 +13,25 @@ use site::{FAR, Flow, NEAR, RATE, Router, by_kernel, echoes};
 use std::path::Path;
 use std::time::Duration;
 use wattline_testbed::Error;
-use wattline_testbed::rig::{Machine, Options, Rig};
+use wattline_testbed::rig::{Machine, Rig};
 
-/// Kinds of bonds that are tried.
+/// Bonds that are tested.
 const KINDS: [&str; 3] = ["mode active-backup", "mode balance-xor", "mode 802.3ad lacp_rate fast"];
-/// For the whole of it, on a busy host.
+/// Time for all checks, on a busy host.
 const LIMIT: Duration = Duration::from_secs(1500);
-/// How a bond runs.
+/// The mode that a bond's port reports.
 const MODE: &str = "af_xdp, copy, generic xdp; workers forward what comes in here: it is a bond";
 /// The same where workers forward everything.
 const BY_WORKERS: &str = "af_xdp, copy, generic xdp";
 /// Datagrams of a flow.
 const COUNT: u32 = 500;
 
-/// Boots a machine for it and adds all checks; `agent` is a program that calls [`serve`].
+/// Boots a machine and makes all checks; `agent` is a program that calls [`serve`].
 ///
 /// # Errors
-/// When the machine fails; a check that does not hold is no error.
+/// When the machine fails; a check that does not hold is not an error.
 pub fn lag(rig: &Rig, wattline: &Path, agent: &Path, checks: &mut Checks) -> Result<(), Error> {
-    let programs = vec![("wattline", wattline.to_owned()), ("agent", agent.to_owned())];
-    let limit = Some(LIMIT);
-    let options = Options { programs, bonds: true, limit, ..Options::default() };
-    let mut machine = Machine::boot(rig, &options)?;
-    site::build(&mut machine)?;
+    let mut machine = forwarding::boot(rig, wattline, agent, LIMIT)?;
     for kind in KINDS {
         forwards(&mut machine, kind, checks)?;
     }
@@ -42,7 +40,7 @@ pub fn lag(rig: &Rig, wattline: &Path, agent: &Path, checks: &mut Checks) -> Res
     machine.power_off()
 }
 
-/// Everything comes through, and no packet of it by the kernel.
+/// Workers forward the traffic of one kind of bond.
 fn forwards(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Result<(), Error> {
     site::bond(machine, kind)?;
     let router = Router::start(machine, "lag", "", "c0")?;
@@ -56,31 +54,7 @@ fn forwards(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Result<()
     let told = log.contains("workers send to it: it is a bond");
     checks.equal(format!("{kind}: the log says who sends to it"), Witness::Inside, &true, &told);
 
-    let before = (router.stats(machine)?["forwarded"].as_u64(), by_kernel(machine)?);
-    let mut packets = 2 * echoes(machine)?;
-    checks.equal(format!("{kind}: echo packets"), Witness::Inside, &20, &packets);
-    for (from, to, [v4, v6]) in [("near", "far", FAR), ("far", "near", NEAR)] {
-        for address in [v4, v6] {
-            let flow = Flow { from, to, address, count: COUNT };
-            let (received, ..) = flow.pass(machine, |_| Ok(()))?;
-            packets += received;
-            let what = format!("{kind}: datagrams from {from} to {address}");
-            checks.equal(what, Witness::Inside, &u64::from(COUNT), &received);
-        }
-    }
-    let said = site::stream(machine)?;
-    let whole = "received 1000000 whole";
-    checks.equal(format!("{kind}: a stream"), Witness::Inside, &whole, &said.as_str());
-    let after = (router.stats(machine)?["forwarded"].as_u64(), by_kernel(machine)?);
-    let forwarded = after.0.unwrap_or(0) - before.0.unwrap_or(0);
-    let what = format!("{kind}: workers forwarded at least the {packets} packets");
-    checks.equal(what, Witness::Inside, &true, &(forwarded >= packets));
-    checks.equal(
-        format!("{kind}: packets by the kernel"),
-        Witness::Inside,
-        &0,
-        &(after.1 - before.1),
-    );
+    forwarding::by_workers(machine, &router, kind, COUNT, checks)?;
 
     if kind.contains("802.3ad") {
         // Three seconds without LACPDUs would have ended it; all of the above took longer.
@@ -101,7 +75,7 @@ fn forwards(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Result<()
     site::unbond(machine)
 }
 
-/// One member goes down with traffic, comes back, and the other one goes: one of both was in use.
+/// Each member in turn goes down under traffic and comes back; one of them was in use.
 fn members_fail(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Result<(), Error> {
     for (from, to, address) in [("near", "far", FAR[0]), ("far", "near", NEAR[1])] {
         let flow = Flow { from, to, address, count: 12 * RATE };
@@ -134,7 +108,7 @@ fn members_fail(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Resul
     site::mend(machine, "m0")
 }
 
-/// What a member takes that is not the active one is not for the bond.
+/// Frames that arrive at the inactive member are not for the bond.
 fn inactive_member(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let active = machine.run("cat /sys/class/net/lag0/bonding/active_slave", INSIDE)?;
     let set = |member: &str| {
