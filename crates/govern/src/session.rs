@@ -1,5 +1,5 @@
-//! One stretch of governing: from taking the machine over to giving it back. What the machine
-//! consists of is fixed meanwhile; when that changes, another stretch begins.
+//! A session of the governor: from taking the machine over to restoring it. The inventory of CPUs
+//! and interfaces is fixed during a session; when it changes, a new session begins.
 
 use crate::choice;
 use crate::config::Config;
@@ -24,22 +24,23 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{OperatingPoint, Platform, Policy, SpecError};
 use wattline_units::Span;
 
-/// A governor whose knobs do not hang answers within so long.
+/// The governor's thread answers within this time unless a knob hangs.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Power is the mean of so many seconds.
+/// Number of seconds over which power is averaged.
 const KEPT: usize = 5;
-/// How often queues are looked at for policies that are asked at batches: there are none here.
+/// Sampling period of the queues for policies that want to be asked at batches: without a router
+/// there are no batches.
 const SAMPLE: Span = Span::from_millis(100);
 
 /// A governed machine.
 pub(crate) struct Session {
     runner: Runner<ThisMachine>,
     supervision: Supervision,
-    /// What is governed.
+    /// The CPUs and interfaces under control.
     pub inventory: Inventory,
     rule: RuleSeen,
     feed: SharedFeed,
-    /// What was counted at the last seconds.
+    /// Totals at the last seconds, oldest first.
     ticks: VecDeque<Totals>,
     /// The number of the last change that was logged.
     logged: u64,
@@ -47,34 +48,34 @@ pub(crate) struct Session {
     begun: Instant,
 }
 
-/// How the machine runs, and what was counted.
+/// State and counters of the machine at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
-    /// What the policy is told about it.
+    /// The platform as the policy sees it.
     pub platform: Platform,
-    /// How it runs.
+    /// Its operating point.
     pub point: OperatingPoint,
-    /// What was seen of cores and queues.
+    /// The last observation of cores and queues.
     pub view: View,
-    /// Since the begin of this stretch.
+    /// Since the session began.
     pub totals: Totals,
-    /// Of the last seconds.
+    /// The last seconds ([`KEPT`]).
     pub recent: Interval,
-    /// The last changes that the policy asked for, the oldest first.
+    /// The policy's last decisions, oldest first.
     pub decisions: Vec<Decision>,
-    /// What became of the steps, by knob.
+    /// Results of the steps, by knob.
     pub knobs: Vec<Entry>,
-    /// Each source of latency.
+    /// State of each latency source.
     pub sources: Vec<SourceState>,
     /// The name of the policy.
     pub policy: &'static str,
-    /// What a user should know of its decisions.
+    /// A remark for the user about its decisions.
     pub remark: Option<String>,
 }
 
-/// What a governor may touch, by its configuration.
+/// The settings that the governor may change, by its configuration.
 pub(crate) fn options(config: &Config, inventory: &Inventory, tree: &Tree) -> HostOptions {
-    // A recording has no rights of its own: whoever governs there is root.
+    // On a recorded machine there are no rights to lack: all files are the recording's.
     let rights = if tree.is_live() { Rights::present() } else { Rights::ALL };
     let mut scope = config.scope;
     scope.moderation = config.moderates();

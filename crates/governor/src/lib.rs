@@ -1,13 +1,13 @@
 //! The loop that makes power follow traffic: observe, decide, act, account.
 //!
 //! A policy decides ([`wattline_policy`]), [`transition`] carries the machine from one operating
-//! point to the next by its [`knob`]s in a safe order ([`step`]) and at its pace ([`pace`]), and a [`machine`] takes
-//! the steps: this one (`wattline-host`), or the
-//! emulated cores of a server model (`wattline-scale`). [`account`] keeps what comes of it.
+//! point to the next by its [`knob`]s in a safe order ([`step`]) and at its pace ([`pace`]), and a
+//! [`machine`] takes the steps: this one (`wattline-host`), or the emulated cores of a server model
+//! (`wattline-scale`). [`account`] keeps what comes of it.
 //!
 //! [`Governor`] has no thread and no clock of its own: whoever brings time and traffic calls
-//! [`Governor::trigger`] when the policy wants to be asked ([`Governor::ask`]). Where nobody does, [`runner`] has a thread that
-//! does. Nothing here knows of routers, workers or a configuration.
+//! [`Governor::trigger`] when the policy wants to be asked ([`Governor::ask`]). Where nobody does,
+//! [`runner`] has a thread that does. Nothing here knows of routers, workers or a configuration.
 #![forbid(unsafe_code)]
 
 pub mod account;

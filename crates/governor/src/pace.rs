@@ -1,9 +1,9 @@
 //! How often a machine's knobs may be set: a budget of writes, and a dwell time after each change.
 //!
 //! A policy may change its decision with every batch. A real indirection table is written under the
-//! kernel's network lock, and each change moves flows. So a machine may name the number of writes per
-//! second that it accepts, and how long each knob keeps a new setting. A deferred step is taken as
-//! soon as the pace allows, towards the point that the policy wants by then.
+//! kernel's network lock, and each change moves flows. So a machine may name the number of writes
+//! per second that it accepts, and how long each knob keeps a new setting. A deferred step is taken
+//! as soon as the pace allows, towards the point that the policy wants by then.
 
 use super::knob::Knob;
 use wattline_units::{Span, Time};
@@ -26,8 +26,8 @@ pub struct Budget {
 pub struct Pace {
     /// `None`: writes are not limited.
     pub budget: Option<Budget>,
-    /// Time for which a knob keeps a new setting, by [`Knob`]. It counts for each core, queue or port
-    /// separately.
+    /// Time for which a knob keeps a new setting, by [`Knob`]. It counts for each core, queue or
+    /// port separately.
     pub dwell: [Span; Knob::ALL.len()],
 }
 

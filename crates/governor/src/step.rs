@@ -1,17 +1,17 @@
 //! The steps from one operating point to the next, in an order in which no packet is lost.
 //!
-//! Capacity is added first: the uncore and frequencies rise, cores wake, and only then the indirection
-//! table is widened. Capacity is removed last: the table is narrowed, the cores that left it drain
-//! their rings, and then they sleep (PowerSave, section 5.3). So a transition may stop after any step:
-//! the steps not taken can be deferred or left out.
+//! Capacity is added first: the uncore and frequencies rise, cores wake, and only then the
+//! indirection table is widened. Capacity is removed last: the table is narrowed, the cores that
+//! left it drain their rings, and then they sleep (PowerSave, section 5.3). So a transition may
+//! stop after any step: the steps not taken can be deferred or left out.
 
 pub use super::knob::Step;
 
 use super::knob::{Different, Facts, KNOBS, Order, Which};
 use wattline_policy::{CoreSet, OperatingPoint, Platform};
 
-/// Writes the steps from one operating point to another to `steps`, in the order in which they are to
-/// be taken. Steps that the platform cannot take are left out.
+/// Writes the steps from one operating point to another to `steps`, in the order in which they are
+/// to be taken. Steps that the platform cannot take are left out.
 pub fn between(
     platform: &Platform,
     from: &OperatingPoint,
@@ -23,8 +23,8 @@ pub fn between(
     between_from_state(platform, (from, state, &from.weights), to, steps);
 }
 
-/// The steps that bring a machine in an unknown state to a point, with all cores awake. Settings that
-/// the point does not name are left alone.
+/// The steps that bring a machine in an unknown state to a point, with all cores awake. Settings
+/// that the point does not name are left alone.
 pub fn establish(platform: &Platform, point: &OperatingPoint) -> Vec<Step> {
     let all = |facts: &'static Facts| {
         let places = 0..facts.places.count(platform);
@@ -51,8 +51,8 @@ pub(super) struct MachineState {
     pub tables_differ: bool,
 }
 
-/// [`between`] for a machine between two points; `written_weights` are the weights that were written
-/// and that the tables do not follow yet.
+/// [`between`] for a machine between two points; `written_weights` are the weights that were
+/// written and that the tables do not follow yet.
 pub(super) fn between_from_state(
     platform: &Platform,
     (from, state, written_weights): (&OperatingPoint, MachineState, &[u8]),
@@ -81,7 +81,8 @@ pub(super) fn between_from_state(
         (facts.changes)(can, &different, [from, to], Which::All, steps);
     }
     if !parked.is_empty() {
-        // These cores may sleep deeper only once they are drained, so that step follows the parking.
+        // These cores may sleep deeper only once they are drained, so that step follows the
+        // parking.
         let drains =
             |step: &Step| matches!(step, Step::IdleLimit { core, .. } if parked.contains(*core));
         steps.retain(|step| !drains(step));

@@ -7,8 +7,8 @@
 //! *point* is the present state of the machine. They differ by the steps that are deferred or still
 //! under way.
 //!
-//! The engine has no clock: each call names the time, and [`Transition::due`] says when it has to be
-//! called again. After the first few decisions it allocates nothing as long as no step fails.
+//! The engine has no clock: each call names the time, and [`Transition::due`] says when it has to
+//! be called again. After the first few decisions it allocates nothing as long as no step fails.
 
 use super::knob::{Knob, Step};
 use super::ledger::{LEFT_ALONE, Ledger};
@@ -32,8 +32,8 @@ pub trait Actuator {
         Taken::Done
     }
 
-    /// The present setting, as a step of the same kind, after a step that was not done as asked; `None`
-    /// if it cannot be read.
+    /// The present setting, as a step of the same kind, after a step that was not done as asked;
+    /// `None` if it cannot be read.
     fn held(&mut self, _step: &Step) -> Option<Step> {
         None
     }
@@ -48,7 +48,8 @@ pub trait Actuator {
         1
     }
 
-    /// Called after the last step that can be taken now: carries out the steps that were only collected.
+    /// Called after the last step that can be taken now: carries out the steps that were only
+    /// collected.
     fn settle(&mut self) {}
 }
 
@@ -59,8 +60,8 @@ pub struct Transition {
     point: OperatingPoint,
     /// Present state that an operating point does not name.
     machine_state: MachineState,
-    /// Weights that have been written; the tables follow them with the next redirect. `point` holds the
-    /// weights that the tables follow now.
+    /// Weights that have been written; the tables follow them with the next redirect. `point` holds
+    /// the weights that the tables follow now.
     written_weights: Vec<u8>,
     /// The wanted point, less what the machine refused.
     target: OperatingPoint,
@@ -69,8 +70,8 @@ pub struct Transition {
     steps: Vec<Step>,
     /// The slow step under way, and when it ends.
     slow: Option<(Step, Time)>,
-    /// Steps that the machine altered, and until when each is not tried again: the machine would alter
-    /// it in the same way.
+    /// Steps that the machine altered, and until when each is not tried again: the machine would
+    /// alter it in the same way.
     altered: Vec<(Step, Time)>,
     /// Knobs that were just set, and until when they are left as they are.
     dwelling: Vec<(Knob, usize, Time)>,
@@ -156,8 +157,8 @@ impl Transition {
         self.changes
     }
 
-    /// Takes the steps to the point that a policy wants, as far as the machine can and its pace allows.
-    /// Afterwards `wanted` holds the target ([`Self::target`]).
+    /// Takes the steps to the point that a policy wants, as far as the machine can and its pace
+    /// allows. Afterwards `wanted` holds the target ([`Self::target`]).
     pub fn go(&mut self, now: Time, actuator: &mut impl Actuator, wanted: &mut OperatingPoint) {
         wanted.bound(actuator.platform(), &self.target);
         self.target.copy_from(wanted);
@@ -187,8 +188,8 @@ impl Transition {
         self.changes.frequencies += u64::from(frequencies.ne(self.before.iter().copied()));
     }
 
-    /// Plans the steps from the present state to the target. Knobs that rest after a failure or have
-    /// just been set are left out.
+    /// Plans the steps from the present state to the target. Knobs that rest after a failure or
+    /// have just been set are left out.
     fn plan(&mut self, now: Time, platform: &Platform) {
         let Self {
             point,
@@ -213,7 +214,8 @@ impl Transition {
                         *due = (*due).min(ledger.rests_until(knob, place));
                     }
                 }
-                // The wanted limit follows from the cores. Taking it as the present one plans no step.
+                // The wanted limit follows from the cores. Taking it as the present one plans no
+                // step.
                 Knob::Uncore => from.uncore = target.uncore_limit(platform),
                 _ => {}
             }
@@ -235,8 +237,8 @@ impl Transition {
         between_from_state(platform, (point, from, written_weights), goal, steps);
     }
 
-    /// Takes the steps. A core that did not wake gets no packets, and a core that still gets packets
-    /// is not parked.
+    /// Takes the steps. A core that did not wake gets no packets, and a core that still gets
+    /// packets is not parked.
     fn take_steps(&mut self, now: Time, actuator: &mut impl Actuator) {
         let mut pass = Pass::default();
         for index in 0..self.steps.len() {
@@ -287,8 +289,8 @@ impl Transition {
         }
     }
 
-    /// Whether a step would park a core, or let it sleep deeper, that still gets packets because the
-    /// tables were not rewritten.
+    /// Whether a step would park a core, or let it sleep deeper, that still gets packets because
+    /// the tables were not rewritten.
     fn still_active(&mut self, step: &Step, tables_deferred: bool) -> bool {
         match *step {
             Step::Park { core } => self.point.active.contains(core),
@@ -315,8 +317,8 @@ impl Transition {
         }
     }
 
-    /// Records the result of a step: in the ledger, in the point, and in the target where the machine
-    /// did not do as asked.
+    /// Records the result of a step: in the ledger, in the point, and in the target where the
+    /// machine did not do as asked.
     fn record(
         &mut self,
         (now, step, taken): (Time, Step, Taken),

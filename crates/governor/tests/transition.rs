@@ -1,5 +1,5 @@
-//! The engine of transitions by itself and under a governor: pace, slow steps, what rounds; and that
-//! the conformance test finds a platform that does not keep its word.
+//! The engine of transitions by itself and under a governor: pace, slow steps, what rounds; and
+//! that the conformance test finds a platform that does not keep its word.
 
 use std::collections::BTreeMap;
 use wattline_governor::Governor;
@@ -158,8 +158,8 @@ fn one_table_of_two_that_fails_costs_no_packet_and_is_tried_again() {
     }
 }
 
-/// Point, target and counters have what holds, not what was asked for; and the same is not asked for
-/// again and again.
+/// Point, target and counters have what holds, not what was asked for; and the same is not asked
+/// for again and again.
 #[test]
 fn what_the_machine_made_of_a_step_is_what_holds() {
     let mut actuator = FakeActuator { rounds: true, ..FakeActuator::new() };
@@ -321,8 +321,8 @@ fn who_keeps_its_word_conforms_and_who_breaks_it_is_found() {
         let complaints = findings(breaks).complaints();
         assert!(complaints.iter().any(|one| one.contains(told)), "{breaks}: {complaints:?}");
     }
-    // Questions that are asked all the same never reach a policy that did not ask. One that asked for a
-    // level learns that it is told of one that was not reached.
+    // Questions that are asked all the same never reach a policy that did not ask. One that asked
+    // for a level learns that it is told of one that was not reached.
     let complaints = findings("questions").complaints();
     let told = "Fill: was asked 1 times at a fill level that cannot have been";
     assert_eq!(complaints, [told]);

@@ -1,4 +1,4 @@
-//! A wish for a setting, what became of it, and whatever takes wishes.
+//! A change of a setting, its outcome, and the trait of everything that takes changes.
 
 use crate::access::AccessError;
 use crate::journal::JournalError;
@@ -6,66 +6,68 @@ use crate::setting::Setting;
 use serde::Serialize;
 use std::time::Duration;
 
-/// A wish: this setting, that value, and why.
+/// A wanted value of a setting, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What to set.
+    /// The setting.
     pub setting: Setting,
-    /// To what.
+    /// The wanted value.
     pub value: String,
-    /// What for, in words.
+    /// The reason, for logs and previews.
     pub why: String,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Outcome {
-    /// It had that value already; nothing was written.
+    /// The setting had this value already; nothing was written.
     Unchanged,
     /// Written, and read back as asked.
     Written,
-    /// Written, but the driver made something else of it.
+    /// Written, but the driver stored another value.
     Altered {
-        /// What it shows now.
+        /// The value that is read back.
         found: String,
     },
-    /// Somebody else changed it since we did; nothing was written.
+    /// Another program has changed it since our last write; nothing was written.
     Foreign {
-        /// What it shows.
+        /// Its present value.
         found: String,
     },
 }
 
-/// A change did not happen.
+/// Why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
     /// The setting cannot be read or written.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The journal cannot be written, so nothing else was.
+    /// The journal cannot be written, so the setting was not changed.
     #[error("cannot store the old value, so nothing was changed: {0}")]
     Journal(#[from] JournalError),
-    /// The journal does not take what came of a write, so that a restore after a crash could take
-    /// it for somebody else's: the value before was written again.
+    /// The result of a write could not be stored in the journal. After a crash, a restore could
+    /// take the new value for another program's, so the old value was written again.
     #[error(
-        "{setting}: set back to {back:?}, because the result of the write cannot be stored: {error}"
+        "{setting}: the write was undone, because its result cannot be stored in the journal: {error} \
+         (present value: {})",
+        .present.as_deref().unwrap_or("unknown")
     )]
-    Unkept {
+    NotRecorded {
         /// The setting.
         setting: Setting,
-        /// What it shows now, as far as it can be read.
-        back: Option<String>,
-        /// Why.
+        /// Its present value; `None` if it cannot be read.
+        present: Option<String>,
+        /// Why the journal cannot be written.
         error: JournalError,
     },
-    /// The value would not survive a line of text.
+    /// The value contains control characters; the journal stores a value as one line of text.
     #[error("{0}: a value with control characters is never written")]
     BadValue(Setting),
 }
 
-/// Whatever takes changes: a [`Session`](crate::Session), which makes them, or a
-/// [`Plan`](crate::Plan).
+/// Takes changes: a [`Session`](crate::Session) makes them, a [`Plan`](crate::Plan) only lists
+/// them.
 pub trait Knobs: Send {
     /// The present value of a setting.
     ///
@@ -79,14 +81,14 @@ pub trait Knobs: Send {
     /// [`SetError`].
     fn take(&mut self, change: &Change) -> Result<Outcome, SetError>;
 
-    /// Settings of ours that somebody else has changed since, with what they show.
+    /// Settings that we changed and another program has changed since, with their present values.
     fn foreign(&self) -> Vec<(Setting, String)>;
 
-    /// What sets again those settings of ours that show their old value
+    /// Changes that set again those of our settings that have returned to their old value
     /// ([`Session::put_back`](crate::Session::put_back)).
     fn put_back(&self) -> Vec<Change>;
 
-    /// Settings that have not answered yet, with the time since they were asked.
+    /// Settings whose read or write has not returned yet, with the time since it began.
     fn stuck(&self) -> Vec<(Setting, Duration)>;
 }
 

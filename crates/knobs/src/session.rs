@@ -244,9 +244,9 @@ impl<A: Access> Session<A> {
         if let Err(error) = self.note(&followers, setting, found.as_ref().ok()) {
             let _ = self.access.write(setting, &present);
             let back = self.access.read(setting).ok();
-            // Fails as the one before, and counts in memory.
+            // The journal fails again; the value counts in memory.
             let _ = self.note(&followers, setting, back.as_ref());
-            return Err(SetError::Unkept { setting: setting.clone(), back, error });
+            return Err(SetError::NotRecorded { setting: setting.clone(), present: back, error });
         }
         written?;
         let found = found?;
@@ -302,9 +302,9 @@ impl<A: Access> Session<A> {
         changed && self.access.read(&entry.setting).is_ok_and(|found| found == entry.old)
     }
 
-    /// The changes that set again what was put back: settings of ours that show the value from before
-    /// the first change, since another program wrote it or the driver began anew. With a governor
-    /// go the settings that it moves.
+    /// The changes that set again what was put back: settings of ours that show the value from
+    /// before the first change, since another program wrote it or the driver began anew. With a
+    /// governor go the settings that it moves.
     pub fn put_back(&self) -> Vec<Change> {
         let entries = self.journal.entries();
         let mut again: Vec<&Entry> = Vec::new();

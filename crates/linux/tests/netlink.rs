@@ -154,8 +154,8 @@ fn pair() -> Option<(Namespace, Namespace)> {
     Some((near, far))
 }
 
-/// A dump does not show that a link was removed and another one created with the same index, so waiting
-/// notifications are read before the dump.
+/// A dump does not show that a link was removed and another one created with the same index, so
+/// waiting notifications are read before the dump.
 #[test]
 fn a_link_that_goes_and_comes_back_with_its_number_is_noticed_while_a_dump_is_due() {
     let Some(namespace) = Namespace::new() else { return };

@@ -146,8 +146,8 @@ impl Prefixes {
         changed
     }
 
-    /// Changes the next hops of the kernel's routes that name a next-hop object, or removes those routes;
-    /// returns their prefixes. Rare, and so not indexed.
+    /// Changes the next hops of the kernel's routes that name a next-hop object, or removes those
+    /// routes; returns their prefixes. Rare, and so not indexed.
     pub fn redirect(&mut self, nexthop: u32, to: Option<(RouteKind, &[Hop])>) -> Vec<IpNet> {
         let named = |known: &Candidate| known.nexthop == Some(nexthop);
         let mut changed = Vec::new();

@@ -27,8 +27,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 const ASK_WORKERS: Duration = Duration::from_millis(2);
 
 /// How long a port that is added waits for queues that are in use: the kernel lets go of those of a
-/// port that was removed in a work queue (xp_put_pool()), soon after their last socket was closed; on a
-/// machine without a processor to spare that has taken more than half a second.
+/// port that was removed in a work queue (xp_put_pool()), soon after their last socket was closed;
+/// on a machine without a processor to spare that has taken more than half a second.
 const RELEASE: Duration = Duration::from_secs(2);
 
 /// All ports with an interface.
@@ -36,7 +36,8 @@ const RELEASE: Duration = Duration::from_secs(2);
 pub(super) struct Attachments {
     ports: Vec<Attachment>,
     workers: Vec<WorkerInterfaces>,
-    /// Ports that were removed, and the number of their queues, which workers have not given up yet.
+    /// Ports that were removed, and the number of their queues, which workers have not given up
+    /// yet.
     leaving: Vec<(PortId, u32)>,
 }
 
@@ -69,31 +70,31 @@ struct Attachment {
     /// Name of the port, and of its interface.
     name: String,
     interface: String,
-    /// Queues at the start, or when it was added, for which there is memory.
+    /// Number of queues when it was added; there is memory for so many.
     queues: u32,
-    /// Whether its interface was a bond then, for which its program was loaded.
+    /// Whether its interface was a bond then, and so whether its XDP program is the one for bonds.
     is_bond: bool,
     /// Whether it was added while the router runs, and has not been served yet.
     is_new: bool,
     state: State,
-    /// What the workers see of its queues.
+    /// State of its queues, shared with the workers.
     statuses: Vec<QueueStatus>,
-    /// What it is called now, where that is not what the configuration says.
+    /// Present name of its interface, if it is not the configured one.
     renamed: Option<String>,
-    /// What judges the packets that come in, where something does: then the kernel must not forward
-    /// them while the port is not served.
+    /// The application that filters arriving packets, if any. While the port is not served, the
+    /// kernel must not forward them unfiltered.
     judged: Option<String>,
 }
 
 enum State {
-    /// This interface is served.
+    /// The port is served by this interface.
     Attached { ifindex: u32 },
-    /// Workers have not yet taken all of its queues; then the program gets the sockets.
+    /// Workers have not yet taken over all queues. After that, the XDP program gets the sockets.
     HandedOver { ifindex: u32, mode: String, sockets: Vec<(u32, OwnedFd)> },
-    /// None is.
+    /// The port has no interface.
     Without {
         why: Why,
-        /// What was looked at, to see when it has changed.
+        /// The link at the last try, to notice changes.
         seen: Option<Link>,
         next_try: Instant,
     },
@@ -101,35 +102,36 @@ enum State {
 
 /// Why a port has no interface.
 enum Why {
-    /// There is none, or it cannot be used yet, and so there is nothing to be tried.
+    /// The interface does not exist, or cannot be used yet: there is nothing to try.
     Absent(String),
-    /// It cannot be taken over.
+    /// Opening the interface failed.
     Failed(String),
-    /// The kernel would do more with its packets than to route them.
+    /// The kernel would do more with the packets than route them, so the port is left to it.
     Left(String),
 }
 
-/// What became of a look.
+/// Changes that a check of the interfaces has found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
-    /// Interfaces that have come, with the number of their link: static routes are to name it.
+    /// New interfaces of ports, with the link index that static routes have to use.
     pub links: Vec<(PortId, u32)>,
-    /// How ports run now that are served again.
+    /// Modes of ports that are served again.
     pub modes: Vec<(PortId, String)>,
 }
 
-/// What is needed to serve an interface and to cease to.
+/// Parts of the router that are needed to attach and detach an interface.
 pub(super) struct Surroundings<'a> {
     pub config: &'a Config,
     pub kernel: &'a mut KernelSide,
     pub rib: &'a mut Rib,
     pub workers: &'a Workers,
-    /// Why a port is to be left to the kernel, if it is.
+    /// Returns why a port has to be left to the kernel, if it has to.
     pub left: &'a dyn Fn(PortId) -> Option<String>,
 }
 
 impl Attachments {
-    /// As the router starts; of ports that have `failed` it is said why.
+    /// The attachments when the router starts; `failed` holds the reasons of ports that could not
+    /// be opened.
     pub fn new(
         config: &Config,
         interfaces: &[Interface],
@@ -209,9 +211,8 @@ impl Attachments {
         None
     }
 
-    /// Opens the sockets of a port that is added, whose `program` is attached, and whose packets `judged`
-    /// judges, if something does. [`Self::begin`] or
-    /// [`Self::forget`] has to follow.
+    /// Opens the sockets of a port that is added, whose `program` is attached, and whose packets
+    /// `judged` judges, if something does. [`Self::begin`] or [`Self::forget`] has to follow.
     ///
     /// # Errors
     /// Why not; nothing stays open then.
@@ -263,8 +264,8 @@ impl Attachments {
         }
     }
 
-    /// Takes a port from the workers that is removed, once they have emptied its queues; its program is
-    /// detached already.
+    /// Takes a port from the workers that is removed, once they have emptied its queues; its
+    /// program is detached already.
     pub fn remove(&mut self, port: PortId, workers: &Workers) {
         let queues = self.ports.iter().find(|it| it.port == port).map_or(0, |it| it.queues);
         self.forget(port);
@@ -322,7 +323,8 @@ impl Attachments {
         self.ports.iter().filter_map(due).min()
     }
 
-    /// Leaves what arrives at the queues of a worker to the kernel, or gives it to the worker again.
+    /// Leaves what arrives at the queues of a worker to the kernel, or gives it to the worker
+    /// again.
     pub fn serve_by(&self, worker: usize, does_serve: bool, kernel: &mut KernelSide) {
         let sockets = self.workers.get(worker).map_or(&[][..], |worker| &worker.sockets);
         for (port, queue, socket) in sockets {
@@ -479,8 +481,8 @@ impl Attachment {
         }
     }
 
-    /// Sees to it that a port whose packets are judged has a program that leaves none to the kernel,
-    /// also where its interface comes back while the port is left.
+    /// Sees to it that a port whose packets are judged has a program that leaves none to the
+    /// kernel, also where its interface comes back while the port is left.
     fn keep_blocked(&self, around: &mut Surroundings<'_>) {
         if self.judged.is_none() || self.ifindex().is_some() {
             return;
@@ -602,8 +604,8 @@ impl Attachment {
         Ok(())
     }
 
-    /// Offers queues to the workers. Nothing can fail here: no worker gets queues that are then taken
-    /// back.
+    /// Offers queues to the workers. Nothing can fail here: no worker gets queues that are then
+    /// taken back.
     fn hand_over(&mut self, opened: OpenQueues, workers: &[WorkerInterfaces], threads: &Workers) {
         let OpenQueues { ifindex, queues, sockets, mode } = opened;
         self.statuses = queues.iter().flatten().map(AfXdpQueue::status).collect();
@@ -660,8 +662,8 @@ impl Attachment {
     }
 }
 
-/// Opens the queues of an interface for all workers. Queues that are in use are waited for, `patience`
-/// in all.
+/// Opens the queues of an interface for all workers. Queues that are in use are waited for,
+/// `patience` in all.
 fn open_queues(
     interface: &Interface,
     config: &Config,

@@ -35,8 +35,8 @@ const ICMP_BURST: u32 = 50;
 const LOOK: Duration = Duration::from_millis(2);
 /// Longest time for a worker to end after the command, unless it waits for a pipe.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
-/// Most of the time that is not counted, since the kernel stalls a worker: well below what a service
-/// manager waits for a service to end (systemd: 90 s).
+/// Most of the time that is not counted, since the kernel stalls a worker: well below what a
+/// service manager waits for a service to end (systemd: 90 s).
 const MOST_STALLED: Duration = Duration::from_secs(20);
 
 struct Thread {
@@ -242,7 +242,7 @@ impl Workers {
         let counted = |thread: &Thread| {
             let ports = thread.counters.snapshot().ports;
             ports.get(usize::from(port.0)).is_some_and(|counts| {
-                // How many frames wait is told with a batch alone.
+                // `waiting` is a level that only the next batch updates, so it may be stale here.
                 PortCounters { waiting: 0, ..*counts } != PortCounters::default()
             })
         };
@@ -281,8 +281,8 @@ impl Workers {
         self.stop()
     }
 
-    /// Waits for all to end, for `patience` at most: not counting the time in which the kernel stalls
-    /// one of them, up to [`MOST_STALLED`] of it.
+    /// Waits for all to end, for `patience` at most: not counting the time in which the kernel
+    /// stalls one of them, up to [`MOST_STALLED`] of it.
     fn await_end(&self, patience: Duration) {
         let running = self.threads.iter().filter(|thread| !thread.has_ended());
         let mut stalls: Vec<_> =

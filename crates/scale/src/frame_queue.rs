@@ -1,5 +1,5 @@
-//! The frames of one port at one core. The core's [`Ring`] holds a descriptor of each frame and decides
-//! when it is served; the frames themselves wait here until the graph takes them.
+//! The frames of one port at one core. The core's [`Ring`] holds a descriptor of each frame and
+//! decides when it is served; the frames themselves wait here until the graph takes them.
 
 use super::order::{Order, Place};
 use std::collections::{HashSet, VecDeque};
@@ -41,8 +41,8 @@ impl FrameQueue {
         Self { port, ..Self::default() }
     }
 
-    /// Puts a frame that arrived at `at` into the queue and its descriptor into the core's ring. Returns
-    /// the arrival time that the ring uses: times in a ring never go back.
+    /// Puts a frame that arrived at `at` into the queue and its descriptor into the core's ring.
+    /// Returns the arrival time that the ring uses: times in a ring never go back.
     pub fn enqueue(
         &mut self,
         ring: &mut Ring,
@@ -63,13 +63,14 @@ impl FrameQueue {
         at
     }
 
-    /// Marks the frames as ready that the core has served, except those held back for order, and frees
-    /// the frames that found the ring full. True if any frame is ready.
+    /// Marks the frames as ready that the core has served, except those held back for order, and
+    /// frees the frames that found the ring full. True if any frame is ready.
     pub fn serve(&mut self, ring: &mut Ring, order: Option<&Order>, pool: &mut FramePool) -> bool {
         let Self { frames, dropped, served, held, ready, leaving, .. } = self;
         let may_leave = |place| order.is_none_or(|order| order.may_leave(place));
-        // In order of arrival. Another core may release an entry while this loop runs; `waits` keeps a
-        // later frame of that entry from overtaking an earlier one that was just found waiting.
+        // In order of arrival. Another core may release an entry while this loop runs; `waits`
+        // keeps a later frame of that entry from overtaking an earlier one that was just found
+        // waiting.
         let mut waits: HashSet<u32> = HashSet::new();
         held.retain(|(since, place, frame)| {
             let leaves = !waits.contains(&place.entry()) && may_leave(*place);
@@ -148,8 +149,8 @@ mod tests {
 
     const OTHER: usize = 1;
 
-    /// The queue of core 0 with four frames, of the entries 7, 8, 7 and 8. The ring has served three.
-    /// An earlier frame of entry 7 is still at another core.
+    /// The queue of core 0 with four frames, of the entries 7, 8, 7 and 8. The ring has served
+    /// three. An earlier frame of entry 7 is still at another core.
     fn served(order: &Order) -> (FrameQueue, Ring, Place) {
         let handover = order.counted().unwrap();
         handover.steer(0, 7, OTHER);

@@ -21,7 +21,6 @@
 //! A candidate that polls (l3fwd, `wattline_poll`) uses all the time that it is given. Its time
 //! per packet is meaningful only where it never polls an empty queue: compare it in the rationed
 //! placement.
-//! placement.
 //!
 //! A veth is no card: it has no zero-copy, and every frame is copied. These figures say nothing
 //! about the speed of a candidate on hardware.

@@ -1,16 +1,16 @@
-//! What the page is told every second, from two answers to `stats`.
+//! The data that the dashboard receives every second, computed from two answers to `stats`.
 
 use crate::rates::{Rates, Sample};
 use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Makes frames from answers, one after the other.
+/// Computes a frame from each answer.
 pub struct Frames {
     name: String,
     before: Option<Before>,
 }
 
-/// The last answer that told something new.
+/// The last answer that held counters.
 struct Before {
     sample: Sample,
     uptime: Value,
@@ -20,13 +20,13 @@ struct Before {
 
 /// A frame.
 pub struct Frame {
-    /// What the charts keep, JSON; nothing where no rate can be told.
+    /// The point that is added to the charts, as JSON; `None` if no rate can be computed.
     pub point: Option<String>,
-    /// What is shown now, JSON.
+    /// The present values, as JSON.
     pub whole: String,
 }
 
-/// What of `power` is shown, beside what [`Rates`] has.
+/// Keys of `power` that are shown, beside those of [`Rates`].
 const POWER: [&str; 11] = [
     "platform",
     "power_by_component_watts",
@@ -40,23 +40,24 @@ const POWER: [&str; 11] = [
     "knobs",
     "last_changes",
 ];
-/// What of `govern` is shown.
+/// Keys of `govern` that are shown.
 const GOVERN: [&str; 7] =
     ["profile", "rule", "latency_target_seconds", "latency", "rivals", "restarts", "left_out"];
 
-/// What of `stages` is shown, where a demonstration has them.
+/// Keys of `stages` that are shown; only a demonstration has stages.
 const STAGES: [&str; 6] = ["number", "of", "name", "meanwhile", "progress_ratio", "done"];
 
 impl Frames {
-    /// Of a daemon of this name.
+    /// Frames for the daemon with this name.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), before: None }
     }
 
-    /// The next one; nothing was answered where there are no `stats`.
+    /// The next frame; `stats` is `None` if the daemon did not answer.
     ///
-    /// A demonstration has `stages`, each with counters of its own, and may tell figures less often
-    /// than it is asked: an answer of the same time repeats what is known and is no point of a chart.
+    /// A demonstration has `stages`, each with its own counters, and may update its figures less
+    /// often than it is asked. An answer with the same uptime repeats the last one and adds no
+    /// point.
     pub fn next(&mut self, stats: Option<&Value>) -> Frame {
         let time =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());

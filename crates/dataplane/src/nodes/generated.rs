@@ -13,9 +13,9 @@ pub(super) fn max_length(pool: &FramePool) -> usize {
     ((pool.chunk_size() - pool.headroom()) as usize).saturating_sub(BEFORE)
 }
 
-/// Generates a packet with the port, VLAN and protection of `about`, in a new chunk. `write` gets the
-/// bytes of `about` from the network header on and the room for the new network packet; it returns
-/// the length of that packet. `None` if there is no free chunk or `write` returns `None`.
+/// Generates a packet with the port, VLAN and protection of `about`, in a new chunk. `write` gets
+/// the bytes of `about` from the network header on and the room for the new network packet; it
+/// returns the length of that packet. `None` if there is no free chunk or `write` returns `None`.
 pub(super) fn packet(
     pool: &mut FramePool,
     about: &Packet,

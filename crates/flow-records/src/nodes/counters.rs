@@ -90,8 +90,9 @@ pub struct Totals {
     pub passed_by: u64,
     /// Packets with malformed headers.
     pub unreadable: u64,
-    /// Packets that are answered by an ICMP error instead of being sent, because of their TTL or length.
-    /// They belong to no flow. Counted only where the node sees packets whose egress port is known.
+    /// Packets that are answered by an ICMP error instead of being sent, because of their TTL or
+    /// length. They belong to no flow. Counted only where the node sees packets whose egress port
+    /// is known.
     pub refused: u64,
     /// Flows created.
     pub flows_created: u64,

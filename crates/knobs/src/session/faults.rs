@@ -192,7 +192,7 @@ proptest! {
                 Ok(Outcome::Unchanged | Outcome::Altered { .. }) => {}
                 Ok(Outcome::Foreign { found }) => prop_assert!(false, "{found} is ours"),
                 Err(SetError::Journal(_)) => prop_assert_eq!(&session.access.values, &shown),
-                Err(SetError::Unkept { back, .. }) => {
+                Err(SetError::NotRecorded { present: back, .. }) => {
                     prop_assert_eq!(&back, &shown.get(&setting(index)).cloned());
                 }
                 Err(other) => prop_assert!(false, "{other}"),

@@ -66,7 +66,7 @@ fn until_full(session: &mut Session<Driver>) -> usize {
     for turn in 100..10_000 {
         match session.set(&setting(7), &turn.to_string()) {
             Ok(outcome) => assert_eq!(outcome, Outcome::Written),
-            Err(SetError::Journal(_) | SetError::Unkept { .. }) => return turn - 100,
+            Err(SetError::Journal(_) | SetError::NotRecorded { .. }) => return turn - 100,
             Err(other) => panic!("{other}"),
         }
     }

@@ -14,27 +14,27 @@ use std::time::{Duration, Instant};
 /// (include/uapi/linux/rtnetlink.h).
 const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
 
-/// Receive buffer for notifications. A route that is withdrawn needs some 300 bytes, so it holds about
-/// 200 000 of them; beyond that the kernel reports an overrun, and a new dump is taken.
+/// Receive buffer for notifications. A route that is withdrawn needs some 300 bytes, so it holds
+/// about 200 000 of them; beyond that the kernel reports an overrun, and a new dump is taken.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 
 /// Timeout of the socket until it is switched to non-blocking reads.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Time that one call may spend on a dump (plus the piece that it has begun), so that the caller gets
-/// to its other work: a full table of the Internet takes seconds.
+/// Time that one call may spend on a dump (plus the piece that it has begun), so that the caller
+/// gets to its other work: a full table of the Internet takes seconds.
 const DUMPING_PER_POLL: Duration = Duration::from_millis(5);
 
 /// IPv4 routes vanish silently when their link or source address goes: fib_flush() sends no
-/// notification. The dump that finds the loss is taken after this delay, so that one dump serves many
-/// changes.
+/// notification. The dump that finds the loss is taken after this delay, so that one dump serves
+/// many changes.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Datagrams read in one call, so that the caller gets to its other work.
 const DATAGRAMS_PER_POLL: usize = 256;
 
-/// Delivers the kernel's links, addresses, neighbours and routes of the main table, and every change
-/// of them.
+/// Delivers the kernel's links, addresses, neighbours and routes of the main table, and every
+/// change of them.
 pub struct ChangeFeed {
     notifications: Socket,
     /// Whether a dump has been completed and no notification has been lost since.
@@ -101,8 +101,8 @@ impl ChangeFeed {
         self.decoder.unreadable
     }
 
-    /// Makes the next [`Self::poll`] take a new dump, for a receiver that may have ignored some of the
-    /// earlier events.
+    /// Makes the next [`Self::poll`] take a new dump, for a receiver that may have ignored some of
+    /// the earlier events.
     pub fn request_dump(&mut self, now: Instant) {
         self.dump_due = Some(now);
     }
@@ -124,8 +124,8 @@ impl ChangeFeed {
             self.discard_notifications()?;
             self.dumping = Some(Dump::begin(&mut self.decoder, each));
         } else if self.dumping.is_none() && self.dump_due.is_some_and(|due| due <= now) {
-            // Read before the dump, because a dump does not show that a link was removed and another
-            // one created with the same index.
+            // Read before the dump, because a dump does not show that a link was removed and
+            // another one created with the same index.
             if self.read_notifications(now, each)? {
                 return Ok(true);
             }

@@ -1,8 +1,8 @@
 //! A dump of links, addresses, neighbours, next hops and routes, taken piece by piece.
 //!
-//! The kernel writes each piece when the one before has been read (netlink_dump()), so a table of any
-//! length can be taken in turns with other work. Notifications, which are read after the dump, report
-//! changes between the pieces. The kernel marks pieces that a change has made inconsistent.
+//! The kernel writes each piece when the one before has been read (netlink_dump()), so a table of
+//! any length can be taken in turns with other work. Notifications, which are read after the dump,
+//! report changes between the pieces. The kernel marks pieces that a change has made inconsistent.
 
 use super::event_decoder::EventDecoder;
 use super::link_states::LinkStates;

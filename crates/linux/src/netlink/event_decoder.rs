@@ -23,13 +23,15 @@ impl EventDecoder {
         let Self { nexthops, unreadable } = self;
         match received {
             Received::Message(message) => {
-                // In a dump this bit has another meaning; there it is harmless, as nothing is replaced.
+                // In a dump this bit has another meaning; there it is harmless, as nothing is
+                // replaced.
                 let replace = message.header.flags & NLM_F_REPLACE != 0;
                 let NetlinkPayload::InnerMessage(inner) = &message.payload else { return };
                 let Some(mut event) = decode::event(inner, replace) else { return };
                 match &mut event {
                     Event::Route { route, .. } => *doubt |= !nexthops.resolve(route),
-                    // A removed route can be found by its prefix and metric, so an unknown object is no doubt.
+                    // A removed route can be found by its prefix and metric, so an unknown object
+                    // is no doubt.
                     Event::RouteGone(route) => drop(nexthops.resolve(route)),
                     _ => {}
                 }

@@ -1,8 +1,8 @@
 //! What the kernel knows of the network, and what it is asked to do (rtnetlink(7)).
 //!
 //! [`ChangeFeed`] delivers [`Event`]s without gaps: a dump at start, then every change, and a new
-//! dump whenever a change may have been missed. [`Requester`] asks the kernel to resolve or confirm a
-//! neighbour. Both use plain structs, so that code built on them can be tested with recorded
+//! dump whenever a change may have been missed. [`Requester`] asks the kernel to resolve or confirm
+//! a neighbour. Both use plain structs, so that code built on them can be tested with recorded
 //! events.
 //!
 //! How messages are framed is in one file, [`frame`], for all protocols: routes, XFRM, and the

@@ -55,8 +55,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Whether it is a bond: XDP in drivers would run at its members, whose sockets are not those of
-    /// the bond.
+    /// Whether it is a bond: XDP in drivers would run at its members, whose sockets are not those
+    /// of the bond.
     pub fn is_bond(&self) -> bool {
         self.aggregation == Some(Aggregation::Bond)
     }

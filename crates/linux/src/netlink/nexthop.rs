@@ -1,10 +1,10 @@
 //! Next hops that have names of their own (`ip nexthop`): what they are, and what routes that
 //! name them mean.
 //!
-//! A route may name one, or a group of them, by number (RTA_NH_ID). When that is deleted, or loses a
-//! member, the kernel changes those routes and says so of the object alone
-//! (net/ipv4/nexthop.c: remove_nexthop(), remove_nh_grp_entry()). With
-//! `net.ipv4.nexthop_compat_mode` off, routes say nothing but the number in the first place.
+//! A route may name one, or a group of them, by number (RTA_NH_ID). When that is deleted, or loses
+//! a member, the kernel changes those routes and says so of the object alone (net/ipv4/nexthop.c:
+//! remove_nexthop(), remove_nh_grp_entry()). With `net.ipv4.nexthop_compat_mode` off, routes say
+//! nothing but the number in the first place.
 //!
 //! Messages: include/uapi/linux/nexthop.h.
 

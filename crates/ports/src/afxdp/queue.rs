@@ -84,8 +84,8 @@ pub struct LentChunks {
 
 impl LentChunks {
     /// How long after the queue was closed nobody writes to them any more. With copies the kernel
-    /// does so for a bound socket alone. A card writes to them itself until its driver has taken its
-    /// ring back, which the kernel has done in a work queue (xp_put_pool()).
+    /// does so for a bound socket alone. A card writes to them itself until its driver has taken
+    /// its ring back, which the kernel has done in a work queue (xp_put_pool()).
     pub fn settled_after(&self) -> Duration {
         if self.zero_copy { CARD_SETTLES } else { Duration::ZERO }
     }
@@ -229,8 +229,8 @@ impl AfXdpQueue {
         frame
     }
 
-    /// Copies the next part of a frame behind what there is of it. Where the worker's chunk has no room
-    /// for that, the chunk is given back.
+    /// Copies the next part of a frame behind what there is of it. Where the worker's chunk has no
+    /// room for that, the chunk is given back.
     fn join(&self, pool: &mut FramePool, frame: Frame, part: (u32, u16)) -> Option<Frame> {
         let (from, more) = (part.0 as usize, usize::from(part.1));
         let end = frame.offset as usize + usize::from(frame.length);
@@ -452,8 +452,8 @@ impl PortQueue for AfXdpQueue {
         }
     }
 
-    /// In copy mode the kernel has a frame of its own as soon as it has taken one out of the ring; a
-    /// card that reads our memory gives the ring up with all that it has not sent yet.
+    /// In copy mode the kernel has a frame of its own as soon as it has taken one out of the ring;
+    /// a card that reads our memory gives the ring up with all that it has not sent yet.
     fn unsent(&mut self) -> usize {
         match self.status.state() {
             QueueState::Up if self.socket.mode.zero_copy => self.under_way,

@@ -1,4 +1,5 @@
-//! What of the kernel's forwarding would be passed by, and for whose packets.
+//! Finds the parts of the kernel's forwarding that Wattline would bypass, and the packets that they
+//! concern.
 
 use crate::application::SourceCheck;
 use ipnet::IpNet;
@@ -9,52 +10,52 @@ use wattline_linux::netlink::Aggregation;
 use wattline_linux::netlink::forward_path::{Aggregate, ForwardPath, MasterKind, QueueingKind};
 use wattline_xdp::LEFT_PREFIXES_MAX;
 
-/// The rule of strongSwan's daemon (charon.routing_table): its table leads packets of tunnels to
-/// their policies, which the application of IPsec follows by itself.
+/// The routing rule that strongSwan's daemon adds (charon.routing_table). Its table only sends
+/// tunnel packets to their policies, which the IPsec application looks up by itself.
 const RULE_OF_STRONGSWAN: &str = "220: from all lookup 220";
 
-/// A port, and what its packets come in and go out by.
+/// A port and the interfaces that its packets use.
 #[derive(Debug, Clone)]
 pub(super) struct Interfaces {
     pub port: PortId,
-    /// Numbers and names of its interface and of the VLAN subinterfaces on that.
+    /// Index and name of its interface, then of the VLAN subinterfaces on top of it.
     pub links: Vec<(u32, String)>,
 }
 
-/// Something that the kernel would do with packets and that is not done here.
+/// Something that the kernel would do with packets and that Wattline does not do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reason {
-    /// The port whose packets it is about; `None` where that cannot be told.
+    /// The port whose packets it concerns; `None` if that cannot be determined.
     pub port: Option<PortId>,
-    /// Packets from or to this prefix are the only ones that it is about.
+    /// If set, it concerns only packets from or to this prefix.
     pub only: Option<IpNet>,
-    /// Whether it is said and no more, unless the configuration wants nothing to be passed by.
+    /// Whether it is only reported, unless the configuration forbids any bypass.
     pub is_mild: bool,
-    /// In a sentence.
+    /// Description for the user.
     pub text: String,
 }
 
-/// What else has to be known.
+/// Other facts that the decision depends on.
 pub(super) struct Circumstances<'a> {
-    /// Whether packets go by the kernel's routes, and so should heed its rules.
+    /// Whether the router uses the kernel's routes, so that its routing rules count.
     pub follows_kernel: bool,
-    /// Whether an application does what policies of IPsec ask for.
+    /// Whether an application carries out IPsec policies.
     pub guards: bool,
     /// Addresses of this machine.
     pub own: &'a [IpAddr],
-    /// Ports at which source addresses are compared with the routes here.
+    /// Ports at which Wattline checks source addresses against its routes.
     pub checks: &'a BTreeMap<PortId, SourceCheck>,
-    /// The reverse-path filter in force on an interface.
+    /// The effective reverse-path filter of an interface.
     pub reverse_path: &'a dyn Fn(&str) -> u8,
-    /// Whether an interface takes tags off the frames that it receives.
+    /// Whether an interface strips VLAN tags from received frames.
     pub strips_tags: &'a dyn Fn(&str) -> bool,
-    /// Whether packets that an interface receives are merged.
+    /// Whether an interface merges received packets (GRO).
     pub merges_packets: &'a dyn Fn(&str) -> bool,
-    /// By what of its packets a bond chooses the member that sends them, beside MAC addresses.
+    /// The `xmit_hash_policy` of a bond, if it uses more than MAC addresses.
     pub spreads_by: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// Everything that would be passed by.
+/// Everything that would be bypassed.
 pub(super) fn judge(
     found: &ForwardPath,
     ports: &[Interfaces],
@@ -102,7 +103,7 @@ pub(super) fn judge(
             None => None,
             Some(input) => match by_name(input) {
                 Some(of) => Some(of.port),
-                // By other interfaces nothing comes in here.
+                // No packet arrives here by other interfaces.
                 None => continue,
             },
         };
@@ -115,7 +116,7 @@ pub(super) fn judge(
             .collect();
         prefixes.sort();
         prefixes.dedup();
-        // One that is about all packets says it for the others.
+        // A policy for all packets makes the others redundant.
         prefixes.truncate(if prefixes.first() == Some(&None) { 1 } else { prefixes.len() });
         for only in prefixes {
             let text = format!(
@@ -191,7 +192,7 @@ pub(super) fn judge(
     reasons
 }
 
-/// What would be passed by at a bond or team.
+/// Everything that would be bypassed at a bond or team.
 fn of_aggregate(
     aggregate: &Aggregate,
     of: &Interfaces,
@@ -212,7 +213,7 @@ fn of_aggregate(
         );
         reasons.push(reason(false, text));
     }
-    // What is merged has no checksum any more.
+    // Merged packets have lost their checksums.
     for member in aggregate.members.iter().filter(|it| (circumstances.merges_packets)(it)) {
         let text = format!(
             "{name} is a bond, and its member {member} merges packets before Wattline sees them \
@@ -230,17 +231,17 @@ fn of_aggregate(
     reasons
 }
 
-/// The prefix that leaves the fewest packets to the kernel, where packets from and to these are
-/// concerned alone. None that has an address of this machine: what the router says itself, such as
-/// errors about packets of others, would be concerned, too, and is sent by workers.
+/// The longest of the prefixes, so that the fewest packets are left to the kernel. `None` if each
+/// holds an address of this machine: the router's own packets, such as ICMP errors, would then be
+/// concerned too, and workers send those.
 fn only(prefixes: [Option<IpNet>; 2], own: &[IpAddr]) -> Option<IpNet> {
     let is_others = |prefix: &IpNet| !own.iter().any(|own| prefix.contains(own));
     let narrow = prefixes.into_iter().flatten().filter(|prefix| prefix.prefix_len() > 0);
     narrow.filter(is_others).max_by_key(IpNet::prefix_len)
 }
 
-/// By port, of which prefixes packets are left to the kernel. Not where packets must not be: then the
-/// port is left, or blocked.
+/// The prefixes whose packets are left to the kernel, by port. A guarded port has none: it is left
+/// to the kernel as a whole, or blocked.
 pub(super) fn left_prefixes(
     reasons: &[Reason],
     ports: &[Interfaces],
@@ -256,7 +257,8 @@ pub(super) fn left_prefixes(
     ports.iter().filter_map(|it| of(it.port)).collect()
 }
 
-/// By port, why all its packets are left to the kernel, but for the `prefixes` that are left alone.
+/// Why all packets of a port are left to the kernel, by port. Reasons that `prefixes` covers do not
+/// count.
 pub(super) fn left(
     reasons: &[Reason],
     ports: &[Interfaces],

@@ -139,9 +139,9 @@ impl Card {
         true
     }
 
-    /// Rewrites all tables for these cores, by their weights: what arrives after `now` follows them, but for what
-    /// a core has taken already whose thread is ahead of the one that decides. Returns how many
-    /// entries moved.
+    /// Rewrites all tables for these cores, by their weights: what arrives after `now` follows
+    /// them, but for what a core has taken already whose thread is ahead of the one that decides.
+    /// Returns how many entries moved.
     pub fn redirect(&self, now: Time, active: CoreSet, weights: &[u8]) -> u64 {
         let mut wires = self.wires();
         let Wires { tables, queues, .. } = &mut *wires;

@@ -36,7 +36,8 @@ impl End<'_> {
         self.within(|| Ok(interface_index(self.interface).map(|_| ())?))
     }
 
-    /// Does something in the namespace, on a thread of its own, which does not come back from there.
+    /// Does something in the namespace, on a thread of its own, which does not come back from
+    /// there.
     fn within<T: Send>(self, work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
         let Some(namespace) = self.namespace else { return work() };
         std::thread::scope(|scope| {
@@ -48,8 +49,8 @@ impl End<'_> {
         })
     }
 
-    /// Opens the interface, and its first `queues` queues to receive, where it receives. What sends is
-    /// opened later: a veth takes live frames as long as its peer has a program.
+    /// Opens the interface, and its first `queues` queues to receive, where it receives. What sends
+    /// is opened later: a veth takes live frames as long as its peer has a program.
     pub(super) fn open(self, queues: u32, receives: bool, ways: Ways) -> Result<OpenEnd, Error> {
         self.within(|| {
             let mut open_end = OpenEnd {

@@ -16,7 +16,8 @@ const SENDING_RING: u32 = 4096;
 /// Slots of each ring of a queue that receives: 16 ms at 1 Mpps. On a machine with other work, a
 /// receiver may be off its processor for several milliseconds.
 const RECEIVING_RING: u32 = 16_384;
-/// Slots of each ring if more than [`MANY`] queues receive: each slot takes six kilobytes of memory.
+/// Slots of each ring if more than [`MANY`] queues receive: each slot takes six kilobytes of
+/// memory.
 const CROWDED_RING: u32 = 4096;
 const MANY: u32 = 4;
 /// Length of the longest packet that is sent, in bytes.
@@ -27,7 +28,8 @@ pub(super) struct OpenedQueue {
     pub pool: FramePool,
     pub queue: Box<dyn PortQueue>,
     waiter: Box<dyn Waiter>,
-    /// Directs received frames to the sockets while it exists; shared by all queues of an interface.
+    /// Directs received frames to the sockets while it exists; shared by all queues of an
+    /// interface.
     _program: Option<Arc<XdpProgram>>,
 }
 
@@ -66,15 +68,16 @@ impl OpenedQueue {
         }
     }
 
-    /// Updates the queue's counters of frames that the kernel lost. `recycle` reads them from the kernel
-    /// only once in many calls, hence the loop.
+    /// Updates the queue's counters of frames that the kernel lost. `recycle` reads them from the
+    /// kernel only once in many calls, hence the loop.
     pub fn refresh(&mut self) {
         for _ in 0..=128 {
             self.queue.recycle(&mut self.pool);
         }
     }
 
-    /// Frames that arrived and found no room in the rings here: not a loss of the device under test.
+    /// Frames that arrived and found no room in the rings here: not a loss of the device under
+    /// test.
     pub fn overflow(&self) -> u64 {
         let counters = self.queue.counters();
         counters.receive_ring_full + counters.fill_ring_empty
@@ -104,9 +107,9 @@ pub(super) fn open(
         }
         false => None,
     };
-    // All chunks stay in the fill ring. A router's queue keeps fewer there under load, so that frames
-    // stay in the cache; with so few, a receiver that is off its processor for a millisecond would
-    // lose frames.
+    // All chunks stay in the fill ring. A router's queue keeps fewer there under load, so that
+    // frames stay in the cache; with so few, a receiver that is off its processor for a millisecond
+    // would lose frames.
     let options = Options { ring: ring(queues, receives), lend_all: true, ..Options::default() };
     let mut list = Vec::new();
     let mut zero_copy = true;

@@ -1,21 +1,23 @@
-//! What the threads of the generator do, where they run, and what they have counted.
+//! Roles, placement and counters of the generator's threads.
 
 use crate::Error;
 use std::sync::atomic::AtomicU64;
 
-/// What a thread of the generator does.
+/// The job of a thread of the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Sends, from the queue of this number; receives too where one interface does both.
+    /// Sends from the queue with this number. If one interface both sends and receives, the thread
+    /// also receives.
     Sends(u32),
-    /// Receives, at the queue of this number.
+    /// Receives from the queue with this number.
     Receives(u32),
 }
 
-/// Called on each thread of the generator before a trial begins: where it runs, and before whom.
+/// Sets the processor and the scheduling priority of a thread of the generator. Called on each
+/// thread before a trial begins.
 pub type Placement<'a> = &'a (dyn Fn(Role) -> Result<(), Error> + Sync);
 
-/// One thread's counters of one direction; nothing else is in their cache lines.
+/// One thread's counters of one direction, in cache lines of their own.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Counter {
@@ -23,16 +25,16 @@ pub(super) struct Counter {
     pub received: AtomicU64,
 }
 
-/// What all threads have counted so far.
+/// Sums of all threads so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Packets sent.
     pub sent: u64,
-    /// Different packets received.
+    /// Packets received, without duplicates.
     pub received: u64,
 }
 
-/// Leaves all threads where they are.
+/// A [`Placement`] that changes nothing.
 pub fn anywhere(_role: Role) -> Result<(), Error> {
     Ok(())
 }

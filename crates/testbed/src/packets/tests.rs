@@ -560,8 +560,8 @@ fn several_queues_send_both_ways_over_a_plain_link() {
     [Ways::SOCKETS, XDP_WAYS].into_iter().for_each(|ways| both_ways(ways, from, to));
 }
 
-/// Packets of 6,000 that arrive at least. Several senders of live frames, which spin, have two processors
-/// to share with whatever else runs: of theirs half of what was sent.
+/// Packets of 6,000 that arrive at least. Several senders of live frames, which spin, have two
+/// processors to share with whatever else runs: of theirs half of what was sent.
 fn enough(ways: Ways, outcome: &Outcome) -> u64 {
     match ways.send {
         SendBy::LiveFrames => outcome.sent_packets.max(200) / 2,
@@ -627,8 +627,8 @@ fn ends_that_are_not_there_are_told_by_name() {
     );
 }
 
-/// A kernel that forwards, in which nftables drops exactly one packet; at the highest rates at which
-/// this machine loses no other.
+/// A kernel that forwards, in which nftables drops exactly one packet; at the highest rates at
+/// which this machine loses no other.
 #[test]
 #[ignore = "a minute, and a neighbour's load makes the device itself drop: `make test-long`"]
 fn one_packet_of_ten_million_that_nftables_drops_is_found_on_the_way() {
@@ -717,8 +717,8 @@ fn live_frames_are_sent_faster_than_any_forwarder_here_forwards() {
     };
     // The receiving program runs on the sender's processor, within its time.
     cost("both ends on one processor");
-    // A kernel thread receives, where it gets a processor; else the ring of the veth is full, which is
-    // the receiver's shortfall.
+    // A kernel thread receives, where it gets a processor; else the ring of the veth is full, which
+    // is the receiver's shortfall.
     let threaded = format!("echo 1 > /sys/class/net/{}/threaded", SINK.interface);
     far.run("sh", &["-c", &threaded], command::LIMIT).unwrap();
     let sender = cost("a kernel thread receives");

@@ -1,4 +1,4 @@
-//! One emulated machine: started, watched, and gone when it is dropped.
+//! An emulated machine. It is started and watched here, and ends when it is dropped.
 
 use super::guest::{Ended, Guest};
 use super::monitor::Monitor;
@@ -14,44 +14,44 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Time for a boot: twelve seconds on a quiet machine, 45 on one with four times its load; on one with
-/// twelve times its load 120 were too few.
+/// Time for a boot. It took 12 s on an idle host and 45 s under four times its capacity; under
+/// twelve times its capacity 120 s were too few.
 const BOOT: Duration = Duration::from_secs(300);
-/// Boots that are tried: one was seen to hang for good.
+/// Number of attempts: a boot was once seen to hang for good.
 const BOOTS: usize = 3;
-/// With a periodic tick: in that boot a CPU of the guest got no timer interrupt any more. The kernel
-/// tests its timer by whether it ticks within some milliseconds, in which a busy host may not have
-/// let the guest run at all: Linux 6.1 gave up then.
+/// Command line of the guest's kernel. The tick is periodic (`nohz=off highres=off`) because in the
+/// boot that hung, a CPU no longer received timer interrupts. `no_timer_check`: the kernel expects
+/// its timer to tick within some milliseconds, and Linux 6.1 gave up when a busy host had not run
+/// the guest meanwhile.
 const KERNEL: &str = "console=ttyS0 quiet panic=-1 nohz=off highres=off no_timer_check";
-/// Time for the emulator to open its sockets, and to end.
+/// Time for the emulator to open its sockets, and time for it to end.
 const START: Duration = Duration::from_secs(60);
-/// Time for a crashed emulator to be gone once its sockets are closed.
+/// Time in which a crashed emulator ends after its sockets have closed.
 const END: Duration = Duration::from_secs(5);
-/// Lines of the guest's console that an error shows.
+/// Number of lines of the guest's console that an error shows.
 const LAST_WORDS: usize = 20;
-/// The I/O ports that the P-state control registers of CPU 0 and 1 are at (rig/machine.asl).
+/// I/O ports of the P-state control registers of CPU 0 and CPU 1 (rig/machine.asl).
 pub const CONTROL_REGISTERS: [u16; 2] = [0x2ff, 0x2ef];
 
-/// What a machine is made with.
+/// Parts of a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Programs of this machine that the guest has in `/bin`, with their names there.
+    /// Programs of the host to copy to `/bin` of the guest, with their names there.
     pub programs: Vec<(&'static str, PathBuf)>,
-    /// Network cards, `eth0` upwards, two at most.
+    /// Number of network cards (`eth0`, `eth1`), two at most.
     pub cards: usize,
-    /// iproute2's `ip`, and cables between namespaces.
+    /// Whether the guest has iproute2's `ip`, namespaces and veth pairs between them.
     pub namespaces: bool,
-    /// That, the kernel's bonds and VLANs.
+    /// Whether it has namespaces, bonds and VLANs.
     pub bonds: bool,
-    /// Namespaces, the kernel's ESP and strongSwan.
+    /// Whether it has namespaces, the kernel's ESP and strongSwan.
     pub ipsec: bool,
-    /// A server of requests: memcached.
+    /// Whether it has memcached, as a server of requests.
     pub memcached: bool,
-    /// How long the guest may run at most before it switches itself off; a quarter of an hour where
-    /// this is not said.
+    /// Time after which the guest switches itself off; a quarter of an hour by default.
     pub limit: Option<Duration>,
-    /// The network namespace to run in, where each card's cable ends in a tap, `tap0` upwards,
-    /// that is made there. Without one the cables are [`Machine::wires`]. Needs root.
+    /// Network namespace in which each card is connected to a new tap (`tap0`, `tap1`). Without it,
+    /// the cards are connected to [`Machine::wires`]. Needs root.
     pub taps: Option<String>,
 }
 
@@ -65,17 +65,18 @@ pub struct Machine {
     pub wires: Vec<UnixDatagram>,
     /// The card's model, as the emulator names it.
     pub card: &'static str,
-    /// From the start until the guest took commands.
+    /// Time from the start until the guest accepted commands.
     pub boot: Duration,
-    /// Where the registers of each card begin, once they were looked at.
+    /// Address of each card's registers, filled in when they are first read.
     bases: BTreeMap<String, u64>,
     folder: TempDir,
 }
 
 impl Machine {
-    /// Boots one and waits until it takes commands. One that stays silent is replaced, and so is
-    /// one whose clock runs wrong ([`Guest::keeps_time`]), and one whose emulator crashed: with a thread for each CPU, QEMU's assertion in
-    /// `iotlb_to_section` fails now and then while the guest lays out its devices' memory.
+    /// Boots a machine and waits until it accepts commands. The boot is repeated if the guest stays
+    /// silent, if its clock runs wrong ([`Guest::keeps_time`]), or if the emulator crashed: with a
+    /// thread for each CPU, QEMU's assertion in `iotlb_to_section` fails now and then while the
+    /// guest lays out the memory of its devices.
     ///
     /// # Errors
     /// When a part is missing, or it does not come up; with the last lines of its console.
@@ -104,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// Starts one; its guest is still booting.
+    /// Starts a machine; the guest is still booting when this returns.
     fn start(rig: &Rig, options: &Options) -> Result<Self, Error> {
         let folder = scratch()?;
         let at = |name: &str| folder.path().join(name);

@@ -1,5 +1,5 @@
-//! A real memcached, profiled and governed by Co-PI in an emulated machine. Skipped where `rig/fetch`
-//! (part of `make tools`) has fetched nothing, and without root.
+//! A real memcached, profiled and governed by Co-PI in an emulated machine. Skipped where
+//! `rig/fetch` (part of `make tools`) has fetched nothing, and without root.
 
 use crate::checks::{self, Checks};
 use crate::{all_hold, found, wattline};

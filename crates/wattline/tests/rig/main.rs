@@ -14,8 +14,8 @@ use wattline_needs::{Need, skip};
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig, agent, conformance};
 
-/// The agent inside the machine is this test program: it sets knobs, serves a platform under test, or
-/// sends and receives a flow of packets.
+/// The agent inside the machine is this test program: it sets knobs, serves a platform under test,
+/// or sends and receives a flow of packets.
 #[test]
 fn agent() {
     agent::serve().unwrap();

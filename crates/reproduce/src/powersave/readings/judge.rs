@@ -1,4 +1,5 @@
-//! Figures of a reading against the planned checks, and the readings that no other one beats.
+//! Compares the figures of each reading with the planned checks, and selects the Pareto set: the
+//! readings whose set of met checks is not contained in that of another one.
 
 use super::Reading;
 use super::measure::{Figures, greatest};
@@ -7,7 +8,7 @@ use crate::planned;
 use std::collections::BTreeSet;
 use wattline_report::{Check, Verdict};
 
-/// A reading with its figures and what the checks say.
+/// A reading with its figures and the results of the checks.
 #[derive(Debug, Clone)]
 pub struct Judged {
     /// The reading.
@@ -74,7 +75,8 @@ pub fn judge(reading: &Reading, figures: &Figures) -> Result<Judged, ReproduceEr
 }
 
 impl Judged {
-    /// The worse of two looks at one reading: figure by figure, and a check is met if both meet it.
+    /// Combines two measurements of one reading: the worse figure of each pair, and a check is met
+    /// only if both meet it.
     #[must_use]
     pub fn with(mut self, other: &Self) -> Self {
         self.met.retain(|id| other.met.contains(id));
@@ -91,12 +93,12 @@ impl Judged {
         self
     }
 
-    /// Whether this one is better than the shipped one by the plan's rule.
+    /// Whether this reading is better than the shipped one by the rule of the plan.
     pub fn better_than(&self, shipped: &Self) -> bool {
         self.met.len() > shipped.met.len() && self.met.contains("losses")
     }
 
-    /// By the plan's order of preference, the best first.
+    /// Orders readings by the plan's preference, best first.
     pub fn order(&self, other: &Self) -> std::cmp::Ordering {
         let changes = |it: &Self| it.figures.changes_per_second;
         let more = other.met.len().cmp(&self.met.len());
@@ -106,8 +108,8 @@ impl Judged {
     }
 }
 
-/// The Pareto set: those whose checks met are no proper part of another's. Of several that meet the
-/// same ones, the one nearest to the optimum from above.
+/// The Pareto set: readings whose met checks are not a subset of another reading's. Of several
+/// readings that meet the same checks, it holds the first by [`Judged::order`].
 pub fn maximal(of: &[Judged]) -> Vec<&Judged> {
     let mut sorted: Vec<&Judged> = of.iter().collect();
     sorted.sort_by(|a, b| a.order(b));

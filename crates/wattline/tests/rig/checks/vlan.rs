@@ -1,5 +1,5 @@
-//! Ports with VLAN subinterfaces. Workers forward frames that arrive with a tag and leave with another
-//! one or with none. While the interface strips tags, the kernel forwards.
+//! Ports with VLAN subinterfaces. Workers forward frames that arrive with a tag and leave with
+//! another one or with none. While the interface strips tags, the kernel forwards.
 //!
 //! ```text
 //!   near: p0.7 ── c1.7: Wattline: c0 ── d0: far, and then c0.9 ── d0.9

@@ -7,8 +7,8 @@ use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig};
 
-/// Boots a machine with bonds and VLANs and builds the plain port and both neighbours in it. `agent`
-/// is a program that calls [`super::serve`].
+/// Boots a machine with bonds and VLANs and builds the plain port and both neighbours in it.
+/// `agent` is a program that calls [`super::serve`].
 pub fn boot(rig: &Rig, wattline: &Path, agent: &Path, limit: Duration) -> Result<Machine, Error> {
     let programs = vec![("wattline", wattline.to_owned()), ("agent", agent.to_owned())];
     let options = Options { programs, bonds: true, limit: Some(limit), ..Options::default() };

@@ -1,6 +1,6 @@
-//! A bond as a port of the router: workers forward its traffic, also while members fail and after the
-//! bond was deleted and made again. The port is left to the kernel while the kernel would do more with
-//! its frames than route them.
+//! A bond as a port of the router: workers forward its traffic, also while members fail and after
+//! the bond was deleted and made again. The port is left to the kernel while the kernel would do
+//! more with its frames than route them.
 
 mod end;
 pub(super) mod forwarding;
@@ -89,8 +89,8 @@ fn members_fail(machine: &mut Machine, kind: &str, checks: &mut Checks) -> Resul
         let lost = u64::from(flow.count) - received;
         let what = format!("{kind}: the last datagram from {from} came");
         checks.equal(what, Witness::Inside, &u64::from(flow.count - 1), &last);
-        // A bond looks every 50 ms; an emulated machine on a busy host is slow about it. All that is
-        // sent while a member is down would be two seconds' worth each. LACP agrees anew, which
+        // A bond looks every 50 ms; an emulated machine on a busy host is slow about it. All that
+        // is sent while a member is down would be two seconds' worth each. LACP agrees anew, which
         // takes longer.
         let what = format!(
             "{kind}: datagrams from {from} lost, of {} ({missing} in a row at most)",
