@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn gathers_what_is_there_and_nothing_beyond() {
-        if crate::Kernel::Avx2.is_available() {
+        if crate::SimdLevel::Avx2.is_available() {
             // SAFETY: the processor has AVX2.
             unsafe { check() };
         } else {

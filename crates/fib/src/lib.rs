@@ -14,19 +14,19 @@ mod fib;
 pub mod grace;
 mod groups;
 mod huge_pages;
-mod kernel;
 mod memory;
 mod multibit;
 mod reader;
 pub mod routes_file;
+mod simd_level;
 mod v4;
 mod v6;
 
 pub use family::Family;
 pub use fib::Fib;
 pub use huge_pages::HugePages;
-pub use kernel::Kernel;
 pub use reader::Reader;
+pub use simd_level::SimdLevel;
 pub use v4::{Fib4, Fib4Reader, V4};
 pub use v6::{Fib6, Fib6Reader, V6};
 

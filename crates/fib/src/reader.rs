@@ -2,7 +2,7 @@
 
 use crate::family::{CHUNK, Family};
 use crate::multibit::Tables;
-use crate::{Kernel, NextHopId};
+use crate::{NextHopId, SimdLevel};
 use std::sync::Arc;
 
 /// Reader of a table, cheap to clone; see [`crate::Fib4Reader`] and [`crate::Fib6Reader`].
@@ -10,29 +10,29 @@ use std::sync::Arc;
 pub struct Reader<F: Family> {
     pub(crate) tables: Arc<Tables<F::Cell>>,
     /// Lookup implementation, which this processor supports.
-    kernel: Kernel,
+    simd_level: SimdLevel,
 }
 
 impl<F: Family> Clone for Reader<F> {
     fn clone(&self) -> Self {
-        Self { tables: self.tables.clone(), kernel: self.kernel }
+        Self { tables: self.tables.clone(), simd_level: self.simd_level }
     }
 }
 
 impl<F: Family> Reader<F> {
     /// A reader of these cells with the best implementation.
     pub(crate) fn new(tables: Arc<Tables<F::Cell>>) -> Self {
-        Self { tables, kernel: Kernel::best() }
+        Self { tables, simd_level: SimdLevel::best() }
     }
 
     /// Lookup implementation of this reader.
-    pub fn kernel(&self) -> Kernel {
-        self.kernel
+    pub fn simd_level(&self) -> SimdLevel {
+        self.simd_level
     }
 
     /// This reader with another implementation; `None` if the processor does not support it.
-    pub fn with_kernel(self, kernel: Kernel) -> Option<Self> {
-        kernel.is_available().then_some(Self { kernel, ..self })
+    pub fn with_simd_level(self, simd_level: SimdLevel) -> Option<Self> {
+        simd_level.is_available().then_some(Self { simd_level, ..self })
     }
 
     /// Looks up the next hop of one address (host byte order).
@@ -51,11 +51,11 @@ impl<F: Family> Reader<F> {
         // Whole chunks are arrays, so that the compiler knows the number of iterations.
         let (chunks, rest) = addresses.as_chunks::<CHUNK>();
         let (next_hop_chunks, rest_next_hops) = next_hops.as_chunks_mut::<CHUNK>();
-        match self.kernel {
+        match self.simd_level {
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code)] // instructions that not every processor has
             // SAFETY: a reader has only an implementation that this processor supports.
-            Kernel::Avx2 => unsafe {
+            SimdLevel::Avx2 => unsafe {
                 F::lookup_chunks_avx2(&self.tables, chunks, next_hop_chunks);
             },
             _ => {

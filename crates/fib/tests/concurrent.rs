@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use wattline_fib::grace::Grace;
-use wattline_fib::{Fib4, Fib6, FibError, Kernel, NextHopId};
+use wattline_fib::{Fib4, Fib6, FibError, NextHopId, SimdLevel};
 
 const ROUNDS: usize = 6_000;
 /// Number of insertions below which a run proves nothing.
@@ -51,10 +51,10 @@ macro_rules! flips_routes {
             let (stopped, inserted, seen) = (&stop, &mut 0_usize, &mut [0_usize; 2]);
             thread::scope(|scope| {
                 let stop = StopOnDrop(stopped);
-                let readers: Vec<_> = [Kernel::Scalar, Kernel::best()]
+                let readers: Vec<_> = [SimdLevel::Scalar, SimdLevel::best()]
                     .into_iter()
-                    .map(|kernel| {
-                        let reader = fib.reader().with_kernel(kernel).unwrap();
+                    .map(|level| {
+                        let reader = fib.reader().with_simd_level(level).unwrap();
                         let slot = grace.register();
                         scope.spawn(move || {
                             let addresses: Vec<$bits> = (0..HOSTS).map(address).collect();

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wattline_fib::grace::Grace;
-use wattline_fib::{Fib4, Fib6, Kernel, NextHopId};
+use wattline_fib::{Fib4, Fib6, NextHopId, SimdLevel};
 
 #[derive(Debug, Clone)]
 enum Update<P> {
@@ -76,11 +76,11 @@ macro_rules! agrees {
                 }
                 let mut next_hops = vec![NextHopId::NONE; addresses.len()];
                 reader.lookup_batch(&addresses, &mut next_hops);
-                for kernel in Kernel::ALL {
-                    let Some(reader) = reader.clone().with_kernel(kernel) else { continue };
-                    let mut by_kernel = vec![NextHopId::NONE; addresses.len()];
-                    reader.lookup_batch(&addresses, &mut by_kernel);
-                    prop_assert_eq!(&by_kernel, &next_hops, "{}", kernel.name());
+                for level in SimdLevel::ALL {
+                    let Some(reader) = reader.clone().with_simd_level(level) else { continue };
+                    let mut batch_result = vec![NextHopId::NONE; addresses.len()];
+                    reader.lookup_batch(&addresses, &mut batch_result);
+                    prop_assert_eq!(&batch_result, &next_hops, "{}", level.name());
                 }
                 for (bits, next_hop) in addresses.into_iter().zip(next_hops) {
                     let address = <$address>::from(bits);

@@ -8,7 +8,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wattline_fib::grace::Grace;
 use wattline_fib::routes_file::RoutesFile;
-use wattline_fib::{Fib4, Fib6, FibError, Kernel, NextHopId};
+use wattline_fib::{Fib4, Fib6, FibError, NextHopId, SimdLevel};
 
 /// One byte each: operation, address out of a few, prefix length, next hop.
 type Step = [u8; 4];
@@ -51,8 +51,8 @@ macro_rules! any_sequence {
                     addresses.extend([first, last, first.wrapping_sub(1), last.wrapping_add(1)]);
                 }
                 let mut next_hops = vec![NextHopId::NONE; addresses.len()];
-                for kernel in Kernel::ALL {
-                    let Some(reader) = reader.clone().with_kernel(kernel) else { continue };
+                for level in SimdLevel::ALL {
+                    let Some(reader) = reader.clone().with_simd_level(level) else { continue };
                     reader.lookup_batch(&addresses, &mut next_hops);
                     for (&bits, &next_hop) in addresses.iter().zip(&next_hops) {
                         let longest = fib.longest_match(<$address>::from(bits));

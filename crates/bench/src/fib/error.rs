@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use wattline_fib::routes_file::RoutesFileError;
-use wattline_fib::{FibError, Kernel};
+use wattline_fib::{FibError, SimdLevel};
 
 /// Reasons why the benchmark has no result.
 #[derive(Debug, thiserror::Error)]
@@ -17,8 +17,8 @@ pub enum Error {
     #[error(transparent)]
     Table(#[from] FibError),
     /// The processor lacks the instructions that were asked for.
-    #[error("this processor cannot look up by {}; {} is always there", .0.name(), Kernel::Scalar.name())]
-    Kernel(Kernel),
+    #[error("this processor does not support {} lookups; {} is always available", .0.name(), SimdLevel::Scalar.name())]
+    SimdLevel(SimdLevel),
     /// The Zipf distribution refuses its parameters.
     #[error("no Zipf distribution: {0}")]
     Zipf(rand_distr::ZipfError),

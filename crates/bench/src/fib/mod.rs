@@ -19,7 +19,7 @@ use quanta::Clock;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tables::Tables;
-use wattline_fib::Kernel;
+use wattline_fib::SimdLevel;
 use wattline_fib::routes_file::RoutesFile;
 use wattline_packet::Family;
 
@@ -38,7 +38,7 @@ pub struct Options {
     /// Path of the peer's harness, which is then measured in the same run.
     pub peer: Option<PathBuf>,
     /// Lookup variant; `None` for the best one that this processor has.
-    pub kernel: Option<Kernel>,
+    pub level: Option<SimdLevel>,
 }
 
 /// Runs the benchmark; `progress` is called with the name of each step before it starts.
@@ -46,9 +46,9 @@ pub struct Options {
 /// # Errors
 /// Fails when the routes cannot be read or stored, or when the peer does not answer.
 pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, Error> {
-    let kernel = options.kernel.unwrap_or_else(Kernel::best);
-    if !kernel.is_available() {
-        return Err(Error::Kernel(kernel));
+    let level = options.level.unwrap_or_else(SimdLevel::best);
+    if !level.is_available() {
+        return Err(Error::SimdLevel(level));
     }
     progress("reading the routes");
     let file = RoutesFile::load(&options.routes)?;
@@ -88,13 +88,13 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, 
     }
 
     let mut measured = Vec::new();
-    let reader4 = tables.ipv4.reader(kernel)?;
+    let reader4 = tables.ipv4.reader(level)?;
     for (kind, addresses) in &ipv4 {
         progress(&format!("ipv4, {} addresses", kind.name()));
         let key = (Family::V4, *kind);
         measured.push(passes(key, &reader4, addresses, &mut running, options.repeats)?);
     }
-    let reader6 = tables.ipv6.reader(kernel)?;
+    let reader6 = tables.ipv6.reader(level)?;
     for (kind, addresses) in &ipv6 {
         progress(&format!("ipv6, {} addresses", kind.name()));
         let key = (Family::V6, *kind);
@@ -105,7 +105,7 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, 
 
     progress("updates, 5 s at most for each table");
     let (routed4, routed6) = (routed(&ipv4), routed(&ipv6));
-    let tables = tables.update(kernel, routed4, routed6)?;
+    let tables = tables.update(level, routed4, routed6)?;
     let calibration = Calibration::new(spin_before, spin(&clock));
     let ticks = clock.raw().wrapping_sub(ticks);
     let tsc_hertz = ticks as f64 / started.elapsed().as_secs_f64();
@@ -182,7 +182,7 @@ mod tests {
         }
 
         fn options(&self) -> Options {
-            Options { routes: self.0.clone(), repeats: 2, peer: None, kernel: None }
+            Options { routes: self.0.clone(), repeats: 2, peer: None, level: None }
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         assert!(steps >= expected.len());
 
         let ipv6 = Routes::new("ipv6", "2001:db8::/32\n");
-        let options = Options { kernel: Some(Kernel::Scalar), ..ipv6.options() };
+        let options = Options { level: Some(SimdLevel::Scalar), ..ipv6.options() };
         let report = run(&options, |_| {}).unwrap();
         assert!(report.results.iter().all(|result| result.kernel == "scalar"));
         assert!(report.results.iter().all(|result| result.family == Family::V6));

@@ -1,26 +1,25 @@
-//! Passes over one set of addresses; Wattline and the peer take turns.
+//! Timed passes over one set of addresses. Wattline and the peer take turns.
 
 use super::addresses::{BATCH, Kind};
 use super::error::Error;
-use super::peer::Peer;
-use super::peer::Variant;
+use super::peer::{Peer, Variant};
 use super::report::{Lookups, PeerLookups};
 use crate::cpu_time::thread_cpu_seconds;
 use crate::sample::Sample;
 use std::hint::black_box;
-use wattline_fib::{Kernel, NextHopId, Reader};
+use wattline_fib::{NextHopId, Reader, SimdLevel};
 use wattline_packet::Family;
 
 /// Lookups per second of every pass over one set of addresses.
 pub(super) struct Passes {
     family: Family,
     kind: Kind,
-    kernel: Kernel,
+    level: SimdLevel,
     ours: Vec<f64>,
     peers: Vec<(Variant, Vec<f64>, bool)>,
 }
 
-/// Runs the passes; Wattline and the peer take turns.
+/// Runs the passes. Wattline and the peer take turns.
 pub(super) fn passes<F: wattline_fib::Family>(
     (family, kind): (Family, Kind),
     reader: &Reader<F>,
@@ -30,7 +29,7 @@ pub(super) fn passes<F: wattline_fib::Family>(
 ) -> Result<Passes, Error> {
     let checksum = checksum(reader, addresses);
     let mut passes =
-        Passes { family, kind, kernel: reader.kernel(), ours: Vec::new(), peers: Vec::new() };
+        Passes { family, kind, level: reader.simd_level(), ours: Vec::new(), peers: Vec::new() };
     for repeat in 0..repeats {
         passes.ours.push(addresses.len() as f64 / pass_seconds(reader, addresses));
         let Some(peer) = peer else { continue };
@@ -50,7 +49,8 @@ pub(super) fn passes<F: wattline_fib::Family>(
     Ok(passes)
 }
 
-/// Sum of all next hops, outside the timed part; it shows that both programs find the same.
+/// Sum of all next hops, computed outside the timed part. Equal sums show that both programs find
+/// the same next hops.
 fn checksum<F: wattline_fib::Family>(reader: &Reader<F>, addresses: &[F::Bits]) -> u64 {
     let mut next_hops = [NextHopId::NONE; BATCH];
     let mut sum = 0;
@@ -76,7 +76,7 @@ fn pass_seconds<F: wattline_fib::Family>(reader: &Reader<F>, addresses: &[F::Bit
 impl Passes {
     /// Summary of the passes; `None` if there were none.
     pub(super) fn summary(self, tsc_hertz: f64) -> Option<Lookups> {
-        let Self { family, kind, kernel, ours, peers } = self;
+        let Self { family, kind, level, ours, peers } = self;
         let spread = Sample::of(ours.clone())?;
         let peers = peers.into_iter().filter_map(|(variant, rates, agrees)| {
             let ratios = ours.iter().zip(&rates).map(|(ours, theirs)| ours / theirs).collect();
@@ -95,7 +95,7 @@ impl Passes {
         Some(Lookups {
             family,
             addresses: kind,
-            kernel: kernel.name(),
+            kernel: level.name(),
             lookups_per_second: spread.median,
             cycles_per_lookup: tsc_hertz / spread.median,
             lookups_per_second_spread: spread,

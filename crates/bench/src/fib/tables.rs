@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wattline_fib::grace::Grace;
 use wattline_fib::routes_file::RoutesFile;
-use wattline_fib::{Fib, FibError, Kernel, NextHopId, Reader, V4, V6};
+use wattline_fib::{Fib, FibError, NextHopId, Reader, SimdLevel, V4, V6};
 use wattline_packet::Family;
 
 /// Number of next hops over which routes without a next hop are spread.
@@ -50,8 +50,8 @@ impl<F: wattline_fib::Family> Filled<F> {
     }
 
     /// A reader that uses this lookup variant.
-    pub(super) fn reader(&self, kernel: Kernel) -> Result<Reader<F>, Error> {
-        self.table.reader().with_kernel(kernel).ok_or(Error::Kernel(kernel))
+    pub(super) fn reader(&self, level: SimdLevel) -> Result<Reader<F>, Error> {
+        self.table.reader().with_simd_level(level).ok_or(Error::SimdLevel(level))
     }
 
     /// Writes one line per prefix.
@@ -69,10 +69,10 @@ impl<F: wattline_fib::Family> Filled<F> {
         mut self,
         family: Family,
         grace: &Grace,
-        kernel: Kernel,
+        level: SimdLevel,
         addresses: &[F::Bits],
     ) -> Result<Table, Error> {
-        let reader = self.reader(kernel)?;
+        let reader = self.reader(level)?;
         let huge_pages = self.table.huge_pages();
         let updates = updates(grace, reader, addresses, &self.prefixes, |(prefix, id)| {
             self.table.remove(prefix);
@@ -115,16 +115,16 @@ impl Tables {
     /// Updates each non-empty table while another thread looks up routed addresses.
     pub(super) fn update(
         self,
-        kernel: Kernel,
+        level: SimdLevel,
         ipv4: &[u32],
         ipv6: &[u128],
     ) -> Result<Vec<Table>, Error> {
         let mut tables = Vec::new();
         if !self.ipv4.prefixes.is_empty() {
-            tables.push(self.ipv4.update(Family::V4, &self.grace, kernel, ipv4)?);
+            tables.push(self.ipv4.update(Family::V4, &self.grace, level, ipv4)?);
         }
         if !self.ipv6.prefixes.is_empty() {
-            tables.push(self.ipv6.update(Family::V6, &self.grace, kernel, ipv6)?);
+            tables.push(self.ipv6.update(Family::V6, &self.grace, level, ipv6)?);
         }
         Ok(tables)
     }

@@ -25,27 +25,27 @@ const GROUP: u8 = 1;
 /// Mask of the destination address within the first eight bytes of a frame.
 const ADDRESS: u64 = u64::from_le_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]);
 
-/// Frames that a port accepts: those whose first eight bytes equal `own` in the bits set in `care`.
+/// Frames that a port accepts: those whose first eight bytes equal `own` in the bits set in `mask`.
 struct Station {
     own: u64,
-    care: u64,
+    mask: u64,
 }
 
 impl Station {
     fn of(table: &Table, port: PortId) -> Self {
         match table.port(port) {
             // Any single station, but no group.
-            Some(port) if port.promiscuous => Self { own: 0, care: u64::from(GROUP) },
+            Some(port) if port.promiscuous => Self { own: 0, mask: u64::from(GROUP) },
             Some(PortConfig { mac: [a, b, c, d, e, f], .. }) => {
-                Self { own: u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0]), care: ADDRESS }
+                Self { own: u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0]), mask: ADDRESS }
             }
-            None => Self { own: 0, care: ADDRESS },
+            None => Self { own: 0, mask: ADDRESS },
         }
     }
 
     #[inline]
     fn takes(&self, header: &[u8; 14]) -> bool {
-        (u64::from_le_bytes(field::<0, 8, _>(header)) ^ self.own) & self.care == 0
+        (u64::from_le_bytes(field::<0, 8, _>(header)) ^ self.own) & self.mask == 0
     }
 }
 

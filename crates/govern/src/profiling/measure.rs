@@ -103,12 +103,13 @@ pub trait Rig {
     fn load(&mut self, rate_rps: f64, number: u64) -> Result<Run, LoadFailure>;
 }
 
-/// How well each point is to be known.
+/// When a point counts as measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Care {
-    /// Half the 95 % confidence interval of the 95th percentile, as a share of it, that is enough.
+pub struct Precision {
+    /// Wanted half width of the 95 % confidence interval of the 95th percentile, relative to that
+    /// percentile.
     pub within: f64,
-    /// Repetitions at most.
+    /// Most repetitions.
     pub repetitions: usize,
 }
 
@@ -127,7 +128,7 @@ pub(super) fn measure(
     rig: &mut dyn Rig,
     grid: &Grid,
     at: At,
-    care: Care,
+    precision: Precision,
     number: &mut u64,
 ) -> Result<Outcome, Stopped> {
     let named = || grid.name(at);
@@ -169,10 +170,10 @@ pub(super) fn measure(
         }
         runs = vec![next];
     }
-    let repetitions = care.repetitions.max(FEWEST);
+    let repetitions = precision.repetitions.max(FEWEST);
     loop {
         let spread = Spread::of(runs.iter().map(|run| run.percentiles[1]));
-        let known = runs.len() >= FEWEST && spread.is_within(care.within);
+        let known = runs.len() >= FEWEST && spread.is_within(precision.within);
         let saturated = runs.len() >= FEWEST && runs.iter().all(|run| !run.sustained);
         if known || saturated || runs.len() >= repetitions {
             break;

@@ -21,7 +21,7 @@ mod run;
 pub use grid::{At, Grid};
 pub use live::{Live, Loader, loader, within};
 pub use machine::{Machine, MachineError};
-pub use measure::{Care, LoadFailure, NotSet, Outcome, Rig, Stopped};
+pub use measure::{LoadFailure, NotSet, Outcome, Precision, Rig, Stopped};
 pub use page::{page, remark};
 pub use points::{Head, Points, PointsError, Profiled};
 pub use run::Run;
@@ -55,13 +55,13 @@ pub struct Progress {
 pub fn profile(
     rig: &mut dyn Rig,
     grid: &Grid,
-    care: Care,
+    precision: Precision,
     points: &mut Points,
     tell: impl FnMut(&Progress),
 ) -> Result<(), Stopped> {
     let missing: Vec<At> = grid.order().filter(|at| !points.knows(*at)).collect();
     let of = grid.order().count();
-    let mut walk = Walk::new(rig, grid, care, points, tell);
+    let mut walk = Walk::new(rig, grid, precision, points, tell);
     for (done, at) in missing.iter().enumerate() {
         walk.visit(*at, missing.len() - done - 1, of)?;
     }
@@ -77,7 +77,7 @@ pub fn profile(
 pub fn profile_sparse(
     rig: &mut dyn Rig,
     grid: &Grid,
-    care: Care,
+    precision: Precision,
     target: Option<f64>,
     points: &mut Points,
     tell: impl FnMut(&Progress),
@@ -85,7 +85,7 @@ pub fn profile_sparse(
     let loads = grid.loads_rps.len();
     let (states, periods) = (grid.states.len(), grid.periods.len());
     let most = most_points(states, periods);
-    let mut walk = Walk::new(rig, grid, care, points, tell);
+    let mut walk = Walk::new(rig, grid, precision, points, tell);
     for load in 0..loads {
         let left = loads - load - 1;
         let at = At::Default { load };
@@ -117,7 +117,7 @@ pub fn profile_sparse(
 struct Walk<'a, T> {
     rig: &'a mut dyn Rig,
     grid: &'a Grid,
-    care: Care,
+    precision: Precision,
     points: &'a mut Points,
     tell: T,
     /// Number of the last load.
@@ -130,17 +130,17 @@ impl<'a, T: FnMut(&Progress)> Walk<'a, T> {
     fn new(
         rig: &'a mut dyn Rig,
         grid: &'a Grid,
-        care: Care,
+        precision: Precision,
         points: &'a mut Points,
         tell: T,
     ) -> Self {
         let number = points.len() as u64 * 1_000;
-        Self { rig, grid, care, points, tell, number, began: Instant::now(), done: 0 }
+        Self { rig, grid, precision, points, tell, number, began: Instant::now(), done: 0 }
     }
 
     /// Measures a point, after which `left` others follow; `of` is how many there are in all.
     fn visit(&mut self, at: At, left: usize, of: usize) -> Result<(), Stopped> {
-        let outcome = measure(self.rig, self.grid, at, self.care, &mut self.number)?;
+        let outcome = measure(self.rig, self.grid, at, self.precision, &mut self.number)?;
         if let Outcome::Measured(point) = outcome {
             self.points.add(point)?;
         }

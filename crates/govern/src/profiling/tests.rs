@@ -24,8 +24,8 @@ struct Reckoned {
     arrivals_per_request: Option<f64>,
     /// The index of a period that the card refuses.
     refuses: Option<usize>,
-    /// The index of a frequency of which the firmware makes another; and of one that it makes another
-    /// of during the loads.
+    /// The index of a frequency of which the firmware makes another; and of one that it makes
+    /// another of during the loads.
     clamps: Option<usize>,
     loses: Option<usize>,
     /// So many runs of each ten the generator does not hold its rate, the first ones.
@@ -120,7 +120,7 @@ fn head(grid: &Grid) -> Head {
     Head::of("test".into(), "reckoned".into(), machine, grid, None, Some("measured".into()))
 }
 
-const CARE: Care = Care { within: 0.05, repetitions: 10 };
+const PRECISION: Precision = Precision { within: 0.05, repetitions: 10 };
 
 #[test]
 fn every_point_is_measured_and_the_tables_read_back() {
@@ -129,7 +129,7 @@ fn every_point_is_measured_and_the_tables_read_back() {
     let mut points = Points::open(&path, head(&grid)).unwrap();
     let mut rig = Reckoned::new(&grid);
     let last = Cell::new(0);
-    profile(&mut rig, &grid, CARE, &mut points, |progress| {
+    profile(&mut rig, &grid, PRECISION, &mut points, |progress| {
         assert_eq!((progress.known, progress.of), (last.get() + 1, 14));
         last.set(progress.known);
         assert!((progress.known < 14) || progress.remaining.is_zero());
@@ -153,11 +153,11 @@ fn noise_is_repeated_until_the_interval_is_tight_and_no_longer_than_allowed() {
         let path = folder.path().join(format!("{noise}.json"));
         let mut points = Points::open(&path, head(&grid)).unwrap();
         let mut rig = Reckoned { noise, ..Reckoned::new(&grid) };
-        profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap();
+        profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
         let point = points.iter().next().unwrap();
         runs.push(point.repetitions);
         let half = point.p95_half_us.unwrap() / point.p95_us.unwrap();
-        assert_eq!(half <= CARE.within, noise < 0.05, "{noise}: {half}");
+        assert_eq!(half <= PRECISION.within, noise < 0.05, "{noise}: {half}");
     }
     assert_eq!(runs[0], 3);
     assert!((4..10).contains(&runs[1]), "{runs:?}");
@@ -170,7 +170,7 @@ fn an_interrupted_profile_goes_on_where_it_was() {
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, head(&grid)).unwrap();
     let mut rig = Reckoned { ends: Some((17, LoadFailure::Interrupted)), ..Reckoned::new(&grid) };
-    let stopped = profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err();
+    let stopped = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err();
     assert_eq!(stopped, Stopped::Interrupted);
     drop(points);
     // What is known can be looked at, however little that is.
@@ -179,7 +179,7 @@ fn an_interrupted_profile_goes_on_where_it_was() {
         let mut points = Points::open(&path, head(&grid)).unwrap();
         let mut rig =
             Reckoned { ends: Some((run, LoadFailure::Interrupted)), ..Reckoned::new(&grid) };
-        profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err();
+        profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err();
         let tables = points.tables().unwrap();
         let defaults = (0..2).filter(|load| tables.default_point(*load).is_some()).count();
         assert_eq!(defaults, (run / 3) as usize);
@@ -187,7 +187,7 @@ fn an_interrupted_profile_goes_on_where_it_was() {
     let mut points = Points::open(&path, head(&grid)).unwrap();
     assert_eq!(points.len(), 5);
     let mut rig = Reckoned::new(&grid);
-    profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap();
+    profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     assert_eq!((points.len(), rig.set), (14, 9));
 
     // Not with what is of another machine, of other options, or of nobody.
@@ -215,13 +215,13 @@ fn a_server_that_saturates_is_told_and_one_that_dies_ends_it() {
     let mut points = Points::open(&path, head(&grid)).unwrap();
     // 1500 at 1 GHz, 3000 at 2 GHz.
     let mut rig = Reckoned { capacity_rps: 1_500.0, ..Reckoned::new(&grid) };
-    profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap();
+    profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     let text = points.tables().unwrap().to_text();
     assert_eq!(text.matches("saturated").count(), 3, "{text}");
     let gone = LoadFailure::Server("connection refused".into());
     let mut rig = Reckoned { ends: Some((1, gone)), ..Reckoned::new(&grid) };
     let mut points = Points::open(&folder.path().join("new.json"), head(&grid)).unwrap();
-    let error = profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err().to_string();
+    let error = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err().to_string();
     assert!(error.contains("1000 rps") && error.contains("connection refused"), "{error}");
 }
 
@@ -233,7 +233,7 @@ fn a_generator_that_is_late_now_and_then_is_tried_again_and_one_that_is_too_slow
         let mut points =
             Points::open(&folder.path().join(format!("{too_slow}.json")), head(&grid)).unwrap();
         let mut rig = Reckoned { too_slow, ..Reckoned::new(&grid) };
-        let ended = profile(&mut rig, &grid, CARE, &mut points, |_| {});
+        let ended = profile(&mut rig, &grid, PRECISION, &mut points, |_| {});
         (ended, points.iter().map(|point| point.repetitions).collect::<Vec<_>>())
     };
     assert_eq!(profiled(4), (Ok(()), vec![3; 14]));
@@ -251,7 +251,7 @@ fn loads_are_those_of_the_cores_that_queues_lead_to() {
         let path = folder.path().join(format!("{queue_cores:?}.json"));
         let head = Head { queue_cores, ..head(&grid) };
         let mut points = Points::open(&path, head).unwrap();
-        profile(&mut Reckoned::new(&grid), &grid, CARE, &mut points, |_| {}).unwrap();
+        profile(&mut Reckoned::new(&grid), &grid, PRECISION, &mut points, |_| {}).unwrap();
         points.tables().unwrap().loads().to_vec()
     };
     assert_eq!(of(Some(1)), [1_000.0, 2_000.0]);
@@ -266,7 +266,7 @@ fn a_machine_that_refuses_ends_it_and_what_was_measured_stays() {
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, head(&grid)).unwrap();
     let mut rig = Reckoned { refuses: Some(2), ..Reckoned::new(&grid) };
-    let stopped = profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err();
+    let stopped = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err();
     assert!(matches!(stopped, Stopped::Machine { .. }), "{stopped:?}");
     let told = stopped.to_string();
     for words in [
@@ -291,7 +291,7 @@ fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_un
         arrivals_per_request: None,
         ..Reckoned::new(&grid)
     };
-    profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap();
+    profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
     let text = points.tables().unwrap().to_text();
     assert!(text.contains(",16,") && text.contains(",104,") && !text.contains(",10,"), "{text}");
     assert!(text.contains(",unknown"), "{text}");
@@ -299,7 +299,7 @@ fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_un
     assert_eq!(tables.energy_order(), Some(EnergyOrder::StateThenPeriod));
     assert!(text.contains("# energy = \"not measured; points are ordered by V/F state"), "{text}");
     assert!(tables.conditions.arrivals_per_request.is_empty());
-    let page = page(&points, CARE.within);
+    let page = page(&points, PRECISION.within);
     assert!(page.contains("no meter") && page.contains("<svg"), "{page}");
     let Some(mut browser) = wattline_browser::Browser::start("the page of a profile") else {
         return;
@@ -318,15 +318,15 @@ fn a_server_that_never_comes_to_rest_is_told() {
     let path = folder.path().join("points.json");
     let mut points = Points::open(&path, head(&grid)).unwrap();
     let mut rig = Reckoned { noise: 0.5, ..Reckoned::new(&grid) };
-    profile(&mut rig, &grid, CARE, &mut points, |progress| {
+    profile(&mut rig, &grid, PRECISION, &mut points, |progress| {
         let Outcome::Measured(point) = &progress.outcome else { panic!("{progress:?}") };
-        assert_eq!(remark(point, CARE.within), "never steady, not tight");
+        assert_eq!(remark(point, PRECISION.within), "never steady, not tight");
     })
     .unwrap();
     // After a resumption, too; of a file without the word, no point is called so.
     let known = Points::open(&path, head(&grid)).unwrap();
     assert!(known.iter().all(|point| !point.steady && point.repetitions == 10));
-    let shown = page(&known, CARE.within);
+    let shown = page(&known, PRECISION.within);
     assert!(
         shown.contains("14 points were never steady") && shown.contains("14 points are not tight")
     );
@@ -336,9 +336,9 @@ fn a_server_that_never_comes_to_rest_is_told() {
 
     let quiet = folder.path().join("quiet.json");
     let mut points = Points::open(&quiet, head(&grid)).unwrap();
-    profile(&mut Reckoned::new(&grid), &grid, CARE, &mut points, |_| {}).unwrap();
-    assert!(points.iter().all(|point| point.steady && remark(point, CARE.within).is_empty()));
-    let shown = page(&points, CARE.within);
+    profile(&mut Reckoned::new(&grid), &grid, PRECISION, &mut points, |_| {}).unwrap();
+    assert!(points.iter().all(|point| point.steady && remark(point, PRECISION.within).is_empty()));
+    let shown = page(&points, PRECISION.within);
     assert!(!shown.contains("never steady") && !shown.contains("not tight"), "{shown}");
 }
 
@@ -351,7 +351,7 @@ fn a_point_at_a_frequency_that_was_not_held_is_left_out_with_its_reason() {
         let mut points = Points::open(&path, head(&grid)).unwrap();
         let mut rig = Reckoned { clamps, loses, ..Reckoned::new(&grid) };
         let mut left_out = Vec::new();
-        profile(&mut rig, &grid, CARE, &mut points, |progress| {
+        profile(&mut rig, &grid, PRECISION, &mut points, |progress| {
             if let Outcome::LeftOut(why) = &progress.outcome {
                 left_out.push((progress.at, why.clone()));
             }
@@ -362,18 +362,18 @@ fn a_point_at_a_frequency_that_was_not_held_is_left_out_with_its_reason() {
         assert!(left_out[0].1.contains("core"), "{left_out:?}");
         assert_eq!(points.tables().unwrap().known_points(), 6);
         // Once the limit is gone, the same command measures them.
-        profile(&mut Reckoned::new(&grid), &grid, CARE, &mut points, |_| {}).unwrap();
+        profile(&mut Reckoned::new(&grid), &grid, PRECISION, &mut points, |_| {}).unwrap();
         assert_eq!(points.len(), 14);
     }
     // Without the fastest there is no target: it ends there.
     let mut points = Points::open(&folder.path().join("fastest.json"), head(&grid)).unwrap();
     let mut rig = Reckoned { clamps: Some(1), ..Reckoned::new(&grid) };
-    let told = profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap_err().to_string();
+    let told = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err().to_string();
     assert!(told.contains("driver's own moderation: core 0 holds"), "{told}");
 }
 
-/// Eleven frequencies and 24 periods, where the driver's default has a latency that the lower states
-/// reach with short periods.
+/// Eleven frequencies and 24 periods, where the driver's default has a latency that the lower
+/// states reach with short periods.
 fn fine_grid() -> Grid {
     Grid {
         loads_rps: vec![1_000.0, 2_000.0, 3_000.0],
@@ -403,19 +403,19 @@ fn a_sparse_profile_finds_the_same_choice_by_a_tenth_of_the_points() {
         let mut full =
             Points::open(&folder.path().join(format!("{target:?}.json")), fine_head(&grid))
                 .unwrap();
-        profile(&mut Reckoned::new(&grid), &grid, CARE, &mut full, |_| {}).unwrap();
+        profile(&mut Reckoned::new(&grid), &grid, PRECISION, &mut full, |_| {}).unwrap();
         let full = full.tables().unwrap();
 
         let _ = std::fs::remove_file(&path);
         let mut points = Points::open(&path, fine_head(&grid)).unwrap();
         let failure = Some((40, LoadFailure::Interrupted));
         let mut rig = Reckoned { ends: failure, ..Reckoned::new(&grid) };
-        let stopped = profile_sparse(&mut rig, &grid, CARE, target, &mut points, |_| {});
+        let stopped = profile_sparse(&mut rig, &grid, PRECISION, target, &mut points, |_| {});
         assert_eq!(stopped, Err(Stopped::Interrupted));
         let before = points.len();
         let mut points = Points::open(&path, fine_head(&grid)).unwrap();
         let (mut rig, mut told) = (Reckoned::new(&grid), Vec::new());
-        profile_sparse(&mut rig, &grid, CARE, target, &mut points, |progress| {
+        profile_sparse(&mut rig, &grid, PRECISION, target, &mut points, |progress| {
             told.push((progress.known, progress.of));
         })
         .unwrap();
@@ -439,7 +439,7 @@ fn a_sparse_profile_finds_the_same_choice_by_a_tenth_of_the_points() {
         }
         // A sparse profile can be filled up: what it has is part of the full one.
         let (known, mut rig) = (points.len(), Reckoned::new(&grid));
-        profile(&mut rig, &grid, CARE, &mut points, |_| {}).unwrap();
+        profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
         assert_eq!(rig.set as usize, grid.order().count() - known);
     }
 }
@@ -498,7 +498,7 @@ fn a_rig_and_the_simulator_are_searched_alike() {
     let head = Head::of("".into(), "".into(), machine, &grid, None, Some("modelled".into()));
     let mut points = Points::open(&folder.path().join("points.json"), head).unwrap();
     let mut rig = Tabled { tables: full, at: None };
-    profile_sparse(&mut rig, &grid, CARE, target, &mut points, |_| {}).unwrap();
+    profile_sparse(&mut rig, &grid, PRECISION, target, &mut points, |_| {}).unwrap();
     assert_eq!(points.len(), simulated.points + 2, "the defaults are not counted there");
     for point in points.iter() {
         let Some((state, period)) = point.point else { continue };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use wattline_govern::config::Config;
 use wattline_govern::profiling::{
-    Care, Grid, Head, Live, Loader, Machine, Outcome, Points, PointsError, Progress, Stopped,
+    Grid, Head, Live, Loader, Machine, Outcome, Points, PointsError, Precision, Progress, Stopped,
     loader, page, profile, profile_sparse, remark, within,
 };
 use wattline_requests::http::Http;
@@ -71,11 +71,12 @@ struct Planned {
     /// Loads, as shares of --rate.
     #[arg(long, value_delimiter = ',', default_value = "0.25,0.5,0.75,1")]
     loads: Vec<f64>,
-    /// Number of V/F states, spread evenly over those of the machine. Default: 4; with --sparse all.
+    /// Number of V/F states, spread evenly over those of the machine. Default: 4; with --sparse
+    /// all.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     states: Option<u16>,
-    /// Number of moderation periods; each is longer than the one before by the same factor. Default:
-    /// 6; with --sparse 24.
+    /// Number of moderation periods; each is longer than the one before by the same factor.
+    /// Default: 6; with --sparse 24.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     periods: Option<u16>,
     /// Measure only the points that a search picks: at each load the lowest V/F state that some
@@ -87,8 +88,8 @@ struct Planned {
     /// (`copi:target=800us`). Default: the one of the driver's own moderation at the load.
     #[arg(long, requires = "sparse", value_parser = simulation::span)]
     target: Option<Span>,
-    /// Repeat a point until half the 95 % confidence interval of its 95th percentile is at most this
-    /// share of it.
+    /// Repeat a point until half the 95 % confidence interval of its 95th percentile is at most
+    /// this share of it.
     #[arg(long, default_value_t = 0.05)]
     within: f64,
     /// Most repetitions of a point.
@@ -254,7 +255,7 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
         }
     };
     let mut points = points;
-    let care = Care { within: plan.within, repetitions: plan.repetitions.into() };
+    let precision = Precision { within: plan.within, repetitions: plan.repetitions.into() };
     let mut live = Live::new(machine, grid.clone(), wanted.loader);
     let of = grid.order().count();
     let bar = progress(of, points.len());
@@ -267,13 +268,13 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     };
     let target = plan.target.map(Span::as_seconds);
     let measured = match plan.sparse {
-        true => profile_sparse(&mut live, &grid, care, target, &mut points, &mut hear),
-        false => profile(&mut live, &grid, care, &mut points, &mut hear),
+        true => profile_sparse(&mut live, &grid, precision, target, &mut points, &mut hear),
+        false => profile(&mut live, &grid, precision, &mut points, &mut hear),
     };
     bar.finish_and_clear();
     let given_back = live.end().map_err(of_machine);
-    // Also of what was interrupted: the page shows how far it is. Before the first point of the grid
-    // there is no table, and what stopped the profile is what has to be told.
+    // Also of what was interrupted: the page shows how far it is. Before the first point of the
+    // grid there is no table, and what stopped the profile is what has to be told.
     let (tables, page_file) = (plan.out.clone(), plan.beside(".html"));
     let measured_some = points.iter().any(|known| known.point.is_some());
     let written = if measured_some { write_all(plan, &points) } else { Ok(()) };

@@ -5,7 +5,7 @@ use crate::output;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use wattline_bench::fib::{self, Error, Lookups, Options, Report, Variant};
-use wattline_fib::Kernel;
+use wattline_fib::SimdLevel;
 use wattline_fib::routes_file::RoutesFileError;
 
 /// Which table, and beside what.
@@ -27,12 +27,12 @@ pub struct Args {
     repeats: u16,
     /// Look up with this kernel instead of the best one for this processor.
     #[arg(long, value_parser = kernel)]
-    kernel: Option<Kernel>,
+    kernel: Option<SimdLevel>,
 }
 
-fn kernel(name: &str) -> Result<Kernel, String> {
-    let names = Kernel::ALL.map(Kernel::name).join(" or ");
-    let found = Kernel::ALL.into_iter().find(|kernel| kernel.name() == name);
+fn kernel(name: &str) -> Result<SimdLevel, String> {
+    let names = SimdLevel::ALL.map(SimdLevel::name).join(" or ");
+    let found = SimdLevel::ALL.into_iter().find(|kernel| kernel.name() == name);
     found.ok_or_else(|| format!("{names} is allowed"))
 }
 
@@ -42,7 +42,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         routes: args.routes.clone(),
         repeats: args.repeats.into(),
         peer: args.peer.clone(),
-        kernel: args.kernel,
+        level: args.kernel,
     };
     let show_progress = std::io::stderr().is_terminal();
     let report = fib::run(&options, |step| {
@@ -54,7 +54,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let code = match &error {
             Error::Routes(RoutesFileError::Unreadable { .. }) => ExitError::NO_INPUT,
             Error::Routes(_) | Error::Empty(_) | Error::Table(_) => ExitError::DATA,
-            Error::Peer { .. } | Error::Kernel(_) => ExitError::UNAVAILABLE,
+            Error::Peer { .. } | Error::SimdLevel(_) => ExitError::UNAVAILABLE,
             Error::Zipf(_) | Error::Write { .. } => ExitError::IO,
         };
         ExitError::new(code, error)

@@ -1,23 +1,23 @@
-//! Choice of the instructions that look up a batch.
+//! The SIMD instructions with which a batch is looked up.
 
 use std::sync::OnceLock;
 
 /// Implementation of the batch lookup; all give the same results on processors that have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kernel {
+pub enum SimdLevel {
     /// Portable: one load at a time, many of which overlap.
     Scalar,
     /// Eight loads at a time with the gathers of AVX2.
     Avx2,
 }
 
-impl Kernel {
+impl SimdLevel {
     /// All implementations, the portable one first.
     pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx2];
 
     /// Best implementation for this processor: gathers, unless microcode slows them down.
     pub fn best() -> Self {
-        static BEST: OnceLock<Kernel> = OnceLock::new();
+        static BEST: OnceLock<SimdLevel> = OnceLock::new();
         *BEST.get_or_init(|| {
             let status = std::fs::read_to_string(GATHER_DATA_SAMPLING).unwrap_or_default();
             let gathers = Self::Avx2.is_available() && !slows_gathers(&status);
@@ -59,9 +59,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_kernel_is_one_that_the_processor_has() {
-        assert!(Kernel::Scalar.is_available());
-        assert!(Kernel::best().is_available());
+    fn the_best_level_is_one_that_the_processor_has() {
+        assert!(SimdLevel::Scalar.is_available());
+        assert!(SimdLevel::best().is_available());
     }
 
     #[test]
