@@ -1,4 +1,4 @@
-//! What became of the steps, by the knob that they turned.
+//! Results of the steps, by knob, and the rests of knobs that fail.
 
 pub use super::knob::Knob;
 pub use super::place::place_of;
@@ -8,43 +8,43 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_units::{Span, Time};
 
-/// A knob of a core or queue that somebody else holds, or that goes on failing, is left alone for
-/// so long.
+/// Longest rest of a knob that keeps failing, and the rest of a knob that another program has set.
 pub(super) const LEFT_ALONE: Span = Span::from_millis(1_000);
-/// One that fails for the first time is tried again after so long: what was only busy costs little.
+/// Rest after a first failure. It is short, because a device that was only busy will accept the
+/// next write.
 const FIRST_REST: Span = Span::from_micros(100);
-/// So many rests in a row are that short. Of writes that fail by chance, one in ten say, hardly any
-/// fails three times.
+/// Number of short rests in a row. Writes that fail at random, say one in ten, rarely fail three
+/// times in a row.
 const SHORT_RESTS: u32 = 2;
-/// Each further rest is so many times as long as the one before, until [`LEFT_ALONE`].
+/// Factor from each further rest to the next, up to [`LEFT_ALONE`].
 const REST_GROWS: u64 = 10;
-/// A knob that so many times never did as it was told is said to have no effect.
+/// Number of steps after which a knob that never did as it was told counts as without effect.
 const TRIES: u64 = 3;
 
-/// What became of the steps of one knob.
+/// Results of the steps of one knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// The knob.
     pub knob: Knob,
     /// Steps taken.
     pub steps: u64,
-    /// Steps of which the machine made something else.
+    /// Steps for which the machine chose another value.
     pub altered: u64,
-    /// Steps not taken because somebody else had changed the setting.
+    /// Steps not taken because another program had changed the setting.
     pub foreign: u64,
     /// Steps that were refused or failed.
     pub failed: u64,
-    /// What was said about the last one that was not simply done.
+    /// Message of the last step that was not done as asked.
     pub last_problem: Option<String>,
-    /// Whether it ever does as it is told, as far as can be said.
+    /// False once [`TRIES`] steps or more were taken and none was done as asked.
     pub effective: bool,
 }
 
-/// What became of all steps.
+/// Results of all steps.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     entries: [Entry; Knob::ALL.len()],
-    /// What was not done when it was last tried.
+    /// Knobs and places whose last step was not done.
     resting: BTreeMap<(Knob, usize), Rest>,
 }
 
@@ -52,7 +52,7 @@ pub struct Ledger {
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     until: Time,
-    /// How long it lasts.
+    /// Its length.
     lasts: Span,
     /// Failures in a row.
     failures: u32,
@@ -74,15 +74,15 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Notes what became of a step on a knob and its place ([`place_of`]). Unless the machine now
-    /// is as the step wanted it (`done`), the knob is left alone for a while: shortly after its
-    /// first failure, longer after each further one in a row.
+    /// Notes the result of a step on a knob and its place ([`place_of`]). If the machine is not as
+    /// the step wanted it (not `done`), the knob rests: briefly after the first failure, and longer
+    /// after each further failure in a row.
     pub fn note(&mut self, now: Time, knob: Knob, place: usize, taken: Taken, done: bool) {
         let entry = &mut self.entries[knob as usize];
         entry.steps += 1;
         let foreign = matches!(taken, Taken::Foreign { .. });
         let problem = match taken {
-            // One that takes time is noted when it is over.
+            // A slow step is noted again when its result is known.
             Taken::Done | Taken::Slow { .. } => None,
             Taken::Altered { found } => {
                 entry.altered += 1;
@@ -124,22 +124,23 @@ impl Ledger {
         self.resting.get(&(knob, place)).is_some_and(|rest| now < rest.until)
     }
 
-    /// Until when a knob is left alone at a place; [`Time::ZERO`] where it is not.
+    /// Until when a knob is left alone at a place; [`Time::ZERO`] if it is not.
     pub fn rests_until(&self, knob: Knob, place: usize) -> Time {
         self.resting.get(&(knob, place)).map_or(Time::ZERO, |rest| rest.until)
     }
 
-    /// What is not to be touched now: knobs with their places.
+    /// Knobs, with their places, that are left alone now.
     pub fn left_alone(&self, now: Time) -> impl Iterator<Item = (Knob, usize)> {
         self.resting.iter().filter(move |(_, rest)| now < rest.until).map(|(place, _)| *place)
     }
 
-    /// The entries of knobs that were turned.
+    /// The entries of knobs with at least one step.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.steps > 0)
     }
 
-    /// Steps that were taken, were altered, and failed (somebody else's settings included).
+    /// Numbers of steps that were taken, altered, and failed (including settings of other
+    /// programs).
     pub fn sums(&self) -> (u64, u64, u64) {
         let sum = |of: fn(&Entry) -> u64| self.entries.iter().map(of).sum();
         (sum(|e| e.steps), sum(|e| e.altered), sum(|e| e.failed + e.foreign))
@@ -156,14 +157,14 @@ mod tests {
         let altered = || Taken::Altered { found: "2.4 GHz".into() };
         for time in 0..3 {
             assert!(ledger.entries().all(|entry| entry.effective));
-            // The nearest that there is, so that it does not rest.
+            // Rounding counts as done, so the knob does not rest.
             ledger.note(Time::from_picos(time), Knob::Frequency, 0, altered(), true);
         }
         assert_eq!(ledger.left_alone(Time::from_picos(3)).count(), 0);
         let entry = ledger.entries().next().unwrap().clone();
         assert!(!entry.effective && entry.last_problem.unwrap().contains("2.4 GHz"));
         ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done, true);
-        assert!(ledger.entries().next().unwrap().effective, "once it did obey");
+        assert!(ledger.entries().next().unwrap().effective, "it obeyed once");
 
         let now = Time::from_picos(5);
         let failed = Taken::Failed { why: "not permitted".into() };
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knob_that_fails_once_is_soon_tried_again_and_one_that_goes_on_failing_is_not() {
+    fn a_knob_that_fails_once_rests_briefly_and_one_that_keeps_failing_rests_longer() {
         let mut ledger = Ledger::default();
         let place = (Knob::Frequency, 2);
         let failed = || Taken::Failed { why: "busy".into() };

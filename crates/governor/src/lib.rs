@@ -1,13 +1,14 @@
-//! The loop that makes power follow traffic: observe, decide, act, account.
+//! The control loop that makes power follow traffic: observe, decide, act, account.
 //!
 //! A policy decides ([`wattline_policy`]), [`transition`] carries the machine from one operating
 //! point to the next by its [`knob`]s in a safe order ([`step`]) and at its pace ([`pace`]), and a
 //! [`machine`] takes the steps: this one (`wattline-host`), or the emulated cores of a server model
-//! (`wattline-scale`). [`account`] keeps what comes of it.
+//! (`wattline-scale`). [`account`] keeps the totals.
 //!
-//! [`Governor`] has no thread and no clock of its own: whoever brings time and traffic calls
-//! [`Governor::trigger`] when the policy wants to be asked ([`Governor::ask`]). Where nobody does,
-//! [`runner`] has a thread that does. Nothing here knows of routers, workers or a configuration.
+//! [`Governor`] has no thread and no clock of its own: its caller has the time and the traffic, and
+//! calls [`Governor::trigger`] when the policy wants to be asked ([`Governor::ask`]). [`runner`] is
+//! such a caller, with a thread of its own. Nothing here knows of routers, workers or a
+//! configuration.
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -38,7 +39,7 @@ use transition::{Actuator, Transition};
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, Trigger};
 use wattline_units::{Span, Time};
 
-/// As many changes of the operating point are kept to be told.
+/// Number of decisions that are kept for statistics.
 const DECISIONS_KEPT: usize = 64;
 
 /// A policy in charge of a machine.
@@ -46,7 +47,7 @@ pub struct Governor<M> {
     machine: M,
     policy: Box<dyn Policy>,
     view: View,
-    /// Where the machine is and goes, and how the policy wants it to run.
+    /// From the present operating point to the one that the policy wants (`wanted`).
     transition: Transition,
     wanted: OperatingPoint,
     /// When the policy wants to be asked.
@@ -55,7 +56,7 @@ pub struct Governor<M> {
     /// Of the point that the transition is at.
     capacity: Capacity,
     decisions: Decisions,
-    /// Up to here the integrals over the operating point are booked.
+    /// The integrals over the operating point are accounted up to this time.
     now: Time,
 }
 
@@ -82,9 +83,9 @@ impl<M: Machine> Governor<M> {
         self.decide(now, Trigger::Start);
     }
 
-    /// Asks the policy, if it still wants to be asked for this: whoever saw the trigger may
-    /// have seen an older answer. Does what was put off up to now. Says whether it did any of
-    /// these, so that [`Self::ask`] may have changed.
+    /// Takes deferred steps that are due, and asks the policy if it still wants to be asked for
+    /// this trigger: the thread that saw the trigger may know an older answer. True if it did
+    /// either, so that [`Self::ask`] may have changed.
     pub fn trigger(&mut self, now: Time, trigger: Trigger) -> bool {
         let carried_on = self.carry_on(now);
         let platform = self.machine.platform();
@@ -110,13 +111,13 @@ impl<M: Machine> Governor<M> {
     }
 
     fn decide(&mut self, now: Time, trigger: Trigger) {
-        // Triggers come from several threads, some a little late; time does not go back.
+        // Triggers come from several threads, some a little late. Time must not go back.
         let now = now.max(self.now);
         self.book(now);
         let looks = self.policy.looks_at();
         self.view.looks = looks;
         self.machine.observe(now, &mut self.view);
-        // Statistics that look in between must not take the policy's samples away.
+        // Observations for statistics in between must not consume the policy's samples.
         self.view.looks = Looks::WHOLE.and_counters();
         let observation = Observation {
             platform: self.machine.platform(),
@@ -130,7 +131,7 @@ impl<M: Machine> Governor<M> {
         };
         self.wishes = self.policy.decide(now, &observation, &mut self.wanted);
         if self.wishes.at <= now {
-            // "At once, but after time has moved on."
+            // The policy wants to be asked at once: at the next moment.
             self.wishes.at = now + Span::from_picos(1);
         }
         self.totals.decisions += 1;
@@ -151,7 +152,7 @@ impl<M: Machine> Governor<M> {
         self.capacity = Capacity::of(self.machine.platform(), self.transition.point());
     }
 
-    /// Does what was put off, if its time has come; whether it has.
+    /// Takes the deferred steps if they are due; returns whether they were.
     fn carry_on(&mut self, now: Time) -> bool {
         if now < self.transition.due() {
             return false;
@@ -166,14 +167,14 @@ impl<M: Machine> Governor<M> {
         true
     }
 
-    /// Books the integrals over the operating point up to now.
+    /// Accounts the integrals over the operating point up to `now`.
     fn book(&mut self, now: Time) {
         let span = now.since(self.now);
         self.now = self.now.max(now);
         self.totals.book(span, self.capacity);
     }
 
-    /// Looks at the machine.
+    /// Observes the machine.
     pub fn look(&mut self, now: Time) -> &View {
         self.machine.observe(now.max(self.now), &mut self.view);
         &self.view
@@ -184,17 +185,18 @@ impl<M: Machine> Governor<M> {
         AskAgain { at: self.wishes.at.min(self.transition.due()), ..self.wishes }
     }
 
-    /// How the machine runs.
+    /// The present operating point.
     pub fn point(&self) -> &OperatingPoint {
         self.transition.point()
     }
 
-    /// How it is to run as soon as its pace allows; the same unless steps were put off.
+    /// The operating point that it will have as soon as its pace allows; equal to [`Self::point`]
+    /// unless steps are deferred.
     pub fn target(&self) -> &OperatingPoint {
         self.transition.target()
     }
 
-    /// What the policy governs.
+    /// The platform that the policy governs.
     pub fn platform(&self) -> &Platform {
         self.machine.platform()
     }
@@ -204,7 +206,7 @@ impl<M: Machine> Governor<M> {
         &mut self.machine
     }
 
-    /// The machine, once it is governed no more.
+    /// Ends the governor and returns the machine.
     pub fn into_machine(self) -> M {
         self.machine
     }
@@ -214,22 +216,23 @@ impl<M: Machine> Governor<M> {
         self.policy.name()
     }
 
-    /// What a user should know of the policy's decisions.
+    /// The policy's remark for the user about its decisions.
     pub fn policy_remark(&self) -> Option<String> {
         self.policy.remark()
     }
 
-    /// The last changes of the operating point with their reasons, without the first `seen` ones.
+    /// The last decisions that changed the operating point, with their reasons; the first `seen`
+    /// ones of the run are left out.
     pub fn decisions(&self, seen: u64) -> Vec<Decision> {
         self.decisions.after(seen, self.machine.platform())
     }
 
-    /// What became of the steps.
+    /// Results of the steps.
     pub fn ledger(&self) -> &Ledger {
         self.transition.ledger()
     }
 
-    /// What the loop itself counted up to `now`.
+    /// Totals of the loop itself up to `now`.
     pub fn loop_totals(&mut self, now: Time) -> LoopTotals {
         self.book(now);
         let (steps, altered, failed) = self.ledger().sums();
@@ -239,10 +242,10 @@ impl<M: Machine> Governor<M> {
         LoopTotals { steps, altered, failed, core_changes, frequency_changes, ..totals }
     }
 
-    /// Everything that was counted up to now, as the machine shows it.
+    /// Totals of the loop and of the machine up to `now`.
     pub fn totals(&mut self, now: Time) -> Totals {
         let own = self.loop_totals(now);
-        // Once a second, for packets and energy: counters of the kernel would be read for nobody.
+        // Called once a second, for packets and energy only, so the kernel's counters are not read.
         self.view.looks = Looks::WHOLE;
         self.machine.observe(self.now, &mut self.view);
         self.view.looks = Looks::WHOLE.and_counters();

@@ -1,4 +1,4 @@
-//! What a governor drives: the emulated cores of a server model, or this machine.
+//! The machine that a governor drives: the emulated cores of a server model, or this machine.
 
 use super::energy::Energy;
 use super::pace::Pace;
@@ -8,25 +8,28 @@ use wattline_policy::{
 };
 use wattline_units::Time;
 
-/// What was seen of a machine; kept and overwritten, so that looking allocates nothing.
+/// The last observation of a machine. It is kept and overwritten, so that observing allocates
+/// nothing.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// By number of the queue, as the platform counts them.
+    /// By queue number of the platform.
     pub queues: Vec<QueueView>,
-    /// By number of the core.
+    /// By core number.
     pub cores: Vec<CoreView>,
-    /// Latency since the last look at it, where it is measured and looked at.
+    /// Latency since the last observation; `None` if it is not measured or `looks` does not ask for
+    /// it.
     pub latency: Option<LatencyView>,
-    /// Power since the last look at it, where it is known and looked at.
+    /// Power since the last observation; `None` if it is not known or `looks` does not ask for it.
     pub power: Option<PowerView>,
-    /// Packets by entry of the indirection tables, where they are counted and looked at.
+    /// Packets by entry of the indirection tables; empty if they are not counted or `looks` does
+    /// not ask for them.
     pub entries: Vec<u64>,
-    /// What is looked at: a machine gathers nothing else that costs time.
+    /// The parts to observe. A machine reads nothing else that costs time.
     pub looks: Looks,
 }
 
 impl View {
-    /// Of a machine of which nothing has been seen yet.
+    /// A view for a platform, before the first observation.
     pub fn of(platform: &Platform) -> Self {
         Self {
             queues: vec![QueueView::default(); platform.queues.len()],
@@ -39,86 +42,84 @@ impl View {
     }
 }
 
-/// What became of a step.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Taken {
-    /// Done, and read back as asked where it can be read back.
+    /// Done. If the setting can be read back, it has the wanted value.
     Done,
-    /// The machine made something else of it.
+    /// The machine chose another value.
     Altered {
-        /// What it shows now.
+        /// The value that is read back.
         found: String,
     },
-    /// Somebody else has changed the setting; it was left as it is.
+    /// Another program has changed the setting; nothing was written.
     Foreign {
-        /// What it shows.
+        /// The present value.
         found: String,
     },
-    /// It was refused or failed; the machine is as before.
+    /// The step was refused or failed; the machine is as before.
     Failed {
         /// Why, and what to do.
         why: String,
     },
-    /// It is being done, and what follows it has to wait: until then nobody knows what becomes
-    /// of it.
+    /// The step is under way and its result is not known yet. The next steps have to wait.
     Slow {
-        /// When it is done.
+        /// When the result is known.
         until: Time,
     },
 }
 
-/// A machine that can be watched and set.
+/// A machine that a governor can observe and set.
 pub trait Machine: Send {
-    /// What a policy is told about it; fixed during a run.
+    /// The description that the policy gets; it does not change during a run.
     fn platform(&self) -> &Platform;
 
-    /// The time on its clock since the run began: model time on an emulated machine.
+    /// Time since the run began, by the machine's clock. An emulated machine uses model time.
     fn now(&self) -> Time;
 
-    /// How it runs before it is governed.
+    /// The operating point before the governor takes over.
     fn present(&mut self) -> OperatingPoint {
         OperatingPoint::full(self.platform())
     }
 
-    /// Looks at it at a time that has been read from its clock. Counters in the view never go
-    /// back. The view is as long as the platform's lists.
+    /// Observes the machine; `now` was read from its clock. Counters in the view never decrease.
+    /// The lists of the view are as long as those of the platform.
     fn observe(&mut self, now: Time, view: &mut View);
 
-    /// Takes one step towards another operating point, at the time of the last look.
+    /// Takes one step towards another operating point, at the time of the last observation.
     fn take(&mut self, step: &Step) -> Taken;
 
-    /// What holds instead, as a step of the same kind, after one that was not simply done;
-    /// `None` where that cannot be read.
+    /// The present setting, as a step of the same kind, after a step that was not done as asked;
+    /// `None` if it cannot be read.
     fn held(&mut self, _step: &Step) -> Option<Step> {
         None
     }
 
-    /// Whether, after a [`Step::Redirect`] that failed, some indirection tables are as it wanted them
-    /// and others are not.
+    /// Whether a failed [`Step::Redirect`] has changed some indirection tables and not others.
     fn tables_differ(&self) -> bool {
         false
     }
 
-    /// Writes to the machine that a step costs of its budget ([`Self::pace`]).
+    /// Number of writes that a step is charged for ([`Self::pace`]).
     fn writes(&self, _step: &Step) -> u32 {
         1
     }
 
-    /// How often its knobs may be turned.
+    /// How often its knobs may be set.
     fn pace(&self) -> Pace {
         Pace::FREE
     }
 
-    /// All steps of a decision have been taken: what was only collected is done now.
+    /// Called after the last step of a decision: carries out the steps that were only collected.
     fn settle(&mut self) {}
 
-    /// The energy that it has drawn since the run began.
+    /// Energy drawn since the run began.
     fn energy(&mut self, _now: Time) -> Energy {
         Energy::default()
     }
 
-    /// Entries of indirection tables that it has moved since the run began.
+    /// Number of indirection table entries moved since the run began.
     fn entries_moved(&self) -> u64 {
         0
     }

@@ -1,5 +1,5 @@
-//! The engine of transitions by itself and under a governor: pace, slow steps, what rounds; and
-//! that the conformance test finds a platform that does not keep its word.
+//! The transition engine, alone and under a governor: pace, slow steps, knobs that round. Also that
+//! the conformance test finds a platform that does not do what it promises.
 
 use std::collections::BTreeMap;
 use wattline_governor::Governor;

@@ -1,4 +1,4 @@
-//! This machine as what a governor drives, with a watchdog beside it.
+//! Takes this machine over for a governor, with a watchdog process, and gives it back.
 
 use super::{Host, HostOptions, Status, Watchdog, Workers};
 use std::io;
@@ -11,20 +11,20 @@ use wattline_knobs::{
 };
 use wattline_policy::PlatformError;
 
-/// This machine.
+/// This machine, with journaled knobs.
 pub type ThisMachine = Host<Session<Bounded<Settings>>>;
 
-/// Why a machine is not governed, or was not given back as it was found.
+/// Why the machine cannot be governed, or was not restored completely.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeOverError {
-    /// Its settings cannot be taken over, or not given back: [`SessionError::Busy`] where another
-    /// process governs it.
+    /// Its settings cannot be taken over or restored. [`SessionError::Busy`]: another process
+    /// governs the machine.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// It is none that a policy can work on.
+    /// No policy can govern a platform like this.
     #[error(transparent)]
     Platform(#[from] PlatformError),
-    /// No process can be started that restores it should this one die.
+    /// The watchdog process, which restores the machine if this process dies, cannot be started.
     #[error(transparent)]
     Watchdog(io::Error),
     /// Some of its settings could not be restored.
@@ -37,25 +37,24 @@ pub enum TakeOverError {
     Unrestored(Report),
 }
 
-/// What belongs to a governed machine beside its governor.
+/// The status and the watchdog of a governed machine.
 pub struct Supervision {
     status: Arc<Mutex<Status>>,
     watchdog: Watchdog,
 }
 
 impl Supervision {
-    /// What the machine has to tell.
+    /// The machine's present status.
     pub fn status(&self) -> Status {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Takes this machine over: undoes what an earlier run left behind, looks at what there is, and
-/// starts the watchdog, which leaves the machine by `on_exit` should this process die. Nothing is
-/// changed yet.
+/// Takes this machine over: restores what an earlier run left changed, surveys knobs and meters,
+/// and starts the watchdog, which applies `on_exit` if this process dies. Changes no setting yet.
 ///
 /// # Errors
-/// When another process governs it, or it cannot be governed.
+/// When another process governs the machine, or it cannot be governed.
 pub fn take_over(
     options: HostOptions,
     on_exit: OnExit,
@@ -84,11 +83,11 @@ pub fn take_over(
     Ok((host, Supervision { status, watchdog }))
 }
 
-/// Ends the governor and leaves the machine as it was asked to be left.
+/// Ends the governor and leaves the machine as `on_exit` says.
 ///
 /// # Errors
-/// [`TakeOverError::Unrestored`] when some of it could not be: the journal stays, and the watchdog
-/// tries once more when this process has gone.
+/// [`TakeOverError::Unrestored`] when some settings could not be restored. The journal stays, and
+/// the watchdog tries once more when this process has ended.
 pub fn give_back(
     runner: Runner<ThisMachine>,
     supervision: Supervision,
@@ -96,7 +95,8 @@ pub fn give_back(
     hand_back(runner.end().map(Governor::into_machine), supervision)
 }
 
-/// The same for a machine whose governor has ended; `None` where somebody else still looks at it.
+/// [`give_back`] for a machine whose governor has ended; `machine` is `None` if another thread
+/// still holds the governor.
 ///
 /// # Errors
 /// As [`give_back`].
@@ -104,7 +104,7 @@ pub fn hand_back(
     machine: Option<ThisMachine>,
     supervision: Supervision,
 ) -> Result<(), TakeOverError> {
-    // What is not handed back here is restored when the last who looks at it lets go.
+    // A machine that another thread still holds is restored when that thread drops it.
     let left = machine.map_or(Ok(()), |machine| {
         let session = machine.into_knobs();
         session.access().hurry(false);
@@ -137,10 +137,10 @@ mod tests {
     use wattline_knobs::Setting;
     use wattline_linux::sysfs::Tree;
 
-    /// A pipe that nobody reads stands for the file of a driver that hangs. The other file is waited
-    /// for as long: on a crowded machine it takes its time.
+    /// A pipe without a reader acts as the file of a driver that hangs. The other file gets the
+    /// same time limit, because a write may be slow on a busy machine.
     #[test]
-    fn what_cannot_be_given_back_is_named_and_stays_in_the_journal() {
+    fn a_setting_that_cannot_be_restored_is_named_and_stays_in_the_journal() {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::at(root.path());
         let file = |name: &str| format!("/sys/devices/system/cpu/cpu0/{name}");

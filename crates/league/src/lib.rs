@@ -1,14 +1,14 @@
-//! All governors against each other, and against what is possible at all.
+//! All policies against each other, and against a lower bound on energy.
 //!
-//! A [`Case`] is a server, its traffic, a span of time and a [`Budget`] of latency. For a case
-//! there are three yardsticks: [`bound::lower_bound`] is below the energy of every schedule that
-//! keeps the budget, [`best_fixed`] is the best operating point that never changes, in hindsight,
-//! and [`best_schedule`] is a schedule that was found and played, so the best of all lies between
-//! it and the bound. [`league`](mod@league) plays policies beside them.
+//! A [`Case`] is a server, its traffic, a span of time and a latency [`Budget`]. Three references
+//! are computed for a case. [`bound::lower_bound`] is below the energy of every schedule that keeps
+//! the budget. [`best_fixed`] is the best constant operating point, chosen in hindsight.
+//! [`best_schedule`] is a good schedule, found by search and played; the optimum lies between it
+//! and the bound. [`league`](mod@league) plays policies beside these three.
 //!
-//! [`simulated`] has the pages of simulations outside a league.
+//! [`simulated`] writes the pages of simulations outside a league.
 //!
-//! `docs/explanation/league.md` says why the bound is one.
+//! `docs/explanation/league.md` proves the bound.
 #![forbid(unsafe_code)]
 
 mod arrivals;

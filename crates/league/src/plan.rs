@@ -1,4 +1,4 @@
-//! What a league plays: from a file, or the built-in ones.
+//! The plan of a league: a built-in one, or one from a file.
 
 use crate::error::LeagueError;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
-/// Stands for the budget in the text of a policy.
+/// Placeholder for the budget in the text of a policy.
 const BUDGET: &str = "{p99}";
 
 /// A league as it is written in TOML.
@@ -37,51 +37,51 @@ pub struct Plan {
     pub servers: Vec<ServerModel>,
     /// The policies as written; `{p99}` stands for the budget.
     pub policies: Vec<String>,
-    /// The traffics as written, and read.
+    /// The traffic specifications, as text and parsed.
     pub traffics: Vec<(String, Spec)>,
     /// The budgets.
     pub budgets: Vec<Span>,
-    /// The seeds; the same for all, so that differences are paired.
+    /// The seeds. All policies play the same ones, so that differences are paired.
     pub seeds: Vec<u64>,
-    /// What is done with each packet.
+    /// The application that handles each packet.
     pub application: Application,
-    /// Simulated time that counts.
+    /// Simulated time that is measured.
     pub duration: Span,
-    /// Simulated time before that.
+    /// Simulated time before the measurement.
     pub warmup: Span,
 }
 
 impl Plan {
-    /// Minutes: one server, every kind of traffic, three seeds.
+    /// A league that takes minutes: one server, every kind of traffic, three seeds.
     ///
     /// # Errors
-    /// Never, as a test shows.
+    /// Never for the built-in text; a test checks that.
     pub fn quick() -> Result<Self, LeagueError> {
         Self::parse("quick", include_str!("../leagues/quick.toml"))
     }
 
-    /// An hour or more: more seeds and budgets, longer runs.
+    /// A league that takes an hour or more: more seeds and budgets, longer runs.
     ///
     /// # Errors
-    /// Never, as a test shows.
+    /// Never for the built-in text; a test checks that.
     pub fn full() -> Result<Self, LeagueError> {
         Self::parse("full", include_str!("../leagues/full.toml"))
     }
 
-    /// From a file.
+    /// Reads a plan from a file.
     ///
     /// # Errors
-    /// When it cannot be read, with its place.
+    /// When the file cannot be read or [`Self::parse`] fails.
     pub fn load(path: &Path) -> Result<Self, LeagueError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// From the text of a file; `name` is for messages.
+    /// Parses the text of a file; `name` is used in messages.
     ///
     /// # Errors
-    /// What is wrong with it, and what is allowed.
+    /// [`LeagueError::File`] says what is wrong, where, and what is allowed.
     pub fn parse(name: &str, text: &str) -> Result<Self, LeagueError> {
         let wrong = |place: &str, problem: String| LeagueError::File {
             place: if place.is_empty() { name.into() } else { format!("{name}: {place}") },
@@ -97,13 +97,13 @@ impl Plan {
             ("seeds", written.seeds.is_empty()),
         ] {
             if empty {
-                return Err(wrong(place, "is empty; allowed is at least one".into()));
+                return Err(wrong(place, "is empty; at least one entry is required".into()));
             }
         }
         let span = |place: &str, text: &str| {
             let span = text.parse::<Span>().map_err(|error| wrong(place, error.to_string()))?;
             if span == Span::ZERO && place != "warmup" {
-                return Err(wrong(place, "0 is not above zero".into()));
+                return Err(wrong(place, "is 0; it must be above 0".into()));
             }
             Ok(span)
         };
@@ -140,10 +140,10 @@ impl Plan {
     }
 }
 
-/// The policy of this text for a budget.
+/// Parses the text of a policy, with the budget in place of `{p99}`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A message that says what is wrong.
 pub fn policy(text: &str, budget: Span) -> Result<PolicySpec, String> {
     let micros = format!("{}us", budget.as_seconds() * 1e6);
     PolicySpec::parse(&text.replace(BUDGET, &micros)).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! Playing a case in the packet simulator, and judging what came out.
+//! Plays a case in the packet simulator and judges the result.
 
 use crate::arrivals::Arrivals;
 use crate::case::{Budget, Case};
@@ -12,30 +12,29 @@ use wattline_policy::{BuildContext, PolicySpec, build};
 use wattline_sim::Report;
 use wattline_units::{Span, Time};
 
-/// What came of one run.
+/// Result of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Played {
     /// Energy of the server.
     pub energy_joules: f64,
-    /// Share of the offered packets that were late: those that took longer than the budget,
-    /// dropped ones, and those that wait at the end though they came long before.
+    /// Share of the offered packets that were late: packets that took longer than the budget,
+    /// dropped packets, and packets still waiting at the end although their budget is over.
     pub late_fraction: f64,
-    /// Packets that found their ring full.
+    /// Packets dropped because their ring was full.
     pub dropped_packets: u64,
-    /// Packets that a later one of their flow overtook.
+    /// Packets that a later packet of their flow overtook.
     pub reordered_packets: u64,
-    /// Changes of cores or frequency, per second.
+    /// Changes of the active cores or of frequencies, per second.
     pub changes_per_second: f64,
-    /// Of those, the changes of cores: each lets the cores that go drain by the contention of
-    /// those that stay.
+    /// Number of those changes in the whole run.
     pub changes: u64,
-    /// Latency that 99 of 100 packets do not exceed; none without a packet.
+    /// 99th percentile of latency; `None` without packets.
     pub p99_seconds: Option<f64>,
     /// Mean number of active cores.
     pub cores_active_mean: f64,
-    /// Whether the budget was kept: no packet lost, and late ones at most as many as allowed.
+    /// Whether the budget was kept: no packet was dropped, and no more were late than allowed.
     pub feasible: bool,
-    /// Late packets by interval, where intervals were asked for.
+    /// Late packets by interval; empty if no intervals were requested.
     #[serde(skip)]
     pub late_by_interval: Vec<u64>,
     /// The policy's last changes with their reasons, the oldest first.
@@ -44,7 +43,8 @@ pub struct Played {
 }
 
 impl Played {
-    /// Judges a report by a budget.
+    /// Judges a report by a budget. `slack` is the time before the end in which an arrived packet
+    /// may still wait without being late.
     pub fn judge(report: &Report, budget: Budget, arrivals: &Arrivals, slack: f64) -> Self {
         let recent = arrivals.in_last(slack);
         let overdue = report.waiting_at_end_packets.saturating_sub(recent);
@@ -71,7 +71,7 @@ impl Played {
 /// Plays a policy of the registry.
 ///
 /// # Errors
-/// When the policy cannot be made for the server or the packets cannot be had.
+/// When the policy cannot be built for the server, or the packets cannot be read.
 pub fn play_policy(
     case: &Case<'_>,
     policy: &PolicySpec,
@@ -85,7 +85,7 @@ pub fn play_policy(
     Ok(Played::judge(&report, budget, arrivals, slack))
 }
 
-/// Plays a policy of the registry on a machine that is not what the policy was told.
+/// Plays a policy of the registry on a machine that differs from what the policy was told.
 ///
 /// # Errors
 /// As [`play_policy`].
@@ -111,11 +111,11 @@ pub fn play_wrong(
     Ok(Played::judge(&report, budget, arrivals, slack))
 }
 
-/// Plays operating points, each from its time on (counted from the start of the run, the warm-up
-/// included); the first holds from the start. Late packets are told for each `interval`.
+/// Plays a sequence of operating points. Each applies from its time on, counted from the start of
+/// the warm-up; the first applies from the start. Late packets are counted for each `interval`.
 ///
 /// # Errors
-/// When the packets cannot be had.
+/// When the packets cannot be read.
 pub fn play_points(
     case: &Case<'_>,
     points: Vec<(Time, FixedPoint)>,

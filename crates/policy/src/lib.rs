@@ -1,10 +1,10 @@
-//! Governors as pure logic: observation in, operating point out.
+//! Policies as pure logic: observation in, operating point out.
 //!
-//! A [`Policy`] never reads a clock, never does I/O and never draws a random number but
-//! from a seed that it was built with. So the very same code decides on simulated packets,
-//! on emulated cores and on a real machine; [`Platform`] tells it which of the knobs exist.
+//! A [`Policy`] reads no clock and does no I/O. Random numbers come only from the seed that it was
+//! built with. So the same code decides on simulated packets, on emulated cores and on a real
+//! machine. [`Platform`] tells it which knobs exist.
 //!
-//! One file of [`policies`] is one policy; [`registry`] lists them.
+//! Each file of [`policies`] holds one policy; [`POLICIES`] lists them.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -52,17 +52,17 @@ pub use wait::Wait;
 use moderation::RuleKind;
 use wattline_units::Time;
 
-/// A governor: looks at what happens and says how the machine should run.
+/// Decides from observations how the machine should run.
 ///
-/// The caller asks once at the start ([`Trigger::Start`]) and then whenever [`AskAgain`]
-/// said so. `point` holds the present operating point on the way in and the wanted one on
-/// the way out; it is changed in place, so that a decision allocates nothing. What the
-/// platform cannot do it ignores and reports; a policy may leave such fields as they are.
+/// The caller asks once at the start ([`Trigger::Start`]) and then whenever the last [`AskAgain`]
+/// says. `point` holds the present operating point before the call and the wanted one after it. It
+/// is changed in place, so that a decision allocates nothing. The platform ignores and reports
+/// settings that it does not have; a policy may leave such fields as they are.
 pub trait Policy: Send {
     /// The name under which the registry lists it.
     fn name(&self) -> &'static str;
 
-    /// What of the observation it looks at, at every decision.
+    /// The parts of the observation that it uses.
     fn looks_at(&self) -> Looks {
         Looks::WHOLE
     }
@@ -74,20 +74,21 @@ pub trait Policy: Send {
         observation: &Observation<'_>,
         point: &mut OperatingPoint,
     ) -> AskAgain;
-    /// The driver's rule that a queue's interrupts are left to from the last decision on; `None`
-    /// for the period of the operating point. A policy asks for a rule only of a platform that
-    /// has them ([`Can::driver_rules`]).
+
+    /// The driver's rule that moderates a queue's interrupts after the last decision; `None` if the
+    /// period of the operating point does. A policy uses rules only on a platform that has them
+    /// ([`Can::driver_rules`]).
     fn driver_rule(&self, _queue: usize) -> Option<RuleKind> {
         None
     }
 
-    /// Why the last decision left the operating point as it is; `None` of a policy that has no
-    /// words for it. It allocates nothing.
+    /// The reason of the last decision; `None` if the policy gives none. Allocates nothing.
     fn reason(&self) -> Option<Reason> {
         None
     }
 
-    /// What a user should know of its decisions, such as that no point meets its target.
+    /// A remark for the user about its decisions, for example that no operating point meets the
+    /// target.
     fn remark(&self) -> Option<String> {
         None
     }

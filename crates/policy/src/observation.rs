@@ -1,4 +1,4 @@
-//! What a policy sees when it is asked.
+//! The observation that a policy gets when it is asked.
 
 use crate::Platform;
 use serde::{Deserialize, Serialize};
@@ -21,16 +21,17 @@ pub enum Trigger {
         queue: usize,
         /// Packets in the batch, at least one.
         taken: u32,
-        /// Batches that this one stands for: 1 where the platform asks at each of them, more
-        /// where it samples ([`crate::Timing::Sampled`]).
+        /// Number of batches that this trigger stands for: 1 if the platform asks at each batch,
+        /// more if it samples ([`crate::Timing::Sampled`]).
         batches: u32,
     },
-    /// A core finds at least as many packets in this queue as [`crate::AskAgain::on_fill`] said.
+    /// A core finds this queue at or above the fill level in [`crate::AskAgain::on_fill`].
     Fill {
         /// Number of the queue.
         queue: usize,
     },
-    /// A core has found all its queues empty as many times in a row as [`crate::AskAgain`] said.
+    /// A core has found all its queues empty several times in a row; the number is
+    /// [`crate::AskAgain::after_empty_polls`].
     EmptyPolls {
         /// Number of the core.
         core: usize,
@@ -41,7 +42,7 @@ pub enum Trigger {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueView {
     /// Packets that wait in the ring. At [`Trigger::Batch`] this includes the packets of the batch:
-    /// it is the fill level that the core found, as in the register of a NIC.
+    /// it is the fill level that the core found.
     pub fill: u32,
     /// Packets that arrived since the start, dropped ones included.
     pub arrivals: u64,
@@ -57,15 +58,15 @@ pub struct QueueView {
 /// passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreView {
-    /// Time awake with work: packets, and what it takes to wake up for them.
+    /// Time awake with work: serving packets, and waking up for them.
     pub useful: Span,
     /// Time awake without work: polling empty queues.
     pub empty: Span,
     /// Time in an idle state.
     pub asleep: Span,
-    /// Number of times that it went to sleep.
+    /// Number of times that the core went to sleep.
     pub sleeps: u64,
-    /// Packets that it served.
+    /// Packets served.
     pub packets: u64,
     /// Its present idle state; `None` while it is awake.
     pub idle_state: Option<usize>,
@@ -86,7 +87,7 @@ pub struct CoreView {
 pub struct LatencyView {
     /// Packets that were measured.
     pub samples: u64,
-    /// How many of them were later than the policy's bound ([`crate::Looks::late_after`]).
+    /// Number of them that took longer than the policy's bound ([`crate::Looks::late_after`]).
     pub late: u64,
     /// Mean.
     pub mean: Span,
@@ -94,20 +95,20 @@ pub struct LatencyView {
     pub p95: Span,
     /// 99th percentile; an hour if it is beyond the range of the source.
     pub p99: Span,
-    /// Time since the newest sample of a slow source; zero for others. A view that is shown again
-    /// has a higher age and is otherwise the same.
+    /// Time since the newest sample, for a source that reports seldom; zero for other sources. If
+    /// the same view is shown again, only its age has grown.
     pub age: Span,
-    /// Samples may be so much older than the newest, as those of a window are; zero where all are
-    /// from the time since the policy was last asked.
+    /// Length of the source's time window: samples may be this much older than the newest one. Zero
+    /// if all samples are from the time since the policy was last asked.
     pub window: Span,
-    /// Whether the samples are parts of the service alone, such as TCP's round trips: what they say
-    /// cannot be held against the latency of whole requests.
+    /// Whether the samples cover only a part of the service, such as TCP's round trips. They must
+    /// not be compared with a target for whole requests.
     pub part: bool,
 }
 
 impl LatencyView {
-    /// Time of the earliest sample that can be among these; `None` for those since the policy was
-    /// last asked.
+    /// The earliest time that a sample may be from; `None` if all samples are from the time since
+    /// the policy was last asked.
     pub fn since(&self, now: Time) -> Option<Time> {
         let back = self.age + self.window;
         (back > Span::ZERO).then(|| Time::ZERO + (now.since(Time::ZERO) - back))
@@ -132,9 +133,9 @@ pub struct Observation<'a> {
     pub platform: &'a Platform,
     /// Why the policy is asked.
     pub trigger: Trigger,
-    /// By number of the queue.
+    /// By queue number.
     pub queues: &'a [QueueView],
-    /// By number of the core.
+    /// By core number.
     pub cores: &'a [CoreView],
     /// Latency, if it is measured and the policy looks at it ([`crate::Looks::latency`]). `None`
     /// means that it is not measured; if no packet left, the view has no samples.

@@ -1,11 +1,10 @@
 //! A worker that behaves like one core of a server model.
 //!
-//! The core itself is the simulator's ([`wattline_cores::Core`]): the very same rules say
-//! when it sleeps, wakes, takes a batch and how long that lasts. Here a clock brings it
-//! through time instead of a list of packets, and the packets are real: what the core has
-//! served goes through the worker's graph and out, at the end of its batch. Times of the model
-//! follow from the model alone, so that a thread that wakes late is late once, and does not
-//! fall behind.
+//! The core itself is the simulator's ([`wattline_cores::Core`]): the same rules say when it sleeps
+//! and wakes, when it takes a batch, and how long that lasts. Here a clock moves it through time
+//! instead of a list of packets. The packets are real: at the end of a batch, the packets that the
+//! core has served go through the worker's graph and are sent. Model times follow from the model
+//! alone, so a thread that wakes late is late once and does not fall behind.
 
 use super::Shared;
 use super::frame_queue::FrameQueue;
@@ -20,11 +19,12 @@ use wattline_governor::under_way::UnderWay;
 use wattline_policy::CoreSet;
 use wattline_units::{Span, Time};
 
-/// Latencies are shown to the policy this often (model time): histograms are added up for it.
+/// Period, in model time, in which latencies are passed to the policy. It is not shorter, because
+/// histograms are added up each time.
 const LATENCY_PERIOD: Span = Span::from_micros(50);
-/// A thread looks around this often, whatever happens.
+/// Longest sleep of a thread.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
-/// The same while frames wait for which there is no chunk, or other cores for this one.
+/// Longest sleep while frames wait for a free chunk, or other cores wait for this one.
 const STARVED_WAIT: Duration = Duration::from_millis(1);
 
 /// Brings one core and its worker through model time.
@@ -34,16 +34,16 @@ pub struct Pacer {
     sink: Sink,
     /// By port.
     queues: Vec<FrameQueue>,
-    /// Orders not yet followed, by time.
+    /// Orders that are not due yet, by time.
     orders: Vec<(Time, Order)>,
-    /// Its change of frequency.
+    /// The frequency change under way.
     frequency: UnderWay,
     active_cores: usize,
-    /// When it shows latencies next.
+    /// When latencies are passed on next.
     latency_due: u64,
-    /// All before has happened, in picoseconds.
+    /// Model time that the core has reached, in picoseconds.
     position: u64,
-    /// Frames wait for which there is no chunk.
+    /// Whether frames wait for a free chunk.
     starved: bool,
 }
 
@@ -64,9 +64,9 @@ impl Pacer {
         }
     }
 
-    /// Lives until the worker is told to end; then the worker frees what it holds.
+    /// Runs until the worker is told to stop; then frees its frames.
     pub fn run(mut self, worker: &mut Worker, waiter: &mut dyn Waiter) {
-        // Otherwise the kernel may wake it up to 50 us late, to save a wake-up of its own.
+        // By default the kernel may wake a thread up to 50 us late, to combine wake-ups.
         if let Err(error) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
             tracing::debug!("cannot set the timer slack: {error}");
         }
@@ -101,7 +101,7 @@ impl Pacer {
         if let Some(order) = &self.shared.order {
             self.wake(order.forget(self.core.number));
         }
-        // Its figures can still be asked for, as of a core that gets nothing more.
+        // Its totals can still be requested: it counts as a core without further packets.
         self.shared.mailboxes[self.core.number].retire(self.core, self.sink);
     }
 
@@ -109,8 +109,8 @@ impl Pacer {
         &self.shared.mailboxes[self.core.number]
     }
 
-    /// Leads frames that arrive before `until` to the core's rings. Not more: until the core has
-    /// come to a time, a decision may still lead what arrives then to another.
+    /// Puts frames that arrive before `until` into the core's rings, and no later ones: a decision
+    /// may still steer those to another core.
     fn take_in(&mut self, worker: &mut Worker, until: u64) {
         let (ports, pool) = worker.ports();
         self.starved = false;
@@ -124,7 +124,7 @@ impl Pacer {
                 if stamp.is_some_and(|stamp| stamp.as_picos() >= until) {
                     break;
                 }
-                // Each has its own stamp; without stamps they came just now.
+                // Each frame has its own time stamp. Without time stamps, they arrived just now.
                 let room = if stamp.is_some() { 1 } else { BATCH_MAX };
                 let count = port.receive(pool, &mut frames[..room]);
                 for frame in &frames[..count] {
@@ -144,7 +144,7 @@ impl Pacer {
         }
     }
 
-    /// Follows the orders that are due by `now`, each at its time.
+    /// Carries out the orders that are due by `now`, each at its time.
     fn follow_orders(&mut self, worker: &mut Worker, now: Time) {
         self.take_orders();
         while let Some((at, _)) = self.orders.first()
@@ -160,7 +160,7 @@ impl Pacer {
         let before = self.orders.len();
         self.shared.mailboxes[self.core.number].take(&mut self.orders);
         if self.orders.len() > before {
-            // Stable: those of one moment stay in the order in which they were given.
+            // A stable sort: orders of one moment keep their order.
             self.orders.sort_by_key(|(at, _)| *at);
         }
     }
@@ -177,7 +177,7 @@ impl Pacer {
                 self.core.set(picos, setting, active, batch, moderation, &mut self.sink);
             }
             Order::Frequency { takes, index } => {
-                // By the model: a thread that wakes late is late once.
+                // The change takes effect by model time, even if this thread wakes late.
                 self.frequency.ask(at, takes, index);
             }
             Order::Report { number } => self.report(picos, number),
@@ -188,14 +188,14 @@ impl Pacer {
         self.core.set_costs(self.shared.costs(frequency, self.active_cores));
     }
 
-    /// Brings the core to `until`, from event to event; asks the policy on the way where it
-    /// wants to be asked.
+    /// Advances the core to `until`, event by event, and asks the policy where it wants to be
+    /// asked.
     fn run_to(&mut self, worker: &mut Worker, until: u64) {
         loop {
             let due = self.frequency.due().map(|due| due.as_picos().max(self.position));
             let due = due.filter(|due| *due <= until);
             let stage = due.unwrap_or(until);
-            // What begins at a moment is done by whoever goes beyond it.
+            // An event at `until` itself belongs to the next call.
             let step = self.core_event(worker).map_or(stage, |at| stage.min(at.saturating_add(1)));
             self.take_in(worker, step);
             let watched = self.mailbox().watched();
@@ -217,8 +217,8 @@ impl Pacer {
         }
     }
 
-    /// Puts the question to the policy at once: the core goes on only with the answer, as it
-    /// would if the policy ran on it. What is decided counts from this moment of the model.
+    /// Asks the policy at once. The core continues only with the answer, as if the policy ran on
+    /// it. The decision takes effect at this moment of model time.
     fn ask(&mut self, stop: Stop) {
         self.position = self.position.max(stop.at());
         self.core.asked(stop);
@@ -234,8 +234,8 @@ impl Pacer {
         }
     }
 
-    /// Sends the frames of packets that the core has served through the graph, but for those
-    /// that another core has earlier ones of.
+    /// Sends the frames that the core has served through the graph. Frames wait if another core
+    /// still has earlier frames of the same table entry.
     fn forward(&mut self, worker: &mut Worker) {
         let mut any = false;
         let order = self.shared.order.as_deref();
@@ -257,13 +257,13 @@ impl Pacer {
         if let Some(order) = &self.shared.order
             && order.awaits(core)
         {
-            // With a clock of its own a port cannot be asked like this, and need not be.
+            // A port whose frames have time stamps cannot be asked like this, and need not be.
             let found_none = !self.starved && worker.ports().0.iter_mut().all(|p| p.pending() == 0);
             self.wake(order.look(core, found_none));
         }
     }
 
-    /// Wakes cores that waited for this one, and lets a rewriting go on that did.
+    /// Wakes cores that waited for this one, and continues a rewrite of the table that did.
     fn wake(&self, cores: CoreSet) {
         if !cores.is_empty() {
             self.shared.go_on();
@@ -283,7 +283,7 @@ impl Pacer {
         }
     }
 
-    /// Shows governor and statistics what it does.
+    /// Publishes the core's state for the governor and statistics.
     fn show(&mut self) {
         let at = self.position;
         self.core.book(at, &mut self.sink);
@@ -316,7 +316,7 @@ impl Pacer {
         self.shared.report(Report::of(&mut self.core, &mut self.sink, at, number));
     }
 
-    /// When the core next does something, as far as is known.
+    /// Time of the core's next event, as far as it is known.
     fn core_event(&mut self, worker: &mut Worker) -> Option<u64> {
         let mut next = self.core.next_event();
         let mut or = |at: Option<u64>| next = next.into_iter().chain(at).min();
@@ -330,7 +330,7 @@ impl Pacer {
         next
     }
 
-    /// When it next has something to do, as far as is known.
+    /// Time of the next event or order, as far as it is known.
     fn next_event(&mut self, worker: &mut Worker) -> Option<Time> {
         let others = self.frequency.due().map(Time::as_picos).into_iter();
         let others = others.chain(self.orders.first().map(|(at, _)| at.as_picos())).min();
@@ -344,7 +344,7 @@ impl Pacer {
             && ports.iter_mut().all(|port| port.pending() == 0)
     }
 
-    /// Frees what was not served: to the worker it is as if it still waited in the ports.
+    /// Frees frames that were not served, as if they still waited in the ports.
     fn free(&mut self, worker: &mut Worker) {
         self.queues.iter_mut().for_each(|queue| queue.free(worker.pool()));
     }

@@ -34,7 +34,7 @@ const WINDOW: u32 = 1024;
 struct Ipsec {
     publisher: Publisher,
     association: Association,
-    /// The far end's, of packets that are received.
+    /// The far gateway's transform, to produce packets that are received; taken on first use.
     far: Option<Transform>,
     raw: Raw,
     peer: Option<Peer>,
@@ -78,8 +78,8 @@ fn transform(algorithm: Algorithm) -> Result<Transform, Error> {
 
 impl Ipsec {
     fn new(algorithm: Algorithm, direction: Direction, peer: Option<&Path>) -> Result<Self, Error> {
-        // Sources are in these (all packets of a workload go the same way, see `traffic`): a
-        // policy for all sources would hold for what comes in, and refuse it.
+        // All packets of a workload have their sources in these prefixes (see `traffic`). A policy
+        // for all sources would also apply to received packets and refuse them.
         let one_way = [(OWN4, IpNet::from(Ipv4Net::default())), (OWN6, Ipv6Net::default().into())]
             .map(|(source, destination)| Prefixes { source, destination });
         let ends: (IpAddr, IpAddr) = (HERE.into(), THERE.into());
@@ -166,7 +166,7 @@ impl Application for Ipsec {
             counted["peer"] = peer.version.clone().into();
             let nanoseconds = Some(median(&mut peer.nanoseconds.clone())).filter(|it| *it > 0.0);
             counted["peer_cryptography_alone_nanoseconds_per_packet"] = nanoseconds.into();
-            // How much of the rate of its cryptography alone ours reaches.
+            // Our rate, relative to the rate of the peer's cryptography alone.
             let of_peer = |ours: f64| nanoseconds.filter(|_| ours > 0.0).map(|it| it / ours);
             counted["cryptography_alone_to_peer_ratio"] = of_peer(raw).into();
             counted["gateway_to_peer_cryptography_ratio"] =

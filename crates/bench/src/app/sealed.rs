@@ -8,8 +8,9 @@ use wattline_packet::{IntoBytes, ethernet, ipv4, protocol};
 
 /// SPI of the security association (SA); each direction has its own SA.
 pub(super) const SPI: u32 = 0x1001;
-/// Addresses of the tunnel's ends: this gateway.
+/// Tunnel address of this gateway.
 pub(super) const HERE: [u8; 4] = [192, 0, 2, 1];
+/// Tunnel address of the far gateway.
 pub(super) const THERE: [u8; 4] = [198, 51, 100, 1];
 
 /// Length of an ESP packet with `bytes` bytes inside, counted from the ESP header.
@@ -17,7 +18,7 @@ pub(super) fn length_of(algorithm: Algorithm, bytes: usize) -> usize {
     HEADER + algorithm.iv() + body_of(algorithm, bytes) + algorithm.icv()
 }
 
-/// Length of the encrypted part of that ESP packet.
+/// Length of the encrypted part of an ESP packet with `bytes` bytes inside.
 pub(super) fn body_of(algorithm: Algorithm, bytes: usize) -> usize {
     bytes + padding(bytes, algorithm.alignment()) + TRAILER
 }
@@ -63,7 +64,8 @@ impl Traffic for Sealed {
         esp[start..start + inner.len()].copy_from_slice(inner);
         let end = packet - algorithm.icv();
         write_trailer(&mut esp[start + inner.len()..end], next_header);
-        // The router drops a packet that could not be sealed, and the count of packets shows it.
+        // If sealing fails, the router drops the packet, and the packet counts of the benchmark
+        // differ.
         let _ = self.transform.seal(esp, self.sequence, true, self.sequence);
         ethernet::HEADER + ipv4::HEADER + packet
     }

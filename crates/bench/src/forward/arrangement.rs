@@ -3,22 +3,22 @@
 use serde::Serialize;
 use std::time::Duration;
 
-/// Processor of the generator.
+/// The generator's processor, outside the device under test.
 pub const OUTSIDE: usize = 0;
-/// Processor of the candidate.
+/// The candidate's processor.
 pub const INSIDE: usize = 1;
 
-/// Processor that receives for a candidate with threads of its own.
+/// Processor of the kernel thread that receives for a candidate with its own threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// The candidate's processor: all threads that work for it share this one.
+    /// The candidate's processor, shared by all threads that work for the candidate.
     Shared,
     /// The generator's processor. The candidate's threads have a processor to themselves, as on a
     /// machine that routes the interrupts of a card to another processor.
     Split,
-    /// As split, but the candidate's threads have their processor only half of the time. They
-    /// never run out of frames, so all their processor time is useful time, even if they poll.
+    /// Like [`Self::Split`], but the candidate's threads run only half of the time. They always
+    /// find frames, so all of their processor time is useful, even if they poll.
     Rationed,
 }
 
@@ -47,9 +47,9 @@ impl Placement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sink {
-    /// The generator's processor: it stands for the machine at the other end of the cable.
+    /// The generator's processor, in the role of the machine at the other end of the cable.
     Remote,
-    /// The candidate's processor. This is usual with a card, whose transmit completions are mostly
+    /// The candidate's processor. With a real card this is usual: transmit completions are mostly
     /// handled by the processor that sent.
     Local,
 }
@@ -76,21 +76,22 @@ impl Sink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// As many frames as the generator's processor can make; more than is forwarded.
+    /// As many frames as the generator's processor can produce: more than any candidate forwards.
     Full,
-    /// 1.5 million frames per second, each sent when it is due. This is more than is forwarded with
-    /// a local sink, and no page goes back to the generator unsent. At full load most pages do, and
-    /// the sink takes a lock to free those that the candidate did not copy.
+    /// 1.5 million frames per second, each sent when it is due: more than any candidate forwards
+    /// with a local sink. Every frame that the generator produces is sent. At full load most are
+    /// not, and the sink takes a lock to free the pages that the candidate did not copy.
     Ample,
-    /// [`PACED_PPS`], which every candidate can forward. It is the usual state of a router, and no
-    /// time is spent on frames that are then dropped.
+    /// [`PACED_PPS`], which every candidate can forward. This is the usual state of a router, and
+    /// no time is spent on frames that are later dropped.
     Paced,
 }
 
-/// Frames per second at the paced load while the generator sends. Between two of its calls, which
-/// end and prepare a run of live frames, it sends nothing for about 20 ms.
+/// Frames per second at [`Load::Paced`] while the generator sends. It pauses for about 20 ms
+/// between two runs of live frames.
 const PACED_PPS: u32 = 250_000;
 
+/// Frames per second at [`Load::Ample`].
 const AMPLE_PPS: u32 = 1_500_000;
 
 impl Load {

@@ -66,7 +66,7 @@ fn of_powersave(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut 
         let quantity = "energy saved over NAPI-Click, here napi (%)";
         checks.push(
             Check::within(&["PS-117"], quantity, tenth(100.0 * saving), (12.0, 25.0), 2.0).note(
-                "the fewer packets, the more: the model's wake-ups make napi's twelve cores dear",
+                "the saving grows as packets get fewer: in the model, wake-ups make napi's twelve cores cost more",
             ),
         );
     }

@@ -59,7 +59,7 @@ fn counts(account: &Account) -> (u64, u64) {
     (account.records.load(Relaxed), account.lost_records.load(Relaxed))
 }
 
-fn patiently(mut done: impl FnMut() -> bool) {
+fn wait_until(mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !done() {
         assert!(Instant::now() < end);
@@ -74,7 +74,7 @@ fn head(message: &[u8]) -> (u32, bool) {
 }
 
 #[test]
-fn a_connection_that_breaks_is_made_again_and_begins_anew() {
+fn a_broken_connection_is_made_again_with_templates_and_sequence_numbers_from_zero() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (mut session, account) = session(Transport::IpfixTcp, address);
@@ -83,18 +83,18 @@ fn a_connection_that_breaks_is_made_again_and_begins_anew() {
     let first = listener.accept().unwrap();
     drop((first, listener));
     // The kernel reports the end a moment later.
-    patiently(|| {
+    wait_until(|| {
         session.export(&records(1));
         account.errors.load(Relaxed) > 0
     });
     let (sent, lost) = counts(&account);
     assert!(lost >= 1);
     session.export(&records(5));
-    assert_eq!(counts(&account), (sent, lost + 5), "not before the pause is over");
+    assert_eq!(counts(&account), (sent, lost + 5), "no new try before the pause is over");
     assert!(!account.up.load(Relaxed));
 
     let listener = TcpListener::bind(address).unwrap();
-    patiently(|| {
+    wait_until(|| {
         session.refresh();
         account.up.load(Relaxed)
     });
@@ -104,13 +104,13 @@ fn a_connection_that_breaks_is_made_again_and_begins_anew() {
     drop(session);
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
-    assert_eq!(head(&bytes), (0, true), "templates come first, and the count begins anew");
+    assert_eq!(head(&bytes), (0, true), "templates come first, and sequence numbers start at zero");
     let length = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
     assert_eq!(head(&bytes[length..]), (1, false), "one data record: the status");
 }
 
 #[test]
-fn what_nobody_takes_over_udp_is_lost_and_a_collector_that_comes_gets_templates() {
+fn records_without_a_udp_collector_are_lost_and_a_new_collector_gets_templates_first() {
     let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (mut session, account) = session(Transport::IpfixUdp, address);
     for _ in 0..5 {

@@ -137,8 +137,8 @@ pub(super) fn middle(report: &Report) -> f64 {
 
 /// Note on the basis of the savings over NAPI-Click.
 const SAVING_NOTE: &str = "a named conflict (published/conflicts.md, 4), of models and paper rather than of the paper with \
-                           itself: with IPv4 as dear for any length as for 64 bytes, NAPI-Click's 50 % at idle and 22 % \
-                           at 40 Gbps (section 3) make its twelve cores dear while packets are few, and the lighter the \
+                           itself: if IPv4 costs as much for any length as for 64 bytes, NAPI-Click's 50 % at idle and 22 % \
+                           at 40 Gbps (section 3) make its twelve cores costly while packets are few, and the lighter the \
                            application, the more PowerSave saves. Costs by length are not printed; some bring light \
                            applications into the band, and break Figure 16's tail instead (fig15-lengths). Packets in \
                            trains bring heavy ones out of it (docs/explanation/simulator.md)";

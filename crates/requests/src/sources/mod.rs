@@ -1,8 +1,8 @@
-//! Where a governor learns latency from: this crate's probe, reports of clients, a Prometheus
-//! histogram of the application, TCP's own round trips.
+//! Sources of latency for a governor: this crate's probe, reports of clients, a Prometheus
+//! histogram of the application, and TCP's own round trips.
 //!
-//! All sources say the same: quantiles with the number of samples behind them, how old they are
-//! and where they come from. None has a clock or a thread: time is handed to them.
+//! Each source returns quantiles with the number of samples, their age and their origin. No source
+//! has a clock or a thread; each call names the time.
 
 mod clients;
 mod probe;
@@ -20,7 +20,7 @@ pub use socket::ReportSocket;
 pub use wattline_governor::latency::{LatencySource, LatencySummary, Origin, Quantile, Refused};
 use wattline_units::Span;
 
-/// Latencies above are absurd: one hour.
+/// Latencies above one hour are refused as absurd.
 const LONGEST_SECONDS: f64 = 3_600.0;
 
 /// Checks a latency from outside and counts it when it is refused.

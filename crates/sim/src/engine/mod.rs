@@ -23,13 +23,14 @@ use wattline_policy::{
 use wattline_traffic::{Block, Source};
 use wattline_units::{PacketsPerSecond, Time};
 
-/// Length in bytes of the packets whose latency gave the model's `pass_through`.
+/// Length in bytes of the packets with which the model's `pass_through` was measured.
 const SHORT_BYTES: u16 = 64;
-/// Picoseconds that a core may run ahead of another one whose queue is about to reach a fill level.
+/// Time in picoseconds by which watched cores advance in turn, so that no core runs further ahead
+/// of one whose queue reaches its fill level.
 const FILL_STRIDE: u64 = 2_000_000;
-/// Time constant with which the offered rate shown to policies is smoothed.
+/// Time constant of the smoothed offered rate that clairvoyant policies see.
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
-/// As many changes of the operating point are kept to be told.
+/// Number of decisions that are kept for the report.
 const DECISIONS_KEPT: usize = 1_000;
 
 /// One simulation run.
@@ -48,7 +49,7 @@ pub(crate) struct Engine<'a> {
     pub sink: Sink,
     pub now: u64,
     ask: AskAgain,
-    /// Present operating point of the cores, and the one that the policy wants.
+    /// The present operating point of the cores, and the one that the policy wants.
     point: OperatingPoint,
     wanted: OperatingPoint,
     /// Transition between the two by steps of the knobs.
@@ -62,10 +63,10 @@ pub(crate) struct Engine<'a> {
     views: Views,
     /// Changes that the policy asked for.
     decisions: Decisions,
-    /// Observations that the policy uses.
+    /// Parts of the observation that the policy uses.
     looks: Looks,
-    /// True while only watched cores have reached `now`; nothing has happened since that concerns
-    /// the other cores.
+    /// True if only the watched cores have reached `now`. The other cores follow before anything
+    /// happens that concerns them.
     lagging: bool,
     totals: Totals,
     /// Totals when the policy was last asked, if it uses power.
@@ -194,8 +195,9 @@ impl<'a> Engine<'a> {
     /// Runs all cores to `until`, or to the time at which one of them stops for the policy.
     fn advance(&mut self, mut until: u64) -> Option<(usize, Stop)> {
         // Watched cores first: where one stops, the others go no further. With several, one may
-        // have run ahead by a batch when another stops earlier. A fill level stops them so rarely
-        // that they go by strides, lest the policy be shown what has not come yet.
+        // have run ahead by a batch when another one stops earlier. Fill levels stop cores so
+        // rarely that a core could run far ahead, and the policy would see packets of the future;
+        // so the cores advance by strides.
         let mut first = None;
         let watched_cores = self.ask.watched().intersection(self.platform.all_cores());
         let stride = if self.ask.on_fill.cores.len() > 1 { FILL_STRIDE } else { u64::MAX };

@@ -11,7 +11,7 @@ pub fn server(name: &str) -> ServerModel {
     ServerFile::load(name).unwrap().model().unwrap().clone()
 }
 
-/// A setting of one second after a warm-up of a tenth of a second, with 64-byte IPv4 packets.
+/// A run of one second after a warm-up of 0.1 s, with 64-byte IPv4 packets.
 pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
     Setting {
         server,
@@ -28,7 +28,8 @@ pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
     }
 }
 
-/// A Poisson stream of packets of one size, over many flows that are spread evenly.
+/// A Poisson stream of packets of one size. Its flows are spread evenly over ports and table
+/// entries.
 pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisson {
     let ports = server.nic.ports as u8;
     let flows = 128 * 4 * u32::from(ports);
@@ -37,7 +38,7 @@ pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisso
     Poisson::new(Rate::Packets(rate), content, seed)
 }
 
-/// Intervals of a short run under `powersave`, for a sweep over seeds.
+/// Interval reports of a short run under `powersave`, without real time.
 pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u64) -> Vec<Report> {
     let scenario = Scenario {
         server,
@@ -54,18 +55,20 @@ pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u6
     scenario.run().unwrap().intervals.iter().map(timeless).collect()
 }
 
-/// The report without real time, the only value that may differ between runs.
+/// The report with real time set to zero: the only value that may differ between equal runs.
 pub fn timeless(report: &Report) -> Report {
     Report { wall_seconds: 0.0, simulated_packets_per_second: 0.0, ..report.clone() }
 }
 
+/// Runs the simulation and checks conservation in its report.
 pub fn simulate(setting: &Setting<'_>, source: &mut dyn Source) -> Report {
     let report = run(setting, source).unwrap();
     assert_conserved(&report);
     report
 }
 
-/// Properties of every run: conservation of packets, Little's law, parts that make the whole.
+/// Checks properties of every report: packets are conserved, each core's time adds up to one, and
+/// the power of the components adds up to the total.
 pub fn assert_conserved(report: &Report) {
     assert_eq!(
         report.offered_packets + report.waiting_at_start_packets,
