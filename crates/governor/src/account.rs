@@ -108,6 +108,44 @@ pub struct Totals {
     pub machine: MachineTotals,
 }
 
+impl Totals {
+    /// The sum of this and of what another governor of the same machine has counted since it began,
+    /// when it found `begun`: the machine's counters did not begin with it.
+    pub fn and(&self, begun: &Self, now: &Self) -> Self {
+        let (own, new, old) = (&self.own, &now.own, &begun.own);
+        let (machine, counted, found) = (&self.machine, &now.machine, &begun.machine);
+        let count = |sum: u64, now: u64, begun: u64| sum + now.saturating_sub(begun);
+        let own_count = |of: fn(&LoopTotals) -> u64| count(of(own), of(new), of(old));
+        let own_sum = |of: fn(&LoopTotals) -> f64| of(own) + of(new) - of(old);
+        let counted_of = |of: fn(&MachineTotals) -> u64| count(of(machine), of(counted), of(found));
+        let span = |of: fn(&MachineTotals) -> Span| of(machine) + (of(counted) - of(found));
+        Self {
+            at: self.at + now.at.since(begun.at),
+            own: LoopTotals {
+                decisions: own_count(|it| it.decisions),
+                core_changes: own_count(|it| it.core_changes),
+                frequency_changes: own_count(|it| it.frequency_changes),
+                steps: own_count(|it| it.steps),
+                altered: own_count(|it| it.altered),
+                failed: own_count(|it| it.failed),
+                active_core_seconds: own_sum(|it| it.active_core_seconds),
+                active_core_cycles: own_sum(|it| it.active_core_cycles),
+            },
+            machine: MachineTotals {
+                offered: counted_of(|it| it.offered),
+                forwarded: counted_of(|it| it.forwarded),
+                dropped: counted_of(|it| it.dropped),
+                useful: span(|it| it.useful),
+                empty: span(|it| it.empty),
+                asleep: span(|it| it.asleep),
+                sleeps: counted_of(|it| it.sleeps),
+                entries_moved: counted_of(|it| it.entries_moved),
+                energy: machine.energy.and(&counted.energy),
+            },
+        }
+    }
+}
+
 /// Latency within an interval, in seconds of the machine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LatencySummary {

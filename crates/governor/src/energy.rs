@@ -62,6 +62,33 @@ impl Energy {
         self.whole.map(|whole| whole - parts)
     }
 
+    /// The sum of this and of what was drawn in a run after it, where figures come as in the later one.
+    /// What only one of them knows is its figure.
+    pub fn and(&self, later: &Self) -> Self {
+        let sum = |one: Option<Joules>, other: Option<Joules>| match (one, other) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        let mut parts = self.parts.clone();
+        for (name, joules) in &later.parts {
+            let part = parts.entry(name).or_insert(Joules(0.0));
+            *part += *joules;
+        }
+        let metered = match (self.metered, later.metered) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        let known = if later.whole.is_some() { later } else { self };
+        Self {
+            whole: sum(self.whole, later.whole),
+            parts,
+            source: known.source,
+            accuracy: known.accuracy,
+            metered,
+            unmetered: self.unmetered + later.unmetered,
+        }
+    }
+
     /// What was drawn since an earlier moment of the same run. A part that was not known then
     /// is left to the rest, and a whole that was not known then is not known.
     pub fn since(&self, earlier: &Self) -> Self {

@@ -5,13 +5,21 @@ use wattline_policy::Queue;
 /// A port of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
-    /// Its Linux interface; none for capture files, which have one queue and no knobs.
+    /// Its Linux interface; none for capture files, which have one queue and no knobs, and none where
+    /// a port was removed, which has no queue either.
     pub interface: Option<String>,
     /// Its receive queues.
     pub queues: u32,
     /// The core that each queue's interrupts go to, by number of the queue; empty for a router,
     /// whose workers share the queues out as [`Layout`] says.
     pub cores: Vec<usize>,
+}
+
+impl Port {
+    /// Whether it is the place of a port that was removed: nothing arrives there.
+    pub fn is_vacant(&self) -> bool {
+        self.interface.is_none() && self.queues == 0
+    }
 }
 
 /// The workers of a router and their queues, or the cores of a machine whose kernel serves them.

@@ -90,7 +90,7 @@ impl Moderation {
         let mut missing = layout.ports.is_empty();
         for (port, at) in layout.ports.iter().enumerate() {
             let Some(interface) = &at.interface else {
-                missing = true;
+                missing |= !at.is_vacant();
                 continue;
             };
             let means = match means_of(knobs, interface) {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::Step;
-use wattline_host::{Host, NoWorkers, Work, Workers};
+use wattline_host::{Host, NoWorkers, Port, Work, Workers};
 use wattline_knobs::{Machine as Settings, Session};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain, Looks, OperatingPoint, QueueView, Wait};
@@ -245,6 +245,20 @@ fn interrupts_stay_off_while_a_worker_polls_if_the_router_asks_for_that() {
     assert_eq!(values(), ["0", "2", "0", "2"]);
     assert_eq!(host.take(&Step::Wait { core: 1, wait: Wait::Interrupt }), Taken::Done);
     assert_eq!(values(), ["0", "0", "0", "0"]);
+}
+
+/// A capture cannot be moderated and sends to one core; where nothing arrives, nothing has to be.
+#[test]
+fn the_place_of_a_port_that_was_removed_takes_no_knob_away() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    for (queues, can) in [(0, true), (1, false)] {
+        let mut options = fixture.options(&[0, 1]);
+        options.layout.ports.insert(0, Port { interface: None, queues, cores: Vec::new() });
+        let host = Host::new(options, fixture.session(), Box::new(NoWorkers)).unwrap();
+        let platform = host.platform();
+        assert_eq!((platform.can.set_cores, platform.can.set_moderation), (can, can));
+        assert!(platform.queues.iter().all(|queue| queue.port == 1 || queues == 1));
+    }
 }
 
 #[test]

@@ -72,6 +72,8 @@ struct Attachment {
     interface: String,
     /// Number of queues when it was added; there is memory for so many.
     queues: u32,
+    /// Queues that are served, or were last.
+    queues_served: u32,
     /// Whether its interface was a bond then, and so whether its XDP program is the one for bonds.
     is_bond: bool,
     /// Whether it was added while the router runs, and has not been served yet.
@@ -153,6 +155,7 @@ impl Attachments {
             name: config.ports[usize::from(port.0)].name.clone(),
             interface: link.name.clone(),
             queues: *queues,
+            queues_served: *queues,
             is_bond: link.is_bond(),
             is_new: false,
             state: state(port, link),
@@ -231,6 +234,7 @@ impl Attachments {
             name: config.ports[usize::from(port.0)].name.clone(),
             interface: link.name.clone(),
             queues: *queues,
+            queues_served: *queues,
             is_bond: link.is_bond(),
             is_new: true,
             state: State::Without {
@@ -309,6 +313,17 @@ impl Attachments {
             let (state, reason) = attachment.describe();
             Some(format!("{}: {state}: {}", attachment.name, reason?))
         })
+    }
+
+    /// The receive queues that are served of each port, or were when it last was; 1 for ports without an
+    /// interface, 0 in the place of one that was removed.
+    pub fn queues(&self, config: &Config) -> Vec<u32> {
+        let of = |place: u16| {
+            let port = PortId(place);
+            let known = self.ports.iter().find(|it| it.port == port).map(|it| it.queues_served);
+            known.unwrap_or(u32::from(!config.ports[usize::from(place)].is_vacant()))
+        };
+        (0..config.ports.len() as u16).map(of).collect()
     }
 
     /// When [`Self::look`] wants to be called at the latest.
@@ -609,6 +624,7 @@ impl Attachment {
     fn hand_over(&mut self, opened: OpenQueues, workers: &[WorkerInterfaces], threads: &Workers) {
         let OpenQueues { ifindex, queues, sockets, mode } = opened;
         self.statuses = queues.iter().flatten().map(AfXdpQueue::status).collect();
+        self.queues_served = self.statuses.len() as u32;
         for (number, (worker, queues)) in workers.iter().zip(queues).enumerate() {
             let watched = queues.iter().filter_map(|queue| duplicate(queue.socket()).ok());
             let watched: Vec<OwnedFd> = watched.collect();

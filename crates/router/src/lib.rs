@@ -24,6 +24,7 @@ mod dpdk;
 mod error;
 mod exception;
 mod fallback;
+mod governing;
 mod inbox;
 mod kernel;
 pub mod metrics;
@@ -40,6 +41,7 @@ mod stall;
 mod start;
 mod statics;
 pub mod stats;
+mod stretches;
 mod succession;
 mod takeover;
 mod tun;
@@ -158,6 +160,7 @@ impl Router {
             self.look_out();
             self.look_at_interfaces();
             self.look_at_workers();
+            self.look_at_governor();
             self.devices.look(Instant::now());
             self.end_tunnels();
             while let Ok(message) = self.inbox.try_recv() {

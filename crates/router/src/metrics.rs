@@ -33,6 +33,12 @@ pub(crate) fn of_router(
     // By its names in the answer to `stats`, which are fixed, whatever is governed.
     let own = serde_json::to_value(stats).unwrap_or_default();
     of_governor(to, &own["power"]);
+    if let Some(power) = &stats.power {
+        let help = "1 while the machine is governed, 0 while the governor waits: it could not begin \
+                    anew when ports changed.";
+        to.family("wattline_governing", Kind::Gauge, help);
+        to.sample(&[], f64::from(u8::from(power.waits_because.is_none())));
+    }
     to.family("wattline_routes", Kind::Gauge, "Prefixes in the forwarding tables.");
     to.sample(&[("family", "ipv4")], stats.routes.ipv4 as f64);
     to.sample(&[("family", "ipv6")], stats.routes.ipv6 as f64);

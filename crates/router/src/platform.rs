@@ -53,7 +53,7 @@ pub struct WorkerHandle {
 pub struct Running<'a> {
     /// Its configuration.
     pub config: &'a Config,
-    /// The receive queues of each port; 1 for a capture.
+    /// The receive queues of each port; 1 for a capture, and 0 for the place of a port that was removed.
     pub queues: Vec<u32>,
     /// Its workers.
     pub workers: Vec<WorkerHandle>,
@@ -85,6 +85,12 @@ pub trait PlatformDriver {
     fn equip(&mut self, bells: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
         let _ = bells;
         Ok(Vec::new())
+    }
+
+    /// Whether it can go on with other ports: it gives the machine back before they change, and is
+    /// started anew after that.
+    fn follows_ports(&self) -> bool {
+        false
     }
 
     /// Puts the governor in charge, when the workers run. Gives what is counted at the start; without

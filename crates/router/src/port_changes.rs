@@ -13,7 +13,7 @@ use super::queues::{self, Interface};
 use super::statics::port_spec;
 use super::takeover::judged_and_left;
 use super::xdp_forward::BEHIND_BOND;
-use crate::config::{Config, PortKind, PortSettings, PowerPlatform};
+use crate::config::{Config, PortKind, PortSettings};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
@@ -104,11 +104,11 @@ fn is_capture(port: &PortSettings) -> bool {
 impl Router {
     /// What keeps the ports from being those of another configuration, if something does.
     pub(super) fn keeps_ports(&self, new: &Config) -> Option<String> {
-        let governed = self.config.power.platform != PowerPlatform::None;
+        let governed = self.power.as_ref().is_some_and(|power| !power.follows_ports());
         let has_interface = self.config.ports.iter().any(|port| port.kind.taken_over().is_some());
         let of_start = |what| format!("{what} keeps the ports of the start");
         if governed {
-            return Some(of_start("[power] platform"));
+            return Some(of_start("this [power] platform"));
         }
         if !has_interface {
             return Some(of_start("a router without interfaces"));
@@ -366,7 +366,7 @@ mod tests {
         let changes = PortChanges::between(&old, &new, None);
         assert_eq!((&changes.added, &changes.removed), (&vec![PortId(2)], &vec![PortId(1)]));
         assert!(changes.fixed.is_empty(), "{changes:?}");
-        let kept = Some("[power] platform keeps the ports of the start");
+        let kept = Some("this [power] platform keeps the ports of the start");
         assert!(!PortChanges::between(&new, &new, kept).any());
 
         new.ports[0].mtu = Some(1400);
@@ -377,6 +377,6 @@ mod tests {
             fixed[0].contains("[[port]] a: mtu, promiscuous of a port that stays"),
             "{fixed:?}"
         );
-        assert!(fixed[1].contains("[[port]] b: [power] platform keeps"), "{fixed:?}");
+        assert!(fixed[1].contains("[[port]] b: this [power] platform keeps"), "{fixed:?}");
     }
 }

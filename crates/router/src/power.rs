@@ -2,8 +2,8 @@
 
 use super::error::RouterError;
 use super::platform::{Plan, PlatformDriver, Platforms, Running, Seen, WorkerLoop};
-use super::queues::Interface;
 use super::recent::Recent;
+use super::stretches::Stretches;
 use super::workers::Workers;
 use crate::config::{Config, PowerPlatform};
 use crate::stats::PowerStats;
@@ -21,10 +21,20 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The control thread has other things to do: a tick without an answer is left out.
 const IN_THE_LOOP: Duration = Duration::from_millis(100);
 
+/// How often a governor that cannot begin is tried again, as what stands in its way may go without a
+/// word: another process that sets the same knobs, a driver that hangs.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+
 /// The loop of a router, and what it last said of itself.
 pub(super) struct Power {
     plan: Plan,
     driver: Box<dyn PlatformDriver>,
+    /// The queues by port over which it governs, or tried to.
+    queues: Vec<u32>,
+    /// Why it does not govern now, and when it tries again.
+    waits: Option<(String, Instant)>,
+    /// What was not given back when it paused, and not since.
+    unrestored: Option<RouterError>,
     last: Mutex<Last>,
 }
 
@@ -35,6 +45,7 @@ struct Last {
     logged: u64,
     stats: PowerStats,
     over: bool,
+    stretches: Stretches,
 }
 
 impl Plan {
@@ -74,8 +85,15 @@ impl Power {
         let driver = open(config, plan.clone())?;
         let policy = plan.spec.policy.name;
         let stats = PowerStats { policy, platform, ..PowerStats::default() };
-        let last = Mutex::new(Last { recent: Recent::default(), logged: 0, stats, over: false });
-        Ok(Self { plan, driver, last })
+        let last = Last {
+            recent: Recent::default(),
+            logged: 0,
+            stats,
+            over: false,
+            stretches: Stretches::default(),
+        };
+        let (queues, last) = (Vec::new(), Mutex::new(last));
+        Ok(Self { plan, driver, queues, waits: None, unrestored: None, last })
     }
 
     /// What the workers are to run in place of their own loops.
@@ -83,22 +101,86 @@ impl Power {
         self.driver.equip(bells)
     }
 
-    /// Begins, when the workers run.
+    /// Begins, when the workers run, over so many queues by port.
     pub fn start(
         &mut self,
         config: &Config,
-        interfaces: &[Interface],
+        queues: Vec<u32>,
         workers: &Workers,
         forwarded: Vec<Option<ForwardedByCpu>>,
     ) -> Result<(), RouterError> {
-        let mut queues = vec![1; config.ports.len()];
-        for interface in interfaces {
-            queues[usize::from(interface.port.0)] = interface.queues;
-        }
+        self.queues.clone_from(&queues);
         let workers = workers.handles();
         let before = self.driver.start(Running { config, queues, workers, forwarded })?;
-        self.last().recent.tick(Instant::now(), before);
+        let mut last = self.last();
+        let before = before.map(|before| last.stretches.sum(before));
+        last.recent.tick(Instant::now(), before);
         Ok(())
+    }
+
+    /// Whether it can go on when ports change ([`Self::pause`], [`Self::resume`]).
+    pub fn follows_ports(&self) -> bool {
+        self.driver.follows_ports()
+    }
+
+    /// Whether it governs now.
+    pub fn governs(&self) -> bool {
+        self.waits.is_none()
+    }
+
+    /// Why it does not, if that is so.
+    pub fn waits_because(&self) -> Option<&str> {
+        self.waits.as_ref().map(|(why, _)| why.as_str())
+    }
+
+    /// Whether it is to begin anew: other queues are served than those that it governs, or it was to be
+    /// tried again.
+    pub fn is_out_of_date(&self, queues: &[u32], now: Instant) -> bool {
+        let retries = self.waits.as_ref().is_some_and(|(_, next)| *next <= now);
+        self.follows_ports() && (retries || self.queues != queues)
+    }
+
+    /// Ends the governor, and gives the machine back, before ports change. [`Self::resume`] has to
+    /// follow.
+    pub fn pause(&mut self) {
+        if !self.governs() {
+            return;
+        }
+        let mut last = self.last();
+        self.look(&mut last, Recent::interval);
+        last.stretches.end();
+        // The next one numbers its changes from the first on.
+        last.logged = 0;
+        drop(last);
+        if let Err(error) = self.driver.give_back() {
+            tracing::error!("the governor ends, as ports change: {error}");
+            self.unrestored = Some(error);
+        }
+        self.waits = Some(("the ports change".to_owned(), Instant::now()));
+    }
+
+    /// Begins anew over the ports as they are now. Where it cannot, the router goes on without it, and
+    /// it is tried again.
+    pub fn resume(
+        &mut self,
+        config: &Config,
+        queues: Vec<u32>,
+        workers: &Workers,
+        forwarded: Vec<Option<ForwardedByCpu>>,
+    ) {
+        match self.start(config, queues, workers, forwarded) {
+            Ok(()) => {
+                // It has restored what was left, or would not have begun.
+                (self.waits, self.unrestored) = (None, None);
+            }
+            Err(error) => {
+                let why = error.to_string();
+                if self.waits_because() != Some(&why) {
+                    tracing::warn!("the governor waits, and the router goes on without it: {why}");
+                }
+                self.waits = Some((why, Instant::now() + TRY_AGAIN));
+            }
+        }
     }
 
     /// Gives this machine back, before packets take the kernel's way again: that needs its speed
@@ -110,7 +192,8 @@ impl Power {
         if self.driver.holds_machine() {
             self.finish();
         }
-        self.driver.give_back()
+        let given_back = self.driver.give_back();
+        self.unrestored.take().map_or(given_back, Err)
     }
 
     /// Why the router cannot continue: nobody governs it any more, and it would stay as it was
@@ -139,6 +222,7 @@ impl Power {
         let mut last = self.last();
         if !last.over && last.recent.due().is_some_and(|due| due <= now) {
             let (totals, latency) = self.driver.totals(IN_THE_LOOP).unzip();
+            let totals = totals.map(|totals| last.stretches.sum(totals));
             last.recent.add(latency.flatten().as_ref());
             last.recent.tick(now, totals);
             if tracing::enabled!(tracing::Level::DEBUG)
@@ -155,7 +239,7 @@ impl Power {
         if !last.over {
             self.look(&mut last, Recent::interval);
         }
-        last.stats.clone()
+        PowerStats { waits_because: self.waits_because().map(str::to_owned), ..last.stats.clone() }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -168,6 +252,7 @@ impl Power {
             last.stats.details.extend(self.driver.details());
             return;
         };
+        let totals = last.stretches.sum(totals);
         last.recent.add(latency.as_ref());
         let recent = stretch(&last.recent, &totals);
         let Some(seen) = self.driver.look(PATIENCE) else {
@@ -220,6 +305,7 @@ impl Power {
             steps_failed: totals.own.failed,
             knobs,
             details: serde_json::Map::new(),
+            waits_because: None,
         }
     }
 }

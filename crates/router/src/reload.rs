@@ -39,7 +39,7 @@ impl Router {
             settings.takeover = new.router.takeover;
             self.lookout.iter_mut().for_each(Lookout::hurry);
         }
-        self.workers.configure(settings);
+        self.leave_workers_to_governor();
         // Routes name ports by their place: with other ports they would lead astray.
         if ports_apply {
             if ports.any() {
@@ -50,6 +50,9 @@ impl Router {
             self.config.neighbours = new.neighbours;
             self.config.routes_file = new.routes_file;
             self.extra_routes = extra;
+            if ports.any() {
+                self.pause_governor();
+            }
             let name = |port: &PortId| self.config.ports[usize::from(port.0)].name.clone();
             let removed: Vec<_> = ports.removed.iter().map(|port| (*port, name(port))).collect();
             self.config.ports = new.ports;
@@ -61,10 +64,12 @@ impl Router {
                 self.close_ports(&removed);
                 self.await_ports();
                 self.commit();
+                self.resume_governor();
             }
         }
         self.update_egress_ports();
         report.not_as_configured = self.attachments.complaints().collect();
+        report.not_as_configured.extend(self.governor_waits());
         Ok(report)
     }
 

@@ -5,6 +5,7 @@ use super::dpdk::Devices;
 use super::error::RouterError;
 use super::exception::KernelSink;
 use super::fallback;
+use super::governing;
 use super::inbox::{InboxSender, Message};
 use super::kernel::KernelSide;
 use super::platform::{Plan, Platforms};
@@ -245,11 +246,8 @@ impl Router {
         }
         workers.configure(&config.router);
         if let Some(power) = &mut power {
-            // Where a port's interface makes copies needless, workers forward.
-            let by_xdp = xdp_forward::obstacles(&config, opened.zero_copy).is_empty();
-            let programs = kernel.as_ref().filter(|_| by_xdp);
-            let forwarded = programs.map(|kernel| kernel.forwarded(config.ports.len()));
-            power.start(&config, &interfaces, &workers, forwarded.unwrap_or_default())?;
+            let forwarded = governing::forwarded(&config, kernel.as_ref(), opened.zero_copy);
+            power.start(&config, attachments.queues(&config), &workers, forwarded)?;
         }
         if has_interfaces {
             fallback::warn();

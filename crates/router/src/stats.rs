@@ -147,6 +147,10 @@ pub struct PowerStats {
     pub steps_failed: u64,
     /// What became of the steps, by knob.
     pub knobs: Vec<Entry>,
+    /// Why nobody governs now, where ports have changed since and the governor could not begin anew: the
+    /// figures above are of before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_because: Option<String>,
     /// What one platform alone has to tell, by name. On `scale`: `disturbance`, how far threads
     /// lagged behind the model, and `holds`, what was held back to keep flows in order while tables
     /// were rewritten. On `host`: `host`, what this machine has to tell of its knobs.
@@ -192,6 +196,7 @@ impl Default for PowerStats {
             steps_altered: 0,
             steps_failed: 0,
             knobs: Vec::new(),
+            waits_because: None,
             details: serde_json::Map::new(),
         }
     }

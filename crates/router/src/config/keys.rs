@@ -176,7 +176,7 @@ pub const KEYS: &[Key] = &[
     Key::whole(Section::Router, "frames", Some("4096"), "16384", 1024..=32768,
         "Chunks of packet memory per worker, where all ports are captures or over DPDK. AF_XDP sizes its own."),
     Key::whole(Section::Router, "spare_ports", Some("2"), "8", 0..=64,
-        "How many ports `wattline reload` can add to those at the start. Memory for their packets is taken at the\nstart: 13 MB per port and worker, 25 MB where an MTU is above 1774, 100 MB at an MTU of 9000, and as much again for\neach further queue of the interface. A port that is removed leaves its memory to the next one. None is taken with a governor,\nwhose ports are fixed."),
+        "How many ports `wattline reload` can add to those at the start. Memory for their packets is taken at the\nstart: 13 MB per port and worker, 25 MB where an MTU is above 1774, 100 MB at an MTU of 9000, and as much again for\neach further queue of the interface. A port that is removed leaves its memory to the next one. None is taken on\n[power] platform \"scale\", whose ports are fixed."),
     Key::new(Section::Router, "socket", None, "\"/run/wattline/edge.sock\"", "the path of a Unix socket, at most 100 bytes",
         "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
     Key::new(Section::Log, "level", Some("\"info\""), "\"debug\"", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"",

@@ -288,12 +288,12 @@ impl Config {
         port_named(&self.ports, name)
     }
 
-    /// How many ports can be added while the router runs. A governor has its ports from the start,
-    /// and captures are read from the start. XDP programs count at most
+    /// How many ports can be added while the router runs. Emulated cores have their ports from the
+    /// start, and captures are read from the start. XDP programs count at most
     /// [`wattline_xdp::FORWARD_PORTS_MAX`] ports.
     pub fn spare_ports(&self) -> usize {
         let has_interface = self.ports.iter().any(|port| port.kind.taken_over().is_some());
-        if self.power.platform != PowerPlatform::None || !has_interface {
+        if self.power.platform == PowerPlatform::Scale || !has_interface {
             return 0;
         }
         let countable = wattline_xdp::FORWARD_PORTS_MAX as usize;

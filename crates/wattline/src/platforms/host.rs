@@ -11,7 +11,7 @@ use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
 use wattline_host::{
     BesideXdp, Forwarded, HostOptions, Layout, Port, Scope, Supervision, TakeOverError,
-    ThisMachine, Workers, give_back, take_over,
+    ThisMachine, Workers, give_back, hand_back, take_over,
 };
 use wattline_knobs::SessionError;
 use wattline_linux::privileges::Rights;
@@ -35,6 +35,10 @@ pub fn open(_config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, Rou
 }
 
 impl PlatformDriver for OfRouter {
+    fn follows_ports(&self) -> bool {
+        true
+    }
+
     fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError> {
         let Running { config, queues, workers, forwarded } = router;
         let queues = |port: usize| queues.get(port).copied().unwrap_or(1);
@@ -61,11 +65,14 @@ impl PlatformDriver for OfRouter {
             packet: packet.map(|cost| (cost, MEAN_BYTES)),
             seed: settings.seed.into(),
         };
-        let wrong = |error| RouterError::power("policy", &error);
-        if by_xdp {
-            fit(spec, &context).map_err(wrong)?;
-        }
-        let policy = build(spec, &context).map_err(wrong)?;
+        let fits = if by_xdp { fit(spec, &context) } else { Ok(()) };
+        let policy = match fits.and_then(|()| build(spec, &context)) {
+            Ok(policy) => policy,
+            Err(error) => {
+                hand_back(Some(machine), supervision).map_err(not_governed)?;
+                return Err(RouterError::power("policy", &error));
+            }
+        };
         let runner = Runner::start(Governor::new(machine, policy), settings.sample)
             .map_err(|source| RouterError::system("starting the governor", source))?;
         let before = runner.totals(PATIENCE);
@@ -119,7 +126,10 @@ pub(super) fn options_of(
                 let interface = Some(name.to_owned());
                 Port { interface, queues: queues(number), cores: Vec::new() }
             }
-            None => Port { interface: None, queues: 1, cores: Vec::new() },
+            // In the place of one that was removed nothing arrives.
+            None => {
+                Port { interface: None, queues: u32::from(!port.is_vacant()), cores: Vec::new() }
+            }
         });
     let router = &config.router;
     let layout = Layout {

@@ -7,6 +7,7 @@ use crate::soak::held_by;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::interface_index;
@@ -17,10 +18,10 @@ use wattline_testbed::probe::{Load, Probe};
 use wattline_testbed::topology::{Options, RIGHT, SINK, Station, Topology, connect};
 use wattline_xdp::PassAll;
 
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// The interface that becomes a port, and its far end.
-const SIDE: Station = Station {
+pub const SIDE: Station = Station {
     interface: "side",
     mac: [0x02, 0x57, 0, 0, 0, 0x31],
     v4: std::net::Ipv4Addr::new(198, 18, 9, 1),
@@ -52,13 +53,13 @@ mod with {
 }
 
 /// A router between source and sink, with one more interface that is no port yet.
-struct Row {
+pub struct Row {
     // First: the router is stopped before its namespace goes.
-    router: Wattline,
-    plain: String,
+    pub router: Wattline,
+    pub plain: String,
     _ends: Vec<PassAll>,
-    far: Namespace,
-    topology: Topology,
+    pub far: Namespace,
+    pub topology: Topology,
 }
 
 impl Row {
@@ -72,7 +73,18 @@ impl Row {
     }
 
     /// And with more sections.
-    fn start_beside(forwarder: Forwarder, keys: &str, sections: &str) -> Self {
+    pub fn start_beside(forwarder: Forwarder, keys: &str, sections: &str) -> Self {
+        Self::start_as(binary(), forwarder, keys, sections, |_| {})
+    }
+
+    /// By a program of one's own, once the topology is prepared.
+    pub fn start_as(
+        program: &Path,
+        forwarder: Forwarder,
+        keys: &str,
+        sections: &str,
+        prepare: impl FnOnce(&Topology),
+    ) -> Self {
         let Forwarder::Wattline { mode, workers } = forwarder else { unreachable!() };
         let options = Options { queues: workers, static_neighbours: true, ..Options::default() };
         let topology = Topology::build(options).unwrap();
@@ -81,23 +93,24 @@ impl Row {
         let routes =
             format!("route add default via {}\nroute add default via {}", SIDE.v4, SIDE.v6);
         far.ip(&routes).unwrap();
+        prepare(&topology);
         let ends = match mode {
             Mode::XdpForward => {
                 [&topology.source, &topology.sink, &far].map(take_xdp_frames).into()
             }
             _ => Vec::new(),
         };
-        let text = |socket: &std::path::Path| {
+        let text = |socket: &Path| {
             let text = configuration(mode, workers, socket) + sections;
             text.replace("[router]\n", &format!("[router]\n{keys}"))
         };
-        let router = Wattline::start_with(&topology, binary(), text).unwrap();
+        let router = Wattline::start_with(&topology, program, text).unwrap();
         let plain = std::fs::read_to_string(router.socket().with_file_name("router.toml")).unwrap();
         Self { router, plain, _ends: ends, far, topology }
     }
 
     /// What `reload` says of this configuration.
-    fn reload(&self, text: &str) -> Result<Value, String> {
+    pub fn reload(&self, text: &str) -> Result<Value, String> {
         std::fs::write(self.router.socket().with_file_name("router.toml"), text).unwrap();
         let mut command = Command::new(binary());
         command.args(["reload", "--json", "--socket"]).arg(self.router.socket());
@@ -109,22 +122,22 @@ impl Row {
     }
 
     #[track_caller]
-    fn apply(&self, text: &str) -> Value {
+    pub fn apply(&self, text: &str) -> Value {
         let report = self.reload(text);
         report.unwrap_or_else(|error| panic!("{error}\n{}", self.router.log()))
     }
 
-    fn with_side(&self) -> String {
+    pub fn with_side(&self) -> String {
         self.plain.clone() + SIDE_PORT
     }
 
-    fn port(&self, name: &str) -> Option<Value> {
+    pub fn port(&self, name: &str) -> Option<Value> {
         let stats = self.router.stats().unwrap();
         let ports = stats["ports"].as_array().unwrap();
         ports.iter().find(|port| port["name"] == name).cloned()
     }
 
-    fn ask(&self, what: &[&str]) -> String {
+    pub fn ask(&self, what: &[&str]) -> String {
         let mut command = Command::new(binary());
         command.args(what).arg("--socket").arg(self.router.socket());
         command::run(&mut command, LIMIT).unwrap()
@@ -144,7 +157,7 @@ impl Row {
 
     /// Twenty pings each from the far end to the sink, by IPv4 and IPv6: all are answered.
     #[track_caller]
-    fn pings(&self) {
+    pub fn pings(&self) {
         for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
             // For the last answer ping waits no longer than its interval, whatever `-W` says: a worker may
             // have to wait that long for its processor.
@@ -157,7 +170,7 @@ impl Row {
 
     /// The same, by the port: it counts them both ways from 0 on.
     #[track_caller]
-    fn pings_by_the_port(&self) {
+    pub fn pings_by_the_port(&self) {
         self.pings();
         // What a worker without load has counted is told with its next batch.
         let deadline = Instant::now() + LIMIT;
@@ -173,7 +186,7 @@ impl Row {
     }
 
     /// Everything about the interface that a port could leave behind, at both ends.
-    fn traces(&self) -> String {
+    pub fn traces(&self) -> String {
         let Self { topology: Topology { router, .. }, far, .. } = self;
         let run = |of: &Namespace, program: &str, arguments: &str| {
             let arguments: Vec<&str> = arguments.split(' ').collect();
@@ -209,7 +222,7 @@ impl Row {
     }
 
     /// The same once no connection that has been answered is still being closed.
-    fn descriptors_at_rest(&self) -> Vec<String> {
+    pub fn descriptors_at_rest(&self) -> Vec<String> {
         let (mut last, mut looks, mut since) = (self.descriptors(), 0, Instant::now());
         while looks < 10 || since.elapsed() < Duration::from_millis(500) {
             std::thread::sleep(Duration::from_millis(20));
@@ -224,7 +237,7 @@ impl Row {
 
     /// A connection that is just being closed is not yet gone.
     #[track_caller]
-    fn until_descriptors_are(&self, expected: &[String]) {
+    pub fn until_descriptors_are(&self, expected: &[String]) {
         let deadline = Instant::now() + LIMIT;
         loop {
             let now = self.descriptors();
@@ -236,7 +249,7 @@ impl Row {
         }
     }
 
-    fn stop(self) {
+    pub fn stop(self) {
         let totals = self.router.stop().unwrap();
         assert!(totals.balance(), "{totals:?}");
     }
@@ -248,13 +261,13 @@ fn take_xdp_frames(namespace: &Namespace) -> PassAll {
     namespace.enter(attach).unwrap()
 }
 
-fn load(rate_pps: f64) -> Load {
+pub fn load(rate_pps: f64) -> Load {
     Load { rate_pps, duration: Duration::from_secs(600), flows: 16, ..Load::default() }
 }
 
 /// Every packet between the other ports has arrived, but those for which the receiver had no room.
 #[track_caller]
-fn lost_nothing(probe: Probe) {
+pub fn lost_nothing(probe: Probe) {
     let outcome = probe.stop().unwrap();
     assert!(outcome.received_packets > 1000, "{outcome:?}");
     assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");

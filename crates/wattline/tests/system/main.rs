@@ -17,6 +17,7 @@ mod differential;
 mod dpdk;
 mod errors;
 mod faults;
+mod governed_ports;
 mod hot_ports;
 mod ipsec;
 mod ipsec_clear;

@@ -31,6 +31,9 @@ pub(super) fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()>
     {
         writeln!(out, "latency of the last 5 s, model time: p50 {median:.1} us, p99 {high:.1} us")?;
     }
+    if let Some(why) = power["waits_because"].as_str() {
+        writeln!(out, "NOTHING IS GOVERNED since ports changed: {why}; it is tried again")?;
+    }
     print_host(&power["host"], out)
 }
 
