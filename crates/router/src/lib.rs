@@ -43,6 +43,7 @@ mod statics;
 pub mod stats;
 mod stretches;
 mod succession;
+mod surplus;
 mod takeover;
 mod tun;
 mod watch;
@@ -55,7 +56,7 @@ pub use start::Extensions;
 
 use crate::application::Application;
 use crate::config::{ApplicationSection, Config, LogLevel, PortSettings, RouteSettings};
-use crate::stats::{NodeStats, Prefixes, Stats, TakeoverStats, WorkerStats};
+use crate::stats::{NodeStats, NotStarted, Prefixes, Stats, TakeoverStats, WorkerStats};
 use attachments::{Attachments, Surroundings};
 use cleared::Cleared;
 use dpdk::Devices;
@@ -66,6 +67,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
+use surplus::Surplus;
 use takeover::Lookout;
 use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
@@ -106,6 +108,8 @@ pub struct Router {
     captures: Vec<CaptureStatus>,
     modes: Vec<String>,
     attachments: Attachments,
+    /// Workers that were not started.
+    surplus: Option<Surplus>,
     /// Those of ports over DPDK.
     devices: Devices,
     /// What the kernel does beside routing, where there are interfaces.
@@ -434,6 +438,10 @@ impl Router {
                 ..WorkerStats::new(snapshot, *active)
             })
             .collect();
+        stats.workers_not_started = self
+            .surplus
+            .as_ref()
+            .map(|surplus| NotStarted { count: surplus.count(), because: surplus.because.clone() });
         for ((number, _), port) in self.config.present_ports().zip(&mut stats.ports) {
             port.mode.clone_from(&self.modes[usize::from(number.0)]);
             if let Some((state, reason)) = self.attachments.state(number) {

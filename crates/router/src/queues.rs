@@ -112,7 +112,7 @@ fn too_few_queues(name: &str, queues: u32, workers: u32) -> String {
 }
 
 /// The number of receive queues of an interface, as sysfs has it.
-fn receive_queues(name: &str) -> io::Result<u32> {
+pub(super) fn receive_queues(name: &str) -> io::Result<u32> {
     let directory = Path::new("/sys/class/net").join(name).join("queues");
     let mut count = 0;
     for entry in std::fs::read_dir(directory)? {

@@ -14,7 +14,8 @@ impl Router {
     /// # Errors
     /// With everything that is wrong; nothing is changed then.
     pub(super) fn reload(&mut self) -> Result<Report, RouterError> {
-        let new = Config::load_beside(&self.config_path, &self.sections, &self.config.ports)?;
+        let mut new = Config::load_beside(&self.config_path, &self.sections, &self.config.ports)?;
+        self.surplus.iter().for_each(|surplus| surplus.leave_out(&mut new));
         let extra = match &new.routes_file {
             Some(path) => routes_file::load(path, &new)?,
             None => Vec::new(),

@@ -12,6 +12,7 @@ use super::platform::{Plan, Platforms};
 use super::power::{Power, check_steered};
 use super::queues::{self, Interface, Opened};
 use super::succession::Inherited;
+use super::surplus::Surplus;
 use super::takeover::{self, Lookout};
 use super::tun::Tunnel;
 use super::watch::watchers::Watchers;
@@ -57,7 +58,7 @@ impl Router {
         set_log_level: Box<dyn Fn(LogLevel)>,
     ) -> Result<Self, RouterError> {
         let sections = application::sections(extensions.applications);
-        let config = Config::load(config_path, &sections)?;
+        let mut config = Config::load(config_path, &sections)?;
         let extra_routes = match &config.routes_file {
             Some(path) => routes_file::load(path, &config)?,
             None => Vec::new(),
@@ -77,6 +78,10 @@ impl Router {
             RouterError::system("making the control socket", std::io::Error::other(error))
         })?;
 
+        let surplus = Surplus::take_from(&mut config);
+        if let Some(surplus) = &surplus {
+            tracing::warn!("{}", surplus.because);
+        }
         // Before the kernel's state is read: TAP devices get their address and carrier.
         let mut devices = Devices::open(&config)?;
         let mut rib = Rib::new(statics::port_specs(&config));
@@ -299,6 +304,7 @@ impl Router {
             captures,
             modes,
             attachments,
+            surplus,
             devices,
             lookout,
             tun: tunnel.map(|tunnel| tunnel.name),

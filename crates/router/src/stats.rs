@@ -44,6 +44,9 @@ pub struct Stats {
     pub ports: Vec<PortStats>,
     /// By worker.
     pub workers: Vec<WorkerStats>,
+    /// Workers of the configuration that were not started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers_not_started: Option<NotStarted>,
     /// By node, all workers together.
     pub nodes: Vec<NodeStats>,
     /// What applications counted, by name.
@@ -200,6 +203,15 @@ impl Default for PowerStats {
             details: serde_json::Map::new(),
         }
     }
+}
+
+/// Workers that would have no queue of some port.
+#[derive(Debug, Clone, Serialize)]
+pub struct NotStarted {
+    /// Their number.
+    pub count: u16,
+    /// Which port has too few queues, and what to do.
+    pub because: String,
 }
 
 /// Latencies since the start, in model time.

@@ -152,7 +152,7 @@ pub const KEYS: &[Key] = &[
     Key::new(Section::Top, "routes_file", None, "\"routes.txt\"", "the path of a file, relative to this one",
         "More static routes: one prefix per line, followed by the address of the neighbour or by\nblackhole, unreachable or prohibit; # begins a comment. This key may be in any section."),
     Key::whole(Section::Router, "workers", Some("1"), "2", 1..=64,
-        "Worker threads. Worker q serves queue q of every port; queues beyond the workers are spread over them."),
+        "Worker threads. Worker q serves queue q of every port; queues beyond the workers are spread over them.\nWorkers beyond the queues of the port with the fewest are not started; the log and `stats` say so."),
     Key::new(Section::Router, "mode", Some("\"adaptive\""), "\"poll\"", "\"poll\", \"interrupt\" or \"adaptive\"",
         "What a worker does when its queues are empty. poll: it polls them all the time. interrupt: it blocks at once.\nadaptive: it polls for the time `idle` and then blocks."),
     Key::whole(Section::Router, "batch", Some("64"), "32", 1..=64,

@@ -99,6 +99,9 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
             number(&worker["sleeps"]),
         )?;
     }
+    if let Some(why) = stats["workers_not_started"]["because"].as_str() {
+        writeln!(out, "{why}")?;
+    }
     if !stats["power"].is_null() {
         print_power(&stats["power"], out)?;
     }

@@ -1,11 +1,14 @@
 //! A worker that hangs: its thread is stopped by a debugger in the middle of traffic.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, has, privileged};
+use crate::harness::{ADAPTIVE, Bench, binary, has, privileged};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use wattline_testbed::command;
+use wattline_testbed::forwarder::{Forwarder, Mode};
+use wattline_testbed::probe::{Load, Probe};
 use wattline_testbed::topology::{Options, SINK};
 
 /// It is noticed after three seconds; a machine with other tests has little time for anything.
@@ -124,5 +127,64 @@ fn a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is() {
         assert!(error.contains("worker 0 hangs"), "{error}");
         assert!(!error.contains("capture"), "it has none: {error}");
         assert!(reaches(&bench.topology, &SINK.v4.to_string()), "the kernel forwards");
+    });
+}
+
+/// Interfaces of two queues and three workers: two are started and forward, and whoever looks is told. A
+/// reload of the same file changes nothing.
+#[test]
+fn workers_beyond_the_queues_are_not_started_and_that_is_said() {
+    let test = "workers_beyond_the_queues_are_not_started_and_that_is_said";
+    if !has("ping", test) {
+        return;
+    }
+    privileged(test, || {
+        let three = Forwarder::Wattline { mode: Mode::Adaptive, workers: 3 };
+        let bench = Bench::start(Options { queues: 2, ..Options::default() }, three);
+        for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
+            assert!(reaches(&bench.topology, &address), "{address}\n{}", log(&bench));
+        }
+        let now = stats(&bench);
+        assert_eq!(now["workers"].as_array().unwrap().len(), 2, "{now}");
+        assert_eq!(now["workers_not_started"]["count"], 1, "{now}");
+        let wattline = bench.running.wattline.as_ref().unwrap();
+        let ask = |what: &[&str]| {
+            let mut command = Command::new(binary());
+            command.args(what).arg("--socket").arg(wattline.socket());
+            command::run(&mut command, PATIENCE).unwrap()
+        };
+        for text in [log(&bench), ask(&["stats"])] {
+            assert!(text.contains("2 of [router] workers = 3 are started"), "{text}");
+            assert!(text.contains("`ethtool -L left combined 3`"), "{text}");
+        }
+        let report: Value = serde_json::from_str(&ask(&["reload", "--json"])).unwrap();
+        assert_eq!(report["needs_restart"], serde_json::json!([]), "{report}");
+        bench.finish();
+    });
+}
+
+/// Interfaces of four queues and two workers: each worker serves two of every port, and none is forgotten.
+#[test]
+fn queues_beyond_the_workers_are_all_served() {
+    let test = "queues_beyond_the_workers_are_all_served";
+    privileged(test, || {
+        let two = Forwarder::Wattline { mode: Mode::Adaptive, workers: 2 };
+        let options = Options { queues: 4, static_neighbours: true, ..Options::default() };
+        let bench = Bench::start(options, two);
+        // Enough flows for each of the four queues.
+        let load = Load {
+            rate_pps: 2_000.0,
+            duration: Duration::from_secs(3),
+            flows: 64,
+            ..Load::default()
+        };
+        let outcome = Probe::start(&bench.topology, &load).unwrap().finish().unwrap();
+        assert!(outcome.received_packets > 1_000, "{outcome:?}");
+        assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
+        let now = stats(&bench);
+        for worker in 0..2 {
+            assert!(now["workers"][worker]["received"].as_u64().unwrap() > 100, "{now}");
+        }
+        bench.finish();
     });
 }
