@@ -113,7 +113,7 @@ fn change(
         namespace.ip(lines).unwrap_or_else(|error| panic!("{lines}: {error}"));
     };
     let address = format!("address replace {}/64 dev right nodad", RIGHT.v6);
-    let what = match dice.below(8) {
+    let what = match dice.below(9) {
         0 => {
             for _ in 0..=dice.below(5) {
                 ip(router, "link set right down\nlink set right up");
@@ -156,6 +156,23 @@ fn change(
             "another MTU and back"
         }
         6 => {
+            let all = |mtu: u32| {
+                ip(router, &format!("link set left mtu {mtu}\nlink set right mtu {mtu}"));
+                ip(source, &format!("link set uplink mtu {mtu}"));
+                ip(sink, &format!("link set uplink mtu {mtu}"));
+            };
+            all(9000);
+            // Both ends remember for minutes what a narrower link let through.
+            [source, sink].map(|end| ip(end, "route flush cache"));
+            let mut ping = source.command("ping");
+            ping.args(["-n", "-c", "5", "-i", "0.05", "-W", "5", "-s", "8000", "-M", "do"]);
+            let output = command::run(ping.arg(SINK.v4.to_string()), LIMIT);
+            let output = output.unwrap_or_else(|error| panic!("jumbo frames: {error}"));
+            assert!(output.contains(" 0% packet loss"), "jumbo frames: {output}");
+            all(1500);
+            "jumbo frames on every link and back"
+        }
+        7 => {
             ip(router, "address add 203.0.113.1/24 dev right\naddress add 203.0.113.9/32 dev left");
             std::thread::sleep(Duration::from_millis(dice.below(300)));
             ip(router, "address del 203.0.113.1/24 dev right\naddress del 203.0.113.9/32 dev left");
