@@ -1,0 +1,101 @@
+//! Expanded keys.
+
+use crate::ffi::{self, RawKey};
+use crate::manager::Manager;
+use std::ptr::NonNull;
+
+/// Length of an AES key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cipher {
+    /// 128 bits.
+    Aes128,
+    /// 256 bits.
+    Aes256,
+}
+
+/// Hash of an HMAC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Integrity {
+    /// HMAC-SHA1 with a key of 20 bytes.
+    Sha1,
+    /// HMAC-SHA256 with a key of 32 bytes.
+    Sha256,
+}
+
+/// What a key is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// GCM.
+    Gcm(Cipher),
+    /// CBC, with an HMAC over what is encrypted.
+    Cbc(Cipher, Integrity),
+}
+
+/// A key, expanded; zeroed when dropped.
+pub struct Key {
+    raw: NonNull<RawKey>,
+    mode: Mode,
+}
+
+#[allow(unsafe_code)]
+// SAFETY: nothing writes to a key between its expansion and its end, and it belongs to no thread.
+unsafe impl Send for Key {}
+
+#[allow(unsafe_code)]
+// SAFETY: nothing writes to a key between its expansion and its end.
+unsafe impl Sync for Key {}
+
+/// Shows what it is for, without the key.
+impl std::fmt::Debug for Key {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Key").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl Key {
+    /// Expands a key with the key of its HMAC, which is empty for GCM. `None` where their lengths are
+    /// not those of the mode, or memory is short.
+    pub fn new(manager: &mut Manager, mode: Mode, cipher: &[u8], integrity: &[u8]) -> Option<Self> {
+        let (length, integrity_length) = match mode {
+            Mode::Gcm(length) => (length, 0),
+            Mode::Cbc(length, Integrity::Sha1) => (length, 20),
+            Mode::Cbc(length, Integrity::Sha256) => (length, 32),
+        };
+        let cipher_length = if length == Cipher::Aes256 { 32 } else { 16 };
+        if (cipher.len(), integrity.len()) != (cipher_length, integrity_length) {
+            return None;
+        }
+        // SAFETY: the manager is valid and this thread's; both slices have the given lengths, which
+        // the function allows.
+        #[allow(unsafe_code)]
+        let raw = unsafe {
+            ffi::wl_key(
+                manager.raw(),
+                cipher.as_ptr(),
+                cipher_length as u32,
+                integrity.as_ptr(),
+                integrity_length as u32,
+            )
+        };
+        NonNull::new(raw).map(|raw| Self { raw, mode })
+    }
+
+    /// What it is for.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(crate) fn raw(&self) -> *const RawKey {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: it comes from `wl_key`, and nothing refers to it any more: jobs borrow their key.
+        #[allow(unsafe_code)]
+        unsafe {
+            ffi::wl_key_free(self.raw.as_ptr());
+        }
+    }
+}
