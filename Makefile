@@ -5,7 +5,7 @@ SECONDS_OF_LOAD ?= 5
 REQUIRE = $${WATTLINE_REQUIRE-$$(cat target/tools/required 2>/dev/null)}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long dpdk lint dependencies tools build install deb rpm archive container package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
+.PHONY: help demo test test-long dpdk ipsec-mb lint dependencies tools build install deb rpm archive container package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,7 +52,7 @@ site:             ## the documentation as a site, into target/site (needs mdbook
 test: tools       ## lints, dependency checks and all tests, those with real components too
 	$(MAKE) lint dependencies
 	WATTLINE_REQUIRE="$(REQUIRE)" WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
-	$(MAKE) dpdk
+	$(MAKE) dpdk ipsec-mb
 
 test-long: test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
 	$(CARGO) test --release -p wattline-reproduce --test reproduce -- --ignored
@@ -72,6 +72,9 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 
 dpdk:             ## ports over DPDK, where libdpdk is installed: lints and tests of a program with them
 	@scripts/test-dpdk
+
+ipsec-mb:         ## ESP by Intel's multi-buffer library, where libipsec-mb is installed: lints and tests of a program with it
+	@scripts/test-ipsec-mb
 
 lint:             ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check

@@ -1,11 +1,16 @@
-//! Measures an application by itself: `cargo run --release -p wattline-bench --example app NAME`, to
-//! compare costs without the rest of the program.
+//! Measures an application by itself, to compare costs without the rest of the program:
+//! `cargo run --release -p wattline-bench --example app NAME [ALGORITHM] [PEER]`. The algorithm and the
+//! harness of the peer are those of `ipsec`.
 
 use wattline_bench::app::{Args, run};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let application = std::env::args().nth(1).ok_or("usage: app NAME")?;
-    let report = run(&Args { application, ..Args::default() })?;
+    let mut given = std::env::args().skip(1);
+    let application = given.next().ok_or("usage: app NAME [ALGORITHM] [PEER]")?;
+    let default = Args::default();
+    let algorithm = given.next().unwrap_or_else(|| default.algorithm.clone());
+    let peer = given.next().map(Into::into);
+    let report = run(&Args { application, algorithm, peer, ..default })?;
     println!("{}", serde_json::to_string_pretty(&report)?);
     Ok(())
 }

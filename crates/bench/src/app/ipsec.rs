@@ -157,6 +157,7 @@ impl Application for Ipsec {
         let raw = median(&mut self.raw.nanoseconds.clone());
         let mut counted = serde_json::json!({
             "algorithm": common.transform.algorithm().name(),
+            "cryptography": esp::crypt::library(),
             "packets": counters.packets(),
             "bytes": counters.bytes(),
             "dropped": dropped,

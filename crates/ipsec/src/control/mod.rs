@@ -92,6 +92,8 @@ impl Ipsec {
             return Ok(None);
         }
         let store = Store::open(&settings.state).map_err(RouterError::Unfit)?;
+        #[cfg(feature = "ipsec-mb")]
+        tracing::info!("ipsec: cryptography by {}", crate::esp::crypt::library());
         let (mut tunnels, mut errors) = (Vec::new(), Vec::new());
         let mut keys: HashMap<u64, String> = HashMap::new();
         for (place, tunnel) in settings.tunnels.iter().enumerate() {

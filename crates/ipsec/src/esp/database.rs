@@ -1,7 +1,7 @@
 //! Database of SAs and policies for the workers: published as a whole, read without locks.
 
 use super::association::{Inbound, Outbound};
-use super::policy::{Policies, Policy};
+use super::policy::{Policies, Policy, Selectors, number};
 use arc_swap::{ArcSwap, Cache};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -30,22 +30,42 @@ pub struct Contents {
 #[derive(Default)]
 pub(super) struct Database {
     pub outbound: Vec<Option<Arc<Outbound>>>,
-    inbound: HashMap<u32, Vec<Arc<Inbound>>, BuildHasherDefault<SpiHasher>>,
-    addresses: HashSet<IpAddr>,
+    /// Tunnels over IPv4 that end here.
+    pub ends4: Ends,
+    /// Tunnels over IPv6.
+    pub ends6: Ends,
     pub ipv4: Policies,
     pub ipv6: Policies,
     pub kernel_has_more: bool,
 }
 
-impl Database {
-    /// Receiving SA of a packet.
+/// The receiving SAs and the addresses of tunnels over one IP version.
+#[derive(Default)]
+pub(super) struct Ends {
+    /// By SPI.
+    receivers: HashMap<u32, Vec<Receiver>, BuildHasherDefault<NumberHasher>>,
+    addresses: HashSet<u128, BuildHasherDefault<NumberHasher>>,
+}
+
+/// A receiving SA.
+pub(super) struct Receiver {
+    pub association: Arc<Inbound>,
+    /// Addresses of the inner packets that may come through it.
+    pub selectors: Selectors,
+    /// Address of the tunnel's end here.
+    local: u128,
+}
+
+impl Ends {
+    /// Receiving SA of a packet to the address `local`.
     #[inline]
-    pub fn inbound(&self, spi: u32, local: IpAddr) -> Option<&Arc<Inbound>> {
-        self.inbound.get(&spi)?.iter().find(|association| association.common.local == local)
+    pub fn receiver(&self, spi: u32, local: u128) -> Option<&Receiver> {
+        self.receivers.get(&spi)?.iter().find(|receiver| receiver.local == local)
     }
 
     /// Whether ESP packets to this address end here.
-    pub fn ends_here(&self, address: IpAddr) -> bool {
+    #[inline]
+    pub fn are_at(&self, address: u128) -> bool {
         self.addresses.contains(&address)
     }
 }
@@ -69,16 +89,23 @@ impl Publisher {
     /// Replaces the whole database. Workers see the new one with their next batch.
     pub fn publish(&self, contents: Contents) {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut inbound: HashMap<u32, Vec<Arc<Inbound>>, _> = HashMap::default();
-        let mut addresses: HashSet<IpAddr> = contents.addresses.into_iter().collect();
-        for association in contents.inbound {
-            addresses.insert(association.common.local);
-            inbound.entry(association.common.spi).or_default().push(association);
+        let mut ends = [Ends::default(), Ends::default()];
+        for address in contents.addresses {
+            ends[usize::from(address.is_ipv6())].addresses.insert(number(address));
         }
+        for association in contents.inbound {
+            let (spi, local) = (association.common.spi, association.common.local);
+            let selectors = Selectors::new(&association.selectors);
+            let receiver = Receiver { association, selectors, local: number(local) };
+            let ends = &mut ends[usize::from(local.is_ipv6())];
+            ends.addresses.insert(number(local));
+            ends.receivers.entry(spi).or_default().push(receiver);
+        }
+        let [ends4, ends6] = ends;
         self.database.store(Arc::new(Database {
             outbound: contents.outbound,
-            inbound,
-            addresses,
+            ends4,
+            ends6,
             ipv4: Policies::new(&contents.policies, true, generation),
             ipv6: Policies::new(&contents.policies, false, generation),
             kernel_has_more: contents.kernel_has_more,
@@ -90,11 +117,12 @@ impl Publisher {
     }
 }
 
-/// This machine chooses the SPIs, so nobody can make them collide on purpose.
+/// For SPIs and addresses, of which only this machine's own are entered: nobody can make them collide
+/// on purpose.
 #[derive(Default)]
-struct SpiHasher(u64);
+struct NumberHasher(u64);
 
-impl Hasher for SpiHasher {
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -103,7 +131,14 @@ impl Hasher for SpiHasher {
             self.write_u32((*byte).into());
         }
     }
-    fn write_u32(&mut self, spi: u32) {
-        self.0 = (self.0 ^ u64::from(spi)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+    fn write_u128(&mut self, number: u128) {
+        self.write_u64((number >> 64) as u64);
+        self.write_u64(number as u64);
     }
 }

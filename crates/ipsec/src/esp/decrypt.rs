@@ -2,7 +2,8 @@
 //!
 //! The nodes accept ESP packets, with or without UDP (RFC 3948), to the local end of an SA. They
 //! check them in the order of RFC 4303 section 3.4: SA, sequence number, authenticity, the sequence
-//! number once more (another worker may have had the same packet meanwhile), padding. Then they
+//! number once more (another worker, or this batch, may have had the same packet meanwhile), padding.
+//! Authenticity is checked for all packets of a batch together. Then the nodes
 //! compare the inner packet with the selectors of the SA (RFC 4301 section 5.2). It continues as a
 //! received packet. All other packets pass, unless a policy requires them to come through a tunnel
 //! or discards them.
@@ -12,14 +13,15 @@
 //!   (all others)
 
 use super::association::Inbound;
-use super::database::{Database, Reader};
+use super::crypt::Crypt;
+use super::database::{Database, Ends, Reader, Receiver};
+use super::job::Job;
 use super::outer;
 use super::policy::{Decision, Memory};
-use std::net::IpAddr;
 use std::sync::Arc;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::feature::NEXT;
-use wattline_dataplane::frame::ChunkMemory;
+use wattline_dataplane::frame::{BATCH_MAX, ChunkMemory};
 use wattline_dataplane::graph::{Context, Edge, Node};
 use wattline_dataplane::packet::{Packet, Protection};
 use wattline_packet::esp::{self, Encapsulated, EspHeader, UDP_HEADER, UDP_PORT, UdpHeader};
@@ -40,13 +42,14 @@ pub(super) const NAME6: &str = "esp6-decrypt";
 pub(super) struct EspDecrypt {
     database: Reader,
     memory: Memory,
+    crypt: Crypt,
     ipv4: bool,
 }
 
 /// Location of an ESP packet: addresses of the outer header, and offsets in bytes from the start of
 /// the pool's memory.
 struct Found {
-    local: IpAddr,
+    local: u128,
     /// DSCP and ECN of the outer header.
     service: u8,
     udp: bool,
@@ -61,6 +64,16 @@ enum Kind {
     Esp(Found),
     Punt,
     Drop(DropReason),
+}
+
+/// A packet whose SA is known, while its batch is opened.
+#[derive(Clone, Copy)]
+struct Pending<'d> {
+    receiver: &'d Receiver,
+    /// Low half of the sequence number.
+    low: u32,
+    /// DSCP and ECN of the outer header.
+    service: u8,
 }
 
 /// Packets of one SA in the batch so far.
@@ -91,7 +104,7 @@ impl<'d> Run<'d> {
 
 impl EspDecrypt {
     pub fn new(database: Reader, ipv4: bool) -> Self {
-        Self { database, memory: Memory::new(), ipv4 }
+        Self { database, memory: Memory::new(), crypt: Crypt::new(), ipv4 }
     }
 }
 
@@ -105,17 +118,19 @@ impl Node for EspDecrypt {
     }
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
-        let Self { database, memory: decisions, ipv4 } = self;
+        let Self { database, memory: decisions, crypt, ipv4 } = self;
         let database: &Database = database.load();
-        let policies = if *ipv4 { &database.ipv4 } else { &database.ipv6 };
+        let (policies, ends) = match *ipv4 {
+            true => (&database.ipv4, &database.ends4),
+            false => (&database.ipv6, &database.ends6),
+        };
         let memory = context.pool.memory();
-        let mut run = Run::default();
-        for (packet, edge) in packets.iter_mut().zip(edges) {
-            let kind = if *ipv4 {
-                kind4(packet, memory, database)
-            } else {
-                kind6(packet, memory, database)
-            };
+        let mut pending = [None; BATCH_MAX];
+        let mut jobs = [None; BATCH_MAX];
+        let mut any = false;
+        for (place, (packet, edge)) in packets.iter_mut().zip(&mut *edges).enumerate() {
+            let kind =
+                if *ipv4 { kind4(packet, memory, ends) } else { kind6(packet, memory, ends) };
             let result = match kind {
                 // Policies are written for packets that are sent; here the far end is the source.
                 Kind::Other(source, destination) if packet.protection == Protection::None => {
@@ -125,7 +140,16 @@ impl Node for EspDecrypt {
                     }
                 }
                 Kind::Other(..) => Ok(PASS),
-                Kind::Esp(found) => take_out(packet, memory, database, &found, &mut run),
+                Kind::Esp(found) => match admit(memory, ends, &found) {
+                    Ok(Some((one, job))) => {
+                        (pending[place], jobs[place]) = (Some(one), Some(job));
+                        any = true;
+                        continue;
+                    }
+                    Ok(None) if database.kernel_has_more => Ok(PUNT),
+                    Ok(None) => Err(DropReason::EspUnknown),
+                    Err(reason) => Err(reason),
+                },
                 Kind::Punt => Ok(PUNT),
                 Kind::Drop(reason) => Err(reason),
             };
@@ -138,12 +162,34 @@ impl Node for EspDecrypt {
                 DROP
             });
         }
+        if !any {
+            return;
+        }
+        let jobs = &mut jobs[..packets.len()];
+        crypt.open(memory, jobs);
+        let mut run = Run::default();
+        let opened = pending.iter().zip(&*jobs);
+        for ((packet, edge), (one, job)) in packets.iter_mut().zip(edges).zip(opened) {
+            let (Some(one), Some(job)) = (one, job) else { continue };
+            let association = &one.receiver.association;
+            *edge = match take_out(packet, memory, one, job) {
+                Ok((edge, length)) => {
+                    run.count(association, length);
+                    edge
+                }
+                Err(reason) => {
+                    association.common.counters.drop(reason);
+                    packet.reason = reason;
+                    DROP
+                }
+            };
+        }
         run.end();
     }
 }
 
 #[inline]
-fn kind4(packet: &Packet, memory: &ChunkMemory, database: &Database) -> Kind {
+fn kind4(packet: &Packet, memory: &ChunkMemory, ends: &Ends) -> Kind {
     let network = packet.network_offset();
     let header = memory.array::<{ ipv4::HEADER }>(network);
     let Some(header) = header.and_then(|bytes| Ipv4Header::ref_from_bytes(bytes).ok()) else {
@@ -153,11 +199,11 @@ fn kind4(packet: &Packet, memory: &ChunkMemory, database: &Database) -> Kind {
     if !matches!(header.protocol, protocol::ESP | protocol::UDP) {
         return Kind::Other(source.into(), destination.into());
     }
-    let local = IpAddr::V4(destination.into());
+    let local = u128::from(destination);
     let payload = network + ipv4::HEADER..network + usize::from(header.total_length.get());
     let Some(bytes) = memory.get(payload.clone()) else { return Kind::Drop(DropReason::BadLength) };
-    let other = Kind::Other(source.into(), destination.into());
-    if header.protocol == protocol::UDP && !is_for_us(bytes) || !database.ends_here(local) {
+    let other = Kind::Other(source.into(), local);
+    if header.protocol == protocol::UDP && !is_for_us(bytes) || !ends.are_at(local) {
         return other;
     }
     if header.is_fragment() {
@@ -170,7 +216,7 @@ fn kind4(packet: &Packet, memory: &ChunkMemory, database: &Database) -> Kind {
 }
 
 #[inline]
-fn kind6(packet: &Packet, memory: &ChunkMemory, database: &Database) -> Kind {
+fn kind6(packet: &Packet, memory: &ChunkMemory, ends: &Ends) -> Kind {
     let network = packet.network_offset();
     let header = memory.array::<{ ipv6::HEADER }>(network);
     let Some(header) = header.and_then(|bytes| Ipv6Header::ref_from_bytes(bytes).ok()) else {
@@ -181,14 +227,13 @@ fn kind6(packet: &Packet, memory: &ChunkMemory, database: &Database) -> Kind {
     if !matches!(header.next_header, protocol::ESP | protocol::UDP) {
         return Kind::Other(source, destination);
     }
-    let local = IpAddr::V6(destination.into());
     let payload = network + ipv6::HEADER..network + header.total_length();
     let Some(bytes) = memory.get(payload.clone()) else { return Kind::Drop(DropReason::BadLength) };
-    if header.next_header == protocol::UDP && !is_for_us(bytes) || !database.ends_here(local) {
+    if header.next_header == protocol::UDP && !is_for_us(bytes) || !ends.are_at(destination) {
         return Kind::Other(source, destination);
     }
     let service = (header.version_class_flow.get() >> 20) as u8;
-    locate(header.next_header, bytes, payload.start, local, service)
+    locate(header.next_header, bytes, payload.start, destination, service)
 }
 
 /// Whether a UDP datagram may contain ESP.
@@ -199,7 +244,8 @@ fn is_for_us(datagram: &[u8]) -> bool {
 }
 
 /// Locates the ESP packet in the payload of an IP packet.
-fn locate(protocol: u8, bytes: &[u8], start: usize, local: IpAddr, service: u8) -> Kind {
+#[inline]
+fn locate(protocol: u8, bytes: &[u8], start: usize, local: u128, service: u8) -> Kind {
     let found =
         |udp, start, length| Kind::Esp(Found { local, service, udp, start, end: start + length });
     if protocol == protocol::ESP {
@@ -216,54 +262,86 @@ fn locate(protocol: u8, bytes: &[u8], start: usize, local: IpAddr, service: u8) 
     }
 }
 
-/// Checks and decrypts a packet, which then becomes the inner packet.
-fn take_out<'d>(
-    packet: &mut Packet,
-    memory: &mut ChunkMemory,
-    database: &'d Database,
+/// Finds the SA of a packet and checks what needs no cryptography; `None` without an SA.
+#[inline]
+fn admit<'d>(
+    memory: &ChunkMemory,
+    ends: &'d Ends,
     found: &Found,
-    run: &mut Run<'d>,
-) -> Result<Edge, DropReason> {
+) -> Result<Option<(Pending<'d>, Job<'d>)>, DropReason> {
     let bytes = memory.get(found.start..found.end).unwrap_or_default();
     let (header, _) = EspHeader::ref_from_prefix(bytes).map_err(|_| DropReason::EspMalformed)?;
     let (spi, low) = (header.spi.get(), header.sequence.get());
-    let Some(association) = database.inbound(spi, found.local) else {
-        return if database.kernel_has_more { Ok(PUNT) } else { Err(DropReason::EspUnknown) };
+    let Some(receiver) = ends.receiver(spi, found.local) else { return Ok(None) };
+    let association = &receiver.association;
+    let sequence = sequence_of(association, low, found.udp)
+        .inspect_err(|reason| association.common.counters.drop(*reason))?;
+    let job = Job {
+        transform: &association.common.transform,
+        sequence,
+        unique: 0,
+        // Offsets of frames, which have 32 bits.
+        start: found.start as u32,
+        end: found.end as u32,
+        extended: association.common.extended,
+        done: false,
     };
-    open(packet, memory, association, low, found)
-        .inspect(|(_, length)| run.count(association, *length))
-        .inspect_err(|reason| association.common.counters.drop(*reason))
-        .map(|(edge, _)| edge)
+    Ok(Some((Pending { receiver, low, service: found.service }, job)))
 }
 
-/// Checks and decrypts a packet with its SA; returns its edge and the length of the inner packet.
-fn open(
-    packet: &mut Packet,
-    memory: &mut ChunkMemory,
-    association: &Inbound,
-    low: u32,
-    found: &Found,
-) -> Result<(Edge, usize), DropReason> {
-    let Inbound { common, window, selectors } = association;
+/// The whole sequence number of a packet that its SA may still accept.
+#[inline]
+fn sequence_of(association: &Inbound, low: u32, udp: bool) -> Result<u64, DropReason> {
+    let common = &association.common;
     if common.is_at_end() {
         return Err(DropReason::EspExpired);
     }
     // As in Linux, encapsulation in UDP must be as negotiated.
-    if common.udp.is_some() != found.udp {
+    if common.udp.is_some() != udp {
         return Err(DropReason::Policy);
     }
+    look_up(association, low)
+}
+
+/// The whole sequence number, by the window as it is now.
+#[inline]
+fn look_up(association: &Inbound, low: u32) -> Result<u64, DropReason> {
+    let Inbound { common, window, .. } = association;
     let sequence = match common.extended {
         true => esp::extended_sequence(low, window.highest(), window.size()),
         false => Some(low.into()),
     };
     let sequence = sequence.ok_or(DropReason::EspReplayed)?;
     window.check(sequence).map_err(|_| DropReason::EspReplayed)?;
-    let bytes = memory.get_mut(found.start..found.end).ok_or(DropReason::EspMalformed)?;
-    let plain = common
-        .transform
-        .open(bytes, sequence, common.extended)
-        .map_err(|_| DropReason::EspForged)?;
-    window.accept(sequence).map_err(|_| DropReason::EspReplayed)?;
+    Ok(sequence)
+}
+
+/// Accepts a packet that was opened, which then becomes the inner packet; returns its edge and the
+/// length of the inner packet.
+#[inline]
+fn take_out(
+    packet: &mut Packet,
+    memory: &mut ChunkMemory,
+    pending: &Pending<'_>,
+    job: &Job<'_>,
+) -> Result<(Edge, usize), DropReason> {
+    let Pending { receiver, low, service } = *pending;
+    let association = &receiver.association;
+    if !job.done {
+        // The packets before it have moved the window: by now it may be too old, forged or not.
+        look_up(association, low)?;
+        return Err(DropReason::EspForged);
+    }
+    if association.window.accept(job.sequence).is_err() {
+        // It may be so far behind by now that its number counts as one of the next cycle, under which
+        // it is not authentic.
+        let is_another = look_up(association, low)? != job.sequence;
+        return Err(if is_another { DropReason::EspForged } else { DropReason::EspReplayed });
+    }
+    let algorithm = job.transform.algorithm();
+    let start = job.start as usize + esp::HEADER + algorithm.iv();
+    let plain = memory.get(start..job.end as usize - algorithm.icv());
+    let plain = plain.ok_or(DropReason::EspMalformed)?;
     let (inner, next_header) = esp::read_trailer(plain).ok_or(DropReason::EspMalformed)?;
     let (edge, kind, addresses) = match next_header {
         protocol::IPV4 => (INPUT4, ethernet::IPV4, addresses4(inner)),
@@ -272,13 +350,12 @@ fn open(
         _ => return Err(DropReason::EspMalformed),
     };
     let (source, destination) = addresses.ok_or(DropReason::EspMalformed)?;
-    if !selectors.iter().any(|prefixes| prefixes.hold(source, destination)) {
+    if !receiver.selectors.hold(next_header == protocol::IPV4, source, destination) {
         return Err(DropReason::Policy);
     }
     let length = inner.len();
-    let start = found.start + esp::HEADER + common.transform.algorithm().iv();
     let inner = memory.get_mut(start..start + length).ok_or(DropReason::EspMalformed)?;
-    if !outer::take_over_ecn(inner, found.service) {
+    if !outer::take_over_ecn(inner, service) {
         return Err(DropReason::Congestion);
     }
     lay_out(packet, memory, start, length, kind).ok_or(DropReason::EspMalformed)?;
@@ -305,14 +382,15 @@ fn lay_out(
     Some(())
 }
 
-fn addresses4(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+#[inline]
+fn addresses4(packet: &[u8]) -> Option<(u128, u128)> {
     let (header, _) = Ipv4Header::ref_from_prefix(packet).ok()?;
-    let address = |value: u32| IpAddr::V4(value.into());
-    (header.version() == 4)
-        .then(|| (address(header.source.get()), address(header.destination.get())))
+    (header.version() == 4).then(|| (header.source.get().into(), header.destination.get().into()))
 }
 
-fn addresses6(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+#[inline]
+fn addresses6(packet: &[u8]) -> Option<(u128, u128)> {
     let (header, _) = Ipv6Header::ref_from_prefix(packet).ok()?;
-    (header.version() == 6).then(|| (header.source.into(), header.destination.into()))
+    let [source, destination] = [header.source, header.destination].map(u128::from_be_bytes);
+    (header.version() == 6).then_some((source, destination))
 }

@@ -12,7 +12,9 @@
 //!   node at its place (packets that no policy protects)
 
 use super::association::{DontFragment, Outbound};
+use super::crypt::Crypt;
 use super::database::{Database, Reader};
+use super::job::Job;
 use super::outer::{self, Inner};
 use super::policy::{Decision, Memory};
 use std::sync::Arc;
@@ -45,6 +47,7 @@ pub(super) const NAME6: &str = "esp6-encrypt";
 pub(super) struct EspEncrypt {
     database: Reader,
     memory: Memory,
+    crypt: Crypt,
     ipv4: bool,
     icmp4: Icmp4Error,
     icmp6: Icmp6Error,
@@ -57,7 +60,6 @@ struct Bound {
     /// Length of the inner packet in bytes.
     length: u16,
     inner: Inner,
-    sequence: u64,
 }
 
 /// Header fields of an inner packet.
@@ -74,7 +76,7 @@ impl EspEncrypt {
     pub fn new(database: Reader, ipv4: bool, icmp_rate: u32, icmp_burst: u32) -> Self {
         let bucket = TokenBucket::new(icmp_rate, icmp_burst);
         let (icmp4, icmp6) = (Icmp4Error::new(bucket.clone()), Icmp6Error::new(bucket));
-        Self { database, memory: Memory::new(), ipv4, icmp4, icmp6 }
+        Self { database, memory: Memory::new(), crypt: Crypt::new(), ipv4, icmp4, icmp6 }
     }
 }
 
@@ -92,7 +94,7 @@ impl Node for EspEncrypt {
     }
 
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
-        let Self { database, memory: decisions, ipv4, icmp4, icmp6 } = self;
+        let Self { database, memory: decisions, crypt, ipv4, icmp4, icmp6 } = self;
         let database: &Database = database.load();
         let policies = if *ipv4 { &database.ipv4 } else { &database.ipv6 };
         let mut bound = [None; BATCH_MAX];
@@ -141,8 +143,8 @@ impl Node for EspEncrypt {
             }
         }
         if any {
-            let count = packets.len();
-            protect(context, database, packets, edges, &mut bound[..count], *ipv4);
+            let bound = &mut bound[..packets.len()];
+            protect(context, database, crypt, packets, edges, bound, *ipv4);
         }
     }
 }
@@ -237,13 +239,14 @@ fn fit(
         }
     }
     let inner = Inner { service: header.service, dont_fragment };
-    Ok(Fit::Fits(Bound { tunnel, length: header.length as u16, inner, sequence: 0 }))
+    Ok(Fit::Fits(Bound { tunnel, length: header.length as u16, inner }))
 }
 
 /// Takes sequence numbers for all packets that go into tunnels, and sends the packets.
 fn protect(
     context: &mut Context,
     database: &Database,
+    crypt: &mut Crypt,
     packets: &mut [Packet],
     edges: &mut [Edge],
     bound: &mut [Option<Bound>],
@@ -251,8 +254,14 @@ fn protect(
 ) {
     let chunk = context.pool.chunk_size() as usize;
     let memory = context.pool.memory();
+    let mut jobs = [None; BATCH_MAX];
+    let jobs = &mut jobs[..bound.len()];
     for first in 0..bound.len() {
         let Some(Bound { tunnel, .. }) = bound[first] else { continue };
+        // It had its turn with the first packet of its tunnel.
+        if jobs[first].is_some() {
+            continue;
+        }
         let Some(Some(association)) = database.outbound.get(usize::from(tunnel)) else { continue };
         let wanted = bound.iter().flatten().filter(|one| one.tunnel == tunnel).count() as u32;
         let common = &association.common;
@@ -262,43 +271,62 @@ fn protect(
             let taken = association.sequence.take(wanted);
             (taken.count, taken.first, DropReason::EspExhausted)
         };
-        let mut sent = (0, 0);
-        for (place, slot) in bound.iter_mut().enumerate().skip(first) {
-            let Some(mut one) = slot.filter(|one| one.tunnel == tunnel) else { continue };
-            *slot = None;
+        for place in first..bound.len() {
+            let Some(one) = bound[place].filter(|one| one.tunnel == tunnel) else { continue };
             let result = if left == 0 {
                 Err(refusal)
             } else {
-                one.sequence = next;
+                let sequence = next;
                 next += 1;
                 left -= 1;
-                seal(&mut packets[place], memory, chunk, association, &one, is_ipv4)
+                prepare(&packets[place], memory, chunk, association, &one, sequence, is_ipv4)
             };
-            edges[place] = match result {
+            match result {
+                Ok(job) => jobs[place] = Some(job),
+                Err(reason) => {
+                    bound[place] = None;
+                    common.counters.drop(reason);
+                    (packets[place].reason, edges[place]) = (reason, DROP);
+                }
+            }
+        }
+    }
+    crypt.seal(memory, jobs);
+    for first in 0..bound.len() {
+        let Some(Bound { tunnel, .. }) = bound[first] else { continue };
+        let Some(Some(association)) = database.outbound.get(usize::from(tunnel)) else { continue };
+        let counters = &association.common.counters;
+        let mut sent = (0, 0);
+        for place in first..bound.len() {
+            let Some(one) = bound[place].take_if(|one| one.tunnel == tunnel) else { continue };
+            let Some(job) = &jobs[place] else { continue };
+            edges[place] = match finish(&mut packets[place], memory, association, one.inner, job) {
                 Ok(edge) => {
                     sent = (sent.0 + 1, sent.1 + u64::from(one.length));
                     edge
                 }
                 Err(reason) => {
-                    common.counters.drop(reason);
+                    counters.drop(reason);
                     packets[place].reason = reason;
                     DROP
                 }
             };
         }
-        common.counters.add(sent.0, sent.1);
+        counters.add(sent.0, sent.1);
     }
 }
 
-/// Builds the outer packet around the inner one, in place.
-fn seal(
-    packet: &mut Packet,
+/// Builds the ESP packet around the inner one, in place, ready to be sealed.
+#[inline]
+fn prepare<'d>(
+    packet: &Packet,
     memory: &mut ChunkMemory,
     chunk: usize,
-    association: &Outbound,
+    association: &'d Outbound,
     bound: &Bound,
+    sequence: u64,
     is_ipv4: bool,
-) -> Result<Edge, DropReason> {
+) -> Result<Job<'d>, DropReason> {
     let common = &association.common;
     let algorithm = common.transform.algorithm();
     let inner = packet.network_offset();
@@ -306,28 +334,52 @@ fn seal(
     let trailer = esp::padding(length, algorithm.alignment()) + TRAILER;
     let begin = inner - inner % chunk;
     let start = inner.checked_sub(common.before() + ethernet::HEADER);
-    let start = start.filter(|start| *start >= begin).ok_or(DropReason::NoHeadroom)?;
+    start.filter(|start| *start >= begin).ok_or(DropReason::NoHeadroom)?;
+    let head = esp::HEADER + algorithm.iv();
     let end = inner + length + trailer + algorithm.icv();
     if end > begin + chunk {
         return Err(DropReason::NoHeadroom);
     }
-    let frame = memory.get_mut(start..end).ok_or(DropReason::NoHeadroom)?;
-    let (link, outer) = frame.split_at_mut(ethernet::HEADER);
-    let (head, body) = outer.split_at_mut(common.before());
+    // Not below the start of the frame, which was checked.
+    let start = inner - head;
+    let bytes = memory.get_mut(start..end).ok_or(DropReason::NoHeadroom)?;
+    let (head, body) = bytes.split_at_mut(head);
     let (payload, rest) = body.split_at_mut(length);
     decrement(payload, is_ipv4);
     let next_header = if is_ipv4 { protocol::IPV4 } else { protocol::IPV6 };
     esp::write_trailer(&mut rest[..trailer], next_header);
-    let at = head.len() - algorithm.iv() - esp::HEADER;
-    let header = EspHeader { spi: common.spi.into(), sequence: (bound.sequence as u32).into() };
-    header.write_to_prefix(&mut head[at..]).map_err(|_| DropReason::NoHeadroom)?;
-    let unique = bound.sequence ^ association.salt;
-    common
-        .transform
-        .seal(&mut outer[at..], bound.sequence, common.extended, unique)
-        .map_err(|_| DropReason::EspMalformed)?;
-    outer::write(outer, association, bound.inner, bound.sequence)
-        .ok_or(DropReason::EspMalformed)?;
+    let header = EspHeader { spi: common.spi.into(), sequence: (sequence as u32).into() };
+    header.write_to_prefix(head).map_err(|_| DropReason::NoHeadroom)?;
+    Ok(Job {
+        transform: &common.transform,
+        sequence,
+        unique: sequence ^ association.salt,
+        // Offsets of frames, which have 32 bits.
+        start: start as u32,
+        end: end as u32,
+        extended: common.extended,
+        done: false,
+    })
+}
+
+/// Writes the headers before a sealed ESP packet, and turns the frame into the outer packet.
+#[inline]
+fn finish(
+    packet: &mut Packet,
+    memory: &mut ChunkMemory,
+    association: &Outbound,
+    inner: Inner,
+    job: &Job<'_>,
+) -> Result<Edge, DropReason> {
+    if !job.done {
+        return Err(DropReason::EspMalformed);
+    }
+    let common = &association.common;
+    let before = common.before() - esp::HEADER - job.transform.algorithm().iv() + ethernet::HEADER;
+    let (start, end) = (job.start as usize - before, job.end as usize);
+    let frame = memory.get_mut(start..end).ok_or(DropReason::NoHeadroom)?;
+    let (link, outer) = frame.split_at_mut(ethernet::HEADER);
+    outer::write(outer, association, inner, job.sequence).ok_or(DropReason::EspMalformed)?;
     let (kind, edge) = match common.remote.is_ipv4() {
         true => (ethernet::IPV4, LOOKUP4),
         false => (ethernet::IPV6, LOOKUP6),

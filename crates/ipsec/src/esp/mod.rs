@@ -10,19 +10,26 @@
 //! - [`database`]: the SAs and policies that workers use, and their publication
 //! - [`association`]: keys, sequence numbers, windows and counters of one direction of a tunnel
 //! - [`policy`]: selection of the tunnel for a packet
-//! - [`transform`]: the cryptography, which is that of AWS-LC
+//! - [`transform`]: the cryptography, which is that of AWS-LC, or with the feature `ipsec-mb` that of
+//!   Intel's multi-buffer library (`crypt`)
 
 pub mod algorithm;
 pub mod association;
+pub mod crypt;
 pub mod database;
 mod decrypt;
 mod encrypt;
+#[cfg(feature = "ipsec-mb")]
+mod expanded;
 mod guard;
+mod job;
 pub mod key;
 mod outer;
 pub mod policy;
 pub mod replay;
 pub mod sequence;
+#[cfg(feature = "ipsec-mb")]
+mod side_by_side;
 pub mod transform;
 
 #[cfg(test)]

@@ -39,21 +39,26 @@ pub(super) fn write(
     let protocol = if common.udp.is_some() { protocol::UDP } else { protocol::ESP };
     let header = match (common.local, common.remote) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let mut header = Ipv4Header {
-                version_ihl: 0x45,
-                service,
-                total_length: u16::try_from(total).ok()?.into(),
-                // Unique for the lifetime of fragments, which is all that is needed.
-                identification: (sequence as u16).into(),
-                fragment: if inner.dont_fragment { DONT_FRAGMENT } else { 0 }.into(),
-                ttl: TTL,
-                protocol,
-                checksum: 0.into(),
-                source: u32::from(source).into(),
-                destination: u32::from(destination).into(),
-            };
-            header.fill_checksum();
-            header.write_to_prefix(packet).ok()?;
+            let length = u16::try_from(total).ok()?;
+            let fragment = if inner.dont_fragment { DONT_FRAGMENT } else { 0 };
+            // Unique for the lifetime of fragments, which is all that is needed.
+            let identification = sequence as u16;
+            // Whole words, not a header that is copied: reading what was just written in smaller pieces
+            // would wait for them.
+            let pair = |high: u16, low: u16| u32::from(high) << 16 | u32::from(low);
+            let mut words = [
+                pair(0x4500 | u16::from(service), length),
+                pair(identification, fragment),
+                pair(u16::from_be_bytes([TTL, protocol]), 0),
+                source.into(),
+                destination.into(),
+            ];
+            words[2] |=
+                u32::from(words.iter().fold(Sum::new(), |sum, word| sum.word(*word)).checksum());
+            let (header, _) = packet.split_first_chunk_mut::<{ ipv4::HEADER }>()?;
+            for (bytes, word) in header.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+                *bytes = word.to_be_bytes();
+            }
             ipv4::HEADER
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {

@@ -15,13 +15,6 @@ pub struct Prefixes {
     pub destination: IpNet,
 }
 
-impl Prefixes {
-    /// Whether the pair contains both addresses.
-    pub fn hold(&self, source: IpAddr, destination: IpAddr) -> bool {
-        self.source.contains(&source) && self.destination.contains(&destination)
-    }
-}
-
 /// Treatment of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
@@ -42,13 +35,60 @@ pub struct Policy {
     pub decision: Decision,
 }
 
-/// A policy in a form for fast comparison: bits that must have given values.
+/// A pair of prefixes in a form for fast comparison: bits that must have given values.
 #[derive(Debug, Clone, Copy)]
-struct Rule {
+struct Bits {
     source: u128,
     source_mask: u128,
     destination: u128,
     destination_mask: u128,
+}
+
+impl Bits {
+    fn new(prefixes: &Prefixes) -> Self {
+        Self {
+            source: number(prefixes.source.network()),
+            source_mask: number(prefixes.source.netmask()),
+            destination: number(prefixes.destination.network()),
+            destination_mask: number(prefixes.destination.netmask()),
+        }
+    }
+
+    #[inline]
+    fn hold(&self, source: u128, destination: u128) -> bool {
+        (source & self.source_mask == self.source)
+            & (destination & self.destination_mask == self.destination)
+    }
+}
+
+/// The pairs of prefixes of an SA that receives.
+#[derive(Debug, Default)]
+pub(super) struct Selectors {
+    ipv4: Box<[Bits]>,
+    ipv6: Box<[Bits]>,
+}
+
+impl Selectors {
+    pub fn new(all: &[Prefixes]) -> Self {
+        let of = |ipv4: bool| {
+            let family = all.iter().filter(|prefixes| prefixes.source.addr().is_ipv4() == ipv4);
+            family.map(Bits::new).collect()
+        };
+        Self { ipv4: of(true), ipv6: of(false) }
+    }
+
+    /// Whether one of the pairs contains both addresses.
+    #[inline]
+    pub fn hold(&self, ipv4: bool, source: u128, destination: u128) -> bool {
+        let pairs = if ipv4 { &self.ipv4 } else { &self.ipv6 };
+        pairs.iter().any(|pair| pair.hold(source, destination))
+    }
+}
+
+/// A policy in a form for fast comparison.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    bits: Bits,
     decision: Decision,
 }
 
@@ -67,10 +107,7 @@ impl Policies {
             .iter()
             .filter(|policy| policy.prefixes.source.addr().is_ipv4() == ipv4)
             .map(|Policy { prefixes, decision }| Rule {
-                source: number(prefixes.source.network()),
-                source_mask: number(prefixes.source.netmask()),
-                destination: number(prefixes.destination.network()),
-                destination_mask: number(prefixes.destination.netmask()),
+                bits: Bits::new(prefixes),
                 decision: *decision,
             })
             .collect();
@@ -79,15 +116,13 @@ impl Policies {
 
     /// Decision of the first match; packets without a match pass.
     fn find(&self, source: u128, destination: u128) -> Decision {
-        let matches = |rule: &&Rule| {
-            (source & rule.source_mask == rule.source)
-                & (destination & rule.destination_mask == rule.destination)
-        };
+        let matches = |rule: &&Rule| rule.bits.hold(source, destination);
         self.rules.iter().find(matches).map_or(Decision::Bypass, |rule| rule.decision)
     }
 }
 
-fn number(address: IpAddr) -> u128 {
+/// An address as a number.
+pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u32::from(address).into(),
         IpAddr::V6(address) => address.into(),

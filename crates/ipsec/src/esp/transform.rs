@@ -1,7 +1,7 @@
 //! Encrypting and authenticating one ESP packet in place.
 //!
 //! AWS-LC does the cryptography, with the widest instructions of the processor. This file arranges
-//! the inputs as each RFC requires.
+//! the inputs as each RFC requires. Batches of packets come here by way of [`super::crypt`].
 
 use super::algorithm::Algorithm;
 use super::key::KeyMaterial;
@@ -23,6 +23,9 @@ pub struct Refused;
 pub struct Transform {
     algorithm: Algorithm,
     kind: Kind,
+    /// The same key for the multi-buffer library, where this machine can use it.
+    #[cfg(feature = "ipsec-mb")]
+    expanded: Option<super::expanded::Expanded>,
 }
 
 enum Kind {
@@ -65,7 +68,18 @@ impl Transform {
                 integrity: hmac::Key::new(hash, second),
             }))
         };
-        Ok(Self { algorithm, kind })
+        Ok(Self {
+            algorithm,
+            kind,
+            #[cfg(feature = "ipsec-mb")]
+            expanded: super::expanded::Expanded::new(algorithm, cipher, second),
+        })
+    }
+
+    /// The key for the multi-buffer library, where this machine can use it.
+    #[cfg(feature = "ipsec-mb")]
+    pub(super) fn expanded(&self) -> Option<&super::expanded::Expanded> {
+        self.expanded.as_ref()
     }
 
     /// Algorithm of the key.
@@ -91,7 +105,8 @@ impl Transform {
         match &self.kind {
             Kind::Gcm { key, salt } => {
                 iv.copy_from_slice(&unique.to_be_bytes());
-                let (nonce, aad) = (nonce(salt, iv)?, authenticated(header, sequence, extended));
+                let nonce = Nonce::assume_unique_for_key(nonce(salt, iv)?);
+                let aad = Authenticated::new(header, sequence, extended);
                 let tag = key
                     .seal_in_place_separate_tag(nonce, Aad::from(aad.bytes()), body)
                     .map_err(|_| Refused)?;
@@ -101,8 +116,7 @@ impl Transform {
                 // The IV must be unpredictable: the cipher's own image of a number used once (NIST
                 // SP 800-38A, appendix C, first method). That number is encrypted as the first
                 // block, with an IV of zero.
-                let number = u128::from(unique) << 64 | u128::from(sequence);
-                iv.copy_from_slice(&number.to_be_bytes());
+                iv.copy_from_slice(&number(unique, sequence));
                 let end = packet.len() - self.algorithm.icv();
                 let zero = EncryptionContext::Iv128([0; 16].into());
                 let blocks = &mut packet[HEADER..end];
@@ -127,7 +141,8 @@ impl Transform {
         let Layout { header, iv, body, icv } = Layout::of(self.algorithm, packet)?;
         match &self.kind {
             Kind::Gcm { key, salt } => {
-                let (nonce, aad) = (nonce(salt, iv)?, authenticated(header, sequence, extended));
+                let nonce = Nonce::assume_unique_for_key(nonce(salt, iv)?);
+                let aad = Authenticated::new(header, sequence, extended);
                 let start = HEADER + self.algorithm.iv();
                 key.open_in_place(nonce, Aad::from(aad.bytes()), &mut packet[start..])
                     .map_err(|_| Refused)
@@ -153,25 +168,36 @@ impl Cbc {
     /// HMAC of `packet` up to `end` and, if `extended`, of the high half of the sequence number,
     /// which is written in place of the ICV (RFC 4303 section 2.2.1).
     fn tag(&self, packet: &mut [u8], end: usize, sequence: u64, extended: bool) -> hmac::Tag {
-        let mut length = end;
-        if extended {
-            packet[end..end + 4].copy_from_slice(&((sequence >> 32) as u32).to_be_bytes());
-            length += 4;
-        }
+        let length = hashed(packet, end, sequence, extended);
         hmac::sign(&self.integrity, &packet[..length])
     }
 }
 
+/// The number that becomes the IV of CBC.
+pub(super) fn number(unique: u64, sequence: u64) -> [u8; 16] {
+    (u128::from(unique) << 64 | u128::from(sequence)).to_be_bytes()
+}
+
+/// Makes a packet ready for its HMAC, in the room for the ICV after `end`: see [`Cbc::tag`]. Returns
+/// the number of bytes to hash.
+pub(super) fn hashed(packet: &mut [u8], end: usize, sequence: u64, extended: bool) -> usize {
+    if !extended {
+        return end;
+    }
+    packet[end..end + 4].copy_from_slice(&((sequence >> 32) as u32).to_be_bytes());
+    end + 4
+}
+
 /// The parts of a packet.
-struct Layout<'p> {
-    header: [u8; HEADER],
-    iv: &'p mut [u8],
-    body: &'p mut [u8],
-    icv: &'p mut [u8],
+pub(super) struct Layout<'p> {
+    pub header: [u8; HEADER],
+    pub iv: &'p mut [u8],
+    pub body: &'p mut [u8],
+    pub icv: &'p mut [u8],
 }
 
 impl<'p> Layout<'p> {
-    fn of(algorithm: Algorithm, packet: &'p mut [u8]) -> Result<Self, Refused> {
+    pub fn of(algorithm: Algorithm, packet: &'p mut [u8]) -> Result<Self, Refused> {
         let (header, rest) = packet.split_first_chunk_mut::<HEADER>().ok_or(Refused)?;
         let (iv, rest) = rest.split_at_mut_checked(algorithm.iv()).ok_or(Refused)?;
         let body = rest.len().checked_sub(algorithm.icv()).ok_or(Refused)?;
@@ -184,31 +210,32 @@ impl<'p> Layout<'p> {
 }
 
 /// Nonce of GCM (RFC 4106 section 4).
-fn nonce(salt: &[u8; 4], iv: &[u8]) -> Result<Nonce, Refused> {
+pub(super) fn nonce(salt: &[u8; 4], iv: &[u8]) -> Result<[u8; 12], Refused> {
     let mut nonce = [0; 12];
     nonce[..4].copy_from_slice(salt);
     nonce[4..].copy_from_slice(iv.get(..8).ok_or(Refused)?);
-    Ok(Nonce::assume_unique_for_key(nonce))
+    Ok(nonce)
 }
 
 /// Authenticated data besides the encrypted part: SPI and sequence number, with the high half in
 /// between if the number is extended (RFC 4106 section 5).
-struct Authenticated {
+#[derive(Clone, Copy)]
+pub(super) struct Authenticated {
     bytes: [u8; 12],
     length: usize,
 }
 
-fn authenticated(header: [u8; HEADER], sequence: u64, extended: bool) -> Authenticated {
-    let mut bytes = [0; 12];
-    bytes[..8].copy_from_slice(&header);
-    if extended {
-        bytes[4..].copy_from_slice(&sequence.to_be_bytes());
-    }
-    Authenticated { bytes, length: if extended { 12 } else { 8 } }
-}
-
 impl Authenticated {
-    fn bytes(&self) -> &[u8] {
+    pub fn new(header: [u8; HEADER], sequence: u64, extended: bool) -> Self {
+        let mut bytes = [0; 12];
+        bytes[..8].copy_from_slice(&header);
+        if extended {
+            bytes[4..].copy_from_slice(&sequence.to_be_bytes());
+        }
+        Self { bytes, length: if extended { 12 } else { 8 } }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }

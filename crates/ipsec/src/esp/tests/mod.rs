@@ -1,5 +1,6 @@
 //! Whole gateways: packets into one come out of the other, and no others do.
 
+mod batches;
 mod hostile;
 mod rules;
 

@@ -1,0 +1,439 @@
+//! Cryptography by Intel's multi-buffer library.
+//!
+//! GCM keeps the processor busy with one packet, so its packets follow each other. The encryption of
+//! CBC goes from block to block, and so does a hash: packets with the same algorithm, of any SA, are
+//! encrypted and hashed up to 16 at once. What is received is decrypted only once its ICV was right.
+
+use super::expanded::Expanded;
+use super::job::Job;
+use super::transform::{Authenticated, Layout, hashed, nonce, number};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use wattline_dataplane::frame::{BATCH_MAX, ChunkMemory};
+use wattline_memory::Apart;
+use wattline_multibuffer::{Batch, Cipher, Integrity, Key, Manager, Mode, TAG};
+use wattline_packet::esp::HEADER;
+
+// A batch of the graph is one of the library.
+const _: () = assert!(BATCH_MAX <= wattline_multibuffer::MOST);
+const _: () = assert!(BATCH_MAX <= wattline_memory::MOST_APART);
+
+/// The algorithms whose packets are taken together.
+const TOGETHER: [Mode; 4] = [
+    Mode::Cbc(Cipher::Aes128, Integrity::Sha1),
+    Mode::Cbc(Cipher::Aes256, Integrity::Sha1),
+    Mode::Cbc(Cipher::Aes128, Integrity::Sha256),
+    Mode::Cbc(Cipher::Aes256, Integrity::Sha256),
+];
+
+/// The library's state for one node.
+pub(super) struct SideBySide {
+    manager: Manager,
+}
+
+impl SideBySide {
+    /// `None` where the processor has no AES instructions.
+    pub fn new() -> Option<Self> {
+        Manager::new().map(|manager| Self { manager })
+    }
+
+    /// Seals all packets.
+    pub fn seal(&mut self, memory: &mut ChunkMemory, jobs: &mut [Option<Job<'_>>]) {
+        let mut inputs = [None; BATCH_MAX];
+        let mut together = [false; TOGETHER.len()];
+        for (job, input) in jobs.iter_mut().zip(&mut inputs) {
+            let Some(job) = job else { continue };
+            match job.transform.expanded() {
+                Some(expanded) if is_gcm(expanded) => {
+                    *input = Input::to_seal(memory, job, expanded)
+                }
+                Some(expanded) => note(&mut together, expanded),
+                None => job.seal(memory),
+            }
+        }
+        for (job, input) in jobs.iter_mut().zip(&inputs) {
+            if let (Some(job), Some(input)) = (job, input) {
+                job.done = gcm_seal(&mut self.manager, memory, job, input).is_some();
+            }
+        }
+        for (mode, _) in TOGETHER.into_iter().zip(together).filter(|(_, has)| *has) {
+            self.cbc_seal(memory, jobs, mode);
+        }
+    }
+
+    /// Opens all packets.
+    pub fn open(&mut self, memory: &mut ChunkMemory, jobs: &mut [Option<Job<'_>>]) {
+        let mut inputs = [None; BATCH_MAX];
+        let mut together = [false; TOGETHER.len()];
+        for (job, input) in jobs.iter_mut().zip(&mut inputs) {
+            let Some(job) = job else { continue };
+            match job.transform.expanded() {
+                Some(expanded) if is_gcm(expanded) => {
+                    *input = Input::to_open(memory, job, expanded)
+                }
+                Some(expanded) => note(&mut together, expanded),
+                None => job.open(memory),
+            }
+        }
+        for (job, input) in jobs.iter_mut().zip(&inputs) {
+            if let (Some(job), Some(input)) = (job, input) {
+                job.done = gcm_open(&mut self.manager, memory, job, input).is_some();
+            }
+        }
+        for (mode, _) in TOGETHER.into_iter().zip(together).filter(|(_, has)| *has) {
+            self.cbc_open(memory, jobs, mode);
+        }
+    }
+
+    fn cbc_seal(&mut self, memory: &mut ChunkMemory, jobs: &mut [Option<Job<'_>>], mode: Mode) {
+        let mut batch = Batch::new(mode);
+        let mut apart = Apart::new(memory);
+        // What cannot be added stays undone.
+        for job in jobs.iter_mut().flatten() {
+            let Some(key) = key_of(job, mode) else { continue };
+            let Some(packet) = apart.take(job.range()) else { continue };
+            let algorithm = job.transform.algorithm();
+            let Ok(layout) = Layout::of(algorithm, packet) else { continue };
+            layout.iv.copy_from_slice(&number(job.unique, job.sequence));
+            let end = packet.len() - algorithm.icv();
+            let hashed = hashed(packet, end, job.sequence, job.extended);
+            job.done = batch.push(key, packet, HEADER..end, hashed);
+        }
+        let is_done = self.manager.cbc_seal(&mut batch).is_ok();
+        let mut sealed = batch.packets();
+        for job in jobs.iter_mut().flatten() {
+            if !job.done || key_of(job, mode).is_none() {
+                continue;
+            }
+            job.done = is_done;
+            if let Some((packet, tag)) = sealed.next().filter(|_| is_done) {
+                let icv = job.transform.algorithm().icv();
+                let end = packet.len() - icv;
+                packet[end..].copy_from_slice(&tag[..icv]);
+            }
+        }
+    }
+
+    fn cbc_open(&mut self, memory: &mut ChunkMemory, jobs: &mut [Option<Job<'_>>], mode: Mode) {
+        let mut batch = Batch::new(mode);
+        let mut apart = Apart::new(memory);
+        let mut claimed = [[0; TAG]; BATCH_MAX];
+        for job in jobs.iter_mut().flatten() {
+            let Some(key) = key_of(job, mode) else { continue };
+            let Some(packet) = apart.take(job.range()) else { continue };
+            let algorithm = job.transform.algorithm();
+            let Ok(layout) = Layout::of(algorithm, packet) else { continue };
+            claimed[batch.len()][..algorithm.icv()].copy_from_slice(layout.icv);
+            let end = packet.len() - algorithm.icv();
+            let hashed = hashed(packet, end, job.sequence, job.extended);
+            job.done = batch.push(key, packet, 0..0, hashed);
+        }
+        let is_done = self.manager.hash(&mut batch).is_ok();
+        let mut hashed = batch.packets().zip(&claimed);
+        for job in jobs.iter_mut().flatten() {
+            if !job.done {
+                continue;
+            }
+            let Some(key) = key_of(job, mode) else { continue };
+            job.done = is_done
+                && hashed.next().is_some_and(|((packet, tag), claimed)| {
+                    let algorithm = job.transform.algorithm();
+                    let icv = ..algorithm.icv();
+                    verify_slices_are_equal(&tag[icv], &claimed[icv]).is_ok()
+                        && decipher(&mut self.manager, key, job, packet).is_some()
+                });
+        }
+    }
+}
+
+/// The key of a packet of this mode.
+#[inline]
+fn key_of<'d>(job: &Job<'d>, mode: Mode) -> Option<&'d Key> {
+    let transform = job.transform;
+    transform.expanded().map(|expanded| &expanded.key).filter(|key| key.mode() == mode)
+}
+
+fn decipher(manager: &mut Manager, key: &Key, job: &Job<'_>, packet: &mut [u8]) -> Option<()> {
+    let Layout { iv, body, .. } = Layout::of(job.transform.algorithm(), packet).ok()?;
+    manager.cbc_open(key, iv.first_chunk()?, body).ok()
+}
+
+fn is_gcm(expanded: &Expanded) -> bool {
+    matches!(expanded.key.mode(), Mode::Gcm(_))
+}
+
+/// Notes that there are packets for a key.
+fn note(together: &mut [bool; TOGETHER.len()], expanded: &Expanded) {
+    for (has, mode) in together.iter_mut().zip(TOGETHER) {
+        *has |= mode == expanded.key.mode();
+    }
+}
+
+/// What GCM needs of a packet besides its body. It is written for all packets before the first one is
+/// sealed or opened: the library reads it in wider pieces, and would have to wait for them.
+#[derive(Clone, Copy)]
+struct Input<'d> {
+    key: &'d Key,
+    nonce: [u8; 12],
+    more: Authenticated,
+}
+
+impl<'d> Input<'d> {
+    /// Writes the IV too.
+    #[inline]
+    fn to_seal(memory: &mut ChunkMemory, job: &Job<'_>, expanded: &'d Expanded) -> Option<Self> {
+        let packet = memory.get_mut(job.range())?;
+        let layout = Layout::of(job.transform.algorithm(), packet).ok()?;
+        layout.iv.copy_from_slice(&job.unique.to_be_bytes());
+        Self::of(layout, job, expanded)
+    }
+
+    #[inline]
+    fn to_open(memory: &mut ChunkMemory, job: &Job<'_>, expanded: &'d Expanded) -> Option<Self> {
+        let packet = memory.get_mut(job.range())?;
+        Self::of(Layout::of(job.transform.algorithm(), packet).ok()?, job, expanded)
+    }
+
+    #[inline]
+    fn of(layout: Layout<'_>, job: &Job<'_>, expanded: &'d Expanded) -> Option<Self> {
+        let nonce = nonce(&expanded.salt, layout.iv).ok()?;
+        let more = Authenticated::new(layout.header, job.sequence, job.extended);
+        Some(Self { key: &expanded.key, nonce, more })
+    }
+}
+
+#[inline]
+fn gcm_seal(
+    manager: &mut Manager,
+    memory: &mut ChunkMemory,
+    job: &Job<'_>,
+    Input { key, nonce, more }: &Input<'_>,
+) -> Option<()> {
+    let packet = memory.get_mut(job.range())?;
+    let Layout { body, icv, .. } = Layout::of(job.transform.algorithm(), packet).ok()?;
+    manager.gcm_seal(key, nonce, more.bytes(), body, icv.first_chunk_mut()?).ok()
+}
+
+#[inline]
+fn gcm_open(
+    manager: &mut Manager,
+    memory: &mut ChunkMemory,
+    job: &Job<'_>,
+    Input { key, nonce, more }: &Input<'_>,
+) -> Option<()> {
+    let packet = memory.get_mut(job.range())?;
+    let Layout { body, icv, .. } = Layout::of(job.transform.algorithm(), packet).ok()?;
+    let tag = manager.gcm_open(key, nonce, more.bytes(), body).ok()?;
+    if verify_slices_are_equal(&tag, icv).is_err() {
+        // Nobody is to see what a forged packet decrypts to.
+        body.fill(0);
+        return None;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::esp::algorithm::Algorithm;
+    use crate::esp::key::KeyMaterial;
+    use crate::esp::transform::Transform;
+    use proptest::prelude::*;
+
+    /// Room for a packet of 9000 bytes at any offset.
+    const CHUNK: usize = 16384;
+
+    /// A packet: number of its SA, its length without ICV in blocks of the algorithm's, its offset in
+    /// its chunk, and its numbers.
+    #[derive(Debug, Clone)]
+    struct Given {
+        association: usize,
+        blocks: usize,
+        offset: usize,
+        sequence: u64,
+        unique: u64,
+        extended: bool,
+        damage: Damage,
+    }
+
+    /// What happens to it between the two ends.
+    #[derive(Debug, Clone)]
+    enum Damage {
+        None,
+        Bit(prop::sample::Index),
+        /// Another number, of which the receiver knows only the low half.
+        High,
+        /// So many bytes at its end are lost.
+        Cut(usize),
+    }
+
+    fn any_given() -> impl Strategy<Value = Given> {
+        let length = prop_oneof![8 => 0usize..100, 1 => 0usize..9000];
+        let damage = prop_oneof![
+            3 => Just(Damage::None),
+            2 => any::<prop::sample::Index>().prop_map(Damage::Bit),
+            1 => Just(Damage::High),
+            1 => (1usize..60).prop_map(Damage::Cut),
+        ];
+        (0usize..12, length, 0usize..256, any::<[u64; 2]>(), any::<bool>(), damage).prop_map(
+            |(association, length, offset, [sequence, unique], extended, damage)| {
+                let block = Algorithm::ALL[association % 6].alignment();
+                let sequence = if extended { sequence } else { sequence & 0xffff_ffff };
+                let blocks = length.div_ceil(block);
+                Given { association, blocks, offset, sequence, unique, extended, damage }
+            },
+        )
+    }
+
+    /// Two SAs of each algorithm.
+    fn associations() -> Vec<Transform> {
+        let make = |number: usize| {
+            let algorithm = Algorithm::ALL[number % 6];
+            let key: Vec<u8> =
+                (0..algorithm.key_material()).map(|at| (at * 7 + number * 31) as u8).collect();
+            let key = KeyMaterial::new(algorithm, key).unwrap();
+            Transform::new(algorithm, &key).unwrap()
+        };
+        (0..12).map(make).collect()
+    }
+
+    fn bytes(memory: &ChunkMemory) -> Vec<u8> {
+        (0..BATCH_MAX)
+            .flat_map(|at| memory.get(at * CHUNK..(at + 1) * CHUNK).unwrap().to_vec())
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Both seal to the same bytes and touch no others. Both open the same packets, to the same bytes,
+        /// and refuse the same ones, of which nothing can be read afterwards.
+        #[test]
+        fn batches_are_as_packets_by_themselves(
+            given in prop::collection::vec(prop::option::weighted(0.9, any_given()), 1..=BATCH_MAX),
+        ) {
+            let transforms = associations();
+            let mut library = SideBySide::new().expect("a processor with AES instructions");
+            let mut together = ChunkMemory::zeroed(BATCH_MAX, CHUNK);
+            for at in 0..BATCH_MAX {
+                let chunk = together.get_mut(at * CHUNK..(at + 1) * CHUNK).unwrap();
+                for (place, byte) in chunk.iter_mut().enumerate() {
+                    *byte = (at * 3 + place / 11) as u8 | 1;
+                }
+            }
+            let mut jobs: Vec<Option<Job<'_>>> = given
+                .iter()
+                .enumerate()
+                .map(|(at, given)| {
+                    let given = given.as_ref()?;
+                    let transform = &transforms[given.association];
+                    let algorithm = transform.algorithm();
+                    let start = at * CHUNK + given.offset;
+                    let body = given.blocks * algorithm.alignment();
+                    let length = HEADER + algorithm.iv() + body + algorithm.icv();
+                    let low = (given.sequence as u32).to_be_bytes();
+                    together.get_mut(start + 4..start + 8).unwrap().copy_from_slice(&low);
+                    Some(Job {
+                        transform,
+                        sequence: given.sequence,
+                        unique: given.unique,
+                        start: start as u32,
+                        end: (start + length) as u32,
+                        extended: given.extended,
+                        done: false,
+                    })
+                })
+                .collect();
+            let copy = |memory: &ChunkMemory| {
+                let mut copy = ChunkMemory::zeroed(BATCH_MAX, CHUNK);
+                for at in 0..BATCH_MAX {
+                    let chunk = at * CHUNK..(at + 1) * CHUNK;
+                    copy.get_mut(chunk.clone()).unwrap().copy_from_slice(memory.get(chunk).unwrap());
+                }
+                copy
+            };
+            let mut alone = copy(&together);
+            let mut jobs_alone = jobs.clone();
+            library.seal(&mut together, &mut jobs);
+            jobs_alone.iter_mut().flatten().for_each(|job| job.seal(&mut alone));
+            for (given, (job, other)) in given.iter().zip(jobs.iter().zip(&jobs_alone)) {
+                let done = |job: &Option<Job<'_>>| job.map(|job| job.done);
+                prop_assert_eq!(done(job), done(other));
+                prop_assert_eq!(done(job), given.as_ref().map(|given| given.blocks > 0));
+            }
+            prop_assert!(bytes(&together) == bytes(&alone), "other bytes");
+
+            for (given, job) in given.iter().zip(&mut jobs) {
+                let (Some(given), Some(job)) = (given, job) else { continue };
+                job.done = false;
+                match &given.damage {
+                    Damage::None => {}
+                    Damage::Bit(bit) => {
+                        let packet = together.get_mut(job.range()).unwrap();
+                        let bit = bit.index(packet.len() * 8);
+                        packet[bit / 8] ^= 1 << (bit % 8);
+                        // The receiver takes the low half from the header.
+                        let low = u32::from_be_bytes(*packet[4..].first_chunk().unwrap());
+                        job.sequence = job.sequence & !0xffff_ffff | u64::from(low);
+                    }
+                    Damage::High => job.sequence ^= 1 << 40,
+                    Damage::Cut(bytes) => {
+                        job.end = job.end.saturating_sub(*bytes as u32).max(job.start);
+                    }
+                }
+            }
+            let sealed = together;
+            let (mut together, mut alone) = (copy(&sealed), copy(&sealed));
+            let mut jobs_alone = jobs.clone();
+            library.open(&mut together, &mut jobs);
+            jobs_alone.iter_mut().flatten().for_each(|job| job.open(&mut alone));
+            for (given, (job, other)) in given.iter().zip(jobs.iter().zip(&jobs_alone)) {
+                let (Some(given), Some(job), Some(other)) = (given, job, other) else { continue };
+                prop_assert_eq!(job.done, other.done, "{:?}", given);
+                let intact = match given.damage {
+                    Damage::None => true,
+                    // Authenticated only where the receiver's number is longer than that sent.
+                    Damage::High => !given.extended,
+                    Damage::Bit(_) | Damage::Cut(_) => false,
+                };
+                prop_assert_eq!(job.done, intact && given.blocks > 0, "{:?}", given);
+                let algorithm = job.transform.algorithm();
+                let body = HEADER + algorithm.iv();
+                let length = (given.blocks * algorithm.alignment()).min(job.range().len());
+                let range = job.start as usize + body..job.start as usize + body + length;
+                let Some(mine) = together.get(range.clone()) else { continue };
+                if job.done {
+                    prop_assert!(Some(mine) == alone.get(range), "{:?}", given);
+                } else if length >= 16 {
+                    let plain = |at: usize| ((range.start + at) / CHUNK * 3 + (range.start + at) % CHUNK / 11) as u8 | 1;
+                    let shown = mine.windows(8).enumerate().any(|(at, window)| {
+                        window.iter().enumerate().all(|(more, byte)| *byte == plain(at + more))
+                    });
+                    prop_assert!(!shown, "{:?}", given);
+                }
+            }
+        }
+    }
+
+    /// As if the data plane had given a chunk to two packets: one of them is dropped.
+    #[test]
+    fn no_two_packets_share_bytes() {
+        let transforms = associations();
+        let mut memory = ChunkMemory::zeroed(2, CHUNK);
+        let mut library = SideBySide::new().expect("a processor with AES instructions");
+        let job = |start: u32| {
+            let transform = &transforms[2];
+            Some(Job {
+                transform,
+                sequence: 1,
+                unique: 1,
+                start,
+                end: start + 84,
+                extended: false,
+                done: false,
+            })
+        };
+        let mut jobs = [job(0), job(80), job(84)];
+        library.seal(&mut memory, &mut jobs);
+        assert_eq!(jobs.map(|job| job.unwrap().done), [true, false, true]);
+    }
+}
