@@ -87,61 +87,112 @@ impl SideBySide {
     fn cbc_seal(&mut self, memory: &mut ChunkMemory, jobs: &mut [Option<Job<'_>>], mode: Mode) {
         let mut batch = Batch::new(mode);
         let mut apart = Apart::new(memory);
+        let mut order = Order::of(jobs, mode);
         // What cannot be added stays undone.
-        for job in jobs.iter_mut().flatten() {
-            let Some(key) = key_of(job, mode) else { continue };
-            let Some(packet) = apart.take(job.range()) else { continue };
+        order.keep(jobs, |job, key| {
+            let packet = apart.take(job.range())?;
             let algorithm = job.transform.algorithm();
-            let Ok(layout) = Layout::of(algorithm, packet) else { continue };
+            let layout = Layout::of(algorithm, packet).ok()?;
             layout.iv.copy_from_slice(&number(job.unique, job.sequence));
             let end = packet.len() - algorithm.icv();
             let hashed = hashed(packet, end, job.sequence, job.extended);
-            job.done = batch.push(key, packet, HEADER..end, hashed);
+            batch.push(key, packet, HEADER..end, hashed).then_some(())
+        });
+        if self.manager.cbc_seal(&mut batch).is_err() {
+            return;
         }
-        let is_done = self.manager.cbc_seal(&mut batch).is_ok();
         let mut sealed = batch.packets();
-        for job in jobs.iter_mut().flatten() {
-            if !job.done || key_of(job, mode).is_none() {
-                continue;
-            }
-            job.done = is_done;
-            if let Some((packet, tag)) = sealed.next().filter(|_| is_done) {
-                let icv = job.transform.algorithm().icv();
-                let end = packet.len() - icv;
-                packet[end..].copy_from_slice(&tag[..icv]);
-            }
-        }
+        order.keep(jobs, |job, _| {
+            let (packet, tag) = sealed.next()?;
+            let icv = job.transform.algorithm().icv();
+            let end = packet.len() - icv;
+            packet[end..].copy_from_slice(&tag[..icv]);
+            job.done = true;
+            Some(())
+        });
     }
 
     fn cbc_open(&mut self, memory: &mut ChunkMemory, jobs: &mut [Option<Job<'_>>], mode: Mode) {
         let mut batch = Batch::new(mode);
         let mut apart = Apart::new(memory);
+        let mut order = Order::of(jobs, mode);
         let mut claimed = [[0; TAG]; BATCH_MAX];
-        for job in jobs.iter_mut().flatten() {
-            let Some(key) = key_of(job, mode) else { continue };
-            let Some(packet) = apart.take(job.range()) else { continue };
+        order.keep(jobs, |job, key| {
+            let packet = apart.take(job.range())?;
             let algorithm = job.transform.algorithm();
-            let Ok(layout) = Layout::of(algorithm, packet) else { continue };
+            let layout = Layout::of(algorithm, packet).ok()?;
             claimed[batch.len()][..algorithm.icv()].copy_from_slice(layout.icv);
             let end = packet.len() - algorithm.icv();
             let hashed = hashed(packet, end, job.sequence, job.extended);
-            job.done = batch.push(key, packet, 0..0, hashed);
+            batch.push(key, packet, 0..0, hashed).then_some(())
+        });
+        if self.manager.hash(&mut batch).is_err() {
+            return;
         }
-        let is_done = self.manager.hash(&mut batch).is_ok();
         let mut hashed = batch.packets().zip(&claimed);
-        for job in jobs.iter_mut().flatten() {
-            if !job.done {
-                continue;
+        order.keep(jobs, |job, key| {
+            let ((packet, tag), claimed) = hashed.next()?;
+            let algorithm = job.transform.algorithm();
+            let icv = ..algorithm.icv();
+            verify_slices_are_equal(&tag[icv], &claimed[icv]).ok()?;
+            let Layout { iv, body, .. } = Layout::of(algorithm, packet).ok()?;
+            self.manager.cbc_open(key, iv.first_chunk()?, body).ok()?;
+            job.done = true;
+            Some(())
+        });
+    }
+}
+
+/// The packets of one mode, the longest first: a long one that begins when the others are nearly done
+/// would be alone in the end.
+struct Order {
+    places: [u8; BATCH_MAX],
+    count: usize,
+}
+
+impl Order {
+    fn of(jobs: &[Option<Job<'_>>], mode: Mode) -> Self {
+        let mut by_length = [0; BATCH_MAX];
+        let mut count = 0;
+        for (job, place) in jobs.iter().zip(0_u64..) {
+            if let Some(job) = job
+                && key_of(job, mode).is_some()
+            {
+                by_length[count] = u64::from(job.end.wrapping_sub(job.start)) << 8 | place;
+                count += 1;
             }
-            let Some(key) = key_of(job, mode) else { continue };
-            job.done = is_done
-                && hashed.next().is_some_and(|((packet, tag), claimed)| {
-                    let algorithm = job.transform.algorithm();
-                    let icv = ..algorithm.icv();
-                    verify_slices_are_equal(&tag[icv], &claimed[icv]).is_ok()
-                        && decipher(&mut self.manager, key, job, packet).is_some()
-                });
         }
+        let by_length = &mut by_length[..count];
+        let first = by_length.first().map_or(0, |length| length >> 8);
+        if by_length.iter().any(|length| length >> 8 != first) {
+            by_length.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        let mut places = [0; BATCH_MAX];
+        for (place, length) in places.iter_mut().zip(by_length) {
+            // The place, which is below 64.
+            *place = *length as u8;
+        }
+        Self { places, count }
+    }
+
+    /// Passes each packet with its key, and keeps those for which it gets an answer.
+    #[inline]
+    fn keep<'d>(
+        &mut self,
+        jobs: &mut [Option<Job<'d>>],
+        mut each: impl FnMut(&mut Job<'d>, &'d Key) -> Option<()>,
+    ) {
+        let mut kept = 0;
+        for at in 0..self.count {
+            let place = self.places[at];
+            let Some(Some(job)) = jobs.get_mut(usize::from(place)) else { continue };
+            let Some(Expanded { key, .. }) = job.transform.expanded() else { continue };
+            if each(job, key).is_some() {
+                self.places[kept] = place;
+                kept += 1;
+            }
+        }
+        self.count = kept;
     }
 }
 
@@ -150,11 +201,6 @@ impl SideBySide {
 fn key_of<'d>(job: &Job<'d>, mode: Mode) -> Option<&'d Key> {
     let transform = job.transform;
     transform.expanded().map(|expanded| &expanded.key).filter(|key| key.mode() == mode)
-}
-
-fn decipher(manager: &mut Manager, key: &Key, job: &Job<'_>, packet: &mut [u8]) -> Option<()> {
-    let Layout { iv, body, .. } = Layout::of(job.transform.algorithm(), packet).ok()?;
-    manager.cbc_open(key, iv.first_chunk()?, body).ok()
 }
 
 fn is_gcm(expanded: &Expanded) -> bool {
