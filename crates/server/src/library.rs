@@ -8,6 +8,7 @@ const MODELS: &[(&str, &str)] = &[
     ("westmere-2010", include_str!("../../../servers/westmere-2010.toml")),
     ("xeon-silver-4108", include_str!("../../../servers/xeon-silver-4108.toml")),
     ("xeon-gold-6426y", include_str!("../../../servers/xeon-gold-6426y.toml")),
+    ("xeon-platinum-8470", include_str!("../../../servers/xeon-platinum-8470.toml")),
     ("ideal-single-core", include_str!("../../../servers/ideal-single-core.toml")),
     ("bolla-x", include_str!("../../../servers/bolla-x.toml")),
     ("bolla-pd", include_str!("../../../servers/bolla-pd.toml")),

@@ -3,6 +3,7 @@
 mod bad_files;
 mod fit_never_panics;
 mod fit_recovers;
+mod modern_server;
 mod optimise;
 mod powersave_constraints;
 mod published;
