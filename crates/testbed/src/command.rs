@@ -107,24 +107,31 @@ pub fn installed(program: &str) -> bool {
 /// libraries that it needs.
 pub fn program(name: &str) -> Option<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/usr");
+    let unpacked = std::env::current_exe().ok().and_then(|running| unpacked(&running));
     find(
         name,
         std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(Into::into)),
-        &unpacked,
+        unpacked.as_deref(),
     )
+}
+
+/// Where `make tools` unpacks, seen from a program of the same build. An installed program has no
+/// such folder: as root it would otherwise run what somebody puts where it was built.
+fn unpacked(running: &Path) -> Option<PathBuf> {
+    Some(running.ancestors().find(|it| it.ends_with("target"))?.join("tools/usr"))
 }
 
 /// The same, first in `folders`, then below `unpacked`.
 fn find(
     name: &str,
     mut folders: impl Iterator<Item = PathBuf>,
-    unpacked: &Path,
+    unpacked: Option<&Path>,
 ) -> Option<Command> {
     let there = |folder: PathBuf| Some(folder.join(name)).filter(|path| path.is_file());
     if let Some(path) = folders.find_map(there) {
         return Some(Command::new(path));
     }
+    let unpacked = unpacked?;
     let mut command =
         Command::new(["bin", "sbin"].map(|it| unpacked.join(it)).into_iter().find_map(there)?);
     let mut libraries: OsString =
@@ -194,7 +201,7 @@ mod tests {
             std::fs::create_dir_all(&bin).unwrap();
         }
         std::fs::write(unpacked.join("sbin/served"), "").unwrap();
-        let look = || find("served", std::iter::once(installed.clone()), &unpacked).unwrap();
+        let look = || find("served", std::iter::once(installed.clone()), Some(&unpacked)).unwrap();
         let command = look();
         assert_eq!(command.get_program(), unpacked.join("sbin/served"));
         let (name, value) = command.get_envs().next().unwrap();
@@ -203,6 +210,15 @@ mod tests {
         std::fs::write(installed.join("served"), "").unwrap();
         assert_eq!(look().get_program(), installed.join("served"));
         assert!(program("wattline-no-such").is_none() && program("sh").is_some());
+    }
+
+    #[test]
+    fn only_a_program_of_a_build_looks_into_the_folder_of_that_build() {
+        let unpacked = |running: &str| unpacked(Path::new(running));
+        let tools = Some(PathBuf::from("/src/wattline/target/tools/usr"));
+        assert_eq!(unpacked("/src/wattline/target/release/wattline"), tools);
+        assert_eq!(unpacked("/src/wattline/target/debug/deps/suite-1a2b"), tools);
+        assert_eq!(unpacked("/usr/bin/wattline"), None);
     }
 
     #[test]
