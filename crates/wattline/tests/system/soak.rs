@@ -163,7 +163,9 @@ fn change(
             };
             all(9000);
             // Both ends remember for minutes what a narrower link let through.
-            [source, sink].map(|end| ip(end, "route flush cache"));
+            for end in [source, sink] {
+                ip(end, "route flush cache");
+            }
             let mut ping = source.command("ping");
             ping.args(["-n", "-c", "5", "-i", "0.05", "-W", "5", "-s", "8000", "-M", "do"]);
             let output = command::run(ping.arg(SINK.v4.to_string()), LIMIT);
