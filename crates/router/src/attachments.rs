@@ -7,6 +7,7 @@
 //! interface is taken over as at the start: the program first, then the sockets, which the workers
 //! take ([`super::slot`]), and last the way from the program to the sockets.
 
+use super::busy_poll::why_in_vain;
 use super::kernel::KernelSide;
 use super::queues::{self, Interface, WorkerInterfaces, describe, duplicate};
 use super::workers::Workers;
@@ -713,7 +714,10 @@ fn open_queues(
         }
         opened.push(queues);
     }
-    Ok(OpenQueues { ifindex: interface.link.index, queues: opened, sockets, mode })
+    let link = &interface.link;
+    let polls = config.polls_unaided().then(|| why_in_vain(&link.name, interface.queues));
+    mode.extend(polls.flatten().map(|why| format!(", {why}")));
+    Ok(OpenQueues { ifindex: link.index, queues: opened, sockets, mode })
 }
 
 impl WorkerInterfaces {

@@ -17,6 +17,7 @@
 pub mod application;
 mod attachments;
 mod bundle;
+mod busy_poll;
 mod cleared;
 pub mod config;
 mod cpu;

@@ -1,6 +1,7 @@
 //! Starting a router: everything is opened and checked before the first packet is taken over.
 
 use super::attachments::{Attachments, Surroundings};
+use super::busy_poll::why_in_vain;
 use super::dpdk::Devices;
 use super::error::RouterError;
 use super::exception::KernelSink;
@@ -195,6 +196,13 @@ impl Router {
         let mut modes = opened.modes;
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
+        }
+        for Interface { port, link, queues } in &interfaces {
+            if config.polls_unaided()
+                && let Some(why) = why_in_vain(&link.name, *queues)
+            {
+                modes[usize::from(port.0)] += &format!(", {why}");
+            }
         }
         for (port, why) in &failed {
             modes[usize::from(port.0)] = "not attached".to_owned();

@@ -160,7 +160,7 @@ pub const KEYS: &[Key] = &[
     Key::new(Section::Router, "cpus", Some("[]"), "[2, 3]", "a list of CPU numbers from 0 to 1023, one per worker, without repetition",
         "The CPU that each worker is pinned to, on whose NUMA node its packet memory lies; empty: not pinned."),
     Key::new(Section::Router, "busy_poll", Some("false"), "true", "true or false",
-        "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst)."),
+        "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst). It has no effect on queues\nthat defer no interrupts, which `stats` says; [power] platform \"host\" defers them while workers poll."),
     Key::new(Section::Router, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
         "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy decides at batches of packets, and\nno application, route or port setting of this file needs to see the packets."),
     Key::new(Section::Router, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",

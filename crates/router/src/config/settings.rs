@@ -300,6 +300,11 @@ impl Config {
         usize::from(self.router.spare_ports).min(countable.saturating_sub(self.ports.len()))
     }
 
+    /// Whether nobody defers the interrupts of queues that are polled: a governor of this machine does.
+    pub fn polls_unaided(&self) -> bool {
+        self.router.busy_poll && self.power.platform != PowerPlatform::Host
+    }
+
     /// True when every port is a capture, so that the run ends by itself.
     pub fn captures_only(&self) -> bool {
         self.ports.iter().all(|port| matches!(port.kind, PortKind::Capture { .. }))

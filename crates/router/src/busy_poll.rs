@@ -1,0 +1,67 @@
+//! Whether busy polling can have its effect: the kernel accepts the socket option of preferred busy
+//! polling anywhere, and keeps interrupts off only where a queue defers them too
+//! (Documentation/networking/napi.rst, "IRQ mitigation").
+
+use wattline_linux::napi::{self, Napi};
+
+/// Why busy polling of an interface's first queues changes nothing, if that is so. A kernel that does
+/// not tell is believed.
+pub(super) fn why_in_vain(interface: &str, queues: u32) -> Option<String> {
+    let needed = [
+        (Napi::DeferHardIrqs, "napi_defer_hard_irqs", 2),
+        (Napi::GroFlushTimeout, "gro_flush_timeout", 200_000),
+    ];
+    let lacks = |setting| {
+        (0..queues).any(|queue| napi::get(interface, queue, setting).is_ok_and(|value| value == 0))
+    };
+    let commands: Vec<String> = needed
+        .into_iter()
+        .filter(|(setting, ..)| lacks(*setting))
+        .map(|(_, file, value)| format!("echo {value} > /sys/class/net/{interface}/{file}"))
+        .collect();
+    (!commands.is_empty()).then(|| {
+        format!(
+            "busy polling is in vain, as {interface} defers no interrupts: `{}`",
+            commands.join("; ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_linux::namespace::{Namespace, NamespaceError};
+
+    #[test]
+    fn busy_polling_without_deferred_interrupts_is_called_in_vain() {
+        let made = || {
+            let namespace = Namespace::create(format!("wl-busy-{}", std::process::id()))?;
+            namespace.ip("link add v0 type veth peer name v1")?;
+            namespace.ip("link set v0 up")?;
+            namespace.run("ethtool", &["-K", "v0", "gro", "on"])?;
+            Ok::<_, NamespaceError>(namespace)
+        };
+        let namespace = match made() {
+            Ok(namespace) => namespace,
+            Err(error) => return wattline_needs::rights(&error),
+        };
+        let asked = || namespace.enter(|| why_in_vain("v0", 1)).unwrap();
+        let told = namespace.enter(|| napi::get("v0", 0, Napi::DeferHardIrqs)).unwrap();
+        if let Err(error) = told {
+            return wattline_needs::machine(error);
+        }
+        let why = asked().expect("nothing is deferred");
+        for file in ["napi_defer_hard_irqs", "gro_flush_timeout"] {
+            assert!(why.contains(&format!("/sys/class/net/v0/{file}")), "{why}");
+        }
+        let set = |file: &str, value: &str| {
+            let text = format!("echo {value} > /sys/class/net/v0/{file}");
+            namespace.run("sh", &["-c", &text]).unwrap();
+        };
+        set("napi_defer_hard_irqs", "2");
+        let why = asked().expect("one of two");
+        assert!(!why.contains("napi_defer") && why.contains("gro_flush_timeout"), "{why}");
+        set("gro_flush_timeout", "200000");
+        assert_eq!(asked(), None, "all that the kernel's documentation asks for");
+    }
+}
