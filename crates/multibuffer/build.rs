@@ -4,7 +4,8 @@
 fn main() {
     println!("cargo:rerun-if-changed=src/shim.c");
     let mut shim = cc::Build::new();
-    shim.file("src/shim.c").warnings(true).extra_warnings(true);
+    // The first error is enough: without the library all others follow from it.
+    shim.file("src/shim.c").warnings(true).extra_warnings(true).flag("-Wfatal-errors");
     // Debian's package has no file for pkg-config, so the compiler is asked.
     if let Err(error) = shim.try_compile("wattline_multibuffer_shim") {
         eprintln!(
