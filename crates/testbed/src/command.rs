@@ -107,7 +107,7 @@ pub fn installed(program: &str) -> bool {
 /// libraries that it needs.
 pub fn program(name: &str) -> Option<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let unpacked = std::env::current_exe().ok().and_then(|running| unpacked(&running));
+    let unpacked = target().map(|target| target.join("tools/usr"));
     find(
         name,
         std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(Into::into)),
@@ -115,10 +115,14 @@ pub fn program(name: &str) -> Option<Command> {
     )
 }
 
-/// Where `make tools` unpacks, seen from a program of the same build. An installed program has no
-/// such folder: as root it would otherwise run what somebody puts where it was built.
-fn unpacked(running: &Path) -> Option<PathBuf> {
-    Some(running.ancestors().find(|it| it.ends_with("target"))?.join("tools/usr"))
+/// The folder `target` of the build that is running, where `make tools` unpacks too. An installed
+/// program has none: as root it would otherwise run what somebody puts where it was built.
+pub(crate) fn target() -> Option<PathBuf> {
+    target_of(&std::env::current_exe().ok()?)
+}
+
+fn target_of(running: &Path) -> Option<PathBuf> {
+    Some(running.ancestors().find(|it| it.ends_with("target"))?.to_owned())
 }
 
 /// The same, first in `folders`, then below `unpacked`.
@@ -214,11 +218,12 @@ mod tests {
 
     #[test]
     fn only_a_program_of_a_build_looks_into_the_folder_of_that_build() {
-        let unpacked = |running: &str| unpacked(Path::new(running));
-        let tools = Some(PathBuf::from("/src/wattline/target/tools/usr"));
-        assert_eq!(unpacked("/src/wattline/target/release/wattline"), tools);
-        assert_eq!(unpacked("/src/wattline/target/debug/deps/suite-1a2b"), tools);
-        assert_eq!(unpacked("/usr/bin/wattline"), None);
+        let target = |running: &str| target_of(Path::new(running));
+        let ours = Some(PathBuf::from("/src/wattline/target"));
+        assert_eq!(target("/src/wattline/target/release/wattline"), ours);
+        assert_eq!(target("/src/wattline/target/debug/deps/suite-1a2b"), ours);
+        assert_eq!(target("/usr/bin/wattline"), None);
+        assert!(super::target().is_some());
     }
 
     #[test]

@@ -135,9 +135,11 @@ fn failed(script: &str, output: &Output) -> Error {
     }
 }
 
-/// The sources: the lab is run from a checkout only.
+/// The sources: the lab is run from a checkout only, by cargo, which says where, or by hand. That folder
+/// is not compiled in: the same sources give the same program wherever they are.
 fn source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    let told = std::env::var_os("CARGO_MANIFEST_DIR").map(|it| Path::new(&it).join("../.."));
+    told.or_else(|| Some(command::target()?.parent()?.to_owned())).unwrap_or_default()
 }
 
 /// Where `rig/fetch` unpacks.
