@@ -1,11 +1,13 @@
 # The two commands of the README are `make demo` and `make test`.
 CARGO ?= cargo
 SECONDS_OF_LOAD ?= 5
+# Names no directory of this machine. All targets use it for what is built for release: other flags would build everything anew.
+RELEASE = CARGO="$(CARGO)" scripts/cargo-release
 # Needs for which no test may be skipped (`tools`, `rights`, `data`, `machine`, `all`): what `make tools` found.
 REQUIRE = $${WATTLINE_REQUIRE-$$(cat target/tools/required 2>/dev/null)}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long dpdk ipsec-mb lint dependencies tools build install deb rpm archive container package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
+.PHONY: help demo test test-long dpdk ipsec-mb lint dependencies tools build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +16,7 @@ demo: build tools ## a day in miniature under three policies, then Wattline besi
 	target/release/wattline demo --out target $(DEMO)
 
 build:            ## the release build
-	$(CARGO) build --release -p wattline
+	$(RELEASE) build --release -p wattline
 
 install:          ## install the release build with manual pages, completions and units (PREFIX=/usr/local DESTDIR=)
 	@scripts/install
@@ -28,8 +30,11 @@ rpm: build        ## the RPM package, into target/package
 container: deb    ## the container image `wattline` of the Debian package (podman; BASE=IMAGE)
 	podman build $(if $(BASE),--build-arg BASE=$(BASE)) -f packaging/container/Containerfile -t wattline .
 
-archive:          ## a static program with the same files, into target/package
+archive:          ## a static program with the same files, into target/package (musl, else glibc)
 	@scripts/build-archive
+
+reproducible-test: ## build package and archive twice, in two directories, and compare every byte (four release builds)
+	@scripts/test-reproducible
 
 package-test: deb ## install, upgrade and purge the package in a fresh Debian root
 	@scripts/test-package
@@ -55,7 +60,7 @@ test: tools       ## lints, dependency checks and all tests, those with real com
 	$(MAKE) dpdk ipsec-mb
 
 test-long: test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
-	$(CARGO) test --release -p wattline-reproduce --test reproduce -- --ignored
+	$(RELEASE) test --release -p wattline-reproduce --test reproduce -- --ignored
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
 		$(CARGO) test -p wattline --features arrow --test system
 	$(CARGO) test -p wattline --test house -- --ignored
@@ -91,13 +96,13 @@ bpf:              ## compile the XDP programs into the objects that are part of 
 	@scripts/build-bpf
 
 rig: build        ## knobs and meters on real drivers, in an emulated machine
-	$(CARGO) run --release -q -p wattline --example rig -- target/release/wattline check
+	$(RELEASE) run --release -q -p wattline --example rig -- target/release/wattline check
 
 rig-copi: build   ## in that machine: a memcached profiled and governed, and a suspend; root
-	$(CARGO) run --release -q -p wattline --example rig -- target/release/wattline copi
+	$(RELEASE) run --release -q -p wattline --example rig -- target/release/wattline copi
 
 rig-shell: build  ## a prompt in that machine
-	$(CARGO) run --release -q -p wattline --example rig -- target/release/wattline shell
+	$(RELEASE) run --release -q -p wattline --example rig -- target/release/wattline shell
 
 clean-experiments: ## remove namespaces that killed experiments left behind
 	@scripts/clean-experiments
