@@ -1,7 +1,6 @@
 //! Expanded keys.
 
 use crate::ffi::{self, RawKey};
-use crate::manager::Manager;
 use std::ptr::NonNull;
 
 /// Length of an AES key.
@@ -53,31 +52,9 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// Expands a key with the key of its HMAC, which is empty for GCM. `None` where their lengths are
-    /// not those of the mode, or memory is short.
-    pub fn new(manager: &mut Manager, mode: Mode, cipher: &[u8], integrity: &[u8]) -> Option<Self> {
-        let (length, integrity_length) = match mode {
-            Mode::Gcm(length) => (length, 0),
-            Mode::Cbc(length, Integrity::Sha1) => (length, 20),
-            Mode::Cbc(length, Integrity::Sha256) => (length, 32),
-        };
-        let cipher_length = if length == Cipher::Aes256 { 32 } else { 16 };
-        if (cipher.len(), integrity.len()) != (cipher_length, integrity_length) {
-            return None;
-        }
-        // SAFETY: the manager is valid and this thread's; both slices have the given lengths, which
-        // the function allows.
-        #[allow(unsafe_code)]
-        let raw = unsafe {
-            ffi::wl_key(
-                manager.raw(),
-                cipher.as_ptr(),
-                cipher_length as u32,
-                integrity.as_ptr(),
-                integrity_length as u32,
-            )
-        };
-        NonNull::new(raw).map(|raw| Self { raw, mode })
+    /// A key that `wl_key` has expanded, which nobody else frees.
+    pub(crate) fn of(raw: NonNull<RawKey>, mode: Mode) -> Self {
+        Self { raw, mode }
     }
 
     /// What it is for.

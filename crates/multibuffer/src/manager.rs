@@ -2,7 +2,7 @@
 
 use crate::batch::{Batch, TAG};
 use crate::ffi::{self, RawManager};
-use crate::key::{Key, Mode};
+use crate::key::{Cipher, Integrity, Key, Mode};
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
@@ -38,8 +38,31 @@ impl Manager {
         NonNull::new(raw).map(|raw| Self { raw })
     }
 
-    pub(crate) fn raw(&mut self) -> *mut RawManager {
-        self.raw.as_ptr()
+    /// Expands a key with the key of its HMAC, which is empty for GCM. `None` where their lengths are
+    /// not those of the mode, or memory is short.
+    pub fn key(&mut self, mode: Mode, cipher: &[u8], integrity: &[u8]) -> Option<Key> {
+        let (length, integrity_length) = match mode {
+            Mode::Gcm(length) => (length, 0),
+            Mode::Cbc(length, Integrity::Sha1) => (length, 20),
+            Mode::Cbc(length, Integrity::Sha256) => (length, 32),
+        };
+        let cipher_length = if length == Cipher::Aes256 { 32 } else { 16 };
+        if (cipher.len(), integrity.len()) != (cipher_length, integrity_length) {
+            return None;
+        }
+        // SAFETY: the manager is valid and this thread's; both slices have the given lengths, which
+        // the function allows.
+        #[allow(unsafe_code)]
+        let raw = unsafe {
+            ffi::wl_key(
+                self.raw.as_ptr(),
+                cipher.as_ptr(),
+                cipher_length as u32,
+                integrity.as_ptr(),
+                integrity_length as u32,
+            )
+        };
+        NonNull::new(raw).map(|raw| Key::of(raw, mode))
     }
 
     /// Encrypts `body` with GCM and authenticates it, and `more` before it, by a `tag`.

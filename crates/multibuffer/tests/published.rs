@@ -1,6 +1,6 @@
 //! The library's results beside published ones, and what it must refuse.
 
-use wattline_multibuffer::{Batch, Cipher, Integrity, Key, MOST, Manager, Mode, TAG};
+use wattline_multibuffer::{Batch, Cipher, Integrity, MOST, Manager, Mode, TAG};
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> =
@@ -35,7 +35,7 @@ fn gcm_is_as_published() {
             "76fc6ece0f4e1768cddf8853bb2d551b",
         ),
     ] {
-        let key = Key::new(&mut manager, Mode::Gcm(cipher), &bytes(key), &[]).unwrap();
+        let key = manager.key(Mode::Gcm(cipher), &bytes(key), &[]).unwrap();
         let mut body = bytes(plain);
         let mut made = [0; TAG];
         manager.gcm_seal(&key, &nonce, &more, &mut body, &mut made).unwrap();
@@ -67,7 +67,7 @@ fn cbc_and_hmac_are_as_published() {
     ] {
         let mode = Mode::Cbc(cipher, integrity);
         let second = vec![0x0b; if integrity == Integrity::Sha1 { 20 } else { 32 }];
-        let key = Key::new(&mut manager, mode, &bytes(key), &second).unwrap();
+        let key = manager.key(mode, &bytes(key), &second).unwrap();
         // The block of zeros gives the block to which the IV has to be deciphered.
         let mut first = iv;
         manager.cbc_open(&key, &[0; 16], &mut first).unwrap();
@@ -95,9 +95,8 @@ fn cbc_and_hmac_are_as_published() {
 fn what_does_not_fit_is_refused() {
     let mut manager = Manager::new().unwrap();
     let (gcm, cbc) = (Mode::Gcm(Cipher::Aes128), Mode::Cbc(Cipher::Aes128, Integrity::Sha1));
-    let mut key = |mode, cipher: usize, second: usize| {
-        Key::new(&mut manager, mode, &vec![1; cipher], &vec![2; second])
-    };
+    let mut key =
+        |mode, cipher: usize, second: usize| manager.key(mode, &vec![1; cipher], &vec![2; second]);
     for (mode, cipher, second) in [(gcm, 32, 0), (gcm, 16, 4), (cbc, 16, 32), (cbc, 0, 20)] {
         assert!(key(mode, cipher, second).is_none(), "{mode:?} {cipher} {second}");
     }

@@ -21,7 +21,7 @@ impl Expanded {
             Some(salt) if algorithm.is_gcm() => (*salt, &[][..]),
             _ => ([0; 4], second),
         };
-        let key = Key::new(library.as_mut()?, mode(algorithm), cipher, integrity)?;
+        let key = library.as_mut()?.key(mode(algorithm), cipher, integrity)?;
         Some(Self { key, salt })
     }
 }
