@@ -45,6 +45,9 @@ pub fn policy(
 /// As [`policy`].
 pub fn check(config: &Config) -> Result<(), SpecError> {
     let (spec, _) = read(config)?;
+    if let Some(why) = spec.needs_simulated_driver() {
+        return Err(refused(&spec, why));
+    }
     match NeedsWorkers::of_text(&spec) {
         None => Ok(()),
         Some(needs) => Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs)))),
@@ -131,7 +134,10 @@ mod tests {
         let of = |text: &str| {
             let config =
                 Config::parse(&format!("[govern]\npolicy = \"{text}\"\n"), "test").unwrap();
-            policy(&config, &platform(), RuleSeen::default()).map(|policy| policy.name())
+            let made = policy(&config, &platform(), RuleSeen::default());
+            // `wattline config --govern` says the same without the machine.
+            assert_eq!(check(&config).err(), made.as_ref().err().cloned());
+            made.map(|policy| policy.name())
         };
         for rule in ["ixgbe", "ixgbe-classic", "dim"] {
             let error = of(&format!("ondemand+{rule}")).unwrap_err().to_string();

@@ -76,7 +76,7 @@ struct wl_manager *wl_manager(void)
 void wl_manager_free(struct wl_manager *manager)
 {
 	/* Lanes hold blocks of packets and states of hashes. */
-	imb_clear_mem(manager->jobs, sizeof(manager->jobs));
+	imb_clear_mem(manager->library, imb_get_mb_mgr_size());
 	free_mb_mgr(manager->library);
 	free(manager);
 }

@@ -19,6 +19,14 @@ pub struct PolicySpec {
 }
 
 impl PolicySpec {
+    /// Why this policy works in a simulator alone, if it names a rule of drivers.
+    pub fn needs_simulated_driver(&self) -> Option<String> {
+        match self.moderation {
+            Some(Choice::Driver(rule)) => Some(moderated::needs_simulated_driver(rule)),
+            Some(Choice::Fixed(_)) | None => None,
+        }
+    }
+
     /// Reads the text form.
     ///
     /// # Errors

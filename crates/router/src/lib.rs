@@ -393,7 +393,7 @@ impl Router {
             Request::Show { topic, within, most } => self.show(topic, within, most as usize),
             Request::Active { workers } => {
                 let count = self.workers.count();
-                if self.power.is_some() {
+                if self.power.as_ref().is_some_and(power::Power::governs) {
                     return Answer::Error(
                         "a governor decides which workers are active: [power] platform".to_owned(),
                     );

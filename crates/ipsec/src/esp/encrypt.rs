@@ -126,6 +126,8 @@ impl Node for EspEncrypt {
                 Ok(Fit::Fits(one)) => {
                     *bound = Some(one);
                     any = true;
+                    // Until it is encrypted, so that it leaves in no other way.
+                    (packet.reason, *edge) = (DropReason::NoAssociation, DROP);
                 }
                 Ok(Fit::Cut) => *edge = AGAIN,
                 Ok(Fit::Expired) => (packet.reason, *edge) = (DropReason::TtlExpired, ERROR),

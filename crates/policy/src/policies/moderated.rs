@@ -43,12 +43,7 @@ pub fn make(
 ) -> Result<Box<dyn Policy>, String> {
     let platform = context.platform;
     match choice {
-        Choice::Driver(rule) if !platform.can.driver_rules => Err(format!(
-            "moderation = \"{rule}\": this rule decides at each interrupt, which only a simulated \
-             driver lets us do (`wattline sim --requests`); on a machine leave its card to its own \
-             driver (no +{rule}, moderation not among the knobs, `ethtool -C NAME adaptive-rx on`), or \
-             give a duration such as 84us"
-        )),
+        Choice::Driver(rule) if !platform.can.driver_rules => Err(needs_simulated_driver(rule)),
         Choice::Fixed(period) => {
             let (shortest, longest) = platform.moderation;
             if (shortest..=longest).contains(&period) {
@@ -60,6 +55,16 @@ pub fn make(
         }
         Choice::Driver(_) => Ok(Box::new(Moderated { policy, choice })),
     }
+}
+
+/// Why no machine lets a policy do what this rule of drivers does, and what to write instead.
+pub fn needs_simulated_driver(rule: RuleKind) -> String {
+    format!(
+        "moderation = \"{rule}\": this rule decides at each interrupt, which only a simulated \
+         driver lets us do (`wattline sim --requests`); on a machine leave its card to its own \
+         driver (no +{rule}, moderation not among the knobs, `ethtool -C NAME adaptive-rx on`), or \
+         give a duration such as 84us"
+    )
 }
 
 impl Policy for Moderated {

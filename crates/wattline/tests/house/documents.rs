@@ -228,18 +228,20 @@ fn every_kernel_feature_has_its_way_and_a_test_that_exists() {
     assert_eq!(named_tests(row).into_iter().filter_map(wrong_test).count(), 2);
 }
 
-/// What went wrong with the router once, and the test that would fail if it did again.
+/// What went wrong once, and the test that would fail if it did again.
 #[test]
-fn every_test_that_the_lab_notes_of_the_router_name_exists() {
-    let page = read("docs/lab-notes/router.md");
-    let spans = page.split('`').skip(1).step_by(2).filter(|span| span.contains(".rs: "));
-    let named: Vec<(&str, Option<&str>)> = spans
-        .filter_map(|span| span.split_once(": "))
-        .map(|(file, test)| (file, Some(test)))
-        .collect();
-    assert!(named.len() > 20, "{named:?}");
-    let wrong: Vec<String> = named.into_iter().filter_map(wrong_test).collect();
-    assert!(wrong.is_empty(), "docs/lab-notes/router.md:\n{}", wrong.join("\n"));
+fn every_test_that_the_lab_notes_name_for_a_mended_fault_exists() {
+    for (page, least) in [("docs/lab-notes/router.md", 20), ("docs/lab-notes/closed-loop.md", 12)] {
+        let text = read(page);
+        let spans = text.split('`').skip(1).step_by(2).filter(|span| span.contains(".rs: "));
+        let named: Vec<(&str, Option<&str>)> = spans
+            .filter_map(|span| span.split_once(": "))
+            .map(|(file, test)| (file, Some(test)))
+            .collect();
+        assert!(named.len() > least, "{page}: {named:?}");
+        let wrong: Vec<String> = named.into_iter().filter_map(wrong_test).collect();
+        assert!(wrong.is_empty(), "{page}:\n{}", wrong.join("\n"));
+    }
 }
 
 /// Names of metrics between the quotation marks or backticks of a text.

@@ -182,9 +182,10 @@ fn queues_beyond_the_workers_are_all_served() {
         assert!(outcome.received_packets > 1_000, "{outcome:?}");
         assert_eq!(outcome.lost_packets, outcome.receiver_overflow_packets, "{outcome:?}");
         let now = stats(&bench);
-        for worker in 0..2 {
-            assert!(now["workers"][worker]["received"].as_u64().unwrap() > 100, "{now}");
-        }
+        let of = |worker: usize| now["workers"][worker]["received"].as_u64().unwrap();
+        assert!(of(0) > 100 && of(1) > 100, "{now}");
+        // The kernel forwards, too: it would have taken what comes to a queue that no worker serves.
+        assert!(of(0) + of(1) >= outcome.received_packets, "{now}");
         bench.finish();
     });
 }
