@@ -24,6 +24,11 @@ use wattline_xdp::XdpError;
 /// How often an interface is tried that cannot be taken over: what stands in the way, such as
 /// another program, goes without a word.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How often the queues of interfaces that are served are counted: the kernel sends no event when they
+/// change, and drivers may give new ones no program (veth does not).
+const COUNT_QUEUES: Duration = Duration::from_secs(1);
+/// How long workers take, mostly, to let go of queues that are about to be opened again.
+const LET_GO: Duration = Duration::from_millis(50);
 /// How often it is asked whether workers have taken queues: they were woken.
 const ASK_WORKERS: Duration = Duration::from_millis(2);
 
@@ -75,6 +80,8 @@ struct Attachment {
     queues: u32,
     /// Queues that are served, or were last.
     queues_served: u32,
+    /// When they are counted next.
+    next_count: Instant,
     /// Whether its interface was a bond then, and so whether its XDP program is the one for bonds.
     is_bond: bool,
     /// Whether it was added while the router runs, and has not been served yet.
@@ -157,6 +164,7 @@ impl Attachments {
             interface: link.name.clone(),
             queues: *queues,
             queues_served: *queues,
+            next_count: Instant::now(),
             is_bond: link.is_bond(),
             is_new: false,
             state: state(port, link),
@@ -236,6 +244,7 @@ impl Attachments {
             interface: link.name.clone(),
             queues: *queues,
             queues_served: *queues,
+            next_count: Instant::now(),
             is_bond: link.is_bond(),
             is_new: true,
             state: State::Without {
@@ -330,7 +339,7 @@ impl Attachments {
     /// When [`Self::look`] wants to be called at the latest.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let due = |attachment: &Attachment| match &attachment.state {
-            State::Attached { .. } => None,
+            State::Attached { .. } => Some(attachment.next_count),
             State::HandedOver { .. } => Some(now + ASK_WORKERS),
             State::Without { why: Why::Failed(_), next_try, .. } => Some(*next_try),
             State::Without { why: Why::Left(_), .. } => None,
@@ -370,6 +379,7 @@ impl Attachments {
                 // No route may name the number, which another interface may get.
                 changes.links.push((attachment.port, 0));
             }
+            attachment.count_queues(workers, around, now);
             attachment.leave_or_not((around.left)(attachment.port), workers, around, now);
             let is_left = matches!(&attachment.state, State::Without { why: Why::Left(_), .. });
             if matches!(attachment.state, State::Without { .. }) && !is_left {
@@ -453,6 +463,42 @@ impl Attachment {
         // The number may have gone to another interface before anyone looked.
         let failed = self.statuses.iter().any(QueueStatus::failed);
         failed.then(|| format!("its interface {interface} is gone: its sockets are cut off"))
+    }
+
+    /// Attaches the program and the queues anew where the interface has others than those that are
+    /// served: frames of a new queue may meet no program, and so no access list.
+    fn count_queues(
+        &mut self,
+        workers: &mut [WorkerInterfaces],
+        around: &mut Surroundings<'_>,
+        now: Instant,
+    ) {
+        let State::Attached { ifindex } = self.state else { return };
+        if now < self.next_count {
+            return;
+        }
+        self.next_count = now + COUNT_QUEUES;
+        let link = around.rib.link_of(self.port).filter(|it| it.index == ifindex).cloned();
+        let Some(link) = link else { return };
+        // One that is about to go has none left to count.
+        let Ok(queues @ 1..) = queues::receive_queues(&link.name) else { return };
+        if queues == self.queues_served {
+            return;
+        }
+        tracing::warn!(
+            "port {}: {} has {queues} receive queue(s) now instead of {}; it is attached again",
+            self.name,
+            link.name,
+            self.queues_served
+        );
+        let why = Why::Absent("the number of its queues has changed".to_owned());
+        // Its workers have to let go of the queues first.
+        self.state = State::Without { why, seen: Some(link.clone()), next_try: now + LET_GO };
+        if let Err(error) = around.kernel.cover_queues(self.port) {
+            tracing::error!("port {}: {error}", self.name);
+        }
+        self.withdraw(workers, around);
+        self.queues_served = queues;
     }
 
     /// Gives up what is left of an interface that is gone.

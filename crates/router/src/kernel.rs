@@ -323,6 +323,14 @@ impl KernelSide {
         self.forwarding.as_mut().map_or(Ok(()), |forwarding| forwarding.remove(port))
     }
 
+    /// Has an interface take the program of its port for queues, too, that it did not have before.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn cover_queues(&self, port: PortId) -> Result<(), BpfError> {
+        self.programs.get(&port).map_or(Ok(()), |program| program.program.cover_queues())
+    }
+
     /// The interface that the program of a port is attached to.
     pub fn attached_to(&self, port: PortId) -> Option<u32> {
         self.programs.get(&port)?.program.interface()

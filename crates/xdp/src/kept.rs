@@ -77,6 +77,20 @@ impl XdpProgram {
         Ok(Self { loaded, link: Some(link), mode })
     }
 
+    /// Has the driver take the program for each of its queues again, after their number has changed: veth
+    /// gives a queue that is new none. Frames that come meanwhile, for some microseconds, go to the
+    /// kernel.
+    ///
+    /// # Errors
+    /// From the kernel; the program may be attached to some queues alone then.
+    pub fn cover_queues(&self) -> Result<(), BpfError> {
+        let Some(link) = &self.link else { return Ok(()) };
+        // The kernel tells the driver nothing where the program is the one that is attached
+        // (bpf_xdp_link_update, net/core/dev.c).
+        link.update(object!("pass")?.load(&[])?.as_fd())?;
+        link.update(self.loaded.program.as_fd())
+    }
+
     /// Puts a program that passes all frames to the kernel in this one's place, and gives the
     /// attachment away; `None` where there is none. The counters can still be read.
     ///

@@ -8,8 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode};
+use wattline_testbed::namespace::Namespace;
 use wattline_testbed::probe::{Load, Probe};
-use wattline_testbed::topology::{Options, SINK};
+use wattline_testbed::topology::{Options, SINK, Topology};
 
 /// It is noticed after three seconds; a machine with other tests has little time for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -186,6 +187,58 @@ fn queues_beyond_the_workers_are_all_served() {
         assert!(of(0) > 100 && of(1) > 100, "{now}");
         // The kernel forwards, too: it would have taken what comes to a queue that no worker serves.
         assert!(of(0) + of(1) >= outcome.received_packets, "{now}");
+        bench.finish();
+    });
+}
+
+/// A veth gives a queue that it gets while it is served no program: what came to it passed by the access
+/// lists. There is no memory for it, so that the port is blocked, until it has as many as before.
+#[test]
+fn a_queue_more_does_not_lead_past_access_lists() {
+    let test = "a_queue_more_does_not_lead_past_access_lists";
+    if !has("ethtool", test) {
+        return;
+    }
+    privileged(test, || {
+        let options = Options { queues: 2, static_neighbours: true, ..Options::default() };
+        let topology = Topology::build(options).unwrap();
+        let set = |namespace: &Namespace, interface: &str, queues: u32| {
+            let queues = queues.to_string();
+            let arguments = ["-L", interface, "rx", &queues, "tx", &queues];
+            namespace.run("ethtool", &arguments, PATIENCE).unwrap();
+        };
+        // A veth with a program needs a queue for each by which its other end sends.
+        set(&topology.source, "uplink", 1);
+        set(&topology.router, "left", 1);
+        let one = Forwarder::Wattline { mode: Mode::Adaptive, workers: 1 };
+        let no_udp = "[[acl]]\non = [\"left\"]\naction = \"deny\"\nprotocol = \"udp\"\n\
+                      [[acl]]\non = [\"left\"]\naction = \"permit\"\n";
+        let bench = Bench::start_in(topology, one, no_udp);
+        let Bench { topology, .. } = &bench;
+        let until = |state: &str| {
+            let deadline = Instant::now() + PATIENCE;
+            while stats(&bench)["ports"][0]["state"] != state {
+                assert!(Instant::now() < deadline, "{state}: {}\n{}", stats(&bench), log(&bench));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let udp = || {
+            let (rate_pps, duration) = (1_000.0, Duration::from_secs(1));
+            let load = Load { rate_pps, duration, flows: 64, ..Load::default() };
+            Probe::start(topology, &load).unwrap().finish().unwrap()
+        };
+        let address = SINK.v4.to_string();
+        assert!(reaches(topology, &address), "{}", log(&bench));
+        set(&topology.router, "left", 2);
+        set(&topology.source, "uplink", 2);
+        until("failed");
+        let outcome = udp();
+        assert_eq!(outcome.received_packets, 0, "{outcome:?}\n{}", log(&bench));
+        set(&topology.source, "uplink", 1);
+        set(&topology.router, "left", 1);
+        until("up");
+        assert!(reaches(topology, &address), "{}", log(&bench));
+        assert_eq!(udp().received_packets, 0, "{}", log(&bench));
         bench.finish();
     });
 }
