@@ -36,9 +36,10 @@ impl Router {
         settings.batch = new.router.batch;
         settings.idle = new.router.idle;
         settings.drain = new.router.drain;
-        if settings.takeover != new.router.takeover {
+        let other_takeover = settings.takeover != new.router.takeover;
+        if other_takeover {
             settings.takeover = new.router.takeover;
-            self.lookout.iter_mut().for_each(Lookout::hurry);
+            self.lookout.iter_mut().for_each(Lookout::tell_again);
         }
         self.leave_workers_to_governor();
         // Routes name ports by their place: with other ports they would lead astray.
@@ -67,6 +68,11 @@ impl Router {
                 self.commit();
                 self.resume_governor();
             }
+        }
+        if other_takeover {
+            // So that the answer is of ports as they are now.
+            self.look_out();
+            self.await_ports();
         }
         self.update_egress_ports();
         report.not_as_configured = self.attachments.complaints().collect();

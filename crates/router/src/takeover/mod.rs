@@ -97,6 +97,12 @@ impl Lookout {
         self.due = Instant::now();
     }
 
+    /// What becomes of the reasons has changed: all of them are told anew with the next look, which is due.
+    pub fn tell_again(&mut self) {
+        self.reasons.clear();
+        self.hurry();
+    }
+
     /// Looks for the first time, as the router starts, and tells nothing: where it then refuses to
     /// start, no packet is forwarded, and the refusal says why ([`Self::refusal`]).
     pub fn look_first(&mut self, config: &Config, rib: &Rib, now: Instant) {

@@ -197,7 +197,30 @@ mod live {
         let topology = prepare(options);
         let configuration = |socket: &Path| over_af_packet(socket, "");
         let router = Wattline::start_with(&topology, binary(), configuration);
-        (topology, router.unwrap_or_else(|error| panic!("{error}")))
+        let router = router.unwrap_or_else(|error| panic!("{error}"));
+        if options.static_neighbours {
+            until_neighbours_are_known(&router);
+        }
+        (topology, router)
+    }
+
+    /// The kernel tells of its neighbours while the router is at work already; the first packets would be
+    /// held for them, and only some of them.
+    fn until_neighbours_are_known(router: &Wattline) {
+        let known = |address: &str| {
+            let mut show = Command::new(binary());
+            show.args(["show", "fib", address, "--json", "--socket"]).arg(router.socket());
+            command::run(&mut show, LIMIT).unwrap().contains("\"forward\"")
+        };
+        let deadline = Instant::now() + LIMIT;
+        for station in [SOURCE, SINK] {
+            for address in [station.v4.to_string(), station.v6.to_string()] {
+                while !known(&address) {
+                    assert!(Instant::now() < deadline, "{address}: {}", router.log());
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        }
     }
 
     /// The topology, where TAP devices have the names and addresses of the router's interfaces. The

@@ -146,5 +146,26 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
         }
         let log = force.log();
         assert!(log.contains("prohibit") && log.contains("forwards packets without it"), "{log}");
+
+        // The same by a reload: its answer is of the ports as they are then, and the log says what becomes
+        // of the rules each time.
+        let reload = |choice: &str| {
+            let text = choosing(choice, Mode::Adaptive)(&force.socket());
+            std::fs::write(force.socket().with_file_name("router.toml"), text).unwrap();
+            let mut command = std::process::Command::new(binary());
+            command.args(["reload", "--json", "--socket"]).arg(force.socket());
+            let report = command::run(&mut command, LIMIT).unwrap();
+            serde_json::from_str::<Value>(&report).unwrap()["not_as_configured"].clone()
+        };
+        let told = |words: &str| force.log().matches(words).count();
+        let (by_kernel, passed_by) =
+            ("the kernel forwards the packets", "forwards packets without");
+        let before = told(passed_by);
+        let left = reload("narrow").to_string();
+        assert!(left.contains("right: left: traffic control"), "{left}");
+        assert!(told(by_kernel) > 0, "{}", force.log());
+        assert_eq!(reload("force"), serde_json::json!([]), "{}", force.log());
+        assert!(told(passed_by) > before, "{}", force.log());
+        assert!(passes(&topology), "{}", force.log());
     });
 }

@@ -73,11 +73,13 @@ impl XfrmFollower {
             return Ok(None);
         }
         let mut snapshot = Snapshot::default();
-        // `struct xfrm_usersa_id` and `struct xfrm_userpolicy_id`, empty: of whatever kind.
-        dump(XFRM_MSG_GETSA, 24, &mut buffer, |body| match decode::association(body) {
+        // Nothing that selects, as iproute2 asks. Where it is a dump, the kernel takes an empty `struct
+        // xfrm_usersa_id` for attributes, and complains in its log each time (xfrm_dump_sa).
+        dump(XFRM_MSG_GETSA, 0, &mut buffer, |body| match decode::association(body) {
             Some(association) => snapshot.associations.push(association),
             None => snapshot.unreadable += 1,
         })?;
+        // An empty `struct xfrm_userpolicy_id`: of whatever kind.
         dump(XFRM_MSG_GETPOLICY, 64, &mut buffer, |body| match decode::policy(body) {
             Some(policy) => snapshot.policies.push(policy),
             None => snapshot.unreadable += u64::from(!decode::is_of_socket(body)),
@@ -87,7 +89,7 @@ impl XfrmFollower {
     }
 }
 
-/// All that the kernel has of a kind: `body` is the length of the structure that selects.
+/// All that the kernel has of a kind: `body` is the length of the structure that selects, if any.
 fn dump(
     request: u16,
     body: usize,
