@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A call may take so long while there is nothing better to do: a card that is reset, as when its
@@ -26,14 +26,15 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(20);
 const MOST_STUCK: usize = 256;
 const STACK_BYTES: usize = 256 << 10;
 
-/// Another access, of which no call takes long.
-#[derive(Debug)]
+/// Another access, of which no call takes long. A copy shares haste and stuck settings with it: a
+/// second session does not wait again for what hung in the first.
+#[derive(Debug, Clone)]
 pub struct Bounded<A> {
     access: A,
     patience: Duration,
     in_a_loop: Duration,
-    hurries: AtomicBool,
-    calls: Mutex<Calls>,
+    hurries: Arc<AtomicBool>,
+    calls: Arc<Mutex<Calls>>,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +75,7 @@ impl<A: Access + Clone + Send + 'static> Bounded<A> {
 
     /// Nobody waits longer than `patience` for it.
     pub fn within(access: A, patience: Duration) -> Self {
-        let (hurries, calls) = (AtomicBool::new(false), Mutex::default());
+        let (hurries, calls) = (Arc::default(), Arc::default());
         Self { access, patience, in_a_loop: patience, hurries, calls }
     }
 
@@ -236,5 +237,23 @@ mod tests {
         }
         permit.send(()).unwrap();
         assert_eq!(bounded.read(&stuck), Ok("1".into()));
+    }
+
+    #[test]
+    fn a_copy_waits_for_nothing_that_hangs_already() {
+        let (_permit, permits) = channel();
+        let access = Hanging { permits: Arc::new(Mutex::new(permits)), values: Arc::default() };
+        let stuck = Setting::cpu("cpu0/stuck");
+        let first = Bounded::within(access, Duration::from_millis(40));
+        assert!(matches!(first.read(&stuck), Err(AccessError::Stuck { .. })));
+        let second = first.clone();
+        drop(first);
+        second.hurry(true);
+        let begun = Instant::now();
+        for _ in 0..1000 {
+            assert!(matches!(second.read(&stuck), Err(AccessError::Stuck { .. })));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert_eq!(second.stuck().len(), 1, "one thread waits, however often it is asked");
     }
 }
