@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
 use wattline_daemon::socket::{Answer, Request, Server, default_path, serve_all};
+use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
 use wattline_router::config::LogLevel;
@@ -189,7 +190,8 @@ impl Daemon {
         if let Some(remark) = last["govern"]["policy_remark"].as_str() {
             tracing::info!("{remark}");
         }
-        let ended = self.session.map_or(Ok(()), Session::end).map_err(GovernError::from);
+        let ended = self.session.map_or(Ok(()), |session| session.end(Ending::Final));
+        let ended = ended.map_err(GovernError::from);
         // A machine that is left changed matters more than what led to the end.
         (last, ended.and(failed.map_or(Ok(()), Err)))
     }
@@ -331,7 +333,7 @@ impl Daemon {
     /// one does not work; then what is wrong with the new one is given. Where the policy cannot work
     /// on this machine, nothing is governed, and the daemon waits.
     fn begin_anew(&mut self, config: Config) -> Result<Option<GovernError>, GovernError> {
-        if let Some(Err(error)) = self.session.take().map(Session::end) {
+        if let Some(Err(error)) = self.session.take().map(|it| it.end(Ending::Pause)) {
             // What the journal still holds, the next stretch restores before it begins.
             tracing::error!("{error}");
         }

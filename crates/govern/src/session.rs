@@ -16,9 +16,10 @@ use wattline_governor::ledger::Entry;
 use wattline_governor::machine::{Machine, View};
 use wattline_governor::runner::Runner;
 use wattline_host::{
-    HostOptions, KernelStack, Status, Supervision, TakeOverError, ThisMachine, give_back,
-    hand_back, take_over,
+    Ending, HostOptions, KernelStack, Status, Supervision, TakeOverError, ThisMachine, give_back,
+    take_over_by,
 };
+use wattline_knobs::{Bounded, Machine as Settings};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{OperatingPoint, Platform, Policy, SpecError};
@@ -116,18 +117,19 @@ impl Session {
             tracing::info!("{note}");
         }
         let options = options(config, &inventory, tree);
-        let (mut machine, supervision) = take_over(options, config.on_exit, Box::new(kernel))?;
-        if !config.latency.is_empty() {
-            machine.attach_latency(Box::new(feed.clone()));
-        }
         let rule = RuleSeen::default();
-        let policy = match policy(machine.platform(), rule.clone()) {
-            Ok(policy) => policy,
-            Err(error) => {
-                hand_back(Some(machine), supervision)?;
-                return Err(error.into());
+        let made = |machine: &mut ThisMachine| {
+            if !config.latency.is_empty() {
+                machine.attach_latency(Box::new(feed.clone()));
             }
+            policy(machine.platform(), rule.clone())
         };
+        let access = Bounded::new(Settings::new(tree));
+        let begun = take_over_by(access, options, config.on_exit, Box::new(kernel), made);
+        let (machine, policy, supervision) = begun.map_err(|error| match error {
+            TakeOverError::Policy(error) => GovernError::Policy(error),
+            error => error.into(),
+        })?;
         let runner = Runner::start(Governor::new(machine, policy), SAMPLE.into())
             .map_err(|error| GovernError::system("starting the governor", error))?;
         let ticks = VecDeque::new();
@@ -225,8 +227,8 @@ impl Session {
     ///
     /// # Errors
     /// When some of it could not be restored.
-    pub fn end(self) -> Result<(), TakeOverError> {
-        give_back(self.runner, self.supervision)
+    pub fn end(self, ending: Ending) -> Result<(), TakeOverError> {
+        give_back(self.runner, self.supervision, ending)
     }
 }
 

@@ -48,7 +48,9 @@ pub use options::HostOptions;
 pub use plan::{LaterWrite, PlanError, PowerPlan, plan, plan_with};
 pub use scope::Scope;
 pub use status::{Status, Stuck};
-pub use take_over::{Supervision, TakeOverError, ThisMachine, give_back, hand_back, take_over};
+pub use take_over::{
+    Ending, Supervision, TakeOverError, ThisMachine, give_back, hand_back, take_over, take_over_by,
+};
 pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
 pub use workers::{NoWorkers, Work, Workers};
 
@@ -134,9 +136,6 @@ impl<K: Knobs> Host<K> {
             bytes: workers.count_bytes(),
             ..Sees::NOTHING
         };
-        for note in &survey.notes {
-            tracing::info!("governor: {note}");
-        }
         let missing = survey.notes.clone();
         Ok(Self {
             watch: Watch::new(&tree, &knobs, &layout, scope.workers),

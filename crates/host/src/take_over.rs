@@ -2,6 +2,7 @@
 
 use super::{Host, HostOptions, Status, Watchdog, Workers};
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_governor::Governor;
 use wattline_governor::runner::Runner;
@@ -9,7 +10,7 @@ use wattline_knobs::restore::{Line, Report, Restored};
 use wattline_knobs::{
     Access, Bounded, Machine as Settings, OnExit, STATE_DIRECTORY, Session, SessionError,
 };
-use wattline_policy::PlatformError;
+use wattline_policy::{PlatformError, SpecError};
 
 /// This machine, with journaled knobs.
 pub type ThisMachine = Host<Session<Bounded<Settings>>>;
@@ -24,6 +25,9 @@ pub enum TakeOverError {
     /// No policy can govern a platform like this.
     #[error(transparent)]
     Platform(#[from] PlatformError),
+    /// The policy cannot work on this platform.
+    #[error(transparent)]
+    Policy(#[from] SpecError),
     /// The watchdog process, which restores the machine if this process dies, cannot be started.
     #[error(transparent)]
     Watchdog(io::Error),
@@ -60,9 +64,27 @@ pub fn take_over(
     on_exit: OnExit,
     workers: Box<dyn Workers>,
 ) -> Result<(ThisMachine, Supervision), TakeOverError> {
+    let access = Bounded::new(Settings::new(&options.tree));
+    let (machine, (), supervision) = take_over_by(access, options, on_exit, workers, |_| Ok(()))?;
+    Ok((machine, supervision))
+}
+
+/// [`take_over`] by an access that knows what hangs already, for a policy that is made before the
+/// watchdog starts: a policy that does not fit leaves no trace. How long a setting that hangs is
+/// waited for is the caller's to say ([`Bounded::hurry`]).
+///
+/// # Errors
+/// As [`take_over`], and [`TakeOverError::Policy`].
+pub fn take_over_by<P>(
+    access: Bounded<Settings>,
+    options: HostOptions,
+    on_exit: OnExit,
+    workers: Box<dyn Workers>,
+    policy: impl FnOnce(&mut ThisMachine) -> Result<P, SpecError>,
+) -> Result<(ThisMachine, P, Supervision), TakeOverError> {
     let tree = options.tree.clone();
     let (root, state) = (tree.path("/"), tree.path(STATE_DIRECTORY));
-    let (mut session, report) = Session::begin(Bounded::new(Settings::new(&tree)), &tree, &state)?;
+    let (session, report) = Session::begin(access, &tree, &state)?;
     for line in &report.lines {
         tracing::info!("restored from an earlier run: {line}");
     }
@@ -72,18 +94,39 @@ pub fn take_over(
              Settings that it names may still have values of that run"
         );
     }
-    session.set_on_exit(on_exit);
-    let host = Host::new(options, session, workers)?;
+    let mut host = Host::new(options, session, workers)?;
     host.knobs().access().hurry(true);
-    let watchdog = std::env::current_exe()
-        .and_then(|program| Watchdog::start(&program, &root, on_exit))
-        .map_err(TakeOverError::Watchdog)?;
+    let watchdog =
+        || Watchdog::start(Path::new(OWN_PROGRAM), &root, on_exit).map_err(TakeOverError::Watchdog);
+    let begun =
+        policy(&mut host).map_err(TakeOverError::Policy).and_then(|it| Ok((it, watchdog()?)));
+    // They explain why a policy does not fit; a watchdog that does not start is tried again and again.
+    if !matches!(begun, Err(TakeOverError::Watchdog(_))) {
+        host.survey.notes.iter().for_each(|note| tracing::info!("governor: {note}"));
+    }
+    let (policy, watchdog) = begun?;
+    // Before now nothing was written that another value could be left of.
+    host.writes.knobs.set_on_exit(on_exit);
     tracing::info!("this machine is governed; watchdog process {}", watchdog.process());
     let status = host.status();
-    Ok((host, Supervision { status, watchdog }))
+    Ok((host, policy, Supervision { status, watchdog }))
 }
 
-/// Ends the governor and leaves the machine as `on_exit` says.
+/// What this process runs. [`std::env::current_exe`] gives a name, which is nobody's after the
+/// file was replaced by a newer one.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Why a machine is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// This process ends: the machine is left as `on_exit` says, and there is time.
+    Final,
+    /// This process goes on, and will take the machine over again: it is left as it was found,
+    /// in a hurry.
+    Pause,
+}
+
+/// Ends the governor and leaves the machine as the kind of end says.
 ///
 /// # Errors
 /// [`TakeOverError::Unrestored`] when some settings could not be restored. The journal stays, and
@@ -91,8 +134,9 @@ pub fn take_over(
 pub fn give_back(
     runner: Runner<ThisMachine>,
     supervision: Supervision,
+    ending: Ending,
 ) -> Result<(), TakeOverError> {
-    hand_back(runner.end().map(Governor::into_machine), supervision)
+    hand_back(runner.end().map(Governor::into_machine), supervision, ending)
 }
 
 /// [`give_back`] for a machine whose governor has ended; `machine` is `None` if another thread
@@ -103,11 +147,15 @@ pub fn give_back(
 pub fn hand_back(
     machine: Option<ThisMachine>,
     supervision: Supervision,
+    ending: Ending,
 ) -> Result<(), TakeOverError> {
     // A machine that another thread still holds is restored when that thread drops it.
     let left = machine.map_or(Ok(()), |machine| {
-        let session = machine.into_knobs();
-        session.access().hurry(false);
+        let mut session = machine.into_knobs();
+        session.access().hurry(ending == Ending::Pause);
+        if ending == Ending::Pause {
+            session.set_on_exit(OnExit::Restore);
+        }
         leave(session)
     });
     match left {

@@ -120,7 +120,22 @@ pub trait PlatformDriver {
         false
     }
 
-    /// Gives back what it holds.
+    /// Whether only other ports can help a start that failed: trying again over the same ones is of
+    /// no use.
+    fn waits_for_ports(&self) -> bool {
+        false
+    }
+
+    /// Gives back what it holds, as it was found, because ports change: [`Self::start`] follows. Must
+    /// not take longer than a few seconds.
+    ///
+    /// # Errors
+    /// When some of it could not be given back.
+    fn pause(&mut self) -> Result<(), RouterError> {
+        self.give_back()
+    }
+
+    /// Gives back what it holds, as the router ends.
     ///
     /// # Errors
     /// When some of it could not be given back.

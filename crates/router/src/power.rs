@@ -31,8 +31,8 @@ pub(super) struct Power {
     driver: Box<dyn PlatformDriver>,
     /// The queues by port over which it governs, or tried to.
     queues: Vec<u32>,
-    /// Why it does not govern now, and when it tries again.
-    waits: Option<(String, Instant)>,
+    /// Why it does not govern now, and when it tries again; without a time only when ports change.
+    waits: Option<(String, Option<Instant>)>,
     /// What was not given back when it paused, and not since.
     unrestored: Option<RouterError>,
     last: Mutex<Last>,
@@ -136,7 +136,7 @@ impl Power {
     /// Whether it is to begin anew: other queues are served than those that it governs, or it was to be
     /// tried again.
     pub fn is_out_of_date(&self, queues: &[u32], now: Instant) -> bool {
-        let retries = self.waits.as_ref().is_some_and(|(_, next)| *next <= now);
+        let retries = self.waits.as_ref().is_some_and(|(_, next)| next.is_some_and(|at| at <= now));
         self.follows_ports() && (retries || self.queues != queues)
     }
 
@@ -152,11 +152,11 @@ impl Power {
         // The next one numbers its changes from the first on.
         last.logged = 0;
         drop(last);
-        if let Err(error) = self.driver.give_back() {
+        if let Err(error) = self.driver.pause() {
             tracing::error!("the governor ends, as ports change: {error}");
             self.unrestored = Some(error);
         }
-        self.waits = Some(("the ports change".to_owned(), Instant::now()));
+        self.waits = Some(("the ports change".to_owned(), Some(Instant::now())));
     }
 
     /// Begins anew over the ports as they are now. Where it cannot, the router goes on without it, and
@@ -178,7 +178,8 @@ impl Power {
                 if self.waits_because() != Some(&why) {
                     tracing::warn!("the governor waits, and the router goes on without it: {why}");
                 }
-                self.waits = Some((why, Instant::now() + TRY_AGAIN));
+                let next = Instant::now() + TRY_AGAIN;
+                self.waits = Some((why, (!self.driver.waits_for_ports()).then_some(next)));
             }
         }
     }

@@ -8,7 +8,9 @@ use crate::session::options;
 use std::collections::BTreeSet;
 use wattline_governor::machine::{Machine as Governed, Taken, View};
 use wattline_governor::step::Step;
-use wattline_host::{KernelStack, Supervision, TakeOverError, ThisMachine, hand_back, take_over};
+use wattline_host::{
+    Ending, KernelStack, Supervision, TakeOverError, ThisMachine, hand_back, take_over,
+};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::Platform;
 use wattline_policy::policies::copi;
@@ -148,9 +150,9 @@ impl Machine {
     /// # Errors
     /// When some of it could not be restored.
     pub fn end(mut self) -> Result<(), MachineError> {
-        self.held
-            .take()
-            .map_or(Ok(()), |(machine, supervision)| hand_back(Some(machine), supervision))
+        self.held.take().map_or(Ok(()), |(machine, supervision)| {
+            hand_back(Some(machine), supervision, Ending::Final)
+        })
     }
 
     /// Whether all cores still hold the frequency that was set last.
@@ -182,7 +184,7 @@ impl Machine {
         let text = |error: MachineError| NotSet::Refused(error.to_string());
         self.modelled.iter_mut().for_each(Modelled::forget);
         if let Some((machine, supervision)) = self.held.take() {
-            hand_back(Some(machine), supervision).map_err(text)?;
+            hand_back(Some(machine), supervision, Ending::Pause).map_err(text)?;
         }
         self.held = Some(begin(&self.tree, &self.config, moderates).map_err(text)?);
         self.moderates = moderates;

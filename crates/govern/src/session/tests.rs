@@ -52,7 +52,7 @@ fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
         std::thread::sleep(Duration::from_millis(5));
     };
     assert!(matches!(error, GovernError::Panicked), "{error}");
-    session.end().unwrap();
+    session.end(Ending::Final).unwrap();
     assert_eq!(tree.text(GOVERNOR).unwrap(), before);
 }
 
@@ -92,7 +92,7 @@ fn a_machine_with_sources_of_latency_keeps_its_word() {
             sources.iter().map(|one| one.samples > 0).collect::<Vec<_>>(),
             vec![true; sources.len()]
         );
-        session.end().unwrap();
+        session.end(Ending::Final).unwrap();
         assert_eq!(findings.complaints(), Vec::<String>::new(), "{with_source}");
     }
 }

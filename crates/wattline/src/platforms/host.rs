@@ -1,22 +1,25 @@
 //! The platform `host` for a router: this machine's knobs, as far as its workers, CPUs, queues and
 //! interfaces go.
 
+use super::errand::{Errand, Known, Wanted};
 use super::worker_control::WorkerControl;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use wattline_cores::Latency;
 use wattline_governor::Governor;
 use wattline_governor::account::Totals;
-use wattline_governor::machine::Machine;
+use wattline_governor::machine::Machine as _;
 use wattline_governor::runner::Runner;
 use wattline_host::{
-    BesideXdp, Forwarded, HostOptions, Layout, Port, Scope, Supervision, TakeOverError,
-    ThisMachine, Workers, give_back, hand_back, take_over,
+    BesideXdp, Ending, Forwarded, HostOptions, Layout, Port, Scope, Supervision, TakeOverError,
+    ThisMachine, Workers, give_back, hand_back, take_over_by,
 };
-use wattline_knobs::SessionError;
+use wattline_knobs::{Bounded, Machine as Settings, SessionError};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{BuildContext, NeedsWorkers, PolicySpec, SpecError, SpecProblem, build};
+use wattline_policy::{
+    BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
+};
 use wattline_ports::afxdp::Options as RingOptions;
 use wattline_router::RouterError;
 use wattline_router::config::Config;
@@ -25,21 +28,56 @@ use wattline_xdp::ForwardedByCpu;
 
 struct OfRouter {
     plan: Plan,
+    /// What hangs is known to each governor of this router.
+    access: Bounded<Settings>,
     /// Once the workers run, and until the machine is given back.
-    governed: Option<(Runner<ThisMachine>, Supervision)>,
+    governed: Option<Governed>,
+    /// What took too long.
+    underway: Option<Underway>,
+    /// Whether packets flow: nobody may be held up then.
+    runs: bool,
+    misfit: bool,
 }
+
+type Governed = (Runner<ThisMachine>, Supervision);
+
+enum Underway {
+    Beginning(Errand<Result<Governed, NotBegun>>),
+    Ending(Errand<Result<(), TakeOverError>>),
+}
+
+/// Why no governor begins.
+#[derive(Debug, thiserror::Error)]
+enum NotBegun {
+    #[error(transparent)]
+    TakeOver(#[from] TakeOverError),
+    #[error(transparent)]
+    Thread(std::io::Error),
+    #[error("{LATE}")]
+    Late,
+}
+
+const LATE: &str = "the settings of this machine do not answer";
+
+/// The control thread of a router waits no longer for a machine to be taken over or given back: for
+/// that time it neither feeds the service manager's watchdog (10 s) nor follows the kernel's routes.
+const LIMIT: Duration = Duration::from_secs(2);
+/// At the end there is time.
+const AT_THE_END: Duration = Duration::from_secs(30);
 
 /// Nothing is looked at before the workers run: then what is not needed has been given up.
 pub fn open(_config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, RouterError> {
-    Ok(Box::new(OfRouter { plan, governed: None }))
+    let access = Bounded::new(Settings::new(&Tree::live()));
+    let (governed, underway, runs, misfit) = (None, None, false, false);
+    Ok(Box::new(OfRouter { plan, access, governed, underway, runs, misfit }))
 }
 
-impl PlatformDriver for OfRouter {
-    fn follows_ports(&self) -> bool {
-        true
-    }
-
-    fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError> {
+impl OfRouter {
+    /// What begins a governor of this router as it is now.
+    fn beginning(
+        &self,
+        router: Running<'_>,
+    ) -> impl FnOnce(&Wanted) -> Result<Governed, NotBegun> + Send + 'static {
         let Running { config, queues, workers, forwarded } = router;
         let queues = |port: usize| queues.get(port).copied().unwrap_or(1);
         // Of this thread as it is now.
@@ -48,36 +86,97 @@ impl PlatformDriver for OfRouter {
         let options = options_of(config, &tree, Rights::present(), queues, by_xdp);
         let mut workers: Box<dyn Workers> = Box::new(WorkerControl::new(workers));
         if by_xdp {
-            tracing::info!(
-                "XDP programs forward beside the governor: it counts their packets and the time in \
-                 soft interrupts by CPU"
-            );
             let programs = forwarded.into_iter().map(|program| program.map(counted)).collect();
             workers = Box::new(BesideXdp::new(&tree, &options.layout, workers, programs));
         }
-        let (machine, supervision) =
-            take_over(options, config.power.on_exit, workers).map_err(not_governed)?;
-        let Plan { settings, spec, server } = &self.plan;
-        let packet = server.packet_cost(settings.application, MEAN_BYTES);
-        let context = BuildContext {
-            platform: machine.platform(),
-            server: Some(server),
-            packet: packet.map(|cost| (cost, MEAN_BYTES)),
-            seed: settings.seed.into(),
-        };
-        let fits = if by_xdp { fit(spec, &context) } else { Ok(()) };
-        let policy = match fits.and_then(|()| build(spec, &context)) {
-            Ok(policy) => policy,
-            Err(error) => {
-                hand_back(Some(machine), supervision).map_err(not_governed)?;
-                return Err(RouterError::power("policy", &error));
+        let (access, plan, on_exit) =
+            (self.access.clone(), self.plan.clone(), config.power.on_exit);
+        move |wanted| {
+            let made = |machine: &mut ThisMachine| policy_of(&plan, machine.platform(), by_xdp);
+            let begun = take_over_by(access, options, on_exit, workers, made)?;
+            let (machine, policy, supervision) = begun;
+            if !wanted.still() {
+                hand_back(Some(machine), supervision, Ending::Pause)?;
+                return Err(NotBegun::Late);
             }
+            if by_xdp {
+                tracing::info!(
+                    "XDP programs forward beside the governor: it counts their packets and the time \
+                     in soft interrupts by CPU"
+                );
+            }
+            let runner = Runner::start(Governor::new(machine, policy), plan.settings.sample)
+                .map_err(NotBegun::Thread)?;
+            Ok((runner, supervision))
+        }
+    }
+
+    /// What took too long has to be done before anything else.
+    fn settle(&mut self, patience: Duration) -> Result<(), RouterError> {
+        match self.underway.take() {
+            None => Ok(()),
+            Some(Underway::Beginning(errand)) => match errand.within(patience) {
+                Known::Done(Ok(governed)) => {
+                    self.governed = Some(governed);
+                    self.pause()
+                }
+                Known::Done(Err(_)) | Known::Died => Ok(()),
+                Known::Underway => {
+                    self.underway = Some(Underway::Beginning(errand));
+                    Err(not_begun(NotBegun::Late))
+                }
+            },
+            Some(Underway::Ending(errand)) => match errand.within(patience) {
+                Known::Done(ended) => ended.map_err(not_governed),
+                Known::Died => Ok(()),
+                Known::Underway => {
+                    self.underway = Some(Underway::Ending(errand));
+                    Err(not_begun(NotBegun::Late))
+                }
+            },
+        }
+    }
+}
+
+impl PlatformDriver for OfRouter {
+    fn follows_ports(&self) -> bool {
+        true
+    }
+
+    fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError> {
+        self.access.hurry(self.runs);
+        // What the last one could not restore, the next one does, or does not begin.
+        let settled = self.settle(Duration::ZERO);
+        if self.underway.is_some() {
+            return settled.map(|()| None);
+        }
+        let begin = self.beginning(router);
+        let begun = if self.runs {
+            let errand = Errand::start(begin)
+                .map_err(|source| RouterError::system("starting the governor", source))?;
+            match errand.within(LIMIT) {
+                Known::Done(begun) => begun,
+                Known::Died => return Err(RouterError::Governor),
+                Known::Underway => {
+                    errand.give_up();
+                    self.underway = Some(Underway::Beginning(errand));
+                    Err(NotBegun::Late)
+                }
+            }
+        } else {
+            begin(&Wanted::always())
         };
-        let runner = Runner::start(Governor::new(machine, policy), settings.sample)
-            .map_err(|source| RouterError::system("starting the governor", source))?;
-        let before = runner.totals(PATIENCE);
-        self.governed = Some((runner, supervision));
-        Ok(before)
+        self.misfit = matches!(
+            begun,
+            Err(NotBegun::TakeOver(TakeOverError::Policy(_) | TakeOverError::Platform(_)))
+        );
+        let governed = self.governed.insert(begun.map_err(not_begun)?);
+        self.runs = true;
+        Ok(governed.0.totals(PATIENCE))
+    }
+
+    fn waits_for_ports(&self) -> bool {
+        self.misfit
     }
 
     fn totals(&self, patience: Duration) -> Option<(Totals, Option<Latency>)> {
@@ -102,10 +201,44 @@ impl PlatformDriver for OfRouter {
         self.governed.is_some()
     }
 
-    fn give_back(&mut self) -> Result<(), RouterError> {
+    fn pause(&mut self) -> Result<(), RouterError> {
         let Some((runner, supervision)) = self.governed.take() else { return Ok(()) };
-        give_back(runner, supervision).map_err(not_governed)
+        let end = move |_: &Wanted| give_back(runner, supervision, Ending::Pause);
+        let errand = Errand::start(end)
+            .map_err(|source| RouterError::system("giving the machine back", source))?;
+        match errand.within(LIMIT) {
+            Known::Done(ended) => ended.map_err(not_governed),
+            Known::Died => Err(RouterError::Governor),
+            Known::Underway => {
+                tracing::warn!("{LATE}: they are restored while the ports change");
+                self.underway = Some(Underway::Ending(errand));
+                Ok(())
+            }
+        }
     }
+
+    fn give_back(&mut self) -> Result<(), RouterError> {
+        self.access.hurry(false);
+        let settled = self.settle(AT_THE_END);
+        let Some((runner, supervision)) = self.governed.take() else { return settled };
+        give_back(runner, supervision, Ending::Final).map_err(not_governed)
+    }
+}
+
+/// The policy of the plan, if it can work on such a platform.
+fn policy_of(plan: &Plan, platform: &Platform, by_xdp: bool) -> Result<Box<dyn Policy>, SpecError> {
+    let Plan { settings, spec, server } = plan;
+    let packet = server.packet_cost(settings.application, MEAN_BYTES);
+    let context = BuildContext {
+        platform,
+        server: Some(server),
+        packet: packet.map(|cost| (cost, MEAN_BYTES)),
+        seed: settings.seed.into(),
+    };
+    if by_xdp {
+        fit(spec, &context)?;
+    }
+    build(spec, &context)
 }
 
 /// A governor whose knobs do not hang answers within so long.
@@ -176,8 +309,17 @@ fn fit(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<(), SpecError> {
     Err(SpecError { text: spec.to_string(), problems })
 }
 
+fn not_begun(error: NotBegun) -> RouterError {
+    match error {
+        NotBegun::TakeOver(error) => not_governed(error),
+        NotBegun::Thread(source) => RouterError::system("starting the governor", source),
+        NotBegun::Late => RouterError::Platform(LATE.to_owned()),
+    }
+}
+
 fn not_governed(error: TakeOverError) -> RouterError {
     match error {
+        TakeOverError::Policy(error) => RouterError::power("policy", &error),
         TakeOverError::Session(SessionError::Busy { .. }) | TakeOverError::Platform(_) => {
             RouterError::Unfit(format!("[power] {error}"))
         }

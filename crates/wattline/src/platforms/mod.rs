@@ -1,6 +1,7 @@
 //! What the governor of a router drives, put together from the platforms' own crates: one file
 //! each, and a line in [`PLATFORMS`].
 
+mod errand;
 mod host;
 mod plan;
 mod scale;
