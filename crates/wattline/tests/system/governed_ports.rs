@@ -21,7 +21,19 @@ struct Program {
 
 impl Program {
     fn new() -> Self {
+        Self::of(tempfile::tempdir().unwrap(), binary())
+    }
+
+    /// From a file of its own, which a newer version may replace.
+    fn installed() -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("installed");
+        let linked = std::fs::hard_link(binary(), &file);
+        linked.or_else(|_| std::fs::copy(binary(), &file).map(drop)).unwrap();
+        Self::of(folder, &file)
+    }
+
+    fn of(folder: TempDir, file: &Path) -> Self {
         let (state, script) = (folder.path().join("state"), folder.path().join("wattline"));
         std::fs::create_dir(&state).unwrap();
         std::fs::create_dir_all("/var/lib/wattline").unwrap();
@@ -30,7 +42,7 @@ impl Program {
             "#!/bin/sh\nif [ \"$1\" = run ]; then mount --bind {} /var/lib/wattline || exit 1; fi\n\
              exec {} \"$@\"\n",
             state.display(),
-            binary().display()
+            file.display()
         );
         std::fs::write(&script, text).unwrap();
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
@@ -168,6 +180,58 @@ fn a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was() {
                 }
             }
         }
+    });
+}
+
+/// The name of a program that was replaced leads nowhere, or to another version.
+#[test]
+fn a_governor_begins_anew_after_its_program_was_replaced() {
+    let test = "a_governor_begins_anew_after_its_program_was_replaced";
+    privileged(test, || {
+        if !has("ethtool", test) {
+            return;
+        }
+        let program = Program::installed();
+        let mut row = governed(&program.path(), ADAPTIVE, "ondemand+125us");
+        row.until_deferred([PERIOD, PERIOD, 0]);
+        std::fs::remove_file(program.folder.path().join("installed")).unwrap();
+        let report = row.apply(&row.with_side());
+        assert_eq!(report["not_as_configured"], json!([]), "{report}");
+        row.until_deferred([PERIOD, PERIOD, PERIOD]);
+        row.router.kill();
+        row.until_deferred([0, 0, 0]);
+    });
+}
+
+/// Only other ports can help it, and nothing is taken over, written or logged until they come.
+#[test]
+fn a_policy_that_does_not_fit_a_port_waits_for_other_ports_without_a_word() {
+    let test = "a_policy_that_does_not_fit_a_port_waits_for_other_ports_without_a_word";
+    privileged(test, || {
+        if !has("ethtool", test) {
+            return;
+        }
+        let program = Program::new();
+        let row = governed(&program.path(), ADAPTIVE, "ondemand+125us");
+        row.until_deferred([PERIOD, PERIOD, 0]);
+        row.topology.router.ip("link add still type bridge\nlink set still up").unwrap();
+        // A bridge has no moderation.
+        let section = |name| format!("\n[[port]]\nname = \"{name}\"\ninterface = \"{name}\"\n");
+        let without = row.plain.replace(&section("left"), &section("still"));
+        let report = row.apply(&without.replace(&section("right"), ""));
+        let waits = report["not_as_configured"].to_string();
+        assert!(waits.contains("the governor waits: [power] policy"), "{report}");
+        row.until_deferred([0, 0, 0]);
+        let said = || row.router.log().lines().filter(|line| line.contains("govern")).count();
+        let before = said();
+        // Longer than until the next try where one could help.
+        std::thread::sleep(Duration::from_secs(12));
+        assert_eq!(said(), before, "{}", row.router.log());
+        assert_eq!(row.router.log().matches("watchdog process").count(), 1);
+        assert!(!program.journal().exists());
+        row.apply(&row.plain);
+        row.until_deferred([PERIOD, PERIOD, 0]);
+        row.stop();
     });
 }
 
