@@ -40,6 +40,38 @@ pub struct Entry {
     pub effective: bool,
 }
 
+impl Entry {
+    /// Whether it was done as asked now and then, or was not tried often enough to tell.
+    fn has_effect(&self) -> bool {
+        let problems = self.altered + self.foreign + self.failed;
+        problems < TRIES || problems < self.steps
+    }
+
+    fn and(&self, later: &Self) -> Self {
+        let last_problem = later.last_problem.as_ref().or(self.last_problem.as_ref()).cloned();
+        let mut sum = Self {
+            steps: self.steps + later.steps,
+            altered: self.altered + later.altered,
+            foreign: self.foreign + later.foreign,
+            failed: self.failed + later.failed,
+            last_problem,
+            ..later.clone()
+        };
+        sum.effective = sum.has_effect();
+        sum
+    }
+}
+
+/// The sums of what two governors noted, one after the other.
+pub fn sums_of(before: &[Entry], later: &[Entry]) -> Vec<Entry> {
+    let of = |entries: &[Entry], knob| entries.iter().find(|entry| entry.knob == knob).cloned();
+    let sum = |knob: Knob| match (of(before, knob), of(later, knob)) {
+        (Some(before), Some(later)) => Some(before.and(&later)),
+        (before, later) => before.or(later),
+    };
+    Knob::ALL.into_iter().filter_map(sum).collect()
+}
+
 /// Results of all steps.
 #[derive(Debug, Clone)]
 pub struct Ledger {
@@ -97,8 +129,7 @@ impl Ledger {
                 Some(why)
             }
         };
-        let problems = entry.altered + entry.foreign + entry.failed;
-        entry.effective = problems < TRIES || problems < entry.steps;
+        entry.effective = entry.has_effect();
         if done {
             self.resting.remove(&(knob, place));
         } else {
@@ -173,6 +204,33 @@ mod tests {
         assert_eq!(ledger.left_alone(now + FIRST_REST).count(), 0);
         ledger.note(now, Knob::Cores, 0, Taken::Foreign { found: "x".into() }, false);
         assert_eq!(ledger.sums(), (6, 3, 2));
+    }
+
+    #[test]
+    fn what_two_governors_noted_adds_up_by_knob() {
+        let noted = |steps: &[(Knob, Taken)]| {
+            let mut ledger = Ledger::default();
+            for (knob, taken) in steps {
+                ledger.note(Time::ZERO, *knob, 0, taken.clone(), true);
+            }
+            ledger.entries().cloned().collect::<Vec<_>>()
+        };
+        let altered = || Taken::Altered { found: "2.4 GHz".into() };
+        let failed = || Taken::Failed { why: "busy".into() };
+        let first = noted(&[(Knob::Wait, Taken::Done), (Knob::Batch, failed())]);
+        let (once, twice) = ((Knob::Batch, failed()), (Knob::Frequency, altered()));
+        let second = noted(&[once, twice.clone(), (Knob::Batch, altered())]);
+        let sums = sums_of(&first, &second);
+        let counts = |entry: &Entry| (entry.knob, entry.steps, entry.altered, entry.failed);
+        assert_eq!(
+            sums.iter().map(counts).collect::<Vec<_>>(),
+            [(Knob::Frequency, 1, 1, 0), (Knob::Wait, 1, 0, 0), (Knob::Batch, 3, 1, 2)]
+        );
+        let batch = sums.last().unwrap();
+        assert!(!batch.effective, "it never did as it was told, under neither");
+        assert!(batch.last_problem.as_ref().unwrap().contains("2.4 GHz"), "{batch:?}");
+        assert_eq!(sums_of(&first, &[]), first);
+        assert_eq!(sums_of(&[], &second), second);
     }
 
     #[test]

@@ -27,7 +27,6 @@ const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// The loop of a router, and what it last said of itself.
 pub(super) struct Power {
-    plan: Plan,
     driver: Box<dyn PlatformDriver>,
     /// The queues by port over which it governs, or tried to.
     queues: Vec<u32>,
@@ -82,9 +81,16 @@ impl Power {
         let (_, open) = known.ok_or_else(|| {
             RouterError::Unfit("[power] platform: this program has no such platform".to_owned())
         })?;
-        let driver = open(config, plan.clone())?;
-        let policy = plan.spec.policy.name;
-        let stats = PowerStats { policy, platform, ..PowerStats::default() };
+        let settings = &plan.settings;
+        let stats = PowerStats {
+            policy: plan.spec.policy.name,
+            platform,
+            server: settings.server.clone(),
+            application: settings.application.name(),
+            scale: (platform == PowerPlatform::Scale).then_some(settings.scale),
+            ..PowerStats::default()
+        };
+        let driver = open(config, plan)?;
         let last = Last {
             recent: Recent::default(),
             logged: 0,
@@ -93,7 +99,7 @@ impl Power {
             stretches: Stretches::default(),
         };
         let (queues, last) = (Vec::new(), Mutex::new(last));
-        Ok(Self { plan, driver, queues, waits: None, unrestored: None, last })
+        Ok(Self { driver, queues, waits: None, unrestored: None, last })
     }
 
     /// What the workers are to run in place of their own loops.
@@ -112,9 +118,9 @@ impl Power {
         self.queues.clone_from(&queues);
         let workers = workers.handles();
         let before = self.driver.start(Running { config, queues, workers, forwarded })?;
-        let mut last = self.last();
-        let before = before.map(|before| last.stretches.sum(before));
-        last.recent.tick(Instant::now(), before);
+        let (mut last, now) = (self.last(), Instant::now());
+        let before = before.map(|before| last.stretches.sum(before, now));
+        last.recent.tick(now, before);
         Ok(())
     }
 
@@ -148,9 +154,12 @@ impl Power {
         }
         let mut last = self.last();
         self.look(&mut last, Recent::interval);
-        last.stretches.end();
+        last.stretches.end(Instant::now());
+        last.recent.restart();
         // The next one numbers its changes from the first on.
         last.logged = 0;
+        last.stats.end_of_governor();
+        last.stats.details = last.stretches.details_without_governor();
         drop(last);
         if let Err(error) = self.driver.pause() {
             tracing::error!("the governor ends, as ports change: {error}");
@@ -206,10 +215,17 @@ impl Power {
     /// Takes the last figures while the workers can still answer: they are of the whole run.
     pub fn finish(&self) {
         let mut last = self.last();
-        if !last.over {
-            self.look(&mut last, Recent::whole);
-            last.over = true;
+        if last.over {
+            return;
         }
+        // Without a governor that answers, the whole run is what was counted last.
+        if !self.look(&mut last, Recent::whole)
+            && let Some(totals) = last.stretches.last(Instant::now())
+        {
+            let whole = last.recent.whole(&totals);
+            last.stats.count(&totals, &whole);
+        }
+        last.over = true;
     }
 
     /// When [`Self::tick`] is due; `None` where nothing runs.
@@ -223,7 +239,7 @@ impl Power {
         let mut last = self.last();
         if !last.over && last.recent.due().is_some_and(|due| due <= now) {
             let (totals, latency) = self.driver.totals(IN_THE_LOOP).unzip();
-            let totals = totals.map(|totals| last.stretches.sum(totals));
+            let totals = totals.map(|totals| last.stretches.sum(totals, now));
             last.recent.add(latency.flatten().as_ref());
             last.recent.tick(now, totals);
             if tracing::enabled!(tracing::Level::DEBUG)
@@ -237,8 +253,12 @@ impl Power {
     /// What the loop did so far. Asking changes nothing for the next who asks.
     pub fn stats(&self) -> PowerStats {
         let mut last = self.last();
-        if !last.over {
+        if !last.over && self.governs() {
             self.look(&mut last, Recent::interval);
+        } else if !last.over
+            && let Some(totals) = last.stretches.last(Instant::now())
+        {
+            last.stats.energy_unmetered_seconds = totals.machine.energy.unmetered.as_seconds();
         }
         PowerStats { waits_because: self.waits_because().map(str::to_owned), ..last.stats.clone() }
     }
@@ -247,66 +267,22 @@ impl Power {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings the figures up to date, as far as the loop answers.
-    fn look(&self, last: &mut Last, stretch: fn(&Recent, &Totals) -> Interval) {
-        let Some((totals, latency)) = self.driver.totals(PATIENCE) else {
-            last.stats.details.extend(self.driver.details());
-            return;
-        };
-        let totals = last.stretches.sum(totals);
-        last.recent.add(latency.as_ref());
-        let recent = stretch(&last.recent, &totals);
-        let Some(seen) = self.driver.look(PATIENCE) else {
-            last.stats.details.extend(self.driver.details());
-            return;
-        };
-        last.stats = self.compose(&totals, &recent, seen);
-        last.stats.latency_histogram = last.recent.histogram();
-        last.stats.details = self.driver.details();
-    }
-
-    fn compose(&self, totals: &Totals, recent: &Interval, seen: Seen) -> PowerStats {
-        let Seen { point, platform, knobs, decisions } = seen;
-        let settings = &self.plan.settings;
-        let emulated = settings.platform == PowerPlatform::Scale;
-        let energy = &totals.machine.energy;
-        let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
-        PowerStats {
-            platform: settings.platform,
-            policy: self.plan.spec.policy.name,
-            server: settings.server.clone(),
-            application: settings.application.name(),
-            scale: emulated.then_some(settings.scale),
-            source: energy.source,
-            accuracy: energy.accuracy,
-            power_watts: recent.power_watts,
-            power_by_component_watts: recent.power_by_component_watts.clone(),
-            power_rest_watts: recent.power_rest_watts,
-            latency: recent.latency,
-            latency_histogram: None,
-            energy_joules: energy.whole.map(|whole| whole.0),
-            energy_by_component_joules: energy.parts.iter().map(|(n, part)| (*n, part.0)).collect(),
-            energy_unmetered_seconds: energy.unmetered.as_seconds(),
-            model_seconds: emulated.then(|| totals.at.as_seconds()),
-            offered_packets: totals.machine.offered,
-            forwarded_packets: totals.machine.forwarded,
-            dropped_packets: totals.machine.dropped,
-            cores: platform.cores,
-            cores_active: point.active.len(),
-            frequency_hertz: point.frequencies(&platform).map(hertz).collect(),
-            transitions: totals.own.core_changes + totals.own.frequency_changes,
-            core_changes: totals.own.core_changes,
-            frequency_changes: totals.own.frequency_changes,
-            decisions: totals.own.decisions,
-            reason: decisions.last().map(|last| last.reason.clone()),
-            last_changes: decisions,
-            entries_moved: totals.machine.entries_moved,
-            steps: totals.own.steps,
-            steps_altered: totals.own.altered,
-            steps_failed: totals.own.failed,
-            knobs,
-            details: serde_json::Map::new(),
-            waits_because: None,
+    /// Brings the figures up to date, as far as the loop answers; says whether it did.
+    fn look(&self, last: &mut Last, stretch: fn(&Recent, &Totals) -> Interval) -> bool {
+        let answer = self.driver.totals(PATIENCE);
+        let seen = answer.as_ref().and_then(|_| self.driver.look(PATIENCE));
+        if self.governs() {
+            last.stats.details.extend(last.stretches.sum_details(self.driver.details()));
         }
+        let Some((totals, latency)) = answer else { return false };
+        let totals = last.stretches.sum(totals, Instant::now());
+        last.recent.add(latency.as_ref());
+        let Some(seen) = seen else { return false };
+        let knobs = last.stretches.sum_knobs(&seen.knobs);
+        let recent = stretch(&last.recent, &totals);
+        last.stats.count(&totals, &recent);
+        last.stats.show(Seen { knobs, ..seen });
+        last.stats.latency_histogram = last.recent.histogram();
+        true
     }
 }

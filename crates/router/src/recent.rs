@@ -69,6 +69,11 @@ impl Recent {
         }
     }
 
+    /// Begins the stretch anew: what was before a pause is no matter of the last seconds after it.
+    pub fn restart(&mut self) {
+        self.ticks.clear();
+    }
+
     /// Takes latencies that nobody has had yet.
     pub fn add(&mut self, latency: Option<&Latency>) {
         let Some(latency) = latency else { return };
@@ -157,6 +162,17 @@ mod tests {
         assert_eq!((power(29.5), power(29.5), power(29.75)), (200.0, 200.0, 200.0));
         let whole = recent.whole(&totals(30.0, joules(30.0)));
         assert!((whole.power_watts.unwrap() - 4000.0 / 30.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn after_a_pause_the_stretch_begins_anew_and_the_whole_does_not() {
+        let (mut recent, start) = (Recent::default(), Instant::now());
+        recent.tick(start, Some(totals(0.0, 0.0)));
+        recent.tick(start, Some(totals(1.0, 100.0)));
+        recent.restart();
+        recent.tick(start, Some(totals(1.0, 100.0)));
+        assert_eq!(recent.interval(&totals(2.0, 600.0)).power_watts, Some(500.0));
+        assert_eq!(recent.whole(&totals(2.0, 600.0)).power_watts, Some(300.0));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What a router says about itself, as it goes over the control socket.
 
 use crate::config::{PowerPlatform, Takeover};
+use crate::platform::Seen;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_dataplane::counters::{NodeSnapshot, PortCounters, Snapshot};
-use wattline_governor::account::LatencySummary;
+use wattline_governor::account::{Interval, LatencySummary, Totals};
 use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
 use wattline_units::{Accuracy, Provenance, Source};
@@ -110,7 +111,7 @@ pub struct PowerStats {
     /// The same by component.
     pub energy_by_component_joules: BTreeMap<&'static str, f64>,
     /// Of the time since the meters' first figure, how long no figure covers: a meter was rejected
-    /// or did not answer. What was drawn then is not in `energy_joules`.
+    /// or did not answer, or nobody governed, as ports changed. What was drawn then is not in `energy_joules`.
     pub energy_unmetered_seconds: f64,
     /// Model time since the start, on platform `scale`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,8 +151,9 @@ pub struct PowerStats {
     pub steps_failed: u64,
     /// What became of the steps, by knob.
     pub knobs: Vec<Entry>,
-    /// Why nobody governs now, where ports have changed since and the governor could not begin anew: the
-    /// figures above are of before.
+    /// Why nobody governs now, where ports have changed since and the governor could not begin anew:
+    /// counts and energy above are of before, and of the present nothing is known but that all cores
+    /// serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_because: Option<String>,
     /// What one platform alone has to tell, by name. On `scale`: `disturbance`, how far threads
@@ -202,6 +204,60 @@ impl Default for PowerStats {
             waits_because: None,
             details: serde_json::Map::new(),
         }
+    }
+}
+
+impl PowerStats {
+    /// Takes what was counted, and means of a stretch of it.
+    pub(crate) fn count(&mut self, totals: &Totals, recent: &Interval) {
+        let Totals { at, own, machine } = totals;
+        let energy = &machine.energy;
+        (self.source, self.accuracy) = (energy.source, energy.accuracy);
+        self.power_watts = recent.power_watts;
+        self.power_by_component_watts.clone_from(&recent.power_by_component_watts);
+        self.power_rest_watts = recent.power_rest_watts;
+        self.latency = recent.latency;
+        self.energy_joules = energy.whole.map(|whole| whole.0);
+        self.energy_by_component_joules =
+            energy.parts.iter().map(|(name, part)| (*name, part.0)).collect();
+        self.energy_unmetered_seconds = energy.unmetered.as_seconds();
+        self.model_seconds = self.scale.map(|_| at.as_seconds());
+        self.offered_packets = machine.offered;
+        self.forwarded_packets = machine.forwarded;
+        self.dropped_packets = machine.dropped;
+        self.entries_moved = machine.entries_moved;
+        self.transitions = own.core_changes + own.frequency_changes;
+        self.core_changes = own.core_changes;
+        self.frequency_changes = own.frequency_changes;
+        self.decisions = own.decisions;
+        self.steps = own.steps;
+        self.steps_altered = own.altered;
+        self.steps_failed = own.failed;
+    }
+
+    /// Takes how the platform runs now.
+    pub(crate) fn show(&mut self, seen: Seen) {
+        let Seen { point, platform, knobs, decisions } = seen;
+        let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);
+        self.cores = platform.cores;
+        self.cores_active = point.active.len();
+        self.frequency_hertz = point.frequencies(&platform).map(hertz).collect();
+        self.reason = decisions.last().map(|last| last.reason.clone());
+        self.last_changes = decisions;
+        self.knobs = knobs;
+    }
+
+    /// Nobody governs now: of the present no figure is left, of the past all.
+    pub(crate) fn end_of_governor(&mut self) {
+        self.power_watts = None;
+        self.power_by_component_watts.clear();
+        self.power_rest_watts = None;
+        self.latency = None;
+        self.frequency_hertz.clear();
+        // The router sends to all of them.
+        self.cores_active = self.cores;
+        self.reason = None;
+        self.details.clear();
     }
 }
 

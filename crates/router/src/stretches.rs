@@ -1,7 +1,16 @@
 //! What several governors of one router have counted, one after the other: each begins at 0 while the
-//! workers count on, and the sums must never fall.
+//! workers count on, and the sums must never fall. What was drawn between two of them nobody metered.
 
+use serde_json::{Map, Value};
+use std::time::Instant;
 use wattline_governor::account::Totals;
+use wattline_governor::energy::Energy;
+use wattline_governor::ledger::{Entry, sums_of};
+use wattline_units::Span;
+
+/// The one counter that a platform tells beside its totals, by section and name
+/// ([`crate::platform::PlatformDriver::details`]).
+const WAITED: (&str, &str) = ("host", "waited_at_moves_packets");
 
 /// Sums over all governors.
 #[derive(Debug, Default)]
@@ -12,33 +21,135 @@ pub(super) struct Stretches {
     begun: Option<Totals>,
     /// The last sum.
     last: Option<Totals>,
+    /// When the last one ended; `None` while one governs.
+    ended: Option<Instant>,
+    /// The last figure of energy in the present stretch.
+    known: Option<Known>,
+    knobs: Counted<Vec<Entry>>,
+    /// `None` where the platform has no such counter.
+    waited: Counted<Option<u64>>,
+}
+
+/// Of governors that have ended, and that together with the present one.
+#[derive(Debug, Default)]
+struct Counted<T> {
+    before: T,
+    sum: T,
+}
+
+/// A figure of energy, summed over the stretches.
+#[derive(Debug)]
+struct Known {
+    energy: Energy,
+    /// How long before the present stretch's first figure nobody metered.
+    lead: Span,
+    /// How long since the last reading of its meters, when this was asked for.
+    unread: Span,
+    asked: Instant,
 }
 
 impl Stretches {
-    /// Everything, from what the present governor has counted.
-    pub fn sum(&mut self, now: Totals) -> Totals {
+    /// Everything, from what the present governor has counted by `at`.
+    pub fn sum(&mut self, now: Totals, at: Instant) -> Totals {
+        if self.begun.is_none() {
+            self.before = self.without_governor(at);
+            self.ended = None;
+        }
         let begun = self.begun.get_or_insert_with(|| now.clone());
-        let sum = match &self.before {
+        let lasts = now.at.since(begun.at);
+        let energy = now.machine.energy.clone();
+        let mut sum = match &self.before {
             None => now,
             Some(before) => before.and(begun, &now),
         };
+        let follows = self.before.as_ref().is_some_and(|it| it.machine.energy.whole.is_some());
+        let to = &mut sum.machine.energy;
+        if energy.whole.is_some() {
+            // Meters are read now and then: some of what no reading covers is to be read yet.
+            let unknown = energy.metered.map_or(Span::ZERO, |it| lasts - it - energy.unmetered);
+            let lead = self.known.as_ref().map_or(unknown, |known| known.lead.min(unknown));
+            if follows {
+                to.unmetered += lead;
+            }
+            let (energy, unread) = (to.clone(), unknown - lead);
+            self.known = Some(Known { energy, lead, unread, asked: at });
+        } else if self.known.is_some() {
+            // Its meters have failed: that of the governors before is not the whole.
+            *to = Energy::default();
+        } else if follows {
+            to.unmetered += lasts;
+        }
         self.last = Some(sum.clone());
         sum
     }
 
-    /// The present governor has ended; its last sum is kept.
-    pub fn end(&mut self) {
-        self.before = self.last.clone();
-        self.begun = None;
+    /// By knob, what became of all steps.
+    pub fn sum_knobs(&mut self, now: &[Entry]) -> Vec<Entry> {
+        self.knobs.sum = sums_of(&self.knobs.before, now);
+        self.knobs.sum.clone()
+    }
+
+    /// What a platform tells by itself, its counter summed.
+    pub fn sum_details(&mut self, mut now: Map<String, Value>) -> Map<String, Value> {
+        let (section, name) = WAITED;
+        if let Some(counter) = now.get_mut(section).and_then(|it| it.get_mut(name))
+            && let Some(count) = counter.as_u64()
+        {
+            let sum = self.waited.before.unwrap_or(0) + count;
+            self.waited.sum = Some(sum);
+            *counter = sum.into();
+        }
+        now
+    }
+
+    /// Of that, what is left while nobody governs: the counter.
+    pub fn details_without_governor(&self) -> Map<String, Value> {
+        let (section, name) = WAITED;
+        let Some(count) = self.waited.before else { return Map::new() };
+        let counter = Map::from_iter([(name.to_owned(), count.into())]);
+        Map::from_iter([(section.to_owned(), counter.into())])
+    }
+
+    /// The present governor has ended; its last sums are kept.
+    pub fn end(&mut self, at: Instant) {
+        if self.begun.take().is_none() {
+            return;
+        }
+        self.ended = Some(at);
+        self.before.clone_from(&self.last);
+        if let (Some(before), Some(known)) = (&mut self.before, self.known.take()) {
+            let since = Span::from(at.saturating_duration_since(known.asked));
+            let unmetered = known.energy.unmetered + known.unread + since;
+            before.machine.energy = Energy { unmetered, ..known.energy };
+        }
+        self.knobs.before.clone_from(&self.knobs.sum);
+        self.waited.before = self.waited.sum;
+    }
+
+    /// The sums while nobody governs, by `at`: only the time grows that nobody meters.
+    pub fn without_governor(&self, at: Instant) -> Option<Totals> {
+        let mut sum = self.before.clone()?;
+        let energy = &mut sum.machine.energy;
+        if let Some(ended) = self.ended.filter(|_| energy.whole.is_some()) {
+            energy.unmetered += Span::from(at.saturating_duration_since(ended));
+        }
+        Some(sum)
+    }
+
+    /// The last sums, where the governor does not answer or there is none.
+    pub fn last(&self, at: Instant) -> Option<Totals> {
+        if self.ended.is_some() { self.without_governor(at) } else { self.last.clone() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use std::time::Duration;
     use wattline_governor::account::{LoopTotals, MachineTotals};
-    use wattline_governor::energy::Energy;
-    use wattline_units::{Joules, Provenance, Span, Time};
+    use wattline_governor::ledger::Knob;
+    use wattline_units::{Joules, Provenance, Time};
 
     fn totals(seconds: u64, offered: u64, joules: Option<f64>) -> Totals {
         let energy = joules.map(|it| Energy::new(Joules(it), [], Provenance::EMULATED));
@@ -50,17 +161,103 @@ mod tests {
 
     #[test]
     fn sums_go_on_where_a_governor_begins_at_nothing_and_workers_do_not() {
-        let mut stretches = Stretches::default();
-        assert_eq!(stretches.sum(totals(0, 100, Some(0.0))), totals(0, 100, Some(0.0)));
-        assert_eq!(stretches.sum(totals(5, 300, Some(50.0))), totals(5, 300, Some(50.0)));
-        stretches.end();
+        let (mut stretches, at) = (Stretches::default(), Instant::now());
+        let sum = |stretches: &mut Stretches, now| stretches.sum(now, at);
+        let them = &mut stretches;
+        assert_eq!(sum(them, totals(0, 100, Some(0.0))), totals(0, 100, Some(0.0)));
+        assert_eq!(sum(them, totals(5, 300, Some(50.0))), totals(5, 300, Some(50.0)));
+        them.end(at);
         // A port was removed, and its packets with it.
-        assert_eq!(stretches.sum(totals(0, 200, Some(0.0))), totals(5, 300, Some(50.0)));
-        assert_eq!(stretches.sum(totals(2, 210, Some(20.0))), totals(7, 310, Some(70.0)));
-        stretches.end();
+        assert_eq!(sum(them, totals(0, 200, Some(0.0))), totals(5, 300, Some(50.0)));
+        assert_eq!(sum(them, totals(2, 210, Some(20.0))), totals(7, 310, Some(70.0)));
+        them.end(at);
         // One that ended before anybody asked it changes nothing.
-        stretches.end();
-        assert_eq!(stretches.sum(totals(1, 210, None)).machine.energy.whole, Some(Joules(70.0)));
-        assert_eq!(stretches.sum(totals(2, 211, Some(1.0))), totals(8, 311, Some(71.0)));
+        them.end(at);
+        assert_eq!(sum(them, totals(1, 210, None)).machine.energy.whole, Some(Joules(70.0)));
+        assert_eq!(sum(them, totals(2, 211, Some(1.0))).machine.energy.whole, Some(Joules(71.0)));
+    }
+
+    /// Drawn so much in so many seconds of metering, the first `lead` seconds of the stretch left out.
+    fn metered(seconds: f64, metered: f64, unmetered: f64) -> Totals {
+        let mut totals = totals(0, 0, Some(100.0 * metered));
+        totals.at = Time::ZERO + Span::from_seconds(seconds);
+        totals.machine.energy.metered = Some(Span::from_seconds(metered));
+        totals.machine.energy.unmetered = Span::from_seconds(unmetered);
+        totals
+    }
+
+    #[track_caller]
+    fn has(totals: &Totals, joules: f64, unmetered: f64) {
+        let energy = &totals.machine.energy;
+        assert!((energy.whole.unwrap().0 - joules).abs() < 1e-6, "{energy:?}");
+        assert!((energy.unmetered.as_seconds() - unmetered).abs() < 1e-6, "{energy:?}");
+    }
+
+    #[test]
+    fn what_nobody_metered_between_two_governors_is_told() {
+        let (mut stretches, start) = (Stretches::default(), Instant::now());
+        let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
+        stretches.sum(totals(0, 0, None), at(0.0));
+        // Before the first figure nothing is missing. A meter did not answer for a second.
+        has(&stretches.sum(metered(5.0, 3.0, 1.0), at(5.0)), 300.0, 1.0);
+        has(&stretches.sum(metered(6.0, 4.75, 1.0), at(6.0)), 475.0, 1.0);
+        // What was drawn in the last quarter of a second, and in another that nobody asked about,
+        // is not in the sum.
+        let known = stretches.sum(metered(7.0, 5.5, 1.0), at(7.0));
+        has(&known, 550.0, 1.0);
+        stretches.end(at(7.25));
+        has(&stretches.last(at(7.25)).unwrap(), 550.0, 1.5);
+        has(&stretches.last(at(10.25)).unwrap(), 550.0, 4.5);
+        // The next begins ten seconds later, and its meters give the first figure after another.
+        has(&stretches.sum(totals(0, 0, None), at(17.25)), 550.0, 11.5);
+        has(&stretches.sum(totals(1, 0, None), at(18.25)), 550.0, 12.5);
+        has(&stretches.sum(metered(2.25, 1.0, 0.0), at(19.5)), 650.0, 12.75);
+        has(&stretches.sum(metered(3.0, 2.0, 0.0), at(20.25)), 750.0, 12.5);
+        // Meters that have failed are no reason to tell of less than before.
+        assert_eq!(stretches.sum(totals(8, 0, None), at(25.25)).machine.energy.whole, None);
+        stretches.end(at(25.25));
+        has(&stretches.last(at(25.25)).unwrap(), 750.0, 17.5);
+        has(&stretches.sum(metered(0.0, 0.0, 0.0), at(25.25)), 750.0, 17.5);
+    }
+
+    /// Nothing is missing of what never was known.
+    #[test]
+    fn without_meters_no_time_is_unmetered() {
+        let (mut stretches, start) = (Stretches::default(), Instant::now());
+        stretches.sum(totals(5, 1, None), start);
+        stretches.end(start);
+        let later = start + Duration::from_secs(9);
+        assert_eq!(stretches.last(later).unwrap().machine.energy, Energy::default());
+        assert_eq!(stretches.sum(totals(2, 1, None), later).machine.energy, Energy::default());
+    }
+
+    #[test]
+    fn counters_by_knob_and_of_the_platform_go_on() {
+        let entry = |steps| Entry {
+            knob: Knob::Wait,
+            steps,
+            altered: 0,
+            foreign: 0,
+            failed: 0,
+            last_problem: None,
+            effective: true,
+        };
+        let host = |packets: u64| {
+            let status = json!({"waited_at_moves_packets": packets, "missing": ["x"]});
+            Map::from_iter([("host".to_owned(), status)])
+        };
+        let (mut stretches, at) = (Stretches::default(), Instant::now());
+        stretches.sum(totals(1, 1, None), at);
+        assert_eq!(stretches.sum_knobs(&[entry(3)]), [entry(3)]);
+        assert_eq!(stretches.sum_details(host(7)), host(7));
+        stretches.end(at);
+        let left = json!({"host": {"waited_at_moves_packets": 7}});
+        assert_eq!(Value::from(stretches.details_without_governor()), left);
+        stretches.sum(totals(0, 1, None), at);
+        assert_eq!(stretches.sum_knobs(&[]), [entry(3)], "it has done nothing yet");
+        assert_eq!(stretches.sum_knobs(&[entry(2)]), [entry(5)]);
+        assert_eq!(stretches.sum_details(host(1)), host(8));
+        // A platform that has no such counter is told of none.
+        assert_eq!(stretches.sum_details(Map::new()), Map::new());
     }
 }
