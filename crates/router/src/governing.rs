@@ -4,10 +4,11 @@
 
 use super::Router;
 use super::kernel::KernelSide;
-use super::power::Power;
+use super::power::{Power, Rules};
 use super::xdp_forward;
 use crate::config::Config;
 use std::time::Instant;
+use wattline_daemon::reload::Report;
 use wattline_xdp::ForwardedByCpu;
 
 /// What counts the frames that XDP programs forward beside workers, for a governor. Where a port's
@@ -23,18 +24,30 @@ pub(super) fn forwarded(
 }
 
 impl Router {
-    /// Has workers wait as the configuration says, unless a governor says how.
+    /// Has workers wait, and take at once, what the configuration says, as far as no governor rules
+    /// that.
     pub(super) fn leave_workers_to_governor(&self) {
-        if !self.power.as_ref().is_some_and(Power::governs) {
+        let Rules { waiting, batch } = self.rules();
+        if !waiting {
             self.workers.configure(&self.config.router);
+        } else if !batch {
+            self.workers.set_batch(&self.config.router);
         }
+    }
+
+    fn rules(&self) -> Rules {
+        self.power.as_ref().map_or_else(Rules::default, Power::rules)
     }
 
     /// Ends the governor before ports change. [`Self::resume_governor`] has to follow.
     pub(super) fn pause_governor(&mut self) {
         let Some(power) = &mut self.power else { return };
         power.pause();
-        // Those that were parked serve again: the interfaces send to all of them now.
+        self.serve_ungoverned();
+    }
+
+    /// Those that were parked serve again: the interfaces send to all of them now.
+    fn serve_ungoverned(&mut self) {
         self.workers.set_active(self.workers.count());
         self.leave_workers_to_governor();
     }
@@ -46,21 +59,365 @@ impl Router {
         };
         let forwarded = forwarded(config, kernel.as_ref(), self.zero_copy);
         power.resume(config, attachments.queues(config), workers, forwarded);
+        if !power.governs() {
+            // It may have begun, and have set some of them.
+            self.serve_ungoverned();
+        }
     }
 
     /// Has it begin anew where an interface has other queues now, or where it waits.
-    pub(super) fn look_at_governor(&mut self) {
+    pub(super) fn look_at_governor(&mut self, now: Instant) {
         let Some(power) = &self.power else { return };
         let queues = self.attachments.queues(&self.config);
-        if power.is_out_of_date(&queues, Instant::now()) {
+        if power.is_out_of_date(&queues, now) {
             self.pause_governor();
             self.resume_governor();
         }
     }
 
-    /// What a reload has to say of it.
-    pub(super) fn governor_waits(&self) -> Option<String> {
-        let why = self.power.as_ref()?.waits_because()?;
-        Some(format!("[power]: the governor waits: {why}"))
+    /// What a reload has to say of it: that it waits, or which of the applied settings it rules.
+    pub(super) fn say_what_is_governed(&self, report: &mut Report) {
+        if let Some(why) = self.power.as_ref().and_then(Power::waits_because) {
+            report.not_as_configured.push(format!("[power]: the governor waits: {why}"));
+        }
+        let Rules { waiting, batch } = self.rules();
+        let keys =
+            [("[router] mode", waiting), ("[router] batch", batch), ("[router] idle", waiting)];
+        let is_ruled = |key: &&'static str| keys.contains(&(*key, true));
+        let ruled: Vec<&'static str> =
+            report.applied.extract_if(.., |key| is_ruled(&*key)).collect();
+        if !ruled.is_empty() {
+            let ruled = ruled.join(", ");
+            report
+                .not_as_configured
+                .push(format!("{ruled}: the governor decides while it governs"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PowerPlatform;
+    use crate::error::{Remedy, RouterError};
+    use crate::platform::{Plan, PlatformDriver, Platforms, Running, Seen};
+    use crate::stats::{PowerStats, Stats};
+    use crate::{Extensions, metrics};
+    use serde_json::{Map, Value, json};
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use wattline_cores::Latency;
+    use wattline_dataplane::worker::{Command, Control};
+    use wattline_governor::account::{LoopTotals, MachineTotals, Totals};
+    use wattline_governor::energy::Energy;
+    use wattline_governor::ledger::{Entry, Knob};
+    use wattline_policy::{Can, OperatingPoint, Platform};
+    use wattline_traffic::capture::{LinkType, Resolution, Writer};
+    use wattline_units::{Hertz, Joules, Provenance, Span, Time};
+
+    /// What the platform of a test does, and what became of it. Its driver lives in the thread of the
+    /// router, which is that of the test.
+    #[derive(Default)]
+    struct Fake {
+        /// Why it cannot begin.
+        obstacle: Option<&'static str>,
+        /// Why it cannot give back.
+        stuck: Option<&'static str>,
+        /// Whether that was given back by somebody else.
+        given_back: bool,
+        /// What the present governor counted: seconds, of which each has its packet, its 5 J and its step.
+        seconds: u64,
+        /// What it can set.
+        can: Option<Can>,
+        starts: u32,
+        governs: bool,
+        controls: Vec<Arc<Control>>,
+    }
+
+    thread_local! {
+        static FAKE: RefCell<Fake> = RefCell::default();
+    }
+
+    fn fake<T>(ask: impl FnOnce(&mut Fake) -> T) -> T {
+        FAKE.with_borrow_mut(ask)
+    }
+
+    impl Fake {
+        fn totals(&self) -> Totals {
+            let joules = Joules(5.0 * self.seconds as f64);
+            let energy = Energy::new(joules, [("package", joules)], Provenance::EMULATED);
+            let machine =
+                MachineTotals { offered: self.seconds, energy, ..MachineTotals::default() };
+            let own = LoopTotals { steps: self.seconds, ..LoopTotals::default() };
+            Totals { at: Time::ZERO + Span::from_millis(1_000 * self.seconds), own, machine }
+        }
+
+        /// One of two cores is active.
+        fn seen(&self) -> Seen {
+            let platform = Platform {
+                cores: 2,
+                frequencies: vec![Hertz(1e9), Hertz(2e9)],
+                can: self.can.unwrap_or(Can::EVERY_KNOB),
+                ..Platform::BARE
+            };
+            let mut point = OperatingPoint::full(&platform);
+            point.set_active(1, 0, 0);
+            let entry = Entry {
+                knob: Knob::Frequency,
+                steps: self.seconds,
+                altered: 0,
+                foreign: 0,
+                failed: 0,
+                last_problem: None,
+                effective: true,
+            };
+            Seen { point, platform, decisions: Vec::new(), knobs: vec![entry] }
+        }
+    }
+
+    struct Driver;
+
+    impl PlatformDriver for Driver {
+        fn follows_ports(&self) -> bool {
+            true
+        }
+        fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError> {
+            fake(|fake| {
+                fake.starts += 1;
+                fake.seconds = 0;
+                fake.controls = router.workers.iter().map(|it| Arc::clone(&it.control)).collect();
+                // It has parked one before it fails.
+                fake.controls[1].command(Command::Park);
+                fake.controls.iter().for_each(|control| control.set_batch(3));
+                if let Some(why) = fake.obstacle {
+                    return Err(RouterError::Unfit(why.to_owned()));
+                }
+                fake.governs = true;
+                Ok(Some(fake.totals()))
+            })
+        }
+        fn totals(&self, _: Duration) -> Option<(Totals, Option<Latency>)> {
+            fake(|fake| fake.governs.then(|| (fake.totals(), None)))
+        }
+        fn look(&self, _: Duration) -> Option<Seen> {
+            fake(|fake| fake.governs.then(|| fake.seen()))
+        }
+        fn has_failed(&self) -> bool {
+            false
+        }
+        fn details(&self) -> Map<String, Value> {
+            let status = |fake: &mut Fake| {
+                let waited = 2 * fake.seconds;
+                json!({"sensors": {"rapl:0": true}, "waited_at_moves_packets": waited})
+            };
+            Map::from_iter([("host".to_owned(), fake(status))])
+        }
+        fn holds_machine(&self) -> bool {
+            fake(|fake| fake.governs)
+        }
+        fn give_back(&mut self) -> Result<(), RouterError> {
+            fake(|fake| {
+                let stuck = fake.stuck.filter(|_| fake.governs);
+                fake.governs = false;
+                stuck.map_or(Ok(()), |what| Err(RouterError::Platform(what.to_owned())))
+            })
+        }
+        fn is_given_back(&self) -> bool {
+            fake(|fake| fake.given_back)
+        }
+    }
+
+    const PLATFORMS: Platforms =
+        &[(PowerPlatform::Host, |_: &Config, _: Plan| Ok(Box::new(Driver)))];
+
+    const CONFIG: &str = r#"
+[router]
+socket = "FOLDER/socket"
+workers = 2
+mode = "adaptive"
+batch = 32
+[power]
+platform = "host"
+policy = "performance"
+[[port]]
+name = "a"
+capture = { read = "FOLDER/in.pcap", write = "FOLDER/a.pcap", paced = true }
+mac = "02:00:00:00:00:01"
+addresses = ["192.0.2.1/24"]
+"#;
+
+    /// A router between captures, whose last packet comes after an hour, with its folder.
+    fn router() -> (Router, tempfile::TempDir) {
+        FAKE.set(Fake::default());
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let mut writer =
+            Writer::create(at("in.pcap"), LinkType::ETHERNET, Resolution::Nanos).unwrap();
+        for time in [Duration::ZERO, Duration::from_secs(3_600)] {
+            writer.write(time, &[0; 60]).unwrap();
+        }
+        writer.finish().unwrap();
+        let config = at("router.toml");
+        std::fs::write(&config, CONFIG.replace("FOLDER", &folder.path().to_string_lossy()))
+            .unwrap();
+        let extensions = Extensions { applications: &[], platforms: PLATFORMS };
+        let router = Router::start(&config, extensions, Box::new(|_| {})).unwrap();
+        (router, folder)
+    }
+
+    /// What happens around a change of ports, which captures do not know.
+    fn ports_change(router: &mut Router) {
+        router.pause_governor();
+        router.resume_governor();
+    }
+
+    fn power(router: &Router) -> PowerStats {
+        router.stats().power.unwrap()
+    }
+
+    fn has_metric(router: &Router, line: &str) -> bool {
+        let text = metrics::of_router(&router.stats(), &router.snapshots(), &[]);
+        text.lines().any(|found| found == line)
+    }
+
+    fn stopped(mut router: Router) -> (Stats, Result<(), RouterError>) {
+        router.stopping = true;
+        router.run()
+    }
+
+    const OBSTACLE: &str = "another process governs this machine";
+
+    #[test]
+    fn one_that_cannot_begin_anew_waits_and_counts_go_on_when_it_can() {
+        let (mut router, _folder) = router();
+        fake(|fake| (fake.seconds, fake.obstacle) = (10, Some(OBSTACLE)));
+        let before = power(&router);
+        assert_eq!((before.cores_active, before.frequency_hertz.len()), (1, 2));
+        assert_eq!((before.power_watts, before.waits_because), (Some(5.0), None));
+        assert!(has_metric(&router, "wattline_governing 1"));
+
+        ports_change(&mut router);
+        let waits = power(&router);
+        assert_eq!(waits.waits_because.as_deref(), Some(OBSTACLE));
+        assert_eq!((waits.power_watts, waits.power_rest_watts), (None, None));
+        assert!(waits.frequency_hertz.is_empty() && waits.power_by_component_watts.is_empty());
+        assert_eq!(waits.cores_active, 2, "packets go to all");
+        assert!(router.stats().workers.iter().all(|worker| worker.active));
+        let counts = (waits.energy_joules, waits.offered_packets, waits.steps);
+        assert_eq!(counts, (Some(50.0), 10, 10));
+        assert_eq!(Value::from(waits.details), json!({"host": {"waited_at_moves_packets": 20}}));
+        std::thread::sleep(Duration::from_millis(20));
+        let later = power(&router).energy_unmetered_seconds;
+        assert!(later >= waits.energy_unmetered_seconds + 0.02, "nobody meters: {later}");
+        const WRITES: &str = "wattline_knob_writes_total{knob=\"frequency\",result=\"done\"}";
+        for line in [
+            "wattline_governing 0",
+            "wattline_waited_at_moves_packets_total 20",
+            &format!("{WRITES} 10"),
+        ] {
+            assert!(has_metric(&router, line), "{line}");
+        }
+        let report = router.reload().unwrap();
+        let told = format!("[power]: the governor waits: {OBSTACLE}");
+        assert_eq!(report.not_as_configured, [told]);
+
+        // It is tried again every ten seconds, and then goes on where it was.
+        let now = Instant::now();
+        router.look_at_governor(now);
+        assert_eq!(fake(|fake| fake.starts), 2);
+        router.look_at_governor(now + Duration::from_secs(11));
+        assert_eq!(fake(|fake| fake.starts), 3);
+        assert!(power(&router).waits_because.is_some());
+        fake(|fake| fake.obstacle = None);
+        router.look_at_governor(now + Duration::from_secs(22));
+        fake(|fake| fake.seconds = 2);
+        let again = power(&router);
+        assert_eq!((fake(|fake| fake.starts), &again.waits_because), (4, &None));
+        let counts = (again.energy_joules, again.offered_packets, again.steps);
+        assert_eq!(counts, (Some(60.0), 12, 12));
+        assert_eq!((again.power_watts, again.cores_active), (Some(5.0), 1));
+        assert!(again.energy_unmetered_seconds >= later, "{again:?}");
+        for line in [
+            "wattline_governing 1",
+            "wattline_waited_at_moves_packets_total 24",
+            &format!("{WRITES} 12"),
+        ] {
+            assert!(has_metric(&router, line), "{line}");
+        }
+        stopped(router).1.unwrap();
+    }
+
+    /// What it did before it waited is the whole run.
+    #[test]
+    fn a_router_stopped_while_its_governor_waits_gives_account_of_the_whole_run() {
+        let (mut router, _folder) = router();
+        fake(|fake| (fake.seconds, fake.obstacle) = (10, Some(OBSTACLE)));
+        ports_change(&mut router);
+        let (stats, outcome) = stopped(router);
+        outcome.unwrap();
+        let power = stats.power.unwrap();
+        assert_eq!((power.power_watts, power.energy_joules), (Some(5.0), Some(50.0)));
+        assert_eq!(power.power_by_component_watts["package"], 5.0);
+        assert_eq!((power.offered_packets, power.steps), (10, 10));
+        assert!(power.frequency_hertz.is_empty());
+        assert_eq!(power.waits_because.as_deref(), Some(OBSTACLE));
+    }
+
+    #[test]
+    fn what_was_not_given_back_is_told_at_the_end_unless_it_was_since() {
+        let stop = |then: fn(&mut Router)| {
+            let (mut router, _folder) = router();
+            fake(|fake| (fake.stuck, fake.obstacle) = (Some("cpu0: it hangs"), Some(OBSTACLE)));
+            ports_change(&mut router);
+            then(&mut router);
+            stopped(router).1
+        };
+        let error = stop(|_| {}).unwrap_err();
+        assert_eq!((error.remedy(), error.to_string()), (Remedy::System, "cpu0: it hangs".into()));
+        // A later attempt has restored it, and failed after that.
+        stop(|_| fake(|fake| fake.given_back = true)).unwrap();
+        // One that begins has restored it.
+        stop(|router| {
+            fake(|fake| (fake.obstacle, fake.stuck) = (None, None));
+            router.look_at_governor(Instant::now() + Duration::from_secs(11));
+        })
+        .unwrap();
+    }
+
+    /// The batch of all workers.
+    #[track_caller]
+    fn has_batch(packets: usize) {
+        let seen = fake(|fake| format!("{:?}", fake.controls));
+        let told = format!("batch: {packets},");
+        assert_eq!(seen.matches(&told).count(), 2, "{told} {seen}");
+    }
+
+    #[test]
+    fn a_reload_puts_in_force_what_the_governor_does_not_rule() {
+        let (mut router, folder) = router();
+        let mut reload = |mode: &str, batch: u32| {
+            let text = CONFIG.replace("FOLDER", &folder.path().to_string_lossy());
+            let text = text.replace("adaptive", mode).replace("32", &batch.to_string());
+            std::fs::write(folder.path().join("router.toml"), text).unwrap();
+            let report = router.reload().unwrap();
+            assert!(report.needs_restart.is_empty(), "{report}");
+            (report.applied, report.not_as_configured)
+        };
+        let both = "[router] mode, [router] batch: the governor decides while it governs";
+        assert_eq!(reload("poll", 16), (vec![], vec![both.to_owned()]));
+        has_batch(3);
+        // Beside XDP programs it sees no batches, and leaves them alone.
+        fake(|fake| fake.can = Some(Can { set_batch: false, ..Can::EVERY_KNOB }));
+        let mode = "[router] mode: the governor decides while it governs";
+        assert_eq!(reload("adaptive", 8), (vec!["[router] batch"], vec![mode.to_owned()]));
+        has_batch(8);
+        // While nobody governs, the configuration is in force, what was changed before as well.
+        fake(|fake| (fake.can, fake.obstacle) = (None, Some(OBSTACLE)));
+        let (_, told) = reload("poll", 16);
+        assert_eq!(told, [both.to_owned()]);
+        ports_change(&mut router);
+        has_batch(16);
+        stopped(router).1.unwrap();
     }
 }

@@ -165,7 +165,7 @@ impl Router {
             self.look_out();
             self.look_at_interfaces();
             self.look_at_workers();
-            self.look_at_governor();
+            self.look_at_governor(Instant::now());
             self.devices.look(Instant::now());
             self.end_tunnels();
             while let Ok(message) = self.inbox.try_recv() {

@@ -142,6 +142,12 @@ pub trait PlatformDriver {
     fn give_back(&mut self) -> Result<(), RouterError> {
         Ok(())
     }
+
+    /// Whether everything is given back by now, after [`Self::give_back`] has failed: who was started
+    /// later may have done so before it failed, or somebody else. False where nobody knows.
+    fn is_given_back(&self) -> bool {
+        false
+    }
 }
 
 /// Opens a platform while the process still has all its rights; nothing is governed yet.

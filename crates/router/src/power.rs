@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_governor::account::{Interval, Totals};
 use wattline_governor::decisions::log;
-use wattline_policy::PolicySpec;
+use wattline_policy::{PolicySpec, Waits};
 use wattline_ports::waiter::Waker;
 use wattline_server::ServerFile;
 use wattline_xdp::ForwardedByCpu;
@@ -35,6 +35,15 @@ pub(super) struct Power {
     /// What was not given back when it paused, and not since.
     unrestored: Option<RouterError>,
     last: Mutex<Last>,
+}
+
+/// What a governor rules that the section `[router]` says too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Rules {
+    /// How workers wait: `mode` and `idle`.
+    pub waiting: bool,
+    /// How much they take at once.
+    pub batch: bool,
 }
 
 /// What statistics are reckoned from.
@@ -139,6 +148,19 @@ impl Power {
         self.waits.as_ref().map(|(why, _)| why.as_str())
     }
 
+    /// What it rules now of what the router is configured to do.
+    pub fn rules(&self) -> Rules {
+        if !self.governs() {
+            return Rules::default();
+        }
+        let can = self.driver.look(IN_THE_LOOP).map(|seen| seen.platform.can);
+        // One that does not answer may have set anything.
+        can.map_or(Rules { waiting: true, batch: true }, |can| Rules {
+            waiting: can.waits != Waits::NONE,
+            batch: can.set_batch,
+        })
+    }
+
     /// Whether it is to begin anew: other queues are served than those that it governs, or it was to be
     /// tried again.
     pub fn is_out_of_date(&self, queues: &[u32], now: Instant) -> bool {
@@ -203,7 +225,8 @@ impl Power {
             self.finish();
         }
         let given_back = self.driver.give_back();
-        self.unrestored.take().map_or(given_back, Err)
+        let unrestored = self.unrestored.take().filter(|_| !self.driver.is_given_back());
+        unrestored.map_or(given_back, Err)
     }
 
     /// Why the router cannot continue: nobody governs it any more, and it would stay as it was

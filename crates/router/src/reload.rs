@@ -76,7 +76,7 @@ impl Router {
         }
         self.update_egress_ports();
         report.not_as_configured = self.attachments.complaints().collect();
-        report.not_as_configured.extend(self.governor_waits());
+        self.say_what_is_governed(&mut report);
         Ok(report)
     }
 

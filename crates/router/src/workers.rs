@@ -212,15 +212,22 @@ impl Workers {
 
     /// Applies the settings that can be changed while workers run.
     pub fn configure(&self, settings: &RouterSettings) {
+        self.set_batch(settings);
         for thread in &self.threads {
             thread.control.set_mode(match settings.mode {
                 Mode::Poll => WorkerMode::Poll,
                 Mode::Interrupt => WorkerMode::Interrupt,
                 Mode::Adaptive => WorkerMode::Adaptive,
             });
-            thread.control.set_batch(usize::from(settings.batch));
             thread.control.set_spin(settings.idle.as_micros().try_into().unwrap_or(u32::MAX));
             thread.waker.wake();
+        }
+    }
+
+    /// Applies of them how much is taken from a queue at once.
+    pub fn set_batch(&self, settings: &RouterSettings) {
+        for thread in &self.threads {
+            thread.control.set_batch(usize::from(settings.batch));
         }
     }
 
