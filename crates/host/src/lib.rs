@@ -18,6 +18,7 @@ mod core_time;
 mod energy;
 mod frequency;
 mod freshness;
+mod given_back;
 mod hardware;
 mod idle;
 mod kernel_stack;
@@ -41,6 +42,7 @@ mod workers;
 mod writes;
 
 pub use beside_xdp::{BesideXdp, Forwarded};
+pub use given_back::is_given_back;
 pub use kernel_stack::KernelStack;
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};
