@@ -71,6 +71,7 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
 	$(MAKE) python package-test rpm-test container-test units-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
+	CARGO="$(CARGO)" scripts/test-ipsec-mb whole
 	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --nocapture
 	$(CARGO) test -p wattline-testbed --lib -- --ignored --nocapture
 	$(MAKE) rig
@@ -78,7 +79,7 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 dpdk:             ## ports over DPDK, where libdpdk is installed: lints and tests of a program with them
 	@scripts/test-dpdk
 
-ipsec-mb:         ## ESP by Intel's multi-buffer library, where libipsec-mb is installed: lints and tests of a program with it
+ipsec-mb:         ## ESP by Intel's multi-buffer library, where libipsec-mb is installed: lints and tests (whole programs in test-long)
 	@scripts/test-ipsec-mb
 
 lint:             ## formatting and clippy, warnings are errors

@@ -175,6 +175,10 @@ impl PlatformDriver for OfRouter {
         Ok(governed.0.totals(PATIENCE))
     }
 
+    fn is_given_back(&self) -> bool {
+        wattline_host::is_given_back(&Tree::live())
+    }
+
     fn waits_for_ports(&self) -> bool {
         self.misfit
     }
