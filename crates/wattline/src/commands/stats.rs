@@ -9,6 +9,7 @@ use power::{number, print_power};
 use serde_json::Value;
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
+use wattline_xdp::Verdict;
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -46,6 +47,16 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     }
     for (reason, count) in stats["dropped"].as_object().into_iter().flatten() {
         writeln!(out, "{:<24} {:>16}", format!("dropped: {reason}"), number(count))?;
+    }
+    // XDP programs drop these before anybody receives them, so that they are in no line above.
+    for verdict in Verdict::ALL.map(Verdict::name) {
+        let Some(reason) = verdict.strip_suffix("_dropped") else { continue };
+        let ports = stats["ports"].as_array().into_iter().flatten();
+        let count: u64 = ports.map(|port| number(&port["verdicts"][verdict])).sum();
+        if count > 0 {
+            let reason = reason.replace('_', "-");
+            writeln!(out, "{:<24} {count:>16}", format!("dropped by XDP: {reason}"))?;
+        }
     }
     writeln!(
         out,
@@ -177,6 +188,21 @@ mod tests {
         let web = ["rules web", "name web", "on a, b", "packets 7", "protocol 6, 17"];
         let rest = ["rules rest", "name rest", "on -", "packets 7", "protocol -"];
         assert_eq!(lines, [web, rest].concat(), "{text}");
+    }
+
+    /// Of packets that no worker can look at, where access lists are to hold.
+    #[test]
+    fn drops_of_xdp_programs_are_shown_beside_those_of_workers() {
+        let port = |dropped: u64| json!({"name": "a", "verdicts": {"no_worker_dropped": dropped, "too_long": 3}});
+        let mut text = Vec::new();
+        let stats = json!({"dropped": {"truncated": 2}, "ports": [port(180), port(20), port(0)]});
+        print(&stats, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(lines.contains(&vec!["dropped:", "truncated", "2"]), "{text}");
+        assert!(lines.contains(&vec!["dropped", "by", "XDP:", "no-worker", "200"]), "{text}");
+        assert!(!text.contains("too-long"), "the kernel has those: {text}");
     }
 
     #[test]
