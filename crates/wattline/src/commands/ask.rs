@@ -25,7 +25,8 @@ impl Which {
         Ok(socket::listen(&self.path()?, request)?)
     }
 
-    fn path(&self) -> Result<PathBuf, SocketError> {
+    /// Its control socket.
+    pub fn path(&self) -> Result<PathBuf, SocketError> {
         self.socket.clone().map_or_else(socket::find, Ok)
     }
 }

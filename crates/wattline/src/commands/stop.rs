@@ -2,8 +2,17 @@
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, pidfd_open};
 use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use wattline_daemon::socket::Request;
+
+/// A router whose ports are quiet ends in tenths of a second; a driver that hangs is waited for longer.
+const SECONDS: i64 = 60;
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -12,11 +21,28 @@ pub struct Args {
     which: Which,
 }
 
-/// Runs the command.
+/// Runs the command: it ends when the router has, so that another may be started then.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let path = args.which.path()?;
+    // Before it is told to end; in another namespace of processes it has no number here.
+    let process = process_of(&path);
     let answer = args.which.ask(Request::Stop)?;
+    let limit = Timespec { tv_sec: SECONDS, tv_nsec: 0 };
+    if let Some(process) = process
+        && poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)) == Ok(0)
+    {
+        let why = format!("it is about to end, and has not within {SECONDS} s: see its log");
+        return Err(ExitError::new(ExitError::IO, why));
+    }
     if json {
         writeln!(std::io::stdout(), "{answer:#}")?;
     }
     Ok(())
+}
+
+/// The process that listens at a socket; readable when it has ended.
+fn process_of(path: &Path) -> Option<OwnedFd> {
+    let stream = UnixStream::connect(path).ok()?;
+    let process = socket_peercred(&stream).ok()?.pid;
+    pidfd_open(process, PidfdFlags::empty()).ok()
 }

@@ -81,6 +81,22 @@ fn stopped_in_good_order_it_leaves_nothing_on_the_interfaces() {
     });
 }
 
+/// `wattline stop` waits for the end, so that a script may start another router after it.
+#[test]
+fn stop_ends_when_the_router_has_ended() {
+    privileged("stop_ends_when_the_router_has_ended", || {
+        let bench = Bench::start(Options::default(), ADAPTIVE);
+        let wattline = bench.running.wattline.as_ref().unwrap();
+        let mut stop = std::process::Command::new(binary());
+        command::run(stop.args(["stop", "--socket"]).arg(wattline.socket()), LIMIT).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", wattline.pid()));
+        // It waits for this process, which started it, to hear of it.
+        let state = stat.as_ref().ok().and_then(|stat| stat.rsplit(") ").next()?.chars().next());
+        assert!(state.is_none_or(|state| state == 'Z'), "{stat:?}");
+        assert_eq!(programs(&bench.topology), [""; 0]);
+    });
+}
+
 #[test]
 fn a_second_instance_on_a_port_is_refused_and_the_first_goes_on() {
     let test = "a_second_instance_on_a_port_is_refused_and_the_first_goes_on";
