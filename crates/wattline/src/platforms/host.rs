@@ -34,8 +34,11 @@ struct OfRouter {
     governed: Option<Governed>,
     /// What took too long.
     underway: Option<Underway>,
+    /// Why a pause that took too long did not restore everything.
+    unrestored: Option<RouterError>,
     /// Whether packets flow: nobody may be held up then.
     runs: bool,
+    /// Whether the last attempt failed by what only other ports change.
     misfit: bool,
 }
 
@@ -68,11 +71,15 @@ const AT_THE_END: Duration = Duration::from_secs(30);
 /// Nothing is looked at before the workers run: then what is not needed has been given up.
 pub fn open(_config: &Config, plan: Plan) -> Result<Box<dyn PlatformDriver>, RouterError> {
     let access = Bounded::new(Settings::new(&Tree::live()));
-    let (governed, underway, runs, misfit) = (None, None, false, false);
-    Ok(Box::new(OfRouter { plan, access, governed, underway, runs, misfit }))
+    Ok(Box::new(OfRouter::new(plan, access)))
 }
 
 impl OfRouter {
+    fn new(plan: Plan, access: Bounded<Settings>) -> Self {
+        let (governed, underway, unrestored) = (None, None, None);
+        Self { plan, access, governed, underway, unrestored, runs: false, misfit: false }
+    }
+
     /// What begins a governor of this router as it is now.
     fn beginning(
         &self,
@@ -111,9 +118,10 @@ impl OfRouter {
         }
     }
 
-    /// What took too long has to be done before anything else.
-    fn settle(&mut self, patience: Duration) -> Result<(), RouterError> {
-        match self.underway.take() {
+    /// What took too long has to be done before anything else; whether it is. What could not be restored
+    /// by then is kept until a governor begins, which restores it, or to be told at the end.
+    fn settle(&mut self, patience: Duration) -> bool {
+        let ended = match self.underway.take() {
             None => Ok(()),
             Some(Underway::Beginning(errand)) => match errand.within(patience) {
                 Known::Done(Ok(governed)) => {
@@ -123,7 +131,7 @@ impl OfRouter {
                 Known::Done(Err(_)) | Known::Died => Ok(()),
                 Known::Underway => {
                     self.underway = Some(Underway::Beginning(errand));
-                    Err(not_begun(NotBegun::Late))
+                    Ok(())
                 }
             },
             Some(Underway::Ending(errand)) => match errand.within(patience) {
@@ -131,10 +139,12 @@ impl OfRouter {
                 Known::Died => Ok(()),
                 Known::Underway => {
                     self.underway = Some(Underway::Ending(errand));
-                    Err(not_begun(NotBegun::Late))
+                    Ok(())
                 }
             },
-        }
+        };
+        self.unrestored = ended.err().or_else(|| self.unrestored.take());
+        self.underway.is_none()
     }
 }
 
@@ -145,10 +155,8 @@ impl PlatformDriver for OfRouter {
 
     fn start(&mut self, router: Running<'_>) -> Result<Option<Totals>, RouterError> {
         self.access.hurry(self.runs);
-        // What the last one could not restore, the next one does, or does not begin.
-        let settled = self.settle(Duration::ZERO);
-        if self.underway.is_some() {
-            return settled.map(|()| None);
+        if !self.settle(Duration::ZERO) {
+            return Err(not_begun(NotBegun::Late));
         }
         let begin = self.beginning(router);
         let begun = if self.runs {
@@ -171,6 +179,8 @@ impl PlatformDriver for OfRouter {
             Err(NotBegun::TakeOver(TakeOverError::Policy(_) | TakeOverError::Platform(_)))
         );
         let governed = self.governed.insert(begun.map_err(not_begun)?);
+        // It has restored what the last one could not.
+        self.unrestored = None;
         self.runs = true;
         Ok(governed.0.totals(PATIENCE))
     }
@@ -224,7 +234,10 @@ impl PlatformDriver for OfRouter {
     fn give_back(&mut self) -> Result<(), RouterError> {
         self.access.hurry(false);
         let settled = self.settle(AT_THE_END);
-        let Some((runner, supervision)) = self.governed.take() else { return settled };
+        let Some((runner, supervision)) = self.governed.take() else {
+            let late = (!settled).then(|| not_begun(NotBegun::Late));
+            return late.or_else(|| self.unrestored.take()).map_or(Ok(()), Err);
+        };
         give_back(runner, supervision, Ending::Final).map_err(not_governed)
     }
 }
@@ -349,5 +362,31 @@ mod tests {
         let error = not_governed(TakeOverError::Unrestored(Report::default()));
         assert_eq!(error.remedy(), Remedy::System);
         assert!(error.to_string().contains("wattline restore"), "{error}");
+    }
+
+    /// The router goes on meanwhile, and tells it when it ends, whether another governor was tried or not.
+    #[test]
+    fn what_a_late_pause_could_not_give_back_is_told_at_the_end() {
+        let capture = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n";
+        let config = Config::parse(capture, "test").unwrap();
+        let server = wattline_server::ServerFile::load("westmere-2010").unwrap();
+        let plan = Plan {
+            settings: config.power,
+            spec: PolicySpec::parse("performance").unwrap(),
+            server: server.model().unwrap().clone(),
+        };
+        let late = || {
+            let access = Bounded::new(Settings::new(&Tree::at("/nonexistent")));
+            let mut driver = OfRouter::new(plan.clone(), access);
+            let ending = Errand::start(|_| Err(TakeOverError::Unrestored(Report::default())));
+            driver.underway = Some(Underway::Ending(ending.unwrap()));
+            driver
+        };
+        assert!(late().give_back().is_err());
+        let mut tried = late();
+        assert!(tried.settle(Duration::from_secs(60)), "nothing is underway any more");
+        assert!(tried.settle(Duration::ZERO));
+        assert_eq!(tried.give_back().unwrap_err().remedy(), Remedy::System);
+        assert!(tried.give_back().is_ok(), "once");
     }
 }
