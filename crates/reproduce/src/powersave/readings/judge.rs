@@ -1,5 +1,5 @@
 //! Compares the figures of each reading with the planned checks, and selects the Pareto set: the
-//! readings whose set of met checks is not contained in that of another one.
+//! readings whose met checks are no proper subset of another reading's.
 
 use super::Reading;
 use super::measure::{Figures, greatest};
@@ -108,7 +108,7 @@ impl Judged {
     }
 }
 
-/// The Pareto set: readings whose met checks are not a subset of another reading's. Of several
+/// The Pareto set: readings whose met checks are no proper subset of another reading's. Of several
 /// readings that meet the same checks, it holds the first by [`Judged::order`].
 pub fn maximal(of: &[Judged]) -> Vec<&Judged> {
     let mut sorted: Vec<&Judged> = of.iter().collect();
