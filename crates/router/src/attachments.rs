@@ -11,7 +11,7 @@ use super::busy_poll::why_in_vain;
 use super::kernel::KernelSide;
 use super::queues::{self, Interface, WorkerInterfaces, describe, duplicate};
 use super::workers::Workers;
-use crate::config::Config;
+use crate::{RouterError, config::Config};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -32,10 +32,10 @@ const LET_GO: Duration = Duration::from_millis(50);
 /// How often it is asked whether workers have taken queues: they were woken.
 const ASK_WORKERS: Duration = Duration::from_millis(2);
 
-/// How long a port that is added waits for queues that are in use: the kernel lets go of those of a
-/// port that was removed in a work queue (xp_put_pool()), soon after their last socket was closed;
-/// on a machine without a processor to spare that has taken more than half a second.
-const RELEASE: Duration = Duration::from_secs(2);
+/// How long queues are waited for that were in use by this router: the kernel lets go of them in a
+/// work queue (xp_put_pool()), soon after their last socket was closed; on a machine without a
+/// processor to spare that has taken more than half a second.
+pub(super) const RELEASE: Duration = Duration::from_secs(2);
 
 /// All ports with an interface.
 #[derive(Default)]
@@ -89,6 +89,8 @@ struct Attachment {
     state: State,
     /// State of its queues, shared with the workers.
     statuses: Vec<QueueStatus>,
+    /// Until when its queues may be in use by its own former sockets.
+    released_by: Instant,
     /// Present name of its interface, if it is not the configured one.
     renamed: Option<String>,
     /// The application that filters arriving packets, if any. While the port is not served, the
@@ -114,6 +116,8 @@ enum State {
 enum Why {
     /// The interface does not exist, or cannot be used yet: there is nothing to try.
     Absent(String),
+    /// The kernel has not yet let go of the queues that the router itself served before.
+    Releasing,
     /// Opening the interface failed.
     Failed(String),
     /// The kernel would do more with the packets than route them, so the port is left to it.
@@ -172,6 +176,7 @@ impl Attachments {
                 .filter(|(of, _)| of == port)
                 .map(|(_, status)| status.clone())
                 .collect(),
+            released_by: Instant::now(),
             renamed: None,
             judged: judged.get(port).cloned(),
         };
@@ -237,7 +242,10 @@ impl Attachments {
     ) -> Result<OpenPort, String> {
         let Interface { port, link, queues } = interface;
         let opened = open_queues(interface, config, program, &mut self.workers, RELEASE);
-        let opened = opened.inspect_err(|_| self.close_sockets(*port))?;
+        let opened = opened.map_err(|error| {
+            self.close_sockets(*port);
+            error.to_string()
+        })?;
         self.ports.push(Attachment {
             port: *port,
             name: config.ports[usize::from(port.0)].name.clone(),
@@ -253,6 +261,7 @@ impl Attachments {
                 next_try: Instant::now(),
             },
             statuses: Vec::new(),
+            released_by: Instant::now(),
             renamed: None,
             judged,
         });
@@ -307,7 +316,10 @@ impl Attachments {
 
     /// Whether workers are yet to take queues that were offered to them.
     pub fn are_waiting(&self) -> bool {
-        self.ports.iter().any(|it| matches!(it.state, State::HandedOver { .. }))
+        let waits = |state: &State| {
+            matches!(state, State::HandedOver { .. } | State::Without { why: Why::Releasing, .. })
+        };
+        self.ports.iter().any(|it| waits(&it.state))
     }
 
     /// The state of a port's interface, and what is to be said of it; nothing where the port has
@@ -417,6 +429,9 @@ impl Attachment {
             }
             State::HandedOver { .. } => ("attaching", Some("workers take its queues".to_owned())),
             State::Without { why: Why::Absent(why), .. } => ("absent", Some(why.clone())),
+            State::Without { why: Why::Releasing, .. } => {
+                ("attaching", Some("its former sockets are about to be closed".to_owned()))
+            }
             State::Without { why: Why::Failed(why), .. } => {
                 let drops = self.judged.as_ref().map(|what| {
                     format!("; what comes in for others is dropped, as {what} would not hold")
@@ -574,6 +589,9 @@ impl Attachment {
             tracing::error!("port {}: {error}", self.name);
         }
         around.rib.serve(self.port, None);
+        if !self.statuses.is_empty() {
+            self.released_by = Instant::now() + RELEASE;
+        }
         self.statuses.clear();
         for (number, worker) in workers.iter_mut().enumerate() {
             worker.sockets.retain(|(port, ..)| *port != self.port);
@@ -618,7 +636,10 @@ impl Attachment {
         };
         let Err(new) = self.attach(&link, workers, around) else { return };
         self.withdraw(workers, around);
-        let State::Without { why, .. } = &mut self.state else { return };
+        let State::Without { why, next_try, .. } = &mut self.state else { return };
+        if matches!(new, Why::Releasing) {
+            *next_try = now + LET_GO;
+        }
         if let Why::Failed(reason) = &new
             && !matches!(&*why, Why::Failed(before) if before == reason)
         {
@@ -661,7 +682,12 @@ impl Attachment {
             error => failed(&error),
         })?;
         let opened = open_queues(&found, around.config, &program, workers, Duration::ZERO);
-        let opened = opened.map_err(Why::Failed)?;
+        let opened = opened.map_err(|error| match error {
+            RouterError::Socket(OpenError::InUse { .. }) if Instant::now() < self.released_by => {
+                Why::Releasing
+            }
+            error => failed(&error),
+        })?;
         self.hand_over(opened, workers, around.workers);
         Ok(())
     }
@@ -733,9 +759,8 @@ fn open_queues(
     program: &str,
     workers: &mut [WorkerInterfaces],
     patience: Duration,
-) -> Result<OpenQueues, String> {
+) -> Result<OpenQueues, RouterError> {
     let until = Instant::now() + patience;
-    let failed = |error: &dyn std::fmt::Display| error.to_string();
     let mut mode = String::new();
     let mut sockets = Vec::new();
     let mut opened = Vec::new();
@@ -749,12 +774,11 @@ fn open_queues(
                     Err(OpenError::InUse { .. }) if Instant::now() < until => {
                         std::thread::sleep(ASK_WORKERS);
                     }
-                    opened => break opened.map_err(|error| failed(&error))?,
+                    opened => break opened?,
                 }
             };
-            let copy = || duplicate(queue.socket()).map_err(|error| failed(&error));
-            sockets.push((address.queue, copy()?));
-            worker.sockets.push((interface.port, address.queue, copy()?));
+            sockets.push((address.queue, duplicate(queue.socket())?));
+            worker.sockets.push((interface.port, address.queue, duplicate(queue.socket())?));
             mode = format!("{}, {program}", describe(queue.mode()));
             queues.push(queue);
         }
