@@ -20,6 +20,7 @@ use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::tap::slots::TapSlots;
 use wattline_dataplane::worker::{Worker, WorkerParts};
+use wattline_fib::routes_file::RoutesFileError;
 use wattline_packet::ipv4::Ipv4Header;
 use wattline_packet::protocol;
 use wattline_ports::memory::{DescriptorPeer, descriptor_ring};
@@ -51,22 +52,12 @@ const NEIGHBOURS: u8 = 16;
 /// Reasons why the benchmark has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file cannot be read.
-    #[error("{file}: {error}")]
-    Open {
-        /// Path of the file.
-        file: PathBuf,
-        /// Error of the operating system.
-        error: std::io::Error,
-    },
-    /// Some lines are no prefixes; at most ten of them are named.
-    #[error("{file}: {}", .lines.join("; "))]
-    Routes {
-        /// Path of the file.
-        file: PathBuf,
-        /// Line numbers with the fault of each line.
-        lines: Vec<String>,
-    },
+    /// The file of routes cannot be read, or has lines that are no routes.
+    #[error(transparent)]
+    Routes(RoutesFileError),
+    /// The file of routes holds nothing to fill an IPv4 table with.
+    #[error("{0}: contains no IPv4 prefix: ADDRESS/LENGTH on a line is needed")]
+    NoPrefixes(PathBuf),
     /// The capture cannot be read, or holds no packet that could be forwarded.
     #[error("{0}")]
     Capture(String),

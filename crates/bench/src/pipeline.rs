@@ -192,6 +192,7 @@ fn draw(prefixes: &[Ipv4Net]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_fib::routes_file::RoutesFileError;
 
     fn file(text: &str) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -216,10 +217,13 @@ mod tests {
     fn all_wrong_lines_are_named() {
         let file = file("192.0.2.0/24\nnonsense\n192.0.2.0/33\n");
         let error = read_ipv4(file.path()).unwrap_err().to_string();
-        assert!(error.contains("line 2: `nonsense`") && error.contains("line 3"), "{error}");
+        assert!(
+            error.contains(":2: \"nonsense\"") && error.contains(":3: \"192.0.2.0/33\""),
+            "{error}"
+        );
         let args = Args { packet_size: 63, ..Args::default() };
         assert!(run(&args).unwrap_err().to_string().contains("64 to 1518"));
         let missing = Args { routes: "/nowhere".into(), ..Args::default() };
-        assert!(matches!(run(&missing), Err(Error::Open { .. })));
+        assert!(matches!(run(&missing), Err(Error::Routes(RoutesFileError::Unreadable { .. }))));
     }
 }

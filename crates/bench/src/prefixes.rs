@@ -3,36 +3,44 @@
 use crate::memory_router::Error;
 use ipnet::{IpNet, Ipv4Net};
 use std::path::Path;
+use wattline_fib::routes_file::RoutesFile;
 
-/// IPv4 prefixes of a file, one per line; the rest of a line and IPv6 prefixes are ignored.
+/// IPv4 prefixes of a file of routes; what the lines say of next hops, and IPv6 prefixes, are ignored.
 ///
 /// # Errors
-/// Fails when the file cannot be read, holds no prefix, or has lines that are no prefixes.
+/// Fails when the file cannot be read, holds no IPv4 prefix, or has lines that are no routes.
 pub fn read_ipv4(file: &Path) -> Result<Vec<Ipv4Net>, Error> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Error::Open { file: file.to_owned(), error })?;
-    let (mut prefixes, mut wrong) = (Vec::new(), Vec::new());
-    for (number, line) in text.lines().enumerate() {
-        let Some(word) = line.split_whitespace().next().filter(|word| !word.starts_with('#'))
-        else {
-            continue;
+    let routes = RoutesFile::load(file).map_err(Error::Routes)?.routes;
+    let prefixes: Vec<Ipv4Net> = (routes.iter())
+        .filter_map(|route| match route.prefix {
+            IpNet::V4(prefix) => Some(prefix),
+            IpNet::V6(_) => None,
+        })
+        .collect();
+    if prefixes.is_empty() {
+        return Err(Error::NoPrefixes(file.to_owned()));
+    }
+    Ok(prefixes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_read_as_from_every_file_of_routes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("routes.txt");
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            read_ipv4(&file).map_err(|error| error.to_string())
         };
-        match word.parse::<IpNet>() {
-            Ok(IpNet::V4(prefix)) => prefixes.push(prefix),
-            Ok(IpNet::V6(_)) => {}
-            Err(_) if wrong.len() < 10 => wrong.push(format!(
-                "line {}: `{word}` is not a prefix; ADDRESS/LENGTH is allowed",
-                number + 1
-            )),
-            Err(_) => {}
-        }
-    }
-    if prefixes.is_empty() && wrong.is_empty() {
-        wrong.push("it contains no IPv4 prefix".to_owned());
-    }
-    if wrong.is_empty() {
-        Ok(prefixes)
-    } else {
-        Err(Error::Routes { file: file.to_owned(), lines: wrong })
+        let all =
+            read("# two\n192.0.2.0/24 a # its next hop\n2001:db8::/32\n10.0.0.0/8\n").unwrap();
+        assert_eq!(all, ["192.0.2.0/24".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]);
+        let none = read("2001:db8::/32\n").unwrap_err();
+        assert!(none.contains("routes.txt") && none.contains("no IPv4 prefix"), "{none}");
+        let wrong = read("10.0.0.0/8\nnonsense\n").unwrap_err();
+        assert!(wrong.contains("routes.txt:2: \"nonsense\" is not a prefix"), "{wrong}");
     }
 }

@@ -123,3 +123,15 @@ fn short(name: &Value) -> String {
     let name = name.as_str().unwrap();
     name.strip_prefix("wattline-").unwrap_or(name).to_owned()
 }
+
+/// The sources below a folder.
+pub fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! Rules of the house: who may use whom (`house.toml`), under which licences others are used, and that
-//! the recorded examples of how to add to it apply.
+//! Rules of the house: who may use whom (`house.toml`), under which licences others are used, what is
+//! defined once, and that the recorded examples of how to add to it apply.
 
 mod architecture;
 mod board;
@@ -11,6 +11,7 @@ mod floors;
 mod house;
 mod licences;
 mod modules;
+mod once;
 mod sight;
 mod site;
 mod skips;

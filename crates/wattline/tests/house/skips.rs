@@ -1,24 +1,12 @@
 //! A test that cannot run says so in one way, `wattline_needs`, so that `WATTLINE_REQUIRE` can forbid it.
 
-use crate::house::House;
-use std::path::{Path, PathBuf};
+use crate::house::{House, rust_files};
 
 /// What a line begins with that says it in another way.
 const OTHERWISE: [&str; 4] = ["\"skipped: ", "\"SKIPPED", "\"skipped in part", "\"skipping "];
 /// These read such lines, or print them: the crate itself, this file, and the test of kernels, which
 /// counts what is skipped inside a guest.
 const ALLOWED: [&str; 3] = ["needs/src/lib.rs", "house/skips.rs", "testbed/tests/kernels.rs"];
-
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
-        let path = entry.path();
-        if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
 
 fn otherwise(text: &str) -> Vec<usize> {
     let lines = text.lines().enumerate();

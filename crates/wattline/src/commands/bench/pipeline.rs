@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use wattline_bench::pipeline::{self, Error, Report};
 use wattline_dataplane::frame::BATCH_MAX;
+use wattline_fib::routes_file::RoutesFileError;
 
 /// Which table, and how.
 #[derive(Debug, clap::Args)]
@@ -41,7 +42,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 /// The exit code of a benchmark between memory ports.
 pub(super) fn failed(error: Error) -> ExitError {
     let code = match &error {
-        Error::Open { .. } => ExitError::NO_INPUT,
+        Error::Routes(RoutesFileError::Unreadable { .. }) => ExitError::NO_INPUT,
         Error::Argument { .. } | Error::Unknown { .. } => ExitError::USAGE,
         Error::Peer { .. } => ExitError::UNAVAILABLE,
         _ => ExitError::DATA,
