@@ -60,7 +60,7 @@ test: tools       ## lints, dependency checks and all tests, those with real com
 	$(MAKE) dpdk ipsec-mb
 
 test-long: test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
-	$(RELEASE) test --release -p wattline-reproduce --test reproduce -- --ignored
+	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
 		$(CARGO) test -p wattline --features arrow --test system
 	$(CARGO) test -p wattline --test house -- --ignored

