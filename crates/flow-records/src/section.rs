@@ -8,13 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use toml::de::DeValue;
 use wattline_dataplane::feature::Place;
-use wattline_router::config::read::{
-    Key, Reader, Section, Table, defaulted, read_port_names, single,
-};
-use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+use wattline_router::config::{ApplicationSection, PortSettings, Settings, read_port_names};
+use wattline_settings::{Key, Reader, Section, Table, defaulted, single};
 
 /// Name of the section.
-const SECTION: Section = Section::Application("[flow_records]");
+const SECTION: Section = Section::Named("[flow_records]");
 
 /// Keys of the section, in the order of the reference.
 #[rustfmt::skip]

@@ -21,7 +21,7 @@ use wattline_daemon::socket::{Answer, Request, Server, default_path, serve_all};
 use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
-use wattline_router::config::LogLevel;
+use wattline_settings::LogLevel;
 
 /// Counts are noted, and rules told, this often.
 const TICK: Duration = Duration::from_secs(1);

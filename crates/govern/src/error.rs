@@ -4,7 +4,7 @@ use std::io;
 use wattline_daemon::socket::SocketError;
 use wattline_host::TakeOverError;
 use wattline_policy::SpecError;
-use wattline_router::config::ConfigError;
+use wattline_settings::ConfigError;
 
 /// Why a machine is not governed.
 #[derive(Debug, thiserror::Error)]

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_packet::esp::SPI_MIN;
-use wattline_router::config::read::{
+use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+use wattline_settings::{
     Key, Reader, Section, Table, defaulted, each, parse_duration, parse_name, required,
     single_or_empty,
 };
-use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 use wattline_units::parse_count;
 
 /// Name of the general section.
-const IPSEC: Section = Section::Application("[ipsec]");
+const IPSEC: Section = Section::Named("[ipsec]");
 /// Name of the section of a tunnel.
-const TUNNEL: Section = Section::Application("[[ipsec_tunnel]]");
+const TUNNEL: Section = Section::Named("[[ipsec_tunnel]]");
 /// Name of the section of a policy.
-const POLICY: Section = Section::Application("[[ipsec_policy]]");
+const POLICY: Section = Section::Named("[[ipsec_policy]]");
 
 /// Keys of the sections, in the order of the reference.
 #[rustfmt::skip]
@@ -426,7 +426,8 @@ fn read_policy(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_router::config::{Config, Problems};
+    use wattline_router::config::Config;
+    use wattline_settings::Problems;
 
     const TEXT: &str = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n\
         [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\

@@ -6,14 +6,12 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use toml::de::DeValue;
-use wattline_router::config::read::{
-    Key, Reader, Section, Table, defaulted, each, read_port_name, required, whole,
-};
-use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+use wattline_router::config::{ApplicationSection, PortSettings, Settings, read_port_name};
+use wattline_settings::{Key, Reader, Section, Table, defaulted, each, required, whole};
 use wattline_units::parse_bytes;
 
 /// Name of the section, which occurs once per encoder or decoder.
-const SECTION: Section = Section::Application("[[redundancy]]");
+const SECTION: Section = Section::Named("[[redundancy]]");
 
 /// Keys of the section, in the order of the reference.
 #[rustfmt::skip]

@@ -56,7 +56,7 @@ pub use error::{Remedy, RouterError};
 pub use start::Extensions;
 
 use crate::application::Application;
-use crate::config::{ApplicationSection, Config, LogLevel, PortSettings, RouteSettings};
+use crate::config::{ApplicationSection, Config, PortSettings, RouteSettings};
 use crate::stats::{NodeStats, NotStarted, Prefixes, Stats, TakeoverStats, WorkerStats};
 use attachments::{Attachments, Surroundings};
 use cleared::Cleared;
@@ -79,6 +79,7 @@ use wattline_dataplane::routes::Routes;
 use wattline_ports::capture::CaptureStatus;
 use wattline_ports::waiter::PollWaiter;
 use wattline_rib::{Rib, Source};
+use wattline_settings::LogLevel;
 use workers::Workers;
 
 /// The kernel is followed for no longer before other work gets its turn.

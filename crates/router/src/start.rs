@@ -20,7 +20,7 @@ use super::watch::watchers::Watchers;
 use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, statics, xdp_forward};
 use crate::application::{self, Applications};
-use crate::config::{Config, LogLevel, Takeover, routes_file};
+use crate::config::{Config, Takeover, routes_file};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -34,6 +34,7 @@ use wattline_dataplane::routes::Routes;
 use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_rib::{Rib, Source};
+use wattline_settings::LogLevel;
 
 /// Requests for neighbours that may wait; a worker repeats what does not fit.
 const NEIGHBOUR_REQUESTS: usize = 256;

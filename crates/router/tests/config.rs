@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 use std::time::Duration;
-use wattline_router::config::{
-    Config, ConfigError, LogLevel, Mode, PortKind, Problems, RouteTarget, Via, routes_file,
-};
+use wattline_router::config::{Config, Mode, PortKind, RouteTarget, Via, routes_file};
+use wattline_settings::{ConfigError, LogLevel, Problems};
 
 const COMPLETE: &str = r#"
 routes_file = "routes.txt"
@@ -275,16 +274,16 @@ fn mistakes_of_a_configuration_and_of_its_routes_are_told_together() {
     let routes = "nonsense\n10.0.0.0/8 203.0.113.1\n10.9.0.0/16 198.51.100.2\n";
     let found = problems(&wrong_batch, Some(routes));
     assert_eq!(lines(&found), [batch]);
-    assert_eq!(found.routes.as_ref().map(|it| it.list.len()), Some(2), "{found}");
+    assert_eq!(found.included.as_ref().map(|it| it.list.len()), Some(2), "{found}");
     assert!(found.to_string().contains("routes.txt:2: "), "{found}");
 
     // Of ports that are wrong themselves nobody knows which neighbours are on them.
     let wrong_port = wrong_batch.replacen("mtu = 1400", "mtu = 1", 1);
     let found = problems(&wrong_port, Some(routes));
-    assert_eq!(found.routes.as_ref().map(|it| it.list.len()), Some(1), "{found}");
+    assert_eq!(found.included.as_ref().map(|it| it.list.len()), Some(1), "{found}");
     let found = problems(&format!("{wrong_batch}\n="), Some(routes));
-    assert_eq!(found.routes.as_ref().map(|it| it.list.len()), Some(1), "{found}");
-    assert!(problems(&wrong_batch, Some("")).routes.is_none());
+    assert_eq!(found.included.as_ref().map(|it| it.list.len()), Some(1), "{found}");
+    assert!(problems(&wrong_batch, Some("")).included.is_none());
 }
 
 #[test]

@@ -9,13 +9,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use toml::de::DeValue;
 use wattline_packet::protocol as number;
-use wattline_router::config::read::{
-    Key, Reader, Section, Table, each, parse_name, read_port_names, required, whole,
-};
-use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+use wattline_router::config::{ApplicationSection, PortSettings, Settings, read_port_names};
+use wattline_settings::{Key, Reader, Section, Table, each, parse_name, required, whole};
 
 /// Name of the section.
-const SECTION: Section = Section::Application("[[acl]]");
+const SECTION: Section = Section::Named("[[acl]]");
 
 /// Generic routing encapsulation, in IANA's list of protocol numbers.
 const GRE: u8 = 47;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use wattline_router::application::SourceCheck;
-use wattline_router::config::read::{Key, Reader, Section, Table, read_port_names, single};
-use wattline_router::config::{ApplicationSection, PortSettings, Settings};
+use wattline_router::config::{ApplicationSection, PortSettings, Settings, read_port_names};
+use wattline_settings::{Key, Reader, Section, Table, single};
 
 /// Name of the section.
-const SECTION: Section = Section::Application("[urpf]");
+const SECTION: Section = Section::Named("[urpf]");
 
 /// Keys of the section, in the order of the reference.
 #[rustfmt::skip]

@@ -1,13 +1,12 @@
 //! The keys of a governor's configuration: the parser, `wattline config --govern` and the reference
 //! are made from this list.
 
-use wattline_router::config::keys::{KEYS as OF_ROUTER, markdown, toml};
-use wattline_router::config::read::{Key, Section};
+use wattline_settings::{Key, Section, log, metrics, reference};
 
 /// `[govern]`.
-pub const GOVERN: Section = Section::Application("[govern]");
+pub const GOVERN: Section = Section::Named("[govern]");
 /// `[[latency]]`, once per source.
-pub const LATENCY: Section = Section::Application("[[latency]]");
+pub const LATENCY: Section = Section::Named("[[latency]]");
 
 /// All of them, in the order of the reference.
 #[rustfmt::skip]
@@ -62,18 +61,17 @@ pub const KEYS: &[Key] = &[
 
 /// All keys that may stand in the file: these, and those of `[log]` and `[metrics]`.
 pub fn all() -> impl Iterator<Item = &'static Key> {
-    let shared = |key: &&Key| matches!(key.section, Section::Log | Section::Metrics);
-    KEYS.iter().chain(OF_ROUTER.iter().filter(shared))
+    KEYS.iter().chain(log::KEYS).chain(metrics::KEYS)
 }
 
 /// All of them as the body of a reference page, in Markdown.
 pub fn as_markdown() -> String {
-    markdown(all())
+    reference::markdown(all())
 }
 
 /// All of them with their defaults, as a configuration file.
 pub fn as_toml() -> String {
-    toml(all(), |section| section != LATENCY)
+    reference::toml(all(), |section| section != LATENCY)
 }
 
 #[cfg(test)]

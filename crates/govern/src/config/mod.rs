@@ -11,8 +11,7 @@ pub use settings::{Config, Moderation, SourceKind, SourceSettings};
 
 use crate::profile;
 use std::path::Path;
-use wattline_router::config::read::document;
-use wattline_router::config::{ConfigError, Problem, Problems};
+use wattline_settings::{ConfigError, Problems, read_text};
 
 impl Config {
     /// What holds without a file.
@@ -29,21 +28,7 @@ impl Config {
     /// # Errors
     /// When it cannot be read, or with everything that is wrong in it.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let unreadable =
-            |source| ConfigError::Unreadable { named_by: "", path: path.to_owned(), source };
-        let bytes = std::fs::read(path).map_err(unreadable)?;
-        let file = path.display().to_string();
-        let text = String::from_utf8(bytes).map_err(|_| Problems {
-            file: file.clone(),
-            list: vec![Problem {
-                line: 1,
-                key: "syntax".to_owned(),
-                value: String::new(),
-                message: "is not UTF-8 text".to_owned(),
-            }],
-            routes: None,
-        })?;
-        let mut config = Self::parse(&text, &file)?;
+        let mut config = Self::parse(&read_text(path)?, &path.display().to_string())?;
         let directory = path.parent().unwrap_or(Path::new(""));
         config.begin_at(directory);
         config.read_files();
@@ -66,7 +51,7 @@ impl Config {
     /// # Errors
     /// With everything that is wrong in it.
     pub fn parse(text: &str, file: &str) -> Result<Self, Problems> {
-        document((text, file), "`wattline govern`", parse::SECTIONS, parse::read)
+        parse::document((text, file), "`wattline govern`", parse::read)
     }
 }
 
@@ -76,7 +61,7 @@ mod tests {
     use crate::profile::PROFILES;
     use wattline_knobs::OnExit;
     use wattline_policy::PolicySpec;
-    use wattline_router::config::LogLevel;
+    use wattline_settings::LogLevel;
     use wattline_units::Span;
 
     fn parse(text: &str) -> Result<Config, String> {
@@ -151,6 +136,9 @@ mod tests {
             ("[power]\nplatform = \"host\"\n", "configuration of a router"),
             ("[[port]]\nname = \"a\"\n", "configuration of a router"),
             ("[goven]\n", "did you mean \"govern\""),
+            ("[rooter]\n", "known here are govern, latency, log, metrics"),
+            ("[govern]\nworkers = 2\n", "known here are profile, policy, knobs"),
+            ("[govern]\nroutes_file = \"x\"\n", "known here are profile, policy, knobs"),
             (SOURCE, "one of `clients`, `prometheus` and `tcp`"),
             ("[[latency]]\nclients = \"x\"\n", "is missing"),
             ("[[latency]]\nname = \"a\"\nclients = \"x\"\ntcp = [1]\n", "has `clients` and `tcp`"),

@@ -1,54 +1,47 @@
 //! From the text of a configuration to [`Config`].
 
-use super::keys::{GOVERN, KEYS, LATENCY};
+use super::keys::{self, GOVERN, LATENCY};
 use super::listed::Listed;
 use super::settings::{Config, Moderation, SourceKind, SourceSettings};
 use crate::profile;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use toml::de::DeValue;
 use wattline_host::Scope;
 use wattline_policy::PolicySpec;
 use wattline_requests::http::Url;
 use wattline_requests::sources::Selector;
-use wattline_router::config::read::{
-    Key, Reader, Table, between, defaulted, document, each, parse_interface, parse_name, read_log,
-    read_metrics, required, single, single_or_empty, whole,
-};
-use wattline_router::config::{
-    ApplicationSection, PortSettings, Sections, Settings as ApplicationSettings,
+use wattline_settings::{
+    Misplaced, Problems, Reader, Schema, Table, between, defaulted, each, log, metrics,
+    parse_interface, parse_name, parse_socket_path, required, single, single_or_empty, whole,
 };
 use wattline_units::Span;
 
-/// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
-const LONGEST_SOCKET_PATH: usize = 100;
 /// More CPUs than any machine that Linux runs on has.
 const MOST_CPUS: u32 = 4096;
 
-/// The governor's own sections, as the reader of configurations knows such: it takes their names
-/// and keys from here, [`read`] reads them.
-struct Own;
+/// The sections that may stand in the file.
+const SECTIONS: [&str; 4] = ["govern", "latency", log::NAME, metrics::NAME];
 
-impl ApplicationSection for Own {
-    fn names(&self) -> &'static [&'static str] {
-        &["govern", "latency"]
-    }
-    fn keys(&self) -> &'static [Key] {
-        KEYS
-    }
-    fn read(
-        &self,
-        _: &mut Reader,
-        _: &Table,
-        _: &[PortSettings],
-    ) -> Option<Arc<dyn ApplicationSettings>> {
-        None
-    }
+/// What stands at the top level of a router's configuration alone.
+const OF_ROUTER: &[&str] =
+    &["routes_file", "router", "port", "route", "neighbour", "power", "dpdk"];
+
+/// Reads a text in which the sections of a governor may stand. `what` is what reads it, as messages
+/// name it.
+pub(super) fn document<T>(
+    text_and_name: (&str, &str),
+    what: &str,
+    read: impl FnOnce(&mut Reader, &Table) -> T,
+) -> Result<T, Problems> {
+    let message = format!("belongs in the configuration of a router, not of {what}");
+    let schema = Schema {
+        sections: SECTIONS.to_vec(),
+        keys: keys::all().collect(),
+        misplaced: Misplaced { names: OF_ROUTER, message },
+        ..Schema::default()
+    };
+    wattline_settings::read(text_and_name, schema, read)
 }
-
-/// All sections that may stand in the file beside `[log]` and `[metrics]`.
-pub const SECTIONS: Sections<'static> = &[&Own];
 
 /// What a profile holds and a file may say otherwise.
 struct Base {
@@ -136,9 +129,9 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
         files: 0,
         seed: defaulted(reader.number(&table, "seed")),
         on_exit: defaulted(reader.parsed(&table, "on_exit", |text| text.parse().ok())),
-        socket: reader.parsed(&table, "socket", socket_path).map(|path| path.value),
-        log_level: read_log(reader, root),
-        metrics: read_metrics(reader, root),
+        socket: reader.parsed(&table, "socket", parse_socket_path).map(|path| path.value),
+        log_level: log::read(reader, root),
+        metrics: metrics::read(reader, root),
     };
     read_lists(reader, &table, &mut config);
     config.latency = read_sources(reader, root);
@@ -155,7 +148,7 @@ fn base_of(profile: profile::Profile) -> Base {
         }
     };
     let own = (profile.text, profile.name);
-    document(own, "a profile", SECTIONS, read).unwrap_or_else(|_| Base::nothing())
+    document(own, "a profile", read).unwrap_or_else(|_| Base::nothing())
 }
 
 /// The lists that no profile speaks of.
@@ -172,10 +165,6 @@ fn read_lists(reader: &mut Reader, table: &Table, config: &mut Config) {
     if let Some(names) = reader.list(table, "interfaces", false, name) {
         config.interfaces = names.value.into_iter().map(|name| name.value).collect();
     }
-}
-
-fn socket_path(text: &str) -> Option<PathBuf> {
-    (1..=LONGEST_SOCKET_PATH).contains(&text.len()).then(|| text.into())
 }
 
 fn read_sources(reader: &mut Reader, root: &Table) -> Vec<SourceSettings> {
@@ -209,7 +198,7 @@ fn read_source(reader: &mut Reader, table: &Table) -> Option<SourceKind> {
     let mut span = |key| Span::from(defaulted(reader.duration(table, key)));
     let (window, period, unit) = (span("window"), span("period"), span("unit"));
     if table.has("clients") {
-        let socket = reader.parsed(table, "clients", socket_path)?.value;
+        let socket = reader.parsed(table, "clients", parse_socket_path)?.value;
         return Some(SourceKind::Clients { socket, window });
     }
     if table.has("tcp") {

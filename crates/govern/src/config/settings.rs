@@ -7,7 +7,7 @@ use wattline_host::Scope;
 use wattline_knobs::OnExit;
 use wattline_requests::http::Url;
 use wattline_requests::sources::Selector;
-use wattline_router::config::LogLevel;
+use wattline_settings::LogLevel;
 use wattline_units::Span;
 
 /// A configuration.

@@ -1,10 +1,20 @@
 //! `[dpdk]`, and what ports over DPDK do not go with.
 
-use super::PowerPlatform;
-use super::power::PowerSettings;
-use super::reader::{Reader, Table};
-use super::settings::{Mode, PortSettings, RouterSettings};
+use super::power::{PowerPlatform, PowerSettings};
+use super::router::{Mode, RouterSettings};
+use super::settings::PortSettings;
 use toml::de::DeValue;
+use wattline_settings::{Key, Reader, Section, Table};
+
+/// The section.
+pub(super) const SECTION: Section = Section::Named("[dpdk]");
+
+/// Keys of the section, in the order of the reference.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    Key::new(SECTION, "arguments", Some("[]"), "[\"--no-huge\", \"-m\", \"256\"]", "a list of arguments of DPDK's environment (EAL)",
+        "What DPDK is started with, where a port has `dpdk`. Its devices, `--no-pci` where none is a card,\n`--lcores`, `--file-prefix`, `--no-shconf`, `--huge-unlink` and `--no-telemetry` are added unless they are given.\nWithout huge pages it needs `--no-huge` and `-m` MEGABYTES."),
+];
 
 /// The arguments of the environment.
 pub(super) fn read(reader: &mut Reader, table: &Table) -> Vec<String> {

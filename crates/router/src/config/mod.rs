@@ -1,33 +1,32 @@
 //! The configuration file of `wattline run`.
 //!
-//! TOML. [`keys::all`] is the one list of keys, the router's own and those of applications: the
-//! parser, `wattline config` and the reference page are all made from it. [`Config::load`] reports every mistake it finds,
-//! not only the first.
+//! TOML, read by `wattline-settings`. [`keys::all`] is the one list of keys, the router's own and those
+//! of applications: the parser, `wattline config` and the reference page are all made from it. The keys
+//! of a section stand in the file that reads it. [`Config::load`] reports every mistake it finds, not
+//! only the first.
 
+mod application;
 mod dpdk;
-mod duration;
 pub mod keys;
 mod mac;
 mod parse;
 mod ports;
 mod power;
-mod problem;
-pub mod read;
-mod reader;
+mod router;
 pub mod routes_file;
 mod section;
 mod settings;
 mod statics;
-mod tables;
 mod words;
 mod xdp_forward;
 
-pub use duration::parse_duration;
+pub use application::Settings;
 pub use mac::{format_mac, parse_mac};
 pub use power::{PowerPlatform, PowerSettings};
-pub use problem::{ConfigError, Problem, Problems};
-pub use section::{ApplicationSection, NotBuiltIn, Sections, Settings};
+pub use router::{Mode, RouterSettings, Takeover, XdpForwarding};
+pub use section::{ApplicationSection, NotBuiltIn, Sections};
 pub use settings::{
-    Config, LogLevel, Mode, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget,
-    RouterSettings, SteerSettings, Takeover, Via, XdpForwarding,
+    Config, NeighbourSettings, PortKind, PortSettings, RouteSettings, RouteTarget, SteerSettings,
+    Via,
 };
+pub use statics::{read_port_name, read_port_names};

@@ -1,18 +1,53 @@
 //! The `[[port]]` sections.
 
-use super::keys::Section;
-use super::mac::is_unicast;
-use super::parse_mac;
-use super::reader::{At, Reader, Table};
+use super::mac::{is_unicast, parse_mac};
 use super::settings::{PortKind, PortSettings, port_named};
-use super::tables::{each, required};
-use super::words::{parse_interface, parse_name, parse_steer};
+use super::words::parse_steer;
 use ipnet::IpNet;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Component, PathBuf};
 use toml::de::DeValue;
 use wattline_dpdk::DeviceText;
+use wattline_settings::{
+    At, Key, Reader, Section, Table, each, parse_interface, parse_name, required,
+};
+
+/// The section.
+pub(super) const SECTION: Section = Section::Named("[[port]]");
+/// The value of `capture`.
+pub(super) const CAPTURE: Section = Section::Named("[[port]] capture");
+
+/// Keys of the section, in the order of the reference.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    Key::new(SECTION, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
+        "The port's name in this file and in all output. Required."),
+    Key::new(SECTION, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",
+        "The Linux interface whose traffic is taken over, through AF_XDP; it may be a bond, not a member of one.\nBeside `dpdk`: the TAP device by which the kernel has its part of the port."),
+    Key::new(SECTION, "dpdk", None, "\"0000:03:00.0\"", "the PCI address of a card, or a virtual device of DPDK such as \"net_af_packet0,iface=veth1\"; both may have parameters behind commas",
+        "Instead of AF_XDP: a device of DPDK, in a program built with the feature `dpdk`. Needs mode = \"poll\".\nWith `interface`, a TAP device, the kernel's addresses, neighbours and routes hold; without it only those of this file."),
+    Key::new(SECTION, "capture", None, "{ read = \"in.pcap\", write = \"out.pcap\", paced = false }", "a table with read, write or both, paced and original_length",
+        "Instead of an interface: capture files (pcap or pcapng). The run ends when all are read."),
+    Key::new(CAPTURE, "read", None, "\"in.pcap\"", "the path of a file, relative to this one",
+        "The frames that the port receives."),
+    Key::new(CAPTURE, "write", None, "\"out.pcap\"", "the path of a file, relative to this one",
+        "Where the frames are written that the port sends. A file that exists is replaced."),
+    Key::new(CAPTURE, "paced", Some("false"), "true", "true or false",
+        "Whether frames arrive at the times of their timestamps, or as fast as they can be forwarded."),
+    Key::new(CAPTURE, "original_length", Some("false"), "true", "true or false",
+        "Whether packets that a snap length cut are padded with zeros to their original length. Without this they\narrive as captured, and most are dropped as \"bad-length\"."),
+    Key::new(SECTION, "mac", None, "\"02:00:00:00:00:01\"", "a unicast Ethernet address such as \"02:00:00:00:00:01\"",
+        "The Ethernet address of a port without an interface; default 02:00:00:00 and the port's number from 1.\nAn interface has its own."),
+    Key::new(SECTION, "addresses", Some("[]"), "[\"192.0.2.1/24\", \"2001:db8::1/64\"]", "a list of addresses with prefix lengths, such as \"192.0.2.1/24\"",
+        "The port's own addresses; their prefixes are on its link. With kernel_routes the interface's own are added."),
+    Key::whole(SECTION, "mtu", None, "1500", 68..=9000,
+        "Largest IP packet in bytes. Default: 1500 without an interface; the interface's own, which it may only lower."),
+    Key::new(SECTION, "promiscuous", Some("false"), "true", "true or false",
+        "Route frames whatever Ethernet address they are sent to."),
+    Key::new(SECTION, "steer", None, "\"sender/uplink\"", "INTERFACE or NAMESPACE/INTERFACE, the sender's end of a veth pair",
+        "On platform \"scale\": the sender's end of the veth pair whose near end is `interface`, with as many\ntransmit queues as there are workers. An indirection table put there spreads packets over the queues, and the\ngovernor rewrites it so that cores come and go. Without it on any port all cores stay active."),
+];
 
 /// Where there is no interface to ask.
 const DEFAULT_MTU: u16 = 1500;
@@ -32,7 +67,7 @@ struct Taken {
 
 /// Reads all of them.
 pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
-    let tables = each(reader, root, Section::Port, "port");
+    let tables = each(reader, root, SECTION, "port");
     if tables.is_empty() && !root.has("port") {
         let message = "a router needs at least one [[port]]".to_owned();
         reader.problem_in(root, "port", message);
@@ -44,7 +79,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
         let name = required(reader, table, "name", parse_name);
         if let Some(name) = name.as_ref().filter(|name| !taken.names.insert(name.value.clone())) {
             let message = "another port has this name already".to_owned();
-            reader.problem(Section::Port, "name", &name.span, message);
+            reader.problem(SECTION, "name", &name.span, message);
         }
         let kind = read_port_kind(reader, table, &mut taken);
         let mac =
@@ -52,7 +87,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
         let is_interface = kind.as_ref().is_some_and(|kind| kind.in_kernel().is_some());
         if let (Some(mac), true) = (&mac, is_interface) {
             let message = "an interface has its own: leave this out".to_owned();
-            reader.problem(Section::Port, "mac", &mac.span, message);
+            reader.problem(SECTION, "mac", &mac.span, message);
         }
         let mtu = reader.number(table, "mtu").map(|mtu| mtu.value as u16);
         let addresses = read_addresses(reader, table, mtu, &mut taken);
@@ -108,13 +143,13 @@ fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Opti
     }
     let (key, value) = table.table.iter().find(|(key, _)| key.get_ref() == "capture")?;
     let DeValue::Table(inner) = value.get_ref() else {
-        reader.not_allowed(Section::Port, "capture", &value.span());
+        reader.not_allowed(SECTION, "capture", &value.span());
         return None;
     };
-    let capture = Table { section: Section::Capture, table: inner, span: key.span() };
+    let capture = Table { section: CAPTURE, table: inner, span: key.span() };
     reader.refuse_unknown(&capture);
     if !capture.has("read") && !capture.has("write") {
-        reader.not_allowed(Section::Port, "capture", &value.span());
+        reader.not_allowed(SECTION, "capture", &value.span());
     }
     Some(PortKind::Capture {
         read: read_path(reader, &capture, "read", taken),
@@ -128,7 +163,7 @@ fn read_interface(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Opti
     let interface = reader.parsed(table, "interface", parse_interface)?;
     if !taken.interfaces.insert(interface.value.clone()) {
         let message = "another port has this interface already".to_owned();
-        reader.problem(Section::Port, "interface", &interface.span, message);
+        reader.problem(SECTION, "interface", &interface.span, message);
     }
     Some(interface.value)
 }
@@ -139,7 +174,7 @@ fn read_device(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<
         device.as_ref().is_none_or(|device| taken.devices.insert(device.value.name().to_owned()));
     if let Some(device) = device.as_ref().filter(|_| !is_new) {
         let message = "another port has this device already".to_owned();
-        reader.problem(Section::Port, "dpdk", &device.span, message);
+        reader.problem(SECTION, "dpdk", &device.span, message);
     }
     let interface = match table.has("interface") {
         true => Some(read_interface(reader, table, taken)?),
@@ -167,7 +202,7 @@ fn read_path(
         None
     };
     if let Some(message) = message {
-        reader.problem(Section::Capture, key, &path.span, message.to_owned());
+        reader.problem(CAPTURE, key, &path.span, message.to_owned());
     }
     let list = if key == "write" { &mut taken.written } else { &mut taken.read };
     list.insert(plain);
@@ -195,7 +230,7 @@ fn read_addresses(
             addresses.push(value);
             continue;
         };
-        reader.problem(Section::Port, "addresses", &span, message);
+        reader.problem(SECTION, "addresses", &span, message);
     }
     addresses
 }

@@ -1,10 +1,36 @@
 //! The `[power]` section.
 
-use super::reader::{Reader, Table, defaulted};
 use std::time::Duration;
 use wattline_knobs::OnExit;
 use wattline_policy::PolicySpec;
 use wattline_server::Application;
+use wattline_settings::{Key, Reader, Section, Table, defaulted};
+
+/// The section.
+pub(super) const SECTION: Section = Section::Named("[power]");
+
+/// Keys of the section, in the order of the reference.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    Key::new(SECTION, "platform", Some("\"none\""), "\"scale\"", "\"none\", \"scale\" or \"host\"",
+        "What the governor controls. scale: workers that behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: no governor."),
+    Key::new(SECTION, "policy", Some("\"powersave\""), "\"powersave:c_up=2,batch=16\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
+        "The governor."),
+    Key::new(SECTION, "server", Some("\"westmere-2010\""), "\"server.toml\"", "the name of a shipped server model (`wattline servers` lists them) or the path of a file",
+        "The server model: of the emulated server, or of this machine for policies that reckon with one."),
+    Key::new(SECTION, "application", Some("\"ipv4\""), "\"ipsec\"", "\"ipv4\", \"netflow\", \"ipsec\" or \"re\"",
+        "What the model is said to do with each packet."),
+    Key::whole(SECTION, "scale", Some("500"), "100", 1..=1000000,
+        "How many times as long everything lasts on platform scale."),
+    Key::whole(SECTION, "seed", Some("1"), "2", 0..=u32::MAX,
+        "Seed of policies and service times that draw random numbers."),
+    Key::duration(SECTION, "sample", Some("\"1ms\""), "\"500us\"", ("100us", "1s", "1ms"),
+        "On host: how often the queues are read for a policy that decides at batches."),
+    Key::new(SECTION, "on_exit", Some("\"restore\""), "\"performance\"", "\"restore\", \"keep\" or \"performance\"",
+        "On host: the state of the machine after the end, also when the router is killed. restore: as before.\nkeep: as it is. performance: as before, but with the CPUs at their fastest. `wattline restore` undoes the last two."),
+    Key::new(SECTION, "uncore", Some("false"), "true", "true or false",
+        "On host: whether the upper limit of the uncore's frequency (caches, mesh, memory controllers)\ngoes with the fastest core. It holds for all cores of a processor, those without workers too."),
+];
 
 /// What a governor drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -42,7 +68,7 @@ pub struct PowerSettings {
 }
 
 /// Reads the section. The default holds for what is left out and, after a note, for what is wrong.
-pub(super) fn read_power(reader: &mut Reader, table: &Table) -> PowerSettings {
+pub(super) fn read(reader: &mut Reader, table: &Table) -> PowerSettings {
     reader.refuse_unknown(table);
     let policy = reader.string(table, "policy");
     if let Some(policy) = &policy

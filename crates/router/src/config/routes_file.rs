@@ -1,16 +1,53 @@
 //! The file of routes: a prefix per line, followed by where it leads.
 
-use super::problem::{ConfigError, Problem, Problems};
 use super::settings::{Config, RouteSettings, RouteTarget, Via};
 use super::words::{parse_kind, parse_via};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use std::path::Path;
+use toml::de::DeValue;
 use wattline_fib::routes_file;
+use wattline_settings::{At, ConfigError, Key, Problem, Problems, Reader, Section, Table};
 
 /// More mistakes than this are not listed: the file is of another kind.
 const MOST_PROBLEMS: usize = 100;
 const ALLOWED: &str = "must be a prefix, followed by a neighbour's address, ADDRESS%PORT, blackhole, unreachable or prohibit";
+
+/// The key that names it.
+pub(super) const NAME: &str = "routes_file";
+
+/// The key at the top level.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    Key::new(Section::Top, NAME, None, "\"routes.txt\"", "the path of a file, relative to this one",
+        "More static routes: one prefix per line, followed by the address of the neighbour or by\nblackhole, unreachable or prohibit; # begins a comment. This key may be in any section."),
+];
+
+/// `routes_file` is taken wherever it stands: TOML counts what is written at the end of a file
+/// to the last section, which is where such a line is commonly put.
+pub(super) fn read_path(reader: &mut Reader, root: &Table) -> Option<At<String>> {
+    let mut places = vec![root.clone()];
+    for (_, value) in root.table {
+        let here = |value: &toml::Spanned<DeValue<'_>>| value.span();
+        match value.get_ref() {
+            DeValue::Table(table) => {
+                places.push(Table { section: Section::Top, table, span: here(value) });
+            }
+            DeValue::Array(items) => places.extend(items.iter().filter_map(|item| {
+                let table = item.get_ref().as_table()?;
+                Some(Table { section: Section::Top, table, span: here(item) })
+            })),
+            _ => {}
+        }
+    }
+    let given: Vec<At<String>> =
+        places.iter().filter_map(|place| reader.string(place, NAME)).collect();
+    if let [_, second, ..] = given.as_slice() {
+        let message = "is set twice: there is one file of routes".to_owned();
+        reader.problem(Section::Top, NAME, &second.span, message);
+    }
+    given.into_iter().next()
+}
 
 /// Reads a file of routes for the ports of `config`.
 ///
@@ -71,7 +108,7 @@ fn each_line<'a, T>(
     if list.is_empty() {
         return Ok(lines);
     }
-    Err(Problems { file: file.to_owned(), list, routes: None })
+    Err(Problems { file: file.to_owned(), list, included: None })
 }
 
 /// Where a line says that a prefix leads.

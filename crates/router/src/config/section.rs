@@ -1,16 +1,12 @@
 //! Sections of the configuration that belong to applications.
 //!
 //! The router knows none of them by itself: whoever reads a configuration hands over a list of
-//! [`ApplicationSection`]s, and finds what they said by its type ([`Config::of`]).
+//! [`ApplicationSection`]s, and finds what they said by its type ([`super::Config::of`]).
 
-use super::keys::{Key, Section};
-use super::reader::{Reader, Table};
-use super::settings::{Config, PortSettings};
-use std::any::Any;
-use std::fmt::Debug;
-use std::panic::RefUnwindSafe;
-use std::path::Path;
+use super::application::Settings;
+use super::settings::PortSettings;
 use std::sync::Arc;
+use wattline_settings::{Key, Reader, Section, Table};
 
 /// The sections of one application.
 pub trait ApplicationSection: Sync {
@@ -31,54 +27,6 @@ pub trait ApplicationSection: Sync {
 
 /// The applications whose sections are known.
 pub type Sections<'a> = &'a [&'static dyn ApplicationSection];
-
-/// What a configuration says of one application.
-pub trait Settings: SameSettings + Any + Debug + Send + Sync + RefUnwindSafe {
-    /// The section that stands for it in messages, such as `[ipsec]`.
-    fn heading(&self) -> &'static str;
-
-    /// Indices of the ports whose received packets it has to see; `None` for all packets.
-    fn ports(&self) -> Option<&[usize]> {
-        None
-    }
-
-    /// Makes paths that are relative to the configuration relative to this directory.
-    fn resolve_paths(&mut self, directory: &Path) {
-        let _ = directory;
-    }
-}
-
-/// Comparison of settings whose types are known at run time alone.
-pub trait SameSettings {
-    /// Whether the other says the same of the same application.
-    fn is_same(&self, other: &dyn Settings) -> bool;
-}
-
-impl<T: Any + PartialEq> SameSettings for T {
-    fn is_same(&self, other: &dyn Settings) -> bool {
-        other.downcast() == Some(self)
-    }
-}
-
-impl dyn Settings {
-    /// As what it is.
-    pub fn downcast<T: Any>(&self) -> Option<&T> {
-        (self as &dyn Any).downcast_ref()
-    }
-}
-
-impl PartialEq for dyn Settings {
-    fn eq(&self, other: &Self) -> bool {
-        self.is_same(other)
-    }
-}
-
-impl Config {
-    /// What it says of an application, by the type of its settings.
-    pub fn of<T: Any>(&self) -> Option<&T> {
-        self.applications.iter().find_map(|settings| settings.downcast())
-    }
-}
 
 /// The sections of an application that a program was built without.
 pub struct NotBuiltIn {
@@ -119,7 +67,9 @@ impl ApplicationSection for NotBuiltIn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::read::parse_name;
+    use crate::config::Config;
+    use std::path::Path;
+    use wattline_settings::{parse_name, single};
 
     /// An application with a name and a file.
     #[derive(Debug, PartialEq)]
@@ -139,7 +89,7 @@ mod tests {
 
     struct Say;
 
-    const SECTION: Section = Section::Application("[say]");
+    const SECTION: Section = Section::Named("[say]");
 
     impl ApplicationSection for Say {
         fn names(&self) -> &'static [&'static str] {
@@ -156,7 +106,7 @@ mod tests {
             root: &Table,
             _ports: &[PortSettings],
         ) -> Option<Arc<dyn Settings>> {
-            let table = crate::config::read::single(reader, root, SECTION, "say")?;
+            let table = single(reader, root, SECTION, "say")?;
             reader.refuse_unknown(&table);
             let name = reader.parsed(&table, "name", parse_name)?.value;
             Some(Arc::new(Said { name, file: "key".into() }))

@@ -1,14 +1,16 @@
 //! What a configuration says, checked.
 
+use super::application::Settings;
 use super::power::{PowerPlatform, PowerSettings};
-use super::section::Settings;
+use super::router::RouterSettings;
 use ipnet::IpNet;
+use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use wattline_dataplane::port::PortId;
 use wattline_dpdk::DeviceText;
+use wattline_settings::LogLevel;
 
 /// A whole configuration. Whoever holds one may rely on it: names are unique, ports
 /// that are named exist, and values are in range.
@@ -36,74 +38,6 @@ pub struct Config {
     pub power: PowerSettings,
     /// What DPDK's environment is started with.
     pub dpdk_arguments: Vec<String>,
-}
-
-/// The `[router]` section.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RouterSettings {
-    /// Number of worker threads.
-    pub workers: u16,
-    /// What a worker does when there is no work.
-    pub mode: Mode,
-    /// Most frames that a worker takes from a queue at once.
-    pub batch: u16,
-    /// The CPU of each worker; empty when they are not pinned.
-    pub cpus: Vec<u16>,
-    /// Whether sockets ask for preferred busy polling.
-    pub busy_poll: bool,
-    /// Whether XDP programs forward by themselves what needs no worker.
-    pub xdp_forward: XdpForwarding,
-    /// What becomes of ports whose packets the kernel would do more with than to route them.
-    pub takeover: Takeover,
-    /// What flows are spread over several next hops by; drawn at random without.
-    pub flow_seed: Option<u32>,
-    /// Whether the kernel's routes, neighbours and addresses are followed.
-    pub kernel_routes: bool,
-    /// How long an adaptive worker polls in vain before it blocks.
-    pub idle: Duration,
-    /// How long workers may forward what is still queued when the router stops.
-    pub drain: Duration,
-    /// Chunks of packet memory per worker, where no port is served by AF_XDP.
-    pub frames: u32,
-    /// Ports for which there is memory beside those at the start.
-    pub spare_ports: u16,
-    /// Where the control socket is; `None` for the default directory.
-    pub socket: Option<PathBuf>,
-}
-
-/// What a worker does when there is no work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Asks its queues again and again.
-    Poll,
-    /// Blocks until something arrives.
-    Interrupt,
-    /// Polls while there is work, blocks when there has been none for a while.
-    Adaptive,
-}
-
-/// Whether XDP programs forward by themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum XdpForwarding {
-    /// Where frames would reach workers by copies, and none has to see them.
-    Auto,
-    /// Always, or the router does not start.
-    On,
-    /// Never.
-    Off,
-}
-
-/// What becomes of ports whose packets the kernel would do more with than to route them: filter,
-/// translate, shape them, or route them by rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Takeover {
-    /// The router does not start. Where it runs already, as with `Narrow`.
-    Strict,
-    /// They are left to the kernel.
-    Narrow,
-    /// They are forwarded all the same.
-    Force,
 }
 
 /// A `[[port]]` section.
@@ -249,27 +183,17 @@ pub struct NeighbourSettings {
     pub port: usize,
 }
 
-/// How much is logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogLevel {
-    /// Only what stops the router.
-    Error,
-    /// And what an operator should look at.
-    Warn,
-    /// And what changes in its life.
-    Info,
-    /// And every change of routing state.
-    Debug,
-    /// And everything else.
-    Trace,
-}
-
 impl Config {
     /// The address that static routes over `port` (an index) use as Ethernet source when the
     /// port has none by itself: locally administered, from the port's number.
     pub fn port_mac(&self, port: usize) -> [u8; 6] {
         let number = (port as u16 + 1).to_be_bytes();
         self.ports[port].mac.unwrap_or([0x02, 0, 0, 0, number[0], number[1]])
+    }
+
+    /// What it says of an application, by the type of its settings.
+    pub fn of<T: Any>(&self) -> Option<&T> {
+        self.applications.iter().find_map(|settings| settings.downcast())
     }
 
     /// The first port whose on-link prefixes hold `address`.

@@ -1,18 +1,39 @@
 //! The `[[route]]` and `[[neighbour]]` sections.
 
-use super::keys::Section;
-use super::mac::is_unicast;
-use super::parse_mac;
-use super::reader::{At, Reader, Table};
+use super::mac::{is_unicast, parse_mac};
 use super::settings::{
     NeighbourSettings, PortSettings, RouteSettings, RouteTarget, Via, port_named, port_of,
 };
-use super::tables::{each, required};
 use super::words::{parse_kind, parse_via};
 use ipnet::IpNet;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use toml::de::DeValue;
+use wattline_settings::{At, Key, Reader, Section, Table, each, required};
+
+/// A route.
+const ROUTE: Section = Section::Named("[[route]]");
+/// A neighbour.
+const NEIGHBOUR: Section = Section::Named("[[neighbour]]");
+
+/// Keys of the sections, in the order of the reference.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    Key::new(ROUTE, "prefix", None, "\"0.0.0.0/0\"", "an IPv4 or IPv6 prefix without host bits, such as \"198.51.100.0/24\"",
+        "Destinations. Required."),
+    Key::new(ROUTE, "via", None, "[\"198.51.100.2\", \"198.51.100.3\"]", "an address of the prefix's family, ADDRESS%PORT, or a list of 1 to 64 of them",
+        "The neighbour, or several of which each flow uses one."),
+    Key::new(ROUTE, "port", None, "\"b\"", "the name of a port",
+        "The port of the neighbours in `via` (default: the port whose `addresses` in this file hold them; the\ninterfaces' own are not known when the file is read).\nWithout `via` the destinations are on the port's link themselves."),
+    Key::new(ROUTE, "kind", None, "\"blackhole\"", "\"blackhole\", \"unreachable\" or \"prohibit\"",
+        "Instead of `via` and `port`: discard, silently or with the ICMP error of that name."),
+    Key::new(NEIGHBOUR, "address", None, "\"198.51.100.2\"", "a unicast IPv4 or IPv6 address",
+        "The neighbour's address. Required."),
+    Key::new(NEIGHBOUR, "mac", None, "\"02:00:00:00:00:02\"", "a unicast Ethernet address such as \"02:00:00:00:00:02\"",
+        "The neighbour's Ethernet address. Required."),
+    Key::new(NEIGHBOUR, "port", None, "\"b\"", "the name of a port",
+        "The port it is on (default: the port whose prefix holds the address)."),
+];
 
 /// Reads all routes.
 pub(super) fn read_routes(
@@ -21,7 +42,7 @@ pub(super) fn read_routes(
     ports: &[PortSettings],
 ) -> Vec<RouteSettings> {
     let mut known = HashSet::new();
-    each(reader, root, Section::Route, "route")
+    each(reader, root, ROUTE, "route")
         .iter()
         .filter_map(|table| read_route(reader, table, ports, &mut known))
         .collect()
@@ -34,7 +55,7 @@ pub(super) fn read_neighbours(
     ports: &[PortSettings],
 ) -> Vec<NeighbourSettings> {
     let mut known = HashSet::new();
-    each(reader, root, Section::Neighbour, "neighbour")
+    each(reader, root, NEIGHBOUR, "neighbour")
         .iter()
         .filter_map(|table| read_neighbour(reader, table, ports, &mut known))
         .collect()
@@ -52,7 +73,7 @@ fn read_route(
     if let Some(prefix) = prefix.as_ref().filter(|prefix| !known_prefixes.insert(prefix.value)) {
         let message =
             "has a route already: for several neighbours, list them in its via".to_owned();
-        reader.problem(Section::Route, "prefix", &prefix.span, message);
+        reader.problem(ROUTE, "prefix", &prefix.span, message);
     }
     let port = read_port_name(reader, table, ports);
     let via = reader.list(table, "via", true, |value| value.as_str().and_then(parse_via));
@@ -73,29 +94,29 @@ fn read_route(
     }
     let via = via?;
     if via.value.is_empty() || via.value.len() > 64 {
-        reader.not_allowed(Section::Route, "via", &via.span);
+        reader.not_allowed(ROUTE, "via", &via.span);
     }
     let mut gateways = Vec::with_capacity(via.value.len());
     for At { value: (gateway, own_port), span } in via.value {
         let of_family = |prefix: &At<IpNet>| gateway.is_ipv4() == prefix.value.addr().is_ipv4();
         if !prefix.as_ref().is_none_or(of_family) {
             let message = "is of the other family than the prefix".to_owned();
-            reader.problem(Section::Route, "via", &span, message);
+            reader.problem(ROUTE, "via", &span, message);
             continue;
         }
         if ports.iter().any(|port| port.addresses.iter().any(|net| net.addr() == gateway)) {
             let message = "is this router's own address: name a neighbour's".to_owned();
-            reader.problem(Section::Route, "via", &span, message);
+            reader.problem(ROUTE, "via", &span, message);
             continue;
         }
         let named = own_port.map(|name| port_named(ports, &name));
         match named.unwrap_or_else(|| port.or_else(|| port_of(ports, gateway))) {
             Some(port) => gateways.push(Via { gateway, port }),
-            None if named.is_some() => reader.problem(Section::Route, "via", &span, known(ports)),
+            None if named.is_some() => reader.problem(ROUTE, "via", &span, known(ports)),
             None if table.has("port") => {}
             None => {
                 let message = "is in no port's addresses: say which port with `port`".to_owned();
-                reader.problem(Section::Route, "via", &span, message);
+                reader.problem(ROUTE, "via", &span, message);
             }
         }
     }
@@ -120,11 +141,11 @@ fn read_neighbour(
     let port = named.or_else(|| port_of(ports, address.value));
     if port.is_none() && !table.has("port") {
         let message = "is in no port's addresses: say which port with `port`".to_owned();
-        reader.problem(Section::Neighbour, "address", &address.span, message);
+        reader.problem(NEIGHBOUR, "address", &address.span, message);
     }
     if port.is_some_and(|port| !known_neighbours.insert((address.value, port))) {
         let message = "is given twice: a neighbour has one Ethernet address".to_owned();
-        reader.problem(Section::Neighbour, "address", &address.span, message);
+        reader.problem(NEIGHBOUR, "address", &address.span, message);
     }
     Some(NeighbourSettings { address: address.value, mac: mac?.value, port: port? })
 }

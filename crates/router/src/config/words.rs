@@ -1,45 +1,8 @@
 //! Values that are words or names.
 
-use super::settings::{LogLevel, Mode, RouteTarget, SteerSettings, Takeover, XdpForwarding};
+use super::settings::{RouteTarget, SteerSettings};
 use std::net::IpAddr;
-
-pub(super) fn parse_mode(text: &str) -> Option<Mode> {
-    match text {
-        "poll" => Some(Mode::Poll),
-        "interrupt" => Some(Mode::Interrupt),
-        "adaptive" => Some(Mode::Adaptive),
-        _ => None,
-    }
-}
-
-pub(super) fn parse_xdp_forward(text: &str) -> Option<XdpForwarding> {
-    match text {
-        "auto" => Some(XdpForwarding::Auto),
-        "on" => Some(XdpForwarding::On),
-        "off" => Some(XdpForwarding::Off),
-        _ => None,
-    }
-}
-
-pub(super) fn parse_takeover(text: &str) -> Option<Takeover> {
-    match text {
-        "strict" => Some(Takeover::Strict),
-        "narrow" => Some(Takeover::Narrow),
-        "force" => Some(Takeover::Force),
-        _ => None,
-    }
-}
-
-pub(super) fn parse_level(text: &str) -> Option<LogLevel> {
-    match text {
-        "error" => Some(LogLevel::Error),
-        "warn" => Some(LogLevel::Warn),
-        "info" => Some(LogLevel::Info),
-        "debug" => Some(LogLevel::Debug),
-        "trace" => Some(LogLevel::Trace),
-        _ => None,
-    }
-}
+use wattline_settings::parse_interface;
 
 /// The words for routes that discard, in the file of routes too.
 pub(super) fn parse_kind(text: &str) -> Option<RouteTarget> {
@@ -59,19 +22,6 @@ pub(super) fn parse_via(text: &str) -> Option<(IpAddr, Option<String>)> {
     };
     let address: IpAddr = address.parse().ok()?;
     (!address.is_multicast() && !address.is_unspecified()).then_some((address, port))
-}
-
-/// A name of letters, digits, `-`, `_` and `.`.
-pub fn parse_name(text: &str) -> Option<String> {
-    let legal = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    (!text.is_empty() && text.chars().all(legal)).then(|| text.to_owned())
-}
-
-/// IFNAMSIZ less the terminating zero, and what dev_valid_name() of the kernel allows.
-pub fn parse_interface(text: &str) -> Option<String> {
-    let legal = |c: char| c != '/' && c != ':' && !c.is_whitespace();
-    let named = (1..=15).contains(&text.len()) && text != "." && text != "..";
-    (named && text.chars().all(legal)).then(|| text.to_owned())
 }
 
 /// The sender's end of a veth pair: INTERFACE or NAMESPACE/INTERFACE.

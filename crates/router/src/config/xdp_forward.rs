@@ -1,7 +1,8 @@
 //! What stands against forwarding in XDP programs, which know the kernel's tables only.
 
-use super::PowerPlatform;
-use super::settings::{Config, Mode, PortKind, PortSettings, XdpForwarding};
+use super::power::PowerPlatform;
+use super::router::{Mode, XdpForwarding};
+use super::settings::{Config, PortKind, PortSettings};
 use wattline_policy::{NeedsWorkers, PolicySpec};
 
 /// Most ports between which XDP programs forward.

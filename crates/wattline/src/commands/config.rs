@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_govern::config::keys as own;
-use wattline_router::config::keys::{self, Key};
-use wattline_router::config::{Config, routes_file};
+use wattline_router::config::{Config, keys, routes_file};
+use wattline_settings::Key;
 
 /// What to print or check.
 #[derive(Debug, clap::Args)]
@@ -77,4 +77,29 @@ fn listed<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<Value> {
         })
     };
     keys.map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_settings::{Section, log, metrics};
+
+    /// A governor does not know the router: it has its own list of what belongs there.
+    #[test]
+    fn a_governor_says_of_every_section_of_a_router_where_it_belongs() {
+        let is_shared = |key: &&Key| [log::SECTION, metrics::SECTION].contains(&key.section);
+        let mut checked = 0;
+        for key in keys::all(&[]).filter(|key| !is_shared(key)) {
+            let text = match key.section {
+                Section::Top => format!("{} = {}\n", key.name, key.example),
+                // What stands behind a space is a key whose value is a table.
+                section => section.heading().split(' ').next().unwrap_or_default().to_owned(),
+            };
+            let problems = wattline_govern::config::Config::parse(&text, "x").unwrap_err();
+            let told = problems.to_string();
+            assert!(told.contains("belongs in the configuration of a router"), "{text}: {told}");
+            checked += 1;
+        }
+        assert!(checked > 30, "{checked}");
+    }
 }

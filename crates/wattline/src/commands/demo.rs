@@ -13,7 +13,7 @@ use std::time::Duration;
 use wattline_demo::compare::{self, Settings};
 use wattline_demo::day;
 use wattline_demo::watch::Watch;
-use wattline_router::config::parse_duration;
+use wattline_settings::parse_duration;
 use wattline_testbed::forwarder::Mode;
 use wattline_testbed::leftovers::clean_up_on_signals;
 use wattline_testbed::probe::Load;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use wattline_govern::{Daemon, GovernError, Options, profile};
 use wattline_host::TakeOverError;
-use wattline_router::config::LogLevel;
+use wattline_settings::LogLevel;
 
 /// What to govern by.
 #[derive(Debug, clap::Args)]

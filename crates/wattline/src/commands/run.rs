@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tracing::Level;
 use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
-use wattline_router::config::LogLevel;
 use wattline_router::stats::Stats;
 use wattline_router::{Extensions, Remedy, Router, RouterError};
+use wattline_settings::LogLevel;
 
 /// What this program adds to a router.
 const EXTENSIONS: Extensions = Extensions { applications: APPLICATIONS, platforms: PLATFORMS };

@@ -9,7 +9,7 @@ use crate::output;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 use wattline_daemon::rates::{Rates, Sample};
-use wattline_router::config::parse_duration;
+use wattline_settings::parse_duration;
 
 /// Which router, and how.
 #[derive(Debug, clap::Args)]

@@ -1,17 +1,14 @@
 //! Typed values out of a TOML table, with a [`Problem`] for each that is not as it should be.
 
 use super::duration::{between, parse_duration};
-use super::keys::{self, Allowed, Key, Section};
-use super::problem::{Problem, Problems};
-use super::section::Sections;
+use super::key::{Allowed, Section};
+use super::problem::{Problem, Problems, SYNTAX};
+use super::schema::Schema;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use zeroize::Zeroizing;
-
-/// The key of problems with the text as a whole.
-pub(super) const SYNTAX: &str = "syntax";
 
 /// A value and where in the text it stands.
 #[derive(Debug, Clone)]
@@ -35,8 +32,7 @@ pub fn defaulted<T>(found: Option<At<T>>) -> T {
 /// Collects problems while values are read.
 pub struct Reader<'t> {
     text: &'t str,
-    /// The applications whose sections are known.
-    sections: Sections<'t>,
+    schema: Schema,
     /// What was wrong so far.
     pub problems: Vec<Problem>,
 }
@@ -70,25 +66,24 @@ impl<'a, 't> Table<'a, 't> {
 }
 
 impl<'t> Reader<'t> {
-    /// For a text in which the sections of these applications may stand.
-    pub(super) fn new(text: &'t str, sections: Sections<'t>) -> Self {
-        Self { text, sections, problems: Vec::new() }
+    /// For a text in which what `schema` lists may stand.
+    pub fn new(text: &'t str, schema: Schema) -> Self {
+        Self { text, schema, problems: Vec::new() }
     }
 
-    /// The applications whose sections may stand in the text.
-    pub(super) fn sections(&self) -> Sections<'t> {
-        self.sections
+    /// Reads the text as TOML and hands its top level to `read`. Syntax errors and what is unknown at
+    /// the top level are noted.
+    pub fn document<T>(&mut self, read: impl FnOnce(&mut Self, &Table) -> T) -> T {
+        let (document, errors) = DeTable::parse_recoverable(self.text);
+        errors.iter().for_each(|error| self.syntax(error));
+        let root = Table { section: Section::Top, table: document.get_ref(), span: 0..0 };
+        self.refuse_unknown(&root);
+        read(self, &root)
     }
 
     /// What is allowed for a key, as it stands behind "must be".
     pub fn allowed(&self, section: Section, key: &str) -> Allowed {
-        keys::find(section, key, self.sections)
-            .map_or(Allowed::Words("a known key"), |key| key.allowed)
-    }
-
-    /// The text that is read.
-    pub fn text(&self) -> &'t str {
-        self.text
+        self.schema.find(section, key).map_or(Allowed::Words("a known key"), |key| key.allowed)
     }
 
     /// Whether the text could not even be read as TOML.
@@ -103,7 +98,7 @@ impl<'t> Reader<'t> {
         // What could not be read as TOML also looks like missing keys: say only the cause.
         list.retain(|problem| !unreadable || !problem.value.is_empty() || problem.key == SYNTAX);
         list.sort_by_key(|problem| problem.line);
-        Problems { file, list, routes: None }
+        Problems { file, list, included: None }
     }
 
     /// The line of a place in the text, from 1.
@@ -160,9 +155,9 @@ impl<'t> Reader<'t> {
     }
 
     /// Notes a syntax error.
-    pub fn syntax(&mut self, error: &toml::de::Error) {
+    fn syntax(&mut self, error: &toml::de::Error) {
         let span = error.span().unwrap_or(0..0);
-        // The line may hold a key.
+        // The line may hold a cryptographic key, which no message quotes.
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.rfind('\n').and_then(|end| self.text.get(end..)).unwrap_or(self.text);
         let secret = line.trim_start().starts_with("key_");
@@ -179,21 +174,17 @@ impl<'t> Reader<'t> {
     /// Notes every key of a section that is not in the list, with the nearest that is.
     pub fn refuse_unknown(&mut self, table: &Table) {
         for (name, _) in table.table {
-            let known = |key: &&Key| key.section == table.section;
-            if keys::all(self.sections).filter(known).any(|key| key.name == name.get_ref().as_ref())
-            {
+            let (section, key) = (table.section, name.get_ref().as_ref());
+            if self.schema.knows(section, key) {
                 continue;
             }
-            if name.get_ref() == "routes_file" {
+            if let Some(message) = self.schema.misplaced(section, key) {
+                self.problem(section, key, &name.span(), message);
                 continue;
             }
-            let mut headings = headings(self.sections);
-            if table.section == Section::Top && headings.any(|it| it == name.get_ref().as_ref()) {
-                continue;
-            }
-            let message = unknown(table.section, name.get_ref(), self.sections);
+            let message = self.schema.unknown(section, key);
             let line = self.line(name.span().start);
-            let key = full_key(table.section, name.get_ref());
+            let key = full_key(section, key);
             self.problems.push(Problem { line, key, value: String::new(), message });
         }
     }
@@ -222,7 +213,7 @@ impl<'t> Reader<'t> {
         key: &str,
         read: impl Fn(&DeValue) -> Option<T>,
     ) -> Option<At<T>> {
-        let default = keys::find(table.section, key, self.sections)?.default?;
+        let default = self.schema.find(table.section, key)?.default?;
         let text = format!("default = {default}");
         let (document, _) = DeTable::parse_recoverable(&text);
         let (_, value) = document.get_ref().iter().next()?;
@@ -333,15 +324,6 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The router's own sections.
-const SECTIONS: [&str; 8] =
-    ["router", "log", "metrics", "port", "route", "neighbour", "power", "dpdk"];
-
-/// The names of all sections that may stand in the file.
-fn headings(sections: Sections<'_>) -> impl Iterator<Item = &'static str> {
-    SECTIONS.into_iter().chain(sections.iter().flat_map(|section| section.names()).copied())
-}
-
 /// A whole number that is not negative.
 pub fn whole(value: &DeValue) -> Option<u32> {
     let number = value.as_integer()?;
@@ -353,26 +335,5 @@ fn full_key(section: Section, key: &str) -> String {
         (Section::Top, key) => key.to_owned(),
         (section, "") => section.heading().to_owned(),
         (section, key) => format!("{} {key}", section.heading()),
-    }
-}
-
-fn unknown(section: Section, name: &str, applications: Sections<'_>) -> String {
-    let mut keys = keys::all(applications);
-    // A key that is right but in the wrong place is the commonest mistake in TOML.
-    if let Some(key) = keys.find(|key| key.name == name && key.section != section) {
-        return format!("unknown key here: it belongs in {}", key.section.heading());
-    }
-    let here = keys::all(applications).filter(|key| key.section == section).map(|key| key.name);
-    let sections = headings(applications).filter(|_| section == Section::Top);
-    let candidates: Vec<&str> = here.chain(sections).collect();
-    let nearest = candidates
-        .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-        .min_by_key(|(distance, _)| *distance);
-    match nearest {
-        Some((distance, candidate)) if distance <= 1 + candidate.len() / 3 => {
-            format!("unknown key: did you mean \"{candidate}\"?")
-        }
-        _ => format!("unknown key: known here are {}", candidates.join(", ")),
     }
 }

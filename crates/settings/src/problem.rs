@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+/// The key of problems with the text as a whole.
+pub(super) const SYNTAX: &str = "syntax";
+
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -28,8 +31,8 @@ pub struct Problems {
     pub file: String,
     /// What is wrong, in the order of lines; never empty.
     pub list: Vec<Problem>,
-    /// What is wrong in the file of routes that this one names.
-    pub routes: Option<Box<Self>>,
+    /// What is wrong in a file that this one names.
+    pub included: Option<Box<Self>>,
 }
 
 /// One mistake.
@@ -63,8 +66,8 @@ impl fmt::Display for Problems {
             }
             write!(out, "{}:{}: {problem}", self.file, problem.line)?;
         }
-        match &self.routes {
-            Some(routes) => write!(out, "\n{routes}"),
+        match &self.included {
+            Some(included) => write!(out, "\n{included}"),
             None => Ok(()),
         }
     }

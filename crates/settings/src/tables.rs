@@ -1,6 +1,6 @@
 //! Tables of a document, and values that must stand in them.
 
-use super::keys::Section;
+use super::key::Section;
 use super::reader::{At, Reader, Table};
 use std::sync::LazyLock;
 use toml::de::{DeTable, DeValue};

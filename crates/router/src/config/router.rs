@@ -1,0 +1,178 @@
+//! The `[router]` section.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::de::DeValue;
+use wattline_settings::{Key, Reader, Section, Table, defaulted, parse_socket_path, whole};
+
+/// The section.
+pub(super) const SECTION: Section = Section::Named("[router]");
+
+/// Keys of the section, in the order of the reference.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    Key::whole(SECTION, "workers", Some("1"), "2", 1..=64,
+        "Worker threads. Worker q serves queue q of every port; queues beyond the workers are spread over them.\nWorkers beyond the queues of the port with the fewest are not started; the log and `stats` say so."),
+    Key::new(SECTION, "mode", Some("\"adaptive\""), "\"poll\"", "\"poll\", \"interrupt\" or \"adaptive\"",
+        "What a worker does when its queues are empty. poll: it polls them all the time. interrupt: it blocks at once.\nadaptive: it polls for the time `idle` and then blocks."),
+    Key::whole(SECTION, "batch", Some("64"), "32", 1..=64,
+        "Most frames that a worker takes from a queue at once."),
+    Key::new(SECTION, "cpus", Some("[]"), "[2, 3]", "a list of CPU numbers from 0 to 1023, one per worker, without repetition",
+        "The CPU that each worker is pinned to, on whose NUMA node its packet memory lies; empty: not pinned."),
+    Key::new(SECTION, "busy_poll", Some("false"), "true", "true or false",
+        "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst). It has no effect on queues\nthat defer no interrupts, which `stats` says; [power] platform \"host\" defers them while workers poll."),
+    Key::new(SECTION, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
+        "Whether XDP programs forward packets that need nothing but the kernel's routes; workers get the rest.\nauto: they do so if AF_XDP copies frames, no worker polls, no policy decides at batches of packets, and\nno application, route or port setting of this file needs to see the packets."),
+    Key::new(SECTION, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",
+        "What to do with ports whose packets the kernel would filter, translate, shape, or route by rules or a VRF.\nstrict: the router does not start, and names each reason. narrow: the kernel forwards for these ports, or\nfor all ports if the affected ones are not known. force: Wattline forwards anyway. The router checks this\nat the start and while it runs; while it runs, strict does the same as narrow."),
+    Key::whole(SECTION, "flow_seed", None, "42", 0..=u32::MAX,
+        "Seed of the hash by which workers choose one of several next hops for a flow. Routers in a row need\ndifferent seeds, or the later ones use only one of their links.\nDefault: random at each start; 0 if all ports are captures."),
+    Key::new(SECTION, "kernel_routes", None, "true", "true or false",
+        "Follow the kernel's routes (main table), neighbours and addresses.\nDefault: true when a port has an interface."),
+    Key::duration(SECTION, "idle", Some("\"20us\""), "\"1ms\"", ("1us", "1s", "50us"),
+        "Longest time that an adaptive worker polls empty queues before it blocks. If frames arrive further\napart than this, it polls for a shorter time or not at all."),
+    Key::duration(SECTION, "drain", Some("\"500ms\""), "\"2s\"", ("0s", "60s", "500ms"),
+        "How long workers may continue to forward queued packets after the router was told to stop."),
+    Key::whole(SECTION, "frames", Some("4096"), "16384", 1024..=32768,
+        "Chunks of packet memory per worker, where all ports are captures or over DPDK. AF_XDP sizes its own."),
+    Key::whole(SECTION, "spare_ports", Some("2"), "8", 0..=64,
+        "How many ports `wattline reload` can add to those at the start. Memory for their packets is taken at the\nstart: 13 MB per port and worker, 25 MB where an MTU is above 1774, 100 MB at an MTU of 9000, and as much again for\neach further queue of the interface. A port that is removed leaves its memory to the next one. None is taken on\n[power] platform \"scale\", whose ports are fixed."),
+    Key::new(SECTION, "socket", None, "\"/run/wattline/edge.sock\"", "the path of a Unix socket, at most 100 bytes",
+        "The control socket. Default: named after this file and the process, in $XDG_RUNTIME_DIR/wattline,\nelse /run/wattline for root, else the directory for temporary files."),
+];
+
+/// The `[router]` section.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouterSettings {
+    /// Number of worker threads.
+    pub workers: u16,
+    /// What a worker does when there is no work.
+    pub mode: Mode,
+    /// Most frames that a worker takes from a queue at once.
+    pub batch: u16,
+    /// The CPU of each worker; empty when they are not pinned.
+    pub cpus: Vec<u16>,
+    /// Whether sockets ask for preferred busy polling.
+    pub busy_poll: bool,
+    /// Whether XDP programs forward by themselves what needs no worker.
+    pub xdp_forward: XdpForwarding,
+    /// What becomes of ports whose packets the kernel would do more with than to route them.
+    pub takeover: Takeover,
+    /// What flows are spread over several next hops by; drawn at random without.
+    pub flow_seed: Option<u32>,
+    /// Whether the kernel's routes, neighbours and addresses are followed.
+    pub kernel_routes: bool,
+    /// How long an adaptive worker polls in vain before it blocks.
+    pub idle: Duration,
+    /// How long workers may forward what is still queued when the router stops.
+    pub drain: Duration,
+    /// Chunks of packet memory per worker, where no port is served by AF_XDP.
+    pub frames: u32,
+    /// Ports for which there is memory beside those at the start.
+    pub spare_ports: u16,
+    /// Where the control socket is; `None` for the default directory.
+    pub socket: Option<PathBuf>,
+}
+
+/// What a worker does when there is no work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Asks its queues again and again.
+    Poll,
+    /// Blocks until something arrives.
+    Interrupt,
+    /// Polls while there is work, blocks when there has been none for a while.
+    Adaptive,
+}
+
+/// Whether XDP programs forward by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum XdpForwarding {
+    /// Where frames would reach workers by copies, and none has to see them.
+    Auto,
+    /// Always, or the router does not start.
+    On,
+    /// Never.
+    Off,
+}
+
+/// What becomes of ports whose packets the kernel would do more with than to route them: filter,
+/// translate, shape them, or route them by rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Takeover {
+    /// The router does not start. Where it runs already, as with `Narrow`.
+    Strict,
+    /// They are left to the kernel.
+    Narrow,
+    /// They are forwarded all the same.
+    Force,
+}
+
+/// Reads the section: the settings, and where it is asked for that XDP programs forward. The kernel is
+/// followed by default where a port has an interface.
+pub(super) fn read(
+    reader: &mut Reader,
+    table: &Table,
+    has_interface: bool,
+) -> (RouterSettings, Option<Range<usize>>) {
+    reader.refuse_unknown(table);
+    let xdp_forward = reader.parsed(table, "xdp_forward", parse_xdp_forward);
+    let asked_for = xdp_forward.as_ref().filter(|choice| choice.value == XdpForwarding::On);
+    let asked_for = asked_for.map(|choice| choice.span.clone());
+    let mut settings = RouterSettings {
+        workers: defaulted(reader.number(table, "workers")) as u16,
+        mode: defaulted(reader.parsed(table, "mode", parse_mode)),
+        batch: defaulted(reader.number(table, "batch")) as u16,
+        cpus: Vec::new(),
+        busy_poll: reader.flag(table, "busy_poll"),
+        xdp_forward: defaulted(xdp_forward),
+        takeover: defaulted(reader.parsed(table, "takeover", parse_takeover)),
+        flow_seed: reader.number(table, "flow_seed").map(|seed| seed.value),
+        kernel_routes: reader.boolean(table, "kernel_routes").unwrap_or(has_interface),
+        idle: defaulted(reader.duration(table, "idle")),
+        drain: defaulted(reader.duration(table, "drain")),
+        frames: defaulted(reader.number(table, "frames")),
+        spare_ports: defaulted(reader.number(table, "spare_ports")) as u16,
+        socket: reader.parsed(table, "socket", parse_socket_path).map(|path| path.value),
+    };
+    let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < 1024).map(|cpu| cpu as u16);
+    if let Some(cpus) = reader.list(table, "cpus", false, cpu) {
+        settings.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
+        let distinct: HashSet<u16> = settings.cpus.iter().copied().collect();
+        let count = settings.cpus.len();
+        if count > 0 && (count != usize::from(settings.workers) || distinct.len() != count) {
+            reader.not_allowed(SECTION, "cpus", &cpus.span);
+        }
+    }
+    (settings, asked_for)
+}
+
+fn parse_mode(text: &str) -> Option<Mode> {
+    match text {
+        "poll" => Some(Mode::Poll),
+        "interrupt" => Some(Mode::Interrupt),
+        "adaptive" => Some(Mode::Adaptive),
+        _ => None,
+    }
+}
+
+fn parse_xdp_forward(text: &str) -> Option<XdpForwarding> {
+    match text {
+        "auto" => Some(XdpForwarding::Auto),
+        "on" => Some(XdpForwarding::On),
+        "off" => Some(XdpForwarding::Off),
+        _ => None,
+    }
+}
+
+fn parse_takeover(text: &str) -> Option<Takeover> {
+    match text {
+        "strict" => Some(Takeover::Strict),
+        "narrow" => Some(Takeover::Narrow),
+        "force" => Some(Takeover::Force),
+        _ => None,
+    }
+}

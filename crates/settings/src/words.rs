@@ -1,0 +1,24 @@
+//! Values that are names or paths.
+
+use std::path::PathBuf;
+
+/// Longest path of a Unix socket, with room for the terminating zero (unix(7)).
+const LONGEST_SOCKET_PATH: usize = 100;
+
+/// A name of letters, digits, `-`, `_` and `.`.
+pub fn parse_name(text: &str) -> Option<String> {
+    let legal = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (!text.is_empty() && text.chars().all(legal)).then(|| text.to_owned())
+}
+
+/// IFNAMSIZ less the terminating zero, and what dev_valid_name() of the kernel allows.
+pub fn parse_interface(text: &str) -> Option<String> {
+    let legal = |c: char| c != '/' && c != ':' && !c.is_whitespace();
+    let named = (1..=15).contains(&text.len()) && text != "." && text != "..";
+    (named && text.chars().all(legal)).then(|| text.to_owned())
+}
+
+/// The path of a Unix socket.
+pub fn parse_socket_path(text: &str) -> Option<PathBuf> {
+    (1..=LONGEST_SOCKET_PATH).contains(&text.len()).then(|| text.into())
+}
