@@ -9,6 +9,7 @@
 
 use super::busy_poll::why_in_vain;
 use super::kernel::KernelSide;
+use super::link_state::LinkState;
 use super::queues::{self, Interface, WorkerInterfaces, describe, duplicate};
 use super::workers::Workers;
 use crate::{RouterError, config::Config};
@@ -93,6 +94,8 @@ struct Attachment {
     released_by: Instant,
     /// Present name of its interface, if it is not the configured one.
     renamed: Option<String>,
+    /// Whether packets can go through its interface, while it is served and the kernel knows it.
+    link: Option<LinkState>,
     /// The application that filters arriving packets, if any. While the port is not served, the
     /// kernel must not forward them unfiltered.
     judged: Option<String>,
@@ -178,9 +181,14 @@ impl Attachments {
                 .collect(),
             released_by: Instant::now(),
             renamed: None,
+            link: failed.get(port).is_none().then(|| LinkState::of(link)),
             judged: judged.get(port).cloned(),
         };
-        Self { ports: interfaces.iter().map(of).collect(), workers, leaving: Vec::new() }
+        let ports: Vec<Attachment> = interfaces.iter().map(of).collect();
+        for port in ports.iter().filter(|it| it.link.is_some_and(|link| link != LinkState::Up)) {
+            port.tell();
+        }
+        Self { ports, workers, leaving: Vec::new() }
     }
 
     /// Why there is no room for an interface as a port, if that is so; `others` are added with it.
@@ -263,6 +271,7 @@ impl Attachments {
             statuses: Vec::new(),
             released_by: Instant::now(),
             renamed: None,
+            link: None,
             judged,
         });
         Ok(OpenPort { port: *port, queues: opened })
@@ -385,7 +394,7 @@ impl Attachments {
         let Self { ports, workers, .. } = self;
         let mut changes = Changes::default();
         for attachment in ports {
-            attachment.note_name(around.rib);
+            attachment.note_link(around.rib);
             if let Some(why) = attachment.is_lost(around.rib) {
                 attachment.lose(why, workers, around, now);
                 // No route may name the number, which another interface may get.
@@ -423,9 +432,18 @@ impl Attachment {
         };
         match &self.state {
             State::Attached { .. } => {
-                // The worst of its queues.
+                let now = self.renamed.as_ref().unwrap_or(&self.interface);
+                let reason = self.link.and_then(|link| link.reason(now));
+                let reasons: Vec<String> = reason.into_iter().chain(renamed()).collect();
+                let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+                // The worst of its queues; they see that an interface is up again when they use it.
                 let worst = self.statuses.iter().max_by_key(|it| it.state() as u8);
-                (worst.map_or("up", QueueStatus::name), renamed())
+                match (self.link, worst) {
+                    (Some(link), worst) if worst.is_none_or(|it| !it.failed()) => {
+                        (link.name(), reason)
+                    }
+                    (_, worst) => (worst.map_or("up", QueueStatus::name), reason),
+                }
             }
             State::HandedOver { .. } => ("attaching", Some("workers take its queues".to_owned())),
             State::Without { why: Why::Absent(why), .. } => ("absent", Some(why.clone())),
@@ -451,16 +469,28 @@ impl Attachment {
         }
     }
 
-    fn note_name(&mut self, rib: &Rib) {
-        let now = self
+    /// Notes what the interface that is served is called now, and whether packets can go through it.
+    fn note_link(&mut self, rib: &Rib) {
+        let link = self
             .ifindex()
             .and_then(|ifindex| rib.link_of(self.port).filter(|it| it.index == ifindex));
-        let now = now.map(|link| &link.name).filter(|name| **name != self.interface);
-        if now != self.renamed.as_ref() {
-            self.renamed = now.cloned();
-            if let (Some(reason), name) = (self.describe().1, &self.name) {
-                tracing::warn!("port {name}: {reason}");
-            }
+        let now = link.map(|link| &link.name).filter(|name| **name != self.interface).cloned();
+        let state = link.map(LinkState::of);
+        if now == self.renamed && state == self.link {
+            return;
+        }
+        let tells = now != self.renamed || matches!((self.link, state), (Some(_), Some(_)));
+        (self.renamed, self.link) = (now, state);
+        if tells {
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        let name = &self.name;
+        match self.describe() {
+            (state, Some(reason)) => tracing::warn!("port {name}: {state}: {reason}"),
+            (state, None) => tracing::info!("port {name}: {state}"),
         }
     }
 
@@ -529,7 +559,7 @@ impl Attachment {
             "port {name}: {why}; the port is attached as soon as there is an interface {interface}, \
              and the kernel forwards what is routed over it until then"
         );
-        self.renamed = None;
+        (self.renamed, self.link) = (None, None);
         self.state = State::Without { why: Why::Absent(why), seen: None, next_try: now };
         self.withdraw(workers, around);
     }

@@ -2,6 +2,7 @@
 
 use super::error::RouterError;
 use super::exception::{Tap, WithKernel};
+use super::link_state::LinkState;
 use crate::config::{Config, PortKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -139,7 +140,8 @@ impl Devices {
     /// The state of its link, and what is to be said of it.
     pub fn state(&self, port: PortId) -> Option<(&'static str, Option<String>)> {
         let link = self.ports.get(&port)?.device.link()?;
-        Some(if link.up { ("up", None) } else { ("down", Some(link.to_string())) })
+        let state = if link.up { LinkState::Up } else { LinkState::NoCarrier };
+        Some((state.name(), (!link.up).then(|| link.to_string())))
     }
 }
 

@@ -28,6 +28,7 @@ mod fallback;
 mod governing;
 mod inbox;
 mod kernel;
+mod link_state;
 pub mod metrics;
 pub mod platform;
 mod port_changes;

@@ -47,6 +47,12 @@ pub(crate) fn of_router(
 }
 
 fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
+    let help = "1 while packets can go through the port: its state in `stats` is `up`.";
+    to.family("wattline_port_up", Kind::Gauge, help);
+    for port in &stats.ports {
+        let Some(state) = port.state else { continue };
+        to.sample(&[("port", &port.name)], f64::from(u8::from(state == "up")));
+    }
     to.family("wattline_packets_total", Kind::Counter, "Frames by port, queue and direction.");
     by_queue(to, stats, workers, "direction", PACKETS);
     by_xdp(to, stats, |xdp| [xdp.received_packets, xdp.transmitted_packets]);
@@ -187,6 +193,26 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_port_is_up_in_its_state_up_alone_and_a_capture_has_none() {
+        let port = |name: &str, state| crate::stats::PortStats {
+            name: name.to_owned(),
+            state,
+            ..crate::stats::PortStats::default()
+        };
+        let ports = vec![
+            port("a", Some("up")),
+            port("b", Some("no-carrier")),
+            port("c", Some("absent")),
+            port("d", None),
+        ];
+        let text = of_router(&Stats { ports, ..Stats::default() }, &[], &[]);
+        let found: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("wattline_port_up")).collect();
+        let expected = ["{port=\"a\"} 1", "{port=\"b\"} 0", "{port=\"c\"} 0"];
+        assert_eq!(found, expected.map(|end| format!("wattline_port_up{end}")), "{text}");
     }
 
     #[test]

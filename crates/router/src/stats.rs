@@ -298,13 +298,14 @@ pub struct PortStats {
     /// How it is served: `capture`, how AF_XDP runs on it, or `kernel`, `blocked` or `not attached`,
     /// as its state says.
     pub mode: String,
-    /// Its interface: `up` or `down` when last used; `absent` while there is none of its name,
-    /// `failed` while that cannot be taken over, `left` while it is left to the kernel, which would
-    /// do more with its packets than to route them, `attaching` while workers take it; none for a
-    /// capture.
+    /// Its interface: `up`; `down` while an administrator has set it down; `no-carrier` while it is
+    /// set up and its cable or the far end is not; `absent` while there is none of its name, `failed`
+    /// while that cannot be taken over, `left` while it is left to the kernel, which would do more
+    /// with its packets than to route them, `blocked` where it would be and its packets are judged,
+    /// `attaching` while workers take it; none for a capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
-    /// Why it is `absent`, `failed` or `left`, or what else is not as configured.
+    /// Why it is not `up`, or what else is not as configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What workers and XDP programs received and sent, and what was lost before a worker. Bytes

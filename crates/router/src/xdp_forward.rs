@@ -308,8 +308,10 @@ impl EgressPort {
 /// Why XDP programs may not send out of one port. Workers do not use a port without carrier either.
 fn why_closed(features: &mut XdpFeatures, rib: &Rib, egress: &mut EgressPort) -> Option<String> {
     let link = rib.link_of(egress.port).filter(|link| link.index == egress.ifindex);
-    let Some(link) = link.filter(|link| link.enabled && link.running) else {
-        return Some("it is down".to_owned());
+    let link = match link {
+        Some(link) if link.enabled && link.running => link,
+        Some(link) if link.enabled => return Some("it has no carrier".to_owned()),
+        _ => return Some("it is down".to_owned()),
     };
     if link.is_bond() {
         return Some(BEHIND_BOND.to_owned());

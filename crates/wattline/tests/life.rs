@@ -265,6 +265,36 @@ fn an_interface_that_vanishes_is_told_in_the_statistics() {
     assert!(row.ping("10.1.0.1"), "the other port goes on");
 }
 
+/// As `ip link` says it: a cable that is unplugged, and an interface that was set down, which are
+/// mended in different places.
+#[test]
+fn a_port_that_cannot_send_says_whether_the_carrier_or_the_administrator_is_missing() {
+    let Some(row) = Row::new("carrier") else { return };
+    // At the start, too.
+    row.sink.ip("link set dev uplink down").unwrap();
+    row.configure(1, "");
+    let router = row.start();
+    let port = || router.ask(&["stats"]).unwrap()["ports"][1].clone();
+    let is = |state: &str, reason: &str| {
+        let port = port();
+        port["state"] == state && port["reason"].as_str().unwrap_or_default().contains(reason)
+    };
+    until("no carrier at the start", || is("no-carrier", "far end"));
+    let shown = router.ask(&["show", "ports"]).unwrap()["ports"][1].clone();
+    assert_eq!(shown["state"], "no-carrier", "{shown}");
+    assert_eq!(shown["by_workers_because"], "it has no carrier", "{shown}");
+    row.sink.ip("link set dev uplink up").unwrap();
+    until("it is back", || is("up", ""));
+    assert_eq!(port()["reason"].as_str(), None);
+    row.router.ip("link set dev right down").unwrap();
+    until("set down", || is("down", "`ip link set dev right up`"));
+    row.router.ip("link set dev right up").unwrap();
+    until("set up again", || is("up", ""));
+    row.sink.ip("link set dev uplink down").unwrap();
+    until("no carrier", || is("no-carrier", "far end"));
+    assert!(row.ping("10.1.0.1"), "the other port goes on");
+}
+
 /// What the configuration says of a port holds for the interface that comes in place of another;
 /// with more than one worker, all of which have to take it.
 #[test]
