@@ -8,6 +8,7 @@
 //! take ([`super::slot`]), and last the way from the program to the sockets.
 
 use super::busy_poll::why_in_vain;
+use super::channels;
 use super::kernel::KernelSide;
 use super::link_state::LinkState;
 use super::queues::{self, Interface, WorkerInterfaces, describe, duplicate};
@@ -694,8 +695,11 @@ impl Attachment {
         if found.queues > self.queues {
             return Err(Why::Failed(format!(
                 "{0} has {1} queues, and when the router was started there were {2}, for which its \
-                 memory was made: `ethtool -L {0} combined {2}`, or restart",
-                link.name, found.queues, self.queues
+                 memory was made: {3}, or restart",
+                link.name,
+                found.queues,
+                self.queues,
+                channels::remedy(&link.name, self.queues)
             )));
         }
         if link.is_bond() != self.is_bond {

@@ -18,6 +18,7 @@ pub mod application;
 mod attachments;
 mod bundle;
 mod busy_poll;
+mod channels;
 mod cleared;
 pub mod config;
 mod cpu;

@@ -1,6 +1,7 @@
 //! Opening the ports: which queue is served by which worker.
 
 use super::bundle::Bundle;
+use super::channels;
 use super::cpu::on_cpu_of;
 use super::dpdk::Devices;
 use super::error::RouterError;
@@ -107,7 +108,8 @@ pub(super) fn interface(port: PortId, link: &Link, config: &Config) -> Result<In
 fn too_few_queues(name: &str, queues: u32, workers: u32) -> String {
     format!(
         "[router] workers = {workers}: {name} has {queues} queue(s), and each worker needs one of \
-         every port: at most {queues} worker(s), or `ethtool -L {name} combined {workers}`"
+         every port: at most {queues} worker(s), or {}",
+        channels::remedy(name, workers)
     )
 }
 

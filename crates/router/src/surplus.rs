@@ -2,6 +2,7 @@
 //! own queues, so it needs one of every port. A machine whose card has fewer queues than the
 //! configuration expects forwards with fewer workers, and says so.
 
+use super::channels;
 use super::queues::receive_queues;
 use crate::config::{Config, PortKind, PowerPlatform};
 
@@ -26,7 +27,7 @@ impl Surplus {
             PortKind::Interface(name) => {
                 // What has none, or cannot be counted, is refused with more words later.
                 let queues = receive_queues(name).ok().filter(|queues| *queues > 0)?;
-                let remedy = format!("`ethtool -L {name} combined WORKERS`");
+                let remedy = channels::remedy(name, config.router.workers.into());
                 Some((queues, format!("{name} has {queues} queue(s)"), remedy))
             }
             PortKind::Capture { .. } if !all_are_captures => {
@@ -42,7 +43,6 @@ impl Surplus {
             "{what}, and each worker needs one of every port: {started} of [router] workers = \
              {wanted} are started; for more, {remedy} and a restart"
         );
-        let because = because.replace("WORKERS", &wanted.to_string());
         let surplus = Self { wanted, started, because };
         surplus.leave_out(config);
         Some(surplus)
@@ -77,7 +77,7 @@ mod tests {
         let surplus = Surplus::take_from(&mut config).unwrap();
         assert_eq!((config.router.workers, &config.router.cpus[..]), (1, &[4][..]));
         assert_eq!(surplus.count(), 2);
-        for word in ["lo has 1 queue", "1 of [router] workers = 3", "ethtool -L lo combined 3"] {
+        for word in ["lo has 1 queue", "1 of [router] workers = 3", "lo does not change"] {
             assert!(surplus.because.contains(word), "{word} in: {}", surplus.because);
         }
         // The same file, read again, is the same.

@@ -19,6 +19,8 @@ const ETHTOOL_A_RINGS_RX_MAX: u16 = 2;
 const ETHTOOL_A_RINGS_TX_MAX: u16 = 5;
 const ETHTOOL_A_RINGS_RX: u16 = 6;
 const ETHTOOL_A_RINGS_TX: u16 = 9;
+const ETHTOOL_A_CHANNELS_RX_MAX: u16 = 2;
+const ETHTOOL_A_CHANNELS_TX_MAX: u16 = 3;
 const ETHTOOL_A_CHANNELS_COMBINED_MAX: u16 = 5;
 const ETHTOOL_A_CHANNELS_RX_COUNT: u16 = 6;
 const ETHTOOL_A_CHANNELS_TX_COUNT: u16 = 7;
@@ -80,7 +82,9 @@ impl Ethtool {
             combined: count(ETHTOOL_A_CHANNELS_COMBINED_COUNT),
             most_combined: count(ETHTOOL_A_CHANNELS_COMBINED_MAX),
             receive: count(ETHTOOL_A_CHANNELS_RX_COUNT),
+            most_receive: count(ETHTOOL_A_CHANNELS_RX_MAX),
             transmit: count(ETHTOOL_A_CHANNELS_TX_COUNT),
+            most_transmit: count(ETHTOOL_A_CHANNELS_TX_MAX),
         })
     }
 

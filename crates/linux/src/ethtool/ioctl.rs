@@ -137,8 +137,8 @@ pub(super) fn set_indirection_table(interface: &str, table: &IndirectionTable) -
 pub(super) fn channels(interface: &str) -> io::Result<Channels> {
     let mut words = [GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
     request(interface, &mut words)?;
-    let [_, _, _, _, most_combined, receive, transmit, _, combined] = words;
-    Ok(Channels { combined, most_combined, receive, transmit })
+    let [_, most_receive, most_transmit, _, most_combined, receive, transmit, _, combined] = words;
+    Ok(Channels { combined, most_combined, receive, most_receive, transmit, most_transmit })
 }
 
 pub(super) fn set_combined_channels(interface: &str, combined: u32) -> io::Result<()> {

@@ -60,8 +60,12 @@ pub struct Channels {
     pub most_combined: u32,
     /// Queues that only receive.
     pub receive: u32,
+    /// The most that the card can have of them.
+    pub most_receive: u32,
     /// Queues that only transmit.
     pub transmit: u32,
+    /// The most that the card can have of them.
+    pub most_transmit: u32,
 }
 
 /// Descriptors per queue.

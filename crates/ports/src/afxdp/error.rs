@@ -56,8 +56,9 @@ pub enum OpenError {
     },
     /// The interface has fewer queues.
     #[error(
-        "{interface} has no queue {queue}: `ethtool -l {interface}` shows how many it has, \
-         `ethtool -L {interface} combined N` changes that"
+        "{interface} has no queue {queue}: `ethtool -l {interface}` shows how many it has; \
+         `ethtool -L {interface} combined N` changes that, or `ethtool -L {interface} rx N tx N` \
+         where they are counted apart, as of a veth"
     )]
     NoSuchQueue {
         /// Name of the interface.
