@@ -102,7 +102,7 @@ mod tests {
             ants.toml:5: [ant] leg: unknown key: did you mean \"legs\"?\n\
             ants.toml:6: [ant] level: unknown key here: it belongs in [log]\n\
             ants.toml:8: [log] level = 3: must be \"error\", \"warn\", \"info\", \"debug\" or \"trace\"\n\
-            ants.toml:9: aunt: unknown key: did you mean \"ant\"?";
+            ants.toml:9: aunt: unknown section: did you mean `[ant]`?";
         assert_eq!(told, expected);
     }
 

@@ -6,7 +6,7 @@
 //! to do ([`Problems`]).
 //!
 //! - `key`: a key, where it stands and what it allows
-//! - `schema`: what may stand in a file
+//! - `schema`: what may stand in a file; `suggest`: what somebody may have meant
 //! - `reader`: typed values out of a table; `tables`: the tables of a document; `document`: a whole
 //!   text or file
 //! - `duration`, `words`: values in the form of texts
@@ -24,6 +24,7 @@ mod problem;
 mod reader;
 pub mod reference;
 mod schema;
+mod suggest;
 mod tables;
 mod words;
 

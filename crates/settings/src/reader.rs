@@ -7,7 +7,7 @@ use super::schema::Schema;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 use zeroize::Zeroizing;
 
 /// A value and where in the text it stands.
@@ -173,7 +173,7 @@ impl<'t> Reader<'t> {
 
     /// Notes every key of a section that is not in the list, with the nearest that is.
     pub fn refuse_unknown(&mut self, table: &Table) {
-        for (name, _) in table.table {
+        for (name, value) in table.table {
             let (section, key) = (table.section, name.get_ref().as_ref());
             if self.schema.knows(section, key) {
                 continue;
@@ -182,7 +182,7 @@ impl<'t> Reader<'t> {
                 self.problem(section, key, &name.span(), message);
                 continue;
             }
-            let message = self.schema.unknown(section, key);
+            let message = self.schema.unknown(section, key, is_section(value.get_ref()));
             let line = self.line(name.span().start);
             let key = full_key(section, key);
             self.problems.push(Problem { line, key, value: String::new(), message });
@@ -336,4 +336,11 @@ fn full_key(section: Section, key: &str) -> String {
         (section, "") => section.heading().to_owned(),
         (section, key) => format!("{} {key}", section.heading()),
     }
+}
+
+/// Whether it is written as a section, `[name]` or `[[name]]`, or inline as one.
+fn is_section(value: &DeValue) -> bool {
+    let is_table = |item: &Spanned<DeValue>| item.get_ref().as_table().is_some();
+    let is_list = |items: &DeArray| !items.is_empty() && items.iter().all(is_table);
+    value.as_table().is_some() || value.as_array().is_some_and(is_list)
 }

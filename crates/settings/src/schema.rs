@@ -1,6 +1,7 @@
 //! What may stand in a file.
 
 use super::key::{Key, Section};
+use super::suggest::{is_same_word, nearest};
 
 /// The sections of a file and their keys.
 #[derive(Debug, Clone, Default)]
@@ -42,25 +43,59 @@ impl Schema {
         is_misplaced.then(|| self.misplaced.message.clone())
     }
 
-    /// What to say of a name that is not known in a section: where it belongs, or the nearest that is
-    /// known there.
-    pub(super) fn unknown(&self, section: Section, name: &str) -> String {
+    /// What to say of a name that is not known in a section, and may be written as a section itself:
+    /// where it belongs, or the nearest that is known there.
+    pub(super) fn unknown(&self, section: Section, name: &str, is_section: bool) -> String {
+        let here = || self.keys.iter().filter(|key| key.section == section).map(|key| key.name);
+        let headings = || self.sections.iter().copied();
+        let meant = |key: &str| format!("unknown key: did you mean \"{key}\"?");
+        if let Some(key) = here().find(|key| is_same_word(name, key)) {
+            return meant(key);
+        }
+        if is_section && section == Section::Top {
+            if let Some(nearest) = nearest(name, headings()) {
+                return format!("unknown section: did you mean `{}`?", self.heading(nearest));
+            }
+        } else if is_section {
+            let joined = format!("{}_{name}", bare(section.heading()));
+            let is_meant = |known: &&str| is_same_word(name, known) || is_same_word(&joined, known);
+            if let Some(known) = headings().find(is_meant) {
+                return format!(
+                    "unknown section: sections are not nested: did you mean `{}`?",
+                    self.heading(known)
+                );
+            }
+        }
         // A key that is right but in the wrong place is the commonest mistake in TOML.
         if let Some(key) = self.keys.iter().find(|key| key.name == name && key.section != section) {
             return format!("unknown key here: it belongs in {}", key.section.heading());
         }
-        let here = self.keys.iter().filter(|key| key.section == section).map(|key| key.name);
-        let sections = self.sections.iter().copied().filter(|_| section == Section::Top);
-        let candidates: Vec<&str> = here.chain(sections).collect();
-        let nearest = candidates
-            .iter()
-            .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-            .min_by_key(|(distance, _)| *distance);
-        match nearest {
-            Some((distance, candidate)) if distance <= 1 + candidate.len() / 3 => {
-                format!("unknown key: did you mean \"{candidate}\"?")
-            }
-            _ => format!("unknown key: known here are {}", candidates.join(", ")),
+        if let Some(key) = nearest(name, here()) {
+            return meant(key);
         }
+        let sections: Vec<&str> = headings().filter(|_| section == Section::Top).collect();
+        if let Some(nearest) = nearest(name, sections.iter().copied()) {
+            return format!("unknown key: did you mean `{}`?", self.heading(nearest));
+        }
+        let what = if is_section { "section" } else { "key" };
+        let sections = sections.into_iter().map(|name| self.heading(name));
+        let known: Vec<String> = match is_section && section == Section::Top {
+            true => sections.collect(),
+            false => here().map(str::to_owned).chain(sections).collect(),
+        };
+        format!("unknown {what}: known here are {}", known.join(", "))
     }
+
+    /// A section's name as it is written in the file.
+    fn heading(&self, name: &str) -> String {
+        let mut headings = self.keys.iter().map(|key| key.section.heading());
+        // One of an application that is not built in has no keys.
+        let written = headings.find(|heading| bare(heading) == name);
+        written.map_or_else(|| format!("[{name}]"), str::to_owned)
+    }
+}
+
+/// The name of a section without its brackets.
+fn bare(heading: &str) -> &str {
+    heading.trim_matches(['[', ']'])
 }

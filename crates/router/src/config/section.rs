@@ -96,8 +96,10 @@ mod tests {
             &["say"]
         }
         fn keys(&self) -> &'static [Key] {
-            const KEYS: &[Key] =
-                &[Key::new(SECTION, "name", None, "\"x\"", "a name", "What it is called.")];
+            const KEYS: &[Key] = &[
+                Key::new(SECTION, "name", None, "\"x\"", "a name", "What it is called."),
+                Key::new(SECTION, "ports", None, "[\"a\"]", "ports", "Where it is said."),
+            ];
             KEYS
         }
         fn read(
@@ -143,12 +145,41 @@ mod tests {
                 "[say] name = 1: must be a name",
             ),
             ("[say]\nnam = \"x\"\n", &[&SAY], "did you mean \"name\""),
-            ("[sey]\nname = \"x\"\n", &[&SAY], "did you mean \"say\""),
+            ("[sey]\nname = \"x\"\n", &[&SAY], "did you mean `[say]`?"),
             ("[say]\nname = \"x\"\n", &[&WITHOUT], "`--features say`"),
         ] {
             let error = parse(text, sections).unwrap_err();
             assert!(error.contains(told), "{text}: {error}");
         }
-        assert!(parse("[say]\nname = \"x\"\n", &[]).unwrap_err().contains("unknown key"));
+        assert!(parse("[say]\nname = \"x\"\n", &[]).unwrap_err().contains("unknown section"));
+    }
+
+    /// The line of a problem names the section as it is to be written, nested or not.
+    #[test]
+    fn a_near_miss_of_a_section_is_answered_with_the_nearest_that_there_is() {
+        for (text, told) in [
+            ("[[ports]]\nname = \"b\"\n", "ports: unknown section: did you mean `[[port]]`?"),
+            ("[[routes]]\nvia = \"192.0.2.2\"\n", "did you mean `[[route]]`?"),
+            ("[[neighbor]]\n", "did you mean `[[neighbour]]`?"),
+            ("[logging]\n", "did you mean `[log]`?"),
+            ("[Power]\n", "did you mean `[power]`?"),
+            ("[routers]\n", "did you mean `[router]`?"),
+            ("[SAYS]\n", "did you mean `[say]`?"),
+            (
+                "[log.metrics]\n",
+                "[log] metrics: unknown section: sections are not nested: did you mean `[metrics]`?",
+            ),
+            ("[say.port]\n", "[say] port: unknown key: did you mean \"ports\"?"),
+            // What is no section, but a key elsewhere, as before.
+            ("[[interface]]\n", "interface: unknown key here: it belongs in [[port]]"),
+            ("[bridge]\n", "unknown section: known here are [router], [log]"),
+        ] {
+            let error = parse(text, &[&SAY]).err().unwrap_or_default();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+        // A key that is nearly right here is not sent away to where it is another.
+        let port = parse("address = [\"192.0.2.1/24\"]\n", &[&SAY]).unwrap_err();
+        assert!(port.contains("did you mean \"addresses\"?"), "{port}");
+        assert!(parse("[log]\nworkers = 1\n", &[]).unwrap_err().contains("belongs in [router]"));
     }
 }
