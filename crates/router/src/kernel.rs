@@ -33,6 +33,8 @@ pub(super) struct KernelSide {
     programs: BTreeMap<PortId, Program>,
     /// The egress ports of the programs, where they forward by themselves.
     forwarding: Option<Forwarding>,
+    /// Why they never do, where they do not.
+    workers_forward_because: String,
     asked: HashMap<(u32, IpAddr), Instant>,
     next_confirmation: Instant,
     /// Whether routes, neighbours and addresses are taken over, or links only.
@@ -80,14 +82,19 @@ struct Program {
 
 impl KernelSide {
     /// Begins to follow; takes over routes only where `routes` says so. Programs that are attached
-    /// forward by themselves where `forwarding` is given.
-    pub fn new(routes: bool, forwarding: Option<Forwarding>) -> Result<Self, RouterError> {
+    /// forward by themselves where `forwarding` is given, and not the reason why workers do.
+    pub fn new(routes: bool, forwarding: Result<Forwarding, String>) -> Result<Self, RouterError> {
+        let (forwarding, workers_forward_because) = match forwarding {
+            Ok(forwarding) => (Some(forwarding), String::new()),
+            Err(because) => (None, because),
+        };
         let failed = |source| RouterError::system("opening a netlink socket", source);
         Ok(Self {
             feed: ChangeFeed::new().map_err(failed)?,
             requester: Requester::new().map_err(failed)?,
             programs: BTreeMap::new(),
             forwarding,
+            workers_forward_because,
             asked: HashMap::new(),
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             routes,
@@ -370,7 +377,10 @@ impl KernelSide {
 
     /// Where a program runs, and why it does not forward where others do, for people.
     fn mode_of(&self, port: PortId, program: &XdpProgram) -> String {
-        let mode = format!("{:?} XDP", program.mode()).to_lowercase();
+        let mut mode = format!("{:?} XDP", program.mode()).to_lowercase();
+        if let Some(why) = program.why_generic() {
+            mode += &format!(", as its driver refused native xdp: {why}");
+        }
         match self.by_workers.get(&port).filter(|_| self.forwarding.is_some()) {
             Some(why) => format!("{mode}; workers forward what comes in here: {why}"),
             None => mode,
@@ -459,7 +469,10 @@ impl KernelSide {
 
     /// Why they are not, or are for a trial only, as far as known.
     pub fn why_not_forwarded_to(&self, port: PortId) -> Option<&str> {
-        self.forwarding.as_ref()?.closed_because(port)
+        match &self.forwarding {
+            Some(forwarding) => forwarding.closed_because(port),
+            None => self.attached_to(port).map(|_| self.workers_forward_because.as_str()),
+        }
     }
 
     /// Gives all traffic back to the kernel: what comes from now on, it forwards, and what came
@@ -705,7 +718,7 @@ mod tests {
 
     #[test]
     fn a_neighbour_is_asked_for_once_a_second_until_it_answers() {
-        let mut kernel = KernelSide::new(false, None).unwrap();
+        let mut kernel = KernelSide::new(false, Err(String::new())).unwrap();
         // No machine has such a link: what is asked for changes nothing.
         let (link, address) = (u32::MAX >> 1, IpAddr::from([192, 0, 2, 1]));
         let mut asked = |answer: Option<Option<[u8; 6]>>| {

@@ -466,7 +466,10 @@ impl Router {
                 if kernel.forwards_to(number) {
                     port.mode += ", xdp forward";
                 }
-                let why = kernel.why_not_forwarded_to(number);
+                // The kernel forwards what comes in at others, if anybody does.
+                let is_served =
+                    !matches!(port.state, Some("left" | "blocked" | "absent" | "failed"));
+                let why = kernel.why_not_forwarded_to(number).filter(|_| is_served);
                 port.xdp_closed_because = why.map(str::to_owned);
             }
         }

@@ -315,8 +315,8 @@ pub struct PortStats {
     /// Of all that, what XDP programs forwarded by themselves, where they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp: Option<XdpTraffic>,
-    /// Why XDP programs send nothing out of it now, where they otherwise would: it is down, say,
-    /// or its interface has refused their frames.
+    /// Why workers forward and XDP programs send nothing out of it now: something in the configuration
+    /// needs workers, it is down, or its interface has refused their frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp_closed_because: Option<String>,
     /// What the XDP program did with frames, by verdict.

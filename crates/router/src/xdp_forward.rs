@@ -76,30 +76,29 @@ pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
     obstacles
 }
 
-/// Prepares the forwarding that the configuration asks for. Returns `None` where workers forward
+/// Prepares the forwarding that the configuration asks for. Returns the reason where workers forward
 /// everything.
 ///
 /// # Errors
 /// When the configuration demands it and the machine cannot do it.
-pub(super) fn prepare(config: &Config) -> Result<Option<Forwarding>, RouterError> {
+pub(super) fn prepare(config: &Config) -> Result<Result<Forwarding, String>, RouterError> {
     let choice = config.router.xdp_forward;
     let has_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
-    if choice == XdpForwarding::Off || !has_interfaces {
-        return Ok(None);
+    if !has_interfaces {
+        return Ok(Err("no port is an interface".to_owned()));
     }
     let obstacles = config.obstacles_to_xdp_forwarding();
-    if !obstacles.is_empty() {
-        tracing::info!("workers forward all packets: {}", obstacles.join(", "));
-        return Ok(None);
-    }
-    match Forwarding::open() {
-        Ok(forwarding) => Ok(Some(forwarding)),
-        Err(error) if choice == XdpForwarding::On => Err(error),
-        Err(error) => {
-            tracing::info!("workers forward all packets: {error}");
-            Ok(None)
-        }
-    }
+    let why = match choice {
+        XdpForwarding::Off => "[router] xdp_forward = \"off\"".to_owned(),
+        _ if !obstacles.is_empty() => obstacles.join(", "),
+        _ => match Forwarding::open() {
+            Ok(forwarding) => return Ok(Ok(forwarding)),
+            Err(error) if choice == XdpForwarding::On => return Err(error),
+            Err(error) => error.to_string(),
+        },
+    };
+    tracing::info!("workers forward all packets: {why}");
+    Ok(Err(why))
 }
 
 impl Forwarding {

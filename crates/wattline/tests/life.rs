@@ -295,6 +295,26 @@ fn a_port_that_cannot_send_says_whether_the_carrier_or_the_administrator_is_miss
     assert!(row.ping("10.1.0.1"), "the other port goes on");
 }
 
+/// A veth takes a program in its driver only with as many receive queues as its far end has transmit
+/// queues.
+#[test]
+fn a_port_whose_driver_refuses_the_program_says_why() {
+    let Some(row) = Row::new("generic") else { return };
+    if let Err(error) = row.router.run("ethtool", &["-L", "right", "rx", "1", "tx", "1"]) {
+        return wattline_needs::tool(format_args!("ethtool: {error}"));
+    }
+    row.configure(1, "");
+    let router = row.start();
+    let stats = router.ask(&["stats"]).unwrap();
+    let mode = stats["ports"][1]["mode"].as_str().unwrap();
+    assert!(mode.contains("generic xdp, as its driver refused native xdp: "), "{mode}");
+    assert!(mode.contains("receive queues") && mode.contains("far end"), "{mode}");
+    let other = stats["ports"][0]["mode"].as_str().unwrap();
+    assert!(other.contains("native xdp") && !other.contains("refused"), "{other}");
+    let shown = router.ask(&["show", "ports"]).unwrap();
+    assert_eq!(shown["ports"][1]["mode"], mode);
+}
+
 /// What the configuration says of a port holds for the interface that comes in place of another;
 /// with more than one worker, all of which have to take it.
 #[test]

@@ -39,13 +39,50 @@ pub enum XdpError {
 fn describe(refusals: &[(XdpMode, Errno)]) -> String {
     refusals
         .iter()
-        .map(|(mode, errno)| {
-            let mode = match mode {
+        .map(|(of, errno)| {
+            let mode = match of {
                 XdpMode::Native => "native mode",
                 XdpMode::Generic => "generic mode",
             };
-            format!("{mode}: {errno}")
+            format!("{mode}: {}", explain(*of, *errno))
         })
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+/// What the kernel answered, with what it mostly means: the driver's own words do not come with it.
+/// Of veth, veth_xdp_set() of drivers/net/veth.c has them.
+pub(crate) fn explain(mode: XdpMode, errno: Errno) -> String {
+    let meaning = match (mode, errno) {
+        (XdpMode::Native, Errno::NOSPC) => {
+            "a veth needs at least as many receive queues as its far end has transmit queues: \
+             `ethtool -L NAME rx N` here, or `ethtool -L FAR tx N` there, and a restart"
+        }
+        (XdpMode::Native, Errno::RANGE) => {
+            "the MTU of the far end of a veth is too large for XDP: `ip link set dev FAR mtu N`"
+        }
+        (XdpMode::Native, Errno::NOTCONN) => "the far end of a veth is missing",
+        (XdpMode::Native, Errno::OPNOTSUPP) => {
+            "the driver has no native XDP, or not with the present MTU and offloads"
+        }
+        (XdpMode::Native, Errno::INVAL) => {
+            "many drivers say so of an MTU that is too large, or of LRO: `ethtool -K NAME lro off`"
+        }
+        _ => return errno.to_string(),
+    };
+    format!("{meaning} ({errno})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_it_mostly_means_and_what_the_kernel_answered() {
+        let refusals = vec![(XdpMode::Native, Errno::RANGE), (XdpMode::Generic, Errno::INVAL)];
+        let told = XdpError::Refused { ifindex: 7, refusals }.to_string();
+        assert!(told.contains("native mode: the MTU of the far end of a veth"), "{told}");
+        assert!(told.contains(&format!("({})", Errno::RANGE)), "{told}");
+        assert!(told.ends_with(&format!("generic mode: {}", Errno::INVAL)), "{told}");
+    }
 }

@@ -74,7 +74,7 @@ impl XdpProgram {
         };
         let loaded = Loaded::new(mac, ways)?;
         link.update(loaded.program.as_fd())?;
-        Ok(Self { loaded, link: Some(link), mode })
+        Ok(Self { loaded, link: Some(link), mode, refused: None })
     }
 
     /// Has the driver take the program for each of its queues again, after their number has changed: veth

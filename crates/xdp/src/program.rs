@@ -2,7 +2,7 @@
 
 use crate::bpf::{BpfError, Link, Program};
 use crate::by_cpu::ForwardedByCpu;
-use crate::error::XdpError;
+use crate::error::{XdpError, explain};
 use crate::forward::XdpForward;
 use crate::loaded::Loaded;
 use crate::mode::{XdpMode, XdpModeChoice};
@@ -31,6 +31,8 @@ pub struct XdpProgram {
     /// Keeps the program in the driver.
     pub(crate) link: Option<Link>,
     pub(crate) mode: XdpMode,
+    /// What the driver answered, where it was asked first and refused.
+    pub(crate) refused: Option<Errno>,
 }
 
 impl XdpProgram {
@@ -81,11 +83,13 @@ impl XdpProgram {
                 XdpMode::Native => forward.map(XdpForward::ways),
                 XdpMode::Generic => None,
             };
-            let mut program = Self { loaded: Loaded::new(mac, ways)?, link: None, mode };
+            let mut program =
+                Self { loaded: Loaded::new(mac, ways)?, link: None, mode, refused: None };
             tell(&program)?;
             match attach(&program.loaded.program, ifindex, mode)? {
                 Ok(link) => {
                     program.link = Some(link);
+                    program.refused = refusals.first().map(|(_, errno)| *errno);
                     return Ok(program);
                 }
                 Err(errno) => refusals.push((mode, errno)),
@@ -100,7 +104,7 @@ impl XdpProgram {
     /// # Errors
     /// See [`XdpError`].
     pub fn load_detached(mac: [u8; 6], mode: XdpMode) -> Result<Self, XdpError> {
-        Ok(Self { loaded: Loaded::new(mac, None)?, link: None, mode })
+        Ok(Self { loaded: Loaded::new(mac, None)?, link: None, mode, refused: None })
     }
 
     /// Attaches the program to another interface than before, in the mode in which it runs: to the
@@ -146,6 +150,11 @@ impl XdpProgram {
     /// Where the program runs.
     pub fn mode(&self) -> XdpMode {
         self.mode
+    }
+
+    /// Why it does not run in the driver, where that was asked and refused it.
+    pub fn why_generic(&self) -> Option<String> {
+        self.refused.map(|errno| explain(XdpMode::Native, errno))
     }
 
     /// Sends transit frames of a receive queue to an AF_XDP socket bound to that queue.

@@ -30,7 +30,7 @@ fn fixture() -> Option<Fixture> {
         }
         Err(error) => panic!("{error}"),
     };
-    let program = XdpProgram { loaded, link: None, mode: XdpMode::Generic };
+    let program = XdpProgram { loaded, link: None, mode: XdpMode::Generic, refused: None };
     program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), false).unwrap();
     program.add_local(IpAddr::V6("2001:db8::1".parse().unwrap()), false).unwrap();
     let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();

@@ -80,7 +80,7 @@ impl Fixture {
         forward.add(out, SLOT).unwrap();
         forward.open(out, true).unwrap();
         let loaded = Loaded::new(MAC, Some(forward.ways())).unwrap();
-        let program = XdpProgram { loaded, link: None, mode: XdpMode::Native };
+        let program = XdpProgram { loaded, link: None, mode: XdpMode::Native, refused: None };
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
             program.add_local(address.parse().unwrap(), false).unwrap();
         }
