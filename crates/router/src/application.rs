@@ -134,6 +134,11 @@ pub trait Application: Send {
         let _ = rib;
     }
 
+    /// What of its configuration does not hold on this machine now, in a sentence each.
+    fn complaints(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What it counts.
     fn stats(&self) -> serde_json::Value;
 

@@ -75,7 +75,8 @@ impl Router {
             self.await_ports();
         }
         self.update_egress_ports();
-        report.not_as_configured = self.attachments.complaints().collect();
+        let of_applications = self.applications.iter().flat_map(|it| it.complaints());
+        report.not_as_configured = self.attachments.complaints().chain(of_applications).collect();
         self.say_what_is_governed(&mut report);
         Ok(report)
     }

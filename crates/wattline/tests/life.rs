@@ -295,6 +295,41 @@ fn a_port_that_cannot_send_says_whether_the_carrier_or_the_administrator_is_miss
     assert!(row.ping("10.1.0.1"), "the other port goes on");
 }
 
+/// What is set up wrongly, and what is not set up at all, is told to whoever looks.
+#[test]
+fn a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one() {
+    let Some(row) = Row::new("ends") else { return };
+    let key = "00112233445566778899aabbccddeeff01020304";
+    let tunnel = format!(
+        "[ipsec]\nstate = \"{}\"\n[[ipsec_tunnel]]\nname = \"branch\"\nlocal = \"10.1.0.77\"\n\
+         remote = \"10.1.0.2\"\nspi_in = 0x1001\nspi_out = 0x1002\nkey_in = \"{key}\"\n\
+         key_out = \"{}\"\n",
+        row.path("state").display(),
+        key.replace("0011", "1100")
+    );
+    row.configure(1, &tunnel);
+    let router = row.start();
+    let warning = || {
+        let sas = router.ask(&["show", "sas"]).unwrap();
+        sas["tunnels"][0]["warning"].as_str().unwrap_or_default().to_owned()
+    };
+    until("it is told", || warning().contains("10.1.0.77 is no address of this machine"));
+    let report = || router.ask(&["reload"]).unwrap()["not_as_configured"].to_string();
+    assert!(report().contains("branch: local = 10.1.0.77"), "{}", report());
+    row.router.ip("addr add 10.1.0.77/24 dev left").unwrap();
+    until("it is an address", || warning().is_empty());
+    assert_eq!(report(), "[]");
+    row.router.ip("addr del 10.1.0.77/24 dev left").unwrap();
+    until("it is none again", || !warning().is_empty());
+    // Workers forward everything for the tunnels, which ports say.
+    let ports = router.ask(&["show", "ports"]).unwrap();
+    for port in ports["ports"].as_array().unwrap() {
+        assert_eq!(port["by_workers_because"], "[ipsec]", "{port}");
+    }
+    let stats = router.ask(&["stats"]).unwrap();
+    assert_eq!(stats["ports"][0]["xdp_closed_because"], "[ipsec]", "{stats}");
+}
+
 /// A veth takes a program in its driver only with as many receive queues as its far end has transmit
 /// queues.
 #[test]

@@ -2,6 +2,7 @@
 //! numbers on disk, the lifetime of their keys, and their counters.
 
 mod blocks;
+mod ends;
 mod kernel;
 mod kernel_terms;
 mod keys;
@@ -15,6 +16,7 @@ use crate::esp::database::{Contents, Publisher};
 use crate::esp::policy::{Decision, Policy, Prefixes};
 use crate::section::{IpsecSettings, KeySource, PolicyAction};
 use blocks::Blocks;
+use ends::MissingEnds;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::io::Read;
@@ -23,6 +25,7 @@ use std::time::{Duration, Instant};
 use store::Store;
 use tunnel::{Receiving, Sending};
 use wattline_dataplane::feature::Feature;
+use wattline_dataplane::routes::Routes;
 use wattline_linux::netlink::xfrm::XfrmFollower;
 use wattline_rib::Rib;
 use wattline_router::RouterError;
@@ -54,6 +57,7 @@ pub struct Ipsec {
     settings: IpsecSettings,
     /// Blocking policies in the kernel.
     blocks: Option<Blocks>,
+    missing_ends: MissingEnds,
     store: Store,
     due: Instant,
 }
@@ -142,7 +146,18 @@ impl Ipsec {
         let kernel = if settings.kernel { Some(Kernel::new()?) } else { None };
         let (publisher, due) = (Publisher::new(), Instant::now());
         let (settings, blocks) = (settings.clone(), None);
-        let mut ipsec = Self { publisher, tunnels, policies, kernel, settings, blocks, store, due };
+        let missing_ends = MissingEnds::default();
+        let mut ipsec = Self {
+            publisher,
+            tunnels,
+            policies,
+            kernel,
+            settings,
+            blocks,
+            missing_ends,
+            store,
+            due,
+        };
         ipsec.follow_kernel();
         ipsec.publish();
         Ok(Some(ipsec))
@@ -162,6 +177,12 @@ impl Ipsec {
                 false
             }
         }
+    }
+
+    /// SAs that receive: those of the configuration, then those of the kernel.
+    fn receiving(&self) -> impl Iterator<Item = &Receiving> {
+        let kernel = self.kernel.iter().flat_map(|kernel| kernel.tunnels.inbound());
+        self.tunnels.iter().map(|it| &it.1).chain(kernel)
     }
 
     /// Publishes the present state to the workers.
@@ -193,6 +214,18 @@ impl Application for Ipsec {
         esp::features(&self.publisher, ICMP_RATE, ICMP_BURST)
     }
 
+    fn look_at_routes(&mut self, rib: &Rib, _: &Routes) {
+        let mut missing = std::mem::take(&mut self.missing_ends);
+        let own = rib.own_networks().map(|network| network.addr()).collect();
+        let ends = self.receiving().map(|it| &it.association.common);
+        missing.look(ends.map(|common| (common.name.clone(), common.local)), &own);
+        self.missing_ends = missing;
+    }
+
+    fn complaints(&self) -> Vec<String> {
+        self.missing_ends.complaints()
+    }
+
     fn tick(&mut self, now: Instant) -> Instant {
         if now >= self.due {
             if self.follow_kernel() {
@@ -216,11 +249,16 @@ impl Application for Ipsec {
     fn stats(&self) -> serde_json::Value {
         let tunnels: Vec<_> = (self.tunnels.iter())
             .map(|(sending, receiving)| {
-                serde_json::json!({
-                    "name": sending.association.common.name,
+                let name = &sending.association.common.name;
+                let mut tunnel = serde_json::json!({
+                    "name": name,
                     "outbound": sending.stats(),
                     "inbound": receiving.stats(),
-                })
+                });
+                if let Some(warning) = self.missing_ends.warning(name) {
+                    tunnel["warning"] = warning.into();
+                }
+                tunnel
             })
             .collect();
         let blocked = self.blocks.as_ref().map_or(0, |blocks| blocks.count);
@@ -241,9 +279,7 @@ impl Application for Ipsec {
     }
 
     fn tunnel_ends(&self) -> Vec<IpAddr> {
-        let own = self.tunnels.iter().map(|it| &it.1);
-        let kernel = self.kernel.iter().flat_map(|kernel| kernel.tunnels.inbound());
-        own.chain(kernel).map(|it| it.association.common.local).collect()
+        self.receiving().map(|it| it.association.common.local).collect()
     }
 
     fn guards(&self) -> bool {
