@@ -29,17 +29,9 @@ impl Router {
             },
             Topic::Flows | Topic::Sas | Topic::Acl => {
                 let mut known = self.applications.iter();
-                known.find_map(|it| it.show(topic, within, most)).map_or_else(
-                    || {
-                        let section = match topic {
-                            Topic::Flows => "[flow_records]",
-                            Topic::Acl => "[[acl]]",
-                            _ => "[ipsec]",
-                        };
-                        Answer::Error(format!("this router's configuration has no {section}"))
-                    },
-                    Answer::Ok,
-                )
+                known
+                    .find_map(|it| it.show(topic, within, most))
+                    .map_or_else(|| Answer::Error(off(topic).to_owned()), Answer::Ok)
             }
         }
     }
@@ -182,6 +174,24 @@ impl Router {
 
     fn port_name(&self, port: PortId) -> Option<&str> {
         self.config.ports.get(usize::from(port.0)).map(|port| port.name.as_str())
+    }
+}
+
+/// Why nothing is known of a topic, and what turns it on. Applications are started with the router.
+fn off(topic: Topic) -> &'static str {
+    match topic {
+        Topic::Flows => {
+            "flow records are off: a section [flow_records] with `collectors` in the configuration turns \
+             them on, after a restart"
+        }
+        Topic::Acl => {
+            "there are no access lists: a section [[acl]] for each rule in the configuration makes them, \
+             after a restart"
+        }
+        _ => {
+            "IPsec is off: a section [ipsec] with kernel = true, or an [[ipsec_tunnel]] with an \
+             [[ipsec_policy]], in the configuration turns it on, after a restart"
+        }
     }
 }
 

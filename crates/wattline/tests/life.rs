@@ -330,6 +330,24 @@ fn a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one() {
     assert_eq!(stats["ports"][0]["xdp_closed_because"], "[ipsec]", "{stats}");
 }
 
+#[test]
+fn what_is_not_turned_on_says_how_it_is() {
+    let Some(row) = Row::new("off") else { return };
+    row.configure(1, "");
+    let router = row.start();
+    for (topic, told) in [
+        ("flows", "flow records are off: a section [flow_records] with `collectors`"),
+        ("sas", "IPsec is off: a section [ipsec] with kernel = true"),
+        ("acl", "there are no access lists: a section [[acl]]"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
+        let output =
+            command.args(["show", topic, "--socket"]).arg(&router.socket).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains(told), "{topic}: {error}");
+    }
+}
+
 /// A veth takes a program in its driver only with as many receive queues as its far end has transmit
 /// queues.
 #[test]
