@@ -2,6 +2,7 @@
 
 use super::attachments::{Attachments, Surroundings};
 use super::busy_poll::why_in_vain;
+use super::cpu;
 use super::dpdk::Devices;
 use super::error::RouterError;
 use super::exception::KernelSink;
@@ -66,6 +67,9 @@ impl Router {
             None => Vec::new(),
         };
         let plan = Plan::read(&config)?;
+        if let Some(unusable) = cpu::unusable(&config) {
+            return Err(RouterError::Unfit(unusable));
+        }
         set_log_level(config.log_level);
         let has_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
         if has_interfaces {

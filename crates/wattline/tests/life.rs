@@ -368,6 +368,32 @@ fn a_port_whose_driver_refuses_the_program_says_why() {
     assert_eq!(shown["ports"][1]["mode"], mode);
 }
 
+/// All that is wrong with the list at once, and which CPUs there are.
+#[test]
+fn cpus_that_are_not_there_are_refused_by_name() {
+    let Some(row) = Row::new("cpus") else { return };
+    row.configure(2, "");
+    let path = row.path("router.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let with = |cpus: &str| {
+        let text = text.replacen("workers = 2\n", &format!("workers = 2\ncpus = {cpus}\n"), 1);
+        std::fs::write(&path, text).unwrap();
+        let output = row.command(&path).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, error) = with("[1021, 1022]");
+    assert_eq!(code, Some(78), "{error}");
+    for told in ["[router] cpus", "CPU 1021 and CPU 1022 ", "this machine has online: 0"] {
+        assert!(error.contains(told), "{told}: {error}");
+    }
+    let (_, error) = with("[0]");
+    assert!(error.contains("has 1 CPU for [router] workers = 2: one for each worker"), "{error}");
+    let (_, error) = with("[0, 1, 2]");
+    assert!(error.contains("has 3 CPUs for [router] workers = 2"), "{error}");
+    let (_, error) = with("[0, 0]");
+    assert!(error.contains("CPU 0 stands there twice"), "{error}");
+}
+
 /// What the configuration says of a port holds for the interface that comes in place of another;
 /// with more than one worker, all of which have to take it.
 #[test]

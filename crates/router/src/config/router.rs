@@ -20,7 +20,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::whole(SECTION, "batch", Some("64"), "32", 1..=64,
         "Most frames that a worker takes from a queue at once."),
     Key::new(SECTION, "cpus", Some("[]"), "[2, 3]", "a list of CPU numbers from 0 to 1023, one per worker, without repetition",
-        "The CPU that each worker is pinned to, on whose NUMA node its packet memory lies; empty: not pinned."),
+        "The CPU that each worker is pinned to, on whose NUMA node its packet memory lies; empty: not pinned.\nOne that is off-line, or that the cpuset of the cgroup lacks, is refused at the start."),
     Key::new(SECTION, "busy_poll", Some("false"), "true", "true or false",
         "Ask the kernel for preferred busy polling on AF_XDP sockets (Documentation/networking/napi.rst). It has no effect on queues\nthat defer no interrupts, which `stats` says; [power] platform \"host\" defers them while workers poll."),
     Key::new(SECTION, "xdp_forward", Some("\"auto\""), "\"off\"", "\"auto\", \"on\" or \"off\"",
@@ -141,10 +141,8 @@ pub(super) fn read(
     let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < 1024).map(|cpu| cpu as u16);
     if let Some(cpus) = reader.list(table, "cpus", false, cpu) {
         settings.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
-        let distinct: HashSet<u16> = settings.cpus.iter().copied().collect();
-        let count = settings.cpus.len();
-        if count > 0 && (count != usize::from(settings.workers) || distinct.len() != count) {
-            reader.not_allowed(SECTION, "cpus", &cpus.span);
+        if let Some(wrong) = misplaced(&settings.cpus, settings.workers) {
+            reader.problem(SECTION, "cpus", &cpus.span, wrong);
         }
     }
     (settings, asked_for)
@@ -175,4 +173,26 @@ fn parse_takeover(text: &str) -> Option<Takeover> {
         "force" => Some(Takeover::Force),
         _ => None,
     }
+}
+
+/// What is wrong with a list of CPUs for so many workers, whatever the machine; none at all is right.
+fn misplaced(cpus: &[u16], workers: u16) -> Option<String> {
+    let mut wrong = Vec::new();
+    let count = cpus.len();
+    if count > 0 && count != usize::from(workers) {
+        let s = if count == 1 { "" } else { "s" };
+        wrong.push(format!(
+            "has {count} CPU{s} for [router] workers = {workers}: one for each worker, or workers = \
+             {count}"
+        ));
+    }
+    let mut seen = HashSet::new();
+    let mut twice: Vec<u16> = cpus.iter().copied().filter(|cpu| !seen.insert(*cpu)).collect();
+    twice.dedup();
+    wrong.extend(
+        twice
+            .iter()
+            .map(|cpu| format!("CPU {cpu} stands there twice: each worker needs one of its own")),
+    );
+    (!wrong.is_empty()).then(|| wrong.join("; "))
 }
