@@ -74,6 +74,24 @@ struct Pending<'d> {
     low: u32,
     /// DSCP and ECN of the outer header.
     service: u8,
+    /// Where the ESP packet begins and ends, in bytes from the start of the pool's memory.
+    place: (u32, u32),
+}
+
+impl<'d> Pending<'d> {
+    /// What is to be opened, under this sequence number.
+    fn job(&self, sequence: u64) -> Job<'d> {
+        let common = &self.receiver.association.common;
+        Job {
+            transform: &common.transform,
+            sequence,
+            unique: 0,
+            start: self.place.0,
+            end: self.place.1,
+            extended: common.extended,
+            done: false,
+        }
+    }
 }
 
 /// Packets of one SA in the batch so far.
@@ -142,7 +160,7 @@ impl Node for EspDecrypt {
                 Kind::Other(..) => Ok(PASS),
                 Kind::Esp(found) => match admit(memory, ends, &found) {
                     Ok(Some((one, job))) => {
-                        (pending[place], jobs[place]) = (Some(one), Some(job));
+                        (pending[place], jobs[place]) = (Some(one), job);
                         any = true;
                         continue;
                     }
@@ -170,9 +188,13 @@ impl Node for EspDecrypt {
         let mut run = Run::default();
         let opened = pending.iter().zip(&*jobs);
         for ((packet, edge), (one, job)) in packets.iter_mut().zip(edges).zip(opened) {
-            let (Some(one), Some(job)) = (one, job) else { continue };
+            let Some(one) = one else { continue };
             let association = &one.receiver.association;
-            *edge = match take_out(packet, memory, one, job) {
+            let result = match job {
+                Some(job) => take_out(packet, memory, one, job),
+                None => open_late(packet, memory, crypt, one),
+            };
+            *edge = match result {
                 Ok((edge, length)) => {
                     run.count(association, length);
                     edge
@@ -262,36 +284,31 @@ fn locate(protocol: u8, bytes: &[u8], start: usize, local: u128, service: u8) ->
     }
 }
 
-/// Finds the SA of a packet and checks what needs no cryptography; `None` without an SA.
+/// Finds the SA of a packet and checks what needs no cryptography; `None` without an SA. There is no
+/// job where the sequence number is not acceptable by the window as it is before the batch.
 #[inline]
 fn admit<'d>(
     memory: &ChunkMemory,
     ends: &'d Ends,
     found: &Found,
-) -> Result<Option<(Pending<'d>, Job<'d>)>, DropReason> {
+) -> Result<Option<(Pending<'d>, Option<Job<'d>>)>, DropReason> {
     let bytes = memory.get(found.start..found.end).unwrap_or_default();
     let (header, _) = EspHeader::ref_from_prefix(bytes).map_err(|_| DropReason::EspMalformed)?;
     let (spi, low) = (header.spi.get(), header.sequence.get());
     let Some(receiver) = ends.receiver(spi, found.local) else { return Ok(None) };
     let association = &receiver.association;
-    let sequence = sequence_of(association, low, found.udp)
+    takes_any(association, found.udp)
         .inspect_err(|reason| association.common.counters.drop(*reason))?;
-    let job = Job {
-        transform: &association.common.transform,
-        sequence,
-        unique: 0,
-        // Offsets of frames, which have 32 bits.
-        start: found.start as u32,
-        end: found.end as u32,
-        extended: association.common.extended,
-        done: false,
-    };
-    Ok(Some((Pending { receiver, low, service: found.service }, job)))
+    // Offsets of frames, which have 32 bits.
+    let place = (found.start as u32, found.end as u32);
+    let pending = Pending { receiver, low, service: found.service, place };
+    let job = look_up(association, low).ok().map(|sequence| pending.job(sequence));
+    Ok(Some((pending, job)))
 }
 
-/// The whole sequence number of a packet that its SA may still accept.
+/// Whether an SA takes packets of this form at all.
 #[inline]
-fn sequence_of(association: &Inbound, low: u32, udp: bool) -> Result<u64, DropReason> {
+fn takes_any(association: &Inbound, udp: bool) -> Result<(), DropReason> {
     let common = &association.common;
     if common.is_at_end() {
         return Err(DropReason::EspExpired);
@@ -300,7 +317,7 @@ fn sequence_of(association: &Inbound, low: u32, udp: bool) -> Result<u64, DropRe
     if common.udp.is_some() != udp {
         return Err(DropReason::Policy);
     }
-    look_up(association, low)
+    Ok(())
 }
 
 /// The whole sequence number, by the window as it is now.
@@ -316,6 +333,23 @@ fn look_up(association: &Inbound, low: u32) -> Result<u64, DropReason> {
     Ok(sequence)
 }
 
+/// Opens a packet whose sequence number was not acceptable before the batch, if it is now: the
+/// packets before it may have moved the window so far that it counts as one of the next cycle.
+#[cold]
+fn open_late(
+    packet: &mut Packet,
+    memory: &mut ChunkMemory,
+    crypt: &mut Crypt,
+    pending: &Pending<'_>,
+) -> Result<(Edge, usize), DropReason> {
+    let sequence = look_up(&pending.receiver.association, pending.low)?;
+    let mut jobs = [Some(pending.job(sequence))];
+    crypt.open(memory, &mut jobs);
+    let [job] = &jobs;
+    let job = job.as_ref().ok_or(DropReason::EspReplayed)?;
+    take_out(packet, memory, pending, job)
+}
+
 /// Accepts a packet that was opened, which then becomes the inner packet; returns its edge and the
 /// length of the inner packet.
 #[inline]
@@ -325,7 +359,7 @@ fn take_out(
     pending: &Pending<'_>,
     job: &Job<'_>,
 ) -> Result<(Edge, usize), DropReason> {
-    let Pending { receiver, low, service } = *pending;
+    let Pending { receiver, low, service, .. } = *pending;
     let association = &receiver.association;
     if !job.done {
         // The packets before it have moved the window: by now it may be too old, forged or not.

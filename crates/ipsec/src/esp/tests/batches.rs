@@ -81,3 +81,27 @@ proptest! {
         prop_assert_eq!(counters(&together), counters(&alone));
     }
 }
+
+/// A number that was received before the batch, and that the first packet of the batch has moved so far
+/// behind that it counts as one of the next cycle: it is tried under that, as it would be alone.
+#[test]
+fn a_number_that_comes_into_reach_within_a_batch_is_tried() {
+    let options = Options { extended: true, last: u64::from(u32::MAX) - 70, ..Options::PLAIN };
+    for together in [true, false] {
+        let mut pair = Pair::new(options);
+        let frames: Vec<_> = (0..96).map(|_| frame4(MAC_A, 64, &[0; 8])).collect();
+        let sealed = pair.encrypt(&frames);
+        let mut old = sealed[0].clone();
+        let sequence = 14 + 20 + 4;
+        old[sequence..sequence + 4].copy_from_slice(&(u32::MAX - 79).to_be_bytes());
+        let arrivals = [sealed[95].clone(), old];
+        let (out, counted) = if together {
+            pair.decrypt(&arrivals)
+        } else {
+            let (out, _) = pair.decrypt(&arrivals[..1]);
+            (out, pair.decrypt(&arrivals[1..]).1)
+        };
+        assert_eq!(out.len(), 1);
+        assert_eq!(counted.dropped, [("esp-forged", 1)].into(), "together: {together}");
+    }
+}
