@@ -124,8 +124,10 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
     refused("batch = 32", "batch = 65", 6, "[router] batch", "1 to 64");
     refused("batch = 32", "batch = \"32\"", 6, "[router] batch", "1 to 64");
     refused("\"interrupt\"", "\"sleep\"", 5, "[router] mode", "\"adaptive\"");
-    refused("[1, 0]", "[1, 1]", 7, "[router] cpus", "one per worker");
-    refused("[1, 0]", "[1]", 7, "[router] cpus", "one per worker");
+    refused("[1, 0]", "[1, 1]", 7, "[router] cpus", "CPU 1 stands there twice");
+    refused("[1, 0]", "[1]", 7, "[router] cpus", "has 1 CPU for [router] workers = 2");
+    refused("[1, 0]", "[1, 0, 1]", 7, "[router] cpus", "workers = 3; CPU 1 stands there twice");
+    refused("[1, 0]", "[1, 1024]", 7, "[router] cpus", "a list of CPU numbers from 0 to 1023");
     refused("busy_poll = true", "busy_poll = 1", 8, "[router] busy_poll", "true or false");
     refused("\"1ms\"", "\"1 ages\"", 9, "[router] idle", "duration");
     refused("\"debug\"", "\"loud\"", 14, "[log] level", "\"warn\"");
@@ -150,7 +152,7 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
     refused("kind = \"prohibit\"", "", 35, "[[route]]", "needs via, port or kind");
     refused("mac = \"02:00:00:00:00:02\"", "", 38, "[[neighbour]] mac", "is missing");
     refused("routes_file =", "route_file =", 2, "route_file", "mean \"routes_file\"");
-    refused("[log]", "[logs]", 13, "logs", "mean \"log\"");
+    refused("[log]", "[logs]", 13, "logs", "mean `[log]`?");
     refused(
         "interface = \"eth0\"",
         "interface = \"e\"\nmac = \"02:00:00:00:00:03\"",

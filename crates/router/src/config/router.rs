@@ -139,9 +139,12 @@ pub(super) fn read(
         socket: reader.parsed(table, "socket", parse_socket_path).map(|path| path.value),
     };
     let cpu = |value: &DeValue| whole(value).filter(|cpu| *cpu < 1024).map(|cpu| cpu as u16);
+    let known = reader.problems.len();
     if let Some(cpus) = reader.list(table, "cpus", false, cpu) {
         settings.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
-        if let Some(wrong) = misplaced(&settings.cpus, settings.workers) {
+        // A number that is none is told already, and is not missing.
+        let wrong = misplaced(&settings.cpus, settings.workers);
+        if let Some(wrong) = wrong.filter(|_| reader.problems.len() == known) {
             reader.problem(SECTION, "cpus", &cpus.span, wrong);
         }
     }
