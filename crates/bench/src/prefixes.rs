@@ -3,16 +3,17 @@
 use crate::memory_router::Error;
 use ipnet::{IpNet, Ipv4Net};
 use std::path::Path;
-use wattline_fib::routes_file::RoutesFile;
+use wattline_fib::routes_file::load_prefixes;
 
-/// IPv4 prefixes of a file of routes; what the lines say of next hops, and IPv6 prefixes, are ignored.
+/// IPv4 prefixes of a file of routes; the rest of a line and IPv6 prefixes are ignored.
 ///
 /// # Errors
 /// Fails when the file cannot be read, holds no IPv4 prefix, or has lines that are no routes.
 pub fn read_ipv4(file: &Path) -> Result<Vec<Ipv4Net>, Error> {
-    let routes = RoutesFile::load(file).map_err(Error::Routes)?.routes;
-    let prefixes: Vec<Ipv4Net> = (routes.iter())
-        .filter_map(|route| match route.prefix {
+    let prefixes: Vec<Ipv4Net> = load_prefixes(file)
+        .map_err(Error::Routes)?
+        .into_iter()
+        .filter_map(|prefix| match prefix {
             IpNet::V4(prefix) => Some(prefix),
             IpNet::V6(_) => None,
         })
@@ -36,7 +37,8 @@ mod tests {
             read_ipv4(&file).map_err(|error| error.to_string())
         };
         let all =
-            read("# two\n192.0.2.0/24 a # its next hop\n2001:db8::/32\n10.0.0.0/8\n").unwrap();
+            read("# two\n192.0.2.0/24 via 192.0.2.1 # its next hop\n2001:db8::/32\n10.0.0.0/8\n")
+                .unwrap();
         assert_eq!(all, ["192.0.2.0/24".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]);
         let none = read("2001:db8::/32\n").unwrap_err();
         assert!(none.contains("routes.txt") && none.contains("no IPv4 prefix"), "{none}");

@@ -133,6 +133,45 @@ pub fn prefix_of(content: &str) -> Result<(IpNet, SplitWhitespace<'_>), (&str, S
     Ok((prefix, words))
 }
 
+/// The prefixes of a file of routes, whatever its lines say of next hops.
+///
+/// # Errors
+/// Fails when the file cannot be read; otherwise returns the invalid lines.
+pub fn load_prefixes(path: &Path) -> Result<Vec<IpNet>, RoutesFileError> {
+    each_line(&text_of(path)?, |content| Ok(prefix_of(content)?.0))
+        .map_err(|problems| RoutesFileError::Invalid { path: path.to_owned(), problems })
+}
+
+fn text_of(path: &Path) -> Result<String, RoutesFileError> {
+    let bytes = std::fs::read(path)
+        .map_err(|source| RoutesFileError::Unreadable { path: path.to_owned(), source })?;
+    if bytes.starts_with(&GZIP_MAGIC) {
+        return Err(RoutesFileError::Compressed { path: path.to_owned() });
+    }
+    // Text that is not UTF-8 is no prefix either, so the line is reported as invalid.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What each line says, or which are invalid.
+fn each_line<'a, T>(
+    text: &'a str,
+    mut read: impl FnMut(&'a str) -> Result<T, (&'a str, String)>,
+) -> Result<Vec<T>, Problems> {
+    let mut all = Vec::new();
+    let mut problems = Problems::default();
+    for (line, content) in lines(text) {
+        match read(content) {
+            Ok(one) => all.push(one),
+            Err(_) if problems.listed.len() == MOST_LISTED => problems.more += 1,
+            Err((value, reason)) => {
+                let value = value.chars().take(MOST_SHOWN).collect();
+                problems.listed.push(Problem { line, value, reason });
+            }
+        }
+    }
+    if problems.listed.is_empty() { Ok(all) } else { Err(problems) }
+}
+
 impl RoutesFile {
     /// Id without a name: for tables, which need an id for routes that name no next hop.
     pub const UNNAMED: NextHopId = NextHopId::MAX;
@@ -142,13 +181,7 @@ impl RoutesFile {
     /// # Errors
     /// Fails when the file cannot be read; otherwise returns the invalid lines.
     pub fn load(path: &Path) -> Result<Self, RoutesFileError> {
-        let bytes = std::fs::read(path)
-            .map_err(|source| RoutesFileError::Unreadable { path: path.to_owned(), source })?;
-        if bytes.starts_with(&GZIP_MAGIC) {
-            return Err(RoutesFileError::Compressed { path: path.to_owned() });
-        }
-        // Text that is not UTF-8 is no prefix either, so the line is reported as invalid.
-        Self::parse(&String::from_utf8_lossy(&bytes))
+        Self::parse(&text_of(path)?)
             .map_err(|problems| RoutesFileError::Invalid { path: path.to_owned(), problems })
     }
 
@@ -159,18 +192,8 @@ impl RoutesFile {
     pub fn parse(text: &str) -> Result<Self, Problems> {
         let mut file = Self::default();
         let mut ids = HashMap::new();
-        let mut problems = Problems::default();
-        for (line, content) in lines(text) {
-            match file.line(content, &mut ids) {
-                Ok(route) => file.routes.push(route),
-                Err(_) if problems.listed.len() == MOST_LISTED => problems.more += 1,
-                Err((value, reason)) => {
-                    let value = value.chars().take(MOST_SHOWN).collect();
-                    problems.listed.push(Problem { line, value, reason });
-                }
-            }
-        }
-        if problems.listed.is_empty() { Ok(file) } else { Err(problems) }
+        let routes = each_line(text, |content| file.line(content, &mut ids))?;
+        Ok(Self { routes, ..file })
     }
 
     /// Word in the file that names a next hop.

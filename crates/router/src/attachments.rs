@@ -37,7 +37,7 @@ const ASK_WORKERS: Duration = Duration::from_millis(2);
 /// How long queues are waited for that were in use by this router: the kernel lets go of them in a
 /// work queue (xp_put_pool()), soon after their last socket was closed; on a machine without a
 /// processor to spare that has taken more than half a second.
-pub(super) const RELEASE: Duration = Duration::from_secs(2);
+const RELEASE: Duration = Duration::from_secs(2);
 
 /// All ports with an interface.
 #[derive(Default)]
@@ -91,7 +91,8 @@ struct Attachment {
     state: State,
     /// State of its queues, shared with the workers.
     statuses: Vec<QueueStatus>,
-    /// Until when its queues may be in use by its own former sockets.
+    /// Until when its queues may be in use by its own former sockets: by then the kernel has let go
+    /// of them.
     released_by: Instant,
     /// Present name of its interface, if it is not the configured one.
     renamed: Option<String>,
@@ -120,8 +121,6 @@ enum State {
 enum Why {
     /// The interface does not exist, or cannot be used yet: there is nothing to try.
     Absent(String),
-    /// The kernel has not yet let go of the queues that the router itself served before.
-    Releasing,
     /// Opening the interface failed.
     Failed(String),
     /// The kernel would do more with the packets than route them, so the port is left to it.
@@ -326,10 +325,7 @@ impl Attachments {
 
     /// Whether workers are yet to take queues that were offered to them.
     pub fn are_waiting(&self) -> bool {
-        let waits = |state: &State| {
-            matches!(state, State::HandedOver { .. } | State::Without { why: Why::Releasing, .. })
-        };
-        self.ports.iter().any(|it| waits(&it.state))
+        self.ports.iter().any(|it| matches!(it.state, State::HandedOver { .. }))
     }
 
     /// The state of a port's interface, and what is to be said of it; nothing where the port has
@@ -339,10 +335,14 @@ impl Attachments {
         Some(attachment.describe())
     }
 
-    /// What is not as the configuration says, in a sentence for each port.
+    /// What is not as the configuration says, in a sentence for each port. A cable that is not there
+    /// is none of the configuration's.
     pub fn complaints(&self) -> impl Iterator<Item = String> {
         self.ports.iter().filter_map(|attachment| {
-            let (state, reason) = attachment.describe();
+            let (state, reason) = match attachment.state {
+                State::Attached { .. } => ("up", attachment.renamed()),
+                _ => attachment.describe(),
+            };
             Some(format!("{}: {state}: {}", attachment.name, reason?))
         })
     }
@@ -422,20 +422,22 @@ impl Attachment {
         }
     }
 
+    /// What is to be said where its interface has another name now.
+    fn renamed(&self) -> Option<String> {
+        let now = self.renamed.as_ref()?;
+        let before = &self.interface;
+        Some(format!(
+            "its interface is called {now} now, and is still served; after a restart it would be the \
+             one that is called {before} then"
+        ))
+    }
+
     fn describe(&self) -> (&'static str, Option<String>) {
-        let renamed = || {
-            let now = self.renamed.as_ref()?;
-            let before = &self.interface;
-            Some(format!(
-                "its interface is called {now} now, and is still served; after a restart it would \
-                 be the one that is called {before} then"
-            ))
-        };
         match &self.state {
             State::Attached { .. } => {
                 let now = self.renamed.as_ref().unwrap_or(&self.interface);
                 let reason = self.link.and_then(|link| link.reason(now));
-                let reasons: Vec<String> = reason.into_iter().chain(renamed()).collect();
+                let reasons: Vec<String> = reason.into_iter().chain(self.renamed()).collect();
                 let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
                 // The worst of its queues; they see that an interface is up again when they use it.
                 let worst = self.statuses.iter().max_by_key(|it| it.state() as u8);
@@ -448,9 +450,6 @@ impl Attachment {
             }
             State::HandedOver { .. } => ("attaching", Some("workers take its queues".to_owned())),
             State::Without { why: Why::Absent(why), .. } => ("absent", Some(why.clone())),
-            State::Without { why: Why::Releasing, .. } => {
-                ("attaching", Some("its former sockets are about to be closed".to_owned()))
-            }
             State::Without { why: Why::Failed(why), .. } => {
                 let drops = self.judged.as_ref().map(|what| {
                     format!("; what comes in for others is dropped, as {what} would not hold")
@@ -480,7 +479,12 @@ impl Attachment {
         if now == self.renamed && state == self.link {
             return;
         }
-        let tells = now != self.renamed || matches!((self.link, state), (Some(_), Some(_)));
+        let tells = match (self.link, state) {
+            (Some(_), Some(_)) => true,
+            // It has just been attached.
+            (None, Some(state)) => state != LinkState::Up || now != self.renamed,
+            (_, None) => now != self.renamed,
+        };
         (self.renamed, self.link) = (now, state);
         if tells {
             self.tell();
@@ -667,10 +671,7 @@ impl Attachment {
         };
         let Err(new) = self.attach(&link, workers, around) else { return };
         self.withdraw(workers, around);
-        let State::Without { why, next_try, .. } = &mut self.state else { return };
-        if matches!(new, Why::Releasing) {
-            *next_try = now + LET_GO;
-        }
+        let State::Without { why, .. } = &mut self.state else { return };
         if let Why::Failed(reason) = &new
             && !matches!(&*why, Why::Failed(before) if before == reason)
         {
@@ -715,13 +716,10 @@ impl Attachment {
             XdpError::NoInterface { .. } => Why::Absent(format!("{} is gone", link.name)),
             error => failed(&error),
         })?;
-        let opened = open_queues(&found, around.config, &program, workers, Duration::ZERO);
-        let opened = opened.map_err(|error| match error {
-            RouterError::Socket(OpenError::InUse { .. }) if Instant::now() < self.released_by => {
-                Why::Releasing
-            }
-            error => failed(&error),
-        })?;
+        // The wait is here, and not between tries, for which the program would come and go each time.
+        let patience = self.released_by.saturating_duration_since(Instant::now());
+        let opened = open_queues(&found, around.config, &program, workers, patience);
+        let opened = opened.map_err(|error| failed(&error))?;
         self.hand_over(opened, workers, around.workers);
         Ok(())
     }
@@ -774,6 +772,7 @@ impl Attachment {
                 around.rib.serve(self.port, Some(ifindex));
                 changes.modes.push((self.port, mode));
                 self.state = State::Attached { ifindex };
+                self.note_link(around.rib);
             }
             Err(error) => {
                 tracing::error!("port {}: {error}", self.name);

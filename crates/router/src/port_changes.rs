@@ -22,8 +22,6 @@ use wattline_dataplane::port::PortId;
 const EMPTYING: Duration = Duration::from_millis(500);
 /// How long a reload waits for workers beyond that. They take milliseconds, unless one hangs.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long it waits for ports that are added or taken over again: also for their former sockets.
-const ATTACHING: Duration = super::attachments::RELEASE.saturating_add(PATIENCE);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -330,7 +328,7 @@ impl Router {
         let begun = Instant::now();
         loop {
             self.look_at_interfaces();
-            if !self.attachments.are_waiting() || begun.elapsed() > ATTACHING {
+            if !self.attachments.are_waiting() || begun.elapsed() > PATIENCE {
                 return;
             }
             self.workers.wake();

@@ -26,11 +26,14 @@ impl Defined {
     }
 }
 
-/// Whether a file reads prefixes out of lines of words, its tests aside.
+/// Whether a file reads prefixes out of lines of words, its tests at the end aside.
 fn has_grammar(text: &str) -> bool {
-    let text = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let parses = text.contains("parse::<IpNet>") || text.contains(": IpNet = ");
-    parses && text.contains("split_whitespace")
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let nets = ["IpNet", "Ipv4Net", "Ipv6Net"];
+    let parses = |net: &str| {
+        text.contains(&format!("parse::<{net}>")) || text.contains(&format!(": {net} = "))
+    };
+    nets.iter().any(|net| parses(net)) && text.contains("split_whitespace")
 }
 
 impl<'ast> Visit<'ast> for Defined {
@@ -91,4 +94,9 @@ fn a_second_definition_is_seen() {
     );
     assert_eq!(defined.counters, ["Losses", "counts"]);
     assert_eq!(defined.families, ["Version"]);
+    assert!(has_grammar("let net: Ipv4Net = line.split_whitespace().next()?.parse().ok()?;"));
+    assert!(has_grammar("line.split_whitespace().map(|word| word.parse::<IpNet>())"));
+    let only_tests =
+        "fn f(text: &str) { text.parse::<IpNet>(); }\n#[cfg(test)]\nmod tests { split_whitespace }";
+    assert!(!has_grammar(only_tests));
 }

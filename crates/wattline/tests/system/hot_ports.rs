@@ -400,6 +400,22 @@ fn ports_that_come_and_go_fifty_times_leak_nothing() {
 
 /// The kernel would shape what goes out of the interface: as at the start, the port is left to it, and
 /// served when that is over.
+/// A cable that is not there is no fault of the configuration, and `stats` tells it at once.
+#[test]
+fn a_port_that_is_added_without_a_carrier_says_so_from_the_first() {
+    privileged("a_port_that_is_added_without_a_carrier_says_so_from_the_first", || {
+        let row = Row::start(ADAPTIVE);
+        row.far.run("ip", &["link", "set", "uplink", "down"], LIMIT).unwrap();
+        let report = row.apply(&row.with_side());
+        assert_eq!(report["not_as_configured"], serde_json::json!([]), "{report}");
+        let side = row.port("side").unwrap();
+        assert_eq!(side["state"], "no-carrier", "{side}");
+        assert!(side["reason"].as_str().unwrap().contains("no carrier"), "{side}");
+        assert!(row.router.log().contains("port side: no-carrier"), "{}", row.router.log());
+        row.stop();
+    });
+}
+
 #[test]
 fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
     let test = "a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start";
