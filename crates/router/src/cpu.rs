@@ -1,41 +1,55 @@
 //! Threads on one CPU.
 
 use crate::config::Config;
+use rustix::io::{Errno, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use std::path::Path;
 use wattline_linux::sysfs::Tree;
 
 /// What is wrong with the CPUs of workers on this machine, all at once.
 pub(super) fn unusable(config: &Config) -> Option<String> {
     let cpus = &config.router.cpus;
+    let tried = std::thread::scope(|scope| scope.spawn(|| refused(cpus, move_to)).join());
+    let refused = tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    if refused.is_empty() {
+        return None;
+    }
+    let tree = Tree::live();
     // Where the kernel does not say, pinning itself tells later.
-    let online = Tree::live().cpus("/sys/devices/system/cpu/online").ok()?;
-    complaint(cpus, &online, &usable(&online))
+    let online = tree.cpus("/sys/devices/system/cpu/online").ok()?;
+    complaint(cpus, &refused, &online, cpuset(&tree))
 }
 
-/// Those on which a worker can be pinned. They are tried: the kernel refuses what the cpuset of the
-/// cgroup does not hold, whereas the affinity that this process was started with is no limit, and
-/// commonly leaves out the very CPUs that workers are to have.
-fn usable(online: &[u32]) -> Vec<u32> {
-    let is_usable = |cpu: &u32| {
-        let mut one = CpuSet::new();
-        if *cpu as usize >= CpuSet::MAX_CPU {
-            return false;
-        }
-        one.set(*cpu as usize);
-        sched_setaffinity(None, &one).is_ok()
-    };
-    let try_all = || online.iter().copied().filter(is_usable).collect();
-    std::thread::scope(|scope| match scope.spawn(try_all).join() {
-        Ok(usable) => usable,
-        Err(panic) => std::panic::resume_unwind(panic),
-    })
+/// Those of a list on which no thread of this process may run. They are tried: the kernel refuses what
+/// is off-line and what the cpuset of the cgroup does not hold, whereas the affinity that this process
+/// was started with is no limit, and commonly leaves out the very CPUs that workers are to have. Only
+/// the CPUs of the list are: a thread on another one might wait for a real-time thread that spins there.
+fn refused(cpus: &[u16], try_one: impl Fn(u16) -> Result<()>) -> Vec<u16> {
+    // EINVAL alone says so (sched_setaffinity(2)); pinning tells of other errors.
+    cpus.iter().copied().filter(|cpu| try_one(*cpu) == Err(Errno::INVAL)).collect()
 }
 
-/// `usable` are those of the `online` ones that this process may run on.
-fn complaint(cpus: &[u16], online: &[u32], usable: &[u32]) -> Option<String> {
-    let is_in = |list: &[u32], cpu: u16| list.contains(&u32::from(cpu));
-    let (there, absent): (Vec<u16>, Vec<u16>) = cpus.iter().partition(|cpu| is_in(online, **cpu));
-    let forbidden: Vec<u16> = there.into_iter().filter(|cpu| !is_in(usable, *cpu)).collect();
+/// The CPUs of this process's cgroup, or of the closest one above it that has a cpuset; `None` where
+/// there is no cgroup of version 2.
+fn cpuset(tree: &Tree) -> Option<Vec<u32>> {
+    const ROOT: &str = "/sys/fs/cgroup";
+    let groups = tree.text("/proc/self/cgroup").ok()?;
+    // `..` leads out of the cgroup namespace, where nothing can be read.
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let group = Path::new(ROOT).join(Some(group).filter(|group| !group.contains(".."))?);
+    let levels = group.ancestors().take_while(|level| level.starts_with(ROOT));
+    levels.into_iter().find_map(|level| tree.cpus(level.join("cpuset.cpus.effective")).ok())
+}
+
+/// `refused` are those of the CPUs that this process may not run on, `cpuset` what its cgroup has.
+fn complaint(
+    cpus: &[u16],
+    refused: &[u16],
+    online: &[u32],
+    cpuset: Option<Vec<u32>>,
+) -> Option<String> {
+    let is_online = |cpu: &u16| online.contains(&u32::from(*cpu));
+    let (forbidden, absent): (Vec<u16>, Vec<u16>) = refused.iter().partition(|cpu| is_online(cpu));
     let mut wrong = Vec::new();
     if !absent.is_empty() {
         wrong.push(format!(
@@ -45,11 +59,13 @@ fn complaint(cpus: &[u16], online: &[u32], usable: &[u32]) -> Option<String> {
         ));
     }
     if !forbidden.is_empty() {
+        let rest = cpuset.map_or(String::new(), |mut usable| {
+            usable.retain(|cpu| !forbidden.iter().any(|it| u32::from(*it) == *cpu));
+            format!("; it may run on: {}", ranges(&usable))
+        });
         wrong.push(format!(
-            "the cpuset of its cgroup (AllowedCPUs= of a unit) keeps this process from {}; it may run \
-             on: {}",
-            named(&forbidden),
-            ranges(usable)
+            "the cpuset of its cgroup (AllowedCPUs= of a unit) keeps this process from {}{rest}",
+            named(&forbidden)
         ));
     }
     (!wrong.is_empty()).then(|| {
@@ -80,11 +96,18 @@ fn ranges(cpus: &[u32]) -> String {
 
 /// Keeps the calling thread, which works for a worker, on a CPU; says so where that fails.
 pub(super) fn pin(worker: usize, cpu: u16) {
-    let mut cpus = CpuSet::new();
-    cpus.set(usize::from(cpu));
-    if let Err(error) = sched_setaffinity(None, &cpus) {
+    if let Err(error) = move_to(cpu) {
         tracing::warn!("cannot pin worker {worker} to CPU {cpu}: {error}");
     }
+}
+
+fn move_to(cpu: u16) -> Result<()> {
+    if usize::from(cpu) >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL);
+    }
+    let mut cpus = CpuSet::new();
+    cpus.set(usize::from(cpu));
+    sched_setaffinity(None, &cpus)
 }
 
 /// Does something on the CPU of a worker, if it has one, and returns when it is done.
@@ -118,16 +141,53 @@ mod tests {
     #[test]
     fn all_cpus_that_cannot_be_used_are_told_at_once_with_those_that_can() {
         let online = [0, 1, 2, 3, 8];
-        assert_eq!(complaint(&[3, 8], &online, &online), None);
-        let told = complaint(&[1, 5, 9, 2], &online, &[0, 1, 8]).unwrap();
+        assert_eq!(complaint(&[3, 8], &[], &online, None), None);
+        let told = |cpuset| complaint(&[1, 5, 9, 2], &[5, 9, 2], &online, cpuset).unwrap();
+        let with_cpuset = told(Some(vec![0, 1, 2, 8]));
         for part in [
             "[router] cpus = [1, 5, 9, 2]: ",
             "no CPU 5 and CPU 9 on-line; this machine has online: 0-3,8",
             "keeps this process from CPU 2;",
-            "it may run on: 0-1,8",
+            "it may run on: 0-1,8; name others",
         ] {
-            assert!(told.contains(part), "{part} in: {told}");
+            assert!(with_cpuset.contains(part), "{part} in: {with_cpuset}");
         }
+        let without = told(None);
+        assert!(without.contains("keeps this process from CPU 2; name others"), "{without}");
+    }
+
+    /// A filter of system calls answers EPERM, say: that is no matter of CPUs.
+    #[test]
+    fn only_the_cpus_of_the_list_are_tried_and_only_einval_refuses_one() {
+        let answers = |cpu| match cpu {
+            0 => Ok(()),
+            3 => Err(Errno::PERM),
+            7 => Err(Errno::INVAL),
+            other => panic!("CPU {other} is not in the list"),
+        };
+        assert_eq!(refused(&[3, 7, 0], answers), [7]);
+        assert!(refused(&[], answers).is_empty());
+        assert_eq!(refused(&[u16::MAX], move_to), [u16::MAX]);
+    }
+
+    #[test]
+    fn the_cpuset_is_that_of_the_closest_cgroup_that_has_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let tree = Tree::at(folder.path());
+        assert_eq!(cpuset(&tree), None);
+        put("proc/self/cgroup", "0::/system.slice/wattline.service\n");
+        assert_eq!(cpuset(&tree), None);
+        put("sys/fs/cgroup/cpuset.cpus.effective", "0-7\n");
+        assert_eq!(cpuset(&tree).unwrap().len(), 8);
+        put("sys/fs/cgroup/system.slice/cpuset.cpus.effective", "2-3,6\n");
+        assert_eq!(cpuset(&tree).unwrap(), [2, 3, 6]);
+        put("proc/self/cgroup", "0::/../../other\n");
+        assert_eq!(cpuset(&tree), None);
     }
 
     #[test]
@@ -145,9 +205,11 @@ mod tests {
     #[test]
     fn the_affinity_of_the_start_does_not_forbid_a_cpu() {
         let online = Tree::live().cpus("/sys/devices/system/cpu/online").unwrap();
-        let all = usable(&online);
-        let cpu = u16::try_from(all[0]).unwrap();
-        assert_eq!(on_cpu_of(0, Some(cpu), || usable(&online)), all);
+        let online: Vec<u16> = online.iter().filter_map(|cpu| u16::try_from(*cpu).ok()).collect();
+        let try_all = || refused(&online, move_to);
+        let refused = std::thread::scope(|scope| scope.spawn(try_all).join()).unwrap();
+        let first = online.iter().find(|cpu| !refused.contains(cpu)).unwrap();
+        assert_eq!(on_cpu_of(0, Some(*first), try_all), refused);
     }
 
     /// Where the pages of a mapping lie, by the kernel's account of this process.

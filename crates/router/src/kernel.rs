@@ -1,5 +1,6 @@
 //! The router's dealings with the kernel while it runs.
 
+use super::by_workers::ByWorkers;
 use super::error::RouterError;
 use super::succession::{self, Inherited};
 use super::xdp_counts::{Counted, XdpCounts};
@@ -34,7 +35,7 @@ pub(super) struct KernelSide {
     /// The egress ports of the programs, where they forward by themselves.
     forwarding: Option<Forwarding>,
     /// Why they never do, where they do not.
-    workers_forward_because: String,
+    by_workers_all: Option<ByWorkers>,
     asked: HashMap<(u32, IpAddr), Instant>,
     next_confirmation: Instant,
     /// Whether routes, neighbours and addresses are taken over, or links only.
@@ -83,10 +84,13 @@ struct Program {
 impl KernelSide {
     /// Begins to follow; takes over routes only where `routes` says so. Programs that are attached
     /// forward by themselves where `forwarding` is given, and not the reason why workers do.
-    pub fn new(routes: bool, forwarding: Result<Forwarding, String>) -> Result<Self, RouterError> {
-        let (forwarding, workers_forward_because) = match forwarding {
-            Ok(forwarding) => (Some(forwarding), String::new()),
-            Err(because) => (None, because),
+    pub fn new(
+        routes: bool,
+        forwarding: Result<Forwarding, ByWorkers>,
+    ) -> Result<Self, RouterError> {
+        let (forwarding, by_workers_all) = match forwarding {
+            Ok(forwarding) => (Some(forwarding), None),
+            Err(why) => (None, Some(why)),
         };
         let failed = |source| RouterError::system("opening a netlink socket", source);
         Ok(Self {
@@ -94,7 +98,7 @@ impl KernelSide {
             requester: Requester::new().map_err(failed)?,
             programs: BTreeMap::new(),
             forwarding,
-            workers_forward_because,
+            by_workers_all,
             asked: HashMap::new(),
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             routes,
@@ -452,8 +456,10 @@ impl KernelSide {
 
     /// Says what in the configuration stands against forwarding in XDP programs.
     pub fn set_obstacles_of_forwarding(&mut self, obstacles: Vec<&'static str>) {
-        if let Some(forwarding) = &mut self.forwarding {
-            forwarding.set_obstacles(obstacles);
+        match (&mut self.forwarding, &mut self.by_workers_all) {
+            (Some(forwarding), _) => forwarding.set_obstacles(obstacles),
+            (None, Some(by_workers)) => by_workers.set_obstacles(obstacles),
+            (None, None) => {}
         }
     }
 
@@ -471,7 +477,9 @@ impl KernelSide {
     pub fn why_not_forwarded_to(&self, port: PortId) -> Option<&str> {
         match &self.forwarding {
             Some(forwarding) => forwarding.closed_because(port),
-            None => self.attached_to(port).map(|_| self.workers_forward_because.as_str()),
+            None => {
+                self.attached_to(port).and(self.by_workers_all.as_ref()).map(ByWorkers::because)
+            }
         }
     }
 
@@ -718,7 +726,7 @@ mod tests {
 
     #[test]
     fn a_neighbour_is_asked_for_once_a_second_until_it_answers() {
-        let mut kernel = KernelSide::new(false, Err(String::new())).unwrap();
+        let mut kernel = KernelSide::new(false, Err(ByWorkers::for_good(String::new()))).unwrap();
         // No machine has such a link: what is asked for changes nothing.
         let (link, address) = (u32::MAX >> 1, IpAddr::from([192, 0, 2, 1]));
         let mut asked = |answer: Option<Option<[u8; 6]>>| {

@@ -18,6 +18,7 @@ pub mod application;
 mod attachments;
 mod bundle;
 mod busy_poll;
+mod by_workers;
 mod channels;
 mod cleared;
 pub mod config;

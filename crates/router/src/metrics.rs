@@ -47,11 +47,16 @@ pub(crate) fn of_router(
 }
 
 fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
-    let help = "1 while packets can go through the port: its state in `stats` is `up`.";
+    let help = "1 while Wattline forwards through the port: its state in `stats` is `up`.";
     to.family("wattline_port_up", Kind::Gauge, help);
-    for port in &stats.ports {
-        let Some(state) = port.state else { continue };
-        to.sample(&[("port", &port.name)], f64::from(u8::from(state == "up")));
+    let with_state = || stats.ports.iter().filter_map(|port| Some((&port.name, port.state?)));
+    for (port, state) in with_state() {
+        to.sample(&[("port", port)], f64::from(u8::from(state == "up")));
+    }
+    let help = "1 for the state that the port has, as in `stats`.";
+    to.family("wattline_port_state", Kind::Gauge, help);
+    for (port, state) in with_state() {
+        to.sample(&[("port", port), ("state", state)], 1.0);
     }
     to.family("wattline_packets_total", Kind::Counter, "Frames by port, queue and direction.");
     by_queue(to, stats, workers, "direction", PACKETS);
@@ -213,6 +218,14 @@ mod tests {
             text.lines().filter(|line| line.starts_with("wattline_port_up")).collect();
         let expected = ["{port=\"a\"} 1", "{port=\"b\"} 0", "{port=\"c\"} 0"];
         assert_eq!(found, expected.map(|end| format!("wattline_port_up{end}")), "{text}");
+        let states = text.lines().filter(|line| line.starts_with("wattline_port_state"));
+        let expected = [
+            "port=\"a\",state=\"up\"",
+            "port=\"b\",state=\"no-carrier\"",
+            "port=\"c\",state=\"absent\"",
+        ];
+        let expected = expected.map(|labels| format!("wattline_port_state{{{labels}}} 1"));
+        assert_eq!(states.collect::<Vec<_>>(), expected, "{text}");
     }
 
     #[test]

@@ -67,9 +67,6 @@ impl Router {
             None => Vec::new(),
         };
         let plan = Plan::read(&config)?;
-        if let Some(unusable) = cpu::unusable(&config) {
-            return Err(RouterError::Unfit(unusable));
-        }
         set_log_level(config.log_level);
         let has_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
         if has_interfaces {
@@ -87,6 +84,10 @@ impl Router {
         let surplus = Surplus::take_from(&mut config);
         if let Some(surplus) = &surplus {
             tracing::warn!("{}", surplus.because);
+        }
+        // Of the workers that are left: nobody needs the CPUs of others.
+        if let Some(unusable) = cpu::unusable(&config) {
+            return Err(RouterError::Unfit(unusable));
         }
         // Before the kernel's state is read: TAP devices get their address and carrier.
         let mut devices = Devices::open(&config)?;

@@ -6,6 +6,7 @@
 
 mod trust;
 
+use super::by_workers::ByWorkers;
 use super::error::RouterError;
 use crate::config::{Config, XdpForwarding};
 use std::time::{Duration, Instant};
@@ -81,23 +82,23 @@ pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
 ///
 /// # Errors
 /// When the configuration demands it and the machine cannot do it.
-pub(super) fn prepare(config: &Config) -> Result<Result<Forwarding, String>, RouterError> {
+pub(super) fn prepare(config: &Config) -> Result<Result<Forwarding, ByWorkers>, RouterError> {
     let choice = config.router.xdp_forward;
     let has_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
     if !has_interfaces {
-        return Ok(Err("no port is an interface".to_owned()));
+        return Ok(Err(ByWorkers::for_good("no port is an interface".to_owned())));
     }
     let obstacles = config.obstacles_to_xdp_forwarding();
     let why = match choice {
-        XdpForwarding::Off => "[router] xdp_forward = \"off\"".to_owned(),
-        _ if !obstacles.is_empty() => obstacles.join(", "),
+        XdpForwarding::Off => ByWorkers::for_good("[router] xdp_forward = \"off\"".to_owned()),
+        _ if !obstacles.is_empty() => ByWorkers::for_obstacles(obstacles),
         _ => match Forwarding::open() {
             Ok(forwarding) => return Ok(Ok(forwarding)),
             Err(error) if choice == XdpForwarding::On => return Err(error),
-            Err(error) => error.to_string(),
+            Err(error) => ByWorkers::for_good(error.to_string()),
         },
     };
-    tracing::info!("workers forward all packets: {why}");
+    tracing::info!("workers forward all packets: {}", why.because());
     Ok(Err(why))
 }
 

@@ -127,6 +127,7 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
     refused("[1, 0]", "[1, 1]", 7, "[router] cpus", "CPU 1 stands there twice");
     refused("[1, 0]", "[1]", 7, "[router] cpus", "has 1 CPU for [router] workers = 2");
     refused("[1, 0]", "[1, 0, 1]", 7, "[router] cpus", "workers = 3; CPU 1 stands there twice");
+    refused("workers = 2", "workers = 65", 4, "[router] workers", "1 to 64");
     refused("[1, 0]", "[1, 1024]", 7, "[router] cpus", "a list of CPU numbers from 0 to 1023");
     refused("busy_poll = true", "busy_poll = 1", 8, "[router] busy_poll", "true or false");
     refused("\"1ms\"", "\"1 ages\"", 9, "[router] idle", "duration");
@@ -173,12 +174,14 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
 fn all_mistakes_are_reported_at_once_in_order() {
     let text = COMPLETE
         .replace("workers = 2", "workers = 0")
+        .replace("[1, 0]", "[1, 1]")
         .replace("mtu = 1400", "mtu = 1")
         .replace("kind = \"prohibit\"", "kind = 7");
     let problems = Config::parse(&text, "bad.toml").unwrap_err();
     let lines: Vec<usize> = problems.list.iter().map(|problem| problem.line).collect();
-    // The CPU list no longer fits the default number of workers.
     assert_eq!(lines, [4, 7, 23, 37], "{problems}");
+    // How many CPUs are right cannot be told without the number of workers.
+    assert!(problems.list[1].message.starts_with("CPU 1 stands there twice"), "{problems}");
     assert!(problems.to_string().contains("bad.toml:23: [[port]] mtu = 1: must be"));
 }
 

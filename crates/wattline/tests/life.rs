@@ -392,6 +392,13 @@ fn cpus_that_are_not_there_are_refused_by_name() {
     assert!(error.contains("has 3 CPUs for [router] workers = 2"), "{error}");
     let (_, error) = with("[0, 0]");
     assert!(error.contains("CPU 0 stands there twice"), "{error}");
+
+    // A worker that is not started, as a port has but one queue, needs no CPU.
+    row.router.run("ethtool", &["-L", "right", "rx", "1", "tx", "1"]).unwrap();
+    let wanted = "workers = 2\ncpus = [0, 1021]\n";
+    std::fs::write(&path, text.replacen("workers = 2\n", wanted, 1)).unwrap();
+    let router = row.start();
+    assert_eq!(router.ask(&["stats"]).unwrap()["workers"].as_array().unwrap().len(), 1);
 }
 
 /// What the configuration says of a port holds for the interface that comes in place of another;

@@ -56,7 +56,8 @@ pub(crate) fn explain(mode: XdpMode, errno: Errno) -> String {
     let meaning = match (mode, errno) {
         (XdpMode::Native, Errno::NOSPC) => {
             "a veth needs at least as many receive queues as its far end has transmit queues: \
-             `ethtool -L NAME rx N` here, or `ethtool -L FAR tx N` there, and a restart"
+             `ethtool -L NAME rx N` here, or `ethtool -L FAR tx N` there, then stop the router and start it \
+             again, as a restart hands the attachment over as it is"
         }
         (XdpMode::Native, Errno::RANGE) => {
             "the MTU of the far end of a veth is too large for XDP: `ip link set dev FAR mtu N`"

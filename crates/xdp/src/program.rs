@@ -124,6 +124,8 @@ impl XdpProgram {
         if is_there {
             return Ok(());
         }
+        // Its driver is not asked for more than the mode of before.
+        self.refused = None;
         match attach(&self.loaded.program, ifindex, self.mode)? {
             Ok(link) => self.link = Some(link),
             Err(errno) => {

@@ -16,7 +16,7 @@ use crate::esp::database::{Contents, Publisher};
 use crate::esp::policy::{Decision, Policy, Prefixes};
 use crate::section::{IpsecSettings, KeySource, PolicyAction};
 use blocks::Blocks;
-use ends::MissingEnds;
+use ends::{MissingEnds, SetBy};
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::io::Read;
@@ -44,7 +44,11 @@ const ICMP_BURST: u32 = 50;
 /// Starts the application that the configuration asks for.
 pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let Some(settings) = config.of::<IpsecSettings>() else { return Ok(Vec::new()) };
-    let ipsec = Ipsec::new(settings)?;
+    let mut ipsec = Ipsec::new(settings)?;
+    if let Some(ipsec) = &mut ipsec {
+        // Otherwise nobody tells which addresses the machine has.
+        ipsec.follows_addresses = config.router.kernel_routes;
+    }
     Ok(ipsec.into_iter().map(|ipsec| Box::new(ipsec) as _).collect())
 }
 
@@ -58,6 +62,11 @@ pub struct Ipsec {
     /// Blocking policies in the kernel.
     blocks: Option<Blocks>,
     missing_ends: MissingEnds,
+    /// Whether the addresses of this machine are known.
+    follows_addresses: bool,
+    /// These addresses at the last look for ends, and whether SAs have changed since.
+    own: Vec<IpNet>,
+    sas_changed: bool,
     store: Store,
     due: Instant,
 }
@@ -155,6 +164,9 @@ impl Ipsec {
             settings,
             blocks,
             missing_ends,
+            follows_addresses: true,
+            own: Vec::new(),
+            sas_changed: true,
             store,
             due,
         };
@@ -169,6 +181,7 @@ impl Ipsec {
         match follower.poll() {
             Ok(Some(snapshot)) => {
                 tunnels.follow(&snapshot, &self.store, self.tunnels.len(), *salt);
+                self.sas_changed = true;
                 true
             }
             Ok(None) => false,
@@ -215,11 +228,23 @@ impl Application for Ipsec {
     }
 
     fn look_at_routes(&mut self, rib: &Rib, _: &Routes) {
-        let mut missing = std::mem::take(&mut self.missing_ends);
-        let own = rib.own_networks().map(|network| network.addr()).collect();
-        let ends = self.receiving().map(|it| &it.association.common);
-        missing.look(ends.map(|common| (common.name.clone(), common.local)), &own);
-        self.missing_ends = missing;
+        // The control loop turns often, and addresses and SAs change seldom.
+        if !self.follows_addresses
+            || !self.sas_changed && rib.own_networks().eq(self.own.iter().copied())
+        {
+            return;
+        }
+        self.sas_changed = false;
+        self.own = rib.own_networks().collect();
+        let own = self.own.iter().map(|network| network.addr()).collect();
+        let end = |it: &Receiving, set_by| {
+            let common = &it.association.common;
+            (common.name.clone(), common.local, set_by)
+        };
+        let kernel = self.kernel.iter().flat_map(|kernel| kernel.tunnels.inbound());
+        let of_file = self.tunnels.iter().map(|it| end(&it.1, SetBy::Configuration));
+        let ends = of_file.chain(kernel.map(|it| end(it, SetBy::Kernel)));
+        self.missing_ends.look(ends, &own);
     }
 
     fn complaints(&self) -> Vec<String> {
@@ -255,7 +280,11 @@ impl Application for Ipsec {
                     "outbound": sending.stats(),
                     "inbound": receiving.stats(),
                 });
-                if let Some(warning) = self.missing_ends.warning(name) {
+                if let Some(warning) = self.missing_ends.warning(
+                    name,
+                    receiving.association.common.local,
+                    SetBy::Configuration,
+                ) {
                     tunnel["warning"] = warning.into();
                 }
                 tunnel
@@ -264,9 +293,18 @@ impl Application for Ipsec {
         let blocked = self.blocks.as_ref().map_or(0, |blocks| blocks.count);
         let mut stats = serde_json::json!({ "tunnels": tunnels, "blocked_in_kernel": blocked });
         if let Some(Kernel { tunnels, .. }) = &self.kernel {
+            let inbound = |it: &Receiving| {
+                let mut stats = it.stats();
+                let common = &it.association.common;
+                let warning = self.missing_ends.warning(&common.name, common.local, SetBy::Kernel);
+                if let Some(warning) = warning {
+                    stats["warning"] = warning.into();
+                }
+                stats
+            };
             stats["kernel"] = serde_json::json!({
                 "outbound": tunnels.outbound().flatten().map(Sending::stats).collect::<Vec<_>>(),
-                "inbound": tunnels.inbound().map(Receiving::stats).collect::<Vec<_>>(),
+                "inbound": tunnels.inbound().map(inbound).collect::<Vec<_>>(),
                 "left_to_kernel": tunnels.left,
             });
         }

@@ -119,11 +119,14 @@ pub(super) fn read(
     has_interface: bool,
 ) -> (RouterSettings, Option<Range<usize>>) {
     reader.refuse_unknown(table);
+    let known = reader.problems.len();
+    let workers = defaulted(reader.number(table, "workers")) as u16;
+    let counts = reader.problems.len() == known;
     let xdp_forward = reader.parsed(table, "xdp_forward", parse_xdp_forward);
     let asked_for = xdp_forward.as_ref().filter(|choice| choice.value == XdpForwarding::On);
     let asked_for = asked_for.map(|choice| choice.span.clone());
     let mut settings = RouterSettings {
-        workers: defaulted(reader.number(table, "workers")) as u16,
+        workers,
         mode: defaulted(reader.parsed(table, "mode", parse_mode)),
         batch: defaulted(reader.number(table, "batch")) as u16,
         cpus: Vec::new(),
@@ -142,8 +145,9 @@ pub(super) fn read(
     let known = reader.problems.len();
     if let Some(cpus) = reader.list(table, "cpus", false, cpu) {
         settings.cpus = cpus.value.iter().map(|cpu| cpu.value).collect();
-        // A number that is none is told already, and is not missing.
-        let wrong = misplaced(&settings.cpus, settings.workers);
+        // A number that is none is told already, and is not missing; with one of workers that is
+        // none, as many CPUs may be right.
+        let wrong = misplaced(&settings.cpus, counts.then_some(workers));
         if let Some(wrong) = wrong.filter(|_| reader.problems.len() == known) {
             reader.problem(SECTION, "cpus", &cpus.span, wrong);
         }
@@ -178,11 +182,12 @@ fn parse_takeover(text: &str) -> Option<Takeover> {
     }
 }
 
-/// What is wrong with a list of CPUs for so many workers, whatever the machine; none at all is right.
-fn misplaced(cpus: &[u16], workers: u16) -> Option<String> {
+/// What is wrong with a list of CPUs for so many workers, as far as that is known, whatever the machine;
+/// none at all is right.
+fn misplaced(cpus: &[u16], workers: Option<u16>) -> Option<String> {
     let mut wrong = Vec::new();
     let count = cpus.len();
-    if count > 0 && count != usize::from(workers) {
+    if let Some(workers) = workers.filter(|it| count > 0 && count != usize::from(*it)) {
         let s = if count == 1 { "" } else { "s" };
         wrong.push(format!(
             "has {count} CPU{s} for [router] workers = {workers}: one for each worker, or workers = \
