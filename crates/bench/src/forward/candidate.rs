@@ -1,11 +1,11 @@
-//! The candidates: the kernel, Wattline's data plane, DPDK's l3fwd.
+//! The candidates: the kernel, Wattline's data plane, and both it and l3fwd over DPDK.
 
 use super::arrangement::INSIDE;
+use super::over_dpdk::{Driver, Process};
 use super::round::Round;
 use super::setup::{LEFT_MAC, RIGHT_MAC, SINK_MAC, Setup, kernel};
 use super::threads::{Level, Thread};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{channel, sync_channel};
 use std::time::{Duration, Instant};
@@ -19,10 +19,9 @@ use wattline_linux::namespace::{enter_thread, interface_index};
 use wattline_ports::afxdp::{AfXdpQueue, Options, QueueAddress, open_worker};
 use wattline_ports::waiter::PollWaiter;
 use wattline_testbed::Error;
-use wattline_testbed::command;
 use wattline_xdp::{XdpForward, XdpModeChoice, XdpProgram};
 
-/// Longest wait for l3fwd's first frame at the sink.
+/// Longest wait for the first frame at the sink.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -36,8 +35,10 @@ pub enum Candidate {
     /// The same graph with forwarding in its XDP program, in the context of the kernel's receiving
     /// thread. The worker handles only exceptions and otherwise sleeps.
     WattlineXdp,
-    /// The l3fwd program at this path, over DPDK's AF_XDP driver.
-    L3fwd(PathBuf),
+    /// The complete router at this path, over DPDK's AF_PACKET driver.
+    WattlineDpdk(PathBuf),
+    /// The l3fwd program at this path, over one of DPDK's drivers.
+    L3fwd(PathBuf, Driver),
 }
 
 impl Candidate {
@@ -50,7 +51,9 @@ impl Candidate {
             Self::Wattline(Mode::Pause) => "wattline_pause",
             Self::Wattline(Mode::Nap) => "wattline_nap",
             Self::WattlineXdp => "wattline_xdp_forward",
-            Self::L3fwd(_) => "l3fwd_af_xdp",
+            Self::WattlineDpdk(_) => "wattline_af_packet",
+            Self::L3fwd(_, Driver::AfXdp) => "l3fwd_af_xdp",
+            Self::L3fwd(_, Driver::AfPacket) => "l3fwd_af_packet",
         }
     }
 
@@ -71,13 +74,18 @@ impl Candidate {
                 Thread::napi(&setup.left)?.precede(Level::Drain)?;
                 by_wattline(setup, duration, Mode::Adaptive, true)
             }
-            Self::L3fwd(program) => {
-                let router = L3fwd::start(setup, program)?;
-                let pid = router.child.id();
-                observe(setup, duration, move || Thread::of_process(pid))
+            Self::WattlineDpdk(program) => {
+                by_process(setup, duration, &Process::wattline(setup, program)?)
+            }
+            Self::L3fwd(program, driver) => {
+                by_process(setup, duration, &Process::l3fwd(setup, program, *driver)?)
             }
         }
     }
+}
+
+fn by_process(setup: &Setup, duration: Duration, process: &Process) -> Result<Round, Error> {
+    observe(setup, duration, || process.threads())
 }
 
 fn by_wattline(
@@ -236,58 +244,4 @@ fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<
     })
     .map_err(|errors| kernel(format!("{errors:?}")))?;
     Ok((worker, waiter, (programs, forward)))
-}
-
-/// A running DPDK l3fwd; killed when dropped.
-struct L3fwd {
-    child: Child,
-    _rules: tempfile::TempDir,
-}
-
-impl L3fwd {
-    fn start(setup: &Setup, program: &Path) -> Result<Self, Error> {
-        let rules = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
-        let write = |name: &str, text: &str| {
-            let path = rules.path().join(name);
-            std::fs::write(&path, text).map_err(|e| Error::io(path.display().to_string(), e))?;
-            Ok::<_, Error>(path)
-        };
-        let v4 = write("v4", "R10.9.0.0/24 1\n")?;
-        let v6 = write("v6", "R2001:0db8:0000:0000:0000:0000:0000:0000/48 1\n")?;
-        let device = |number: u8, interface: &str| {
-            // By default the driver receives within its own system calls (preferred busy polling)
-            // and would take over the work of the generator's processor.
-            format!(
-                "--vdev=net_af_xdp{number},iface={interface},start_queue=0,queue_count=1,\
-                 busy_budget=0"
-            )
-        };
-        let mut start = setup.router.command(&program.to_string_lossy());
-        start
-            // libxdp's dispatcher needs a BPF file system, which some machines lack.
-            .env("LIBXDP_SKIP_DISPATCHER", "1")
-            .arg(format!("-l{INSIDE}"))
-            .args(["-n1", "--no-huge", "-m512", "--no-pci", "--no-telemetry"])
-            .arg(format!("--file-prefix=wl{}", std::process::id()))
-            .args([device(0, &setup.left), device(1, &setup.right)])
-            .args(["--", "-p3", "-P", "--parse-ptype", "--lookup=lpm"])
-            .arg(format!("--config=(0,0,{INSIDE}),(1,0,{INSIDE})"))
-            .arg(format!("--eth-dest=1,{}", wattline_testbed::topology::mac_text(SINK_MAC)))
-            .arg(format!("--rule_ipv4={}", v4.display()))
-            .arg(format!("--rule_ipv6={}", v6.display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let started = Self { child: command::spawn(&mut start)?, _rules: rules };
-        // This must precede the start of its other threads, which inherit the priority.
-        Thread::main_of(&started.child).precede(Level::Drain)?;
-        Ok(started)
-    }
-}
-
-impl Drop for L3fwd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -28,12 +28,14 @@
 mod arrangement;
 pub(crate) mod candidate;
 mod duty_cycle;
+mod over_dpdk;
 mod round;
 pub(crate) mod setup;
 pub(crate) mod threads;
 
 pub use arrangement::{Arrangement, Load, Placement, Sink};
 use candidate::Candidate;
+use over_dpdk::Driver;
 pub use round::Round;
 use serde::Serialize;
 use setup::Setup;
@@ -51,11 +53,14 @@ pub struct Options {
     pub duration: Duration,
     /// Path of the program built by `bench/peers/build-l3fwd.sh`; `None` leaves l3fwd out.
     pub l3fwd: Option<PathBuf>,
+    /// Path of a `wattline` with the feature `dpdk`, which then forwards over DPDK's AF_PACKET driver,
+    /// as l3fwd does on the same devices; `None` leaves both out.
+    pub dpdk: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { rounds: 3, duration: Duration::from_secs(2), l3fwd: None }
+        Self { rounds: 3, duration: Duration::from_secs(2), l3fwd: None, dpdk: None }
     }
 }
 
@@ -125,7 +130,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             log: "one for generator and sink, one for the candidate".into(),
         });
     }
-    let entries = entries(options.l3fwd.as_ref());
+    let entries = entries(options);
     let mut rounds = vec![Vec::new(); entries.len()];
     for _ in 0..options.rounds {
         for ((candidate, arrangement), rounds) in entries.iter().zip(&mut rounds) {
@@ -162,10 +167,11 @@ pub fn run(options: &Options) -> Result<Report, Error> {
 }
 
 /// Candidates that take turns, each with its arrangement.
-fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Candidate, Arrangement)> {
+fn entries(options: &Options) -> Vec<(Candidate, Arrangement)> {
     use Placement::{Rationed, Shared, Split};
     let adaptive = || Candidate::Wattline(Mode::Adaptive);
     let poll = || Candidate::Wattline(Mode::Poll);
+    let over_dpdk = || over_dpdk(options);
     let mut entries = Vec::new();
     for sink in [Sink::Local, Sink::Remote] {
         let mut add = |candidate, placement, load| {
@@ -176,13 +182,11 @@ fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Candidate, Arrangement)> {
         add(adaptive(), Shared, Load::Full);
         add(adaptive(), Split, Load::Full);
         add(poll(), Split, Load::Full);
-        if let Some(program) = l3fwd {
-            add(Candidate::L3fwd(program.clone()), Split, Load::Full);
-        }
+        over_dpdk().for_each(|candidate| add(candidate, Split, Load::Full));
     }
     let mut ample =
         vec![(Candidate::Kernel, Shared), (Candidate::WattlineXdp, Shared), (adaptive(), Split)];
-    ample.extend(l3fwd.map(|program| (Candidate::L3fwd(program.clone()), Split)));
+    ample.extend(over_dpdk().map(|candidate| (candidate, Split)));
     for (candidate, placement) in ample {
         let ample = Arrangement { placement, sink: Sink::Local, load: Load::Ample };
         entries.push((candidate, ample));
@@ -196,8 +200,18 @@ fn entries(l3fwd: Option<&PathBuf>) -> Vec<(Candidate, Arrangement)> {
     }
     let rationed = Arrangement { placement: Rationed, sink: Sink::Remote, load: Load::Full };
     entries.extend([adaptive(), poll()].map(|candidate| (candidate, rationed)));
-    entries.extend(l3fwd.map(|program| (Candidate::L3fwd(program.clone()), rationed)));
+    entries.extend(over_dpdk().map(|candidate| (candidate, rationed)));
     entries
+}
+
+/// The candidates over DPDK: l3fwd over AF_XDP, then both over the same AF_PACKET devices.
+fn over_dpdk(options: &Options) -> impl Iterator<Item = Candidate> {
+    let Options { l3fwd, dpdk, .. } = options;
+    let af_xdp = l3fwd.clone().map(|program| Candidate::L3fwd(program, Driver::AfXdp));
+    let ours = dpdk.clone().map(Candidate::WattlineDpdk);
+    let both = l3fwd.clone().filter(|_| dpdk.is_some());
+    let af_packet = both.map(|program| Candidate::L3fwd(program, Driver::AfPacket));
+    af_xdp.into_iter().chain(ours).chain(af_packet)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -228,7 +242,7 @@ mod tests {
             return;
         }
         let duration = Duration::from_millis(200);
-        let report = match run(&Options { rounds: 1, duration, l3fwd: None }) {
+        let report = match run(&Options { rounds: 1, duration, l3fwd: None, dpdk: None }) {
             Ok(report) => report,
             Err(Error::Router { what, .. }) if what.contains("two processors") => return,
             Err(error) => panic!("{error}"),

@@ -14,6 +14,10 @@ pub struct Args {
     /// DPDK's l3fwd as built by bench/peers/build-l3fwd.sh; omitted by default.
     #[arg(long, value_name = "PROGRAM")]
     l3fwd: Option<PathBuf>,
+    /// Forward over DPDK's AF_PACKET driver too, and l3fwd on the same devices: only in a program with
+    /// the feature `dpdk`.
+    #[arg(long)]
+    dpdk: bool,
     /// Number of runs of each candidate, in turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
@@ -28,11 +32,23 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         rounds: args.rounds,
         duration: Duration::from_secs(args.seconds),
         l3fwd: args.l3fwd.clone(),
+        dpdk: args.dpdk.then(itself).transpose()?,
     };
     let report = clean_up_on_signals(|| forward::run(&options))
         .and_then(|report| report)
         .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, error))?;
     output::print(&report, json, table)
+}
+
+/// This program, which the benchmark starts as a router over DPDK.
+fn itself() -> Result<PathBuf, ExitError> {
+    if !cfg!(feature = "dpdk") {
+        let why = "--dpdk: this program was built without ports over DPDK: build it by `cargo build \
+                   --release -p wattline --features dpdk`, which needs libdpdk-dev";
+        return Err(ExitError::new(ExitError::USAGE, why));
+    }
+    std::env::current_exe()
+        .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, format!("--dpdk: {error}")))
 }
 
 /// What stands in which column.
