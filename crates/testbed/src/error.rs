@@ -77,16 +77,21 @@ pub enum Error {
     /// The generator alone, on a link without a device, holds no rate without loss: what it would
     /// measure of a device would be its own.
     #[error(
-        "no device can be measured: the generator alone loses frames of {frames}, even at the \
-         lowest rate that is tried, on {link} (flat out it sent {sent_rate_pps:.0} frames per second \
-         and received {received_rate_pps:.0}). The machine is too busy: repeat on a quiet one, or \
-         with fewer `--sizes`"
+        "no device can be measured: on {link}, without a device, the generator ({ways}) held no rate \
+         with frames of {frames}: at the last one {unsent_percent:.1} % of what was due was not sent \
+         in time (1 % is allowed), or some did not arrive (flat out it sent {sent_rate_pps:.0} frames \
+         per second and received {received_rate_pps:.0}). Other programs take the processors: repeat \
+         on a quiet machine"
     )]
     Generator {
         /// The length of the frames, or the name of the mix.
         frames: String,
         /// The link without a device.
         link: String,
+        /// How frames were sent and received.
+        ways: String,
+        /// Of what was due at the last rate, not sent in time, in per cent.
+        unsent_percent: f64,
         /// Frames per second sent flat out.
         sent_rate_pps: f64,
         /// Of them, received.

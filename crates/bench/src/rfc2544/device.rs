@@ -9,7 +9,9 @@ use std::net::IpAddr;
 use wattline_dataplane::worker::Mode;
 use wattline_testbed::Error;
 use wattline_testbed::packets::limits::{self, Limits};
-use wattline_testbed::packets::{Addresses, End, Load, Role, Tester, Ways, anywhere, plain_link};
+use wattline_testbed::packets::{
+    Addresses, End, Load, Role, SendBy, Tester, Ways, anywhere, plain_link,
+};
 
 /// Processor of the generator; the device has the other one.
 const OUTSIDE: usize = 0;
@@ -77,10 +79,35 @@ pub(super) struct Bed {
     pub tester: Tester,
     pub addresses: Addresses,
     pub conditions: Conditions,
-    in_namespaces: bool,
+    ways: Ways,
     // Stopped in this order.
     _router: Option<Router>,
-    _setup: Option<Setup>,
+    between: Between,
+}
+
+/// Where the device stands.
+enum Between {
+    Ports(Ports),
+    Namespaces(Setup),
+}
+
+impl Between {
+    /// The generator's interfaces.
+    fn open(&self, ways: Ways) -> Result<Tester, Error> {
+        match self {
+            Self::Ports(ports) => {
+                let to = ports.to.as_deref().map(End::from);
+                Tester::open(End::from(ports.from.as_str()), to, ports.queues, ways)
+            }
+            Self::Namespaces(setup) => ends_of(setup, ways),
+        }
+    }
+}
+
+fn ends_of(setup: &Setup, ways: Ways) -> Result<Tester, Error> {
+    let from = End { namespace: Some(setup.source().name()), interface: setup.uplink() };
+    let to = End { namespace: Some(setup.sink().name()), interface: &setup.terminal };
+    Tester::open(from, Some(to), 1, ways)
 }
 
 /// How it was set up.
@@ -105,9 +132,8 @@ pub struct Conditions {
 impl Bed {
     pub fn build(device: &Device) -> Result<Self, Error> {
         let Device::Ports(ports) = device else { return Self::in_namespaces(device) };
-        let to = ports.to.as_deref().map(End::from);
-        let tester =
-            Tester::open(End::from(ports.from.as_str()), to, ports.queues, Ways::default())?;
+        let (ways, between) = (Ways::default(), Between::Ports(ports.clone()));
+        let tester = between.open(ways)?;
         let addresses = Addresses {
             destination_mac: ports.mac.unwrap_or(tester.to.mac),
             source: ports.source,
@@ -124,8 +150,7 @@ impl Bed {
             ways: tester.ways.words(),
             queues: ports.queues,
         };
-        let (_router, _setup) = (None, None);
-        Ok(Self { tester, addresses, conditions, in_namespaces: false, _router, _setup })
+        Ok(Self { tester, addresses, conditions, ways, _router: None, between })
     }
 
     fn in_namespaces(device: &Device) -> Result<Self, Error> {
@@ -147,9 +172,8 @@ impl Bed {
             // It forwards itself, before whom nothing has to run.
             Thread::napi(&setup.left)?.precede(Level::Drain)?;
         }
-        let from = End { namespace: Some(setup.source().name()), interface: setup.uplink() };
-        let to = End { namespace: Some(setup.sink().name()), interface: &setup.terminal };
-        let tester = Tester::open(from, Some(to), 1, Ways::default())?;
+        let (ways, between) = (Ways::default(), Between::Namespaces(setup));
+        let tester = between.open(ways)?;
         let addresses = Addresses {
             source_mac: SOURCE_MAC,
             destination_mac: LEFT_MAC,
@@ -168,30 +192,51 @@ impl Bed {
             ways: tester.ways.words(),
             queues: 1,
         };
-        let (_router, _setup) = (router, Some(setup));
-        Ok(Self { tester, addresses, conditions, in_namespaces: true, _router, _setup })
+        Ok(Self { tester, addresses, conditions, ways, _router: router, between })
     }
 
     /// Where the generator's threads run.
     pub fn placement(&self) -> fn(Role) -> Result<(), Error> {
-        if self.in_namespaces { beside_the_device } else { anywhere }
+        match self.between {
+            Between::Ports(_) => anywhere,
+            Between::Namespaces(_) => beside_the_device,
+        }
     }
 
-    /// What the generator can do without the device. Where the device stands between given ports
-    /// the link is a veth pair made for it, which no card is.
-    pub fn limits(&self, load: &Load) -> Result<Limits, Error> {
-        if !self.in_namespaces {
-            return limits::of_veth(
-                load,
-                self.conditions.queues,
-                Ways::default(),
-                &self.placement(),
-            );
+    /// What the generator can do without the device.
+    ///
+    /// Live frames need a processor all the time, and the kernel keeps a twentieth of it for
+    /// programs that want it, so that beside such programs they hold no rate. Sockets then send
+    /// from here on: they sleep between frames.
+    pub fn limits(self, load: &Load) -> Result<(Self, Limits), Error> {
+        let limits = self.limits_by(load)?;
+        if limits.lossless_rate_pps > 0.0 || !self.tester.ways.live_frames {
+            return Ok((self, limits));
+        }
+        // In this order, what was started last is stopped first where the second opening fails.
+        let Self { between, _router, tester, addresses, mut conditions, mut ways } = self;
+        drop(tester);
+        ways.send = SendBy::Sockets;
+        let tester = between.open(ways)?;
+        let share = 100.0 * limits.unsent_share;
+        conditions.ways = format!(
+            "{}, because live frames held no rate: other programs took the processor from them \
+             ({share:.1} % of what was due was not sent in time)",
+            tester.ways.words()
+        );
+        let bed = Self { tester, addresses, conditions, ways, _router, between };
+        let limits = bed.limits_by(load)?;
+        Ok((bed, limits))
+    }
+
+    /// Where the device stands between given ports the link is a veth pair made for it, which no
+    /// card is.
+    fn limits_by(&self, load: &Load) -> Result<Limits, Error> {
+        if let Between::Ports(ports) = &self.between {
+            return limits::of_veth(load, ports.queues, self.ways, &self.placement());
         }
         let link = Setup::link()?;
-        let from = End { namespace: Some(link.source().name()), interface: link.uplink() };
-        let to = End { namespace: Some(link.sink().name()), interface: &link.terminal };
-        let mut tester = Tester::open(from, Some(to), 1, Ways::default())?;
+        let mut tester = ends_of(&link, self.ways)?;
         let addresses = plain_link(&tester.from, &tester.to);
         let words = "a veth pair set up as those of the device".to_owned();
         limits::measure(&mut tester, &addresses, load, &self.placement(), words)

@@ -27,11 +27,22 @@ pub(super) struct Measure<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// Frames of a length or mix at a rate, as the options want them.
+pub(super) fn load(options: &Options, sizes: &Sizes, rate_pps: f64, duration: Duration) -> Load {
+    Load {
+        rate_pps,
+        duration,
+        sizes: sizes.clone(),
+        flows: options.flows,
+        drain: options.drain,
+        ..Load::default()
+    }
+}
+
 impl Measure<'_> {
-    pub fn all(&mut self, tell: &mut dyn FnMut(&str)) -> Result<OfLength, Error> {
+    /// All figures, below the generator's limits.
+    pub fn all(&mut self, limits: Limits, tell: &mut dyn FnMut(&str)) -> Result<OfLength, Error> {
         let name = self.sizes.name().to_owned();
-        tell(&format!("{name}: the generator's limits"));
-        let limits = self.bed.limits(&self.load(1.0, Duration::from_secs(1)))?;
         let most = limits.lossless_rate_pps;
         if most <= 0.0 {
             return Err(limits.too_busy(&name));
@@ -58,14 +69,7 @@ impl Measure<'_> {
     }
 
     fn load(&self, rate_pps: f64, duration: Duration) -> Load {
-        Load {
-            rate_pps,
-            duration,
-            sizes: self.sizes.clone(),
-            flows: self.options.flows,
-            drain: self.options.drain,
-            ..Load::default()
-        }
+        load(self.options, self.sizes, rate_pps, duration)
     }
 
     fn trial(&mut self, load: &Load) -> Result<Outcome, Error> {

@@ -28,7 +28,7 @@ use crate::machine::Machine;
 use device::Bed;
 use measure::Measure;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wattline_testbed::Error;
 
 /// Runs all of it. `tell` is called with a line for people before each step.
@@ -48,7 +48,11 @@ pub fn run(
         if stop.load(std::sync::atomic::Ordering::Relaxed) {
             break;
         }
-        lengths.push(Measure { bed: &mut bed, options, sizes, stop }.all(tell)?);
+        tell(&format!("{}: the generator's limits", sizes.name()));
+        let load = measure::load(options, sizes, 1.0, Duration::from_secs(1));
+        let limits;
+        (bed, limits) = bed.limits(&load)?;
+        lengths.push(Measure { bed: &mut bed, options, sizes, stop }.all(limits, tell)?);
     }
     Ok(Report {
         conditions: bed.conditions.clone(),
@@ -68,7 +72,6 @@ pub fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use wattline_testbed::leftovers::can_build_namespaces;
     use wattline_testbed::packets::Sizes;
 
@@ -87,17 +90,19 @@ mod tests {
         {
             return wattline_needs::machine("root and two processors");
         }
+        let mut measured = 0;
         for device in [Device::Kernel, Device::Workers, Device::Xdp] {
             let never = AtomicBool::new(false);
             let mut lines = Vec::new();
             let options = quickest(device.clone());
             let tell = &mut |line: &str| lines.push(line.to_owned());
-            // A machine that others keep busy may not let the generator send at all.
+            // A machine that others keep busy may not let the generator send for a while.
             let report = match run(&options, &never, tell) {
                 Ok(report) => report,
                 Err(Error::Generator { .. }) => continue,
                 Err(error) => panic!("{device:?}: {error}"),
             };
+            measured += 1;
             assert!(!report.is_compliant && !report.deviations.is_empty());
             let of = &report.lengths[0];
             assert!(of.limits.lossless_rate_pps > 0.0);
@@ -118,5 +123,43 @@ mod tests {
             table(&mut text, &report).unwrap();
             assert!(String::from_utf8(text).unwrap().contains("64"));
         }
+        assert!(measured > 0, "the generator held no rate, three times");
+    }
+
+    /// The kernel keeps a twentieth of each processor for programs without real-time priority: live
+    /// frames, which spin, then miss one packet in twenty, and sockets, which sleep, do not.
+    #[test]
+    fn beside_programs_that_want_the_processors_sockets_send() {
+        if !can_build_namespaces("beside_programs_that_want_the_processors_sockets_send")
+            || std::thread::available_parallelism().map_or(1, usize::from) < 2
+        {
+            return wattline_needs::machine("root and two processors");
+        }
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for processor in [0, 0, 1, 1] {
+                let stop = &stop;
+                scope.spawn(move || {
+                    crate::forward::threads::Thread::current().pin(processor).unwrap();
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let never = AtomicBool::new(false);
+            let report = run(&quickest(Device::Kernel), &never, &mut |_| ());
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            let report = report.unwrap_or_else(|error| panic!("{error}"));
+            let ways = &report.conditions.ways;
+            println!("{ways}");
+            assert!(
+                ways.contains("sent by AF_XDP sockets") && ways.contains("other programs"),
+                "{ways}"
+            );
+            assert!(
+                report.lengths[0].throughput.conditional_throughput_pps > Some(0.0),
+                "{report:?}"
+            );
+        });
     }
 }

@@ -22,6 +22,8 @@ const TRIAL: Duration = Duration::from_millis(300);
 const PARTS: [f64; 8] = [0.95, 0.85, 0.75, 0.6, 0.45, 0.3, 0.15, 0.05];
 /// How often each is tried: a neighbour that takes the processor is no limit of the generator.
 const ATTEMPTS: u32 = 2;
+/// A rate below this is no load for any device.
+const LEAST_PPS: f64 = 1_000.0;
 
 /// What the generator can do, found on a link without a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -46,6 +48,8 @@ pub struct Limits {
     pub receiver_cpu_seconds_per_packet: Option<f64>,
     /// Of both, the generator's own code; the rest is the kernel's.
     pub own: OwnCost,
+    /// Of what was due in the last trial, the share that was not sent in time; a trial allows 0.01.
+    pub unsent_share: f64,
     /// Longest time in which the receiver did not come to its frames, in any trial.
     pub receiver_stall_max_seconds: f64,
     /// Packets that find room at the receiver meanwhile; 0 where it needs no ring.
@@ -67,6 +71,8 @@ impl Limits {
         Error::Generator {
             frames: if is_length { format!("{frames} bytes") } else { frames.to_owned() },
             link: self.link.clone(),
+            ways: self.ways.clone(),
+            unsent_percent: 100.0 * self.unsent_share,
             sent_rate_pps: self.flat_out_rate_pps,
             received_rate_pps: self.flat_out_received_rate_pps,
         }
@@ -114,12 +120,16 @@ pub fn measure(
         sender_cpu_seconds_per_packet: None,
         receiver_cpu_seconds_per_packet: None,
         own,
+        unsent_share: 0.0,
         receiver_stall_max_seconds: 0.0,
         receiver_ring_packets: ring_packets,
     };
-    'found: for part in PARTS {
+    let rates = PARTS.map(|part| reached * part);
+    'found: for rate in rates.into_iter().filter(|rate| *rate >= LEAST_PPS) {
         for _ in 0..ATTEMPTS {
-            let outcome = trial((reached * part).max(1_000.0))?;
+            let outcome = trial(rate)?;
+            let due = outcome.sent_packets + outcome.unsent_packets;
+            limits.unsent_share = outcome.unsent_packets as f64 / due.max(1) as f64;
             if outcome.lost_packets == 0 && outcome.is_sound() {
                 limits.lossless_rate_pps = outcome.sent_rate_pps;
                 limits.sender_cpu_seconds_per_packet = outcome.sender_cpu_seconds_per_packet;
@@ -163,7 +173,7 @@ mod tests {
     fn a_generator_that_always_loses_says_so_in_words() {
         let limits = Limits {
             link: "a veth pair made for it".to_owned(),
-            ways: String::new(),
+            ways: "sent by live frames".to_owned(),
             flat_out_rate_pps: 250_000.4,
             flat_out_received_rate_pps: 90_000.0,
             lossless_rate_pps: 0.0,
@@ -171,12 +181,20 @@ mod tests {
             sender_cpu_seconds_per_packet: None,
             receiver_cpu_seconds_per_packet: None,
             own: OwnCost::default(),
+            unsent_share: 0.052,
             receiver_stall_max_seconds: 0.1,
             receiver_ring_packets: 4096,
         };
         let text = limits.too_busy("64").to_string();
-        for words in ["frames of 64 bytes", "a veth pair", "250000", "90000", "`--sizes`", "quiet"]
-        {
+        for words in [
+            "frames of 64 bytes",
+            "a veth pair",
+            "live frames",
+            "5.2 %",
+            "250000",
+            "90000",
+            "quiet",
+        ] {
             assert!(text.contains(words), "{words}: {text}");
         }
         assert!(!text.contains(['{', '}']), "{text}");
