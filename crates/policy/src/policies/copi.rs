@@ -38,7 +38,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "force",
             kind: Kind::Word,
             default: "no",
-            meaning: "`yes` takes tables of another machine, too: frequencies get the figures of the fastest profiled one that is not faster",
+            meaning: "`yes` takes tables of another machine, too: the figures of a profiled frequency go to the lowest one that is not slower",
             source: "ours",
         },
         Parameter {

@@ -48,9 +48,19 @@ impl ProfileTables {
     }
 
     /// Target at a load: the tail latency in seconds at the fastest frequency with the driver's own
-    /// moderation. Between loads it is interpolated as in [`Self::at`].
+    /// moderation. Between loads it is interpolated as in [`Self::at`]. Where that did not sustain
+    /// the load, the target is that of the highest load below that it did, since any latency would
+    /// be within an infinite one.
     pub fn target(&self, load: f64) -> Option<f64> {
-        self.default_at(load).map(|point| point.latency_seconds)
+        let target = self.default_at(load)?.latency_seconds;
+        if target.is_finite() {
+            return Some(target);
+        }
+        let sustained = |index: usize| {
+            let latency = self.default_point(index)?.latency_seconds;
+            (self.loads[index] <= load && latency.is_finite()).then_some(latency)
+        };
+        (0..self.loads.len()).rev().find_map(sustained)
     }
 
     /// Latency and power at a load at the fastest frequency with the driver's own moderation, as in

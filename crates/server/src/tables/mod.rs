@@ -209,18 +209,21 @@ impl ProfileTables {
 }
 
 impl ProfileTables {
-    /// The same figures for another machine, as far as they can be carried over: each of its
-    /// frequencies gets those of the fastest profiled one that is not faster, which makes nothing
-    /// look better than it is; a frequency below all profiled ones gets none. Nobody has measured
-    /// them there.
+    /// The same figures for another machine, as far as they can be carried over: the figures of each
+    /// profiled frequency go to the lowest of its own that is not slower. No latency looks better
+    /// than it is, and watts are those of the profiled frequency. Its other frequencies get none:
+    /// with the same figures, the fastest of them would seem as good. Nobody has measured them there.
     #[must_use]
     pub fn carried_to(&self, machine: Fingerprint) -> Option<Self> {
         let from: Vec<f64> = self.frequencies.iter().map(|f| f.gigahertz()).collect();
         let conditions = Conditions { machine, ..self.conditions.clone() };
         let mut tables = Self::new(conditions, self.loads.clone(), self.periods.clone()).ok()?;
+        let mut carried = None;
         for (frequency, hertz) in tables.frequencies.clone().iter().enumerate() {
             let not_faster = |known: &f64| *known <= hertz.gigahertz() * (1.0 + 1e-6);
-            let Some(own) = from.iter().rposition(not_faster) else { continue };
+            let own = from.iter().rposition(not_faster);
+            let Some(own) = own.filter(|own| carried != Some(*own)) else { continue };
+            carried = Some(own);
             for load in 0..self.loads.len() {
                 for period in 0..self.periods.len() {
                     if let Some(point) = self.point(load, own, period) {

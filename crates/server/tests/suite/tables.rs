@@ -289,3 +289,25 @@ fn packets_are_told_from_requests_by_load() {
     let error = ProfileTables::parse("t", &wrong).unwrap_err().to_string();
     assert!(error.contains("each of the 3 loads"), "{error}");
 }
+
+/// Any latency would be within the infinite one of a default that did not sustain its load.
+#[test]
+fn the_target_beyond_what_the_default_sustained_is_its_last() {
+    let target = |defaults: [Option<f64>; 3], load| {
+        let mut tables = tables(&[], &[]);
+        for (index, latency) in defaults.into_iter().enumerate() {
+            if let Some(latency_seconds) = latency {
+                tables.set_default(index, ProfilePoint { latency_seconds, power_watts: 100.0 });
+            }
+        }
+        tables.target(load)
+    };
+    let saturated = [Some(1.0), Some(f64::INFINITY), Some(f64::INFINITY)];
+    for load in [5.0, 10.0, 10.1, 20.0, 25.0, 40.0] {
+        assert_eq!(target(saturated, load), Some(1.0), "at {load}");
+    }
+    assert_eq!(target(saturated, 41.0), None);
+    assert_eq!(target([Some(f64::INFINITY); 3], 15.0), None);
+    assert_eq!(target([Some(1.0), None, Some(3.0)], 15.0), None);
+    assert_eq!(target([Some(1.0), Some(2.0), Some(f64::INFINITY)], 30.0), Some(2.0));
+}

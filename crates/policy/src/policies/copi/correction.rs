@@ -40,14 +40,18 @@ pub(super) struct Stretch {
     pub tabled: f64,
     /// Latency to stay within, in seconds, times the known load.
     pub target: f64,
+    /// Of the known load, what was served at the highest state with the driver's moderation.
+    pub by_default: f64,
 }
 
 impl Stretch {
-    /// Adds a core with this load; latency by the tables and target are in seconds.
-    pub fn add(&mut self, load: f64, tabled_and_target: Option<(f64, f64)>) {
+    /// Adds a core with this load, which ran at the highest state with the driver's moderation or at
+    /// another point; latency by the tables and target are in seconds.
+    pub fn add(&mut self, load: f64, tabled_and_target: Option<(f64, f64)>, by_default: bool) {
         self.load += load;
         if let Some((tabled, target)) = tabled_and_target.filter(|(tabled, _)| tabled.is_finite()) {
             self.known += load;
+            self.by_default += if by_default { load } else { 0.0 };
             self.tabled += tabled * load;
             self.target += target * load;
         }
@@ -59,6 +63,7 @@ impl Stretch {
             known: self.known + other.known,
             tabled: self.tabled + other.tabled,
             target: self.target + other.target,
+            by_default: self.by_default + other.by_default,
         }
     }
 }
@@ -67,6 +72,9 @@ impl Stretch {
 #[derive(Debug)]
 pub(super) struct Correction {
     factor: f64,
+    /// What is measured at the default point, over what the tables say of it: at most the factor, so
+    /// that it goes when the tables are right again.
+    default_factor: f64,
     /// Share of a gap that one measurement takes over.
     share: f64,
     /// The last stretches, each with its end.
@@ -78,12 +86,20 @@ pub(super) struct Correction {
 impl Correction {
     /// None; each measurement takes over this share of a gap.
     pub fn new(share: f64) -> Self {
-        Self { factor: 1.0, share, past: VecDeque::new(), changed: Time::ZERO }
+        Self { factor: 1.0, default_factor: 1.0, share, past: VecDeque::new(), changed: Time::ZERO }
     }
 
     /// Latencies of the tables are to be taken so many times.
     pub fn factor(&self) -> f64 {
         self.factor
+    }
+
+    /// A target that is the tables' latency of the highest state with the driver's moderation is to be
+    /// taken so many times. Where the source of latencies sees more than the profile did (a longer
+    /// way, another clock), that point has more, too; with the tables' own target, nothing would ever
+    /// be feasible.
+    pub fn target_factor(&self) -> f64 {
+        self.default_factor
     }
 
     /// Remembers what was in force from `from` to `now`, and takes over part of the gap between
@@ -112,7 +128,13 @@ impl Correction {
         if sum.known <= 0.0 || sum.known < KNOWN_SHARE * sum.load || sum.tabled <= 0.0 {
             return;
         }
-        self.weigh(view.p95, sum.tabled / sum.known, sum.target / sum.known, now.since(since));
+        let tabled = sum.tabled / sum.known;
+        self.weigh(view.p95, tabled, sum.target / sum.known, now.since(since));
+        if sum.by_default >= sum.known {
+            let ratio = (view.p95.as_seconds() / tabled).clamp(1.0, MOST);
+            self.default_factor += self.share * (ratio - self.default_factor);
+        }
+        self.default_factor = self.default_factor.min(self.factor);
         self.changed = now;
     }
 
@@ -149,7 +171,7 @@ mod tests {
 
     fn stretch(tabled: f64) -> Stretch {
         let mut stretch = Stretch::default();
-        stretch.add(1_000.0, Some((tabled, TARGET)));
+        stretch.add(1_000.0, Some((tabled, TARGET)), false);
         stretch
     }
 
@@ -205,13 +227,32 @@ mod tests {
         pass(&mut correction, 0..9, 1e-3, Some(LatencyView { samples: 399, ..bad }));
         pass(&mut correction, 9..19, 1e-3, Some(LatencyView { part: true, ..bad }));
         let mut mostly_unknown = stretch(1e-3);
-        mostly_unknown.add(1_001.0, None);
+        mostly_unknown.add(1_001.0, None, false);
         correction.learn((at(1_900), at(2_000)), mostly_unknown, Some(bad));
         let mut saturated = Stretch::default();
-        saturated.add(1_000.0, Some((f64::INFINITY, TARGET)));
+        saturated.add(1_000.0, Some((f64::INFINITY, TARGET)), false);
         correction.learn((at(2_000), at(2_100)), saturated, Some(bad));
         assert_eq!(correction.factor(), 1.0);
         pass(&mut correction, 21..22, 1e-3, Some(bad));
         assert_eq!(correction.factor(), 1.0 + 0.5 * 3.0, "no more than fourfold");
+    }
+
+    #[test]
+    fn what_the_default_point_itself_takes_longer_moves_the_target_and_goes_with_the_correction() {
+        let mut by_default = Stretch::default();
+        by_default.add(1_000.0, Some((TARGET, TARGET)), true);
+        let mut correction = Correction::new(0.5);
+        for step in 0..40 {
+            let times = (at(100 * step), at(100 * step + 100));
+            correction.learn(times, by_default, view(1_200, Span::ZERO));
+        }
+        // Up to the noise of a percentile.
+        assert!((1.14..=1.2).contains(&correction.factor()), "{}", correction.factor());
+        assert_eq!(correction.target_factor(), correction.factor());
+        // At another point nothing is learnt of the default, and both go when the tables are right.
+        pass(&mut correction, 40..41, 0.8e-3, view(1_100, Span::ZERO));
+        assert!(correction.factor() > correction.target_factor());
+        pass(&mut correction, 41..400, 0.8e-3, view(800, Span::ZERO));
+        assert_eq!((correction.factor(), correction.target_factor()), (1.0, 1.0));
     }
 }

@@ -114,7 +114,10 @@ impl Engine {
     fn target(&self, load: f64) -> Option<f64> {
         match self.options.target {
             Some(target) => Some(target.as_seconds()),
-            None => self.tables.target(load).map(|target| target * (1.0 + self.options.slack)),
+            None => {
+                let factor = (1.0 + self.options.slack) * self.correction.target_factor();
+                self.tables.target(load).map(|target| target * factor)
+            }
         }
     }
 
@@ -185,7 +188,7 @@ impl Engine {
                 None => self.tables.default_at(*load),
             };
             let tabled = tabled.map(|point| point.latency_seconds);
-            stretch.add(*load, tabled.zip(self.target(*load)));
+            stretch.add(*load, tabled.zip(self.target(*load)), chosen.is_none());
         }
         stretch
     }
