@@ -1,6 +1,6 @@
 //! Sections 3.4 and 4.3: the six proposals, in misses, cycles and watts.
 
-use super::known::{ASSUMED, PACKETS, failed, host, lacks};
+use super::known::{ASSUMED, LEVEL_1, PACKETS, failed, host, lacks};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::planned::{self, Plan};
@@ -35,6 +35,7 @@ fn switches(plan: &'static Plan) -> Result<Figure, ReproduceError> {
         "proposal",
         "skb_and_page_misses_per_packet",
         "copy_misses_per_packet",
+        "copy_stall_cycles_per_packet",
         "payload_memory_accesses_per_line",
         "pcie_bytes_per_packet",
         "cycles_per_packet",
@@ -46,6 +47,7 @@ fn switches(plan: &'static Plan) -> Result<Figure, ReproduceError> {
             effect.proposal.name().into(),
             format!("{:.3}", effect.outcome.management_misses()),
             format!("{:.3}", effect.outcome.phase_misses(Phase::Copy)),
+            format!("{:.0}", effect.outcome.stall_cycles(Phase::Copy)),
             format!("{:.3}", payload_accesses(&effect.outcome)),
             format!("{:.0}", pcie(&effect.outcome)),
             format!("{:.0}", effect.cycles.total()),
@@ -79,7 +81,7 @@ fn switches(plan: &'static Plan) -> Result<Figure, ReproduceError> {
         title: "Sections 3.4 and 4.3: what the proposals change".into(),
         about:
             "Misses, memory and bus are simulated. Cycles take the published packet and replace \
-                its misses; watts take the second machine's power over the first machine's cycles, \
+                its stalls; watts take the second machine's power over the first machine's cycles, \
                 so they compare the rows and describe no machine. Bars in the table's order."
                 .into(),
         table,
@@ -125,7 +127,15 @@ fn judged(
             "dca-and-copy",
             fewer < 0.1 && same > 0.95,
             format!("{fewer:.3} of the former, {same:.3} of the latter"),
-        )?,
+        )?
+        .note(format!(
+            "prefetchers leave {:.3} misses a packet in the copy even without it; what it removes is \
+             waiting for lines under way: {:.0} of {:.0} cycles remain",
+            copy(base),
+            dca.stall_cycles(Phase::Copy),
+            base.stall_cycles(Phase::Copy)
+        ))
+        .fitted(LEVEL_1),
         plan.check("dca-extended-pcie", &[pcie(extended) / pcie(base)])?,
         plan.check("dca-extended-misses", &[extended.management_misses()])?.fitted(ASSUMED),
         plan.check("on-die-pcie", &[pcie(die)])?,
@@ -133,9 +143,10 @@ fn judged(
             .fitted(pool),
         plan.check("copy-engine", &[touches(of(Proposal::CopyEngine)?)])?,
         plan.check("dca-write-backs", &[payload_accesses(dca)])?
-            .note("with few buffers the card writes over a line before it is written back")
+            .note("the prefetcher reads lines behind the end of a frame")
             .fitted(ASSUMED),
-        plan.check("invalidation", &[payload_accesses(of(Proposal::Invalidation)?)])?,
+        plan.check("invalidation", &[payload_accesses(of(Proposal::Invalidation)?)])?
+            .note("all of them are lines behind the end of a frame, which the prefetcher reads"),
         plan.check("small-core", &[slowdown])?
             .note(format!(
                 "such a core saves energy when it draws less than {:.2} of the large one's power",

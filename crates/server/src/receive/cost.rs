@@ -5,8 +5,9 @@
 //! per cycle and per line of memory, since no machine in the paper has both. Watts computed here
 //! therefore show how changes compare, not the power of a real machine.
 
-use super::machine::{Data, Phase};
-use super::path::{Outcome, PAYLOAD_BYTES};
+use super::data::{Data, Phase};
+use super::layout::PAYLOAD_BYTES;
+use super::outcome::Outcome;
 use serde::Serialize;
 use wattline_units::{BitsPerSecond, Hertz, PacketsPerSecond, Watts};
 
@@ -85,15 +86,15 @@ impl Cycles {
         self.driver + self.copy + self.release + self.rest
     }
 
-    /// Cycles of the published packet with the misses of `changed` instead of those of `base`. A
+    /// Cycles of the published packet with the stalls of `changed` instead of those of `base`. A
     /// copy engine takes all copying from the core.
     pub fn with(base: &Outcome, changed: &Outcome, engine: bool) -> Self {
         let published = Self::published();
         let less = |phases: &[Phase]| -> f64 {
             let of = |outcome: &Outcome| -> f64 {
-                phases.iter().map(|phase| outcome.phase_misses(*phase)).sum()
+                phases.iter().map(|phase| outcome.stall_cycles(*phase)).sum()
             };
-            (of(base) - of(changed)) * miss_cycles()
+            of(base) - of(changed)
         };
         let driver = published.driver - less(&[Phase::Conversion, Phase::Refill]);
         let copy = if engine { 0.0 } else { published.copy - less(&[Phase::Copy]) };
@@ -145,8 +146,8 @@ impl Energy {
 /// Factor by which a packet takes longer on a core that executes instructions `factor` times
 /// slower, with unchanged memory.
 pub fn small_core_slowdown(outcome: &Outcome, factor: f64) -> f64 {
-    let misses: f64 = Phase::ALL.iter().map(|phase| outcome.phase_misses(*phase)).sum();
-    let stalls = (misses * miss_cycles()).min(total_cycles());
+    let stalls: f64 = Phase::ALL.iter().map(|phase| outcome.stall_cycles(*phase)).sum();
+    let stalls = stalls.min(total_cycles());
     ((total_cycles() - stalls) * factor + stalls) / total_cycles()
 }
 

@@ -1,157 +1,13 @@
-//! Caches, prefetcher and memory of the modelled host, with their counters.
+//! Caches, prefetchers and memory of the modelled host, with their counters.
 
+use super::arrivals::{ACCESS_CYCLES, Arrivals, MEMORY_CYCLES};
 use super::cache::{Cache, Found, InvalidCache, Line};
+use super::data::{AllCounts, Data, Memory, Phase};
+use super::places::Places;
 use super::prefetch::{PAGE_LINES, Prefetcher, Streams};
-use serde::Serialize;
+use super::reuse::Reuse;
 
-/// Bits of a line's number below its kind of data.
-const KIND_SHIFT: u32 = 24;
-
-/// Kind of data in a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Data {
-    /// Descriptors of the receive rings.
-    Descriptor,
-    /// Packet metadata.
-    Skb,
-    /// Page structures, which lead from a buffer to its allocator.
-    Page,
-    /// Packets as delivered by the card.
-    Payload,
-    /// Buffers of the application.
-    User,
-}
-
-impl Data {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Descriptor, Self::Skb, Self::Page, Self::Payload, Self::User];
-
-    /// The `offset`th line of this kind; the kinds do not overlap.
-    pub(super) fn line(self, offset: u32) -> Line {
-        debug_assert!(offset < 1 << KIND_SHIFT);
-        (self as u32 + 1) << KIND_SHIFT | offset
-    }
-
-    #[inline]
-    fn of(line: Line) -> Self {
-        Self::ALL[((line >> KIND_SHIFT) as usize).saturating_sub(1).min(4)]
-    }
-
-    #[inline]
-    fn offset(line: Line) -> usize {
-        (line & ((1 << KIND_SHIFT) - 1)) as usize
-    }
-}
-
-/// Phase in which a line is accessed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// The driver maps descriptors to SKBs (step 7).
-    Conversion,
-    /// The driver refills the ring (step 8).
-    Refill,
-    /// TCP/IP reads headers.
-    Protocol,
-    /// Payload goes to the application.
-    Copy,
-    /// Buffers go back to the allocator.
-    Release,
-}
-
-impl Phase {
-    /// All phases, in the order in which a packet passes them.
-    pub const ALL: [Self; 5] =
-        [Self::Conversion, Self::Refill, Self::Protocol, Self::Copy, Self::Release];
-}
-
-/// Counts of one kind of data in one phase.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Accesses of lines by the processor (loads and stores).
-    pub touches: u64,
-    /// Accesses that missed level 1, and so went to the last-level cache.
-    pub l1_misses: u64,
-    /// Accesses that missed the last-level cache as well.
-    pub llc_misses: u64,
-    /// Last-level misses of software prefetches, whose latency is hidden.
-    pub hidden_misses: u64,
-}
-
-/// Lines transferred to and from memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Memory {
-    /// Lines written by the card, bypassing the caches.
-    pub dma_writes: u64,
-    /// Lines read, on demand or prefetched.
-    pub reads: u64,
-    /// Modified lines that were written back.
-    pub write_backs: u64,
-}
-
-impl Memory {
-    /// Sum of all transfers.
-    pub fn total(&self) -> u64 {
-        self.dma_writes + self.reads + self.write_backs
-    }
-}
-
-/// Accesses to the last-level cache between two uses of a line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Distance {
-    /// Number of long distances: above [`Distance::LONG`].
-    pub count: u64,
-    sum: u64,
-}
-
-impl Distance {
-    /// Bound of long distances; shorter ones are within the same batch and no reuse.
-    pub const LONG: u64 = 4096;
-
-    /// Mean of the long distances; `None` if there are none.
-    pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
-    }
-}
-
-/// Placement of pages in memory: consecutive, in the order of first use. Otherwise all kinds of
-/// data, and the buffers of all cores, would begin in the same sets of a cache.
-#[derive(Debug)]
-struct Places {
-    /// Place of each page of all kinds of data; 0 for a page that is not placed yet. Only the parts
-    /// that are used take memory.
-    pages: Vec<u32>,
-    /// Kind of data in each placed page; page 0 is unused.
-    kinds: Vec<Data>,
-}
-
-impl Places {
-    fn new() -> Self {
-        let lines = (Data::ALL.len() + 1) << KIND_SHIFT;
-        Self { pages: vec![0; lines / PAGE_LINES as usize], kinds: vec![Data::Descriptor] }
-    }
-
-    #[inline]
-    fn of(&mut self, line: Line) -> Line {
-        let page = (line / PAGE_LINES) as usize;
-        let mut place = self.pages[page];
-        if place == 0 {
-            place = self.kinds.len() as u32;
-            self.pages[page] = place;
-            self.kinds.push(Data::of(line));
-        }
-        place * PAGE_LINES + line % PAGE_LINES
-    }
-
-    #[inline]
-    fn kind(&self, placed: Line) -> Data {
-        let page = (placed / PAGE_LINES) as usize;
-        self.kinds.get(page).copied().unwrap_or(Data::User)
-    }
-}
-
-/// Sizes of the caches.
+/// Sizes of the caches, and the prefetchers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caches {
     /// Level 1 of each core: bytes and ways.
@@ -160,83 +16,136 @@ pub struct Caches {
     pub llc: (u64, usize),
     /// Number of cores that share it.
     pub cores: usize,
-    /// Prefetcher of the last level.
+    /// Each core's prefetcher into the last level.
     pub streams: Streams,
+    /// Whether level 1 fetches the line after one that is read through.
+    pub next_line: bool,
+    /// Whether the last level fetches lines in pairs.
+    pub pairs: bool,
 }
 
 pub(super) struct Machine {
+    shape: Caches,
     l1: Vec<Cache>,
     llc: Cache,
-    prefetcher: Prefetcher,
+    prefetchers: Vec<Prefetcher>,
     places: Places,
+    arrivals: Arrivals,
     /// While false, accesses are ignored: only the order of buffers matters then.
     pub(super) awake: bool,
-    /// Number of demand accesses to the last-level cache.
-    accesses: u64,
-    pub(super) counts: [[Counts; 5]; 5],
-    pub(super) memory: [Memory; 5],
-    last_use: [Vec<u64>; 2],
-    pub(super) distance: [Distance; 2],
+    pub(super) reuse: Reuse,
+    pub(super) counts: AllCounts,
+    pub(super) memory: [Memory; Data::COUNT],
 }
 
 impl Machine {
     pub(super) fn new(shape: &Caches) -> Result<Self, InvalidCache> {
         let l1 = Cache::new(shape.l1.0, shape.l1.1)?;
         Ok(Self {
+            shape: *shape,
             l1: vec![l1; shape.cores],
             llc: Cache::new(shape.llc.0, shape.llc.1)?,
-            prefetcher: Prefetcher::new(shape.streams),
+            prefetchers: vec![Prefetcher::new(shape.streams); shape.cores],
             places: Places::new(),
+            arrivals: Arrivals::new(),
             awake: false,
-            accesses: 0,
+            reuse: Reuse::default(),
             counts: Default::default(),
             memory: Default::default(),
-            last_use: Default::default(),
-            distance: Default::default(),
         })
     }
 
     pub(super) fn forget_counts(&mut self) {
         self.counts = Default::default();
         self.memory = Default::default();
-        self.distance = Default::default();
+        self.reuse.distance = Default::default();
     }
 
     /// A load or store by a core.
     #[inline]
     pub(super) fn touch(&mut self, core: usize, phase: Phase, line: Line, write: bool) {
-        self.demand(core, phase, line, write, false);
+        if self.awake {
+            let at = self.places.of(line);
+            self.demand(core, phase, (line, at), write);
+        }
+    }
+
+    /// Loads that read through a line from its start to its end.
+    #[inline]
+    pub(super) fn read_through(&mut self, core: usize, phase: Phase, line: Line) {
+        if !self.awake {
+            return;
+        }
+        let (at, issued) = (self.places.of(line), self.arrivals.clock);
+        self.demand(core, phase, (line, at), false);
+        if self.shape.next_line && (at + 1) % PAGE_LINES != 0 {
+            self.fetch(core, phase, at + 1, issued);
+        }
     }
 
     /// A software prefetch by a core.
     pub(super) fn prefetch(&mut self, core: usize, phase: Phase, line: Line) {
-        self.demand(core, phase, line, false, true);
+        if self.awake {
+            let at = self.places.of(line);
+            self.arrivals.clock += ACCESS_CYCLES;
+            self.fetch(core, phase, at, self.arrivals.clock);
+        }
     }
 
     #[inline]
-    fn demand(&mut self, core: usize, phase: Phase, line: Line, write: bool, hidden: bool) {
-        if !self.awake {
-            return;
-        }
-        let (data, at) = (Data::of(line), self.places.of(line));
+    fn demand(&mut self, core: usize, phase: Phase, (line, at): (Line, Line), write: bool) {
+        let data = Data::of_page(line).within(line);
+        self.arrivals.clock += ACCESS_CYCLES;
+        let left = self.arrivals.left(at);
         let found = self.l1[core].access(at, write);
         let counts = &mut self.counts[phase as usize][data as usize];
         counts.touches += 1;
         if let Found::Miss(victim) = found {
             counts.l1_misses += 1;
-            self.accesses += 1;
-            if let Some(victim) = victim {
-                self.fill_llc(victim, true);
-            }
-            self.measure_reuse(phase, data, line);
-            let missed = self.fill(at, false);
-            if missed {
+            self.reuse.accesses += 1;
+            self.put_back(victim);
+            self.reuse.measure(phase, data, line);
+            if self.fill(at, false) {
                 let counts = &mut self.counts[phase as usize][data as usize];
-                if hidden { counts.hidden_misses += 1 } else { counts.llc_misses += 1 }
+                counts.llc_misses += 1;
+                self.arrivals.clock += MEMORY_CYCLES;
+                self.fetch_pair(at);
+                self.run_ahead(core, at);
+                self.reuse.note(data, line);
+                return;
             }
-            self.run_ahead(at, missed);
+            self.run_ahead(core, at);
         }
-        self.note_use(data, line);
+        if left > 0 {
+            let counts = &mut self.counts[phase as usize][data as usize];
+            counts.late += 1;
+            counts.waited_cycles += left;
+            self.arrivals.clock += left;
+        }
+        self.reuse.note(data, line);
+    }
+
+    /// Fetches a line into level 1 without waiting for it.
+    #[inline]
+    fn fetch(&mut self, core: usize, phase: Phase, at: Line, issued: u64) {
+        let Found::Miss(victim) = self.l1[core].bring(at) else { return };
+        self.reuse.accesses += 1;
+        self.put_back(victim);
+        if self.fill(at, false) {
+            let data = self.places.kind(at);
+            self.counts[phase as usize][data as usize].hidden_misses += 1;
+            self.arrivals.request(at, issued);
+            self.fetch_pair(at);
+        }
+        self.run_ahead(core, at);
+    }
+
+    /// A modified line leaves level 1.
+    #[inline]
+    fn put_back(&mut self, victim: Option<Line>) {
+        if let Some(victim) = victim {
+            self.fill_llc(victim, true);
+        }
     }
 
     /// An access by an engine beside the cores, directly to the last-level cache.
@@ -250,8 +159,7 @@ impl Machine {
                 self.llc.access(line, true);
             }
         }
-        let missed = self.fill(line, write);
-        self.run_ahead(line, missed);
+        self.fill(line, write);
     }
 
     /// Accesses a line of the last-level cache; true if it came from memory.
@@ -274,12 +182,25 @@ impl Machine {
     }
 
     #[inline]
-    fn run_ahead(&mut self, line: Line, missed: bool) {
-        let Some((first, last)) = self.prefetcher.observe(line, missed) else { return };
+    fn run_ahead(&mut self, core: usize, line: Line) {
+        let Some((first, last)) = self.prefetchers[core].observe(line) else { return };
         for line in first.min(last)..=first.max(last) {
-            if let Found::Miss(victim) = self.llc.bring(line) {
-                self.read(line, victim);
-            }
+            self.request(line);
+        }
+    }
+
+    fn fetch_pair(&mut self, line: Line) {
+        if self.shape.pairs {
+            self.request(line ^ 1);
+        }
+    }
+
+    /// A prefetcher requests a line for the last-level cache.
+    #[inline]
+    fn request(&mut self, line: Line) {
+        if let Found::Miss(victim) = self.llc.bring(line) {
+            self.arrivals.request(line, self.arrivals.clock);
+            self.read(line, victim);
         }
     }
 
@@ -298,8 +219,7 @@ impl Machine {
     }
 
     /// The card writes a line: into memory, which invalidates it in the caches, or into the
-    /// last-level
-    /// cache.
+    /// last-level cache.
     pub(super) fn dma_write(&mut self, line: Line, into_cache: bool) {
         if !self.awake {
             return;
@@ -359,33 +279,5 @@ impl Machine {
         if let Found::Miss(victim) = self.llc.bring(line) {
             self.write_back(victim);
         }
-    }
-
-    /// Measures the reuse distances of the paper: SKBs at conversion, page structures at release.
-    fn measure_reuse(&mut self, phase: Phase, data: Data, line: Line) {
-        let which = match (phase, data) {
-            (Phase::Conversion, Data::Skb) => 0,
-            (Phase::Release, Data::Page) => 1,
-            _ => return,
-        };
-        let last = self.last_use[which].get(Data::offset(line)).copied().unwrap_or(0);
-        let distance = self.accesses - last;
-        if last > 0 && distance > Distance::LONG {
-            self.distance[which].count += 1;
-            self.distance[which].sum += distance;
-        }
-    }
-
-    fn note_use(&mut self, data: Data, line: Line) {
-        let which = match data {
-            Data::Skb => 0,
-            Data::Page => 1,
-            _ => return,
-        };
-        let (at, uses) = (Data::offset(line), &mut self.last_use[which]);
-        if uses.len() <= at {
-            uses.resize(at + 1, 0);
-        }
-        uses[at] = self.accesses;
     }
 }

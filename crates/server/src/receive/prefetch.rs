@@ -7,45 +7,49 @@ pub const PAGE_LINES: u32 = 64;
 
 /// Number of streams and their distance.
 ///
-/// The default follows Intel's IA-32 Architectures Optimization Reference Manual (248966-013,
-/// chapter
-/// 6): two successive misses in a page start a stream, which is kept 256 bytes ahead; there is one
-/// stream per 4 kB page, in either direction; the Pentium M and its successors follow 16 streams.
+/// The default follows Intel's Optimization Reference Manual (248966) on the data prefetch logic of
+/// the Core microarchitecture: it follows what level 1 requests, starts at the second of two
+/// neighbouring lines, makes up to two requests each time, and runs up to 8 lines ahead. It has 12
+/// entries for rising and 4 for falling addresses, one per 4 kB page; here, any 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Streams {
     /// Number of pages watched at once; 0 for a processor without the prefetcher.
     pub pages: usize,
-    /// Number of lines that a stream stays ahead.
+    /// Number of lines that a stream runs ahead.
     pub ahead: u32,
+    /// Most lines requested at an access.
+    pub at_once: u32,
 }
 
 impl Default for Streams {
     fn default() -> Self {
-        Self { pages: 16, ahead: 4 }
+        Self { pages: 16, ahead: 8, at_once: 2 }
     }
 }
 
 impl Streams {
     /// No prefetcher.
-    pub const OFF: Self = Self { pages: 0, ahead: 0 };
+    pub const OFF: Self = Self { pages: 0, ahead: 0, at_once: 0 };
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Stream {
     page: u32,
     last: Line,
-    /// Direction of the stream; 0 until two neighbouring lines have missed in succession.
+    /// Furthest line that was requested.
+    front: Line,
+    /// Direction of the stream; 0 until two neighbouring lines were accessed in succession.
     step: i8,
     /// Time of the latest access; 0 for none.
     used: u64,
 }
 
-/// The prefetcher of one last-level cache.
+/// The prefetcher of one core into the last-level cache.
 #[derive(Debug, Clone)]
 pub struct Prefetcher {
     shape: Streams,
     /// By page: 0 without a stream, otherwise its index and 1. As in a cache, nothing is searched.
-    pages: Vec<u32>,
+    pages: Vec<u8>,
     streams: Vec<Stream>,
     clock: u64,
 }
@@ -53,58 +57,50 @@ pub struct Prefetcher {
 impl Prefetcher {
     /// A prefetcher without any stream.
     pub fn new(shape: Streams) -> Self {
-        Self { shape, pages: Vec::new(), streams: vec![Stream::default(); shape.pages], clock: 0 }
+        let pages = shape.pages.min(usize::from(u8::MAX));
+        Self { shape, pages: Vec::new(), streams: vec![Stream::default(); pages], clock: 0 }
     }
 
-    /// Observes a demand access to the last-level cache. Returns the lines to bring in: first and
-    /// last, in the direction of the stream.
+    /// Observes an access to the last-level cache. Returns the lines to bring in: first and last, in
+    /// the direction of the stream.
     #[inline]
-    pub fn observe(&mut self, line: Line, missed: bool) -> Option<(Line, Line)> {
-        if self.shape.pages == 0 {
+    pub fn observe(&mut self, line: Line) -> Option<(Line, Line)> {
+        if self.streams.is_empty() {
             return None;
         }
         self.clock += 1;
         let page = line / PAGE_LINES;
         let at = self.pages.get(page as usize).copied().unwrap_or_default();
         if at == 0 {
-            if missed {
-                self.start(page, line);
-            }
+            self.start(page, line);
             return None;
         }
-        let stream = &mut self.streams[at as usize - 1];
+        let ahead = i64::from(self.shape.ahead);
+        let stream = &mut self.streams[usize::from(at) - 1];
         stream.used = self.clock;
         let moved = i64::from(line) - i64::from(stream.last);
-        if stream.step == 0 {
-            if missed {
-                stream.step = if moved.abs() == 1 { moved as i8 } else { 0 };
-                stream.last = line;
-            }
-        } else {
-            let forward = moved * i64::from(stream.step);
-            if (0..=i64::from(self.shape.ahead)).contains(&forward) {
-                stream.last = line;
-            } else if missed {
-                stream.step = 0;
-                stream.last = line;
-            } else {
-                return None;
-            }
+        stream.last = line;
+        let forward = moved * i64::from(stream.step);
+        if stream.step == 0 || !(0..=ahead).contains(&forward) {
+            // Not the stream that was followed; perhaps a new one.
+            stream.step = if moved.abs() == 1 { moved as i8 } else { 0 };
+            stream.front = line;
         }
         let step = i64::from(stream.step);
         if step == 0 {
             return None;
         }
-        let (low, high) = (page * PAGE_LINES, page * PAGE_LINES + PAGE_LINES - 1);
-        let within = |line: i64| line.clamp(i64::from(low), i64::from(high)) as Line;
-        // At a hit one more line is enough, since those in between were requested before.
-        let next_in_turn = !missed && moved == step;
-        let first =
-            i64::from(line) + if next_in_turn { step * i64::from(self.shape.ahead) } else { step };
-        if first < i64::from(low) || first > i64::from(high) {
+        // Counted in the direction of the stream from the accessed line.
+        let reached = ((i64::from(stream.front) - i64::from(line)) * step).max(0);
+        let within = i64::from(line % PAGE_LINES);
+        let room = if step > 0 { i64::from(PAGE_LINES) - 1 - within } else { within };
+        let last = (reached + i64::from(self.shape.at_once)).min(ahead).min(room);
+        if last <= reached {
             return None;
         }
-        Some((first as Line, within(i64::from(line) + step * i64::from(self.shape.ahead))))
+        let place = |distance: i64| (i64::from(line) + step * distance) as Line;
+        stream.front = place(last);
+        Some((place(reached + 1), stream.front))
     }
 
     /// Follows a page instead of the one not seen for longest.
@@ -114,11 +110,11 @@ impl Prefetcher {
         if let (true, Some(state)) = (stream.used > 0, self.pages.get_mut(stream.page as usize)) {
             *state = 0;
         }
-        *stream = Stream { page, last: line, step: 0, used: self.clock };
+        *stream = Stream { page, last: line, front: line, step: 0, used: self.clock };
         if self.pages.len() <= page as usize {
             self.pages.resize((page as usize + 1).next_power_of_two(), 0);
         }
-        self.pages[page as usize] = at as u32 + 1;
+        self.pages[page as usize] = at as u8 + 1;
     }
 }
 
@@ -130,41 +126,48 @@ mod tests {
     #[test]
     fn two_neighbours_start_a_stream_in_their_direction() {
         let mut up = Prefetcher::new(Streams::default());
-        assert_eq!(up.observe(100, true), None);
-        assert_eq!(up.observe(101, true), Some((102, 105)));
-        assert_eq!(up.observe(102, false), Some((106, 106)));
-        // If a line was evicted meanwhile, all of them are requested again.
-        assert_eq!(up.observe(103, true), Some((104, 107)));
+        assert_eq!(up.observe(100), None);
+        assert_eq!(up.observe(101), Some((102, 103)));
+        assert_eq!(up.observe(102), Some((104, 105)));
+        assert_eq!(up.observe(103), Some((106, 107)));
         let mut down = Prefetcher::new(Streams::default());
-        assert_eq!(down.observe(100, true), None);
-        assert_eq!(down.observe(99, true), Some((98, 95)));
+        assert_eq!(down.observe(100), None);
+        assert_eq!(down.observe(99), Some((98, 97)));
     }
 
     #[test]
-    fn a_stream_stays_in_its_page_and_hits_start_none() {
+    fn it_runs_no_further_ahead_than_it_may() {
+        let mut up = Prefetcher::new(Streams::default());
+        let lines: Vec<_> = (0..12).filter_map(|line| up.observe(line)).collect();
+        assert!(lines.iter().enumerate().all(|(at, (_, last))| *last <= at as Line + 1 + 8));
+        assert_eq!(lines.last(), Some(&(19, 19)), "then one line for each that is used");
+        // Each line once.
+        assert!(lines.windows(2).all(|pair| pair[1].0 == pair[0].1 + 1));
+    }
+
+    #[test]
+    fn a_stream_stays_in_its_page_and_needs_neighbours() {
         let mut one = Prefetcher::new(Streams::default());
-        one.observe(61, true);
-        assert_eq!(one.observe(62, true), Some((63, 63)));
-        assert_eq!(one.observe(63, false), None);
-        let mut hits = Prefetcher::new(Streams::default());
-        hits.observe(10, false);
-        assert_eq!(hits.observe(11, false), None);
+        one.observe(61);
+        assert_eq!(one.observe(62), Some((63, 63)));
+        assert_eq!(one.observe(63), None);
         let mut far = Prefetcher::new(Streams::default());
-        far.observe(10, true);
-        assert_eq!(far.observe(20, true), None);
+        far.observe(10);
+        assert_eq!(far.observe(20), None);
+        assert_eq!(far.observe(21), Some((22, 23)));
         let mut off = Prefetcher::new(Streams::OFF);
-        off.observe(10, true);
-        assert_eq!(off.observe(11, true), None);
+        off.observe(10);
+        assert_eq!(off.observe(11), None);
     }
 
     #[test]
     fn the_page_not_seen_for_longest_is_forgotten() {
-        let mut two = Prefetcher::new(Streams { pages: 2, ahead: 4 });
+        let mut two = Prefetcher::new(Streams { pages: 2, ahead: 4, at_once: 4 });
         for page in [0, 1, 2] {
-            two.observe(page * PAGE_LINES, true);
+            two.observe(page * PAGE_LINES);
         }
-        assert_eq!(two.observe(1, true), None);
-        assert_eq!(two.observe(2 * PAGE_LINES + 1, true), Some((130, 133)));
+        assert_eq!(two.observe(1), None);
+        assert_eq!(two.observe(2 * PAGE_LINES + 1), Some((130, 133)));
     }
 
     proptest! {
@@ -174,10 +177,15 @@ mod tests {
             most in 1_usize..6,
             steps in prop::collection::vec((0_u32..10, 0_u32..64), 1..400)
         ) {
-            let shape = Streams { pages: most, ahead: 4 };
+            let shape = Streams { pages: most, ..Streams::default() };
             let (mut tested, mut followed) = (Prefetcher::new(shape), Vec::<u32>::new());
             for (page, line) in steps {
-                tested.observe(page * PAGE_LINES + line, true);
+                let line = page * PAGE_LINES + line;
+                if let Some((first, last)) = tested.observe(line) {
+                    prop_assert!(first != line && last / PAGE_LINES == page);
+                    prop_assert!(first.abs_diff(last) < shape.at_once);
+                    prop_assert!(last.abs_diff(line) <= shape.ahead);
+                }
                 if let Some(at) = followed.iter().position(|known| *known == page) {
                     followed.remove(at);
                 } else if followed.len() == most {
@@ -187,7 +195,9 @@ mod tests {
                 for page in 0..10 {
                     let state = tested.pages.get(page as usize).copied().unwrap_or_default();
                     prop_assert_eq!(state > 0, followed.contains(&page));
-                    prop_assert!(state == 0 || tested.streams[state as usize - 1].page == page);
+                    prop_assert!(
+                        state == 0 || tested.streams[usize::from(state) - 1].page == page
+                    );
                 }
             }
         }

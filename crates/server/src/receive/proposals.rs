@@ -1,7 +1,8 @@
 //! The paper's proposals as settings of the receive path, and their effects.
 
 use super::cost::{Cycles, Energy};
-use super::path::{Buffers, Delivery, InvalidPath, Outcome, ReceivePath};
+use super::outcome::Outcome;
+use super::path::{Buffers, Delivery, InvalidPath, ReceivePath};
 use serde::Serialize;
 use wattline_units::Watts;
 

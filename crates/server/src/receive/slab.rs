@@ -2,9 +2,10 @@
 //!
 //! It follows J. Bonwick, The slab allocator (USENIX 1994), in the form of Linux 2.6.21
 //! (`mm/slab.c`). Freed objects go onto a stack of the processor. When the stack is full, its
-//! oldest half returns to the slabs (pages). When it is empty, it is filled from partly used slabs
-//! before wholly free ones. Objects are therefore reused soon, but not in the order of their
-//! addresses.
+//! oldest half goes to an array that all processors share, while that has room, and otherwise back
+//! to the slabs (pages). An empty stack is filled from the end of the shared array, otherwise from
+//! partly used slabs before wholly free ones. Objects are therefore reused soon, but not in the
+//! order of their addresses.
 
 use std::collections::VecDeque;
 
@@ -12,9 +13,12 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone)]
 pub struct Slab {
     per_slab: u32,
-    /// Stack of the processor, latest object last.
-    stack: VecDeque<u32>,
+    /// Stack of each processor, latest object last.
+    stacks: Vec<VecDeque<u32>>,
     limit: usize,
+    /// The shared array, and how many objects it holds at most.
+    shared: Vec<u32>,
+    shared_limit: usize,
     /// Free objects of each slab.
     free: Vec<Vec<u32>>,
     /// Slabs with both free and used objects; the front one is used first.
@@ -24,38 +28,49 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// An allocator without slabs. `limit` is the size of the processor's stack, which `mm/slab.c`
-    /// derives from the size of the object: 120 up to 256 B, 54 up to 1 kB, 24 up to a page.
-    pub fn new(per_slab: u32, limit: usize) -> Self {
+    /// An allocator without slabs. `limit` is the size of a processor's stack, which `mm/slab.c`
+    /// derives from the size of the object: 120 up to 256 B, 54 up to 1 kB, 24 up to a page. The
+    /// shared array holds `batches` halves of it: 8 up to a page.
+    pub fn new(per_slab: u32, limit: usize, batches: usize, processors: usize) -> Self {
+        let shared_limit = batches * limit.div_ceil(2);
         Self {
             per_slab,
-            stack: VecDeque::with_capacity(limit),
+            stacks: vec![VecDeque::with_capacity(limit); processors],
             limit,
+            shared: Vec::with_capacity(shared_limit),
+            shared_limit,
             free: Vec::new(),
             partial: VecDeque::new(),
             empty: Vec::new(),
         }
     }
 
-    /// Takes an object; makes a new slab if none is free.
-    pub fn take(&mut self) -> u32 {
-        if self.stack.is_empty() {
-            self.refill();
+    /// Takes an object; makes a new slab if none is free. Calls `from` for each slab from which the
+    /// stack is filled.
+    pub fn take(&mut self, processor: usize, from: impl FnMut(u32)) -> u32 {
+        if self.stacks[processor].is_empty() {
+            self.refill(processor, from);
         }
-        self.stack.pop_back().unwrap_or_default()
+        self.stacks[processor].pop_back().unwrap_or_default()
     }
 
-    /// Frees an object; calls `flushed` for those that the stack returns to their slabs.
-    pub fn give(&mut self, object: u32, mut flushed: impl FnMut(u32)) {
-        if self.stack.len() == self.limit {
-            for _ in 0..self.limit.div_ceil(2) {
-                if let Some(oldest) = self.stack.pop_front() {
-                    flushed(oldest);
+    /// Frees an object; calls `back` with its slab for each object that returns to one.
+    pub fn give(&mut self, processor: usize, object: u32, mut back: impl FnMut(u32)) {
+        if self.stacks[processor].len() == self.limit {
+            let room = self.shared_limit - self.shared.len();
+            let batch = self.limit.div_ceil(2);
+            let moved = if room > 0 { batch.min(room) } else { batch };
+            for _ in 0..moved {
+                let Some(oldest) = self.stacks[processor].pop_front() else { break };
+                if room > 0 {
+                    self.shared.push(oldest);
+                } else {
+                    back(self.page(oldest));
                     self.return_to_slab(oldest);
                 }
             }
         }
-        self.stack.push_back(object);
+        self.stacks[processor].push_back(object);
     }
 
     /// Page of an object.
@@ -69,8 +84,15 @@ impl Slab {
         self.free.len()
     }
 
-    fn refill(&mut self) {
-        for _ in 0..self.limit.div_ceil(2) {
+    fn refill(&mut self, processor: usize, mut from: impl FnMut(u32)) {
+        let batch = self.limit.div_ceil(2);
+        if !self.shared.is_empty() {
+            let kept = self.shared.len().saturating_sub(batch);
+            self.stacks[processor].extend(self.shared.drain(kept..));
+            return;
+        }
+        let mut last = None;
+        for _ in 0..batch {
             let Some(slab) = self.partial.front().copied().or_else(|| {
                 let slab = self.empty.pop().unwrap_or_else(|| self.grow());
                 self.partial.push_front(slab);
@@ -78,9 +100,13 @@ impl Slab {
             }) else {
                 return;
             };
+            if last != Some(slab) {
+                from(slab);
+                last = Some(slab);
+            }
             let free = &mut self.free[slab as usize];
             if let Some(object) = free.pop() {
-                self.stack.push_back(object);
+                self.stacks[processor].push_back(object);
             }
             if free.is_empty() {
                 self.partial.pop_front();
@@ -122,31 +148,53 @@ mod tests {
 
     #[test]
     fn what_was_freed_last_is_taken_first() {
-        let mut slab = Slab::new(2, 24);
-        let (a, b) = (slab.take(), slab.take());
-        slab.give(a, |_| ());
-        slab.give(b, |_| ());
-        assert_eq!((slab.take(), slab.take()), (b, a));
+        let mut slab = Slab::new(2, 24, 8, 1);
+        let (a, b) = (slab.take(0, |_| ()), slab.take(0, |_| ()));
+        slab.give(0, a, |_| ());
+        slab.give(0, b, |_| ());
+        assert_eq!((slab.take(0, |_| ()), slab.take(0, |_| ())), (b, a));
+    }
+
+    #[test]
+    fn the_oldest_half_of_a_full_stack_is_shared_and_goes_back_when_there_is_no_room() {
+        let mut slab = Slab::new(2, 4, 1, 2);
+        let objects: Vec<u32> = (0..9).map(|_| slab.take(0, |_| ())).collect();
+        let mut back = Vec::new();
+        // Nine were taken two at a time, so that one is still on the stack.
+        for object in &objects[..4] {
+            slab.give(0, *object, |page| back.push(page));
+        }
+        assert!(back.is_empty(), "two objects went into the shared array: {back:?}");
+        let other = slab.take(1, |_| panic!("the other processor takes from the shared array"));
+        assert!(objects[..2].contains(&other) || other == 9, "{other}");
+        slab.give(1, other, |_| ());
+        for object in &objects[4..] {
+            slab.give(0, *object, |page| back.push(page));
+        }
+        assert!(!back.is_empty());
     }
 
     proptest! {
         /// No object is given out twice, and pages are made only when no object is free.
         #[test]
-        fn objects_are_out_once(steps in prop::collection::vec(any::<(bool, u16)>(), 1..2000)) {
-            let mut slab = Slab::new(4, 8);
+        fn objects_are_out_once(
+            steps in prop::collection::vec(any::<(bool, bool, u16)>(), 1..2000)
+        ) {
+            let mut slab = Slab::new(4, 8, 2, 2);
             let (mut out, mut most) = (Vec::new(), 0);
-            for (take, which) in steps {
+            for (take, second, which) in steps {
+                let processor = usize::from(second);
                 if take || out.is_empty() {
-                    out.push(slab.take());
+                    out.push(slab.take(processor, |_| ()));
                 } else {
                     let object = out.swap_remove(usize::from(which) % out.len());
-                    slab.give(object, |_| ());
+                    slab.give(processor, object, |_| ());
                 }
                 most = most.max(out.len());
                 prop_assert_eq!(out.iter().collect::<HashSet<_>>().len(), out.len());
             }
-            // The stack holds back at most its limit.
-            prop_assert!(slab.pages() <= (most + 8).div_ceil(4) + 1);
+            // The stacks hold back at most their limits; the shared array is used first.
+            prop_assert!(slab.pages() <= (most + 2 * 8 + 8).div_ceil(4) + 1);
         }
     }
 }

@@ -7,7 +7,7 @@ use wattline_server::receive::{
 const PACKETS: u64 = 6_000;
 
 fn plain() -> ReceivePath {
-    ReceivePath { streams: Streams::OFF, ..ReceivePath::default() }
+    ReceivePath { streams: Streams::OFF, next_line: false, ..ReceivePath::default() }
 }
 
 /// Without prefetcher, every line of payload comes from memory once, since DMA invalidated it.
@@ -19,7 +19,8 @@ fn each_received_line_is_written_and_read_once() {
     assert_eq!(outcome.per_packet(payload.dma_writes), lines);
     // The number of waiting packets differs between the start and the end of the run.
     assert!((outcome.per_packet(payload.reads) - lines).abs() < 0.05, "{payload:?}");
-    assert_eq!(payload.write_backs, 0);
+    // Two lines of headers for each chain of 30 are written.
+    assert!(outcome.per_packet(payload.write_backs) < 2.0 / 29.0, "{payload:?}");
     assert_eq!(outcome.steps, Step::ALL);
 }
 
@@ -53,7 +54,8 @@ fn levels_are_asked_in_their_order_and_the_seed_decides_the_run() {
         for data in Data::ALL {
             let counts = outcome.counts(phase, data);
             assert!(counts.touches >= counts.l1_misses, "{phase:?} {data:?}");
-            assert!(counts.l1_misses >= counts.llc_misses + counts.hidden_misses);
+            assert!(counts.l1_misses >= counts.llc_misses, "{phase:?} {data:?}");
+            assert!(counts.touches >= counts.llc_misses + counts.late, "{phase:?} {data:?}");
         }
     }
     assert_eq!(outcome, ReceivePath::default().run(PACKETS).unwrap());
@@ -63,7 +65,9 @@ fn levels_are_asked_in_their_order_and_the_seed_decides_the_run() {
 /// The switches have their intended effect.
 #[test]
 fn invalidation_ends_the_traffic_of_payload_and_an_engine_that_of_the_core() {
-    let cached = ReceivePath { delivery: Delivery::Cache, ..ReceivePath::default() };
+    // A prefetcher would read behind the end of a frame, and a small cache would lose some lines
+    // before they are copied.
+    let cached = ReceivePath { delivery: Delivery::Cache, llc_bytes: 16 << 20, ..plain() };
     let invalidated = ReceivePath { invalidate: true, ..cached }.run(PACKETS).unwrap();
     assert_eq!(invalidated.memory(Data::Payload).total(), 0);
     let engine = ReceivePath { copy_engine: true, ..cached }.run(PACKETS).unwrap();
@@ -73,6 +77,45 @@ fn invalidation_ends_the_traffic_of_payload_and_an_engine_that_of_the_core() {
     assert_eq!(contiguous.counts(Phase::Release, Data::Page).touches, 0);
 }
 
+/// What stands in the sockets is not read, and a chain is released as a whole.
+#[test]
+fn windows_stand_and_chains_are_released_whole() {
+    let of = |path: ReceivePath| path.run(PACKETS).unwrap();
+    let full = of(plain());
+    let empty = of(ReceivePath { window_bytes: 0, ..plain() });
+    let lookups = |outcome: &wattline_server::receive::Outcome| {
+        outcome.per_packet(outcome.counts(Phase::Release, Data::Page).touches)
+    };
+    // One line for the page of the buffer, one for that of the SKB; more only where objects return
+    // to their slabs. The number of packets in the sockets differs between start and end.
+    for outcome in [&full, &empty] {
+        assert!((1.9..2.2).contains(&lookups(outcome)), "{}", lookups(outcome));
+    }
+    let both =
+        of(ReceivePath { page_struct: wattline_server::receive::PageStruct::BothLines, ..plain() });
+    assert_eq!(lookups(&both), 2.0 * lookups(&full));
+    // TCP/IP sees the first packet of each chain: two lines of headers.
+    let seen = |outcome: &wattline_server::receive::Outcome| {
+        outcome.per_packet(outcome.counts(Phase::Protocol, Data::Payload).touches)
+    };
+    assert_eq!(seen(&of(ReceivePath { chain: 1, ..plain() })), 2.0);
+    assert!((seen(&full) - 2.0 / 30.0).abs() < 0.02, "{}", seen(&full));
+}
+
+/// With the level-1 prefetcher no load of payload starts a fetch of its own, but some wait.
+#[test]
+fn a_prefetched_line_is_hidden_or_awaited() {
+    let path = ReceivePath { next_line: true, ..plain() };
+    let outcome = path.run(PACKETS).unwrap();
+    let copy = outcome.counts(Phase::Copy, Data::Payload);
+    let (hidden, late) = (outcome.per_packet(copy.hidden_misses), outcome.per_packet(copy.late));
+    // All lines but the first two, which were fetched for the headers, and one behind the end.
+    assert!((hidden - 23.0).abs() < 0.5, "{hidden}");
+    // A line that is requested while the load before it waits has arrived when it is read: every
+    // second load waits.
+    assert!((10.0..12.0).contains(&late) && copy.waited_cycles <= copy.late * 270, "{late}");
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     for (path, words) in [
@@ -80,8 +123,10 @@ fn what_cannot_be_is_refused() {
         (ReceivePath { ring: 4097, ..plain() }, "ring is 4097"),
         (ReceivePath { ring: 32, ..plain() }, "batch is 60"),
         (ReceivePath { io_bytes: 0, ..plain() }, "io_bytes is 0"),
+        (ReceivePath { chain: 65, ..plain() }, "chain is 65"),
+        (ReceivePath { window_bytes: 1 << 23, ..plain() }, "window_bytes is 8388608"),
         (ReceivePath { llc_bytes: 3 << 20, ..plain() }, "a power of two of sets"),
-        (ReceivePath { queues: 64, ring: 4096, ..plain() }, "32767 buffers a core"),
+        (ReceivePath { queues: 64, ring: 4096, ..plain() }, "131071 or less"),
     ] {
         let error = path.run(1).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
