@@ -281,7 +281,7 @@ impl<K: Knobs> Host<K> {
         let stuck = self.writes.knobs.stuck();
         let mut others = self.meter.troubles();
         others.extend(self.set_again());
-        others.extend(self.survey.moderation.fix_again(&self.layout, &mut self.writes));
+        others.extend(self.survey.moderation.fix_again(&mut self.writes));
         let watched = (&self.writes.knobs, &self.layout);
         let troubles = self.watch.troubles(&self.tree, watched, &stuck, others);
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@
 
 use super::layout::Layout;
 use super::writes::{Writes, worse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wattline_governor::machine::Taken;
 use wattline_knobs::{AccessError, Change, Knobs, Setting, moderation};
 use wattline_linux::ethtool::Coalesce;
@@ -65,8 +65,9 @@ struct Card {
     longest: u64,
     /// What the driver had.
     found: Vec<Found>,
-    /// Whether it holds a time that was asked for.
-    is_set: bool,
+    /// What holds a time that was asked for: queues, or the card as a whole. Each for itself: one
+    /// may be left to its driver beside others that are not.
+    set: BTreeSet<Option<u32>>,
 }
 
 /// What a queue, or a card as a whole, had before anyone set it here.
@@ -107,7 +108,8 @@ impl Moderation {
             };
             let found = found(knobs, interface, means, layout, port);
             let interface = interface.clone();
-            let card = Card { interface, means, shortest, longest, found, is_set: false };
+            let set = BTreeSet::new();
+            let card = Card { interface, means, shortest, longest, found, set };
             cards.insert(port, card);
         }
         let longest = cards.values().map(|card| card.longest).min().unwrap_or(0);
@@ -180,13 +182,17 @@ impl Moderation {
         };
         let wait = Span::from_micros(card.round(period));
         let as_found = self.found == Some(period) && card.means != Means::Deferral;
-        card.is_set = !as_found;
         let mut outcome = Taken::Done;
         for queue in own {
             if let (Means::Deferral, Some(queue)) = (card.means, queue) {
                 let changes = defer(&card.interface, queue, card.round(period));
                 outcome = worse(outcome, writes.make(&changes));
                 continue;
+            }
+            if as_found {
+                card.set.remove(&queue);
+            } else {
+                card.set.insert(queue);
             }
             let taken = match card.changes(queue, wait, as_found, &writes.knobs) {
                 Ok(changes) => writes.make(&changes),
@@ -199,22 +205,11 @@ impl Moderation {
 
     /// Switches adaptive moderation off again where somebody has switched it on since: it would move
     /// the times that were set. Says where.
-    pub fn fix_again<K: Knobs>(&self, layout: &Layout, writes: &mut Writes<K>) -> Vec<String> {
+    pub fn fix_again<K: Knobs>(&self, writes: &mut Writes<K>) -> Vec<String> {
         let mut told = Vec::new();
-        for (port, card) in self.cards.iter().filter(|(_, card)| card.is_set) {
-            let own = |at: &Queue| at.port == *port;
-            let queues: Vec<Option<u32>> = match card.means {
-                Means::Deferral => continue,
-                Means::Card => vec![None],
-                Means::Queues => {
-                    let cores = self.queues.iter().filter(|at| own(at));
-                    cores.flat_map(|at| layout.queues(at.port, at.core)).map(Some).collect()
-                }
-            };
-            let changes: Vec<Change> = queues
-                .into_iter()
-                .filter_map(|queue| adaptive_off(&card.interface, queue, &writes.knobs))
-                .collect();
+        for card in self.cards.values() {
+            let off = |queue: &Option<u32>| adaptive_off(&card.interface, *queue, &writes.knobs);
+            let changes: Vec<Change> = card.set.iter().filter_map(off).collect();
             if changes.is_empty() {
                 continue;
             }

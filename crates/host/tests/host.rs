@@ -463,6 +463,45 @@ fn the_moderation_that_the_driver_had_is_given_back_to_it() {
     assert_eq!(values(), ["37", "1"]);
 }
 
+/// A card with a time for each queue: one queue's time says nothing of its neighbour's.
+#[test]
+fn a_queue_left_to_its_driver_keeps_its_own_moderation_beside_one_that_is_set() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let file = |queue: u32, name: &str| format!("/ethtool/eth9/queue-{queue}/{name}");
+    for queue in 0..4 {
+        fixture.write(&file(queue, "rx-usecs"), "37");
+        fixture.write(&file(queue, "adaptive-rx"), "1");
+    }
+    let before = fixture.snapshot();
+    let values = || {
+        let of = |name| (0..4).map(|queue| fixture.value(&file(queue, name))).collect::<Vec<_>>();
+        (of("rx-usecs").join(" "), of("adaptive-rx").join(" "))
+    };
+    let mut host = fixture.host(&[0, 1]);
+    let found = host.platform().moderation_found.unwrap();
+    // Worker 0 serves the queues 0 and 2, worker 1 the queues 1 and 3.
+    for (queue, period) in [(0, found), (1, Span::from_micros(100))] {
+        assert_eq!(host.take(&Step::Moderation { queue, period }), Taken::Done);
+    }
+    let set = ("37 100 37 100".to_owned(), "1 0 1 0".to_owned());
+    assert_eq!(values(), set);
+    let mut view = View::default();
+    host.observe(Time::ZERO + Span::from_seconds(1.5), &mut view);
+    assert_eq!(values(), set);
+    assert_eq!(host.status().lock().unwrap().troubles, Vec::<String>::new());
+    // In the other order, and where somebody really switches it on.
+    for (queue, period) in [(1, Span::from_micros(100)), (0, found)] {
+        assert_eq!(host.take(&Step::Moderation { queue, period }), Taken::Done);
+    }
+    fixture.write(&file(3, "adaptive-rx"), "1");
+    host.observe(Time::ZERO + Span::from_seconds(3.0), &mut view);
+    assert_eq!(values(), set);
+    let told = host.status().lock().unwrap().troubles.join("\n");
+    assert!(told.contains("queue-3/adaptive-rx") && told.contains("by another program"), "{told}");
+    drop(host);
+    assert_eq!(fixture.snapshot(), before);
+}
+
 /// It would move what is set: the next decision switches it off again, and whoever wanted it has it
 /// back in the end.
 #[test]
