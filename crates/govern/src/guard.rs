@@ -198,7 +198,7 @@ impl Policy for Guarded {
             let platform = seen.platform;
             point.set_frequency(platform.fastest());
             point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
-            point.set_moderation(platform, platform.default_moderation());
+            point.leave_moderation(platform);
         }
         let mut ask = self.ask;
         if self.target.is_some() {
@@ -313,6 +313,19 @@ mod tests {
         let mut lightest = Bench::new("[govern]\nidle_latency = \"0us\"\n");
         lightest.ask(0, Trigger::Start, None);
         assert_eq!(lightest.timer(100, None), (Rule::Policy, 0, 0));
+    }
+
+    /// A fixed time that happens to be the one that was found is held without the driver's logic.
+    #[test]
+    fn a_fixed_moderation_is_never_taken_for_the_one_that_was_found() {
+        let text = "[govern]\nmoderation = \"80us\"\nlatency_target = \"1ms\"\n";
+        let mut bench = Bench::new(text);
+        let found = Span::from_micros(80);
+        bench.platform.moderation_found = Some(found);
+        bench.ask(0, Trigger::Start, p99(1));
+        assert_eq!((&bench.point.moderation, bench.point.as_found[0]), (&vec![found; 2], false));
+        assert_eq!(bench.timer(100, p99(1_001)).0, Rule::Late);
+        assert!(bench.point.as_found[0], "the driver as it was, logic included");
     }
 
     const TARGET: &str = "[govern]\nlatency_target = \"1ms\"\nlatency_hold = \"1s\"\n";

@@ -67,6 +67,13 @@ pub enum Step {
         /// The distance.
         period: Span,
     },
+    /// The driver moderates a queue as it did before anyone set it.
+    ModerationAsFound {
+        /// The queue.
+        queue: usize,
+        /// The distance that its interrupts had then.
+        period: Span,
+    },
     /// As many packets are taken from a queue at once.
     Batch {
         /// Packets.
@@ -199,7 +206,15 @@ pub(super) static KNOBS: [Facts; 7] = [
     knob!(
         Moderation "moderation", Setting of Queues,
         |can: &Can, _: &Step| can.set_moderation,
-        |point, queue| Some(Step::Moderation { queue, period: *point.moderation.get(queue)? }),
+        |point, queue| {
+            let period = *point.moderation.get(queue)?;
+            let as_found = point.as_found.get(queue).is_some_and(|left| *left);
+            Some(if as_found {
+                Step::ModerationAsFound { queue, period }
+            } else {
+                Step::Moderation { queue, period }
+            })
+        },
         Some(|platform, point| {
             let (shortest, longest) = platform.moderation;
             point.moderation.fill(shortest.max(longest));
@@ -248,7 +263,8 @@ pub(super) struct Different {
 impl Different {
     /// Between two points of one platform.
     pub fn between(from: &OperatingPoint, to: &OperatingPoint) -> Self {
-        let queues = if from.moderation == to.moderation { 0 } else { to.moderation.len() };
+        let same = from.moderation == to.moderation && from.as_found == to.as_found;
+        let queues = if same { 0 } else { to.moderation.len() };
         Self { cores: ends(&from.cores, &to.cores), queues: 0..queues }
     }
 
@@ -316,7 +332,7 @@ impl Knob {
             Step::Wake { .. } | Step::Weight { .. } | Step::Redirect { .. } | Step::Park { .. } => {
                 Self::Cores
             }
-            Step::Moderation { .. } => Self::Moderation,
+            Step::Moderation { .. } | Step::ModerationAsFound { .. } => Self::Moderation,
             Step::Batch { .. } => Self::Batch,
             Step::Uncore { .. } => Self::Uncore,
         }
@@ -333,7 +349,12 @@ impl Step {
             Self::Wait { core, wait } => point.cores[core].wait = wait,
             Self::Weight { core, weight } => point.weights[core] = weight,
             Self::Redirect { active } => point.active = active,
-            Self::Moderation { queue, period } => point.moderation[queue] = period,
+            Self::Moderation { queue, period } => {
+                (point.moderation[queue], point.as_found[queue]) = (period, false);
+            }
+            Self::ModerationAsFound { queue, period } => {
+                (point.moderation[queue], point.as_found[queue]) = (period, true);
+            }
             Self::Batch { packets } => point.batch = packets,
             Self::Wake { .. } | Self::Park { .. } => {}
         }
@@ -347,7 +368,10 @@ impl Step {
             (Self::Frequency { index, .. }, Self::Frequency { index: old, .. })
             | (Self::Uncore { index }, Self::Uncore { index: old }) => index > old,
             (Self::IdleLimit { state, .. }, Self::IdleLimit { state: old, .. }) => state < old,
-            (Self::Moderation { period, .. }, Self::Moderation { period: old, .. }) => period < old,
+            (
+                Self::Moderation { period, .. } | Self::ModerationAsFound { period, .. },
+                Self::Moderation { period: old, .. } | Self::ModerationAsFound { period: old, .. },
+            ) => period < old,
             _ => true,
         }
     }
@@ -363,7 +387,7 @@ impl Step {
             Self::Frequency { core, .. }
             | Self::IdleLimit { core, .. }
             | Self::Wait { core, .. } => core,
-            Self::Moderation { queue, .. } => queue,
+            Self::Moderation { queue, .. } | Self::ModerationAsFound { queue, .. } => queue,
             Self::Wake { .. }
             | Self::Weight { .. }
             | Self::Redirect { .. }
@@ -388,6 +412,38 @@ mod tests {
             (&[], &[1], 0..0),
         ] {
             assert_eq!(ends(one, other), expected);
+        }
+    }
+
+    /// The time may be the same: what the driver does beside it is not.
+    #[test]
+    fn to_be_left_to_its_driver_is_a_step_of_its_own() {
+        let period = Span::from_micros(50);
+        let platform = Platform {
+            cores: 2,
+            queues: (0..2).map(|core| wattline_policy::Queue { port: 0, core }).collect(),
+            moderation: (Span::ZERO, Span::from_millis(1)),
+            moderation_found: Some(period),
+            can: Can { set_moderation: true, ..Can::NOTHING },
+            ..Platform::BARE
+        };
+        let mut set = OperatingPoint::full(&platform);
+        set.set_moderation(&platform, period);
+        let mut left = set.clone();
+        left.moderate(&platform, 1, None);
+        let of = |from: &OperatingPoint, to: &OperatingPoint| {
+            let mut steps = Vec::new();
+            crate::step::between(&platform, from, to, &mut steps);
+            steps
+        };
+        let (as_found, fixed) =
+            (Step::ModerationAsFound { queue: 1, period }, Step::Moderation { queue: 1, period });
+        assert_eq!(of(&set, &left), [as_found]);
+        assert_eq!(of(&left, &set), [fixed]);
+        for (step, from, to) in [(as_found, &set, &left), (fixed, &left, &set)] {
+            let mut point = from.clone();
+            step.set(&mut point);
+            assert_eq!((&point, step.at(to)), (to, Some(step)));
         }
     }
 

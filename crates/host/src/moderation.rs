@@ -38,15 +38,35 @@ pub(super) struct Moderation {
     pub can_set: bool,
     /// Shortest and longest time that all cards take.
     pub range: (Span, Span),
-    /// The shortest time that a queue had before anyone set it here; a queue for which that is
-    /// wanted gets all that its driver had, adaptive moderation included.
+    /// The shortest time that a queue had before anyone set it here.
     pub found: Option<Span>,
     cards: BTreeMap<usize, Card>,
     /// By number of the queue as a policy sees it.
     queues: Vec<Queue>,
-    wants: Vec<Span>,
+    wants: Vec<Want>,
     /// Whether cards without the knob are passed over: else all have to have it.
     some_will_do: bool,
+}
+
+/// What is wanted of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// That its interrupts keep a distance.
+    Every(Span),
+    /// All that its driver had, adaptive moderation included; with the distance that it had then.
+    AsFound(Span),
+}
+
+impl Want {
+    fn period(self) -> Span {
+        match self {
+            Self::Every(period) | Self::AsFound(period) => period,
+        }
+    }
+
+    fn is_as_found(self) -> bool {
+        matches!(self, Self::AsFound(_))
+    }
 }
 
 /// How a card is moderated.
@@ -73,8 +93,10 @@ struct Card {
 /// What a queue, or a card as a whole, had before anyone set it here.
 struct Found {
     queue: Option<u32>,
-    micros: String,
-    adaptive: String,
+    /// The driver's time; none where NAPI defers.
+    period: Option<Span>,
+    /// In the order in which they are to be written.
+    values: Vec<(Setting, String)>,
 }
 
 impl Moderation {
@@ -114,15 +136,15 @@ impl Moderation {
         }
         let longest = cards.values().map(|card| card.longest).min().unwrap_or(0);
         let queues = layout.platform_queues();
-        let micros = |found: &Found| found.micros.parse().ok().map(Span::from_micros);
-        let found = cards.values().flat_map(|card: &Card| &card.found).filter_map(micros).min();
+        let all = cards.values().flat_map(|card: &Card| &card.found);
+        let found = all.filter_map(|found| found.period).min();
         Self {
             found,
             can_set: (!missing || some_will_do && !cards.is_empty()) && rights.set_cards,
             some_will_do,
             range: (Span::ZERO, Span::from_micros(longest)),
             cards,
-            wants: vec![Span::ZERO; queues.len()],
+            wants: vec![Want::Every(Span::ZERO); queues.len()],
             queues,
         }
     }
@@ -155,46 +177,72 @@ impl Moderation {
         knobs.read(&setting).ok()?.parse().ok().map(Span::from_micros)
     }
 
-    /// A queue's interrupts keep another distance. Where a card has one time for all its
-    /// queues, it gets the shortest that one of them wants.
+    /// Whether a queue holds all that its driver had.
+    pub fn is_as_found(&self, queue: usize, layout: &Layout, knobs: &impl Knobs) -> bool {
+        let Some(at) = self.queues.get(queue) else { return false };
+        let Some(card) = self.cards.get(&at.port) else { return false };
+        let own: Vec<u32> = layout.queues(at.port, at.core).collect();
+        let concerns = |found: &&Found| found.queue.is_none_or(|queue| own.contains(&queue));
+        let values = card.found.iter().filter(concerns).flat_map(|found| &found.values);
+        let holds =
+            |(setting, value): &(Setting, String)| knobs.read(setting).is_ok_and(|v| v == *value);
+        let mut values = values.peekable();
+        values.peek().is_some() && values.all(holds)
+    }
+
+    /// A queue's interrupts keep another distance, or are moderated as they were found. Where a card
+    /// has one time for all its queues, it gets the shortest that one of them wants; a time before
+    /// the same with the driver's own logic, which would move it.
     pub fn set<K: Knobs>(
         &mut self,
-        (queue, period): (usize, Span),
+        queue: usize,
+        wanted: Want,
         layout: &Layout,
         writes: &mut Writes<K>,
     ) -> Taken {
         let (Some(want), Some(at)) = (self.wants.get_mut(queue), self.queues.get(queue)) else {
             return Taken::Failed { why: format!("there is no queue {queue}") };
         };
-        *want = period;
+        *want = wanted;
         let Some(card) = self.cards.get_mut(&at.port) else {
             if self.some_will_do {
                 return Taken::Done;
             }
             return Taken::Failed { why: format!("port {} has no moderation", at.port) };
         };
-        let (own, period) = if card.means != Means::Card {
-            (layout.queues(at.port, at.core).map(Some).collect(), period)
+        let (own, want) = if card.means != Means::Card {
+            (layout.queues(at.port, at.core).map(Some).collect(), wanted)
         } else {
             let wants = self.queues.iter().zip(&self.wants);
-            let shortest = wants.filter(|(q, _)| q.port == at.port).map(|(_, want)| *want).min();
-            (vec![None], shortest.unwrap_or(period))
+            let wants = wants.filter(|(q, _)| q.port == at.port).map(|(_, want)| *want);
+            let had = card.found.first().and_then(|found| found.period);
+            let period = |want: &Want| match want {
+                Want::Every(period) => *period,
+                Want::AsFound(period) => had.unwrap_or(*period),
+            };
+            let shortest = wants.min_by_key(|want| (period(want), want.is_as_found()));
+            (vec![None], shortest.unwrap_or(wanted))
         };
+        let period = want.period();
         let wait = Span::from_micros(card.round(period));
-        let as_found = self.found == Some(period) && card.means != Means::Deferral;
         let mut outcome = Taken::Done;
         for queue in own {
-            if let (Means::Deferral, Some(queue)) = (card.means, queue) {
-                let changes = defer(&card.interface, queue, card.round(period));
-                outcome = worse(outcome, writes.make(&changes));
-                continue;
-            }
-            if as_found {
-                card.set.remove(&queue);
-            } else {
-                card.set.insert(queue);
-            }
-            let taken = match card.changes(queue, wait, as_found, &writes.knobs) {
+            let found = card.found.iter().find(|found| found.queue == queue);
+            let changes = match (card.means, found.filter(|_| want.is_as_found()), queue) {
+                (_, Some(found), _) => {
+                    card.set.remove(&queue);
+                    Ok(found.changes(&card.interface))
+                }
+                (Means::Deferral, None, Some(queue)) => {
+                    Ok(defer(&card.interface, queue, card.round(period)))
+                }
+                (_, None, _) => {
+                    card.set.insert(queue);
+                    let read = |one: &Setting| writes.knobs.read(one);
+                    moderation::receive(read, &card.interface, queue, wait)
+                }
+            };
+            let taken = match changes {
                 Ok(changes) => writes.make(&changes),
                 Err(why) => Taken::Failed { why: why.to_string() },
             };
@@ -251,54 +299,49 @@ fn found(
     layout: &Layout,
     port: usize,
 ) -> Vec<Found> {
+    let value = |setting: Setting| {
+        let value = knobs.read(&setting).ok()?;
+        Some((setting, value))
+    };
     let read = |queue: Option<u32>| {
         let of = |parameter| match queue {
-            Some(queue) => knobs.read(&moderation::queue_setting(interface, queue, parameter)),
-            None => knobs.read(&moderation::setting(interface, parameter)),
+            Some(queue) => value(moderation::queue_setting(interface, queue, parameter)),
+            None => value(moderation::setting(interface, parameter)),
         };
-        let micros = of(Coalesce::RxUsecs).ok()?;
-        let adaptive = of(Coalesce::AdaptiveRx).ok()?;
-        Some(Found { queue, micros, adaptive })
+        let micros = of(Coalesce::RxUsecs)?;
+        let period = micros.1.parse().ok().map(Span::from_micros);
+        // The time first: adaptive moderation does not let it be set everywhere.
+        Some(Found { queue, period, values: vec![micros, of(Coalesce::AdaptiveRx)?] })
     };
+    let deferred = |queue| {
+        let of = |setting| value(deferral(interface, queue, setting));
+        let (time, polls) = (of(Napi::GroFlushTimeout)?, of(Napi::DeferHardIrqs)?);
+        // As `defer` orders them.
+        let values = if polls.1 == "0" { vec![polls, time] } else { vec![time, polls] };
+        Some(Found { queue: Some(queue), period: None, values })
+    };
+    let queues = (0..layout.workers).flat_map(|core| layout.queues(port, core));
     match means {
-        Means::Queues => {
-            let cores = 0..layout.workers;
-            let queues = cores.flat_map(|core| layout.queues(port, core));
-            queues.filter_map(|queue| read(Some(queue))).collect()
-        }
+        Means::Queues => queues.filter_map(|queue| read(Some(queue))).collect(),
         Means::Card => read(None).into_iter().collect(),
-        Means::Deferral => Vec::new(),
+        Means::Deferral => queues.filter_map(deferred).collect(),
+    }
+}
+
+impl Found {
+    /// The writes that bring it back.
+    fn changes(&self, interface: &str) -> Vec<Change> {
+        let why = format!("{interface} is moderated as it was before");
+        let change = |(setting, value): &(Setting, String)| Change {
+            setting: setting.clone(),
+            value: value.clone(),
+            why: why.clone(),
+        };
+        self.values.iter().map(change).collect()
     }
 }
 
 impl Card {
-    /// The writes that give a queue, or the whole card, this time, or what it had.
-    fn changes(
-        &self,
-        queue: Option<u32>,
-        wait: Span,
-        as_found: bool,
-        knobs: &impl Knobs,
-    ) -> Result<Vec<Change>, AccessError> {
-        let found = self.found.iter().find(|found| found.queue == queue);
-        let Some(found) = found.filter(|_| as_found) else {
-            return moderation::receive(|one| knobs.read(one), &self.interface, queue, wait);
-        };
-        let change = |parameter, value: &String| Change {
-            setting: match queue {
-                Some(queue) => moderation::queue_setting(&self.interface, queue, parameter),
-                None => moderation::setting(&self.interface, parameter),
-            },
-            value: value.clone(),
-            why: format!("the driver of {} moderates as it did before", self.interface),
-        };
-        // The time first: adaptive moderation does not let it be set everywhere.
-        Ok(vec![
-            change(Coalesce::RxUsecs, &found.micros),
-            change(Coalesce::AdaptiveRx, &found.adaptive),
-        ])
-    }
-
     /// Whole microseconds that the driver takes.
     fn round(&self, period: Span) -> u64 {
         match period.as_picos().div_ceil(1_000_000) {

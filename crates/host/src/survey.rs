@@ -4,7 +4,7 @@ use super::affinity::Affinity;
 use super::frequency::Frequencies;
 use super::idle::IdleStates;
 use super::layout::Layout;
-use super::moderation::Moderation;
+use super::moderation::{Moderation, Want};
 use super::options::HostOptions;
 use super::redirect::Tables;
 use super::scope::Scope;
@@ -108,7 +108,10 @@ impl Survey {
             },
             Step::IdleLimit { core, state } => self.idle.limit(core, state, writes),
             Step::Moderation { queue, period } => {
-                self.moderation.set((queue, period), layout, writes)
+                self.moderation.set(queue, Want::Every(period), layout, writes)
+            }
+            Step::ModerationAsFound { queue, period } => {
+                self.moderation.set(queue, Want::AsFound(period), layout, writes)
             }
             Step::Weight { .. }
             | Step::Redirect { .. }
@@ -125,7 +128,12 @@ impl Survey {
             Step::Frequency { core, .. } => {
                 Step::Frequency { core, index: self.frequencies.held(core, knobs)? }
             }
-            Step::Moderation { queue, .. } => {
+            Step::ModerationAsFound { queue, .. }
+                if self.moderation.is_as_found(queue, layout, knobs) =>
+            {
+                *step
+            }
+            Step::Moderation { queue, .. } | Step::ModerationAsFound { queue, .. } => {
                 let period = self.moderation.held(queue, layout, knobs)?;
                 Step::Moderation { queue, period }
             }

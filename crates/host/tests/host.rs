@@ -399,6 +399,12 @@ fn without_moderation_in_the_driver_napi_defers() {
         (queues("defer-hard-irqs")[3].as_str(), host.held(&step(period))),
         ("0", Some(step(Span::ZERO)))
     );
+    // As it was found, which is not what a distance of none writes.
+    let as_found = Step::ModerationAsFound { queue: 1, period: Span::ZERO };
+    assert_eq!(host.held(&as_found), Some(step(Span::ZERO)));
+    assert_eq!(host.take(&as_found), Taken::Done);
+    assert_eq!(fixture.snapshot(), before);
+    assert_eq!(host.held(&as_found), Some(as_found));
     drop(host);
     assert_eq!(fixture.snapshot(), before);
 }
@@ -450,10 +456,25 @@ fn the_moderation_that_the_driver_had_is_given_back_to_it() {
             assert_eq!(host.take(&Step::Moderation { queue, period }), Taken::Done);
         }
     };
+    let leave = |host: &mut Host<Session<Settings>>, queue| {
+        assert_eq!(host.take(&Step::ModerationAsFound { queue, period: found }), Taken::Done);
+    };
+    let held = |host: &mut Host<Session<Settings>>| {
+        host.held(&Step::ModerationAsFound { queue: 0, period: found })
+    };
     set(&mut host, Span::from_micros(100));
     assert_eq!(values(), ["100", "0"]);
+    // The same time, and nobody else who moves it.
     set(&mut host, found);
+    assert_eq!(values(), ["37", "0"]);
+    assert_eq!(held(&mut host), Some(Step::Moderation { queue: 0, period: found }));
+    // The card has one time for both queues: as long as one wants it fixed, it is.
+    leave(&mut host, 0);
+    assert_eq!(values(), ["37", "0"]);
+    leave(&mut host, 1);
     assert_eq!(values(), ["37", "1"]);
+    let as_found = Step::ModerationAsFound { queue: 0, period: found };
+    assert_eq!(held(&mut host), Some(as_found));
     // What the driver does there is its own business.
     let mut view = View::default();
     host.observe(Time::ZERO + Span::from_seconds(1.5), &mut view);
@@ -480,8 +501,10 @@ fn a_queue_left_to_its_driver_keeps_its_own_moderation_beside_one_that_is_set() 
     let mut host = fixture.host(&[0, 1]);
     let found = host.platform().moderation_found.unwrap();
     // Worker 0 serves the queues 0 and 2, worker 1 the queues 1 and 3.
-    for (queue, period) in [(0, found), (1, Span::from_micros(100))] {
-        assert_eq!(host.take(&Step::Moderation { queue, period }), Taken::Done);
+    let left = Step::ModerationAsFound { queue: 0, period: found };
+    let fixed = Step::Moderation { queue: 1, period: Span::from_micros(100) };
+    for step in [left, fixed] {
+        assert_eq!(host.take(&step), Taken::Done);
     }
     let set = ("37 100 37 100".to_owned(), "1 0 1 0".to_owned());
     assert_eq!(values(), set);
@@ -490,9 +513,10 @@ fn a_queue_left_to_its_driver_keeps_its_own_moderation_beside_one_that_is_set() 
     assert_eq!(values(), set);
     assert_eq!(host.status().lock().unwrap().troubles, Vec::<String>::new());
     // In the other order, and where somebody really switches it on.
-    for (queue, period) in [(1, Span::from_micros(100)), (0, found)] {
-        assert_eq!(host.take(&Step::Moderation { queue, period }), Taken::Done);
+    for step in [fixed, left] {
+        assert_eq!(host.take(&step), Taken::Done);
     }
+    assert_eq!((host.held(&left), host.held(&fixed)), (Some(left), Some(fixed)));
     fixture.write(&file(3, "adaptive-rx"), "1");
     host.observe(Time::ZERO + Span::from_seconds(3.0), &mut view);
     assert_eq!(values(), set);

@@ -28,6 +28,10 @@ pub struct OperatingPoint {
     pub weights: Vec<u8>,
     /// Shortest span between two interrupts, by number of the queue.
     pub moderation: Vec<Span>,
+    /// Whether the driver moderates a queue as it did before anyone set it, in its own time and with
+    /// its own logic; by number of the queue. [`Self::moderation`] says what that time was.
+    #[serde(default)]
+    pub as_found: Vec<bool>,
     /// As many packets as a core takes from a queue at once, at least one.
     pub batch: u32,
     /// Index into [`Platform::uncore`]: the uncore's upper limit. `None` lets it go with the
@@ -39,12 +43,13 @@ pub struct OperatingPoint {
 impl PartialEq for OperatingPoint {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        let Self { active, cores, weights, moderation, batch, uncore } = self;
+        let Self { active, cores, weights, moderation, as_found, batch, uncore } = self;
         *active == other.active
             && *batch == other.batch
             && *uncore == other.uncore
             && *cores == other.cores
             && *weights == other.weights
+            && *as_found == other.as_found
             && Span::lists_equal(moderation, &other.moderation)
     }
 }
@@ -64,6 +69,7 @@ impl OperatingPoint {
             cores: vec![setting; platform.cores],
             weights: vec![1; platform.cores],
             moderation: vec![platform.moderation.0; platform.queues.len()],
+            as_found: vec![false; platform.queues.len()],
             batch: Self::NAPI_BUDGET,
             uncore: None,
         }
@@ -71,11 +77,12 @@ impl OperatingPoint {
 
     /// Becomes the other, without allocating where both are of one platform.
     pub fn copy_from(&mut self, other: &Self) {
-        let Self { active, cores, weights, moderation, batch, uncore } = self;
+        let Self { active, cores, weights, moderation, as_found, batch, uncore } = self;
         (*active, *batch, *uncore) = (other.active, other.batch, other.uncore);
         cores.clone_from(&other.cores);
         weights.clone_from(&other.weights);
         moderation.clone_from(&other.moderation);
+        as_found.clone_from(&other.as_found);
     }
 
     /// Gives all cores one frequency.
@@ -98,6 +105,22 @@ impl OperatingPoint {
     /// Gives all queues one moderation, as near to `period` as the platform allows.
     pub fn set_moderation(&mut self, platform: &Platform, period: Span) {
         self.moderation.fill(period.max(platform.moderation.0).min(platform.moderation.1));
+        self.as_found.fill(false);
+    }
+    /// Gives a queue a moderation, or none of ours: then its driver moderates as it did before, or
+    /// interrupts keep the shortest distance where nobody knows that.
+    pub fn moderate(&mut self, platform: &Platform, queue: usize, period: Option<Span>) {
+        let (Some(own), Some(as_found)) =
+            (self.moderation.get_mut(queue), self.as_found.get_mut(queue))
+        else {
+            return;
+        };
+        *own = period.unwrap_or(platform.default_moderation());
+        *as_found = period.is_none() && platform.moderation_found.is_some();
+    }
+    /// Leaves the moderation of all queues to their drivers, as [`Self::moderate`] does it.
+    pub fn leave_moderation(&mut self, platform: &Platform) {
+        (0..self.moderation.len()).for_each(|queue| self.moderate(platform, queue, None));
     }
     /// Takes back what the platform cannot do, so that a policy may ask for the impossible
     /// without harm: cores that do not exist, no core at all (those of `present` stay),
@@ -131,6 +154,13 @@ impl OperatingPoint {
         self.weights.iter_mut().for_each(|weight| *weight = (*weight).max(1));
         if self.moderation.len() != present.moderation.len() || !can.set_moderation {
             self.moderation.clone_from(&present.moderation);
+            self.as_found.clone_from(&present.as_found);
+        }
+        if self.as_found.len() != present.as_found.len() {
+            self.as_found.clone_from(&present.as_found);
+        }
+        if platform.moderation_found.is_none() {
+            self.as_found.fill(false);
         }
         let (shortest, longest) = platform.moderation;
         for period in &mut self.moderation {
@@ -206,6 +236,7 @@ mod tests {
             cores: present.cores[..3].to_vec(),
             weights: vec![0; 12],
             moderation: Vec::new(),
+            as_found: Vec::new(),
             batch: 0,
             uncore: Some(3),
         };
@@ -235,6 +266,31 @@ mod tests {
         assert_eq!((wanted.active, &wanted.moderation), (present.active, &present.moderation));
         assert!(wanted.cores.iter().all(|core| core.frequency == 13));
         assert_eq!(wanted.cores[5].idle_limit, 2, "that can be limited");
+    }
+
+    /// A time that happens to be the one that was found is still a time of ours.
+    #[test]
+    fn left_to_its_driver_is_not_the_same_as_the_time_that_was_found() {
+        let found = Span::from_micros(50);
+        let mut platform = westmere();
+        let full = OperatingPoint::full(&platform);
+        let (mut left, mut set) = (full.clone(), full.clone());
+        left.leave_moderation(&platform);
+        assert_eq!(left, full, "nobody knows what there was");
+        platform.moderation_found = Some(found);
+        left.leave_moderation(&platform);
+        set.set_moderation(&platform, found);
+        assert_eq!((&left.moderation, left.as_found[0]), (&set.moderation, true));
+        assert_ne!(left, set);
+        set.copy_from(&left);
+        assert_eq!(left, set);
+        set.moderate(&platform, 3, Some(found));
+        assert_eq!((set.as_found[2], set.as_found[3]), (true, false));
+        left.set_moderation(&platform, found);
+        assert!(!left.as_found.contains(&true));
+        set.moderation.clear();
+        set.bound(&platform, &left);
+        assert_eq!(set, left);
     }
 
     #[test]

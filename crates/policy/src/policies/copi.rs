@@ -153,12 +153,7 @@ fn make_with(
             ));
         }
     }
-    // Where the driver cannot be left alone, what it had before stands in for its own choice.
-    let start = Fixed {
-        idle,
-        moderation: platform.default_moderation(),
-        ..Fixed::linux_on(INFO.name, platform.fastest(), platform)
-    };
+    let start = Fixed { idle, ..Fixed::linux_on(INFO.name, platform.fastest(), platform) };
     let energy = tables.as_ref().and_then(|tables| energy(tables));
     let engine = tables.map(|tables| Engine::new(tables, options, platform));
     let driver = platform.can.driver_rules.then_some(RuleKind::Ixgbe);
@@ -213,6 +208,7 @@ impl Policy for Copi {
     ) -> AskAgain {
         if seen.trigger == Trigger::Start {
             self.start.apply(seen.platform, point);
+            point.leave_moderation(seen.platform);
         }
         let Some(engine) = &mut self.engine else { return AskAgain::NEVER };
         if seen.trigger == Trigger::Start {

@@ -5,7 +5,7 @@ use super::options::Options;
 use crate::{CoreSet, Observation, OperatingPoint, Platform};
 use std::sync::Arc;
 use wattline_server::tables::{Choice, ProfileTables};
-use wattline_units::{Span, Time};
+use wattline_units::Time;
 
 pub(super) struct Engine {
     tables: Arc<ProfileTables>,
@@ -22,9 +22,7 @@ pub(super) struct Engine {
     /// Cores that no queue leads to.
     without_queue: Vec<usize>,
     correction: Correction,
-    /// Moderation of a core without a point, where the driver cannot be left alone.
-    default: Span,
-    /// The same in words.
+    /// Moderation of a core without a point, in words.
     moderation: &'static str,
     decisions: u64,
     without_point: u64,
@@ -44,7 +42,6 @@ impl Engine {
             core_of,
             without_queue,
             correction: Correction::new(options.correction),
-            default: platform.default_moderation(),
             moderation: if platform.can.driver_rules || platform.moderation_found.is_some() {
                 "the driver's moderation"
             } else {
@@ -83,10 +80,10 @@ impl Engine {
         for (setting, chosen) in point.cores.iter_mut().zip(&self.chosen) {
             setting.frequency = chosen.map_or(fastest, |choice| choice.frequency);
         }
-        for (period, core) in point.moderation.iter_mut().zip(&self.core_of) {
+        for (queue, core) in self.core_of.iter().enumerate() {
             let choice = self.chosen.get(*core).copied().flatten();
-            let chosen = choice.and_then(|choice| self.tables.periods().get(choice.period));
-            *period = chosen.copied().unwrap_or(self.default);
+            let period = choice.and_then(|choice| self.tables.periods().get(choice.period));
+            point.moderate(seen.platform, queue, period.copied());
         }
     }
 

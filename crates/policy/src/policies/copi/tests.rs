@@ -209,19 +209,23 @@ fn after_a_burst_that_left_no_point_the_tables_hold_again() {
     assert_eq!(bench.point, calm);
 }
 
-/// Where the driver cannot be left alone, what it had before stands in for its own choice.
+/// A point of the tables with the same time is another thing: the driver's own logic is off then.
 #[test]
 fn a_core_without_a_point_has_the_moderation_that_its_driver_had() {
-    for (found, expected) in [(Some(Span::from_micros(30)), 30), (None, 0)] {
+    let found = |micros| Some(Span::from_micros(micros));
+    for (found, expected) in [(found(30), 30), (found(1000), 1000), (None, 0)] {
         let mut bench = bench();
         bench.platform.can.driver_rules = false;
         bench.platform.moderation_found = found;
         let mut policy = make(&bench, Options::default());
         bench.start(&mut *policy);
+        assert_eq!(bench.point.as_found[0], found.is_some());
         pass(&mut bench, &mut *policy, &[LOW; 12], None);
         assert_eq!(bench.point.moderation[0], Span::from_micros(1000));
+        assert!(!bench.point.as_found[0]);
         pass(&mut bench, &mut *policy, &[5.0 * LOW; 12], None);
         assert_eq!(bench.point.moderation[0], Span::from_micros(expected));
+        assert_eq!(bench.point.as_found[0], found.is_some());
         let words = if found.is_some() { "driver's moderation" } else { "shortest moderation" };
         assert!(policy.remark().unwrap().contains(words));
     }
