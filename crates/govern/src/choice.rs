@@ -1,6 +1,6 @@
 //! The policy of a configuration on a machine, and the refusal of one that cannot work there.
 
-use crate::config::Config;
+use crate::config::{Config, Moderation};
 use crate::guard::{Bounds, Guarded, RuleSeen, Target};
 use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
@@ -25,7 +25,10 @@ pub fn policy(
 ) -> Result<Box<dyn Policy>, SpecError> {
     let (spec, file) = read(config)?;
     let server = file.model().map_err(|error| refused(&spec, error.to_string()))?;
-    let context = context(config, platform, server);
+    // A period that the configuration fixes is not the policy's to choose.
+    let mut own = platform.clone();
+    own.can.set_moderation &= config.moderation == Moderation::Policy;
+    let context = context(config, &own, server);
     if let Some(why) = unfit(&mut *build(&spec, &context)?, platform) {
         return Err(refused(&spec, format!("{why}; {INSTEAD}")));
     }
@@ -146,6 +149,37 @@ mod tests {
             }
         }
         assert_eq!(of("ondemand+84us").unwrap(), "ondemand");
+    }
+
+    /// Tables say what a point does whose period is really set.
+    #[test]
+    fn tables_of_several_periods_need_the_moderation() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tables.csv");
+        let platform = platform();
+        let rows = "1000,1,10,900,10\n1000,1,1000,9000,9\n1000,2,10,500,20\n1000,2,default,500,20\n";
+        let text = "#version = 1\n#server = \"s\"\n#workload = \"w\"\n#source = \"measured\"\n\
+                    #percentile = 95.0\n#machine.cores = 4\n#machine.frequencies_ghz = [1.0, 2.0]\n\
+                    #machine.moderation_us = [0.0, 1000.0]\n\
+                    load_rps,frequency_ghz,period_us,latency_us,power_watts\n";
+        std::fs::write(&file, format!("{text}{rows}")).unwrap();
+        let of = |moderation: &str, can: bool| {
+            let text = format!(
+                "[govern]\npolicy = \"copi:tables={}\"\nknobs = [\"frequency\", \"moderation\"]\n\
+                 moderation = \"{moderation}\"\n",
+                file.display()
+            );
+            let config = Config::parse(&text, "test").unwrap();
+            // As a session makes it of the configuration.
+            let mut platform = platform.clone();
+            platform.can.set_moderation = can && config.moderates();
+            policy(&config, &platform, RuleSeen::default()).map(drop).map_err(|e| e.to_string())
+        };
+        assert_eq!(of("policy", true), Ok(()));
+        for (moderation, can) in [("keep", true), ("1ms", true), ("policy", false)] {
+            let error = of(moderation, can).unwrap_err();
+            assert!(error.contains("2 moderation periods"), "{moderation}: {error}");
+        }
     }
 
     /// Every policy works or is refused by name with what to use instead; none is taken that

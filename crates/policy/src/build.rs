@@ -14,9 +14,13 @@ pub fn build(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<Box<dyn Po
         text: spec.to_string(),
         problems: vec![SpecProblem::Unsupported(problem)],
     };
-    let policy = (spec.policy.make)(&spec.parameters, context).map_err(unsupported)?;
-    match spec.moderation {
-        None => Ok(policy),
-        Some(choice) => moderated::make(policy, choice, context).map_err(unsupported),
-    }
+    let Some(choice) = spec.moderation else {
+        return (spec.policy.make)(&spec.parameters, context).map_err(unsupported);
+    };
+    // The policy itself sets no moderation beside the one that was chosen for it.
+    let mut platform = context.platform.clone();
+    platform.can.set_moderation = false;
+    let own = BuildContext { platform: &platform, ..*context };
+    let policy = (spec.policy.make)(&spec.parameters, &own).map_err(unsupported)?;
+    moderated::make(policy, choice, context).map_err(unsupported)
 }

@@ -153,11 +153,51 @@ fn make_with(
             ));
         }
     }
+    if let Some(why) = tables.as_ref().and_then(|tables| unturned(tables, platform)) {
+        return Err(why);
+    }
     let start = Fixed { idle, ..Fixed::linux_on(INFO.name, platform.fastest(), platform) };
     let energy = tables.as_ref().and_then(|tables| energy(tables));
     let engine = tables.map(|tables| Engine::new(tables, options, platform));
     let driver = platform.can.driver_rules.then_some(RuleKind::Ixgbe);
     Ok(Box::new(Copi { start, period: options.period, engine, energy, driver }))
+}
+
+/// Why tables over a knob that the policy cannot turn here say nothing of what will hold: of several
+/// states or periods it would choose one that nobody sets.
+fn unturned(tables: &ProfileTables, platform: &Platform) -> Option<String> {
+    let (loads, states, periods) =
+        (0..tables.loads().len(), tables.frequencies().len(), tables.periods().len());
+    let known = |state: usize, period: usize| {
+        loads.clone().any(|load| tables.point(load, state, period).is_some())
+    };
+    let with_period = (0..periods).filter(|period| (0..states).any(|state| known(state, *period)));
+    let with_state = (0..states).filter(|state| (0..periods).any(|period| known(*state, period)));
+    let listed = |values: &[String]| values.join(", ");
+    let micros = with_period.map(|at| format!("{}", tables.periods()[at].as_seconds() * 1e6));
+    let micros: Vec<String> = micros.collect();
+    if !platform.can.set_moderation && micros.len() > 1 {
+        return Some(format!(
+            "tables: they have {} moderation periods ({} us), and copi cannot set the period here, \
+             so nothing says which of them will hold; let it (under `wattline govern` by knobs with \
+             \"moderation\" and moderation = \"policy\", without +PERIOD behind the policy, with cards \
+             that can be moderated), or profile the server with the moderation that it will have",
+            micros.len(),
+            listed(&micros)
+        ));
+    }
+    let gigahertz = with_state.map(|at| format!("{}", tables.frequencies()[at].gigahertz()));
+    let gigahertz: Vec<String> = gigahertz.collect();
+    if !platform.can.set_frequency && gigahertz.len() > 1 {
+        return Some(format!(
+            "tables: they have {} V/F states ({} GHz), and copi cannot set the frequency here, so \
+             nothing says which of them will hold; let it (under `wattline govern` by knobs with \
+             \"frequency\", on CPUs whose frequency can be set), or profile the server without it",
+            gigahertz.len(),
+            listed(&gigahertz)
+        ));
+    }
+    None
 }
 
 /// What a user should know of the tables' energy.

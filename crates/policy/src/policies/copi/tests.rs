@@ -357,6 +357,49 @@ fn watts_of_some_points_alone_are_refused() {
     assert!(refused.contains("of some points and not of others"), "{refused}");
 }
 
+/// What nobody turns, the figures of the tables do not hold for.
+#[test]
+fn tables_over_a_knob_that_cannot_be_turned_are_refused() {
+    let bench = bench();
+    let all = tables(&bench);
+    // A point for each of these states and periods.
+    let with = |states: &[usize], periods: &[usize]| {
+        let periods = periods.iter().map(|period| all.periods()[*period]).collect::<Vec<_>>();
+        let loads = all.loads().to_vec();
+        let mut some = ProfileTables::new(all.conditions.clone(), loads, periods).unwrap();
+        for (state, period) in states.iter().flat_map(|s| (0..3).map(move |p| (*s, p))) {
+            some.set(0, state, period, all.point(0, state, 0).unwrap());
+        }
+        some
+    };
+    let refused = |tables: &ProfileTables, frequency: bool, moderation: bool| {
+        let mut platform = bench.platform.clone();
+        let can = &mut platform.can;
+        (can.set_frequency, can.set_moderation) = (frequency, moderation);
+        with_tables(Arc::new(tables.clone()), Options::default(), &platform).err()
+    };
+    let everything = with(&[3, 13], &[0, 2]);
+    assert_eq!(refused(&everything, true, true), None);
+    let error = refused(&everything, true, false).unwrap();
+    for words in ["2 moderation periods (10, 1000 us)", "moderation = \"policy\"", "\"moderation\""] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    let error = refused(&everything, false, true).unwrap();
+    assert!(error.contains("2 V/F states (") && error.contains("\"frequency\""), "{error}");
+    assert_eq!(refused(&with(&[3, 13], &[1]), true, false), None);
+    assert_eq!(refused(&with(&[13], &[0, 1, 2]), false, true), None);
+    // A period beside the policy takes that knob from it.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tables.csv");
+    std::fs::write(&path, everything.to_text()).unwrap();
+    let build = |more: &str| {
+        bench.make(&format!("copi:tables={}{more}", path.display()), None).map(|_| ())
+    };
+    assert_eq!(build(""), Ok(()));
+    let error = build("+84us").unwrap_err().to_string();
+    assert!(error.contains("2 moderation periods"), "{error}");
+}
+
 #[test]
 fn where_watts_of_measured_tables_come_from_is_told() {
     let mut bench = bench();

@@ -133,14 +133,18 @@ fn of_another_machine(machine: &mut Machine, checks: &mut Checks) -> Result<(), 
     const OTHER: &str = "/tmp/other.csv";
     let line = format!("sed 's/machine.cores = 2/machine.cores = 4/' {TABLES} > {OTHER}");
     machine.run(&line, INSIDE)?;
-    let text = format!("[govern]\npolicy = \"copi:tables={OTHER}\"\ninterfaces = [\"eth0\"]");
+    let text = format!(
+        "[govern]\npolicy = \"copi:tables={OTHER}\"\nknobs = [\"frequency\", \"moderation\"]\n\
+         moderation = \"policy\"\ninterfaces = [\"eth0\"]"
+    );
     write(machine, "/tmp/other.toml", &text)?;
     let refused = machine.attempt("wattline govern /tmp/other.toml", INSIDE)?;
     checks.equal("exit code for tables of another machine", Witness::Inside, &78, &refused.status);
     let named = refused.errors.contains("4 cores, not 2");
     checks.equal("in what they differ is told", Witness::Inside, &true, &named);
     let text = format!(
-        "policy = \"copi:tables={OTHER},slack={SLACK},period=2s\"\nknobs = [\"frequency\"]\ninterfaces = [\"eth0\"]"
+        "policy = \"copi:tables={OTHER},slack={SLACK},period=2s\"\nknobs = [\"frequency\", \"moderation\"]\n\
+         moderation = \"policy\"\ninterfaces = [\"eth0\"]"
     );
     server::start_with(machine, "--force", &text)?;
     let low = wait_for(machine, LOWEST)?;
