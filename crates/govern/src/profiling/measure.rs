@@ -1,7 +1,7 @@
 //! One point: the machine is set, the server loaded until it is steady, then until it is known.
 
 use super::grid::{At, Grid};
-use super::points::{PointsError, Profiled};
+use super::points::{PointsError, Profiled, too_many_arrivals};
 use super::run::Run;
 use wattline_report::Spread;
 
@@ -183,5 +183,10 @@ pub(super) fn measure(
     if let Err(why) = rig.holds(at) {
         return not_set(why);
     }
-    Ok(Outcome::Measured(Profiled { steady, ..Profiled::of(at, held_us, &runs) }))
+    let point = Profiled { steady, ..Profiled::of(at, held_us, &runs) };
+    // Said now, not by the tables after hours of load.
+    if let Some(why) = point.arrivals_per_request.and_then(too_many_arrivals) {
+        return Err(Stopped::Machine { at: named(), why });
+    }
+    Ok(Outcome::Measured(point))
 }

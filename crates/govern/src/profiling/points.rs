@@ -16,6 +16,23 @@ use wattline_units::Span;
 /// Files longer than this are none of ours.
 const LONGEST: u64 = 64 << 20;
 
+/// Fewer packets for each request were none of the requests, which came by a way without a counter,
+/// such as the loopback.
+const FEWEST_ARRIVALS: f64 = 1e-3;
+/// More packets for each request are mostly of other traffic.
+const MOST_ARRIVALS: f64 = 1e3;
+
+/// Why a number of packets for each request says nothing of the requests; none where it does.
+pub(super) fn too_many_arrivals(per_request: f64) -> Option<String> {
+    (per_request > MOST_ARRIVALS).then(|| {
+        format!(
+            "{per_request:.0} packets came to the queues for each request, at most \
+             {MOST_ARRIVALS:.0} are believed: other traffic uses these interfaces; stop it, or leave \
+             its interfaces out with [govern] interfaces in --config"
+        )
+    })
+}
+
 /// What a profile is of: points of another are not mixed with these.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -269,22 +286,48 @@ impl Points {
         write(&self.path, &text)
     }
 
-    /// Of each load, by all its points; none where they are not known of every load.
-    fn arrivals_per_request(&self) -> Vec<f64> {
-        let of = |load: usize| {
-            let own = self.iter().filter(|point| point.load == load && point.sustained);
-            let known: Vec<f64> = own.filter_map(|point| point.arrivals_per_request).collect();
+    /// Packets for each request, load by load. A load without a figure has that of the nearest one,
+    /// since a governor that knows none would take each packet for a request. Empty where nobody
+    /// counted the requests' packets at any load.
+    fn arrivals_per_request(&self) -> Result<Vec<f64>, String> {
+        let loads = &self.head.loads_rps;
+        let mean_of = |load: usize, sustained: bool| {
+            let own = self.iter().filter(|point| point.load == load);
+            let known: Vec<f64> = own
+                .filter(|point| point.sustained || !sustained)
+                .filter_map(|point| point.arrivals_per_request)
+                .collect();
             let mean = known.iter().sum::<f64>() / known.len() as f64;
-            (1e-3..=1e3).contains(&mean).then_some(mean)
+            (mean >= FEWEST_ARRIVALS).then_some(mean)
         };
-        (0..self.head.loads_rps.len()).map(of).collect::<Option<_>>().unwrap_or_default()
+        let means = |sustained| -> Vec<Option<f64>> {
+            (0..loads.len()).map(|load| mean_of(load, sustained)).collect()
+        };
+        let mut known = means(true);
+        // A saturated server is sent what it does not answer: its packets count only without others.
+        if known.iter().all(Option::is_none) {
+            known = means(false);
+        }
+        for (load, mean) in loads.iter().zip(&known) {
+            if let Some(why) = mean.and_then(too_many_arrivals) {
+                return Err(format!("{load} rps: {why}"));
+            }
+        }
+        let distance = |a: usize, b: usize| (loads[a] - loads[b]).abs();
+        let nearest = |load: usize| {
+            let others = (0..loads.len()).filter(|other| known[*other].is_some());
+            others
+                .min_by(|a, b| distance(*a, load).total_cmp(&distance(*b, load)))
+                .and_then(|other| known[other])
+        };
+        Ok((0..loads.len()).map_while(nearest).collect())
     }
 
     /// The tables, whose fast reader is policy `copi`. Where the card held another period than it
     /// was asked for, the one that it held counts. Power that no meter saw is unknown there.
     ///
     /// # Errors
-    /// In words, when there is no point yet.
+    /// In words, when there is no point yet, or when far more packets than requests were counted.
     pub fn tables(&self) -> Result<ProfileTables, String> {
         let head = &self.head;
         let conditions = Conditions {
@@ -294,7 +337,7 @@ impl Points {
             source: "measured".to_owned(),
             percentile: 95.0,
             machine: head.machine.clone(),
-            arrivals_per_request: self.arrivals_per_request(),
+            arrivals_per_request: self.arrivals_per_request()?,
             energy: Some(self.head.power_source.clone().unwrap_or_else(|| NOT_MEASURED.to_owned())),
         };
         let period_of = |point: &Profiled| {

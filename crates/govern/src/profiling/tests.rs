@@ -225,6 +225,60 @@ fn a_server_that_saturates_is_told_and_one_that_dies_ends_it() {
     assert!(error.contains("1000 rps") && error.contains("connection refused"), "{error}");
 }
 
+/// Packets are counted at both loads, but the upper one is saturated at each point, or its count is
+/// none: what is known of the other load counts there, too. Without it the governor would take each
+/// packet for a request.
+#[test]
+fn a_load_without_a_ratio_of_packets_has_that_of_the_nearest_one() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
+    let measured = |name: &str, change: &dyn Fn(&mut Profiled)| {
+        let path = folder.path().join(name);
+        let mut points = Points::open(&path, head(&grid)).unwrap();
+        let mut rig = Reckoned { arrivals_per_request: Some(0.5), ..Reckoned::new(&grid) };
+        profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
+        let known: Vec<Profiled> = points.iter().copied().collect();
+        for mut point in known {
+            change(&mut point);
+            points.add(point).unwrap();
+        }
+        points.tables().map(|tables| tables.conditions.arrivals_per_request)
+    };
+    let upper = |point: &Profiled| point.load == 1;
+    let of_saturated = measured("saturated", &|point| {
+        if upper(point) {
+            (point.sustained, point.arrivals_per_request) = (false, Some(0.9));
+        }
+    });
+    assert_eq!(of_saturated, Ok(vec![0.5, 0.5]));
+    let uncounted = measured("uncounted", &|point| {
+        point.arrivals_per_request = (!upper(point)).then_some(0.5);
+    });
+    assert_eq!(uncounted, Ok(vec![0.5, 0.5]));
+    // Packets that came by the way were counted, requests by another: that is no ratio.
+    let elsewhere = measured("elsewhere", &|point| point.arrivals_per_request = Some(1e-6));
+    assert_eq!(elsewhere, Ok(vec![]));
+    let all_saturated = measured("all", &|point| point.sustained = false);
+    assert_eq!(all_saturated, Ok(vec![0.5, 0.5]), "nothing better is known");
+    let flooded = measured("flooded", &|point| {
+        if upper(point) {
+            point.arrivals_per_request = Some(2e3);
+        }
+    });
+    let told = flooded.unwrap_err();
+    assert!(told.contains("2000 rps: 2000 packets") && told.contains("other traffic"), "{told}");
+}
+
+/// It is said at the first point, not after hours of load.
+#[test]
+fn a_card_with_much_other_traffic_ends_a_profile_at_once() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
+    let mut points = Points::open(&folder.path().join("points.json"), head(&grid)).unwrap();
+    let mut rig = Reckoned { arrivals_per_request: Some(2e3), ..Reckoned::new(&grid) };
+    let stopped = profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap_err();
+    assert!(stopped.to_string().contains("other traffic"), "{stopped}");
+    assert!(points.is_empty());
+}
+
 /// What such a run measured counts for nothing, and a few of them end nothing.
 #[test]
 fn a_generator_that_is_late_now_and_then_is_tried_again_and_one_that_is_too_slow_ends_it() {
