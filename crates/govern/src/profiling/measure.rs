@@ -118,8 +118,8 @@ pub struct Precision {
 pub enum Outcome {
     /// Measured.
     Measured(Profiled),
-    /// Left out, with the reason: the machine made something else of it. It is tried again when the
-    /// profile is continued.
+    /// Left out, with the reason: the machine made something else of it, or its meter did not see it.
+    /// It is tried again when the profile is continued.
     LeftOut(String),
 }
 

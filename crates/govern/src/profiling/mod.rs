@@ -31,6 +31,10 @@ use measure::measure;
 use std::time::{Duration, Instant};
 use wattline_server::sparse::{most_points, search};
 
+/// Why a point is left out that has no watts, where others have.
+const UNMETERED: &str = "the meter gave no reading during its loads; it is measured again when the \
+                         same command continues the profile";
+
 /// How far a profile is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
@@ -140,9 +144,13 @@ impl<'a, T: FnMut(&Progress)> Walk<'a, T> {
 
     /// Measures a point, after which `left` others follow; `of` is how many there are in all.
     fn visit(&mut self, at: At, left: usize, of: usize) -> Result<(), Stopped> {
-        let outcome = measure(self.rig, self.grid, at, self.precision, &mut self.number)?;
+        let mut outcome = measure(self.rig, self.grid, at, self.precision, &mut self.number)?;
         if let Outcome::Measured(point) = outcome {
+            // Its latency is known, which is all that a search asks for.
             self.points.add(point)?;
+            if !self.points.is_whole(&point) {
+                outcome = Outcome::LeftOut(UNMETERED.to_owned());
+            }
         }
         self.done += 1;
         let remaining = self.began.elapsed() / self.done * left as u32;

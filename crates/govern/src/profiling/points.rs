@@ -106,8 +106,10 @@ impl Profiled {
             Spread::of(sound.map(|run| run.percentiles[which]))
         };
         let micros = |seconds: f64| (sustained && seconds.is_finite()).then_some(seconds * 1e6);
-        let joules: Option<f64> = runs.iter().map(|run| run.joules).sum();
-        let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
+        // Of the runs that a meter saw.
+        let metered = || runs.iter().filter_map(|run| Some((run.joules?, run.seconds)));
+        let joules: f64 = metered().map(|(joules, _)| joules).sum();
+        let seconds: f64 = metered().map(|(_, seconds)| seconds).sum();
         let arrivals: Option<f64> = runs.iter().map(|run| run.arrivals_per_request).sum();
         Self {
             load,
@@ -120,7 +122,7 @@ impl Profiled {
             p95_us: micros(spread(1).mean),
             p99_us: micros(spread(2).mean),
             p95_half_us: micros(spread(1).half),
-            power_watts: joules.filter(|_| seconds > 0.0).map(|joules| joules / seconds),
+            power_watts: (seconds > 0.0).then(|| joules / seconds),
             arrivals_per_request: arrivals.map(|sum| sum / runs.len().max(1) as f64),
         }
     }
@@ -251,25 +253,31 @@ impl Points {
 
     /// How many are known.
     pub fn len(&self) -> usize {
-        self.known.len()
+        self.known.values().filter(|point| self.is_whole(point)).count()
     }
 
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.len() == 0
     }
 
-    /// Whether a point is known.
+    /// Whether a point is known. One without watts is not, where other points have them: it is
+    /// measured again.
     pub fn knows(&self, at: At) -> bool {
-        self.known.contains_key(&at)
+        self.known.get(&at).is_some_and(|point| self.is_whole(point))
     }
 
-    /// A point, where it is known.
+    /// Whether a point has all that this profile measures.
+    pub(super) fn is_whole(&self, point: &Profiled) -> bool {
+        self.head.power_source.is_none() || point.power_watts.is_some()
+    }
+
+    /// A point that was measured, be it without watts.
     pub fn get(&self, at: At) -> Option<&Profiled> {
         self.known.get(&at)
     }
 
-    /// All of them, defaults first.
+    /// All that were measured, defaults first.
     pub fn iter(&self) -> impl Iterator<Item = &Profiled> {
         self.known.values()
     }
@@ -324,7 +332,8 @@ impl Points {
     }
 
     /// The tables, whose fast reader is policy `copi`. Where the card held another period than it
-    /// was asked for, the one that it held counts. Power that no meter saw is unknown there.
+    /// was asked for, the one that it held counts. Without a meter, power is unknown there; with one,
+    /// points are left out whose power it did not see.
     ///
     /// # Errors
     /// In words, when there is no point yet, or when far more packets than requests were counted.
@@ -344,7 +353,8 @@ impl Points {
             let (_, period) = point.point?;
             Some(point.held_us.unwrap_or(head.periods_us[period]))
         };
-        let mut periods: Vec<f64> = self.iter().filter_map(period_of).collect();
+        let whole = || self.iter().filter(|point| self.is_whole(point));
+        let mut periods: Vec<f64> = whole().filter_map(period_of).collect();
         // The first points are those of the drivers' own moderation.
         periods.extend(periods.is_empty().then_some(0.0));
         periods.sort_by(f64::total_cmp);
@@ -353,7 +363,7 @@ impl Points {
         let cores = head.queue_cores.unwrap_or(head.machine.cores).max(1) as f64;
         let loads = head.loads_rps.iter().map(|load| load / cores).collect();
         let mut tables = ProfileTables::new(conditions, loads, spans)?;
-        for point in self.iter() {
+        for point in whole() {
             let made = ProfilePoint {
                 latency_seconds: point.p95_us.map_or(f64::INFINITY, |micros| micros * 1e-6),
                 power_watts: point.power_watts.unwrap_or(f64::NAN),

@@ -28,6 +28,9 @@ struct Reckoned {
     /// another of during the loads.
     clamps: Option<usize>,
     loses: Option<usize>,
+    /// The meter is not read during this run; and during each run at this load.
+    unmetered_run: Option<u64>,
+    unmetered_load: Option<usize>,
     /// So many runs of each ten the generator does not hold its rate, the first ones.
     too_slow: u64,
 }
@@ -48,6 +51,8 @@ impl Reckoned {
             refuses: None,
             clamps: None,
             loses: None,
+            unmetered_run: None,
+            unmetered_load: None,
             too_slow: 0,
         }
     }
@@ -90,12 +95,14 @@ impl Rig for Reckoned {
         let p95 = (100.0 + self.held(at).unwrap_or(30.0)) / gigahertz * (1.0 + sign * self.noise);
         let sustained = rate_rps <= self.capacity_rps * gigahertz;
         let p95 = if sustained { p95 * 1e-6 } else { f64::INFINITY };
+        let unmetered =
+            self.unmetered_run == Some(self.runs) || self.unmetered_load == Some(at.load());
         Ok(Run {
             percentiles: [p95 / 2.0, p95, p95 * 2.0],
             sustained,
             generator_too_slow: (self.runs - 1) % 10 < self.too_slow,
             arrivals_per_request: self.arrivals_per_request,
-            joules: self.meter.then_some(gigahertz * gigahertz * 2.0),
+            joules: (self.meter && !unmetered).then_some(gigahertz * gigahertz * 2.0),
             seconds: 2.0,
         })
     }
@@ -266,6 +273,43 @@ fn a_load_without_a_ratio_of_packets_has_that_of_the_nearest_one() {
     });
     let told = flooded.unwrap_err();
     assert!(told.contains("2000 rps: 2000 packets") && told.contains("other traffic"), "{told}");
+}
+
+/// One run without joules takes no watts from its point, and a point that has none is measured again:
+/// with watts at some points only, there is no order by energy, and a policy refuses the tables.
+#[test]
+fn a_point_that_the_meter_missed_is_measured_again() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
+    let mut points = Points::open(&folder.path().join("run.json"), head(&grid)).unwrap();
+    let mut rig = Reckoned { unmetered_run: Some(8), ..Reckoned::new(&grid) };
+    profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
+    assert!(points.iter().all(|point| point.power_watts.is_some()));
+    let path = folder.path().join("load.json");
+    for sparse in [false, true] {
+        let mut points = Points::open(&path, head(&grid)).unwrap();
+        let mut rig = Reckoned { unmetered_load: Some(1), ..Reckoned::new(&grid) };
+        let mut left_out = Vec::new();
+        let tell = |progress: &Progress| match &progress.outcome {
+            Outcome::LeftOut(why) => left_out.push((progress.at.load(), why.clone())),
+            Outcome::Measured(point) => assert_eq!(point.load, 0),
+        };
+        match sparse {
+            true => profile_sparse(&mut rig, &grid, PRECISION, None, &mut points, tell).unwrap(),
+            false => profile(&mut rig, &grid, PRECISION, &mut points, tell).unwrap(),
+        }
+        assert!(!left_out.is_empty());
+        assert!(left_out.iter().all(|(load, why)| *load == 1 && why.contains("meter")));
+        // What has watts can be used meanwhile.
+        assert_eq!(points.tables().unwrap().energy_order(), Some(EnergyOrder::Watts));
+        assert_eq!(points.tables().unwrap().known_points(), 6);
+    }
+    let mut points = Points::open(&path, head(&grid)).unwrap();
+    assert_eq!(points.len(), 7);
+    let mut rig = Reckoned::new(&grid);
+    profile(&mut rig, &grid, PRECISION, &mut points, |_| {}).unwrap();
+    assert_eq!((rig.set, points.len()), (7, 14));
+    let tables = points.tables().unwrap();
+    assert_eq!((tables.energy_order(), tables.known_points()), (Some(EnergyOrder::Watts), 12));
 }
 
 /// It is said at the first point, not after hours of load.
