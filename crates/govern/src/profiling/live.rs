@@ -55,7 +55,7 @@ pub fn loader<P: Protocol>(
 ) -> Loader {
     Box::new(move |rate, seed| {
         let options = LoadOptions { rate, seed: options.seed ^ seed, ..options.clone() };
-        let run = || engine::run(&options, &addresses, &protocol, &stop, |_| {});
+        let run = || engine::run(&options, &addresses, &protocol, &stop, |_, _| {});
         let made = within(namespace.as_deref(), run)
             .map_err(|error| LoadFailure::Server(error.to_string()))?;
         if stop.load(Ordering::Relaxed) {

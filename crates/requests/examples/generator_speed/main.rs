@@ -142,7 +142,7 @@ fn ours<P: Protocol>(
         spin: false,
     };
     let stop = AtomicBool::new(false);
-    let (recording, intervals) = engine::run(&options, addresses, protocol, &stop, |_| {})?;
+    let (recording, intervals) = engine::run(&options, addresses, protocol, &stop, |_, _| {})?;
     let report = Report::new::<P>("bench", Vec::new(), &options, &recording, intervals);
     if report.failed_requests > report.failures.unsent {
         return Err(format!("requests failed: {:?}", report.failures).into());

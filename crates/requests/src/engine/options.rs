@@ -11,6 +11,8 @@ const MOST_THREADS: usize = 256;
 const DEEPEST: usize = 1_024;
 const LONGEST: Duration = Duration::from_secs(10 * 86_400);
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+/// What is kept of them all stays below 100 MB; 10 days have fewer of one second.
+const MOST_INTERVALS: u32 = 1_000_000;
 
 /// How the load is made.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,6 +94,17 @@ impl LoadOptions {
             let allowed = format!("{least:?} to {most:?}");
             check((least..=most).contains(&value), option, format!("{value:?}"), allowed);
         }
+        let whole = self.warmup.saturating_add(self.duration);
+        if self.interval < whole / MOST_INTERVALS && problems.is_empty() {
+            problems.push(OptionsError {
+                option: "interval",
+                value: format!("{:?}", self.interval),
+                allowed: format!(
+                    "{:?} or longer with this duration and warmup: {MOST_INTERVALS} intervals at most",
+                    whole / MOST_INTERVALS
+                ),
+            });
+        }
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 }
@@ -121,9 +134,21 @@ mod tests {
             spin: false,
         };
         assert_eq!(good.check(), Ok(()));
-        let bad =
-            LoadOptions { rate: f64::NAN, threads: 5, depth: 0, duration: Duration::ZERO, ..good };
+        let bad = LoadOptions {
+            rate: f64::NAN,
+            threads: 5,
+            depth: 0,
+            duration: Duration::ZERO,
+            ..good.clone()
+        };
         let names: Vec<_> = bad.check().unwrap_err().iter().map(|one| one.option).collect();
         assert_eq!(names, ["rate", "threads", "depth", "duration"]);
+        // Each interval is kept.
+        let ten_days = LoadOptions { duration: LONGEST, ..good };
+        assert_eq!(ten_days.check(), Ok(()));
+        let interval = SHORTEST_INTERVAL;
+        let problems = LoadOptions { interval, ..ten_days }.check().unwrap_err();
+        assert!(problems[0].to_string().starts_with("interval: 10ms"), "{problems:?}");
+        assert!(problems[0].allowed.contains("864ms or longer"), "{problems:?}");
     }
 }

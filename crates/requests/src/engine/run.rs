@@ -5,6 +5,7 @@ use super::options::{LoadOptions, OptionsError, nanos};
 use super::record::Recording;
 use super::worker::{Setting, Worker};
 use crate::clock::{Nanos, now};
+use crate::latency::Times;
 use crate::protocol::Protocol;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
@@ -56,7 +57,7 @@ pub enum LoadError {
 }
 
 /// Makes the load. `protocol` makes the requests of each thread, by its number; `live` is told of
-/// each interval once it is over; `stop` ends the load early, so that what was measured until
+/// each interval once it is over, with its latencies, which are not kept; `stop` ends the load early, so that what was measured until
 /// then is reported. All threads together, and all intervals.
 ///
 /// # Errors
@@ -67,7 +68,7 @@ pub fn run<P: Protocol>(
     addresses: &[SocketAddr],
     protocol: impl Fn(usize) -> P,
     stop: &AtomicBool,
-    mut live: impl FnMut(&Interval),
+    mut live: impl FnMut(&Interval, &Times),
 ) -> Result<(Recording, Vec<Interval>), LoadError> {
     options.check().map_err(LoadError::Options)?;
     if addresses.is_empty() {
@@ -102,12 +103,15 @@ pub fn run<P: Protocol>(
         let mut collector = Collector::new(options.threads, length, warmup, warmup + duration);
         let mut intervals = Vec::new();
         for part in part_reader {
-            for interval in collector.take(&part) {
-                live(&interval);
+            for (interval, latency) in collector.take(&part) {
+                live(&interval, &latency);
                 intervals.push(interval);
             }
         }
-        intervals.extend(collector.finish());
+        for (interval, latency) in collector.finish() {
+            live(&interval, &latency);
+            intervals.push(interval);
+        }
         let mut all = Recording::default();
         for thread in threads {
             if let Some(recording) = thread.join().map_err(|_| LoadError::Panic)?? {

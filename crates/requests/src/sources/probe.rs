@@ -3,6 +3,7 @@
 use super::window::Window;
 use super::{LatencySource, LatencySummary, Origin, Refused};
 use crate::engine::Interval;
+use crate::latency::Times;
 use wattline_units::{Span, Time};
 
 /// The intervals of a load, over the last while.
@@ -17,10 +18,10 @@ impl ProbeReports {
         Self { window: Window::new(window) }
     }
 
-    /// Takes an interval that ended now.
-    pub fn take(&mut self, interval: &Interval, now: Time) {
-        if interval.latency.count() > 0 {
-            self.window.add(&interval.latency, now);
+    /// Takes an interval that ended now, and its latencies.
+    pub fn take(&mut self, interval: &Interval, latency: &Times, now: Time) {
+        if latency.count() > 0 {
+            self.window.add(latency, now);
         }
         if interval.failed_requests > 0 {
             self.window.fail(interval.failed_requests, now);

@@ -110,7 +110,7 @@ fn floods_are_cut_off() {
 fn without_a_server_there_is_no_load() {
     let address: SocketAddr = free_address();
     let stop = AtomicBool::new(false);
-    let outcome = engine::run(&options(10.0), &[address], http(address), &stop, |_| {});
+    let outcome = engine::run(&options(10.0), &[address], http(address), &stop, |_, _| {});
     let error = outcome.expect_err("nobody listens");
     assert!(matches!(error, LoadError::Connect { .. }), "{error}");
     assert!(error.to_string().contains("refused"), "{error}");

@@ -104,7 +104,7 @@ pub fn load<P: Protocol>(
 ) -> Report {
     let stop = AtomicBool::new(false);
     let (recording, intervals) =
-        engine::run(options, addresses, protocol, &stop, |_| {}).expect("the load runs");
+        engine::run(options, addresses, protocol, &stop, |_, _| {}).expect("the load runs");
     Report::new::<P>("test", Vec::new(), options, &recording, intervals)
 }
 
