@@ -93,14 +93,15 @@ fn find_cause(options: &LoadOptions, recording: &Recording) -> (Cause, String) {
     };
     let busy = most(|thread| thread.busy_ratio);
     let run_delay = most(|thread| thread.run_delay_ratio.unwrap_or(0.0));
-    if run_delay > MOST_RUN_DELAY {
+    let awake = most(|thread| thread.busy_ratio + thread.run_delay_ratio.unwrap_or(0.0));
+    let delayed = || {
         let note = format!(
             "the generator itself: a thread of it waited for a processor for {:.0} % of the \
              time; it needs processors of its own",
             100.0 * run_delay
         );
-        return (Cause::Generator, note);
-    }
+        (Cause::Generator, note)
+    };
     if busy > 1.0 - LEAST_IDLE {
         let note = format!(
             "the generator itself: a thread of it was busy for {:.0} % of the time; it needs \
@@ -109,6 +110,12 @@ fn find_cause(options: &LoadOptions, recording: &Recording) -> (Cause, String) {
         );
         return (Cause::Generator, note);
     }
+    // A thread that never slept leaves answers unread, and their places taken.
+    if awake > 1.0 - LEAST_IDLE && run_delay > MOST_RUN_DELAY {
+        return delayed();
+    }
+    // A thread that did sleep had read all answers. Beside a busy server it may have waited for a
+    // processor, too: what the requests waited for decides.
     if recording.slot_wait > recording.own_wait {
         let note = format!(
             "the server: all {} connections with {} request(s) each waited for answers while the \
@@ -117,6 +124,9 @@ fn find_cause(options: &LoadOptions, recording: &Recording) -> (Cause, String) {
             options.connections, options.depth
         );
         return (Cause::Server, note);
+    }
+    if run_delay > MOST_RUN_DELAY {
+        return delayed();
     }
     (Cause::Unknown, "neither the generator's threads nor the connections were all busy".into())
 }
@@ -188,15 +198,32 @@ mod tests {
 
     #[test]
     fn saturation_has_the_cause_that_shows() {
-        let cause = |busy, run_delay, slot_wait| {
+        let cause = |busy, run_delay, slot_wait, own_wait| {
             let mut recording = recording(5_000, busy, run_delay);
-            recording.slot_wait = slot_wait;
+            (recording.slot_wait, recording.own_wait) = (slot_wait, own_wait);
             Verdict::of(&options(), &recording).saturation_cause
         };
-        assert_eq!(cause(0.2, 0.0, 1_000), Some(Cause::Server));
-        assert_eq!(cause(0.99, 0.0, 1_000), Some(Cause::Generator));
-        assert_eq!(cause(0.2, 0.3, 1_000), Some(Cause::Generator));
-        assert_eq!(cause(0.2, 0.0, 0), Some(Cause::Unknown));
+        assert_eq!(cause(0.2, 0.0, 1_000, 0), Some(Cause::Server));
+        assert_eq!(cause(0.99, 0.0, 1_000, 0), Some(Cause::Generator));
+        assert_eq!(cause(0.2, 0.0, 0, 0), Some(Cause::Unknown));
+        // Beside a busy server, on the same processors: it slept half of the time, with no place free.
+        assert_eq!(cause(0.2, 0.3, 1_000, 999), Some(Cause::Server));
+        // The requests had places, and were late by the generator alone.
+        assert_eq!(cause(0.2, 0.3, 1_000, 1_001), Some(Cause::Generator));
+        // It hardly ever slept: answers lay unread, and so the places were taken.
+        assert_eq!(cause(0.3, 0.66, 1_000, 0), Some(Cause::Generator));
+    }
+
+    /// Each thread for itself: a busy one and one that waited for a processor are no starved one.
+    #[test]
+    fn one_thread_that_slept_does_not_speak_for_another() {
+        let mut recording = recording(5_000, 0.6, 0.1);
+        recording.threads.push(ThreadUse { busy_ratio: 0.1, ..recording.threads[0] });
+        recording.threads[1].run_delay_ratio = Some(0.5);
+        let cause = |recording: &Recording| Verdict::of(&options(), recording).saturation_cause;
+        assert_eq!(cause(&recording), Some(Cause::Server));
+        recording.threads[1].busy_ratio = 0.5;
+        assert_eq!(cause(&recording), Some(Cause::Generator));
     }
 
     #[test]
