@@ -20,4 +20,4 @@ pub mod sources;
 mod verdict;
 
 pub use report::{Generator, Report};
-pub use verdict::{Cause, Verdict};
+pub use verdict::{Cause, NOTED_LATENESS, Verdict};

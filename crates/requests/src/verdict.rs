@@ -13,7 +13,7 @@ const LEAST_IDLE: f64 = 0.05;
 /// A thread that is kept from running for more than this share of the time lacks processors.
 const MOST_RUN_DELAY: f64 = 0.05;
 /// The generator's own lateness is worth a note above this share of the latency.
-const NOTED_LATENESS: f64 = 0.1;
+pub const NOTED_LATENESS: f64 = 0.1;
 
 /// What kept the rate from being held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -153,6 +153,7 @@ fn run_of(report: &Report, drawn: Option<(f64, f64)>) -> Run {
             .map(percentile),
         sustained,
         generator_too_slow: verdict.saturated && by_generator,
+        late_seconds: report.generator.lateness.p99_seconds,
         arrivals_per_request: None,
         joules: drawn.map(|(joules, _)| joules),
         seconds: drawn.map_or(0.0, |(_, seconds)| seconds),

@@ -1,7 +1,8 @@
 //! One point: the machine is set, the server loaded until it is steady, then until it is known.
 
 use super::grid::{At, Grid};
-use super::points::{PointsError, Profiled, too_many_arrivals};
+use super::points::{PointsError, too_many_arrivals};
+use super::profiled::Profiled;
 use super::run::Run;
 use wattline_report::Spread;
 

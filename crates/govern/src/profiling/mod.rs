@@ -16,6 +16,7 @@ mod measure;
 mod modelled;
 mod page;
 mod points;
+mod profiled;
 mod run;
 
 pub use grid::{At, Grid};
@@ -23,7 +24,8 @@ pub use live::{Live, Loader, loader, within};
 pub use machine::{Machine, MachineError};
 pub use measure::{LoadFailure, NotSet, Outcome, Precision, Rig, Stopped};
 pub use page::{page, remark};
-pub use points::{Head, Points, PointsError, Profiled};
+pub use points::{Head, Points, PointsError};
+pub use profiled::Profiled;
 pub use run::Run;
 pub use wattline_report::Spread;
 

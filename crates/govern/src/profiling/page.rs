@@ -1,15 +1,16 @@
 //! A page with the curves of a profile.
 
 use super::Points;
-use super::points::Profiled;
+use super::profiled::Profiled;
 use wattline_report::escape;
 use wattline_report::page::{begin, end, put, table};
 use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_requests::NOTED_LATENESS;
 use wattline_server::tables::NOT_MEASURED;
 
 /// The curves of the 95th percentile against the moderation period, a chart for each load and a
 /// line for each frequency, and all points. Those are marked whose 95th percentile is not known to
-/// the share `within`, or that never were steady.
+/// the share `within`, that never were steady, or whose requests were sent late.
 pub fn page(points: &Points, within: f64) -> String {
     let head = &points.head;
     let mut page = begin("a profile");
@@ -94,22 +95,31 @@ pub fn page(points: &Points, within: f64) -> String {
 fn doubtful(points: &Points, within: f64) -> String {
     let unsteady = points.iter().filter(|point| !point.steady).count();
     let loose = points.iter().filter(|point| !point.is_tight(within)).count();
-    if unsteady + loose == 0 {
+    let late = points.iter().filter(|point| point.is_sent_late()).count();
+    if unsteady + loose + late == 0 {
         return String::new();
     }
     format!(
         "<p>{unsteady} points were {NEVER_STEADY}: no two loads in a row agreed. {loose} points are \
-         {NOT_TIGHT}: half their confidence interval is more than {} % of the 95th percentile.</p>\n",
-        within * 100.0
+         {NOT_TIGHT}: half their confidence interval is more than {} % of the 95th percentile. {late} points \
+         were {SENT_LATE}: the generator itself was late with 1 % of their requests by more than {} % of \
+         the 99th percentile, and their latencies include that.</p>\n",
+        within * 100.0,
+        NOTED_LATENESS * 100.0
     )
 }
 
 const NEVER_STEADY: &str = "never steady";
 const NOT_TIGHT: &str = "not tight";
+const SENT_LATE: &str = "sent late";
 
 /// What a reader should know of a point; empty where there is nothing.
 pub fn remark(point: &Profiled, within: f64) -> String {
-    let remarks = [(point.steady, NEVER_STEADY), (point.is_tight(within), NOT_TIGHT)];
+    let remarks = [
+        (point.steady, NEVER_STEADY),
+        (point.is_tight(within), NOT_TIGHT),
+        (!point.is_sent_late(), SENT_LATE),
+    ];
     let told: Vec<&str> = remarks.iter().filter(|(sound, _)| !sound).map(|it| it.1).collect();
     told.join(", ")
 }

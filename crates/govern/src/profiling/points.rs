@@ -1,8 +1,7 @@
 //! What was measured so far, in a file that is written anew after every point.
 
-use super::Spread;
 use super::grid::{At, Grid};
-use super::run::Run;
+use super::profiled::Profiled;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -57,96 +56,6 @@ pub struct Head {
     pub queue_cores: Option<usize>,
     /// Where watts come from; none where no meter tells and no model reckons.
     pub power_source: Option<String>,
-}
-
-/// One point, measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Profiled {
-    /// Index of the load.
-    pub load: usize,
-    /// Index of the frequency and of the period; none for the driver's own moderation at the
-    /// fastest.
-    pub point: Option<(usize, usize)>,
-    /// The period that the card really held, in microseconds.
-    pub held_us: Option<f64>,
-    /// Runs that counted.
-    pub repetitions: usize,
-    /// Whether the rate was held, with every request served, in most of them.
-    pub sustained: bool,
-    /// Whether two loads in a row agreed before those that count. Where none did, the server had not
-    /// come to rest.
-    #[serde(default = "steady")]
-    pub steady: bool,
-    /// Means over the runs, in microseconds: percentiles 50, 95 and 99; none where it saturated.
-    pub p50_us: Option<f64>,
-    /// See [`Self::p50_us`].
-    pub p95_us: Option<f64>,
-    /// See [`Self::p50_us`].
-    pub p99_us: Option<f64>,
-    /// Half the 95 % confidence interval of the 95th percentile, in microseconds.
-    pub p95_half_us: Option<f64>,
-    /// Mean power in watts, where a meter saw it.
-    pub power_watts: Option<f64>,
-    /// Packets that came to the server's queues for each request, where they were counted.
-    #[serde(default)]
-    pub arrivals_per_request: Option<f64>,
-}
-
-impl Profiled {
-    /// Of the runs at a point.
-    pub fn of(at: At, held_us: Option<f64>, runs: &[Run]) -> Self {
-        let (load, point) = match at {
-            At::Default { load } => (load, None),
-            At::Point { load, state, period } => (load, Some((state, period))),
-        };
-        let held = runs.iter().filter(|run| run.sustained).count();
-        let sustained = 2 * held > runs.len();
-        let spread = |which: usize| {
-            let sound = runs.iter().filter(|run| run.sustained);
-            Spread::of(sound.map(|run| run.percentiles[which]))
-        };
-        let micros = |seconds: f64| (sustained && seconds.is_finite()).then_some(seconds * 1e6);
-        // Of the runs that a meter saw.
-        let metered = || runs.iter().filter_map(|run| Some((run.joules?, run.seconds)));
-        let joules: f64 = metered().map(|(joules, _)| joules).sum();
-        let seconds: f64 = metered().map(|(_, seconds)| seconds).sum();
-        let arrivals: Option<f64> = runs.iter().map(|run| run.arrivals_per_request).sum();
-        Self {
-            load,
-            point,
-            held_us,
-            repetitions: runs.len(),
-            sustained,
-            steady: true,
-            p50_us: micros(spread(0).mean),
-            p95_us: micros(spread(1).mean),
-            p99_us: micros(spread(2).mean),
-            p95_half_us: micros(spread(1).half),
-            power_watts: (seconds > 0.0).then(|| joules / seconds),
-            arrivals_per_request: arrivals.map(|sum| sum / runs.len().max(1) as f64),
-        }
-    }
-
-    /// Whether half the confidence interval of its 95th percentile is at most this share of it; of
-    /// a saturated point, which has none, too.
-    pub fn is_tight(&self, within: f64) -> bool {
-        let known = self.p95_half_us.zip(self.p95_us);
-        known.is_none_or(|(half, p95)| half <= within * p95)
-    }
-
-    /// Which point it is.
-    pub fn at(&self) -> At {
-        let load = self.load;
-        match self.point {
-            None => At::Default { load },
-            Some((state, period)) => At::Point { load, state, period },
-        }
-    }
-}
-
-/// Files of before this was noted say nothing else.
-fn steady() -> bool {
-    true
 }
 
 /// Points could not be read or written.
@@ -229,6 +138,7 @@ impl Points {
                 point.p95_us,
                 point.p99_us,
                 point.held_us,
+                point.late_us,
                 point.power_watts,
                 point.arrivals_per_request,
             ];

@@ -11,6 +11,9 @@ pub struct Run {
     /// Whether it was the generator that could not hold the rate: then the run says nothing of
     /// the server.
     pub generator_too_slow: bool,
+    /// 1 % of the requests were sent more than so many seconds late by the generator itself, which is
+    /// part of the latencies; none where that was not measured.
+    pub late_seconds: Option<f64>,
     /// Packets that came to the server's queues for each request; none where nobody counts them.
     pub arrivals_per_request: Option<f64>,
     /// Energy in joules, where a meter saw it.

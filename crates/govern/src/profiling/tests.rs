@@ -31,6 +31,8 @@ struct Reckoned {
     /// The meter is not read during this run; and during each run at this load.
     unmetered_run: Option<u64>,
     unmetered_load: Option<usize>,
+    /// How late 1 % of the requests were sent, as a share of the 99th percentile.
+    late: f64,
     /// So many runs of each ten the generator does not hold its rate, the first ones.
     too_slow: u64,
 }
@@ -53,6 +55,7 @@ impl Reckoned {
             loses: None,
             unmetered_run: None,
             unmetered_load: None,
+            late: 0.0,
             too_slow: 0,
         }
     }
@@ -101,6 +104,7 @@ impl Rig for Reckoned {
             percentiles: [p95 / 2.0, p95, p95 * 2.0],
             sustained,
             generator_too_slow: (self.runs - 1) % 10 < self.too_slow,
+            late_seconds: Some(p95 * 2.0 * self.late).filter(|late| late.is_finite()),
             arrivals_per_request: self.arrivals_per_request,
             joules: (self.meter && !unmetered).then_some(gigahertz * gigahertz * 2.0),
             seconds: 2.0,
@@ -440,6 +444,29 @@ fn a_server_that_never_comes_to_rest_is_told() {
     assert!(!shown.contains("never steady") && !shown.contains("not tight"), "{shown}");
 }
 
+/// Latencies that are the generator's own in good part are marked wherever the point is shown.
+#[test]
+fn a_point_whose_requests_were_sent_late_is_told() {
+    let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
+    for (late, told) in [(0.09, ""), (0.11, "sent late")] {
+        let path = folder.path().join(format!("{late}.json"));
+        let mut points = Points::open(&path, head(&grid)).unwrap();
+        let mut rig = Reckoned { late, capacity_rps: 1_500.0, ..Reckoned::new(&grid) };
+        profile(&mut rig, &grid, PRECISION, &mut points, |progress| {
+            let Outcome::Measured(point) = &progress.outcome else { panic!("{progress:?}") };
+            // A saturated point has no latency.
+            let told = if point.sustained { told } else { "" };
+            assert_eq!(remark(point, PRECISION.within), told);
+        })
+        .unwrap();
+        let known = Points::open(&path, head(&grid)).unwrap();
+        let marked = known.iter().filter(|point| point.is_sent_late()).count();
+        assert_eq!(marked, if told.is_empty() { 0 } else { 11 });
+        let shown = page(&known, PRECISION.within);
+        assert_eq!(shown.contains("11 points were sent late"), !told.is_empty());
+    }
+}
+
 /// What was measured at another frequency is not tabled as of this one, and is tried again.
 #[test]
 fn a_point_at_a_frequency_that_was_not_held_is_left_out_with_its_reason() {
@@ -564,6 +591,7 @@ impl Rig for Tabled {
             percentiles: [point.latency_seconds; 3],
             sustained: point.latency_seconds.is_finite(),
             generator_too_slow: false,
+            late_seconds: None,
             arrivals_per_request: None,
             joules: Some(point.power_watts),
             seconds: 1.0,

@@ -124,6 +124,8 @@ struct Output {
     points_of_full_grid: usize,
     not_tight_points: usize,
     never_steady_points: usize,
+    /// Their latencies are in good part the generator's own.
+    sent_late_points: usize,
     /// Points of which the machine made others, and why.
     left_out: Vec<String>,
     saturated_points: usize,
@@ -290,6 +292,7 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
         points_of_full_grid: of,
         not_tight_points: not_tight,
         never_steady_points: points.iter().filter(|point| !point.steady).count(),
+        sent_late_points: points.iter().filter(|point| point.is_sent_late()).count(),
         left_out,
         saturated_points: points.iter().filter(|it| !it.sustained).count(),
         power_source: points.head.power_source.clone(),
@@ -417,12 +420,14 @@ fn print(out: &mut impl Write, result: &Output) -> std::io::Result<()> {
     writeln!(out, "{}: {}, {}", result.tables, result.server, result.workload)?;
     writeln!(
         out,
-        "{} of {} points, {} of them saturated, {} not as well known as asked for, {} never steady",
+        "{} of {} points, {} of them saturated, {} not as well known as asked for, {} never steady, {} \
+         sent late",
         result.points,
         result.points_of_full_grid,
         result.saturated_points,
         result.not_tight_points,
-        result.never_steady_points
+        result.never_steady_points,
+        result.sent_late_points
     )?;
     for left_out in &result.left_out {
         writeln!(out, "left out: {left_out}")?;

@@ -96,7 +96,8 @@ pub fn make<P: Protocol>(
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let line = LiveLine::new(options);
-    let outcome = engine::run(options, addresses, protocol, &stop, |interval, _| line.show(interval));
+    let outcome =
+        engine::run(options, addresses, protocol, &stop, |interval, _| line.show(interval));
     line.clear();
     let (recording, intervals) = outcome.map_err(of_load)?;
     if recording.measured == 0 {
