@@ -130,6 +130,7 @@ fn plot(page: &mut String, standings: &[Standing]) {
             groups: (1..=traffics.len()).map(|number| number.to_string()).collect(),
             series: series.collect(),
             stacked: false,
+            ordered: false,
             published: vec![None; traffics.len()],
         };
         page.push_str(&bars.svg());
@@ -172,6 +173,7 @@ fn late(
         groups: (1..=traffics.len()).map(|number| number.to_string()).collect(),
         series: series.collect(),
         stacked: false,
+        ordered: false,
         published: vec![None; traffics.len()],
     };
     bars.svg()

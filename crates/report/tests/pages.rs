@@ -29,6 +29,7 @@ fn bars() -> Bars {
             published: vec![Some(13.0), None],
         }],
         stacked: false,
+        ordered: false,
         published: vec![None, None],
     }
 }
@@ -128,6 +129,64 @@ fn runs_from_outside_become_a_page_whatever_their_names_and_however_many_figures
     }
     assert_eq!(browser.value("document.querySelectorAll('img, main b b').length"), 0);
     assert_eq!(browser.value("document.title"), "Wattline: runs compared");
+}
+
+/// Bars of `count` series, as a stack or side by side.
+fn many(count: usize, stacked: bool, ordered: bool) -> String {
+    let groups = ["performance 200", "ondemand 200", "copi 200", "performance 700", "ondemand 700"]
+        .iter()
+        .chain(&["copi 700", "performance 900", "ondemand 900", "copi 900"]);
+    let groups: Vec<String> = groups.map(|name| (*name).to_owned()).collect();
+    let series = |index: usize| BarSeries {
+        name: format!("P{index}"),
+        values: groups.iter().map(|_| 100.0 / count as f64).collect(),
+        published: Vec::new(),
+    };
+    Bars {
+        title: format!("{count} series"),
+        x_label: "policy and load (KRPS)".to_owned(),
+        y: Axis::new("time (%)"),
+        series: (0..count).map(series).collect(),
+        groups,
+        stacked,
+        ordered,
+        published: Vec::new(),
+    }
+    .svg()
+}
+
+/// A page with one plot, as a browser draws it.
+fn with_plot(browser: &mut Browser, folder: &std::path::Path, svg: &str) {
+    let mut text = page::begin("one plot");
+    text.push_str(&format!("<h1>One plot</h1>\n<div class=\"plots\">{svg}</div>\n"));
+    page::end(&mut text);
+    let path = folder.join("one.html");
+    std::fs::write(&path, text).unwrap();
+    browser.open(&url_of(&path));
+}
+
+/// As the browser paints them, in light and dark: fill and texture of the bars of a group.
+#[test]
+fn no_two_parts_of_a_bar_look_alike() {
+    let Some(mut browser) = Browser::start("colours of bars") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let looks = "(() => { const looks = [...document.querySelectorAll('rect')]\
+                 .filter(r => r.textContent.startsWith('copi 200,')).map(r => { \
+                 const next = r.nextElementSibling; \
+                 const lines = next && next.matches('.hatch') ? next.getAttribute('d').includes('h') ? 2 : 1 : 0; \
+                 return getComputedStyle(r).fill + lines; }); \
+                 return [looks.length, new Set(looks).size]; })()";
+    for (count, ordered) in [(9, false), (11, true), (18, false), (24, true)] {
+        for stacked in [true, false] {
+            for dark in [false, true] {
+                browser.set_view(View { width: 1280, height: 900, dark });
+                with_plot(&mut browser, folder.path(), &many(count, stacked, ordered));
+                let seen = browser.value(looks);
+                let told = format!("ordered: {ordered}, stacked: {stacked}, dark: {dark}: {seen}");
+                assert_eq!((&seen[0], &seen[1]), (&count.into(), &count.into()), "{told}");
+            }
+        }
+    }
 }
 
 /// Wherever a page is scrolled to, its list of sections is on the screen, wide and narrow; on paper it is

@@ -81,6 +81,7 @@ fn plot(report: &Report, offloads: bool, name: &str, side: Of) -> Option<String>
         groups: results.iter().map(|result| result.io_bytes.to_string()).collect(),
         series: series.collect(),
         stacked: true,
+        ordered: false,
         published: vec![None; results.len()],
     };
     Some(bars.svg())

@@ -46,6 +46,7 @@ pub fn page(points: &Points, within: f64) -> String {
             let name = format!("{:.2} GHz", head.machine.frequencies_ghz[state]);
             chart = chart.series(name, Mark::LineAndPoints, line);
         }
+        chart = chart.ordered();
         let default = points.iter().find(|point| point.load == load && point.point.is_none());
         if let Some(p95) = default.and_then(|point| point.p95_us) {
             chart = chart.band("driver's own moderation", p95, p95);

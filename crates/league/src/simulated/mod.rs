@@ -55,6 +55,7 @@ fn bars(title: &str, x_label: &str, y: &str, values: &[(String, f64)]) -> String
             published: vec![None; values.len()],
         }],
         stacked: false,
+        ordered: false,
         published: vec![None; values.len()],
     }
     .svg()
@@ -84,6 +85,7 @@ fn cores(states: Vec<(String, Vec<f64>)>) -> String {
             })
             .collect(),
         stacked: true,
+        ordered: false,
         published: vec![None; count],
     }
     .svg()

@@ -289,6 +289,7 @@ fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
             })
             .collect(),
         stacked: false,
+        ordered: false,
         published: vec![None],
     }
     .svg()

@@ -1,9 +1,9 @@
 //! Grouped bars, side by side or stacked.
 
 use super::axis::Axis;
+use super::colours::{self, Look};
 use super::frame;
 use super::labels::{Labels, Sign};
-use super::mark::Mark;
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
 use crate::table::number;
@@ -39,6 +39,9 @@ pub struct Bars {
     pub series: Vec<BarSeries>,
     /// Whether bars are stacked instead of side by side.
     pub stacked: bool,
+    /// Whether the series are steps of one thing, such as frequencies: their colours then follow
+    /// in order.
+    pub ordered: bool,
     /// Published value of each whole group, if any.
     pub published: Vec<Option<f64>>,
 }
@@ -53,6 +56,7 @@ impl Bars {
         let y = Scale::new(&axis, std::iter::empty(), (frame::BOTTOM, frame::TOP));
         frame::title(&mut svg, &self.title);
         frame::y_axis(&mut svg, &axis, &y);
+        let looks = colours::of_bars(self.series.len(), self.ordered);
         let step = (frame::RIGHT - frame::LEFT) / self.groups.len().max(1) as f64;
         let mut most_lines = 1;
         for (index, group) in self.groups.iter().enumerate() {
@@ -64,9 +68,9 @@ impl Bars {
             }
             most_lines = most_lines.max(lines.len());
             if self.stacked {
-                self.stack(&mut svg, index, left + 0.2 * step, 0.6 * step, &y);
+                self.stack(&mut svg, &looks, index, (left + 0.2 * step, 0.6 * step), &y);
             } else {
-                self.side_by_side(&mut svg, index, left + 0.1 * step, 0.8 * step, &y);
+                self.side_by_side(&mut svg, &looks, index, (left + 0.1 * step, 0.8 * step), &y);
             }
             if let Some(value) = self.published.get(index).copied().flatten()
                 && let Some(at) = y.pixel(value)
@@ -76,12 +80,17 @@ impl Bars {
         }
         frame::x_label(&mut svg, &self.x_label, most_lines);
         let mut labels = Labels::default();
-        for (index, series) in self.series.iter().enumerate() {
-            labels.add(None, Sign::Bar(index), &series.name);
+        let mut named: Vec<_> = self.series.iter().zip(looks).collect();
+        if self.stacked {
+            // From the top down, as they lie on each other.
+            named.reverse();
+        }
+        for (series, look) in named {
+            labels.add(None, Sign::Bar(look), &series.name);
         }
         let of_series = self.series.iter().flat_map(|series| &series.published);
         if self.published.iter().chain(of_series).any(Option::is_some) {
-            labels.add(None, Sign::Series(Mark::Published, 0), "published");
+            labels.add(None, Sign::Published, "published");
         }
         labels.draw(&mut svg, frame::HEIGHT - 12.0);
         frame::border(&mut svg);
@@ -122,17 +131,26 @@ impl Bars {
         if highest > 0.0 { highest } else { 1.0 }
     }
 
-    fn stack(&self, svg: &mut Svg, group: usize, left: f64, width: f64, y: &Scale) {
+    fn stack(
+        &self,
+        svg: &mut Svg,
+        looks: &[Look],
+        group: usize,
+        (left, width): (f64, f64),
+        y: &Scale,
+    ) {
         let mut sum = 0.0;
-        for (index, series) in self.series.iter().enumerate() {
+        for (series, look) in self.series.iter().zip(looks) {
             let value = series.values.get(group).copied().unwrap_or(f64::NAN);
             if value > 0.0 {
                 let (low, high) = (y.clamped(sum), y.clamped(sum + value));
                 let name = self.groups.get(group).map_or("", String::as_str);
                 let (series, exact) = (&series.name, number(value));
-                let class = format!("f{} edge", index % 6);
+                let class = format!("edge {}", look.bar());
                 let title = format!("{name}, {series}: {exact}");
-                svg.titled_rect((left, high, width, low - high), &class, &title);
+                let at = (left, high, width, low - high);
+                svg.titled_rect(at, &class, &title);
+                svg.texture(at, look);
                 sum += value;
             }
         }
@@ -140,18 +158,25 @@ impl Bars {
         svg.text((left + width / 2.0, y.clamped(sum) - 8.0), Anchor::Middle, 13, "", &label);
     }
 
-    fn side_by_side(&self, svg: &mut Svg, group: usize, left: f64, width: f64, y: &Scale) {
+    fn side_by_side(
+        &self,
+        svg: &mut Svg,
+        looks: &[Look],
+        group: usize,
+        (left, width): (f64, f64),
+        y: &Scale,
+    ) {
         let step = width / self.series.len().max(1) as f64;
-        for (index, series) in self.series.iter().enumerate() {
+        for (index, (series, look)) in self.series.iter().zip(looks).enumerate() {
             let x = left + step * index as f64;
             let value = series.values.get(group).copied().unwrap_or(f64::NAN);
             if value.is_finite() {
                 let (base, top) = (y.clamped(0.0), y.clamped(value));
-                let class = format!("f{}", index % 6);
                 let at = (x, top.min(base), 0.92 * step, (base - top).abs());
                 let name = self.groups.get(group).map_or("", String::as_str);
                 let (series, exact) = (&series.name, number(value));
-                svg.titled_rect(at, &class, &format!("{name}, {series}: {exact}"));
+                svg.titled_rect(at, &look.bar(), &format!("{name}, {series}: {exact}"));
+                svg.texture(at, look);
                 let text = format!("{}", (value * 100.0).round() / 100.0);
                 if text.len() as f64 * SMALL_LETTER <= step {
                     svg.text((x + 0.46 * step, top.min(base) - 4.0), Anchor::Middle, 11, "", &text);
@@ -187,6 +212,7 @@ mod tests {
                     BarSeries { name: "two".into(), values: vec![3.0], published: vec![] },
                 ],
                 stacked,
+                ordered: false,
                 published: vec![Some(4.0), None],
             };
             let svg = bars.svg();

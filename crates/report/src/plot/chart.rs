@@ -1,6 +1,7 @@
 //! Lines and points over two axes.
 
 use super::axis::Axis;
+use super::colours::{self, Look};
 use super::frame;
 use super::labels::{Labels, Sign};
 use super::mark::Mark;
@@ -40,6 +41,9 @@ pub struct Chart {
     pub y: Axis,
     /// What is drawn, the last on top.
     pub series: Vec<Series>,
+    /// Whether the series are steps of one thing, such as frequencies: their colours then follow
+    /// in order.
+    pub ordered: bool,
     /// What is drawn below that.
     pub bands: Vec<Band>,
 }
@@ -47,7 +51,7 @@ pub struct Chart {
 impl Chart {
     /// An empty plot.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Self { title: title.into(), x, y, series: Vec::new(), bands: Vec::new() }
+        Self { title: title.into(), x, y, series: Vec::new(), ordered: false, bands: Vec::new() }
     }
 
     /// Adds a series.
@@ -60,6 +64,13 @@ impl Chart {
     ) -> Self {
         let points = points.into_iter().collect();
         self.series.push(Series { name: name.into(), mark, points });
+        self
+    }
+
+    /// Lets the colours of the series follow in order.
+    #[must_use]
+    pub fn ordered(mut self) -> Self {
+        self.ordered = true;
         self
     }
 
@@ -91,12 +102,13 @@ impl Chart {
             svg.rect((frame::LEFT, high, frame::RIGHT - frame::LEFT, height), "band");
             labels.add(Some(f64::midpoint(low, high)), Sign::Band, &band.name);
         }
-        let mut next = 0;
+        let ours = self.series.iter().filter(|series| series.mark != Mark::Published).count();
+        let mut looks = colours::of_lines(ours, self.ordered).into_iter();
         for series in &self.series {
-            let index = next;
-            next += usize::from(series.mark != Mark::Published);
-            let end = draw(&mut svg, series, index, &x, &y);
-            labels.add(end, Sign::Series(series.mark, index), &series.name);
+            let look = if series.mark == Mark::Published { None } else { looks.next() };
+            let end = draw(&mut svg, series, look.as_ref(), &x, &y);
+            let sign = look.map_or(Sign::Published, |look| Sign::Series(series.mark, look));
+            labels.add(end, sign, &series.name);
         }
         labels.draw(&mut svg, frame::HEIGHT - 12.0);
         frame::border(&mut svg);
@@ -105,25 +117,27 @@ impl Chart {
 }
 
 /// Draws a series, and says at which height it ends on the right.
-fn draw(svg: &mut Svg, series: &Series, index: usize, x: &Scale, y: &Scale) -> Option<f64> {
+///
+/// What a paper published has no look of ours, but is a cross.
+fn draw(svg: &mut Svg, series: &Series, look: Option<&Look>, x: &Scale, y: &Scale) -> Option<f64> {
     let pixels: Vec<Option<(f64, f64)>> =
         series.points.iter().map(|p| Some((x.pixel(p.0)?, y.pixel(p.1)?))).collect();
     let shown = pixels.iter().zip(&series.points);
     let values: Vec<_> = shown.filter_map(|(pixel, point)| Some(((*pixel)?, *point))).collect();
     svg.values(&series.name, &values);
-    if matches!(series.mark, Mark::Line | Mark::LineAndPoints) {
+    if let (Some(look), Mark::Line | Mark::LineAndPoints) = (look, series.mark) {
         for run in pixels.split(Option::is_none) {
             let run: Vec<(f64, f64)> = run.iter().flatten().copied().collect();
             if run.len() > 1 {
-                svg.polyline(&run, index);
+                svg.polyline(&run, look);
             }
         }
     }
     for at in pixels.iter().flatten() {
-        match series.mark {
-            Mark::Line => {}
-            Mark::Points | Mark::LineAndPoints => svg.marker(index, *at),
-            Mark::Published => svg.cross(*at),
+        match (look, series.mark) {
+            (_, Mark::Line) => {}
+            (Some(look), _) => svg.marker(look, *at),
+            (None, _) => svg.cross(*at),
         }
     }
     let rightmost = values.iter().max_by(|a, b| a.0.0.total_cmp(&b.0.0));

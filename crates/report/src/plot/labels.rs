@@ -1,17 +1,20 @@
 //! The names of what is drawn, to the right of the plot: each as near as can be to the end of
 //! what it names.
 
+use super::colours::Look;
 use super::frame::{self, LINE, RIGHT, TOP};
 use super::mark::Mark;
 use super::svg::{Anchor, Svg};
 
 /// What stands before a name.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) enum Sign {
-    /// As a series is drawn; the number is that of its colour.
-    Series(Mark, usize),
-    /// A bar of this colour.
-    Bar(usize),
+    /// As a series is drawn.
+    Series(Mark, Look),
+    /// A bar.
+    Bar(Look),
+    /// What a paper printed: a cross.
+    Published,
     /// A grey band.
     Band,
 }
@@ -70,43 +73,48 @@ impl Labels {
 
 impl Label {
     fn draw(&self, svg: &mut Svg, y: f64) {
-        let class = match self.sign {
+        let class = match &self.sign {
             Sign::Band => {
                 svg.rect((AT - 13.0, y - 6.0, 26.0, 12.0), "band");
-                String::new()
+                ""
             }
-            Sign::Bar(index) => {
-                svg.rect((AT - 8.0, y - 7.0, 16.0, 13.0), &format!("f{}", index % 6));
-                format!("t{}", index % 6)
+            Sign::Published => {
+                svg.cross((AT, y));
+                ""
             }
-            Sign::Series(mark, index) => {
+            Sign::Bar(look) => {
+                let at = (AT - 8.0, y - 7.0, 16.0, 13.0);
+                svg.rect(at, &look.bar());
+                svg.texture(at, look);
+                &look.name
+            }
+            Sign::Series(mark, look) => {
                 if matches!(mark, Mark::Line | Mark::LineAndPoints) {
-                    svg.polyline(&[(AT - 13.0, y), (AT + 13.0, y)], index);
+                    svg.polyline(&[(AT - 13.0, y), (AT + 13.0, y)], look);
                 }
-                match mark {
-                    Mark::Line => {}
-                    Mark::Points | Mark::LineAndPoints => svg.marker(index, (AT, y)),
-                    Mark::Published => svg.cross((AT, y)),
+                if matches!(mark, Mark::Points | Mark::LineAndPoints) {
+                    svg.marker(look, (AT, y));
                 }
-                if mark == Mark::Published { String::new() } else { format!("t{}", index % 6) }
+                &look.name
             }
         };
         for (number, line) in self.lines.iter().enumerate() {
             let y = y + 4.5 + LINE * number as f64;
-            svg.text((TEXT, y), Anchor::Start, 13, &class, line);
+            svg.text((TEXT, y), Anchor::Start, 13, class, line);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::colours::of_lines;
     use super::*;
 
     #[test]
     fn names_never_lie_on_each_other_and_none_leaves_the_plot() {
         let mut labels = Labels::default();
         for (y, name) in [(300.0, "low"), (60.0, "high"), (302.0, "beside low"), (355.0, "least")] {
-            labels.add(Some(y), Sign::Series(Mark::Line, 0), name);
+            labels.add(Some(y), Sign::Series(Mark::Line, of_lines(1, false).remove(0)), name);
         }
         labels.add(None, Sign::Band, "a name so long that it needs two lines");
         let mut svg = Svg::new(760.0, 420.0, "t", "x", "y");

@@ -6,6 +6,7 @@
 mod axis;
 mod bars;
 mod chart;
+mod colours;
 mod frame;
 mod labels;
 mod mark;

@@ -1,14 +1,14 @@
 //! The few SVG elements that plots need.
 
+use super::colours::Look;
 use crate::escape::escape;
 use crate::table::number;
 use std::fmt::Write as _;
 
-/// Colours of `plot.css`: the palette of Okabe and Ito as far as it stands out from its paper by
-/// 3:1 at least, then two greys; shapes and dashes differ too.
-const COLOURS: usize = 6;
-/// Line styles, so that more lines than colours can be told apart.
+/// Line styles of [`Look::style`].
 const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
+/// Between two lines of a texture.
+const HATCH: f64 = 6.0;
 /// Values of a series that a page shows under the pointer and gives as data: more are not told apart
 /// on a screen; every second, third, … is left where there are more.
 const MOST_VALUES: usize = 400;
@@ -99,24 +99,51 @@ impl Svg {
         ));
     }
 
-    /// A line through points, in the colour of this series; a third of a dozen share a dash.
-    pub(super) fn polyline(&mut self, points: &[(f64, f64)], series: usize) {
+    /// A line through points, in the colour and with the dash of a series.
+    pub(super) fn polyline(&mut self, points: &[(f64, f64)], look: &Look) {
         let mut path = String::new();
         for (x, y) in points {
             let _ = write!(path, "{x:.1},{y:.1} ");
         }
         self.put(format_args!(
-            r#"<polyline class="l{}" points="{}" stroke-dasharray="{}"/>"#,
-            series % COLOURS,
+            r#"<polyline class="{}" points="{}" stroke-dasharray="{}"/>"#,
+            look.line(),
             path.trim_end(),
-            DASHES[series / COLOURS % DASHES.len()]
+            DASHES[look.style % DASHES.len()]
         ));
     }
 
+    /// The texture of a bar, over the bar: x, y, width, height. The first has none.
+    pub(super) fn texture(&mut self, (x, y, w, h): (f64, f64, f64, f64), look: &Look) {
+        let mut path = String::new();
+        match look.style % DASHES.len() {
+            0 => return,
+            // Lines that fall to the left, each cut where it leaves the bar.
+            1 => {
+                let mut sum = HATCH;
+                while sum < w + h {
+                    let (right, left) = (sum.min(w), (sum - h).max(0.0));
+                    let from = (x + right, y + sum - right);
+                    let to = (x + left, y + sum - left);
+                    let _ = write!(path, "M{:.1} {:.1}L{:.1} {:.1}", from.0, from.1, to.0, to.1);
+                    sum += HATCH * std::f64::consts::SQRT_2;
+                }
+            }
+            _ => {
+                let mut down = HATCH / 2.0;
+                while down < h {
+                    let _ = write!(path, "M{x:.1} {:.1}h{w:.1}", y + down);
+                    down += HATCH;
+                }
+            }
+        }
+        self.put(format_args!(r#"<path class="hatch" d="{path}"/>"#));
+    }
+
     /// One of four shapes, so that series differ in more than colour.
-    pub(super) fn marker(&mut self, series: usize, (x, y): (f64, f64)) {
-        let class = format!("f{}", series % COLOURS);
-        match series % 4 {
+    pub(super) fn marker(&mut self, look: &Look, (x, y): (f64, f64)) {
+        let class = look.point();
+        match look.shape {
             0 => self
                 .put(format_args!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="3.5"/>"#)),
             1 => self.rect((x - 3.2, y - 3.2, 6.4, 6.4), &class),

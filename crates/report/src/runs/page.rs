@@ -113,6 +113,7 @@ impl Comparison {
                 published: vec![None; self.runs.len()],
             }],
             stacked: false,
+            ordered: false,
             published: vec![None; self.runs.len()],
         };
         bars.svg()

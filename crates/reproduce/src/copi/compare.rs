@@ -199,6 +199,7 @@ fn bars(title: &str, label: &str, cases: &[Case], of: impl Fn(&Case, usize) -> f
         groups: cases.iter().map(|case| format!("{:.0}", case.rate / 1e3)).collect(),
         series: series.collect(),
         stacked: false,
+        ordered: false,
         published: vec![None; cases.len()],
     }
     .svg()

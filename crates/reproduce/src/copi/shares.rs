@@ -125,6 +125,7 @@ fn bars(title: &str, cases: &[Case], series: Vec<BarSeries>) -> Bars {
         groups: groups(cases),
         series,
         stacked: true,
+        ordered: true,
         published: vec![None; LOADS.len() * POLICIES.len()],
     }
 }

@@ -74,6 +74,7 @@ fn switches(plan: &'static Plan) -> Result<Figure, ReproduceError> {
             },
         ],
         stacked: true,
+        ordered: false,
         published: vec![None; all.len()],
     };
     Ok(Figure {

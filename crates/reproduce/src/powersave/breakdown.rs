@@ -54,6 +54,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         groups: NAMES.map(str::to_owned).to_vec(),
         series,
         stacked: true,
+        ordered: false,
         published: PRINTED.map(Some).to_vec(),
     };
     let watts: Vec<f64> = reports.iter().map(|report| report.power_watts).collect();

@@ -90,7 +90,7 @@ impl Grid {
             let name = if cores == 1 { "1 core".into() } else { format!("{cores} cores") };
             chart = chart.series(name, Mark::LineAndPoints, points);
         }
-        chart
+        chart.ordered()
     }
 }
 
@@ -233,6 +233,7 @@ fn numbers(grid: &Grid) -> Figure {
             },
         ],
         stacked: false,
+        ordered: false,
         published: Vec::new(),
     };
     Figure {

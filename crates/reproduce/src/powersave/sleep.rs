@@ -48,6 +48,7 @@ fn fixed_rate(server: &ServerModel) -> Result<Figure, ReproduceError> {
             })
             .collect(),
         stacked: false,
+        ordered: true,
         published: Vec::new(),
     };
     Ok(Figure {
@@ -92,6 +93,7 @@ fn table1(server: &ServerModel) -> Result<Figure, ReproduceError> {
             published: printed.map(Some).to_vec(),
         }],
         stacked: false,
+        ordered: false,
         published: Vec::new(),
     };
     let saving = [(watts[0] - watts[1]) / 12.0, (watts[0] - watts[2]) / 12.0];
@@ -213,6 +215,7 @@ fn cores(server: &ServerModel) -> Result<Figure, ReproduceError> {
         let name = if cores == 1 { "1 core".into() } else { format!("{cores} cores") };
         chart = chart.series(name, Mark::Line, points);
     }
+    let chart = chart.ordered();
     let runs = [12, 3].map(|cores| Steady::new(napping(cores, low, "C1"), 5.0));
     let reports = all(server, &runs)?;
     let saving = reports[0].power_watts - reports[1].power_watts;

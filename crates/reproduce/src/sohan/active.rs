@@ -134,6 +134,7 @@ fn fig2(plan: &'static Plan, file: &ComponentFile) -> Result<Figure, ReproduceEr
             published: vec![None; order.len()],
         }],
         stacked: false,
+        ordered: false,
         published: vec![None; order.len()],
     };
     Ok(Figure {

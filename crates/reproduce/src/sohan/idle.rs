@@ -67,6 +67,7 @@ fn by_rail(plan: &'static Plan) -> Result<Figure, ReproduceError> {
             BarSeries { name: "12 V".into(), values: high, published: vec![None; 6] },
         ],
         stacked: true,
+        ordered: false,
         published: checks[..6].iter().map(|check| check.published.parse().ok()).collect(),
     };
     Ok(Figure {

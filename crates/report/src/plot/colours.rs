@@ -1,0 +1,164 @@
+//! How the series of a plot are told apart: the one place where colours are given.
+//!
+//! A set without an order takes the palette of Okabe and Ito as far as it stands out from its paper by
+//! 3:1 at least, then two greys. More series than that repeat a colour, but never with the same
+//! dash or texture. An ordered set, such as frequencies or periods, takes shades that grow steadily
+//! lighter or darker, so that the order is seen by colour-blind readers and in grey prints.
+
+/// Colours of a set without an order: `--s0` to `--s5` of `plot.css`.
+const COLOURS: usize = 6;
+/// Shades of an ordered set: `--q0` to `--q15`, the one furthest from the paper first.
+const SHADES: usize = 16;
+/// The first shades stand out from the paper by 3:1 at least, as a line must; bars have an outline.
+const SHADES_OF_LINES: usize = 9;
+/// Dashes of lines, and textures of bars.
+const STYLES: usize = 3;
+/// A larger set is drawn as an ordered one, which has more looks.
+const MOST_WITHOUT_ORDER: usize = COLOURS * STYLES;
+/// Shapes of points.
+const SHAPES: usize = 4;
+
+/// How one series looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Of `plot.css`, without the letter that says what is coloured: `0` or `q0`.
+    colour: String,
+    /// Class of a name in this colour; empty where the colour is too faint for text.
+    pub name: String,
+    /// Which dash or texture, from 0; 0 has none.
+    pub style: usize,
+    /// Which shape of points, from 0.
+    pub shape: usize,
+    /// Whether bars need an outline to stand out from the paper.
+    outlined: bool,
+}
+
+impl Look {
+    /// Class of a line.
+    pub(super) fn line(&self) -> String {
+        format!("l{}", self.colour)
+    }
+    /// Class of a point or of the sign of one.
+    pub(super) fn point(&self) -> String {
+        format!("f{}", self.colour)
+    }
+    /// Class of a bar.
+    pub(super) fn bar(&self) -> String {
+        format!("f{}{}", self.colour, if self.outlined { " outline" } else { "" })
+    }
+}
+
+/// The looks of all series of a plot with lines and points.
+pub(super) fn of_lines(series: usize, ordered: bool) -> Vec<Look> {
+    looks(series, ordered, SHADES_OF_LINES)
+}
+
+/// The looks of all series of a plot with bars.
+pub(super) fn of_bars(series: usize, ordered: bool) -> Vec<Look> {
+    looks(series, ordered, SHADES)
+}
+
+fn looks(series: usize, ordered: bool, shades: usize) -> Vec<Look> {
+    let look = |index: usize| {
+        if !ordered && series <= MOST_WITHOUT_ORDER {
+            let colour = (index % COLOURS).to_string();
+            return Look {
+                name: format!("t{colour}"),
+                colour,
+                style: index / COLOURS,
+                shape: index % SHAPES,
+                outlined: false,
+            };
+        }
+        let (shade, style) = if series <= shades {
+            // The ends of the scale are always used, so that few series are far apart.
+            ((index * (shades - 1) + (series - 1) / 2) / (series - 1).max(1), 0)
+        } else {
+            let shade = index * shades / series;
+            (shade, index - (shade * series).div_ceil(shades))
+        };
+        Look {
+            colour: format!("q{shade}"),
+            name: String::new(),
+            style,
+            shape: index % SHAPES,
+            outlined: true,
+        }
+    };
+    (0..series).map(look).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::svg::STYLE;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_series_look_alike() {
+        for series in 0..=SHADES_OF_LINES * STYLES {
+            for ordered in [false, true] {
+                for looks in [of_lines(series, ordered), of_bars(series, ordered)] {
+                    let lines: BTreeSet<_> = looks.iter().map(|it| (it.line(), it.style)).collect();
+                    let bars: BTreeSet<_> = looks.iter().map(|it| (it.bar(), it.style)).collect();
+                    assert_eq!((lines.len(), bars.len()), (series, series), "ordered: {ordered}");
+                }
+            }
+        }
+        // Points have no dash.
+        let points = of_lines(12, false);
+        let points: BTreeSet<_> = points.iter().map(|it| (it.point(), it.shape)).collect();
+        assert_eq!(points.len(), 12);
+    }
+
+    #[test]
+    fn an_ordered_set_uses_the_whole_scale() {
+        let ends = |looks: Vec<Look>| (looks[0].bar(), looks[looks.len() - 1].bar());
+        let of =
+            |first: &str, last: &str| (format!("f{first} outline"), format!("f{last} outline"));
+        assert_eq!(ends(of_bars(2, true)), of("q0", "q15"));
+        assert_eq!(ends(of_bars(11, true)), of("q0", "q15"));
+        assert_eq!(ends(of_lines(3, true)), of("q0", "q8"));
+        assert_eq!(ends(of_bars(1, true)), of("q0", "q0"));
+    }
+
+    /// Relative luminance (WCAG 2.2) of a variable of the style, in the light or the dark part.
+    fn luminance(part: &str, name: &str) -> f64 {
+        let value = part.split(&format!("--{name}:#")).nth(1).expect(name);
+        let digits: String = value.chars().take_while(char::is_ascii_hexdigit).collect();
+        let digits = match digits.len() {
+            3 => digits.chars().flat_map(|digit| [digit, digit]).collect(),
+            _ => digits,
+        };
+        let channel = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&digits[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * channel(0) + 0.7152 * channel(2) + 0.0722 * channel(4)
+    }
+
+    #[test]
+    fn shades_follow_in_order_in_grey_and_lines_stand_out_from_their_paper() {
+        let (light, dark) = STYLE.split_once("@media").unwrap();
+        for part in [light, dark] {
+            let paper = luminance(part, "paper");
+            let shades: Vec<f64> =
+                (0..SHADES).map(|shade| luminance(part, &format!("q{shade}"))).collect();
+            let away: Vec<f64> = shades.iter().map(|shade| (shade - paper).abs()).collect();
+            assert!(away.windows(2).all(|pair| pair[1] < pair[0]), "{away:?}");
+            let contrast = |one: f64, two: f64| (one.max(two) + 0.05) / (one.min(two) + 0.05);
+            for (shade, it) in shades.iter().enumerate().take(SHADES_OF_LINES) {
+                assert!(contrast(*it, paper) >= 3.0, "q{shade}: {}", contrast(*it, paper));
+            }
+            for colour in 0..COLOURS {
+                let it = luminance(part, &format!("s{colour}"));
+                assert!(contrast(it, paper) >= 3.0, "s{colour}: {}", contrast(it, paper));
+            }
+            for variable in 0..SHADES {
+                for letter in ["l", "f"] {
+                    assert!(STYLE.contains(&format!(".plot .{letter}q{variable}{{")));
+                }
+            }
+        }
+    }
+}
