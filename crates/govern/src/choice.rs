@@ -157,7 +157,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tables.csv");
         let platform = platform();
-        let rows = "1000,1,10,900,10\n1000,1,1000,9000,9\n1000,2,10,500,20\n1000,2,default,500,20\n";
+        let rows =
+            "1000,1,10,900,10\n1000,1,1000,9000,9\n1000,2,10,500,20\n1000,2,default,500,20\n";
         let text = "#version = 1\n#server = \"s\"\n#workload = \"w\"\n#source = \"measured\"\n\
                     #percentile = 95.0\n#machine.cores = 4\n#machine.frequencies_ghz = [1.0, 2.0]\n\
                     #machine.moderation_us = [0.0, 1000.0]\n\

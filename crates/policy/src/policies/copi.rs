@@ -96,7 +96,15 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     };
     let tables = match parameters.word("tables") {
         "none" => None,
-        path => Some(Arc::new(ProfileTables::load(path).map_err(|error| error.to_string())?)),
+        path => Some(Arc::new(ProfileTables::load(path).map_err(|error| {
+            let hint = match path.rsplit_once('+') {
+                Some((file, _)) if std::path::Path::new(file).exists() => {
+                    "; a moderation belongs to the name of the policy: copi+84us:tables=FILE"
+                }
+                _ => "",
+            };
+            format!("{error}{hint}")
+        })?)),
     };
     let tables = match (parameters.word("force"), tables) {
         ("no", tables) => tables,

@@ -14,8 +14,9 @@ use wattline_governor::transition::Transition;
 use wattline_governor::under_way::UnderWay;
 use wattline_policy::moderation::Rule;
 use wattline_policy::{
-    AskAgain, BuildContext, CoreView, Looks, MAX_IDLE_STATES, Observation, OperatingPoint,
-    Platform, Policy, PowerView, QueueView, SpecError, Trigger, build,
+    AskAgain, BuildContext, CoreView, Looks, MAX_IDLE_STATES, NeedsWorkers, Observation,
+    OperatingPoint, Platform, Policy, PolicySpec, PowerView, QueueView, SpecError, SpecProblem,
+    Trigger, build,
 };
 use wattline_server::RequestServer;
 use wattline_traffic::requests::Arrivals;
@@ -42,8 +43,8 @@ pub fn run_requests_on(
     setting: &RequestSetting<'_>,
     knobs: KnobBehaviour,
 ) -> Result<RequestReport, RequestError> {
-    let make = |context: &BuildContext<'_>| build(&setting.policy, context);
-    Engine::run(setting, knobs, make, false).map(|(report, _)| report)
+    Engine::run(setting, knobs, |context| fitting(&setting.policy, context), false)
+        .map(|(report, _)| report)
 }
 
 /// Like [`run_requests`], with a policy of the caller instead of the setting's.
@@ -72,8 +73,29 @@ pub fn sweep_requests(settings: &[RequestSetting<'_>]) -> Result<Vec<RequestRepo
 pub fn trace_requests(
     setting: &RequestSetting<'_>,
 ) -> Result<(RequestReport, Trace), RequestError> {
-    let make = |context: &BuildContext<'_>| build(&setting.policy, context);
+    let make = |context: &BuildContext<'_>| fitting(&setting.policy, context);
     Engine::run(setting, KnobBehaviour::default(), make, true)
+}
+
+/// The policy of a text, unless it would do nothing of what it is described by where the kernel serves
+/// the requests.
+fn fitting(spec: &PolicySpec, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, SpecError> {
+    let why = match NeedsWorkers::of(&mut *build(spec, context)?, context.platform) {
+        None => return build(spec, context),
+        Some(NeedsWorkers::OfferedRate) => "it needs the offered rate, which only --traffic has",
+        Some(NeedsWorkers::Batches) => {
+            "it decides at batches of packets and fill levels of rings, and here the kernel serves \
+             the requests"
+        }
+        Some(NeedsWorkers::Polling) => {
+            "it lets cores poll, and here the kernel waits for interrupts"
+        }
+    };
+    let why = format!(
+        "{why}; policies by load work: performance, ondemand, conservative, powersave-governor, \
+         schedutil, copi"
+    );
+    Err(SpecError { text: spec.to_string(), problems: vec![SpecProblem::Unsupported(why)] })
 }
 
 struct Engine<'a> {

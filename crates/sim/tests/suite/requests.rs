@@ -254,7 +254,7 @@ fn knobs_that_are_slow_fail_or_refuse_do_so_here_too() {
 fn of_the_knobs_those_of_the_list_are_turned() {
     let server = xeon();
     let mut turned = Vec::new();
-    for policy in ["ondemand+84us", "powersave", "performance+84us"] {
+    for policy in ["ondemand+84us", "schedutil+dim", "performance+84us"] {
         let one = setting(&server, "memcached:400krps", policy);
         let knobs = KnobBehaviour::parse("budget:rate=1000000").unwrap();
         let report = run_requests_on(&one, knobs).unwrap();
@@ -264,4 +264,15 @@ fn of_the_knobs_those_of_the_list_are_turned() {
     turned.retain(|knob| *knob != Knob::Batch);
     assert!(turned.iter().all(|knob| REQUEST_KNOBS.contains(knob)), "{turned:?}");
     assert!(turned.contains(&Knob::Frequency) && turned.contains(&Knob::Moderation), "{turned:?}");
+}
+
+/// A policy for pollers would run as another one under its name.
+#[test]
+fn policies_that_need_workers_are_refused_where_the_kernel_serves() {
+    let server = xeon();
+    for (policy, why) in [("poll", "poll"), ("powersave", "batches")] {
+        let error = run_requests(&setting(&server, "memcached:200krps", policy)).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(why) && error.contains("schedutil"), "{policy}: {error}");
+    }
 }

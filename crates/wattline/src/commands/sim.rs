@@ -48,9 +48,10 @@ pub struct Args {
     /// Simulated time to report on.
     #[arg(long, default_value = "1s", value_parser = simulation::span)]
     duration: Span,
-    /// Simulated time before the measurement.
-    #[arg(long, default_value = "100ms", value_parser = simulation::span)]
-    warmup: Span,
+    /// Simulated time before the measurement. Without it 100ms, with --requests 1s: their policies
+    /// decide ten times a second, and what waits until then is served first.
+    #[arg(long, value_parser = simulation::span)]
+    warmup: Option<Span>,
     /// Also report every interval of this length.
     #[arg(long, value_parser = simulation::span)]
     interval: Option<Span>,
@@ -111,7 +112,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                 policy: args.policy.as_deref(),
                 requests,
                 duration: args.duration,
-                warmup: args.warmup,
+                warmup: args.warmup.unwrap_or(Span::from_millis(1_000)),
                 seed: args.seed,
                 knob_faults: &args.knob_faults,
                 profile: args.profile.as_ref(),
@@ -146,7 +147,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         policy,
         traffic: &traffic,
         duration: args.duration,
-        warmup: args.warmup,
+        warmup: args.warmup.unwrap_or(Span::from_millis(100)),
         interval: args.interval,
         output_links: args.output_links,
         seed: args.seed,

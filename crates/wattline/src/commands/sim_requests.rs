@@ -55,6 +55,8 @@ struct Output<'a> {
     seed: u64,
     #[serde(skip_serializing_if = "str::is_empty")]
     knob_faults: &'a str,
+    /// What to know of the figures.
+    notes: Vec<String>,
     #[serde(flatten)]
     report: RequestReport,
 }
@@ -133,6 +135,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         requests: wanted.requests,
         seed: wanted.seed,
         knob_faults: wanted.knob_faults,
+        notes: notes(&report),
         report,
     };
     if let Some(path) = wanted.page {
@@ -148,6 +151,19 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         wanted.overwrite.write(path, &html)?;
     }
     output::print(&result, json, |out, result| table(out, result))
+}
+
+/// What was answered beyond what came is left from the warm-up, and its wait counts as latency.
+fn notes(report: &RequestReport) -> Vec<String> {
+    let left = report.waiting_at_start_requests;
+    let more = report.answered_rate_rps > report.offered_rate_rps * 1.01;
+    let note = || {
+        format!(
+            "{left} requests waited when the warm-up ended, and the figures have their latency: take a \
+             longer --warmup, unless this is about how the policy starts"
+        )
+    };
+    more.then(note).into_iter().collect()
 }
 
 /// Behaviour of the knobs; faults of a knob that no policy turns here are refused.
@@ -185,8 +201,8 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
         "{} under {} with {}, seed {}: {} s simulated",
         output.server, output.policy, output.requests, output.seed, report.duration_seconds
     )?;
-    if let Some(remark) = &report.policy_remark {
-        writeln!(out, "note: {remark}")?;
+    for note in report.policy_remark.iter().chain(&output.notes) {
+        writeln!(out, "note: {note}")?;
     }
     let mut row = |name: &str, value: String| writeln!(out, "{name:<28} {value}");
     let micros = |seconds: Option<f64>| match seconds {

@@ -290,6 +290,19 @@ fn knobs_can_be_made_to_fail() {
     assert!(plain["knobs"].is_null() && plain["knob_faults"].is_null(), "as ever");
 }
 
+/// schedutil decides for the first time after a while: what waited until then is no steady state.
+#[test]
+fn requests_that_the_warm_up_left_are_told() {
+    let args = ["sim", "--json", "--requests", "memcached:700krps", "--policy", "schedutil"];
+    let of = |more: &[&str]| json(&[&args[..], more].concat());
+    let (whole, cut) = (of(&[]), of(&["--warmup", "100ms"]));
+    assert_eq!(whole["notes"], serde_json::json!([]), "{whole}");
+    let note = cut["notes"][0].as_str().unwrap();
+    assert!(note.contains("--warmup") && note.contains("requests waited"), "{note}");
+    let p95 = |report: &Value| number(report, "latency_p95_seconds");
+    assert!(p95(&cut) > 5.0 * p95(&whole), "{} and {}", p95(&cut), p95(&whole));
+}
+
 /// The same for a server of requests, whose cores and batches no policy sets.
 #[test]
 fn knobs_of_a_server_of_requests_can_be_made_to_fail() {

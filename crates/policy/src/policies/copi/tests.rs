@@ -381,7 +381,8 @@ fn tables_over_a_knob_that_cannot_be_turned_are_refused() {
     let everything = with(&[3, 13], &[0, 2]);
     assert_eq!(refused(&everything, true, true), None);
     let error = refused(&everything, true, false).unwrap();
-    for words in ["2 moderation periods (10, 1000 us)", "moderation = \"policy\"", "\"moderation\""] {
+    for words in ["2 moderation periods (10, 1000 us)", "moderation = \"policy\"", "\"moderation\""]
+    {
         assert!(error.contains(words), "{words}: {error}");
     }
     let error = refused(&everything, false, true).unwrap();
@@ -392,9 +393,8 @@ fn tables_over_a_knob_that_cannot_be_turned_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tables.csv");
     std::fs::write(&path, everything.to_text()).unwrap();
-    let build = |more: &str| {
-        bench.make(&format!("copi:tables={}{more}", path.display()), None).map(|_| ())
-    };
+    let build =
+        |more: &str| bench.make(&format!("copi:tables={}{more}", path.display()), None).map(|_| ());
     assert_eq!(build(""), Ok(()));
     let error = build("+84us").unwrap_err().to_string();
     assert!(error.contains("2 moderation periods"), "{error}");
