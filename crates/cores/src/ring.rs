@@ -211,6 +211,7 @@ impl Ring {
             drops: self.drops,
             bytes: Some(self.bytes),
             oldest: self.oldest().map(|at| Span::from_picos(now.saturating_sub(at))),
+            age: Span::ZERO,
         }
     }
 

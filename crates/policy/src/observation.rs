@@ -52,6 +52,10 @@ pub struct QueueView {
     pub bytes: Option<u64>,
     /// How long the oldest waiting packet has waited; `None` if none waits or it is not measured.
     pub oldest: Option<Span>,
+    /// How long ago the counts were taken: zero where the data path itself counts, more where a card
+    /// is asked for them now and then.
+    #[serde(default)]
+    pub age: Span,
 }
 
 /// A core at the time of asking; all spans count from the start and add up to the time

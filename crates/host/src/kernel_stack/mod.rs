@@ -31,6 +31,8 @@ pub struct KernelStack {
     cards: Vec<Option<Card>>,
     layout: Layout,
     asked: Option<Time>,
+    /// The last look.
+    looked: Time,
 }
 
 impl KernelStack {
@@ -46,13 +48,14 @@ impl KernelStack {
         });
         let cards = cards.collect();
         let cpus = Cpus::new(tree, &layout.cpus);
-        (Self { cpus, cards, layout: layout.clone(), asked: None }, notes)
+        (Self { cpus, cards, layout: layout.clone(), asked: None, looked: Time::ZERO }, notes)
     }
 }
 
 impl Workers for KernelStack {
     fn look(&mut self, now: Time) {
         self.cpus.look(now);
+        self.looked = now;
         if self.asked.is_none_or(|asked| now.since(asked) >= CARDS) {
             self.asked = Some(now);
             self.cards.iter_mut().flatten().for_each(Card::look);
@@ -66,7 +69,8 @@ impl Workers for KernelStack {
     /// The queues of a card whose interrupts go to this core, as one.
     fn queue(&mut self, core: usize, port: usize) -> QueueView {
         let Some(Some(card)) = self.cards.get(port) else { return QueueView::default() };
-        let mut sum = QueueView::default();
+        let age = self.asked.map_or(Span::ZERO, |asked| self.looked.since(asked));
+        let mut sum = QueueView { age, ..QueueView::default() };
         for queue in self.layout.queues(port, core) {
             let (arrivals, drops) = card.queue(queue);
             sum.arrivals += arrivals;
@@ -190,9 +194,13 @@ mod tests {
         kernel.look(at(0));
         packets(20);
         kernel.look(at(50));
-        assert_eq!(kernel.queue(1, 0).arrivals, 0);
+        let counted = |kernel: &mut KernelStack| {
+            let seen = kernel.queue(1, 0);
+            (seen.arrivals, seen.age)
+        };
+        assert_eq!(counted(&mut kernel), (0, Span::from_millis(50)), "of the last look");
         kernel.look(at(120));
-        assert_eq!(kernel.queue(1, 0).arrivals, 10);
+        assert_eq!(counted(&mut kernel), (10, Span::ZERO));
         // A driver that was loaded again counts from zero.
         packets(3);
         kernel.look(at(240));

@@ -376,7 +376,7 @@ impl<'a> Engine<'a> {
                 arrivals: spent.arrivals,
                 drops: spent.drops,
                 bytes: Some(spent.bytes),
-                oldest: None,
+                ..QueueView::default()
             };
             let mut residency = [Span::ZERO; MAX_IDLE_STATES];
             let states = self.platform.idle_states.len();

@@ -11,7 +11,9 @@ pub(super) struct Engine {
     tables: Arc<ProfileTables>,
     options: Options,
     asked: Time,
-    /// Arrivals of each core when it was asked last.
+    /// Of when the last counts are: a card is not asked for them each time.
+    counted: Time,
+    /// Arrivals of each core by then.
     arrivals: Vec<u64>,
     /// Requests per second of each core since then.
     loads: Vec<f64>,
@@ -36,6 +38,7 @@ impl Engine {
             tables,
             options,
             asked: Time::ZERO,
+            counted: Time::ZERO,
             arrivals: vec![0; platform.cores],
             loads: vec![0.0; platform.cores],
             chosen: vec![None; platform.cores],
@@ -54,6 +57,7 @@ impl Engine {
 
     pub fn begin(&mut self, now: Time, seen: &Observation<'_>) {
         self.count(now, seen);
+        self.asked = now;
     }
 
     /// Whether a queue's core has a point of the tables.
@@ -67,6 +71,7 @@ impl Engine {
         if !self.count(now, seen) {
             return;
         }
+        self.asked = now;
         // The last points were in force up to now, at the loads that were counted just now.
         let stretch = self.stretch();
         self.correction.learn((asked, now), stretch, seen.latency);
@@ -87,17 +92,21 @@ impl Engine {
         }
     }
 
-    /// The monitor: requests per second of each core. False where no time has passed.
+    /// The monitor: requests per second of each core. False where nothing was counted since.
     fn count(&mut self, now: Time, seen: &Observation<'_>) -> bool {
-        let elapsed = now.since(self.asked).as_seconds();
-        self.asked = now;
+        let age = seen.queues.iter().map(|queue| queue.age).max().unwrap_or_default();
+        let counted = Time::from_picos(now.as_picos().saturating_sub(age.as_picos()));
+        let elapsed = counted.since(self.counted).as_seconds();
+        if elapsed <= 0.0 {
+            return false;
+        }
+        self.counted = counted;
         for core in 0..self.loads.len() {
             let queues = seen.queues.iter().zip(&self.core_of).filter(|(_, of)| **of == core);
             let arrivals: u64 = queues.map(|(queue, _)| queue.arrivals).sum();
             let new =
                 arrivals.saturating_sub(std::mem::replace(&mut self.arrivals[core], arrivals));
-            let arrivals = if elapsed > 0.0 { new as f64 / elapsed } else { 0.0 };
-            self.loads[core] = self.tables.load_of(arrivals);
+            self.loads[core] = self.tables.load_of(new as f64 / elapsed);
         }
         // What answers the requests may run where no packet comes in: it has as much to do as the
         // busiest of those where they do.
@@ -105,7 +114,7 @@ impl Engine {
         for core in &self.without_queue {
             self.loads[*core] = most;
         }
-        elapsed > 0.0
+        true
     }
 
     fn target(&self, load: f64) -> Option<f64> {

@@ -90,6 +90,26 @@ fn each_core_gets_the_cheapest_point_within_the_target_at_its_load() {
     assert!(remark.contains("in 1 of 12 decisions"), "{remark}");
 }
 
+/// Cards are asked for their counts now and then: a decision in between has nothing to go by, and
+/// the next one has the packets of the whole time.
+#[test]
+fn a_load_is_of_the_time_in_which_it_was_counted() {
+    let mut bench = bench();
+    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let mut policy = make(&bench, options);
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    assert_eq!(bench.point.cores[0].frequency, 6);
+    // Counted each 150 ms: milliseconds since then, and packets of as many milliseconds.
+    for (age, new) in [(50, 50), (0, 150), (100, 0), (50, 150), (0, 150), (100, 0)] {
+        bench.queues.iter_mut().for_each(|queue| queue.age = Span::from_millis(age));
+        let queues = bench.queues.iter_mut().take(12);
+        queues.for_each(|queue| queue.arrivals += (LOW * 1e-3) as u64 * new);
+        bench.pass(&mut *policy, PERIOD, &[], 0);
+        assert_eq!(bench.point.cores[0].frequency, 6, "{age} ms ago");
+    }
+}
+
 /// Acknowledgements are packets and no requests: at two packets for each, half of them count.
 #[test]
 fn loads_are_requests_and_the_monitor_counts_packets() {
@@ -394,7 +414,7 @@ fn tables_over_a_knob_that_cannot_be_turned_are_refused() {
     let path = folder.path().join("tables.csv");
     std::fs::write(&path, everything.to_text()).unwrap();
     let build =
-        |more: &str| bench.make(&format!("copi:tables={}{more}", path.display()), None).map(|_| ());
+        |more: &str| bench.make(&format!("copi{more}:tables={}", path.display()), None).map(|_| ());
     assert_eq!(build(""), Ok(()));
     let error = build("+84us").unwrap_err().to_string();
     assert!(error.contains("2 moderation periods"), "{error}");
