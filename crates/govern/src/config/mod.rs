@@ -139,6 +139,15 @@ mod tests {
             ("[rooter]\n", "known here are [govern], [[latency]], [log], [metrics]"),
             ("[govern]\nworkers = 2\n", "known here are profile, policy, knobs"),
             ("[govern]\nroutes_file = \"x\"\n", "known here are profile, policy, knobs"),
+            (
+                "[[latency]]\nname = \"a\"\ntcp = [1]\nperiod = \"1min\"\n",
+                "is 60 s, and after 10 s without news a source counts as silent",
+            ),
+            (
+                "[govern]\nlatency_silence = \"1s\"\n[[latency]]\nname = \"a\"\n\
+                 prometheus = \"http://x/\"\nhistogram = \"x_seconds\"\n",
+                "allowed is less than that",
+            ),
             (SOURCE, "one of `clients`, `prometheus` and `tcp`"),
             ("[[latency]]\nclients = \"x\"\n", "is missing"),
             ("[[latency]]\nname = \"a\"\nclients = \"x\"\ntcp = [1]\n", "has `clients` and `tcp`"),

@@ -134,7 +134,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
         metrics: metrics::read(reader, root),
     };
     read_lists(reader, &table, &mut config);
-    config.latency = read_sources(reader, root);
+    config.latency = read_sources(reader, root, config.latency_silence);
     config
 }
 
@@ -167,13 +167,25 @@ fn read_lists(reader: &mut Reader, table: &Table, config: &mut Config) {
     }
 }
 
-fn read_sources(reader: &mut Reader, root: &Table) -> Vec<SourceSettings> {
+fn read_sources(reader: &mut Reader, root: &Table, silence: Span) -> Vec<SourceSettings> {
     let mut sources: Vec<SourceSettings> = Vec::new();
     for table in each(reader, root, LATENCY, "latency") {
         reader.refuse_unknown(&table);
         let name = required(reader, &table, "name", parse_name);
         let kind = read_source(reader, &table);
         let (Some(name), Some(kind)) = (name, kind) else { continue };
+        if let SourceKind::Prometheus { period, .. } | SourceKind::Tcp { period, .. } = &kind
+            && *period >= silence
+        {
+            let seconds = |span: Span| format!("{} s", span.as_seconds());
+            let message = format!(
+                "is {}, and after {} without news a source counts as silent ([govern] \
+                 latency_silence): it would be between any two looks; allowed is less than that",
+                seconds(*period),
+                seconds(silence)
+            );
+            reader.problem_in(&table, "period", message);
+        }
         if sources.iter().any(|known| known.name == name.value) {
             let message = "is used twice: each source needs its own name".to_owned();
             reader.problem(LATENCY, "name", &name.span, message);
