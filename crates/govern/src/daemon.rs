@@ -384,7 +384,7 @@ impl Daemon {
         }
         let new =
             Config { metrics: self.config.metrics, socket: self.config.socket.clone(), ..new };
-        (self.options.set_log_level)(new.log_level);
+        let log_level = new.log_level;
         // Whoever waits tries again by what it has, too.
         let applied = new != self.config || self.session.is_none();
         if applied {
@@ -396,6 +396,8 @@ impl Daemon {
                 return Err(Reload::Refused(error));
             }
         }
+        // Of a configuration that is in force: one that was refused changes nothing.
+        (self.options.set_log_level)(log_level);
         let applied = if applied { vec!["[govern]"] } else { Vec::new() };
         Ok(Report { applied, needs_restart, ..Report::default() })
     }
