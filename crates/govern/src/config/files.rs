@@ -7,6 +7,9 @@ use std::path::Path;
 /// The parameter of `copi` that names a file.
 const TABLES: &str = "tables";
 
+/// Whoever needs a larger file refuses it.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// The path of the tables in the text of a policy.
 fn tables(policy: &str) -> Option<&str> {
     let (name, settings) = policy.split_once(':')?;
@@ -39,7 +42,11 @@ impl Config {
     pub(super) fn read_files(&mut self) {
         let mut contents = DefaultHasher::new();
         for path in tables(&self.policy).into_iter().chain([self.server.as_str()]) {
-            std::fs::read(path).unwrap_or_default().hash(&mut contents);
+            // A device has no end.
+            let has_an_end =
+                std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= MOST_BYTES);
+            let read = has_an_end.then(|| std::fs::read(path).ok()).flatten();
+            read.unwrap_or_default().hash(&mut contents);
         }
         self.files = contents.finish();
     }
@@ -48,6 +55,15 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_is_not_read() {
+        let text = "[govern]\npolicy = \"copi:tables=/dev/zero\"\n";
+        let mut config = Config::parse(text, "test").unwrap();
+        config.read_files();
+        let error = crate::choice::check(&config);
+        assert_eq!(error, Ok(()), "the policy refuses it on the machine");
+    }
 
     #[test]
     fn paths_begin_at_the_file_and_changed_contents_are_another_configuration() {

@@ -96,15 +96,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     };
     let tables = match parameters.word("tables") {
         "none" => None,
-        path => Some(Arc::new(ProfileTables::load(path).map_err(|error| {
-            let hint = match path.rsplit_once('+') {
-                Some((file, _)) if std::path::Path::new(file).exists() => {
-                    "; a moderation belongs to the name of the policy: copi+84us:tables=FILE"
-                }
-                _ => "",
-            };
-            format!("{error}{hint}")
-        })?)),
+        path => Some(Arc::new(load(path)?)),
     };
     let tables = match (parameters.word("force"), tables) {
         ("no", tables) => tables,
@@ -113,6 +105,34 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     };
     let idle = idle_state(parameters, context.platform)?;
     make_with(tables, options, idle, context.platform)
+}
+
+/// The percentile by which tables are corrected ([`crate::LatencyView::p95`]).
+const MEASURED: f64 = 95.0;
+/// Two million points, and as many lines again of notes.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The tables of a file; one that has no end, or does not begin, is refused before it is read.
+fn load(path: &str) -> Result<ProfileTables, String> {
+    if let Ok(file) = std::fs::metadata(path) {
+        if !file.is_file() {
+            return Err(format!("tables: {path} is no regular file"));
+        }
+        if file.len() > MOST_BYTES {
+            let most = MOST_BYTES >> 20;
+            return Err(format!("tables: {path} has {} bytes; {most} MiB are allowed", file.len()));
+        }
+    }
+    // Says itself why a file cannot be read.
+    ProfileTables::load(path).map_err(|error| {
+        let hint = match path.rsplit_once('+') {
+            Some((file, _)) if std::path::Path::new(file).exists() => {
+                "; a moderation belongs to the name of the policy: copi+84us:tables=FILE"
+            }
+            _ => "",
+        };
+        format!("{error}{hint}")
+    })
 }
 
 /// The tables as they are, or carried over from another machine.
@@ -160,6 +180,14 @@ fn make_with(
                 tables.conditions.server
             ));
         }
+    }
+    let percentile = tables.as_ref().map_or(MEASURED, |tables| tables.conditions.percentile);
+    if (percentile - MEASURED).abs() > 1e-6 && options.correction > 0.0 {
+        return Err(format!(
+            "tables: their latencies are percentile {percentile}, and what is measured under copi, by \
+             which it corrects them, is percentile {MEASURED}; profile that one, or trust the tables by \
+             correction=0, with a target of their percentile"
+        ));
     }
     if let Some(why) = tables.as_ref().and_then(|tables| unturned(tables, platform)) {
         return Err(why);

@@ -421,6 +421,33 @@ fn tables_over_a_knob_that_cannot_be_turned_are_refused() {
 }
 
 #[test]
+fn tables_of_another_percentile_are_not_held_against_the_95th() {
+    let bench = bench();
+    let mut other = tables(&bench);
+    other.conditions.percentile = 99.0;
+    let other = Arc::new(other);
+    let make = |correction: f64| {
+        let options = Options { correction, ..Options::default() };
+        with_tables(Arc::clone(&other), options, &bench.platform).err()
+    };
+    let error = make(0.5).unwrap();
+    assert!(error.contains("percentile 99") && error.contains("correction=0"), "{error}");
+    assert_eq!(make(0.0), None);
+}
+
+#[test]
+fn files_without_an_end_are_not_read() {
+    let bench = bench();
+    let folder = tempfile::tempdir().unwrap();
+    let huge = folder.path().join("huge.csv");
+    std::fs::File::create(&huge).unwrap().set_len(super::MOST_BYTES + 1).unwrap();
+    for (path, told) in [("/dev/zero", "no regular file"), (huge.to_str().unwrap(), "256 MiB")] {
+        let error = bench.make(&format!("copi:tables={path}"), None).err().unwrap().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
 fn where_watts_of_measured_tables_come_from_is_told() {
     let mut bench = bench();
     let mut modelled = tables(&bench);
