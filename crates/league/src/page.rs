@@ -131,6 +131,7 @@ fn plot(page: &mut String, standings: &[Standing]) {
             series: series.collect(),
             stacked: false,
             ordered: false,
+            halves: Vec::new(),
             published: vec![None; traffics.len()],
         };
         page.push_str(&bars.svg());
@@ -174,6 +175,7 @@ fn late(
         series: series.collect(),
         stacked: false,
         ordered: false,
+        halves: Vec::new(),
         published: vec![None; traffics.len()],
     };
     bars.svg()

@@ -30,6 +30,7 @@ fn bars() -> Bars {
         }],
         stacked: false,
         ordered: false,
+        halves: Vec::new(),
         published: vec![None, None],
     }
 }
@@ -150,6 +151,7 @@ fn many(count: usize, stacked: bool, ordered: bool) -> String {
         groups,
         stacked,
         ordered,
+        halves: Vec::new(),
         published: Vec::new(),
     }
     .svg()
@@ -185,6 +187,62 @@ fn no_two_parts_of_a_bar_look_alike() {
                 let told = format!("ordered: {ordered}, stacked: {stacked}, dark: {dark}: {seen}");
                 assert_eq!((&seen[0], &seen[1]), (&count.into(), &count.into()), "{told}");
             }
+        }
+    }
+}
+
+/// Names of groups, values on bars, ticks and the legend, each as a box on the screen.
+#[test]
+fn no_text_of_a_plot_lies_on_another() {
+    let Some(mut browser) = Browser::start("texts of plots") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let small = |value: f64| Bars {
+        title: "latency".to_owned(),
+        x_label: "run".to_owned(),
+        y: Axis::new("mean (s)"),
+        groups: (1..=6).map(|load| format!("{load}00 (ours)")).collect(),
+        series: ["performance", "ondemand", "copi"]
+            .map(|name| BarSeries {
+                name: name.to_owned(),
+                values: vec![value; 6],
+                published: vec![],
+            })
+            .to_vec(),
+        stacked: false,
+        ordered: false,
+        halves: vec![vec![value / 10.0; 6]; 3],
+        published: Vec::new(),
+    };
+    // Boxes of names that lean are larger than the names: they are compared along their own axis.
+    let overlaps = "(() => { const leans = t => /rotate\\(-45\\)/.test(t.getAttribute('transform')); \
+        const texts = [...document.querySelectorAll('svg.plot text')]; \
+        const wrong = []; \
+        const whole = document.querySelector('svg.plot').getBoundingClientRect(); \
+        const boxes = texts.filter(t => !leans(t)).map(t => [t, t.getBoundingClientRect()]); \
+        boxes.forEach(([a, p], i) => boxes.slice(i + 1).forEach(([b, q]) => { \
+          if (Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 \
+            && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 3) \
+            wrong.push(a.textContent + ' on ' + b.textContent); })); \
+        texts.forEach(t => { const b = t.getBoundingClientRect(); \
+          if (b.left < whole.left || b.right > whole.right || b.bottom > whole.bottom) \
+            wrong.push(t.textContent + ' leaves the plot'); }); \
+        const rows = texts.filter(leans).map(t => { const m = t.transform.baseVal.consolidate().matrix; \
+          return (m.e + m.f) * Math.SQRT1_2; }).sort((a, b) => a - b); \
+        rows.forEach((at, i) => { if (i && at - rows[i - 1] < 13) wrong.push('leaning names'); }); \
+        return wrong.join('; '); })()";
+    let plots = [
+        many(9, true, false),
+        many(3, false, true),
+        small(7.3e-6).svg(),
+        small(0.4123).svg(),
+        small(12.0e6).svg(),
+        chart().svg(),
+    ];
+    for svg in plots {
+        for width in [1600, 390] {
+            browser.set_view(View { width, height: 900, dark: false });
+            with_plot(&mut browser, folder.path(), &svg);
+            assert_eq!(browser.value(overlaps), "", "at {width} in\n{svg}");
         }
     }
 }

@@ -97,6 +97,14 @@ impl Plan {
     }
 
     /// Checks one number (`near`, `above`, `below`), or several that must all be in a `range`.
+    /// The value that the paper prints, where the check is of one.
+    pub(super) fn published(&'static self, id: &str) -> Option<f64> {
+        match self.find(id).ok()?.kind {
+            Kind::Near { published, .. } => Some(published),
+            _ => None,
+        }
+    }
+
     pub(super) fn check(&'static self, id: &str, ours: &[f64]) -> Result<Check, ReproduceError> {
         let planned = self.find(id)?;
         let claims = planned.claims();

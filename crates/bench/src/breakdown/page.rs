@@ -82,6 +82,7 @@ fn plot(report: &Report, offloads: bool, name: &str, side: Of) -> Option<String>
         series: series.collect(),
         stacked: true,
         ordered: false,
+        halves: Vec::new(),
         published: vec![None; results.len()],
     };
     Some(bars.svg())

@@ -56,6 +56,7 @@ fn bars(title: &str, x_label: &str, y: &str, values: &[(String, f64)]) -> String
         }],
         stacked: false,
         ordered: false,
+        halves: Vec::new(),
         published: vec![None; values.len()],
     }
     .svg()
@@ -86,6 +87,7 @@ fn cores(states: Vec<(String, Vec<f64>)>) -> String {
             .collect(),
         stacked: true,
         ordered: false,
+        halves: Vec::new(),
         published: vec![None; count],
     }
     .svg()

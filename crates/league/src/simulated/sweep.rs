@@ -290,6 +290,7 @@ fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
             .collect(),
         stacked: false,
         ordered: false,
+        halves: Vec::new(),
         published: vec![None],
     }
     .svg()

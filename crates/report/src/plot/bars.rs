@@ -8,10 +8,18 @@ use super::scale::Scale;
 use super::svg::{Anchor, Svg};
 use crate::table::number;
 
-/// Width of a letter below a group, in pixels.
-const LETTER: f64 = 7.2;
 /// Width of a letter on top of a bar, in pixels.
 const SMALL_LETTER: f64 = 6.4;
+/// Width of a bar on which an upright value has room.
+const UPRIGHT: f64 = 11.0;
+
+/// How the values on top of bars are written: all in one way, or none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Values {
+    Across,
+    Upright,
+    None,
+}
 
 /// Bars of one colour, one per group.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +50,8 @@ pub struct Bars {
     /// Whether the series are steps of one thing, such as frequencies: their colours then follow
     /// in order.
     pub ordered: bool,
+    /// Half the interval of each bar, by series and group, where it is known; not for stacks.
+    pub halves: Vec<Vec<f64>>,
     /// Published value of each whole group, if any.
     pub published: Vec<Option<f64>>,
 }
@@ -51,26 +61,22 @@ impl Bars {
     pub fn svg(&self) -> String {
         let (width, height) = (frame::WIDTH, frame::HEIGHT);
         let mut svg = Svg::new(width, height, &self.title, &self.x_label, &self.y.label);
+        let looks = colours::of_bars(self.series.len(), self.ordered);
+        let step = (frame::RIGHT - frame::LEFT) / self.groups.len().max(1) as f64;
+        let (values, above) = self.values(0.8 * step / self.series.len().max(1) as f64);
         let mut axis = self.y.clone();
-        axis.range = axis.range.or_else(|| Some((0.0, 1.08 * self.highest())));
+        let free = 1.0 - (above / (frame::BOTTOM - frame::TOP)).min(0.5);
+        axis.range = axis.range.or_else(|| Some((0.0, self.highest() / free)));
         let y = Scale::new(&axis, std::iter::empty(), (frame::BOTTOM, frame::TOP));
         frame::title(&mut svg, &self.title);
         frame::y_axis(&mut svg, &axis, &y);
-        let looks = colours::of_bars(self.series.len(), self.ordered);
-        let step = (frame::RIGHT - frame::LEFT) / self.groups.len().max(1) as f64;
-        let mut most_lines = 1;
-        for (index, group) in self.groups.iter().enumerate() {
+        for index in 0..self.groups.len() {
             let left = frame::LEFT + step * index as f64;
-            let lines = frame::wrap(group, (step / LETTER) as usize);
-            for (number, line) in lines.iter().enumerate() {
-                let below = frame::BOTTOM + 18.0 + frame::LINE * number as f64;
-                svg.text((left + step / 2.0, below), Anchor::Middle, 13, "", line);
-            }
-            most_lines = most_lines.max(lines.len());
             if self.stacked {
                 self.stack(&mut svg, &looks, index, (left + 0.2 * step, 0.6 * step), &y);
             } else {
-                self.side_by_side(&mut svg, &looks, index, (left + 0.1 * step, 0.8 * step), &y);
+                let place = (left + 0.1 * step, 0.8 * step);
+                self.side_by_side(&mut svg, &looks, index, place, (&y, values));
             }
             if let Some(value) = self.published.get(index).copied().flatten()
                 && let Some(at) = y.pixel(value)
@@ -78,7 +84,8 @@ impl Bars {
                 svg.cross((left + step / 2.0, at));
             }
         }
-        frame::x_label(&mut svg, &self.x_label, most_lines);
+        let height = frame::groups(&mut svg, &self.groups);
+        frame::x_label(&mut svg, &self.x_label, height);
         let mut labels = Labels::default();
         let mut named: Vec<_> = self.series.iter().zip(looks).collect();
         if self.stacked {
@@ -117,12 +124,32 @@ impl Bars {
         data
     }
 
+    /// Half the interval of a bar, or 0.
+    fn half(&self, series: usize, group: usize) -> f64 {
+        let half = self.halves.get(series).and_then(|halves| halves.get(group)).copied();
+        half.filter(|half| half.is_finite()).unwrap_or(0.0)
+    }
+
+    /// How values are written on bars of this width, and the room that they take above the highest.
+    fn values(&self, width: f64) -> (Values, f64) {
+        let all = self.series.iter().flat_map(|series| &series.values);
+        let longest = all.filter(|value| value.is_finite()).map(|value| short(*value).len()).max();
+        let text = longest.unwrap_or(0) as f64 * SMALL_LETTER;
+        match () {
+            () if self.stacked => (Values::None, 24.0),
+            () if text <= width => (Values::Across, 24.0),
+            () if width >= UPRIGHT && self.y.range.is_none() => (Values::Upright, text + 12.0),
+            () => (Values::None, 12.0),
+        }
+    }
+
     fn highest(&self) -> f64 {
-        let value = |series: &BarSeries, group: usize| {
-            series.values.get(group).copied().filter(|v| v.is_finite()).unwrap_or(0.0)
+        let value = |(index, series): (usize, &BarSeries), group: usize| {
+            let value = series.values.get(group).copied().filter(|v| v.is_finite());
+            value.unwrap_or(0.0) + self.half(index, group)
         };
         let groups = (0..self.groups.len()).map(|group| {
-            let values = self.series.iter().map(|series| value(series, group));
+            let values = self.series.iter().enumerate().map(|series| value(series, group));
             if self.stacked { values.sum() } else { values.fold(0.0, f64::max) }
         });
         let printed = self.published.iter().flatten().copied();
@@ -154,8 +181,8 @@ impl Bars {
                 sum += value;
             }
         }
-        let label = format!("{sum:.0}");
-        svg.text((left + width / 2.0, y.clamped(sum) - 8.0), Anchor::Middle, 13, "", &label);
+        let at = (left + width / 2.0, y.clamped(sum) - 8.0);
+        svg.text(at, Anchor::Middle, 13, "", &short(sum));
     }
 
     fn side_by_side(
@@ -164,7 +191,7 @@ impl Bars {
         looks: &[Look],
         group: usize,
         (left, width): (f64, f64),
-        y: &Scale,
+        (y, values): (&Scale, Values),
     ) {
         let step = width / self.series.len().max(1) as f64;
         for (index, (series, look)) in self.series.iter().zip(looks).enumerate() {
@@ -177,9 +204,21 @@ impl Bars {
                 let (series, exact) = (&series.name, number(value));
                 svg.titled_rect(at, &look.bar(), &format!("{name}, {series}: {exact}"));
                 svg.texture(at, look);
-                let text = format!("{}", (value * 100.0).round() / 100.0);
-                if text.len() as f64 * SMALL_LETTER <= step {
-                    svg.text((x + 0.46 * step, top.min(base) - 4.0), Anchor::Middle, 11, "", &text);
+                let half = self.half(index, group);
+                let (text, middle) = (short(value), x + 0.46 * step);
+                let mut above = top.min(base);
+                if half > 0.0 {
+                    above = above.min(y.clamped(value + half));
+                    svg.interval(middle, (above, y.clamped(value - half)));
+                }
+                match values {
+                    Values::Across => {
+                        svg.text((middle, above - 4.0), Anchor::Middle, 11, "", &text);
+                    }
+                    Values::Upright => {
+                        svg.text_upright((middle + 4.0, above - 5.0), Anchor::Start, 11, &text);
+                    }
+                    Values::None => {}
                 }
             }
             if let Some(value) = series.published.get(group).copied().flatten()
@@ -189,6 +228,15 @@ impl Bars {
             }
         }
     }
+}
+
+/// A value in three digits, as there is no room for more on a bar.
+fn short(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return number(value);
+    }
+    let step = 10_f64.powi(value.abs().log10().floor() as i32 - 2);
+    number((value / step).round() * step)
 }
 
 #[cfg(test)]
@@ -213,11 +261,45 @@ mod tests {
                 ],
                 stacked,
                 ordered: false,
+                halves: vec![vec![0.5]],
                 published: vec![Some(4.0), None],
             };
             let svg = bars.svg();
             assert!(svg.contains("published"));
+            assert_eq!(svg.contains("class=\"half\""), !stacked);
             assert!(!svg.contains("NaN") && !svg.contains("height=\"-"), "{svg}");
         }
+    }
+
+    /// The texts on top of bars: those of 11 pixels.
+    fn values_of(groups: usize, values: &[f64]) -> Vec<String> {
+        let bars = Bars {
+            title: "t".into(),
+            x_label: "run".into(),
+            y: Axis::new("mean"),
+            groups: (0..groups).map(|group| group.to_string()).collect(),
+            series: (values.iter())
+                .map(|value| BarSeries {
+                    name: "s".into(),
+                    values: vec![*value; groups],
+                    published: vec![],
+                })
+                .collect(),
+            stacked: false,
+            ordered: false,
+            halves: Vec::new(),
+            published: vec![],
+        };
+        let svg = bars.svg();
+        let texts = svg.split("font-size=\"11\">").skip(1);
+        texts.map(|rest| rest.split('<').next().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn all_bars_have_their_value_in_three_digits_or_none_has() {
+        assert_eq!(values_of(1, &[7.0e-6, 1.9e-5]), ["7e-6", "1.9e-5"]);
+        assert_eq!(values_of(6, &[0.4123, 0.4, 12.0]).len(), 18, "upright where they are narrow");
+        assert_eq!(values_of(1, &[0.4123, 41_234.0]), ["0.412", "41200"]);
+        assert!(values_of(40, &[0.4123, 0.4]).is_empty());
     }
 }

@@ -16,22 +16,47 @@ pub(super) const LINE: f64 = 15.0;
 /// Letters of a title that fit above a plot; all of it is in the plot's label.
 const TITLE_LETTERS: usize = 76;
 
+/// Letters of the names of the axes that fit beside and below a plot.
+const ACROSS_LETTERS: usize = 72;
+const UPRIGHT_LETTERS: usize = 42;
+
 pub(super) fn title(svg: &mut Svg, text: &str) {
-    let mut shown: String = text.chars().take(TITLE_LETTERS).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    svg.text((LEFT, 26.0), Anchor::Start, 16, "", &shown);
+    svg.text((LEFT, 26.0), Anchor::Start, 16, "", &shortened(text, TITLE_LETTERS));
 }
 
+/// A text of at most so many letters, the last of which says that there are more.
+fn shortened(text: &str, letters: usize) -> String {
+    match text.chars().count() > letters {
+        true => text.chars().take(letters.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+/// Letters of a tick that fit between the plot and the name of its vertical axis.
+const TICK_LETTERS: usize = 6;
+
 pub(super) fn y_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
-    for (value, text) in scale.ticks() {
+    let ticks = scale.ticks();
+    let long = ticks.iter().any(|(_, text)| text.chars().count() > TICK_LETTERS);
+    for (value, text) in ticks {
         if let Some(y) = scale.pixel(value) {
+            let text = if long { with_power(value) } else { text };
             svg.line((LEFT, y), (RIGHT, y), "grid");
             svg.text((LEFT - 8.0, y + 4.5), Anchor::End, 13, "", &text);
         }
     }
-    svg.text_upright((20.0, f64::midpoint(TOP, BOTTOM)), 14, &axis.label);
+    let name = shortened(&axis.label, UPRIGHT_LETTERS);
+    svg.text_upright((17.0, f64::midpoint(TOP, BOTTOM)), Anchor::Middle, 14, &name);
+}
+
+/// With a power of ten, which is short for very small and very large values: `2.5e-6`.
+fn with_power(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let text = format!("{value:.2e}");
+    let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+    format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A reader takes heights for amounts: an axis that does not begin at 0, or is logarithmic, says so.
@@ -51,13 +76,14 @@ pub(super) fn x_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
             svg.text((x, BOTTOM + 18.0), Anchor::Middle, 13, "", &text);
         }
     }
-    x_label(svg, &axis.label, 1);
+    x_label(svg, &axis.label, LINE);
 }
 
-/// The name of the horizontal axis, below so many lines of text at the ticks.
-pub(super) fn x_label(svg: &mut Svg, label: &str, lines: usize) {
-    let below = BOTTOM + 44.0 + LINE * (lines.max(1) - 1) as f64;
-    svg.text((f64::midpoint(LEFT, RIGHT), below), Anchor::Middle, 14, "", label);
+/// The name of the horizontal axis, below what stands at the ticks and is so high.
+pub(super) fn x_label(svg: &mut Svg, label: &str, height: f64) {
+    let below = BOTTOM + 29.0 + height;
+    let name = shortened(label, ACROSS_LETTERS);
+    svg.text((f64::midpoint(LEFT, RIGHT), below), Anchor::Middle, 14, "", &name);
     svg.grow(below + 16.0);
 }
 
@@ -65,6 +91,45 @@ pub(super) fn x_label(svg: &mut Svg, label: &str, lines: usize) {
 pub(super) fn border(svg: &mut Svg) {
     svg.line((LEFT, TOP), (LEFT, BOTTOM), "axis");
     svg.line((LEFT, BOTTOM), (RIGHT, BOTTOM), "axis");
+}
+
+/// Width of a letter below a group, in pixels.
+const LETTER: f64 = 7.2;
+/// Letters of a leaning name, and of the lines of one that stands straight.
+const LEANING_LETTERS: usize = 26;
+const LINES: usize = 4;
+
+/// The names of groups that divide the horizontal axis. They lean where one would touch its neighbour.
+/// Says how high they are.
+pub(super) fn groups(svg: &mut Svg, names: &[String]) -> f64 {
+    let step = (RIGHT - LEFT) / names.len().max(1) as f64;
+    let middle = |index: usize| LEFT + step * (index as f64 + 0.5);
+    let fitting = ((step - 4.0).max(0.0) / LETTER) as usize;
+    let wrapped: Vec<Vec<String>> = names.iter().map(|name| wrap(name, fitting)).collect();
+    let fits = |lines: &Vec<String>| {
+        lines.len() <= LINES && lines.iter().all(|line| line.chars().count() <= fitting)
+    };
+    if wrapped.iter().all(fits) {
+        for (index, lines) in wrapped.iter().enumerate() {
+            for (number, line) in lines.iter().enumerate() {
+                let below = BOTTOM + 18.0 + LINE * number as f64;
+                svg.text((middle(index), below), Anchor::Middle, 13, "", line);
+            }
+        }
+        return LINE * wrapped.iter().map(Vec::len).max().unwrap_or(1).max(1) as f64;
+    }
+    let diagonal = std::f64::consts::FRAC_1_SQRT_2;
+    // Names that lean are a line of text apart, or every second, third, … alone is shown.
+    let every = ((LINE / (step * diagonal)).ceil() as usize).max(1);
+    let mut longest = 0;
+    for (index, name) in names.iter().enumerate().step_by(every) {
+        let room = (middle(index) - 10.0) / (LETTER * diagonal);
+        let letters = LEANING_LETTERS.min(room as usize);
+        let shown = shortened(name, letters);
+        longest = longest.max(shown.chars().count());
+        svg.text_leaning((middle(index) + 4.0, BOTTOM + 14.0), 13, &shown);
+    }
+    longest as f64 * LETTER * diagonal
 }
 
 /// A text in lines of at most so many letters, broken between words or before a bracket; a longer

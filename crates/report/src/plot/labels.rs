@@ -50,7 +50,12 @@ impl Labels {
     /// Adds a name for what ends at the pixel `y`, or at any.
     pub(super) fn add(&mut self, y: Option<f64>, sign: Sign, name: &str) {
         let last = self.0.last().map_or(TOP + 10.0, |last| last.wanted);
-        let lines = frame::wrap(name, LETTERS);
+        // A word that is longer than a line is cut into lines.
+        let cut = |line: String| -> Vec<String> {
+            let letters: Vec<char> = line.chars().collect();
+            letters.chunks(LETTERS).map(|line| line.iter().collect()).collect()
+        };
+        let lines = frame::wrap(name, LETTERS).into_iter().flat_map(cut).collect();
         self.0.push(Label { wanted: y.unwrap_or(last), sign, lines });
     }
 

@@ -165,6 +165,14 @@ impl Svg {
         }
     }
 
+    /// An interval over a bar: where it is across, and from where to where.
+    pub(super) fn interval(&mut self, x: f64, (from, to): (f64, f64)) {
+        self.line((x, from), (x, to), "half");
+        for y in [from, to] {
+            self.line((x - 4.0, y), (x + 4.0, y), "half");
+        }
+    }
+
     /// A text; `class` is empty or the colour of a series.
     pub(super) fn text(
         &mut self,
@@ -181,10 +189,20 @@ impl Svg {
         ));
     }
 
-    /// Reads from below to above.
-    pub(super) fn text_upright(&mut self, (x, y): (f64, f64), size: u32, text: &str) {
+    /// Reads from below to above; the anchor is the place in the text that stands there.
+    pub(super) fn text_upright(&mut self, at: (f64, f64), anchor: Anchor, size: u32, text: &str) {
+        self.turned(at, -90, anchor, size, text);
+    }
+
+    /// Leans to the right, and ends there.
+    pub(super) fn text_leaning(&mut self, at: (f64, f64), size: u32, text: &str) {
+        self.turned(at, -45, Anchor::End, size, text);
+    }
+
+    fn turned(&mut self, (x, y): (f64, f64), by: i32, anchor: Anchor, size: u32, text: &str) {
         self.put(format_args!(
-            r#"<text transform="translate({x:.1} {y:.1}) rotate(-90)" text-anchor="middle" font-size="{size}">{}</text>"#,
+            r#"<text transform="translate({x:.1} {y:.1}) rotate({by})" text-anchor="{}" font-size="{size}">{}</text>"#,
+            anchor.name(),
             escape(text)
         ));
     }

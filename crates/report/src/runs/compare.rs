@@ -1,5 +1,6 @@
 //! Means of repetitions, and their differences.
 
+use super::quantity::{leads, rank};
 use super::read::Run;
 use crate::spread::student;
 use serde::Serialize;
@@ -147,22 +148,27 @@ impl Comparison {
         Self { runs, figures }
     }
 
-    /// Figures with a shown difference first: those of the whole run before those of its parts, each
-    /// with the largest share first. Then the others by path.
+    /// Figures with a shown difference first: power, latency and loss of the whole run, then the others,
+    /// those of the whole run before those of its parts, each with the largest share first. Then those
+    /// without one, by path.
     pub fn sorted(&self) -> Vec<&Figure> {
-        let weight = |figure: &&Figure| {
+        let weight = |figure: &Figure| {
             let shown = figure.differences.iter().flatten().filter(|it| it.outcome.differs());
             shown.map(|it| it.relative.map_or(f64::MAX, f64::abs)).fold(-1.0, f64::max)
         };
-        let mut figures: Vec<&Figure> = self.figures.iter().collect();
-        let depth = |figure: &&Figure| figure.path.matches('.').count();
-        figures.sort_by(|one, two| {
-            let (less, more) = (weight(one), weight(two));
-            let both_differ = less >= 0.0 && more >= 0.0;
-            let parts = if both_differ { depth(one).cmp(&depth(two)) } else { Ordering::Equal };
-            parts.then(more.total_cmp(&less))
+        let place = |path: &str| match leads(path) {
+            true => (0, rank(path)),
+            false => (1 + path.matches('.').count(), rank(path)),
+        };
+        let mut figures: Vec<(f64, &Figure)> =
+            self.figures.iter().map(|figure| (weight(figure), figure)).collect();
+        figures.sort_by(|(less, one), (more, two)| {
+            let both_differ = *less >= 0.0 && *more >= 0.0;
+            let places = || place(&one.path).cmp(&place(&two.path));
+            let places = if both_differ { places() } else { Ordering::Equal };
+            places.then(more.total_cmp(less))
         });
-        figures
+        figures.into_iter().map(|(_, figure)| figure).collect()
     }
 
     /// How many differences are shown, and how many intervals there are: of those about one in
@@ -231,6 +237,15 @@ mod tests {
         let comparison = Comparison::of(runs, None);
         let order: Vec<&str> = comparison.sorted().iter().map(|it| it.path.as_str()).collect();
         assert_eq!(order, ["watts", "seed"]);
+        let named = |name: &str, value: f64| {
+            let figures =
+                ["decisions", "overloads", "latency.p99_seconds", "power_watts", "watts.nic"];
+            let one = |add: f64| figures.map(|path| (path.to_owned(), value + add)).into();
+            Run { name: name.to_owned(), repetitions: vec![one(0.0), one(0.01)], left_out: vec![] }
+        };
+        let sorted = Comparison::of(vec![named("a", 1.0), named("b", 2.0)], None);
+        let order: Vec<&str> = sorted.sorted().iter().map(|it| it.path.as_str()).collect();
+        assert_eq!(order[..2], ["power_watts", "latency.p99_seconds"], "{order:?}");
         assert_eq!(comparison.counts(), (1, 2), "that of seeds has no scatter");
         let mut lacking = run("d", &[1.0, 2.0]);
         lacking.repetitions[1].remove("watts");

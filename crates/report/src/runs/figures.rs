@@ -8,8 +8,17 @@ const NAMES: [&str; 6] = ["name", "policy", "id", "label", "frames", "knob"];
 /// Figures of a document at most: what has more is a table of points, which nobody compares by eye.
 pub const MOST: usize = 20_000;
 
-/// All numbers of a document by their path, such as `policies.powersave.mean_power_watts`. Nothing
-/// where there are more than [`MOST`].
+/// Whether a list holds the points of a curve, such as a distribution: pairs of numbers or longer rows.
+/// The place of a point says nothing, so that points of two curves cannot be compared by it.
+fn is_curve(entries: &[Value]) -> bool {
+    let point = |entry: &Value| {
+        entry.as_array().is_some_and(|row| row.len() > 1 && row.iter().all(Value::is_number))
+    };
+    !entries.is_empty() && entries.iter().all(point)
+}
+
+/// All numbers of a document by their path, such as `policies.powersave.mean_power_watts`, but
+/// for the points of curves. Nothing where there are more than [`MOST`].
 pub fn figures(document: &Value) -> Option<BTreeMap<String, f64>> {
     let mut found = BTreeMap::new();
     walk(document, String::new(), &mut found).then_some(found)
@@ -25,6 +34,7 @@ fn walk(value: &Value, path: String, found: &mut BTreeMap<String, f64>) -> bool 
             found.len() <= MOST
         }
         Value::Object(fields) => fields.iter().all(|(key, value)| walk(value, below(key), found)),
+        Value::Array(entries) if is_curve(entries) => true,
         Value::Array(entries) => {
             let named = NAMES.iter().find_map(|key| names(entries, key));
             let name =
@@ -68,6 +78,14 @@ mod tests {
             ("twice.1.n", 2.0),
         ];
         assert_eq!(paths, expected);
+    }
+
+    #[test]
+    fn points_of_a_curve_are_no_figures() {
+        let document = json!({"latency_curve": [[0.0005, 1.8e-6], [0.106, 2e-6]], "watts": 3,
+            "shares": [0.25, 0.75], "mixed": [[1, 2], 3]});
+        let found: Vec<String> = figures(&document).unwrap().into_keys().collect();
+        assert_eq!(found, ["mixed.0.0", "mixed.0.1", "mixed.1", "shares.0", "shares.1", "watts"]);
     }
 
     #[test]

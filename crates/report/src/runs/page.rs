@@ -1,10 +1,10 @@
 //! A comparison as a page.
 
-use super::compare::{Comparison, Figure};
-use super::show;
+use super::compare::{Comparison, Figure, Mean};
+use super::{quantity, show};
 use crate::escape::escape;
 use crate::page::{self, put};
-use crate::plot::{Axis, BarSeries, Bars};
+use crate::plot::{BarSeries, Bars};
 
 /// Figures that are drawn; more are in the table.
 const DRAWN: usize = 12;
@@ -50,7 +50,7 @@ impl Comparison {
             }
             page.push_str("</li>\n");
         }
-        page.push_str("</ul>\n<h2>What differs most</h2>\n<div class=\"plots\">\n");
+        page.push_str("</ul>\n<h2>What differs</h2>\n<p>Power, latency and loss of the whole run first, then what differs most.</p>\n<div class=\"plots\">\n");
         let sorted = self.sorted();
         let differs = |figure: &&&Figure| {
             figure.differences.iter().flatten().any(|difference| difference.outcome.differs())
@@ -99,21 +99,25 @@ impl Comparison {
         page
     }
 
-    /// The means of a figure side by side.
+    /// The means of a figure side by side, with their intervals.
     fn bars(&self, figure: &Figure) -> String {
-        let values = figure.means.iter().map(|mean| mean.map_or(f64::NAN, |mean| mean.mean));
+        let known = || figure.means.iter().flatten().map(|mean| mean.mean.abs());
+        let (y, factor) = quantity::axis(&figure.path, known().fold(0.0, f64::max));
+        let values = figure.means.iter().map(|mean| mean.map_or(f64::NAN, |it| it.mean * factor));
+        let half = |mean: &Option<Mean>| mean.and_then(|it| it.half).map_or(0.0, |it| it * factor);
         let bars = Bars {
             title: figure.path.clone(),
             x_label: "run".to_owned(),
-            y: Axis::new("mean"),
+            y,
             groups: self.runs.iter().map(|run| run.name.clone()).collect(),
             series: vec![BarSeries {
-                name: "mean".to_owned(),
+                name: "mean, with its 95 % interval".to_owned(),
                 values: values.collect(),
                 published: vec![None; self.runs.len()],
             }],
             stacked: false,
             ordered: false,
+            halves: vec![figure.means.iter().map(half).collect()],
             published: vec![None; self.runs.len()],
         };
         bars.svg()

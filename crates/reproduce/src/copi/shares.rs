@@ -126,6 +126,7 @@ fn bars(title: &str, cases: &[Case], series: Vec<BarSeries>) -> Bars {
         series,
         stacked: true,
         ordered: true,
+        halves: Vec::new(),
         published: vec![None; LOADS.len() * POLICIES.len()],
     }
 }

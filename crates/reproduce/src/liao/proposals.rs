@@ -75,6 +75,7 @@ fn switches(plan: &'static Plan) -> Result<Figure, ReproduceError> {
         ],
         stacked: true,
         ordered: false,
+        halves: Vec::new(),
         published: vec![None; all.len()],
     };
     Ok(Figure {

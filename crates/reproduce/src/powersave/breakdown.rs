@@ -55,6 +55,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         series,
         stacked: true,
         ordered: false,
+        halves: Vec::new(),
         published: PRINTED.map(Some).to_vec(),
     };
     let watts: Vec<f64> = reports.iter().map(|report| report.power_watts).collect();

@@ -234,6 +234,7 @@ fn numbers(grid: &Grid) -> Figure {
         ],
         stacked: false,
         ordered: false,
+        halves: Vec::new(),
         published: Vec::new(),
     };
     Figure {

@@ -49,6 +49,7 @@ fn fixed_rate(server: &ServerModel) -> Result<Figure, ReproduceError> {
             .collect(),
         stacked: false,
         ordered: true,
+        halves: Vec::new(),
         published: Vec::new(),
     };
     Ok(Figure {
@@ -94,6 +95,7 @@ fn table1(server: &ServerModel) -> Result<Figure, ReproduceError> {
         }],
         stacked: false,
         ordered: false,
+        halves: Vec::new(),
         published: Vec::new(),
     };
     let saving = [(watts[0] - watts[1]) / 12.0, (watts[0] - watts[2]) / 12.0];

@@ -135,6 +135,7 @@ fn fig2(plan: &'static Plan, file: &ComponentFile) -> Result<Figure, ReproduceEr
         }],
         stacked: false,
         ordered: false,
+        halves: Vec::new(),
         published: vec![None; order.len()],
     };
     Ok(Figure {

@@ -68,6 +68,7 @@ fn by_rail(plan: &'static Plan) -> Result<Figure, ReproduceError> {
         ],
         stacked: true,
         ordered: false,
+        halves: Vec::new(),
         published: checks[..6].iter().map(|check| check.published.parse().ok()).collect(),
     };
     Ok(Figure {

@@ -119,6 +119,7 @@ fn fig4(plan: &'static Plan, file: &ComponentFile) -> Result<Figure, ReproduceEr
         }],
         stacked: false,
         ordered: false,
+        halves: Vec::new(),
         published: vec![None; order.len()],
     };
     Ok(Figure {
