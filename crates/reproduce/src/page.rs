@@ -9,10 +9,13 @@ use wattline_report::{Notes, Verdict, escape};
 
 pub(super) fn html(reproductions: &[Reproduction]) -> String {
     let mut page = page::begin("published against ours");
-    page.push_str(
-        "<h1>Published against ours</h1>\n\
-         <p>Powers are those of models, not measurements. Black crosses and grey bands are what \
-         the papers print; colours are ours.</p>\n",
+    put(
+        &mut page,
+        format_args!(
+            "<h1>Published against ours</h1>\n\
+             <p>Powers are those of models, not measurements. {}</p>\n",
+            signs(reproductions)
+        ),
     );
     let total: usize = reproductions.iter().map(|one| one.claims.len()).sum();
     let counts = Verdict::ALL.map(|verdict| {
@@ -23,14 +26,34 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
         format_args!("<p>{total} claims; choose a verdict to see its rows alone.</p>\n"),
     );
     verdict_filter(&mut page, counts.into_iter().filter(|(_, count)| *count > 0));
+    // The sections of a page are papers, or the figures of a single one.
+    let heading = if reproductions.len() == 1 { SECTION } else { OF_PART };
     for reproduction in reproductions {
-        paper(&mut page, reproduction);
+        paper(&mut page, reproduction, heading);
     }
     page::end(&mut page);
     page
 }
 
-fn paper(page: &mut String, reproduction: &Reproduction) {
+/// What the signs mean that the plots of this page have.
+fn signs(reproductions: &[Reproduction]) -> &'static str {
+    let plots = reproductions.iter().flat_map(|one| &one.figures).flat_map(|figure| &figure.plots);
+    let has = |class: &str| plots.clone().any(|plot| plot.contains(class));
+    match [has("class=\"cross\""), has("class=\"band\"")] {
+        [true, true] => "Black crosses and grey bands are what the papers print; colours are ours.",
+        [true, false] => "Black crosses are what the papers print; colours are ours.",
+        [false, true] => "Grey bands are what the papers print; colours are ours.",
+        [false, false] => "All plots are ours: the papers print no values for them.",
+    }
+}
+
+/// A section, which the list of a page's sections names.
+const SECTION: &str = "h2";
+/// A part of one.
+const OF_PART: &str = "h3";
+
+/// One paper; `heading` is that of its figures.
+fn paper(page: &mut String, reproduction: &Reproduction, heading: &str) {
     put(page, format_args!("<h2 id=\"{0}\">{0}</h2>\n", reproduction.paper.name()));
     put(page, format_args!("<p>{}</p>\n", escape(reproduction.title)));
     begin_table(page, Verdict::ALL.map(Verdict::text).into_iter().chain(["claims"]));
@@ -40,28 +63,42 @@ fn paper(page: &mut String, reproduction: &Reproduction) {
     }
     put(page, format_args!("<td class=\"n\">{}</td></tr>", reproduction.claims.len()));
     end_table(page);
-    put(page, format_args!("<nav aria-label=\"figures of {}\">", reproduction.paper.name()));
-    for figure in &reproduction.figures {
+    if heading == OF_PART {
         let name = reproduction.paper.name();
-        put(page, format_args!("<a href=\"#{name}-{0}\">{0}</a>", figure.id));
+        put(page, format_args!("<nav aria-label=\"figures of {name}\">"));
+        for figure in &reproduction.figures {
+            put(page, format_args!("<a href=\"#{name}-{0}\">{0}</a>", figure.id));
+        }
+        page.push_str("</nav>\n");
     }
-    page.push_str("</nav>\n");
     for one in &reproduction.figures {
-        figure(page, reproduction, one);
+        figure(page, reproduction, one, heading);
     }
-    claims(page, reproduction);
+    claims(page, reproduction, heading);
 }
 
-fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure) {
+fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure, heading: &str) {
     let name = reproduction.paper.name();
-    put(page, format_args!("<h3 id=\"{name}-{}\">{}</h3>\n", figure.id, escape(&figure.title)));
+    put(
+        page,
+        format_args!(
+            "<{heading} id=\"{name}-{}\">{}</{heading}>\n",
+            figure.id,
+            escape(&figure.title)
+        ),
+    );
     put(page, format_args!("<p>{}</p>\n<div class=\"plots\">\n", escape(&figure.about)));
     for plot in &figure.plots {
         page.push_str(plot);
     }
     page.push_str("</div>\n");
     checks(page, &figure.checks);
-    put(page, format_args!("<details><summary>Data ({} rows)</summary>", figure.table.rows.len()));
+    // A section with nothing else to show begins with its table.
+    let open = if figure.plots.is_empty() && figure.checks.is_empty() { " open" } else { "" };
+    put(
+        page,
+        format_args!("<details{open}><summary>Data ({} rows)</summary>", figure.table.rows.len()),
+    );
     begin_table(page, figure.table.columns.iter().map(String::as_str));
     for row in &figure.table.rows {
         page.push_str("<tr>");
@@ -74,11 +111,11 @@ fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure) {
     page.push_str("</details>\n");
 }
 
-fn claims(page: &mut String, reproduction: &Reproduction) {
+fn claims(page: &mut String, reproduction: &Reproduction, heading: &str) {
     put(
         page,
         format_args!(
-            "<h3>Every claim of the paper</h3>\n<details class=\"claims\"><summary>{} claims</summary>",
+            "<{heading}>Every claim of the paper</{heading}>\n<details class=\"claims\"><summary>{} claims</summary>",
             reproduction.claims.len()
         ),
     );

@@ -12,8 +12,6 @@ use wattline_sim::requests::{RequestReport, RequestSetting, sweep_requests};
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
-/// Latency in ms at which the paper draws a setting that does not sustain the load.
-const NOT_SUSTAINED_MS: f64 = 40.0;
 const SECONDS: f64 = 1.0;
 
 /// One load: P95 (ms) and power (W) by state, fastest first, and by ITR; `None` where the load is
@@ -33,6 +31,20 @@ impl Load {
             None => Some((value, value)),
             Some((low, high)) => Some((low.min(value), high.max(value))),
         })
+    }
+    /// The states as an axis, with room beside the first and the last.
+    fn states(&self) -> Axis {
+        let last = self.points.len().saturating_sub(1) as f64;
+        Axis::new("V/F state (0: P0)").range(-0.5, last + 0.5).ticks_every(1.0)
+    }
+    /// An upright line for each state, from the least to the most.
+    fn ranges(&self, of: impl Fn(usize) -> Option<(f64, f64)>) -> Vec<(f64, f64)> {
+        let range = |state: usize| Some((state as f64, of(state)?));
+        (0..self.points.len())
+            .filter_map(range)
+            // No value: the line ends here.
+            .flat_map(|(x, (least, most))| [(x, least), (x, most), (x, f64::NAN)])
+            .collect()
     }
     /// States that fail in some settings but not in all; states that fail in all; states that fail
     /// in none.
@@ -99,20 +111,29 @@ fn latency(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError
         Table::new(["rate_krps", "state", "sustained_settings", "p95_least_ms", "p95_most_ms"]);
     let mut plots = Vec::new();
     for (load, name) in loads.iter().zip(LOADS) {
+        let states = 0..load.points.len();
+        let range = |state: usize| load.range(state, |(p95, _)| p95);
+        for state in states.clone() {
+            let (least, most) = range(state).unwrap_or((f64::NAN, f64::NAN));
+            let sustained = load.sustained(state).count() as f64;
+            table.numbers([load.rate / 1e3, state as f64, sustained, least, most]);
+        }
         let mut chart = Chart::new(
             format!("{name} load: range of P95 by ITR"),
-            Axis::new("V/F state (0: P0)").ticks_every(1.0),
-            Axis::new("P95 (ms), 40: not sustained").from_zero(),
-        );
-        for state in 0..load.points.len() {
-            let sustained = load.sustained(state).count();
-            let all = sustained == load.points[state].len();
-            let (low, high) =
-                load.range(state, |(p95, _)| p95).unwrap_or((NOT_SUSTAINED_MS, NOT_SUSTAINED_MS));
-            let high = if all { high } else { NOT_SUSTAINED_MS };
-            table.numbers([load.rate / 1e3, state as f64, sustained as f64, low, high]);
-            let x = state as f64;
-            chart = chart.series(format!("P{state}"), Mark::LineAndPoints, [(x, low), (x, high)]);
+            load.states(),
+            Axis::new("P95 (ms)").logarithmic(),
+        )
+        .series("ITRs that sustain the load", Mark::LineAndPoints, load.ranges(range));
+        // A P95 that grows with the run has no place on the axis: the signs stand above all others.
+        let above = 2.0 * states.filter_map(range).map(|(_, most)| most).fold(0.0, f64::max);
+        let [some, every, _] = load.kinds();
+        for (words, states) in
+            [("some ITRs do not sustain it", some), ("no ITR sustains it", every)]
+        {
+            if !states.is_empty() {
+                let signs = states.into_iter().map(|state| (state as f64, above));
+                chart = chart.series(words, Mark::Points, signs);
+            }
         }
         plots.push(chart.svg());
     }
@@ -186,17 +207,20 @@ fn energy(plan: &'static Plan, loads: &[Load]) -> Result<Figure, ReproduceError>
         let states = 0..load.points.len();
         let watts = |state: usize| load.range(state, |(_, watts)| watts);
         let worst = states.clone().filter_map(watts).map(|(_, most)| most).fold(0.0, f64::max);
-        let mut chart = Chart::new(
+        let chart = Chart::new(
             format!("{name} load: range of energy by ITR"),
-            Axis::new("V/F state (0: P0)").ticks_every(1.0),
+            load.states(),
             Axis::new("energy, of the worst"),
+        )
+        .series(
+            "ITRs that sustain the load",
+            Mark::LineAndPoints,
+            load.ranges(|state| watts(state).map(|(least, most)| (least / worst, most / worst))),
         );
         for state in states.clone() {
             let Some((least, most)) = watts(state) else { continue };
             by_itr.push(((most - least) / worst * 100.0, state, index));
             table.numbers([load.rate / 1e3, state as f64, least / worst, most / worst]);
-            let points = [(state as f64, least / worst), (state as f64, most / worst)];
-            chart = chart.series(format!("P{state}"), Mark::LineAndPoints, points);
         }
         plots.push(chart.svg());
         // Compares, at each ITR, the states with the highest and the lowest power.
