@@ -82,6 +82,40 @@
     });
     box.append(plot, button);
   }
+  // On a narrow screen the names stand below their plot instead of beside it, and a title that is too long
+  // is drawn closer together. The numbers are pixels of the plot.
+  const narrow = matchMedia("(max-width:40rem)");
+  const fit = () => document.querySelectorAll("svg.plot").forEach((plot) => {
+    const [names, title] = [plot.querySelector(".names"), plot.querySelector(".title")];
+    if (!names || !title) return;
+    plot.wide ??= plot.getAttribute("viewBox");
+    plot.setAttribute("viewBox", plot.wide);
+    names.removeAttribute("transform");
+    title.removeAttribute("textLength");
+    if (!narrow.matches) return;
+    const box = names.getBBox();
+    if (!box.width) return;
+    const [width, grown, below] = [580, 1.25, Number(names.dataset.below)];
+    const room = width - 8 - Number(title.getAttribute("x"));
+    if (title.getComputedTextLength() > room) {
+      title.setAttribute("textLength", room);
+      title.setAttribute("lengthAdjust", "spacingAndGlyphs");
+    }
+    names.setAttribute("transform", `translate(${74 - box.x * grown} ${below - box.y * grown}) scale(${grown})`);
+    plot.setAttribute("viewBox", `0 0 ${width} ${Math.ceil(below + box.height * grown + 12)}`);
+  });
+  fit();
+  narrow.addEventListener("change", fit);
+  // There, a row with a verdict is a card whose cells say their column; so is the only row of a table.
+  for (const table of document.querySelectorAll(".scroll table")) {
+    const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent);
+    if (!table.querySelector(".v") && table.querySelectorAll("tbody tr").length !== 1) continue;
+    table.classList.add("cards");
+    table.querySelectorAll("tbody tr").forEach((row) => [...row.cells].forEach((cell, index) => {
+      cell.dataset.head = heads[index] ?? "";
+      if (cell.querySelector(".v")) cell.classList.add("verdict");
+    }));
+  }
   addEventListener("beforeprint", () => document.querySelectorAll("details.claims").forEach((details) => { details.open = true; }));
   const buttons = document.querySelectorAll("button[data-verdict]");
   const choose = (wanted) => {

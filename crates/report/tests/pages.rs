@@ -77,6 +77,7 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     assert_eq!(browser.value(shown), 1);
 
     contents_stay_in_view(&mut browser);
+    a_narrow_screen_cuts_nothing(&mut browser);
     data_of_each_plot_is_a_file(&mut browser);
     let footer = browser.value("document.querySelector('footer').innerText");
     assert!(footer.as_str().is_some_and(|it| it.contains("Wattline") && it.contains("Linux")));
@@ -267,6 +268,26 @@ fn contents_stay_in_view(browser: &mut Browser) {
                  .filter(e => e.getClientRects().length).map(e => e.tagName).join(' ')";
     assert_eq!(browser.value(shown), "H2 H2 svg svg H2");
     browser.set_print(false);
+}
+
+/// On a narrow screen nothing of a plot or of a table with verdicts needs scrolling sideways; names stand
+/// below their plot, and letters stay readable.
+fn a_narrow_screen_cuts_nothing(browser: &mut Browser) {
+    let seen = "[...document.querySelectorAll('.plot-box, .scroll:has(.v)')]\
+                .filter(e => e.scrollWidth > e.clientWidth + 1).length";
+    let below = "[...document.querySelectorAll('svg.plot')].every(plot => { \
+                 const names = plot.querySelector('.names').getBoundingClientRect(); \
+                 const axis = [...plot.querySelectorAll('line.axis')].map(l => l.getBoundingClientRect()); \
+                 return axis.every(line => line.bottom < names.top + 1); })";
+    let least = "Math.min(...[...document.querySelectorAll('svg.plot .tick, svg.plot .names text')] \
+                 .map(t => t.getBoundingClientRect().height))";
+    let heads = "getComputedStyle(document.querySelector('.cards td.verdict'), '::before').content";
+    browser.set_view(View { width: 390, height: 700, dark: false });
+    assert_eq!((browser.value(seen), browser.value(below)), (0.into(), true.into()));
+    assert!(browser.value(least).as_f64().is_some_and(|high| high >= 10.0));
+    assert!(browser.value(heads).as_str().is_some_and(|text| text.contains("verdict")));
+    browser.set_view(View { width: 1440, height: 700, dark: false });
+    assert_eq!(browser.value(below), false, "beside it where there is room");
 }
 
 /// By a button below the plot; a name is no formula.

@@ -21,7 +21,7 @@ const ACROSS_LETTERS: usize = 72;
 const UPRIGHT_LETTERS: usize = 42;
 
 pub(super) fn title(svg: &mut Svg, text: &str) {
-    svg.text((LEFT, 26.0), Anchor::Start, 16, "", &shortened(text, TITLE_LETTERS));
+    svg.text((LEFT, 26.0), Anchor::Start, 16, "title", &shortened(text, TITLE_LETTERS));
 }
 
 /// A text of at most so many letters, the last of which says that there are more.
@@ -42,7 +42,7 @@ pub(super) fn y_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
         if let Some(y) = scale.pixel(value) {
             let text = if long { with_power(value) } else { text };
             svg.line((LEFT, y), (RIGHT, y), "grid");
-            svg.text((LEFT - 8.0, y + 4.5), Anchor::End, 13, "", &text);
+            svg.text((LEFT - 8.0, y + 4.5), Anchor::End, 13, "tick", &text);
         }
     }
     let name = shortened(&axis.label, UPRIGHT_LETTERS);
@@ -73,7 +73,7 @@ pub(super) fn x_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
     for (value, text) in scale.ticks() {
         if let Some(x) = scale.pixel(value) {
             svg.line((x, TOP), (x, BOTTOM), "grid");
-            svg.text((x, BOTTOM + 18.0), Anchor::Middle, 13, "", &text);
+            svg.text((x, BOTTOM + 18.0), Anchor::Middle, 13, "tick", &text);
         }
     }
     x_label(svg, &axis.label, LINE);

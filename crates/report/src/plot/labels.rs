@@ -61,6 +61,7 @@ impl Labels {
 
     /// Draws them from the top down, none over another.
     pub(super) fn draw(mut self, svg: &mut Svg, bottom: f64) {
+        svg.begin_names();
         // Those that want the same place stay in their order.
         self.0.sort_by(|a, b| a.wanted.total_cmp(&b.wanted));
         let heights: Vec<f64> = self.0.iter().map(Label::height).collect();
@@ -72,6 +73,7 @@ impl Labels {
             label.draw(svg, y);
             (below, free) = (below - height, y + height);
         }
+        svg.end_names();
         svg.grow(free);
     }
 }

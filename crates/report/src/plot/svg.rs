@@ -68,6 +68,17 @@ impl Svg {
         self.height = self.height.max(height);
     }
 
+    /// Begins the names beside the plot. The page's script moves them below it on a narrow screen, where
+    /// the axes and their names end.
+    pub(super) fn begin_names(&mut self) {
+        let below = self.height;
+        self.put(format_args!(r#"<g class="names" data-below="{below:.0}">"#));
+    }
+
+    pub(super) fn end_names(&mut self) {
+        self.put(format_args!("</g>"));
+    }
+
     /// Writing into a string cannot fail.
     fn put(&mut self, arguments: std::fmt::Arguments<'_>) {
         let _ = self.body.write_fmt(arguments);
