@@ -66,7 +66,7 @@ pub(super) fn rank(path: &str) -> usize {
         let of = if names.contains(&"latency") { path } else { last };
         of.split('.').flat_map(words).any(|word| names.contains(&word))
     };
-    WANTED.iter().position(|names| holds(names)).unwrap_or(WANTED.len())
+    WANTED.iter().position(holds).unwrap_or(WANTED.len())
 }
 
 /// Whether a figure is one that runs are made for, and of the whole run.
