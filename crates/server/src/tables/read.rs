@@ -3,11 +3,15 @@
 use super::write::{COLUMNS, DEFAULT, SATURATED, UNKNOWN};
 use super::{Conditions, ProfilePoint, ProfileTables};
 use crate::input::{InvalidFile, LoadError, Problem, ProblemKind};
+use std::io::{self, Read as _};
 use wattline_units::Span;
 
 const VERSION: u32 = 1;
 /// Largest number of problems listed, so that a wholly wrong file is not repeated.
 const MOST_PROBLEMS: usize = 20;
+
+/// Text of the most points that tables may have, with long figures.
+const MOST_BYTES: u64 = 128 << 20;
 
 /// A line of the table.
 struct Row {
@@ -25,7 +29,7 @@ impl ProfileTables {
     /// # Errors
     /// Fails when it cannot be read, and like [`Self::parse`].
     pub fn load(path: &str) -> Result<Self, LoadError> {
-        let text = std::fs::read_to_string(path).map_err(|cause| LoadError::Unreadable {
+        let text = text_of(path).map_err(|cause| LoadError::Unreadable {
             file: path.to_owned(),
             cause,
             hint: "; `wattline profile` and `wattline sim --requests ... --profile FILE` make one"
@@ -51,6 +55,17 @@ impl ProfileTables {
             }
         }
     }
+}
+
+/// Reads a file up to what tables may have. A device tells no length and has no end.
+fn text_of(path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        let why = format!("longer than {MOST_BYTES} bytes, which no tables need");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(text)
 }
 
 fn problem(line: Option<usize>, field: &str, why: String) -> Problem {
@@ -136,6 +151,13 @@ fn rows(text: &str, problems: &mut Vec<Problem>) -> Vec<Row> {
     rows
 }
 
+/// Where a value stands on an axis that ascends, as exactly as texts give it.
+fn near(axis: &[f64], value: f64) -> Option<usize> {
+    let within = 1e-6 * value.abs().max(1e-9);
+    let index = axis.partition_point(|known| *known < value - within);
+    axis.get(index).is_some_and(|known| *known <= value + within).then_some(index)
+}
+
 fn fill(head: Conditions, rows: &[Row], problems: &mut Vec<Problem>) -> Option<ProfileTables> {
     let axis = |values: &mut dyn Iterator<Item = f64>| {
         let mut axis: Vec<f64> = values.collect();
@@ -152,9 +174,6 @@ fn fill(head: Conditions, rows: &[Row], problems: &mut Vec<Problem>) -> Option<P
             problems.push(problem(None, "", why));
             return None;
         }
-    };
-    let near = |axis: &[f64], value: f64| {
-        axis.iter().position(|known| (known - value).abs() <= 1e-6 * value.abs().max(1e-9))
     };
     let loads = tables.loads.clone();
     let frequencies = tables.conditions.machine.frequencies_ghz.clone();
@@ -188,4 +207,59 @@ fn fill(head: Conditions, rows: &[Row], problems: &mut Vec<Problem>) -> Option<P
         }
     }
     Some(tables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    /// The time of a line must not grow with the number of loads: a search from the first one to each
+    /// line's own takes 64 times as long for 8 times the loads.
+    #[test]
+    fn twice_the_loads_take_about_twice_the_time() {
+        let head = "# version = 1\n# server = \"a\"\n# workload = \"b\"\n# source = \"measured\"\n\
+                    # percentile = 95.0\n# machine.cores = 1\n# machine.frequencies_ghz = [1.0]\n\
+                    # machine.moderation_us = [0.0, 0.0]\n";
+        let text = |loads: usize| {
+            let rows = (1..=loads).map(|load| format!("{load},1,0,100,10\n"));
+            format!("{head}{}\n{}", COLUMNS.join(","), rows.collect::<String>())
+        };
+        let (few, many) = (text(20_000), text(160_000));
+        // The shortest of a few, in turn: others use the machine, too.
+        let mut shortest = [f64::INFINITY; 2];
+        for _ in 0..3 {
+            for (text, shortest) in [&few, &many].into_iter().zip(&mut shortest) {
+                let begun = Instant::now();
+                let tables = ProfileTables::parse("test", text).unwrap();
+                assert_eq!(tables.known_points(), tables.all_points());
+                *shortest = shortest.min(begun.elapsed().as_secs_f64());
+            }
+        }
+        let ratio = shortest[1] / shortest[0];
+        assert!(ratio < 24.0, "8 times the loads take {ratio:.1} times as long");
+    }
+
+    #[test]
+    fn a_value_is_found_on_its_axis_as_a_text_gives_it() {
+        let axis = [0.0, 0.8, 1.300_000_000_1, 1e9];
+        for (value, found) in [
+            (0.0, Some(0)),
+            (0.8, Some(1)),
+            (1.3, Some(2)),
+            (1.3 * (1.0 - 9e-7), Some(2)),
+            (1.31, None),
+            (1e9 + 1.0, Some(3)),
+            (2e9, None),
+        ] {
+            assert_eq!(near(&axis, value), found, "{value}");
+        }
+        assert_eq!(near(&[], 1.0), None);
+    }
+
+    #[test]
+    fn a_file_without_end_is_refused() {
+        let told = ProfileTables::load("/dev/zero").unwrap_err().to_string();
+        assert!(told.contains("/dev/zero: longer than"), "{told}");
+    }
 }
