@@ -42,9 +42,8 @@ pub trait LatencySource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Our own load generator: from the intended time of sending to the answer.
-    Probe,
-    /// Clients of the service, as they measured it.
+    /// Clients of the service, as they measured it; the load generator is one, which counts from the
+    /// intended time of sending to the answer.
     Clients,
     /// The application's own histogram: without the network, and mostly without what a request
     /// waited before the application took it.

@@ -8,6 +8,9 @@ use serde::Serialize;
 const LONGEST: Nanos = 3_600_000_000_000;
 /// A time is known to three significant digits.
 const DIGITS: u8 = 3;
+/// Steps in each half of what is left of the distribution: the 50th and 95th percentiles are among
+/// them, the 99th within 0.04 %.
+const STEPS: u32 = 20;
 
 /// Counts of times of 1 ns to 1 h, each known to one part in a thousand (HdrHistogram).
 #[derive(Debug, Clone, PartialEq)]
@@ -107,6 +110,16 @@ impl Times {
             latency_seconds: seconds(step.value_iterated_to().min(self.0.max())),
         };
         self.0.iter_quantiles(5).map(point).collect()
+    }
+
+    /// The distribution in a few hundred steps, denser towards the tail: a time in seconds, which so
+    /// many more took, or a little less.
+    pub fn steps(&self) -> impl Iterator<Item = (f64, u64)> {
+        let step = |step: hdrhistogram::iterators::IterationValue<u64>| {
+            let nanos = step.value_iterated_to().min(self.0.max());
+            (seconds(nanos), step.count_since_last_iteration())
+        };
+        self.0.iter_quantiles(STEPS).map(step)
     }
 
     /// The figures that a report shows.

@@ -5,6 +5,7 @@ use crate::engine::{Failures, Interval, LoadOptions, Recording, ThreadUse};
 use crate::latency::{CurvePoint, TimesSummary};
 use crate::protocol::Protocol;
 use crate::schedule::Arrivals;
+use crate::sources::Reported;
 use crate::verdict::Verdict;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -60,6 +61,9 @@ pub struct Report {
     pub latency_from_sending: TimesSummary,
     /// The generator's own limits.
     pub generator: Generator,
+    /// How reports to a governor fared; none where none were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub governor_reports: Option<Reported>,
     /// Sent in the whole run, warm-up included, by operation.
     pub run_sent_requests: BTreeMap<&'static str, u64>,
     /// The distribution of the latency, for drawing.
@@ -127,6 +131,7 @@ impl Report {
                 cpu_per_request_seconds: (sent > 0).then(|| cpu_seconds / sent as f64),
                 threads: recording.threads.clone(),
             },
+            governor_reports: None,
             run_sent_requests: operations.collect(),
             latency_curve: recording.latency.curve(failed),
             intervals,

@@ -8,6 +8,7 @@ use crate::clock::{Nanos, SECOND};
 use crate::random::{Random, Stream, random};
 use rand_distr::{Distribution as _, Exp1};
 use serde::Serialize;
+use std::fmt;
 use std::str::FromStr;
 
 /// How the requests of all threads together are spread over time.
@@ -18,6 +19,15 @@ pub enum Arrivals {
     Constant,
     /// A Poisson process: independent exponential gaps.
     Poisson,
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Constant => "constant",
+            Self::Poisson => "poisson",
+        })
+    }
 }
 
 impl FromStr for Arrivals {

@@ -54,6 +54,18 @@ pub struct OptionsError {
 }
 
 impl LoadOptions {
+    /// How the load is made, in words: all that its latency depends on but the rate. The seed draws
+    /// other arrivals of the same kind, and intervals are for looking on.
+    pub fn described(&self) -> String {
+        let Self { arrivals, connections, threads, depth, duration, warmup, timeout, spin, .. } =
+            self;
+        let spins = if *spin { ", never asleep" } else { "" };
+        format!(
+            "{arrivals} arrivals over {connections} connections of depth {depth}, from {threads} \
+             threads{spins}, {duration:?} after {warmup:?}, timeout {timeout:?}"
+        )
+    }
+
     /// Checks all options.
     ///
     /// # Errors
@@ -117,6 +129,41 @@ pub(super) fn nanos(span: Duration) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loads_that_differ_in_latency_are_described_in_other_words() {
+        let one = LoadOptions {
+            rate: 1_000.0,
+            arrivals: Arrivals::Poisson,
+            connections: 2,
+            threads: 1,
+            depth: 1,
+            duration: Duration::from_millis(300),
+            warmup: Duration::from_secs(2),
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            seed: 1,
+            spin: false,
+        };
+        let words = "poisson arrivals over 2 connections of depth 1, from 1 threads, 300ms after 2s, \
+                     timeout 1s";
+        assert_eq!(one.described(), words);
+        let long = Duration::from_secs(7);
+        for other in [
+            LoadOptions { arrivals: Arrivals::Constant, ..one.clone() },
+            LoadOptions { connections: 90, ..one.clone() },
+            LoadOptions { threads: 2, ..one.clone() },
+            LoadOptions { depth: 2, ..one.clone() },
+            LoadOptions { duration: long, ..one.clone() },
+            LoadOptions { warmup: long, ..one.clone() },
+            LoadOptions { timeout: long, ..one.clone() },
+            LoadOptions { spin: true, ..one.clone() },
+        ] {
+            assert_ne!(other.described(), words);
+        }
+        let alike = LoadOptions { rate: 7.0, seed: 2, interval: long, ..one };
+        assert_eq!(alike.described(), words);
+    }
 
     #[test]
     fn all_options_outside_their_range_are_told_at_once() {

@@ -16,25 +16,15 @@
 //! Other keys make a report malformed. A latency that is negative or absurd is refused by itself;
 //! the rest of its report is taken.
 
+use super::client_report::ClientReport;
 use super::window::Window;
 use super::{LatencySource, LatencySummary, Origin, Refused, latency};
-use serde::Deserialize;
 use wattline_units::{Span, Time};
 
 /// No report counts more requests of a kind.
 const MOST: u64 = 1_000_000_000;
 /// Clocks of clients may be ahead by so much.
 const AHEAD_SECONDS: f64 = 1.0;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Report {
-    #[serde(default)]
-    latency_seconds: Vec<(f64, i64)>,
-    #[serde(default)]
-    failed_requests: i64,
-    time_unix_seconds: Option<f64>,
-}
 
 /// The reports of clients, over the last while.
 #[derive(Debug)]
@@ -76,7 +66,7 @@ impl ClientReports {
     }
 
     fn take_report(&mut self, line: &[u8], now: Time, unix_seconds: f64) {
-        let Ok(report) = serde_json::from_slice::<Report>(line) else {
+        let Ok(report) = serde_json::from_slice::<ClientReport>(line) else {
             self.refused.malformed += 1;
             return;
         };

@@ -1,19 +1,20 @@
-//! Sources of latency for a governor: this crate's probe, reports of clients, a Prometheus
-//! histogram of the application, and TCP's own round trips.
+//! Sources of latency for a governor: reports of clients, a Prometheus histogram of the application,
+//! and TCP's own round trips. This crate's generator is such a client: [`Reporter`].
 //!
 //! Each source returns quantiles with the number of samples, their age and their origin. No source
 //! has a clock or a thread; each call names the time.
 
+mod client_report;
 mod clients;
-mod probe;
 mod prometheus;
+mod reporter;
 mod round_trips;
 mod socket;
 mod window;
 
 pub use clients::ClientReports;
-pub use probe::ProbeReports;
 pub use prometheus::{PrometheusHistogram, Selector, SelectorError};
+pub use reporter::{Reported, Reporter};
 pub use round_trips::RoundTrips;
 pub use socket::ReportSocket;
 

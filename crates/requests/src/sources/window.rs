@@ -68,11 +68,6 @@ impl Window {
         self.part(at).times.record_n(latency.as_picos() / 1_000, count);
     }
 
-    /// Adds many.
-    pub fn add(&mut self, times: &Times, at: Time) {
-        self.part(at).times.add(times);
-    }
-
     /// Adds requests that were not answered.
     pub fn fail(&mut self, count: u64, at: Time) {
         let part = self.part(at);
@@ -166,7 +161,7 @@ mod tests {
         let mut window = Window::new(Span::from_millis(800));
         window.record(Span::from_millis(1), 97, at(5));
         window.fail(3, at(6));
-        let summary = window.summary(at(10), Origin::Probe).unwrap();
+        let summary = window.summary(at(10), Origin::Clients).unwrap();
         assert_eq!(summary.samples, 100);
         assert!(matches!(summary.p95, Quantile::Within { .. }));
         assert!(matches!(summary.p99, Quantile::Beyond(beyond) if beyond.as_seconds() >= 0.00099));
