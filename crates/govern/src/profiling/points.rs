@@ -5,7 +5,7 @@ use super::profiled::Profiled;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use wattline_server::tables::{
     Conditions, Fingerprint, NOT_MEASURED, ProfilePoint, ProfileTables, same_frequencies,
@@ -114,14 +114,16 @@ impl Points {
     pub fn open(path: &Path, head: Head) -> Result<Self, PointsError> {
         let mut points = Self { path: path.to_owned(), head, known: BTreeMap::new() };
         let failed = |error: std::io::Error| points.failed(&error);
-        let text = match fs::metadata(path) {
+        let file = match fs::File::open(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(points),
-            Err(error) => return Err(failed(error)),
-            Ok(found) if found.len() > LONGEST => {
-                return Err(points.damaged(format!("longer than {LONGEST} bytes")));
-            }
-            Ok(_) => fs::read_to_string(path).map_err(failed)?,
+            opened => opened.map_err(failed)?,
         };
+        // A device tells no length and has no end.
+        let mut text = String::new();
+        file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > LONGEST {
+            return Err(points.damaged(format!("longer than {LONGEST} bytes")));
+        }
         let file: File =
             serde_json::from_str(&text).map_err(|error| points.damaged(error.to_string()))?;
         if let Some(differs) = differs(&file.head, &points.head) {

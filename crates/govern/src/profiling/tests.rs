@@ -219,6 +219,13 @@ fn an_interrupted_profile_goes_on_where_it_was() {
     }
 }
 
+/// Its length is none, whatever it holds.
+#[test]
+fn a_device_is_not_read_to_its_end() {
+    let told = Points::open("/dev/zero".as_ref(), head(&grid())).unwrap_err().to_string();
+    assert!(told.contains("/dev/zero: is not a file of points: longer than"), "{told}");
+}
+
 #[test]
 fn a_server_that_saturates_is_told_and_one_that_dies_ends_it() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
