@@ -18,6 +18,7 @@ use wattline_govern::profiling::{
     Grid, Head, Live, Loader, Machine, Outcome, Points, PointsError, Precision, Progress, Stopped,
     loader, page, profile, profile_sparse, remark, within,
 };
+use wattline_requests::engine::LoadOptions;
 use wattline_requests::http::Http;
 use wattline_requests::memcached::Memcached;
 use wattline_server::tables::NOT_MEASURED;
@@ -156,14 +157,15 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             plan.check()?;
             let prepared = plan.within(|| load.prepare())?;
             let rate = options.rate;
+            let workload = plan.described(load.described(), &options);
             let looped = plan.within(|| looped(&prepared.addresses))?;
             let made = {
-                let workload = prepared.workload;
-                move |thread| Memcached::new(Arc::clone(&workload), thread)
+                let requests = prepared.workload;
+                move |thread| Memcached::new(Arc::clone(&requests), thread)
             };
             let loader =
                 loader("memcached", options, prepared.addresses, made, (stop, plan.netns.clone()));
-            let (server, workload) = (load.servers().join(" "), load.described());
+            let server = load.servers().join(" ");
             make(plan, Wanted { server, workload, loader, rate, looped }, json)
         }
         Server::Http(OfHttp { load, plan }) => {
@@ -171,11 +173,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             plan.check()?;
             let (requests, pages) = plan.within(|| load.prepare())?;
             let rate = options.rate;
+            let workload = plan.described(load.described(), &options);
             let addresses = requests.addresses();
             let looped = plan.within(|| looped(&addresses))?;
             let made = move |thread| Http::new(Arc::clone(&requests), thread);
             let loader = loader("http", options, addresses, made, (stop, plan.netns.clone()));
-            let (server, workload) = (pages.join(" "), "HTTP/1.1".to_owned());
+            let server = pages.join(" ");
             make(plan, Wanted { server, workload, loader, rate, looped }, json)
         }
     }
@@ -192,6 +195,12 @@ impl Planned {
             return usage("--within: a share from 0.0001 to 1, such as 0.05");
         }
         self.check_folder()
+    }
+
+    /// What is asked for, how and from where, in words: points of other loads are not mixed with these.
+    fn described(&self, workload: String, options: &LoadOptions) -> String {
+        let from = self.netns.as_ref().map(|name| format!("; from the network namespace {name}"));
+        format!("{workload}; {}{}", options.described(), from.unwrap_or_default())
     }
 
     /// The first point takes minutes: whoever misspelt the folder learns it before.

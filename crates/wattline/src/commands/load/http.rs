@@ -1,5 +1,6 @@
 //! `wattline load http`.
 
+use super::governor::ReportTo;
 use super::options::{Options, make};
 use super::page::PageFile;
 use super::show;
@@ -31,6 +32,13 @@ impl Args {
         &self.options
     }
 
+    /// The workload in words.
+    pub fn described(&self) -> String {
+        let method = if self.head { "HEAD" } else { "GET" };
+        let fields: String = self.fields.iter().map(|field| format!(", {field}")).collect();
+        format!("HTTP/1.1 {method}{fields}")
+    }
+
     /// What is asked for, and the pages in words.
     pub fn prepare(&self) -> Result<(Arc<HttpRequests>, Vec<String>), ExitError> {
         let (urls, fields) = (self.urls.clone(), self.fields.clone());
@@ -42,13 +50,18 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, page: &PageFile, json: bool) -> Result<(), ExitError> {
+pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Result<(), ExitError> {
     let options = args.options.load()?;
     page.check()?;
+    let reporter = governor.reporter()?;
     let (requests, targets) = args.prepare()?;
-    let report = make("http", targets, &options, &requests.addresses(), |thread| {
-        Http::new(Arc::clone(&requests), thread)
-    })?;
+    let report = make(
+        ("http", targets),
+        &options,
+        &requests.addresses(),
+        |thread| Http::new(Arc::clone(&requests), thread),
+        reporter,
+    )?;
     let method = if args.head { "HEAD" } else { "GET" };
     let pages = report.targets.len();
     page.write(

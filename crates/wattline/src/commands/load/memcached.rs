@@ -1,5 +1,6 @@
 //! `wattline load memcached`.
 
+use super::governor::ReportTo;
 use super::options::{Options, make, of_connect};
 use super::page::PageFile;
 use super::show;
@@ -106,8 +107,14 @@ impl Args {
             Dialect::Meta => "meta",
         };
         format!(
-            "memcached, {} commands, {} keys of {}, values of {}, {} gets per set, {}",
-            dialect, self.keys, self.key_size, self.value_size, self.gets_per_set, self.popularity
+            "memcached, {} commands, {} keys of {}{}, values of {}, {} gets per set, {}",
+            dialect,
+            self.keys,
+            self.key_size,
+            if self.no_load { " that were not stored before" } else { "" },
+            self.value_size,
+            self.gets_per_set,
+            self.popularity
         )
     }
 
@@ -142,13 +149,18 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args, page: &PageFile, json: bool) -> Result<(), ExitError> {
+pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Result<(), ExitError> {
     let options = args.options.load()?;
     page.check()?;
+    let reporter = governor.reporter()?;
     let Prepared { workload, addresses, loaded_keys, refused_keys } = args.prepare()?;
-    let report = make("memcached", args.servers.clone(), &options, &addresses, |thread| {
-        Memcached::new(Arc::clone(&workload), thread)
-    })?;
+    let report = make(
+        ("memcached", args.servers.clone()),
+        &options,
+        &addresses,
+        |thread| Memcached::new(Arc::clone(&workload), thread),
+        reporter,
+    )?;
     let (key_mean_bytes, value_mean_bytes) = workload.mean_sizes();
     let workload = Described {
         commands: args.protocol,

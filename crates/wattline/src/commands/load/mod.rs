@@ -1,5 +1,6 @@
 //! `wattline load`: open-loop load with a latency probe.
 
+mod governor;
 pub mod http;
 pub mod memcached;
 pub mod options;
@@ -9,6 +10,7 @@ mod page;
 mod show;
 
 use crate::exit::ExitError;
+use governor::ReportTo;
 use page::PageFile;
 
 /// What to load.
@@ -21,18 +23,20 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Server {
     /// Gets and sets of memcached; by default sizes and mix of Facebook's pool ETC.
-    Memcached(WithPage<memcached::Args>),
+    Memcached(Alone<memcached::Args>),
     /// Pages of HTTP/1.1 servers over persistent connections.
-    Http(WithPage<http::Args>),
+    Http(Alone<http::Args>),
     /// Packets through a forwarding device, each accounted for. Needs root.
     Packets(packets::Args),
 }
 
-/// A load whose result becomes a page, too.
+/// A load by itself: its latency goes to a governor, and its result becomes a page, too.
 #[derive(Debug, clap::Args)]
-struct WithPage<A: clap::Args> {
+struct Alone<A: clap::Args> {
     #[command(flatten)]
     load: A,
+    #[command(flatten)]
+    governor: ReportTo,
     #[command(flatten)]
     page: PageFile,
 }
@@ -40,8 +44,8 @@ struct WithPage<A: clap::Args> {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     match &args.server {
-        Server::Memcached(args) => memcached::run(&args.load, &args.page, json),
-        Server::Http(args) => http::run(&args.load, &args.page, json),
+        Server::Memcached(args) => memcached::run(&args.load, &args.governor, &args.page, json),
+        Server::Http(args) => http::run(&args.load, &args.governor, &args.page, json),
         Server::Packets(args) => packets::run(args, json),
     }
 }

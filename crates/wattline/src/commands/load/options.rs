@@ -11,6 +11,7 @@ use wattline_requests::Report;
 use wattline_requests::engine::{self, LoadError, LoadOptions};
 use wattline_requests::protocol::Protocol;
 use wattline_requests::schedule::Arrivals;
+use wattline_requests::sources::Reporter;
 use wattline_units::{Span, parse_prefixed};
 
 /// How the load is made.
@@ -81,13 +82,14 @@ impl Options {
 }
 
 /// Makes a load, with a live line on a terminal; Ctrl-C ends it early, and what was measured
-/// until then is reported.
+/// until then is reported. A governor hears of each interval where it is asked for; that it does
+/// not is told once.
 pub fn make<P: Protocol>(
-    name: &'static str,
-    targets: Vec<String>,
+    (name, targets): (&'static str, Vec<String>),
     options: &LoadOptions,
     addresses: &[SocketAddr],
     protocol: impl Fn(usize) -> P,
+    mut reporter: Option<Reporter>,
 ) -> Result<Report, ExitError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -96,14 +98,20 @@ pub fn make<P: Protocol>(
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let line = LiveLine::new(options);
-    let outcome =
-        engine::run(options, addresses, protocol, &stop, |interval, _| line.show(interval));
+    let outcome = engine::run(options, addresses, protocol, &stop, |interval, latency| {
+        line.show(interval);
+        let failed = reporter.as_mut().and_then(|reporter| reporter.report(interval, latency));
+        if let Some(why) = failed {
+            line.warn(&format!("--report: {why}; the load goes on, and failures are counted"));
+        }
+    });
     line.clear();
     let (recording, intervals) = outcome.map_err(of_load)?;
     if recording.measured == 0 {
         return Err(ExitError::new(ExitError::IO, "stopped before the measured time began"));
     }
-    Ok(Report::new::<P>(name, targets, options, &recording, intervals))
+    let report = Report::new::<P>(name, targets, options, &recording, intervals);
+    Ok(Report { governor_reports: reporter.map(|reporter| reporter.told().clone()), ..report })
 }
 
 fn of_load(error: LoadError) -> ExitError {

@@ -54,6 +54,11 @@ impl LiveLine {
         ));
     }
 
+    /// Says something beside the line.
+    pub fn warn(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
+    }
+
     /// Takes the line away.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
@@ -113,6 +118,14 @@ pub fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             "connections opened again: {}; attempts that failed: {}",
             report.reconnects, report.failed_connects
         )?;
+    }
+    if let Some(told) = &report.governor_reports {
+        let (sent, failed) = (told.sent_reports, told.failed_reports);
+        write!(out, "reports to the governor: {sent} sent, {failed} not taken")?;
+        match &told.first_failure {
+            Some(why) => writeln!(out, " (first: {why})")?,
+            None => writeln!(out)?,
+        }
     }
     writeln!(out)?;
     times(out, report)

@@ -46,13 +46,18 @@ fn serve() -> SocketAddr {
 }
 
 fn profile(machine: &Machine, server: SocketAddr) -> Child {
+    profile_by(machine, server, "--connections 2 --duration 100ms")
+}
+
+fn profile_by(machine: &Machine, server: SocketAddr, load: &str) -> Child {
     let log = fs::File::create(machine.path("log")).unwrap();
     let mut command = Command::new(BINARY);
     // Over the loopback one period alone is allowed; the card's is set all the same.
-    let options = "--rate 400 --loads 0.5,1 --connections 2 --warmup 50ms --duration 100ms --states 3 \
-                   --periods 1 --repetitions 3 --within 1 --without-power";
+    let options = "--rate 400 --loads 0.5,1 --warmup 50ms --states 3 --periods 1 --repetitions 3 \
+                   --within 1 --without-power";
     command.args(["--json", "profile", "http"]).arg(format!("http://{server}/"));
-    command.args(options.split_whitespace()).arg("--root").arg(machine.root.path());
+    command.args(options.split_whitespace()).args(load.split_whitespace());
+    command.arg("--root").arg(machine.root.path());
     command.arg("--out").arg(machine.path("tables.csv"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
@@ -151,4 +156,19 @@ fn a_profile_that_is_killed_restores_the_machine_and_goes_on() {
     assert!(known.iter().all(|point| all.contains(point)), "{known:?} {all:?}");
     assert!(machine.is_as_before(), "{:?}", machine.differences());
     assert!(!machine.path(JOURNAL).exists() && machine.path("tables.csv").exists());
+
+    // Nor is it continued under another load: one table would have points of both.
+    let tables = fs::read_to_string(machine.path("tables.csv")).unwrap();
+    assert!(tables.contains("over 2 connections of depth 1, from 1 threads, 100ms after 50ms"));
+    for load in ["--connections 90 --duration 100ms", "--connections 2 --duration 400ms"] {
+        let status = profile_by(&machine, server, load).wait().unwrap();
+        assert_eq!(status.code(), Some(65), "{load}: {}", machine.log());
+        assert!(
+            machine.log().contains("points of another profile (workload:"),
+            "{}",
+            machine.log()
+        );
+        assert!(machine.is_as_before(), "{:?}", machine.differences());
+    }
+    assert_eq!(points(&machine), all);
 }
