@@ -19,13 +19,14 @@ pub fn page(points: &Points, within: f64) -> String {
         Some(source) => format!("watts are {}", escape(source)),
         None => format!("no meter saw the power: energy is {NOT_MEASURED}"),
     };
+    put(&mut page, format_args!("<p><b>{}</b></p>\n", outcome(points)));
     put(
         &mut page,
         format_args!(
             "<p>Workload: {}. Latencies are measured, from the intended time of each request; {power}. \
-             {} points are known.</p>\n{}<div class=\"plots\">\n",
+             {}.</p>\n{}<h2>Latency over the moderation period</h2>\n<div class=\"plots\">\n",
             escape(&head.workload),
-            points.len(),
+            counted(points.len(), "point is known", "points are known"),
             doubtful(points, within)
         ),
     );
@@ -53,7 +54,7 @@ pub fn page(points: &Points, within: f64) -> String {
         }
         page.push_str(&chart.svg());
     }
-    page.push_str("</div>\n");
+    page.push_str("</div>\n<h2>All points</h2>\n");
     let micros = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
     let rows = points.iter().map(|point| {
         let (frequency, period) = match point.point {
@@ -92,6 +93,36 @@ pub fn page(points: &Points, within: f64) -> String {
     page
 }
 
+/// A number with what it counts, by one and by several.
+fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+/// What the profile found at each load: the point with the shortest 95th percentile, beside the driver's
+/// own moderation.
+fn outcome(points: &Points) -> String {
+    let head = &points.head;
+    let at_load = |load: usize| {
+        let of_load = || points.iter().filter(move |point| point.load == load && point.sustained);
+        let fixed = of_load().filter_map(|point| Some((point.point?, point.p95_us?)));
+        let ((state, period), p95) = fixed.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let default = of_load().find(|point| point.point.is_none()).and_then(|point| point.p95_us);
+        let beside = default.map_or_else(String::new, |default| {
+            format!(", {default:.1} us with the driver's own moderation")
+        });
+        Some(format!(
+            "At {} requests per second the shortest 95th percentile is {p95:.1} us, at {:.2} GHz and a \
+             period of {:.0} us{beside}.",
+            head.loads_rps[load], head.machine.frequencies_ghz[state], head.periods_us[period]
+        ))
+    };
+    let told: Vec<String> = (0..head.loads_rps.len()).filter_map(at_load).collect();
+    match told.is_empty() {
+        true => "No point with a fixed period sustained its load.".to_owned(),
+        false => told.join(" "),
+    }
+}
+
 /// A sentence on the points that are not what was asked for; empty where all are.
 fn doubtful(points: &Points, within: f64) -> String {
     let unsteady = points.iter().filter(|point| !point.steady).count();
@@ -101,11 +132,15 @@ fn doubtful(points: &Points, within: f64) -> String {
         return String::new();
     }
     format!(
-        "<p>{unsteady} points were {NEVER_STEADY}: no two loads in a row agreed. {loose} points are \
-         {NOT_TIGHT}: half their confidence interval is more than {} % of the 95th percentile. {late} points \
-         were {SENT_LATE}: the generator itself was late with 1 % of their requests by more than {} % of \
-         the 99th percentile, and their latencies include that.</p>\n",
+        "<p>{} {NEVER_STEADY}: no two loads in a row agreed. {} {NOT_TIGHT}: half of the confidence \
+         interval is more than {} % of the 95th percentile. {} {SENT_LATE}: the generator itself was late \
+         with 1 % of their requests by more than {} % of the 99th percentile, and their latencies \
+         include that.</p>
+",
+        counted(unsteady, "point was", "points were"),
+        counted(loose, "point is", "points are"),
         within * 100.0,
+        counted(late, "point was", "points were"),
         NOTED_LATENESS * 100.0
     )
 }

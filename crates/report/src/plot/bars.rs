@@ -10,6 +10,8 @@ use crate::table::number;
 
 /// Width of a letter on top of a bar, in pixels.
 const SMALL_LETTER: f64 = 6.4;
+/// Half the height of a cross, and some room.
+const CROSS: f64 = 7.0;
 /// Width of a bar on which an upright value has room.
 const UPRIGHT: f64 = 11.0;
 
@@ -197,6 +199,7 @@ impl Bars {
         for (index, (series, look)) in self.series.iter().zip(looks).enumerate() {
             let x = left + step * index as f64;
             let value = series.values.get(group).copied().unwrap_or(f64::NAN);
+            let printed = series.published.get(group).copied().flatten();
             if value.is_finite() {
                 let (base, top) = (y.clamped(0.0), y.clamped(value));
                 let at = (x, top.min(base), 0.92 * step, (base - top).abs());
@@ -211,6 +214,11 @@ impl Bars {
                     above = above.min(y.clamped(value + half));
                     svg.interval(middle, (above, y.clamped(value - half)));
                 }
+                if let Some(cross) = printed.and_then(|value| y.pixel(value))
+                    && (above - CROSS - SMALL_LETTER * text.len() as f64..above).contains(&cross)
+                {
+                    above = cross - CROSS;
+                }
                 match values {
                     Values::Across => {
                         svg.text((middle, above - 4.0), Anchor::Middle, 11, "", &text);
@@ -221,9 +229,7 @@ impl Bars {
                     Values::None => {}
                 }
             }
-            if let Some(value) = series.published.get(group).copied().flatten()
-                && let Some(at) = y.pixel(value)
-            {
+            if let Some(at) = printed.and_then(|value| y.pixel(value)) {
                 svg.cross((x + 0.46 * step, at));
             }
         }

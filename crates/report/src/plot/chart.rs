@@ -19,7 +19,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A range of y that a paper printed: a grey band.
+/// A range of y that a paper printed: a grey band; a single value to compare with: a dashed line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Band {
     /// As the legend names it.
@@ -97,10 +97,16 @@ impl Chart {
         let mut labels = Labels::default();
         for band in &self.bands {
             let (low, high) = (y.clamped(band.low), y.clamped(band.high));
-            // A single value is a thin band.
-            let height = (low - high).max(2.0);
-            svg.rect((frame::LEFT, high, frame::RIGHT - frame::LEFT, height), "band");
-            labels.add(Some(f64::midpoint(low, high)), Sign::Band, &band.name);
+            let sign = if band.low < band.high {
+                let height = (low - high).max(2.0);
+                svg.rect((frame::LEFT, high, frame::RIGHT - frame::LEFT, height), "band");
+                Sign::Band
+            } else {
+                // A band of a single value would look like a line of the grid.
+                svg.line((frame::LEFT, low), (frame::RIGHT, low), "level");
+                Sign::Level
+            };
+            labels.add(Some(f64::midpoint(low, high)), sign, &band.name);
         }
         let ours = self.series.iter().filter(|series| series.mark != Mark::Published).count();
         let mut looks = colours::of_lines(ours, self.ordered).into_iter();
@@ -160,6 +166,9 @@ mod tests {
         assert!(svg.contains("class=\"cross\"") && svg.contains("<polyline class=\"l0\""));
         assert!(svg.contains("data-name=\"ours\" data-at=\"74,360,0,1 560,44,1,2\""), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        assert!(svg.contains("class=\"band\"") && !svg.contains("class=\"level\""));
+        let level = chart.band("driver's own", 1.5, 1.5).svg();
+        assert_eq!(level.matches("class=\"level\"").count(), 2, "in the plot and beside its name");
     }
 
     #[test]

@@ -129,7 +129,7 @@ pub(super) fn groups(svg: &mut Svg, names: &[String]) -> f64 {
         longest = longest.max(shown.chars().count());
         svg.text_leaning((middle(index) + 4.0, BOTTOM + 14.0), 13, &shown);
     }
-    longest as f64 * LETTER * diagonal
+    longest as f64 * LETTER * diagonal + LINE
 }
 
 /// A text in lines of at most so many letters, broken between words or before a bracket; a longer

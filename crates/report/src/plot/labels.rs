@@ -17,6 +17,8 @@ pub(super) enum Sign {
     Published,
     /// A grey band.
     Band,
+    /// A single value, as a dashed line.
+    Level,
 }
 
 /// The middle of a sign.
@@ -83,6 +85,10 @@ impl Label {
         let class = match &self.sign {
             Sign::Band => {
                 svg.rect((AT - 13.0, y - 6.0, 26.0, 12.0), "band");
+                ""
+            }
+            Sign::Level => {
+                svg.line((AT - 13.0, y), (AT + 13.0, y), "level");
                 ""
             }
             Sign::Published => {

@@ -74,7 +74,7 @@ impl Scale {
             let decades = self.low.log10().floor() as i32..=self.high.log10().floor() as i32;
             // Two or three decades have too few ticks at their powers alone.
             let within: &[f64] = match self.high / self.low {
-                ..5.0 => &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
+                ..8.0 => &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
                 ..2e3 => &[1.0, 2.0, 5.0],
                 _ => &[1.0],
             };
