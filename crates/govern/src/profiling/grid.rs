@@ -66,7 +66,7 @@ impl Grid {
             At::Point { state, period, .. } => format!(
                 "{load} rps at {:.2} GHz and {} us",
                 self.frequencies[state].gigahertz(),
-                self.periods[period].as_seconds() * 1e6
+                self.periods[period].as_picos() as f64 / 1e6
             ),
         }
     }

@@ -254,6 +254,11 @@ pub fn same_frequencies(a: &[f64], b: &[f64]) -> bool {
 }
 
 impl Fingerprint {
+    /// The periods as they are told: in whole picoseconds, as 1022 us of seconds is 1021.9999999999999.
+    fn moderation(&self) -> [f64; 2] {
+        self.moderation_us.map(|micros| (micros * 1e6).round() / 1e6)
+    }
+
     /// Description of how this machine differs from another; `None` if they agree.
     pub fn differs_from(&self, other: &Self) -> Option<String> {
         let mut found = Vec::new();
@@ -269,7 +274,8 @@ impl Fingerprint {
         if !alike(&self.moderation_us, &other.moderation_us, EXACT) {
             found.push(format!(
                 "moderation of {:?} us, not {:?}",
-                self.moderation_us, other.moderation_us
+                self.moderation(),
+                other.moderation()
             ));
         }
         // Cards that the tables do not know are no matter: they are not moderated by them.

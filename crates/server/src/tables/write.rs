@@ -31,7 +31,7 @@ impl ProfileTables {
         let _ = writeln!(text, "# percentile = {:?}", conditions.percentile);
         let _ = writeln!(text, "# machine.cores = {}", machine.cores);
         let _ = writeln!(text, "# machine.frequencies_ghz = {:?}", machine.frequencies_ghz);
-        let _ = writeln!(text, "# machine.moderation_us = {:?}", machine.moderation_us);
+        let _ = writeln!(text, "# machine.moderation_us = {:?}", machine.moderation());
         if !machine.hardware.is_empty() {
             let parts: Vec<String> = machine.hardware.iter().map(|part| quoted(part)).collect();
             let _ = writeln!(text, "# machine.hardware = [{}]", parts.join(", "));
@@ -52,7 +52,7 @@ impl ProfileTables {
             for (frequency, hertz) in self.frequencies.iter().enumerate() {
                 for (period, span) in self.periods.iter().enumerate() {
                     if let Some(point) = self.point(load, frequency, period) {
-                        let micros = (span.as_seconds() * 1e6).to_string();
+                        let micros = (span.as_picos() as f64 / 1e6).to_string();
                         row(&mut text, *rate, hertz.gigahertz(), &micros, point);
                     }
                 }

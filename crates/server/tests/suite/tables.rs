@@ -45,6 +45,20 @@ fn tables(cells: &[Cell], defaults: &[Cell]) -> ProfileTables {
     tables
 }
 
+/// Of seconds, 1022 us would be 1021.9999999999999.
+#[test]
+fn a_period_is_written_as_it_was_set() {
+    let mut tables = tables(&[Some((1, 1)); 36], &[]);
+    tables.conditions.machine.moderation_us[1] = Span::from_micros(1022).as_seconds() * 1e6;
+    let text = tables.to_text();
+    assert!(text.contains(",1022,") && text.contains("[6.0, 1022.0]"), "{text}");
+    assert!(!text.contains("1021.99"), "{text}");
+    let mut other = conditions().machine;
+    other.moderation_us = [6.0, 200.0];
+    let told = tables.conditions.machine.differs_from(&other).unwrap();
+    assert!(told.contains("[6.0, 1022.0] us"), "{told}");
+}
+
 /// As of a machine without a meter.
 fn forget_watts(tables: &mut ProfileTables) {
     for index in 0..36 {
