@@ -81,6 +81,7 @@ fn people_see_what_runs_on_a_desk_and_on_a_telephone_by_day_and_by_night() {
         "3 of 12",
         "queues stayed above q_h",
         "3 → 2 cores",
+        "in force: ",
         "1.6 GHz → 2.4 GHz",
         "cpu-cores",
         "no-route",

@@ -60,15 +60,19 @@ const table = (id, title, heads, rows, wide) => {
   box.querySelector("tbody").replaceWith(body);
 };
 
-// A decision as it is told: what became of cores, frequencies and waiting, and from what.
-const arrow = (before, after) => before === undefined || before === after ? after : before + " → " + after;
+// A decision as it is told: what became of cores, frequencies and waiting, and from what. The first one that
+// is known has nothing before it: what it lists may have been so all along.
 const clock = (range) => range && (range[0] === range[1] ? units(range[1], "Hz") : units(range[0], "Hz") + " to " + units(range[1], "Hz"));
 const waits = (change) => change.wait + (known(change.nap_seconds) ? " " + units(change.nap_seconds, "s") : "");
-const described = (change, before) => [
-  arrow(before && String(before.cores_active), String(change.cores_active)) + (change.cores_active === 1 ? " core" : " cores"),
-  change.frequency_hertz && arrow(before && clock(before.frequency_hertz), clock(change.frequency_hertz)),
-  arrow(before && waits(before), waits(change)),
-].filter(known).join(", ");
+const noun = (change) => (change.cores_active === 1 ? " core" : " cores");
+const described = (change, before) => {
+  const parts = [[(it) => String(it.cores_active), noun(change)], [(it) => clock(it.frequency_hertz), ""], [waits, ""]];
+  const all = parts.map(([part, unit]) => [before && part(before), part(change), unit]).filter(([, now]) => known(now) && now !== "");
+  const changed = all.filter(([was, now]) => was !== now);
+  const whole = all.map(([, now, unit]) => now + unit).join(", ");
+  if (!before) return "in force: " + whole;
+  return changed.length ? changed.map(([was, now, unit]) => (known(was) ? was + " → " : "") + now + unit).join(", ") : "nothing: " + whole;
+};
 
 // Which stage of a demonstration runs, and what came of those before.
 const showStages = (stages) => {
@@ -123,7 +127,7 @@ const show = (frame) => {
   table("ports", "Ports", ["port", "state", "received", "sent"], rates.ports.map((port) =>
     [port.name, port.state || "–", units(port.offered_rate_pps, "pps"), units(port.forwarded_rate_pps, "pps")]));
   table("workers", "Cores", ["core", "active", "packets", "busy", "sleeps", "frequency", "softirq"], rates.workers.map((worker, index) =>
-    [String(index), worker.active ? "yes" : "no", units(worker.received_rate_pps, "pps"), share(worker.busy_ratio), units(worker.sleeps_per_second, "/s"), units(worker.frequency_hertz, "Hz"), share(worker.kernel_softirq_share)]));
+    [String(index), worker.active ? "yes" : "no", units(worker.received_rate_pps, "pps"), share(worker.busy_ratio), units(worker.sleeps_per_second, "/s"), units(worker.frequency_hertz, "Hz"), share(worker.kernel_softirq_share)]), true);
   table("reasons", "Drops", ["reason", "since the start", "now"], rates.drops.map((drop) =>
     [drop.reason, drop.packets.toLocaleString("en"), units(drop.rate_pps, "pps")]));
   const parts = Object.entries(power?.power_by_component_watts ?? {});
