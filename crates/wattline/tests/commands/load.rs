@@ -1,5 +1,6 @@
 //! `wattline load` as a user runs it: output, exit codes, messages.
 
+use crate::govern::running::{Machine, until};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -212,4 +213,29 @@ fn packets_that_cannot_be_sent_are_refused_before_anything_is_opened() {
     refused(&["bench", "rfc2544", "--from", "a"], 2, &["--mac"]);
     refused(&["bench", "eer", "--class", "home"], 2, &["data-centre"]);
     refused(&["bench", "breakdown", "--io", "0"], 2, &["1048576"]);
+}
+
+/// The generator as a source of latencies: a real governor counts every request that it measured.
+#[test]
+fn a_load_reports_its_latencies_to_a_governor() {
+    let mut machine = Machine::new();
+    let socket = machine.path("latency.sock");
+    machine.start(&format!(
+        "latency_target = \"1s\"\n[[latency]]\nname = \"shop\"\nclients = \"{}\"\nwindow = \"1min\"\n",
+        socket.display()
+    ));
+    until("the socket is there", || socket.exists().then_some(()));
+    let url = format!("http://{}/", pages());
+    let report = json(&["load", "http", &url, "--report", &socket.display().to_string()]);
+    let source = until("what was served is counted", || {
+        let source = machine.stats()["govern"]["latency"][0].clone();
+        (source["samples"].as_u64() >= report["served_requests"].as_u64()).then_some(source)
+    });
+    let refused = source["refused"].as_object().unwrap();
+    assert!(!refused.is_empty() && refused.values().all(|count| count == 0), "{source}");
+    let [told, measured] = [&source["latency_p95_seconds"], &report["latency"]["p95_seconds"]]
+        .map(|value| value.as_f64().unwrap());
+    assert!((0.5..2.0).contains(&(told / measured)), "{told} s and {measured} s");
+    machine.signal("-TERM");
+    assert_eq!(machine.ended(), Some(0));
 }

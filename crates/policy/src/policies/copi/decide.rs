@@ -201,9 +201,13 @@ impl Engine {
 
     pub fn remark(&self) -> Option<String> {
         (self.without_point > 0).then(|| {
+            let target = match self.options.target {
+                Some(_) => "",
+                None => ", whose latency is the target",
+            };
             format!(
-                "copi: no point of the tables met the target in {} of {} decisions of a core; \
-                 it ran at the highest V/F state with {} then",
+                "copi: in {} of {} decisions of a core no other point of the tables was within the \
+                 target: it ran at the highest V/F state with {}{target}",
                 self.without_point, self.decisions, self.moderation
             )
         })
