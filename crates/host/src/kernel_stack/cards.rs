@@ -18,8 +18,8 @@ pub(super) struct Card {
 enum Source {
     /// The driver's own statistics; by queue, where its packets and drops stand among them.
     Driver(Option<CardStatistics>, Vec<Columns>),
-    /// `/sys/class/net/*/statistics`: all of the interface, as of its first queue. Packets that came
-    /// in, and those that the card had no room for.
+    /// `/sys/class/net/*/statistics`: all of the interface, in the first sum. Packets that came in,
+    /// and those that the card had no room for.
     Interface(Text, Text),
 }
 
@@ -48,8 +48,17 @@ impl Card {
     }
 
     /// Packets that arrived at a queue since the begin, those dropped there included, and these.
+    /// Where only the interface counts, each of its queues has an equal part: as of one queue they
+    /// would look idle to the cores of all others, however loaded these are.
     pub fn queue(&self, queue: u32) -> (u64, u64) {
-        self.sums.get(queue as usize).copied().unwrap_or_default()
+        match self.source {
+            Source::Driver(..) => self.sums.get(queue as usize).copied().unwrap_or_default(),
+            Source::Interface(..) => {
+                let (arrivals, drops) = self.sums[0];
+                let count = self.sums.len() as u64;
+                (part(arrivals, u64::from(queue), count), part(drops, u64::from(queue), count))
+            }
+        }
     }
 
     /// Adds what happened since the last look; nothing while the interface does not answer.
@@ -83,6 +92,15 @@ impl Card {
     }
 }
 
+/// A queue's part of a sum over `count` of them: the first ones have what does not divide. It never
+/// goes back while the sum grows, and all parts together are the sum.
+fn part(sum: u64, queue: u64, count: u64) -> u64 {
+    if queue >= count {
+        return 0;
+    }
+    sum / count + u64::from(queue < sum % count)
+}
+
 /// Counters that go back (a driver that was loaded again) begin anew.
 fn add(sum: &mut (u64, u64), last: &mut Option<(u64, u64)>, packets: u64, drops: u64) {
     if let Some((packets_before, drops_before)) = *last {
@@ -105,7 +123,7 @@ fn source(tree: &Tree, interface: &str, queues: u32) -> (Source, Option<String>)
     if columns.iter().all(|columns| columns.packets.is_none()) {
         let note = format!(
             "arrivals: the driver of {interface} counts no packets by queue; its {queues} queues \
-             show those of the interface as of the first queue"
+             show equal parts of what the interface counts"
         );
         let file =
             |name: &str| Text::new(tree, &format!("/sys/class/net/{interface}/statistics/{name}"));

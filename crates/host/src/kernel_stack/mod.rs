@@ -179,8 +179,15 @@ mod tests {
         // What was dropped had arrived, too.
         assert_eq!((seen.arrivals, seen.drops, seen.fill), (14, 3, 0));
         assert_eq!(kernel.queue(0, 0).arrivals, 2);
-        // Not by queue: as of the first one.
-        assert_eq!((kernel.queue(0, 1).arrivals, kernel.queue(1, 1).arrivals), (50, 0));
+        // Not by queue: each shows its share, and none is lost.
+        let shares = |kernel: &mut KernelStack| {
+            [0, 1].map(|core| kernel.queue(core, 1)).map(|seen| (seen.arrivals, seen.drops))
+        };
+        assert_eq!(shares(&mut kernel), [(25, 0), (25, 0)]);
+        machine.write("sys/class/net/eth8/statistics/rx_packets", "98\n");
+        machine.write("sys/class/net/eth8/statistics/rx_missed_errors", "3\n");
+        kernel.look(at(1200));
+        assert_eq!(shares(&mut kernel), [(31, 2), (30, 1)]);
     }
 
     #[test]
