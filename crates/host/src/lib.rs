@@ -276,6 +276,20 @@ impl<K: Knobs> Host<K> {
             .collect()
     }
 
+    /// Names the knobs that turned out to be none, and offers them no longer.
+    fn leave_out(&mut self) {
+        let moderation = &mut self.survey.moderation;
+        if moderation.refused.is_empty() {
+            return;
+        }
+        self.platform.can.set_moderation &= moderation.can_set;
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        for note in moderation.refused.drain(..) {
+            tracing::warn!("governor: {note}");
+            status.missing.push(note);
+        }
+    }
+
     fn publish(&mut self) {
         let kernel = self.watch.kernel(&self.tree, &self.layout.cpus);
         let stuck = self.writes.knobs.stuck();
@@ -385,6 +399,7 @@ impl<K: Knobs> Machine for Host<K> {
     fn take(&mut self, step: &Step) -> Taken {
         let Self { layout, survey, writes, active, .. } = self;
         if let Some(taken) = survey.take(step, (layout, *active), writes) {
+            self.leave_out();
             return taken;
         }
         match *step {

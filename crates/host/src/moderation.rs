@@ -46,6 +46,8 @@ pub(super) struct Moderation {
     wants: Vec<Want>,
     /// Whether cards without the knob are passed over: else all have to have it.
     some_will_do: bool,
+    /// Cards that turned out not to be settable since this was last emptied, and what is done there.
+    pub refused: Vec<String>,
 }
 
 /// What is wanted of a queue.
@@ -142,6 +144,7 @@ impl Moderation {
             found,
             can_set: (!missing || some_will_do && !cards.is_empty()) && rights.set_cards,
             some_will_do,
+            refused: Vec::new(),
             range: (Span::ZERO, Span::from_micros(longest)),
             cards,
             wants: vec![Want::Every(Span::ZERO); queues.len()],
@@ -195,13 +198,14 @@ impl Moderation {
     /// the same with the driver's own logic, which would move it.
     pub fn set<K: Knobs>(
         &mut self,
-        queue: usize,
+        number: usize,
         wanted: Want,
         layout: &Layout,
         writes: &mut Writes<K>,
     ) -> Taken {
-        let (Some(want), Some(at)) = (self.wants.get_mut(queue), self.queues.get(queue)) else {
-            return Taken::Failed { why: format!("there is no queue {queue}") };
+        let (Some(want), Some(at)) = (self.wants.get_mut(number), self.queues.get(number).copied())
+        else {
+            return Taken::Failed { why: format!("there is no queue {number}") };
         };
         *want = wanted;
         let Some(card) = self.cards.get_mut(&at.port) else {
@@ -246,9 +250,45 @@ impl Moderation {
                 Ok(changes) => writes.make(&changes),
                 Err(why) => Taken::Failed { why: why.to_string() },
             };
+            let moderated = card.means != Means::Deferral;
+            if let Some(setting) = writes.unsupported.take().filter(|_| moderated) {
+                return match self.leave(at.port, &setting, layout, writes) {
+                    true => self.set(number, wanted, layout, writes),
+                    false => taken,
+                };
+            }
             outcome = worse(outcome, taken);
         }
         outcome
+    }
+
+    /// A driver that shows its moderation and does not let it be set: which it is, only a write
+    /// tells. What else of it was written is brought back. Whether NAPI's deferral takes its place.
+    fn leave<K: Knobs>(
+        &mut self,
+        port: usize,
+        setting: &Setting,
+        layout: &Layout,
+        writes: &mut Writes<K>,
+    ) -> bool {
+        let Some(mut card) = self.cards.remove(&port) else { return false };
+        for found in &card.found {
+            writes.make(&found.changes(&card.interface));
+        }
+        let why = AccessError::Unsupported(setting.clone());
+        let deferred = defers(&writes.knobs, &card.interface);
+        let instead =
+            if deferred { "its queues are deferred by NAPI" } else { "it is left as it is" };
+        self.refused.push(format!("interrupt moderation: {why}; {instead}"));
+        if deferred {
+            let (interface, means) = (&card.interface, Means::Deferral);
+            card.found = found(&writes.knobs, interface, means, layout, port);
+            (card.means, card.set) = (means, BTreeSet::new());
+            self.cards.insert(port, card);
+        } else {
+            self.can_set &= self.some_will_do && !self.cards.is_empty();
+        }
+        deferred
     }
 
     /// Switches adaptive moderation off again where somebody has switched it on since: it would move
@@ -357,15 +397,17 @@ fn means_of(knobs: &impl Knobs, interface: &str) -> Result<Means, AccessError> {
         return Ok(Means::Queues);
     }
     let of_card = knobs.read(&moderation::setting(interface, Coalesce::RxUsecs));
-    let defers = || {
-        let reads = |setting| knobs.read(&deferral(interface, 0, setting)).is_ok();
-        reads(Napi::DeferHardIrqs) && reads(Napi::GroFlushTimeout)
-    };
     match of_card {
         Ok(_) => Ok(Means::Card),
-        Err(_) if defers() => Ok(Means::Deferral),
+        Err(_) if defers(knobs, interface) => Ok(Means::Deferral),
         Err(why) => Err(why),
     }
+}
+
+/// Whether NAPI can defer an interface's queues.
+fn defers(knobs: &impl Knobs, interface: &str) -> bool {
+    let reads = |setting| knobs.read(&deferral(interface, 0, setting)).is_ok();
+    reads(Napi::DeferHardIrqs) && reads(Napi::GroFlushTimeout)
 }
 
 fn deferral(interface: &str, queue: u32, setting: Napi) -> Setting {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use wattline_governor::machine::Taken;
-use wattline_knobs::{Change, Knobs, Outcome};
+use wattline_knobs::{AccessError, Change, Knobs, Outcome, SetError, Setting};
 
 /// Counts of writes: by kind of knob and by outcome.
 pub type Counts = BTreeMap<(&'static str, &'static str), u64>;
@@ -11,23 +11,31 @@ pub type Counts = BTreeMap<(&'static str, &'static str), u64>;
 pub(super) struct Writes<K> {
     pub knobs: K,
     pub counts: Counts,
+    /// What the last changes met that can be read and not set.
+    pub unsupported: Option<Setting>,
 }
 
 impl<K: Knobs> Writes<K> {
     pub fn new(knobs: K) -> Self {
-        Self { knobs, counts: Counts::new() }
+        Self { knobs, counts: Counts::new(), unsupported: None }
     }
 
     /// Makes the changes in their order. One that fails, or that somebody else has set, ends
     /// it: what comes after builds on it.
     pub fn make(&mut self, changes: &[Change]) -> Taken {
         let mut altered = None;
+        self.unsupported = None;
         for change in changes {
             let taken = match self.knobs.take(change) {
                 Ok(Outcome::Unchanged | Outcome::Written) => Taken::Done,
                 Ok(Outcome::Altered { found }) => Taken::Altered { found },
                 Ok(Outcome::Foreign { found }) => Taken::Foreign { found },
-                Err(error) => Taken::Failed { why: error.to_string() },
+                Err(error) => {
+                    if let SetError::Access(AccessError::Unsupported(setting)) = &error {
+                        self.unsupported = Some(setting.clone());
+                    }
+                    Taken::Failed { why: error.to_string() }
+                }
             };
             *self
                 .counts

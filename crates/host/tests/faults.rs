@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wattline_governor::Governor;
-use wattline_governor::machine::Machine;
+use wattline_governor::machine::{Machine, Taken};
+use wattline_governor::step::Step;
 use wattline_host::{Host, NoWorkers, Work, Workers};
 use wattline_knobs::{Access, AccessError, Knobs, Machine as Settings, Session, Setting};
 use wattline_linux::privileges::Rights;
@@ -278,6 +279,88 @@ fn a_policy_that_asks_for_the_impossible_gets_what_there_is() {
     assert_eq!(point.batch, 1);
     drop(governor);
     assert_eq!(fixture.snapshot(), before);
+}
+
+/// A driver that shows a moderation and lets nobody set it, as virtio_net does on some hosts.
+struct Shown(Settings);
+
+impl Access for Shown {
+    fn read(&self, setting: &Setting) -> Result<String, AccessError> {
+        self.0.read(setting)
+    }
+    fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
+        match setting {
+            Setting::Coalesce { .. } => Err(AccessError::Unsupported(setting.clone())),
+            _ => self.0.write(setting, value),
+        }
+    }
+}
+
+/// It is no knob, and nobody has put anything back: what was never written.
+#[test]
+fn a_moderation_that_cannot_be_set_is_named_once_and_left_out() {
+    for defers in [false, true] {
+        let fixture = Fixture::with_card("acpi-cpufreq");
+        fixture.write("/ethtool/eth9/rx-usecs", "3");
+        let file = |queue: u32, name: &str| format!("/napi/eth9/queue-{queue}/{name}");
+        for queue in (0..4).filter(|_| defers) {
+            fixture.write(&file(queue, "defer-hard-irqs"), "0");
+            fixture.write(&file(queue, "gro-flush-timeout"), "0");
+        }
+        let before = fixture.snapshot();
+        let access = Shown(Settings::new(&fixture.tree));
+        let state = fixture.tree.path("/var/lib/wattline");
+        let (session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+        let options = fixture.options(&[0, 1]);
+        let mut host = Host::new(options, session, Box::new(NoWorkers)).unwrap();
+        let status = host.status();
+        let mut view = wattline_governor::machine::View::default();
+        let period = Span::from_micros(100);
+        for second in 1..4 {
+            for queue in 0..2 {
+                let taken = host.take(&Step::Moderation { queue, period });
+                assert_eq!(taken == Taken::Done, defers, "{taken:?}");
+            }
+            host.observe(Time::ZERO + Span::from_seconds(1.5 * f64::from(second)), &mut view);
+        }
+        // By NAPI's own deferral where there is one.
+        assert_eq!(host.platform().can.set_moderation, defers);
+        if defers {
+            assert_eq!(fixture.value(&file(3, "gro-flush-timeout")), "100000");
+        }
+        let told = status.lock().unwrap().clone();
+        assert_eq!(told.troubles, Vec::<String>::new());
+        let named: Vec<_> = told.missing.iter().filter(|one| one.contains("moderation")).collect();
+        assert_eq!(named.len(), 1, "{named:?}");
+        assert!(named[0].contains("Operation not supported"), "{named:?}");
+        assert_eq!(named[0].contains("deferred by NAPI"), defers, "{named:?}");
+        drop(host);
+        assert_eq!(fixture.snapshot(), before);
+    }
+}
+
+/// A driver that refuses a value each time: nobody has put anything back.
+#[test]
+fn what_was_never_written_is_not_put_back() {
+    let fixture = Fixture::with_card("acpi-cpufreq");
+    let refusals = Arc::new(Mutex::new(vec![Fault::Refuses; 3]));
+    let access = Faulty {
+        settings: Settings::new(&fixture.tree),
+        faults: refusals,
+        met: Arc::new(AtomicUsize::new(0)),
+    };
+    let state = fixture.tree.path("/var/lib/wattline");
+    let (mut session, _) = Session::begin(access, &fixture.tree, &state).unwrap();
+    let setting: Setting = "ethtool:eth9/rx-usecs".parse().unwrap();
+    let old = fixture.value("/ethtool/eth9/rx-usecs");
+    for _ in 0..3 {
+        assert!(session.set(&setting, "77").is_err());
+        assert_eq!(session.put_back(), Vec::new());
+    }
+    // Once it has been written, it can be.
+    assert!(session.set(&setting, "77").is_ok());
+    fixture.write("/ethtool/eth9/rx-usecs", &old);
+    assert_eq!(session.put_back().len(), 1);
 }
 
 /// A driver, or the firmware behind it, that runs at 2.4 GHz when it is asked for another speed.

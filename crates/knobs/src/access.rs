@@ -16,6 +16,9 @@ pub enum AccessError {
     /// It may not be read or written.
     #[error("{0}: no permission; run as root, and not in a container with a read-only /sys")]
     NoPermission(Setting),
+    /// It can be read, and its driver sets it for nobody: it is no knob.
+    #[error("{0}: its driver shows it and does not let it be set (Operation not supported)")]
+    Unsupported(Setting),
     /// The kernel or the driver refused the value.
     #[error("{setting}: {reason}")]
     Refused {
@@ -167,6 +170,8 @@ impl AccessError {
             Some(2 | 19 | 6) => Self::Missing(setting),
             // EPERM, EACCES, EROFS
             Some(1 | 13 | 30) => Self::NoPermission(setting),
+            // EOPNOTSUPP, and ENOTSUPP, which some drivers let out of the kernel.
+            Some(95 | 524) => Self::Unsupported(setting),
             _ => Self::Refused { setting, reason: error.to_string() },
         }
     }

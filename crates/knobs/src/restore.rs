@@ -158,7 +158,9 @@ impl Restored {
             AccessError::NoPermission(_) => {
                 Self::Failed { reason: error.to_string(), permission: true }
             }
-            AccessError::Refused { .. } | AccessError::Stuck { .. } => {
+            AccessError::Unsupported(_)
+            | AccessError::Refused { .. }
+            | AccessError::Stuck { .. } => {
                 Self::Failed { reason: error.to_string(), permission: false }
             }
         }

@@ -115,8 +115,13 @@ impl Journal {
     /// [`JournalError::File`]: it counts in memory, and goes into the file before anything else
     /// does; until then a restore from the file may take the value for somebody else's.
     pub fn found(&mut self, setting: &Setting, value: &str) -> Result<(), JournalError> {
-        let known = self.entry(setting);
-        if known.is_some_and(|entry| !entry.unfinished && entry.ours.iter().any(|v| v == value)) {
+        let known = self.index.get(setting).and_then(|at| self.entries.get_mut(*at));
+        if let Some(entry) = known
+            && !entry.unfinished
+            && entry.ours.iter().any(|known| known == value)
+        {
+            // It is the latest all the same: what was asked for may have been refused.
+            entry.note(value.to_string());
             return Ok(());
         }
         let (boot, found) = (self.boot.clone(), value.to_string());
