@@ -15,6 +15,9 @@ pub enum GovernError {
     /// The policy's text makes no sense, or it cannot work on this machine.
     #[error("[govern] policy: {0}")]
     Policy(#[from] SpecError),
+    /// The configuration leaves nothing of this machine to govern.
+    #[error("{0}")]
+    Nothing(String),
     /// A source of latency cannot be opened.
     #[error("[[latency]] {name}: {source}")]
     Source {

@@ -19,6 +19,8 @@ pub struct Inventory {
     pub layout: Layout,
     /// What is left out, and why.
     pub left_out: Vec<LeftOut>,
+    /// What the configuration names and the machine does not have, with what there is.
+    pub in_vain: Vec<String>,
 }
 
 /// Something of this machine that is not governed.
@@ -38,13 +40,67 @@ impl Inventory {
         let interfaces = interfaces(tree, config, &mut left_out);
         let ports = interfaces.into_iter().map(|interface| port(tree, interface, &cpus));
         let ports = ports.collect();
-        Self { layout: Layout { workers: cpus.len(), cpus, ports }, left_out }
+        let in_vain = in_vain(tree, config);
+        Self { layout: Layout { workers: cpus.len(), cpus, ports }, left_out, in_vain }
+    }
+
+    /// Why nothing can be governed: a configuration whose CPUs are all off line, or do not exist.
+    pub fn refusal(&self) -> Option<String> {
+        self.layout.cpus.is_empty().then(|| self.in_vain.join("; "))
     }
 
     /// The names of the interfaces.
     pub fn interfaces(&self) -> Vec<String> {
         self.layout.ports.iter().filter_map(|port| port.interface.clone()).collect()
     }
+}
+
+/// What a configuration names and the machine does not have.
+fn in_vain(tree: &Tree, config: &Config) -> Vec<String> {
+    let mut told = Vec::new();
+    let online = online(tree);
+    let absent = config.cpus.iter().filter(|cpu| !online.contains(cpu)).map(u32::to_string);
+    let absent: Vec<String> = absent.collect();
+    if !absent.is_empty() {
+        let there: Vec<String> = online.iter().map(u32::to_string).collect();
+        told.push(format!(
+            "[govern] cpus: there is no CPU {}, or it is off line; on line are {}",
+            absent.join(", "),
+            there.join(", ")
+        ));
+    }
+    let there = known(tree);
+    let absent = config.interfaces.iter().filter(|name| !there.contains(name));
+    let absent: Vec<&str> = absent.map(String::as_str).collect();
+    if !absent.is_empty() {
+        let there: Vec<&str> =
+            there.iter().map(String::as_str).filter(|name| *name != "lo").collect();
+        let there = if there.is_empty() { "no other".to_owned() } else { there.join(", ") };
+        told.push(format!(
+            "[govern] interfaces: there is no interface {}; there are {there}",
+            absent.join(", ")
+        ));
+    }
+    told
+}
+
+fn online(tree: &Tree) -> Vec<u32> {
+    tree.cpus("/sys/devices/system/cpu/online").unwrap_or_else(|_| vec![0])
+}
+
+/// The interfaces that there are.
+fn known(tree: &Tree) -> Vec<String> {
+    let recorded = recorded(tree);
+    let mut all = tree.entries(NET);
+    all.extend(recorded.iter().filter(|name| !tree.exists(format!("{NET}/{name}"))).cloned());
+    // Such as the file `bonding_masters`.
+    all.retain(|name| tree.path(format!("{NET}/{name}")).is_dir() || recorded.contains(name));
+    all
+}
+
+/// Hand-made trees have the settings of a card without the card.
+fn recorded(tree: &Tree) -> Vec<String> {
+    if tree.is_live() { Vec::new() } else { tree.entries("/ethtool") }
 }
 
 fn cpus(tree: &Tree, config: &Config, left_out: &mut Vec<LeftOut>) -> Vec<u32> {
@@ -55,7 +111,7 @@ fn cpus(tree: &Tree, config: &Config, left_out: &mut Vec<LeftOut>) -> Vec<u32> {
             left_out.push(LeftOut { what, why: why.to_owned() });
         }
     };
-    let online = tree.cpus("/sys/devices/system/cpu/online").unwrap_or_else(|_| vec![0]);
+    let online = online(tree);
     let wanted = |cpu: &u32| config.cpus.is_empty() || config.cpus.contains(cpu);
     let (mut taken, others): (Vec<u32>, Vec<u32>) = online.iter().partition(|cpu| wanted(cpu));
     leave(&others, "not among [govern] cpus");
@@ -77,21 +133,11 @@ fn interfaces(tree: &Tree, config: &Config, left_out: &mut Vec<LeftOut>) -> Vec<
     let mut leave = |what: &str, why: &str| {
         left_out.push(LeftOut { what: what.to_owned(), why: why.to_owned() });
     };
-    let mut all = tree.entries(NET);
-    // Hand-made trees have the settings of a card without the card.
-    let recorded = if tree.is_live() { Vec::new() } else { tree.entries("/ethtool") };
-    all.extend(recorded.iter().filter(|name| !tree.exists(format!("{NET}/{name}"))).cloned());
+    let (there, recorded) = (known(tree), recorded(tree));
     let mut taken = Vec::new();
-    let mut there = Vec::new();
-    for name in all {
+    for name in there.iter().cloned() {
         let link = format!("{NET}/{name}");
-        // Such as the file `bonding_masters`.
-        let is_interface = tree.path(&link).is_dir() || recorded.contains(&name);
         let hardware = tree.exists(format!("{link}/device")) || recorded.contains(&name);
-        if !is_interface {
-            continue;
-        }
-        there.push(name.clone());
         if !config.interfaces.is_empty() && !config.interfaces.contains(&name) {
             leave(&name, "not among [govern] interfaces");
         } else if name == "lo" {
@@ -200,6 +246,16 @@ mod tests {
         for what in ["CPU 0, 2: not among", "CPU 7: off line", "eth0: not among", "eth9: named"] {
             assert!(left.iter().any(|line| line.starts_with(what)), "{what}: {left:?}");
         }
+        assert_eq!(
+            found.in_vain,
+            [
+                "[govern] cpus: there is no CPU 7, or it is off line; on line are 0, 1, 2",
+                "[govern] interfaces: there is no interface eth9; there are eth0, eth1, tap0",
+            ]
+        );
+        assert_eq!(found.refusal(), None);
+        let refused = machine.find("[govern]\ncpus = [7]\n").refusal().unwrap();
+        assert!(refused.contains("there is no CPU 7"), "{refused}");
         let loopback: Vec<_> = left.iter().filter(|line| line.starts_with("lo:")).collect();
         assert_eq!(loopback, ["lo: the loopback: no interrupts, no knobs"], "there is one");
     }

@@ -38,6 +38,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, PlanError> {
     let mut remedies = Vec::new();
     let make = |platform: &wattline_policy::Platform| {
         intent = tell::lines(config, &inventory, platform, &alone);
+        intent.extend(inventory.in_vain.iter().cloned());
         remedies = tell::remedies(platform.can, &alone);
         let policy = choice::policy(config, platform, RuleSeen::default())?;
         intent.extend(policy.remark());
@@ -83,6 +84,17 @@ mod tests {
         let root = machine();
         let (intent, _) = told(root.path(), "[govern]\npolicy = \"copi\"\n");
         assert!(intent.contains("copi has no tables"), "{intent}");
+    }
+
+    #[test]
+    fn interfaces_that_do_not_exist_are_named_with_those_that_do() {
+        let root = machine();
+        let (intent, _) = told(root.path(), "[govern]\ninterfaces = [\"eht9\"]\n");
+        assert!(intent.contains("no interface eht9; there are eth9"), "{intent}");
+        let config = Config::parse("[govern]\ncpus = [7]\n", "test").unwrap();
+        let begun = crate::session::Session::begin(&config, &Tree::at(root.path()));
+        let error = begun.err().unwrap().to_string();
+        assert!(error.contains("no CPU 7") && error.contains("on line are 0, 1"), "{error}");
     }
 
     #[test]

@@ -109,6 +109,9 @@ impl Session {
         policy: impl FnOnce(&Platform, RuleSeen) -> Result<Box<dyn Policy>, SpecError>,
     ) -> Result<Self, GovernError> {
         let inventory = Inventory::find(tree, config);
+        if let Some(why) = inventory.refusal() {
+            return Err(GovernError::Nothing(why));
+        }
         let feed = Feed::open(&config.latency, config.latency_silence)
             .map_err(|(name, source)| GovernError::Source { name, source })?;
         let feed = SharedFeed::new(feed);

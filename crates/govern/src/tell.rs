@@ -100,6 +100,9 @@ pub(crate) fn introduction(
     for line in lines(config, inventory, &seen.platform, alone) {
         tracing::info!("{line}");
     }
+    for named in &inventory.in_vain {
+        tracing::warn!("{named}");
+    }
     if let Some(remark) = &seen.remark {
         tracing::info!("{remark}");
     }

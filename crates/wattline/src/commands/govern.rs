@@ -86,6 +86,7 @@ impl From<GovernError> for ExitError {
             GovernError::Machine(TakeOverError::Watchdog(_) | TakeOverError::Unrestored(_)) => {
                 Self::IO
             }
+            GovernError::Nothing(_) => Self::CONFIG,
             GovernError::Policy(_) | GovernError::Machine(TakeOverError::Policy(_)) => Self::CONFIG,
             GovernError::Panicked => Self::SOFTWARE,
             GovernError::Source { ref source, .. } | GovernError::System { ref source, .. } => {
