@@ -2,14 +2,29 @@
 
 use crate::leftovers::PREFIX;
 use crate::{Error, command, leftovers};
+use rustix::io::Errno;
 use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use wattline_linux::namespace as kernel;
+use wattline_linux::privileges::{self, Rights};
 
 /// Time that a configuration command may take on a busy machine.
 const CONFIGURE: Duration = Duration::from_secs(30);
+
+/// Before an experiment: may this process make namespaces, set interfaces and open raw sockets?
+///
+/// # Errors
+/// [`Error::Privilege`] for `action`, which names what was asked for.
+pub fn check_rights(action: &str) -> Result<(), Error> {
+    let rights = Rights::present();
+    let raw = !privileges::missing().contains(&"CAP_NET_RAW");
+    if rights.administer && rights.set_cards && raw {
+        return Ok(());
+    }
+    Err(Error::io(action, Errno::PERM))
+}
 
 /// A named network namespace; removed, with all that runs in it, when dropped.
 #[derive(Debug)]

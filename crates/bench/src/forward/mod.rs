@@ -43,6 +43,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wattline_dataplane::worker::Mode;
 use wattline_testbed::Error;
+use wattline_testbed::namespace::check_rights;
 
 /// Candidates and duration of the benchmark.
 #[derive(Debug, Clone)]
@@ -124,6 +125,7 @@ const NOTE: &str = "veth pairs, copy mode: compare the candidates of one run wit
 /// # Errors
 /// Fails without root, with a single processor, or when a candidate does not start.
 pub fn run(options: &Options) -> Result<Report, Error> {
+    check_rights("`bench forward`")?;
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return Err(Error::Router {
             what: "benchmark needs two processors".into(),

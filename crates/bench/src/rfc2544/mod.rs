@@ -30,6 +30,7 @@ use measure::Measure;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use wattline_testbed::Error;
+use wattline_testbed::namespace::check_rights;
 
 /// Runs all of it. `tell` is called with a line for people before each step.
 ///
@@ -41,6 +42,7 @@ pub fn run(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Report, Error> {
+    check_rights("`bench rfc2544`")?;
     let began = Instant::now();
     let mut bed = Bed::build(&options.device)?;
     let mut lengths = Vec::new();

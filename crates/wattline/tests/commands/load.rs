@@ -239,3 +239,27 @@ fn a_load_reports_its_latencies_to_a_governor() {
     machine.signal("-TERM");
     assert_eq!(machine.ended(), Some(0));
 }
+
+/// Root without capabilities, as any other user: what is missing is told before anything is made.
+#[test]
+fn experiments_without_the_rights_for_them_end_with_77() {
+    if !rustix::process::geteuid().is_root() {
+        wattline_needs::rights("root, to give up its rights");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let experiments: [&[&str]; 3] = [
+        &["load", "packets", "--from", "lo", "--rate", "1"],
+        &["bench", "rfc2544", "--device", "kernel"],
+        &["bench", "forward", "--rounds", "1"],
+    ];
+    for experiment in experiments {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_wattline")]);
+        let output = command.args(experiment).current_dir(folder.path()).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(77), "{experiment:?}: {message}");
+        let name = experiment[..2].join(" ");
+        assert!(message.contains(&format!("`{name}` needs root (CAP_NET_ADMIN")), "{message}");
+    }
+}

@@ -34,9 +34,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         l3fwd: args.l3fwd.clone(),
         dpdk: args.dpdk.then(itself).transpose()?,
     };
-    let report = clean_up_on_signals(|| forward::run(&options))
-        .and_then(|report| report)
-        .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, error))?;
+    let report = clean_up_on_signals(|| forward::run(&options)).and_then(|report| report)?;
     output::print(&report, json, table)
 }
 

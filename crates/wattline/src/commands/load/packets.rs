@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use wattline_testbed::namespace::check_rights;
 use wattline_testbed::packets::limits::{self, Limits};
 use wattline_testbed::packets::{
     Addresses, End, FLOWS_MAX, Load, Outcome, ReceiveBy, SendBy, Shape, Sizes, Tester, Ways,
@@ -140,6 +141,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     load.check(args.destination.is_ipv6(), args.queues)
         .map_err(|problems| ExitError::new(ExitError::USAGE, problems))?;
+    check_rights("`load packets`")?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // A second one ends the program at once, the first one only the load.
