@@ -37,6 +37,8 @@ impl Governor {
                 object.repr()?
             )));
         }
+        // An attribute that is not read would be ignored in silence.
+        object.py().import("wattline._policy")?.call_method1("check_names", (&object,))?;
         Ok(Self::Python(object.unbind()))
     }
 
@@ -113,7 +115,7 @@ impl PythonPolicy {
         seen: &Observation<'_>,
         point: &mut OperatingPoint,
     ) -> PyResult<AskAgain> {
-        let view = self.before.view(self.machine.clone_ref(py), now, seen, point);
+        let view = self.before.view(self.machine.clone_ref(py), now, seen, point, self.looks);
         let decided = self.object.call_method1(py, "decide", (view,));
         let decided = decided.map_err(|error| self.noted(py, error, now))?;
         let mut span = self.every;

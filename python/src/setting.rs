@@ -6,20 +6,63 @@ use wattline_policy::{CoreSet, OperatingPoint, Platform, Wait};
 use wattline_units::{Hertz, Span};
 
 /// Which cores, as a number of them or one by one.
-#[derive(Debug, Clone, FromPyObject)]
+#[derive(Debug, Clone)]
 enum Cores {
     First(i64),
     These(Vec<i64>),
 }
 
+impl<'py> FromPyObject<'_, 'py> for Cores {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(count) = object.extract() {
+            return Ok(Self::First(count));
+        }
+        match object.extract() {
+            Ok(list) => Ok(Self::These(list)),
+            Err(_) => Err(wrong(format_args!(
+                "cores={}: allowed are a number of cores, such as 2, and a list of their numbers, \
+                 such as [0, 3]",
+                object.repr()?
+            ))),
+        }
+    }
+}
+
 /// How cores wait: by name, or asleep for some seconds.
-#[derive(Debug, Clone, FromPyObject)]
+#[derive(Debug, Clone)]
 enum Waiting {
     Named(String),
     Seconds(f64),
 }
 
+impl<'py> FromPyObject<'_, 'py> for Waiting {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(name) = object.extract() {
+            return Ok(Self::Named(name));
+        }
+        match object.extract() {
+            Ok(seconds) => Ok(Self::Seconds(seconds)),
+            Err(_) => Err(wrong(format_args!("wait={}: {WAYS}", object.repr()?))),
+        }
+    }
+}
+
+/// How cores may wait.
+const WAYS: &str = "allowed are \"poll\", \"pause\", \"interrupt\" and seconds of sleep";
+
 /// What a policy asks for; what it leaves out stays as it is.
+///
+/// - `cores`: how many are active, or a list of their numbers.
+/// - `frequency_ghz`: of the active cores. Between two frequencies of the machine it is the faster one.
+/// - `idle_state`, `parked_idle_state`: names of the deepest idle states of active and of other cores.
+/// - `wait`: how active cores wait for packets: "poll", "pause", "interrupt", or seconds of sleep.
+/// - `moderation_us`: the least span between two interrupts of a queue, in microseconds.
+/// - `batch`: how many packets a core takes from a queue at once.
+/// - `again_seconds`: when `decide` is called next, once, in place of the class's `every_seconds`.
 #[pyclass(frozen, module = "wattline")]
 #[derive(Debug, Clone)]
 pub struct Setting {
@@ -188,9 +231,7 @@ fn wait(waiting: &Waiting) -> PyResult<Wait> {
             "poll" => Ok(Wait::Poll),
             "pause" => Ok(Wait::Pause),
             "interrupt" => Ok(Wait::Interrupt),
-            other => Err(wrong(format_args!(
-                "wait={other:?}: allowed are \"poll\", \"pause\", \"interrupt\" and seconds of sleep"
-            ))),
+            other => Err(wrong(format_args!("wait={other:?}: {WAYS}"))),
         },
         Waiting::Seconds(seconds) if (1e-9..=1.0).contains(seconds) => {
             Ok(Wait::Sleep(Span::from_seconds(*seconds)))

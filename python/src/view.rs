@@ -1,51 +1,104 @@
 //! What a policy written in Python sees. Everything is a copy: it may be kept.
 
 use crate::machine::Machine;
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
-use wattline_policy::{CoreView, LatencyView, Observation, OperatingPoint, QueueView, Trigger};
+use wattline_policy::{
+    CoreView, LatencyView, Looks, Observation, OperatingPoint, QueueView, Trigger,
+};
 use wattline_units::{Span, Time};
 
 /// What a policy sees when it is asked.
-#[pyclass(frozen, get_all, module = "wattline")]
+///
+/// - `time_seconds`, `since_seconds`: time since the run began, and since the last decision (0 at the
+///   start).
+/// - `trigger`: why the policy is asked: "start", "timer" or "fill".
+/// - `machine`: the machine, a `Machine`.
+/// - `rate_pps`, `drops`: packets per second that arrived, and packets dropped, since the last decision.
+/// - `load`: share of that time in which the active cores had work, 0 to 1.
+/// - `fill`: packets that wait in all rings now.
+/// - `active_cores`, `frequency_ghz`: numbers of the active cores, and their fastest frequency.
+/// - `queues`, `cores`: a `Queue` for each queue and a `Core` for each core, by number.
+/// - `latency`: a `Latency` of the packets that left since the last decision; only with
+///   `looks_at_latency`.
+/// - `power_watts`: mean power since the last decision; only with `looks_at_power`.
+#[pyclass(frozen, module = "wattline")]
 pub struct View {
     /// Time since the run began.
+    #[pyo3(get)]
     pub time_seconds: f64,
     /// Time since the policy was asked last; 0 at the start.
+    #[pyo3(get)]
     pub since_seconds: f64,
     /// Why it is asked: "start", "timer" or "fill".
+    #[pyo3(get)]
     pub trigger: &'static str,
     /// The machine.
+    #[pyo3(get)]
     pub machine: Py<Machine>,
     /// Packets per second that arrived since it was asked last.
+    #[pyo3(get)]
     pub rate_pps: f64,
     /// Share of that time in which the active cores had work, 0 to 1.
+    #[pyo3(get)]
     pub load: f64,
     /// Packets that were dropped since it was asked last.
+    #[pyo3(get)]
     pub drops: u64,
     /// Packets that wait in all rings.
+    #[pyo3(get)]
     pub fill: u64,
     /// Numbers of the active cores.
+    #[pyo3(get)]
     pub active_cores: Vec<usize>,
     /// The fastest frequency that an active core asks for, in gigahertz.
+    #[pyo3(get)]
     pub frequency_ghz: f64,
     /// By number of the queue.
+    #[pyo3(get)]
     pub queues: Vec<Queue>,
     /// By number of the core.
+    #[pyo3(get)]
     pub cores: Vec<Core>,
     /// Latency of the packets that left since it was asked last, where the policy looks at it.
-    pub latency: Option<Latency>,
+    latency: Option<Latency>,
     /// Mean power since it was asked last, in watts, where the policy looks at it.
-    pub power_watts: Option<f64>,
+    power_watts: Option<f64>,
+    /// What the policy looks at.
+    looks: Looks,
 }
 
 #[pymethods]
 impl View {
+    #[getter]
+    fn latency(&self) -> PyResult<Option<Latency>> {
+        match self.looks.latency {
+            true => Ok(self.latency.clone()),
+            false => Err(not_looked_at("latency", "looks_at_latency")),
+        }
+    }
+
+    #[getter]
+    fn power_watts(&self) -> PyResult<Option<f64>> {
+        match self.looks.power {
+            true => Ok(self.power_watts),
+            false => Err(not_looked_at("power_watts", "looks_at_power")),
+        }
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "View(time_seconds={}, trigger={:?}, rate_pps={:.0}, load={:.3}, fill={})",
             self.time_seconds, self.trigger, self.rate_pps, self.load, self.fill
         )
     }
+}
+
+/// For a figure that costs time to find, and that the policy did not ask for.
+fn not_looked_at(figure: &str, attribute: &str) -> PyErr {
+    PyAttributeError::new_err(format!(
+        "view.{figure} is there only for a policy with the class attribute {attribute} = True"
+    ))
 }
 
 /// A receive queue.
@@ -145,6 +198,7 @@ impl Before {
         now: Time,
         seen: &Observation<'_>,
         point: &OperatingPoint,
+        looks: Looks,
     ) -> View {
         let arrivals = seen.arrivals();
         let drops = seen.queues.iter().map(|queue| queue.drops).sum();
@@ -178,6 +232,7 @@ impl Before {
             cores: seen.cores.iter().map(Core::from).collect(),
             latency: seen.latency.map(Latency::from),
             power_watts: seen.power.map(|power| power.watts.0),
+            looks,
         };
         (self.now, self.arrivals, self.drops) = (now, arrivals, drops);
         for (before, core) in self.useful.iter_mut().zip(seen.cores) {

@@ -149,6 +149,10 @@ def test_nonsense_ends_the_run_with_file_and_line(answer, part, from_the_start):
         (object(), "method decide"),
         (type("Every", (wl.Policy,), {"every_seconds": 0}), "every_seconds=0"),
         (type("Text", (wl.Policy,), {"every_seconds": "often"}), "every_seconds"),
+        (
+            type("Typo", (wl.Policy,), {"every_second": 0.01, "decide": lambda *_: None}),
+            "attribute every_second; did you mean every_seconds",
+        ),
     ],
 )
 def test_what_is_no_policy_is_refused(policy, part):
@@ -188,3 +192,49 @@ def test_an_error_in_a_sweep_ends_it():
 
     with pytest.raises(ArithmeticError, match="in a sweep"):
         wl.sweep(traffics=TRAFFIC, policies=["napi", Broken], duration="10min")
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"cores": 2.5}, "cores=2.5: allowed are a number of cores"),
+        ({"cores": "3"}, "cores='3': allowed are a number of cores"),
+        ({"wait": [1]}, r"wait=\[1\]: allowed are \"poll\""),
+    ],
+)
+def test_a_setting_of_another_type_says_what_is_allowed(given, part):
+    with pytest.raises(wl.Error, match=part):
+        wl.Setting(**given)
+
+
+def test_a_frequency_between_two_is_the_faster_one():
+    class Between(wl.Policy):
+        def decide(self, view):
+            slow, next_one = view.machine.frequencies_ghz[:2]
+            return wl.Setting(frequency_ghz=(slow + next_one) / 2)
+
+    class Next(wl.Policy):
+        def decide(self, view):
+            return wl.Setting(frequency_ghz=view.machine.frequencies_ghz[1])
+
+    assert run(Between).frequency_mean_hertz == run(Next).frequency_mean_hertz
+
+
+@pytest.mark.parametrize(
+    ("figure", "attribute"),
+    [("latency", "looks_at_latency"), ("power_watts", "looks_at_power")],
+)
+def test_a_figure_that_was_not_asked_for_says_how_to_ask(figure, attribute):
+    class Careless(wl.Policy):
+        def decide(self, view):
+            getattr(view, figure)
+
+    with pytest.raises(AttributeError, match=f"view.{figure} is there only .* {attribute} = True"):
+        run(Careless)
+
+
+def test_help_lists_the_fields():
+    for thing in (wl.Setting, wl.View):
+        own = [name for name in vars(thing) if not name.startswith("_")]
+        assert all(f"`{name}`" in thing.__doc__ for name in own), thing
+    assert "`parked_idle_state`" in wl.Setting.__doc__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._wattline import Setting, View
+from ._wattline import Error, Setting, View
 
 
 class Policy:
@@ -43,3 +43,23 @@ class Policy:
     def decide(self, view: View) -> Setting | None:
         """What is wanted from now on; ``None``, or what a setting leaves out, stays as it is."""
         raise NotImplementedError(f"{type(self).__name__} has no method decide")
+
+
+#: Attributes that say when a policy is asked, and what it looks at.
+_READ = ("every_seconds", "at_fill", "looks_at_latency", "late_after_seconds", "looks_at_power")
+#: From this likeness on, a name is taken for a misspelt one: a letter or two.
+_ALIKE = 0.9
+
+
+def check_names(policy: object) -> None:
+    """Refuses an attribute whose name is nearly that of one that is read."""
+    from difflib import get_close_matches
+
+    for name in dir(policy):
+        if name.startswith("_") or name in _READ:
+            continue
+        for meant in get_close_matches(name, _READ, n=1, cutoff=_ALIKE):
+            raise Error(
+                f"policy {type(policy).__name__}: nothing reads the attribute {name}; "
+                f"did you mean {meant}? If not, give it a name that is less like it"
+            )
