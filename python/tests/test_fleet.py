@@ -250,3 +250,11 @@ def test_years_that_cannot_be_compared_are_refused():
     other = one(wl.Site("a", routers=1, rate="1Mpps"), step=5.0, seeds=[1, 2])
     with pytest.raises(wl.Error, match="seeds"):
         wl.compare(year, other.year(price_per_kwh=1.0))
+
+
+def test_wrong_names_of_sites_and_fields_say_what_is_allowed():
+    fleet = wl.Fleet([wl.Site("core", routers=1, rate="1Mpps"), wl.Site("edge", routers=1, rate="1Mpps")])
+    with pytest.raises(wl.Error, match="names one for each site"):
+        fleet.year(policy={"edge": "napi"})
+    with pytest.raises(wl.Error, match="no 'card_watts'; did you mean 'cards_watts'"):
+        fleet.change("core", card_watts=3)

@@ -62,6 +62,15 @@ def test_intervals_are_a_table_whose_packets_add_up():
     assert sum(report.intervals["offered_packets"]) == report.offered_packets
 
 
+def test_a_run_without_intervals_says_how_to_have_them():
+    with pytest.raises(wl.Error, match="interval='10ms'"):
+        _ = wl.simulate(traffic=LIGHT, duration="5ms").intervals
+
+
+def test_one_number_is_that_seed():
+    assert wl.sweep(traffics=LIGHT, duration="2ms", seeds=3)["seed"] == [3]
+
+
 def test_a_sweep_does_not_depend_on_its_threads():
     many = dict(
         traffics=[LIGHT, "constant:1Mpps"], policies=["poll", "powersave"], seeds=range(2), duration="5ms"
@@ -91,6 +100,10 @@ def test_objects_and_texts_describe_the_same():
         ({"traffic": "poison:1Mpps"}, "traffic"),
         ({"duration": "10 bananas"}, "duration"),
         ({"duration": "0s"}, "duration"),
+        ({"duration": 1}, "duration=1: allowed are texts with a unit"),
+        ({"interval": 0.01}, "interval=0.01: allowed are texts with a unit"),
+        ({"seed": -1}, "seed=-1: allowed are whole numbers"),
+        ({"seed": 1.5}, "seed=1.5: allowed are whole numbers"),
         ({"interval": "2s"}, "interval"),
         ({"app": "chess"}, "app"),
         ({"knob_faults": "frequency:maybe"}, "knob_faults"),

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import sys
 
 import pytest
 import wattline as wl
@@ -65,3 +66,11 @@ def test_policies_and_servers_are_listed():
     assert "westmere-2010" in complete
     figures = wl.figures("westmere-2010")
     assert len(figures) > 20 and None not in figures["origin"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_a_missing_library_is_named_with_the_remedy(library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    convert = {"pandas": wl.Table.to_pandas, "pyarrow": wl.Table.to_arrow}[library]
+    with pytest.raises(ImportError, match=f"pip install {library}"):
+        convert(wl.Table({"a": [1]}))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._table import Table
+from ._wattline import Error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,8 +86,11 @@ class Report(Mapping[str, Any]):
 
     @property
     def intervals(self) -> Table:
-        """A row for each interval; none where ``interval`` was not given."""
-        return Table.of_reports(self._document.get("intervals", []))
+        """A row for each interval, for a run with ``interval``."""
+        intervals = self._document.get("intervals")
+        if not intervals:
+            raise Error("a table over time needs intervals: simulate(..., interval='10ms')")
+        return Table.of_reports(intervals)
 
     def plot(self) -> Figure:
         """Power by component, rates and latency over time, for a run with ``interval``.

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Union
+from typing import Any, SupportsIndex, Union
 
 from . import _wattline
 from ._policy import Policy
@@ -52,7 +52,7 @@ def simulate(
             policy,
             _traffic(traffic),
             app,
-            seed,
+            _seed(seed),
             _options(duration, warmup, interval, output_links, knob_faults),
             show,
         )
@@ -83,6 +83,8 @@ def sweep(
     >>> table["policy"]
     ['poll', 'poll', 'napi', 'napi']
 
+    ``seeds=3`` is the seed 3 alone; ``seeds=range(3)`` are three.
+
     Runs are spread over ``threads``, by default one for each core of this machine; the result does
     not depend on it. Policies written in Python take turns, since Python runs one thread at a time;
     each run has a copy of its own.
@@ -98,12 +100,13 @@ def sweep(
     chosen = [_server(it) for it in _several(servers)]
     governors = _several(policies)
     offered = [_traffic(it) for it in _several(traffics)]
+    numbers = [_seed(it) for it in _several(seeds)]
     options = _options(duration, warmup, None, output_links, "")
     show, end = _shown(progress)
     try:
         if on == "threads" and keep is None:
             texts = _wattline.sweep(
-                chosen, governors, offered, _several(apps), _several(seeds), options, threads, show
+                chosen, governors, offered, _several(apps), numbers, options, threads, show
             )
         else:
             from ._pieces import Piece, run_all
@@ -114,7 +117,7 @@ def sweep(
                 for policy in governors
                 for traffic in offered
                 for app in _several(apps)
-                for seed in _several(seeds)
+                for seed in numbers
             ]
             texts = run_all(pieces, on=on, threads=threads, keep=keep, show=show)
     finally:
@@ -130,6 +133,13 @@ def _traffic(traffic: str | _wattline.Traffic) -> _wattline.Traffic:
     return _wattline.Traffic(traffic) if isinstance(traffic, str) else traffic
 
 
+def _seed(seed: Any) -> int:
+    """A seed, where it is one."""
+    if not isinstance(seed, SupportsIndex) or not 0 <= seed.__index__() < 1 << 64:
+        raise _wattline.Error(f"seed={seed!r}: allowed are whole numbers from 0 to 2**64 - 1")
+    return seed.__index__()
+
+
 def _several(values: Any) -> list[Any]:
     """A list of one or of many."""
     if isinstance(values, Iterable) and not isinstance(values, (str, type)):
@@ -140,6 +150,9 @@ def _several(values: Any) -> list[Any]:
 def _options(
     duration: str, warmup: str, interval: str | None, output_links: bool, knob_faults: str
 ) -> dict[str, Any]:
+    for name, value in {"duration": duration, "warmup": warmup, "interval": interval}.items():
+        if not isinstance(value, str) and not (name == "interval" and value is None):
+            raise _wattline.Error(f"{name}={value!r}: allowed are texts with a unit, such as '100ms'")
     return {
         "duration": duration,
         "warmup": warmup,

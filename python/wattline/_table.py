@@ -72,13 +72,19 @@ class Table:
 
     def to_pandas(self) -> pandas.DataFrame:
         """As a DataFrame; needs pandas."""
-        import pandas
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_pandas() needs pandas: pip install pandas") from error
 
         return pandas.DataFrame(self._columns)
 
     def to_arrow(self) -> pyarrow.Table:
         """As an Arrow table; needs pyarrow."""
-        import pyarrow
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise ImportError("to_arrow() needs pyarrow: pip install pyarrow") from error
 
         return pyarrow.table(self)
 

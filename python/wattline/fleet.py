@@ -17,6 +17,8 @@ traffic's shape or next year's traffic may be off by: no simulation knows that.
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import json
 import math
 import os
@@ -85,6 +87,12 @@ class Fleet:
         if site not in [it.name for it in self.sites]:
             names = ", ".join(it.name for it in self.sites)
             raise _wattline.Error(f"no site {site!r}; there are {names}")
+        known = [field.name for field in dataclasses.fields(Site)]
+        for name in fields:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]!r}? " if near else ""
+                raise _wattline.Error(f"a site has no {name!r}; {hint}there are {', '.join(known)}")
         sites = [replace(it, **fields) if it.name == site else it for it in self.sites]
         changed = Fleet(
             sites,
@@ -177,7 +185,10 @@ class Fleet:
             return policy
         names = {it.name for it in self.sites}
         if set(policy) != names:
-            raise _wattline.Error(f"policies for {sorted(policy)}; the sites are {sorted(names)}")
+            raise _wattline.Error(
+                f"policies for {sorted(policy)}: a mapping names one for each site, and no other; "
+                f"the sites are {sorted(names)}"
+            )
         return policy[site]
 
     def _curves(
