@@ -263,3 +263,17 @@ fn experiments_without_the_rights_for_them_end_with_77() {
         assert!(message.contains(&format!("`{name}` needs root (CAP_NET_ADMIN")), "{message}");
     }
 }
+
+/// Under the name that a benchmark gives its page, too, a page is not lost.
+#[test]
+fn a_page_of_a_benchmark_is_replaced_only_with_overwrite() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("wattline-eer.html");
+    std::fs::write(&page, "mine").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
+    let output = command.args(["bench", "eer"]).current_dir(folder.path()).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(74), "{message}");
+    assert!(message.contains("allowed with --overwrite"), "{message}");
+    assert_eq!(std::fs::read(&page).unwrap(), b"mine");
+}

@@ -1,6 +1,6 @@
 //! `wattline bench breakdown`: where processor time goes per packet in the kernel's stack.
 
-use super::page::{check, with_progress, write_and_print};
+use super::page::{with_progress, write_and_print};
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ enum Offloads {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    check(&args.page, PAGE, args.overwrite)?;
+    args.overwrite.check([args.page.as_path()])?;
     if let Some(wrong) = args.io.iter().find(|bytes| !(1..=1 << 20).contains(*bytes)) {
         let problem = format!("--io {wrong}: expected 1 to 1048576 bytes");
         return Err(ExitError::new(ExitError::USAGE, problem));
@@ -68,5 +68,5 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let report = with_progress(|tell| {
         clean_up_on_signals(|| breakdown::run(&options, tell)).and_then(|report| report)
     })?;
-    write_and_print((&args.page, html(&report)), &report, json, table)
+    write_and_print((&args.page, html(&report), args.overwrite), &report, json, table)
 }

@@ -1,6 +1,6 @@
 //! `wattline bench eer`: the energy efficiency ratio, on the emulated server of `scale`.
 
-use super::page::{check, with_progress, write_and_print};
+use super::page::{with_progress, write_and_print};
 use crate::commands::server_errors;
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
@@ -69,7 +69,8 @@ struct Emulated<'a> {
     mean_bytes: f64,
     most_pps: f64,
     ports: u32,
-    disturbed: u32,
+    /// The loads whose readings were disturbed, in order.
+    disturbed: Vec<String>,
 }
 
 impl Emulated<'_> {
@@ -90,7 +91,13 @@ impl Subject for Emulated<'_> {
             Load::Rate(rate) => self.traffic(rate)?,
         };
         let outcome = emulate(&self.plan, source, |_, _| {}).map_err(|error| error.to_string())?;
-        self.disturbed += u32::from(outcome.is_disturbed());
+        if outcome.is_disturbed() {
+            self.disturbed.push(match load {
+                Load::None => "idle".to_owned(),
+                Load::Keepalive => "idle+".to_owned(),
+                Load::Rate(rate) => format!("{:.4} Mpps", rate / 1e6),
+            });
+        }
         let (whole, delivery) = (&outcome.record.whole, &outcome.delivery);
         let sent = (delivery.sent_packets + delivery.beyond_link_packets) as f64;
         let forwarded = delivery.heard.received_packets as f64 / seconds;
@@ -127,10 +134,10 @@ impl Subject for Emulated<'_> {
             "one direction; shares of the throughput of the same frame lengths at every load"
                 .to_owned(),
         ];
-        if self.disturbed > 0 {
+        if !self.disturbed.is_empty() {
             notes.push(format!(
-                "{} readings were disturbed: this machine was too busy for them",
-                self.disturbed
+                "disturbed, since this machine was too busy: {}",
+                self.disturbed.join(", ")
             ));
         }
         Description {
@@ -149,7 +156,7 @@ impl Subject for Emulated<'_> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    check(&args.page, PAGE, args.overwrite)?;
+    args.overwrite.check([args.page.as_path()])?;
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
     let file = ServerFile::load(&args.server).map_err(server_errors::of_model)?;
     let server = file.model().map_err(|error| usage(error.to_string()))?.clone();
@@ -172,10 +179,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         warmup: args.stabilisation,
         interval: args.duration / 4,
     };
-    let mut subject = Emulated { args, plan, mean_bytes: mean, most_pps, ports, disturbed: 0 };
+    let mut subject =
+        Emulated { args, plan, mean_bytes: mean, most_pps, ports, disturbed: Vec::new() };
     let report = with_progress(|tell| eer::run(&mut subject, args.class, tell));
     let report = report.map_err(|error| ExitError::new(ExitError::IO, error))?;
-    write_and_print((&args.page, html(&report)), &report, json, table)
+    write_and_print((&args.page, html(&report), args.overwrite), &report, json, table)
 }
 
 /// The mean length of frames that a description of traffic gives, without frame check sequence.

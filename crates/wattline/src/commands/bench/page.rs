@@ -18,22 +18,14 @@ pub(super) fn with_progress<T>(measure: impl FnOnce(&mut dyn FnMut(&str)) -> T) 
     result
 }
 
-/// A page under the name that a benchmark gives it replaces the one before. A file that was named is
-/// replaced only where that is asked for; this is found out before minutes have passed.
-pub(super) fn check(page: &Path, default: &str, overwrite: Overwrite) -> Result<(), ExitError> {
-    overwrite.check((page != Path::new(default)).then_some(page))
-}
-
 /// Writes the page of a report, and prints the report.
 pub(super) fn write_and_print<R: Serialize>(
-    (page, html): (&Path, String),
+    (page, html, overwrite): (&Path, String, Overwrite),
     report: &R,
     json: bool,
     table: impl FnOnce(&mut StdoutLock<'static>, &R) -> std::io::Result<()>,
 ) -> Result<(), ExitError> {
-    std::fs::write(page, html).map_err(|error| {
-        ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", page.display()))
-    })?;
+    overwrite.write(page, &html)?;
     output::print(report, json, |out, report| {
         table(out, report)?;
         writeln!(out, "page: {}", page.display())

@@ -1,6 +1,6 @@
 //! `wattline bench rfc2544`: throughput, latency, frame loss and back-to-back frames.
 
-use super::page::{check, with_progress, write_and_print};
+use super::page::{with_progress, write_and_print};
 use crate::commands::duration;
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
@@ -81,13 +81,13 @@ enum DeviceName {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    check(&args.page, PAGE, args.overwrite)?;
+    args.overwrite.check([args.page.as_path()])?;
     let options = options(args)?;
     let never = AtomicBool::new(false);
     let report = with_progress(|tell| {
         clean_up_on_signals(|| rfc2544::run(&options, &never, tell)).and_then(|report| report)
     })?;
-    write_and_print((&args.page, html(&report)), &report, json, table)
+    write_and_print((&args.page, html(&report), args.overwrite), &report, json, table)
 }
 
 fn options(args: &Args) -> Result<Options, ExitError> {
