@@ -22,13 +22,13 @@ pub struct Args {
     /// A device that is set up between namespaces of this machine.
     #[arg(long, value_enum, conflicts_with = "from", required_unless_present = "from")]
     device: Option<DeviceName>,
-    /// The interface that sends to a device that is there: [NAMESPACE/]INTERFACE.
+    /// The interface that sends to a device that is there: [NAMESPACE/]INTERFACE. Needs --mac.
     #[arg(long, value_name = "INTERFACE", requires = "mac")]
     from: Option<String>,
     /// The interface that receives from it; the sending one without this.
     #[arg(long, value_name = "INTERFACE", requires = "from")]
     to: Option<String>,
-    /// Ethernet address of the device's interface.
+    /// Ethernet address of the device's interface towards the sending one; required with --from.
     #[arg(long, value_name = "MAC")]
     mac: Option<String>,
     /// Source address of the packets, where the device is there already.
