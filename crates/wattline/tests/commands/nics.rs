@@ -77,7 +77,11 @@ fn mistakes_have_their_exit_codes() {
         (2, "no card \"x\"", refused(&["nics", "show", "x"])),
         (2, "is not a bit rate", refused(&["nics", "choose", "--throughput", "16"])),
         (2, "--slots is 0", refused(&["nics", "choose", "--throughput", "1Gbps", "--slots", "0"])),
-        (65, "no card carries this", refused(&["nics", "choose", "--throughput", "90Gbps"])),
+        (
+            65,
+            "no kind of card carries this in 1 slot",
+            refused(&["nics", "choose", "--throughput", "90Gbps"]),
+        ),
         (
             65,
             "was not measured over its links",

@@ -19,7 +19,7 @@ pub struct Args {
     /// Highest use of the host's processors, in percent of one processor (four are 400).
     #[arg(long, value_name = "PERCENT")]
     cpu_budget: Option<f64>,
-    /// Number of card slots.
+    /// Number of card slots; cards of one kind fill as many as they need.
     #[arg(long, default_value_t = 1)]
     slots: usize,
     /// Highest power of all cards together, such as 15W.
@@ -99,7 +99,20 @@ pub fn run(file: &ComponentFile, args: &Args, json: bool) -> Result<(), ExitErro
         Some(_) => Ok(()),
         None => Err(ExitError::new(
             ExitError::DATA,
-            "no card carries this within the budgets; the remarks say why for each card",
+            format_args!(
+                "no kind of card carries this {}; the remarks say why for each card. --slots, \
+                 --power and --cpu-budget are the limits",
+                limits(args)
+            ),
         )),
     }
+}
+
+/// The limits that were in force, given or not.
+fn limits(args: &Args) -> String {
+    let slots = if args.slots == 1 { "slot" } else { "slots" };
+    let mut limits = format!("in {} {slots}", args.slots);
+    limits.extend(args.power.map(|watts| format!(", within {} W", watts.0)));
+    limits.extend(args.cpu_budget.map(|percent| format!(", with {percent} % of the CPU")));
+    limits
 }
