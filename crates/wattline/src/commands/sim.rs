@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, required_unless_present = "requests")]
     traffic: Option<String>,
     /// Requests to a server on the kernel's stack instead, such as `memcached:700krps` or
-    /// `nginx:88krps,burst=4`.
+    /// `nginx:88krps,burst=4`. Their reports have no --interval and no --explain.
     #[arg(
         long,
         conflicts_with_all = ["traffic", "interval", "app", "app_costs", "output_links"]
