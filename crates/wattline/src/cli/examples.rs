@@ -378,6 +378,16 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "bench breakdown",
+        &[
+            ("Small and large writes, with and without offloads", "wattline bench breakdown"),
+            (
+                "Writes of 64 bytes over one connection, the kernel alone",
+                "wattline bench breakdown --io 64 --connections 1 --no-own",
+            ),
+        ],
+    ),
+    (
         "bench eer",
         &[
             ("The emulated server under powersave", "wattline bench eer"),

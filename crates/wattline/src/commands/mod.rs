@@ -119,7 +119,8 @@ pub enum Command {
     Generate(generate::Args),
     /// Undo the changes of a killed run.
     Restore(restore::Args),
-    /// Send requests to memcached or HTTP servers at a fixed rate and measure their latency.
+    /// Send packets through a forwarding device, or requests to memcached or HTTP servers, at a given
+    /// rate; measure loss and latency.
     Load(load::Args),
     /// Measure a server's tail latency and power by load, frequency and interrupt moderation.
     Profile(profile::Args),
@@ -127,7 +128,7 @@ pub enum Command {
     Reproduce(reproduce::Args),
     /// Compare runs, each of several repetitions, with confidence intervals.
     Report(report::Args),
-    /// Measure how fast Wattline itself is on this machine.
+    /// Measure forwarding devices by RFC 2544, and how fast Wattline itself is on this machine.
     Bench(bench::Args),
 }
 

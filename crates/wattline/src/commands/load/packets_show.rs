@@ -119,10 +119,13 @@ pub fn table(out: &mut impl Write, outcome: &Outcome, notes: &[String]) -> std::
             row(name, number, None)?;
         }
     }
+    let ratio = match outcome.loss_ratio {
+        0.0 => "0".to_owned(),
+        ratio => format!("{ratio:.3e}"),
+    };
     writeln!(
         out,
-        "\nloss ratio {:.3e}; {:.4} Gbit/s on the wire",
-        outcome.loss_ratio,
+        "\nloss ratio {ratio}; {:.4} Gbit/s on the wire",
         outcome.sent_wire_rate_bps / 1e9
     )?;
     let latency = &outcome.latency;
