@@ -72,12 +72,15 @@ pub struct Live {
     machine: Machine,
     grid: Grid,
     load: Loader,
+    /// As many requests may share a packet.
+    depth: usize,
 }
 
 impl Live {
-    /// Power is counted over the load's warm-up, too, which latencies leave out.
-    pub fn new(machine: Machine, grid: Grid, load: Loader) -> Self {
-        Self { machine, grid, load }
+    /// Power is counted over the load's warm-up, too, which latencies leave out. So many requests of a
+    /// connection (`depth`) may share a packet.
+    pub fn new(machine: Machine, grid: Grid, load: Loader, depth: usize) -> Self {
+        Self { machine, grid, load, depth }
     }
 
     /// Gives the machine back.
@@ -115,8 +118,19 @@ impl Rig for Live {
             let why = report.first_protocol_error.unwrap_or("the server answers nothing");
             return Err(LoadFailure::Server(why.to_owned()));
         }
+        let sent: u64 = report.run_sent_requests.values().sum();
+        if let Some(came) = came.filter(|_| self.grid.periods.len() > 1)
+            && came_elsewhere(came, sent, self.depth)
+        {
+            return Err(LoadFailure::Elsewhere(format!(
+                "of {sent} requests only {came} packets came to {}, whose moderation is varied, so that \
+                 every period would look alike: name the interface that the requests arrive at by \
+                 [govern] interfaces in --config, or profile frequencies alone by --periods 1",
+                self.machine.interfaces().join(", ")
+            )));
+        }
         Ok(Run {
-            arrivals_per_request: per_request(&report, came),
+            arrivals_per_request: per_request(sent, came),
             ..run_of(&report, drawn(before, after))
         })
     }
@@ -124,11 +138,17 @@ impl Rig for Live {
 
 /// Packets for each request of a run; none where nobody counted, or all came by a way without a
 /// card, such as the loopback.
-fn per_request(report: &Report, arrivals: Option<u64>) -> Option<f64> {
-    let sent: u64 = report.run_sent_requests.values().sum();
+fn per_request(sent: u64, arrivals: Option<u64>) -> Option<f64> {
     arrivals
         .filter(|arrivals| *arrivals > 0 && sent > 0)
         .map(|arrivals| arrivals as f64 / sent as f64)
+}
+
+/// Whether so few packets came to the governed interfaces that the requests came by another one. A
+/// request has a packet of its own at least, unless those of a connection are sent together; what
+/// others sent counts as well.
+fn came_elsewhere(came: u64, sent: u64, depth: usize) -> bool {
+    sent > 0 && came as f64 * depth.max(1) as f64 * 2.0 < sent as f64
 }
 
 /// Joules between two readings of a meter, and the seconds that those are of: the load's own time would
@@ -163,6 +183,15 @@ fn run_of(report: &Report, drawn: Option<(f64, f64)>) -> Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_that_come_by_another_interface_are_noticed() {
+        // Strays of a card that no request came by, and none at all.
+        assert!(came_elsewhere(40, 1_150, 1) && came_elsewhere(0, 1_150, 1));
+        // A packet for each, and one for several of a connection.
+        assert!(!came_elsewhere(1_150, 1_150, 1) && !came_elsewhere(300, 1_200, 4));
+        assert!(!came_elsewhere(0, 0, 1));
+    }
 
     /// Read at 0.75 s and 3.25 s of a load from 0.8 s to 3.1 s: 100 W, not 109 W.
     #[test]

@@ -51,6 +51,11 @@ impl Machine {
         Ok(Self { tree, config, platform, held, moderates: true, state, modelled: None })
     }
 
+    /// The names of its interfaces.
+    pub fn interfaces(&self) -> Vec<String> {
+        Inventory::find(&self.tree, &self.config).interfaces()
+    }
+
     /// How many cores the queues of its interfaces lead to; none without queues.
     pub fn queue_cores(&self) -> Option<usize> {
         let cores: BTreeSet<usize> = self.platform.queues.iter().map(|queue| queue.core).collect();

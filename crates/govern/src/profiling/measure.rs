@@ -48,6 +48,14 @@ pub enum Stopped {
         /// The point.
         at: String,
     },
+    /// The requests come by an interface whose moderation is not the one that is varied.
+    #[error("{at}: {why}")]
+    Elsewhere {
+        /// The point.
+        at: String,
+        /// What was counted, and what to do.
+        why: String,
+    },
     /// Results could not be written.
     #[error(transparent)]
     Points(#[from] PointsError),
@@ -60,6 +68,8 @@ pub enum LoadFailure {
     Interrupted,
     /// The server does not answer, say.
     Server(String),
+    /// The packets of the requests were not counted at the interfaces that are governed.
+    Elsewhere(String),
 }
 
 /// Why a machine is not at a point.
@@ -149,6 +159,7 @@ pub(super) fn measure(
                 rig.load(grid.loads_rps[at.load()], *number).map_err(|failure| match failure {
                     LoadFailure::Interrupted => Stopped::Interrupted,
                     LoadFailure::Server(why) => Stopped::Server { at: named(), why },
+                    LoadFailure::Elsewhere(why) => Stopped::Elsewhere { at: named(), why },
                 })?;
             if !run.generator_too_slow {
                 return Ok(run);

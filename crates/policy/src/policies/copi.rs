@@ -193,10 +193,10 @@ fn make_with(
         return Err(why);
     }
     let start = Fixed { idle, ..Fixed::linux_on(INFO.name, platform.fastest(), platform) };
-    let energy = tables.as_ref().and_then(|tables| energy(tables));
+    let notes = tables.as_ref().map(|tables| notes(tables)).unwrap_or_default();
     let engine = tables.map(|tables| Engine::new(tables, options, platform));
     let driver = platform.can.driver_rules.then_some(RuleKind::Ixgbe);
-    Ok(Box::new(Copi { start, period: options.period, engine, energy, driver }))
+    Ok(Box::new(Copi { start, period: options.period, engine, notes, driver }))
 }
 
 /// Why tables over a knob that the policy cannot turn here say nothing of what will hold: of several
@@ -236,14 +236,30 @@ fn unturned(tables: &ProfileTables, platform: &Platform) -> Option<String> {
     None
 }
 
-/// What a user should know of the tables' energy.
-fn energy(tables: &ProfileTables) -> Option<String> {
+/// What a user should know of the tables: what points are compared by where nobody measured watts
+/// here, and that a search picked the points.
+fn notes(tables: &ProfileTables) -> Vec<String> {
     let told = tables.conditions.energy.as_deref();
     let told = match tables.energy_order() {
-        Some(EnergyOrder::StateThenPeriod) => told.unwrap_or(NOT_MEASURED),
-        _ => told?,
+        Some(EnergyOrder::StateThenPeriod) => Some(told.unwrap_or(NOT_MEASURED)),
+        _ => told,
     };
-    Some(format!("copi: energy of the tables: {told}"))
+    let energy = told.map(|told| format!("copi: energy of the tables: {told}"));
+    let (loads, states, periods) =
+        (tables.loads().len(), tables.frequencies().len(), tables.periods().len());
+    let all = loads * states * periods;
+    let known = (0..all).filter(|at| {
+        let (load, state) = (at / (states * periods), at / periods % states);
+        tables.point(load, state, at % periods).is_some()
+    });
+    let known = known.count();
+    let sparse = (known * 2 < all).then(|| {
+        format!(
+            "copi: the tables have {known} of {all} points: those of a sparse profile serve the target that \
+             it searched for, and under another one more energy is used than would have to be"
+        )
+    });
+    energy.into_iter().chain(sparse).collect()
 }
 
 /// What tables must be of to fit a platform.
@@ -261,8 +277,8 @@ struct Copi {
     start: Fixed,
     period: Span,
     engine: Option<Engine>,
-    /// Of tables whose watts nobody measured here: what points are compared by.
-    energy: Option<String>,
+    /// What to know of the tables.
+    notes: Vec<String>,
     /// What moderates the queues of a core without a feasible point.
     driver: Option<RuleKind>,
 }
@@ -308,8 +324,7 @@ impl Policy for Copi {
                     .to_owned(),
             ),
             Some(engine) => {
-                let both = [self.energy.clone(), engine.remark()];
-                let told: Vec<String> = both.into_iter().flatten().collect();
+                let told: Vec<String> = self.notes.iter().cloned().chain(engine.remark()).collect();
                 (!told.is_empty()).then(|| told.join("; "))
             }
         }

@@ -141,6 +141,8 @@ struct Wanted {
     workload: String,
     loader: Loader,
     rate: f64,
+    /// Requests that may wait on one connection.
+    depth: usize,
     /// An address that requests reach by the loopback.
     looped: Option<IpAddr>,
 }
@@ -156,7 +158,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let options = load.options().load()?;
             plan.check()?;
             let prepared = plan.within(|| load.prepare())?;
-            let rate = options.rate;
+            let (rate, depth) = (options.rate, options.depth);
             let workload = plan.described(load.described(), &options);
             let looped = plan.within(|| looped(&prepared.addresses))?;
             let made = {
@@ -166,20 +168,20 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let loader =
                 loader("memcached", options, prepared.addresses, made, (stop, plan.netns.clone()));
             let server = load.servers().join(" ");
-            make(plan, Wanted { server, workload, loader, rate, looped }, json)
+            make(plan, Wanted { server, workload, loader, rate, depth, looped }, json)
         }
         Server::Http(OfHttp { load, plan }) => {
             let options = load.options().load()?;
             plan.check()?;
             let (requests, pages) = plan.within(|| load.prepare())?;
-            let rate = options.rate;
+            let (rate, depth) = (options.rate, options.depth);
             let workload = plan.described(load.described(), &options);
             let addresses = requests.addresses();
             let looped = plan.within(|| looped(&addresses))?;
             let made = move |thread| Http::new(Arc::clone(&requests), thread);
             let loader = loader("http", options, addresses, made, (stop, plan.netns.clone()));
             let server = pages.join(" ");
-            make(plan, Wanted { server, workload, loader, rate, looped }, json)
+            make(plan, Wanted { server, workload, loader, rate, depth, looped }, json)
         }
     }
 }
@@ -267,7 +269,7 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     };
     let mut points = points;
     let precision = Precision { within: plan.within, repetitions: plan.repetitions.into() };
-    let mut live = Live::new(machine, grid.clone(), wanted.loader);
+    let mut live = Live::new(machine, grid.clone(), wanted.loader, wanted.depth);
     let of = grid.order().count();
     let bar = progress(of, points.len());
     let mut left_out = Vec::new();
@@ -465,7 +467,9 @@ fn of_stopped(stopped: Stopped) -> ExitError {
         Stopped::Points(error) => of_points(error),
         Stopped::Interrupted => ExitError::new(128 + 2, stopped),
         Stopped::Server { .. } => ExitError::new(ExitError::NO_INPUT, stopped),
-        Stopped::Generator { .. } => ExitError::new(ExitError::UNAVAILABLE, stopped),
+        Stopped::Generator { .. } | Stopped::Elsewhere { .. } => {
+            ExitError::new(ExitError::UNAVAILABLE, stopped)
+        }
         Stopped::Machine { .. } => ExitError::new(ExitError::IO, stopped),
     }
 }

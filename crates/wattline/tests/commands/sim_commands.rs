@@ -293,7 +293,7 @@ fn knobs_can_be_made_to_fail() {
 /// schedutil decides for the first time after a while: what waited until then is no steady state.
 #[test]
 fn requests_that_the_warm_up_left_are_told() {
-    let args = ["sim", "--json", "--requests", "memcached:700krps", "--policy", "schedutil"];
+    let args = ["sim", "--json", "--requests", "memcached:700krps", "--policy", "schedutil+84us"];
     let of = |more: &[&str]| json(&[&args[..], more].concat());
     let (whole, cut) = (of(&[]), of(&["--warmup", "100ms"]));
     assert_eq!(whole["notes"], serde_json::json!([]), "{whole}");

@@ -481,3 +481,19 @@ fn a_source_that_sees_a_tenth_of_a_millisecond_more_of_every_point_leaves_points
     }
     assert!(by_default <= 5, "{by_default} of 100 decisions at the default point");
 }
+
+#[test]
+fn that_a_search_picked_the_points_is_told() {
+    let mut bench = bench();
+    let all = tables(&bench);
+    let (conditions, loads) = (all.conditions.clone(), all.loads().to_vec());
+    let mut few = ProfileTables::new(conditions, loads, all.periods().to_vec()).unwrap();
+    for load in 0..2 {
+        few.set(load, 11, 2, all.point(load, 11, 2).unwrap());
+        few.set_default(load, all.default_point(load).unwrap());
+    }
+    let mut policy = with_tables(Arc::new(few), Options::default(), &bench.platform).unwrap();
+    bench.start(&mut *policy);
+    let told = policy.remark().unwrap();
+    assert!(told.contains("2 of 84 points") && told.contains("the target"), "{told}");
+}
