@@ -29,6 +29,7 @@ pub(crate) fn waiting(why: Option<&str>, around: &Around<'_>) -> Value {
         "uptime_seconds": uptime_seconds,
         "govern": {
             "profile": config.profile.name,
+            "overrides": config.overrides(),
             "policy": config.policy,
             "waits_because": why,
             "latency_target_seconds": config.latency_target.map(|target| target.as_seconds()),
@@ -48,6 +49,7 @@ pub(crate) fn stats(session: &mut Session, around: &Around<'_>) -> Value {
     let target = config.latency_target.map(|target| target.as_seconds());
     let govern = json!({
         "profile": config.profile.name,
+        "overrides": config.overrides(),
         "policy": config.policy,
         "policy_remark": seen.as_ref().and_then(|seen| seen.remark.clone()),
         "rule": session.rule().name(),

@@ -19,10 +19,7 @@ pub(crate) fn lines(
     platform: &Platform,
     alone: &[Listed],
 ) -> Vec<String> {
-    let mut lines = vec![
-        format!("profile {}: {}", config.profile.name, config.profile.summary),
-        format!("policy {}", config.policy),
-    ];
+    let mut lines = vec![config.profile_in_words(), format!("policy {}", config.policy)];
     let cpus = inventory.layout.cpus.len();
     let can = platform.can;
     if can.set_frequency {

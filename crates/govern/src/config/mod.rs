@@ -3,6 +3,7 @@
 mod files;
 pub mod keys;
 mod listed;
+mod overrides;
 mod parse;
 mod settings;
 

@@ -10,8 +10,8 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     let list = |value: &'static str| govern[value].as_array().into_iter().flatten();
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if let Some(why) = govern["waits_because"].as_str() {
-        let (profile, policy) = (word(&govern["profile"]), word(&govern["policy"]));
-        writeln!(out, "profile {profile}, policy {policy}; NOTHING IS GOVERNED: {why}")?;
+        let (profile, policy) = (profile(govern), word(&govern["policy"]));
+        writeln!(out, "{profile}; policy {policy}; NOTHING IS GOVERNED: {why}")?;
         return writeln!(
             out,
             "tried again when CPUs or interfaces change, and at `wattline reload`"
@@ -19,8 +19,8 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "profile {}, policy {}; {} rules",
-        word(&govern["profile"]),
+        "{}; policy {}; {} rules",
+        profile(govern),
         word(&govern["policy"]),
         match &*word(&govern["rule"]) {
             "latency-target" => "the highest capacity, because the latency target is missed,",
@@ -127,10 +127,48 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     )
 }
 
+/// The profile, and the keys that the configuration sets otherwise.
+fn profile(govern: &Value) -> String {
+    let name = govern["profile"].as_str().unwrap_or_default();
+    let keys = govern["overrides"].as_array().into_iter().flatten();
+    match &keys.filter_map(Value::as_str).collect::<Vec<_>>()[..] {
+        [] => format!("profile {name}"),
+        [one] => format!("profile {name}, with {one} of the configuration"),
+        [first @ .., last] => {
+            format!("profile {name}, with {} and {last} of the configuration", first.join(", "))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_profile_is_named_with_the_keys_that_the_configuration_sets_otherwise() {
+        let first = |govern: Value| {
+            let mut text = Vec::new();
+            print(&json!({ "govern": govern }), &mut text).unwrap();
+            String::from_utf8(text).unwrap().lines().next().unwrap().to_owned()
+        };
+        let told = |keys: &[&str]| {
+            let rest = json!({"profile": "balanced", "policy": "copi", "overrides": keys});
+            first(rest)
+        };
+        assert_eq!(told(&[]), "profile balanced; policy copi; the policy rules");
+        assert_eq!(
+            told(&["policy", "knobs", "moderation"]),
+            "profile balanced, with policy, knobs and moderation of the configuration; policy copi; \
+             the policy rules"
+        );
+        let waits = first(json!({"profile": "balanced", "policy": "copi", "overrides": ["policy"],
+                                 "waits_because": "no"}));
+        assert_eq!(
+            waits,
+            "profile balanced, with policy of the configuration; policy copi; NOTHING IS GOVERNED: no"
+        );
+    }
 
     #[test]
     fn what_rules_and_who_is_silent_is_shown() {
