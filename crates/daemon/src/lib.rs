@@ -8,6 +8,7 @@ pub mod dashboard;
 mod group;
 pub mod http;
 pub mod metrics;
+pub mod moderation;
 pub mod notify;
 pub mod rates;
 pub mod reload;

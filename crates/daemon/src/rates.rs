@@ -1,5 +1,6 @@
 //! What a router said at one moment, and what happened between two.
 
+use crate::moderation::Moderation;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -49,6 +50,9 @@ pub struct Power {
     pub accuracy: String,
     /// By core.
     pub frequency_hertz: Vec<f64>,
+    /// Interrupt moderation, where it is governed.
+    #[serde(flatten)]
+    pub moderation: Moderation,
     /// Cores that packets are sent to, where the governor says.
     pub cores_active: Option<u64>,
     /// Median latency of the last five seconds; an emulated machine's, in its time.
@@ -189,6 +193,7 @@ impl Power {
             source: text(power, "source"),
             accuracy: text(power, "accuracy"),
             frequency_hertz: list(&power["frequency_hertz"]).filter_map(Value::as_f64).collect(),
+            moderation: Moderation::of(power),
             cores_active: power["cores_active"].as_u64(),
             latency_p50_seconds: power["latency_p50_seconds"].as_f64(),
             latency_p99_seconds: power["latency_p99_seconds"].as_f64(),

@@ -100,6 +100,7 @@ fn power(session: &Session, seen: &Seen) -> Value {
         .map(|state| state.filter(|_| platform.can.limit_idle).map(|state| &*state.name))
         .collect();
     let moderation: Vec<f64> = point.moderation.iter().map(|span| span.as_seconds()).collect();
+    let as_found: &[bool] = if platform.can.set_moderation { &point.as_found } else { &[] };
     let energy = &totals.machine.energy;
     json!({
         "platform": "host",
@@ -125,6 +126,7 @@ fn power(session: &Session, seen: &Seen) -> Value {
         "frequency_hertz": frequencies,
         "deepest_idle_state": idle,
         "moderation_seconds": if platform.can.set_moderation { moderation } else { Vec::new() },
+        "moderation_as_found": as_found,
         "can": {
             "frequency": platform.can.set_frequency,
             "idle": platform.can.limit_idle,

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::io::{self, Write};
+use wattline_daemon::moderation::Moderation;
 
 /// What the governor does, where there is one.
 pub(super) fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()> {
@@ -13,7 +14,7 @@ pub(super) fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()>
     };
     writeln!(
         out,
-        "\n{} on platform {}: {watts}, {} of {} cores, {} transitions in {} decisions, {} \
+        "\n{} on platform {}: {watts}, {} of {} cores, {} core and frequency changes in {} decisions, {} \
          table entries moved, {} steps altered and {} failed",
         word("policy"),
         word("platform"),
@@ -25,6 +26,9 @@ pub(super) fn print_power(power: &Value, out: &mut impl Write) -> io::Result<()>
         power["steps_altered"],
         power["steps_failed"],
     )?;
+    if let Some(words) = Moderation::of(power).in_words() {
+        writeln!(out, "interrupt moderation: {words}")?;
+    }
     let micros = |key: &str| power[key].as_f64().map(|seconds| 1e6 * seconds);
     if let (Some(median), Some(high)) =
         (micros("latency_p50_seconds"), micros("latency_p99_seconds"))
@@ -72,4 +76,29 @@ fn print_host(host: &Value, out: &mut impl Write) -> io::Result<()> {
 /// A count; 0 where there is none.
 pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(power: &Value) -> String {
+        let mut text = Vec::new();
+        print_power(power, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    /// Steps of moderation are none of the changes that are counted.
+    #[test]
+    fn moderation_is_shown_and_changes_are_called_what_they_are() {
+        let mut power = json!({"policy": "copi", "transitions": 0, "decisions": 9,
+            "moderation_seconds": [1e-3, 1e-3], "moderation_as_found": [false, true]});
+        let text = told(&power);
+        assert!(text.contains("0 core and frequency changes in 9 decisions"), "{text}");
+        let line = "interrupt moderation: 1000 us, 1 of 2 queues as found\n";
+        assert!(text.contains(line), "{text}");
+        power["moderation_seconds"] = json!([]);
+        assert!(!told(&power).contains("moderation"), "nobody governs it");
+    }
 }

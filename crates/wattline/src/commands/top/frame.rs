@@ -82,8 +82,10 @@ fn headline(rates: &Rates) -> String {
         Some(format!("  latency p50 {median:.0} us p99 {high:.0} us"))
     });
     let latency = latency.unwrap_or_default();
+    let moderation = power.and_then(|power| power.moderation.in_words());
+    let moderation = moderation.map_or(String::new(), |words| format!("  moderation {words}"));
     format!(
-        "up {:.0} s  offered {}  forwarded {}  power {watts}  policy {policy}{latency}",
+        "up {:.0} s  offered {}  forwarded {}  power {watts}  policy {policy}{latency}{moderation}",
         rates.uptime_seconds,
         packets(rates.offered()),
         packets(rates.forwarded())
@@ -289,6 +291,16 @@ mod tests {
         let lines = drawn(81, 25, Some("no router answers"));
         assert!(lines[0].contains("131.5 W (emulated, static)"), "{}", lines[0]);
         assert!(lines[24].contains("no router answers"));
+    }
+
+    #[test]
+    fn interrupt_moderation_is_shown_where_it_is_governed() {
+        assert!(!headline(&rates()).contains("moderation"));
+        let mut told = stats(12.0, 5_000);
+        told["power"]["moderation_seconds"] = json!([1e-3, 2e-5]);
+        told["power"]["moderation_as_found"] = json!([false, false]);
+        let rates = Rates::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&told));
+        assert!(headline(&rates).ends_with("moderation 20 to 1000 us"), "{}", headline(&rates));
     }
 
     #[test]

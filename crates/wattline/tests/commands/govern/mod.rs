@@ -63,6 +63,33 @@ fn power_follows_the_load_and_an_orderly_end_leaves_no_trace() {
     assert!(!machine.socket().exists() && !machine.path("var/lib/wattline/knobs.journal").exists());
 }
 
+/// The profile's summary says "100 us" of none but its own configuration, and who looks sees the
+/// period in force.
+#[test]
+fn stats_and_top_show_the_moderation_in_force_and_what_differs_from_the_profile() {
+    let mut machine = Machine::new();
+    machine.start("profile = \"max-save\"\nmoderation = \"50us\"\n");
+    until("the period is set", || (machine.value("ethtool/eth9/rx-usecs") == "50").then_some(()));
+    let log = machine.log();
+    assert!(log.contains("profile max-save, with moderation of the configuration"), "{log}");
+    assert!(!log.contains("the least watts that carry the load"), "{log}");
+    let shown = |arguments: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.args(arguments).arg("--socket").arg(machine.socket());
+        String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+    };
+    let stats = shown(&["stats"]);
+    for words in [
+        "profile max-save, with moderation of the configuration; policy conservative",
+        "interrupt moderation: 50 us\n",
+        " core and frequency changes in ",
+    ] {
+        assert!(stats.contains(words), "{words}: {stats}");
+    }
+    let top = shown(&["top", "--once", "--interval", "200ms"]);
+    assert!(top.contains("  moderation 50 us"), "{top}");
+}
+
 /// Killed alone, its watchdog restores; killed with it, the next start or `wattline restore` do.
 #[test]
 fn a_sigkill_is_undone_by_the_watchdog_by_restore_or_by_the_next_start() {
