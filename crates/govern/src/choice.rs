@@ -6,6 +6,7 @@ use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
 };
 use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_units::Span;
 
 /// Mean length in bytes of a packet that policies reckon with: what a server receives is not
 /// known beforehand.
@@ -57,6 +58,15 @@ pub fn check(config: &Config) -> Result<(), SpecError> {
     }
 }
 
+/// The 95th percentile that the policy itself keeps, where its text gives one: `target` of copi,
+/// unless it does not look at what is measured.
+pub(crate) fn policy_target(config: &Config) -> Option<Span> {
+    let spec = PolicySpec::parse(&config.policy).ok()?;
+    let own = &spec.parameters;
+    let holds = spec.policy.name == "copi" && own.number("correction") > 0.0;
+    holds.then(|| own.span("target")).filter(|target| *target > Span::ZERO)
+}
+
 /// The policy's text and the server model of a configuration, which is whole.
 fn read(config: &Config) -> Result<(PolicySpec, ServerFile), SpecError> {
     let spec = PolicySpec::parse(&config.policy)?;
@@ -106,7 +116,7 @@ fn lacking(needs: NeedsWorkers) -> &'static str {
 mod tests {
     use super::*;
     use wattline_policy::{Asks, Can, FrequencyDomain, IdleState, POLICIES, Queue, Waits};
-    use wattline_units::{Hertz, Span};
+    use wattline_units::Hertz;
 
     fn platform() -> Platform {
         Platform {
@@ -149,6 +159,18 @@ mod tests {
             }
         }
         assert_eq!(of("ondemand+84us").unwrap(), "ondemand");
+    }
+
+    #[test]
+    fn the_target_of_copi_is_told_where_it_is_held_against_what_is_measured() {
+        let of = |policy: &str| {
+            let text = format!("[govern]\npolicy = \"{policy}\"\n");
+            policy_target(&Config::parse(&text, "test").unwrap())
+        };
+        assert_eq!(of("copi:tables=t.csv,target=2ms"), Some(Span::from_millis(2)));
+        assert_eq!(of("copi:tables=t.csv"), None, "the tables have it");
+        assert_eq!(of("copi:tables=t.csv,target=2ms,correction=0"), None);
+        assert_eq!(of("ondemand"), None);
     }
 
     /// Tables say what a point does whose period is really set.

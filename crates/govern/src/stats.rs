@@ -1,6 +1,7 @@
 //! What a governor tells of itself: the answer to `stats`, by the names that a router's has, so
 //! that `wattline stats`, `top` and the metrics read either.
 
+use crate::choice;
 use crate::config::Config;
 use crate::counters::{Interface, Own};
 use crate::session::{Seen, Session};
@@ -54,6 +55,7 @@ pub(crate) fn stats(session: &mut Session, around: &Around<'_>) -> Value {
         "policy_remark": seen.as_ref().and_then(|seen| seen.remark.clone()),
         "rule": session.rule().name(),
         "latency_target_seconds": target,
+        "policy_target_seconds": choice::policy_target(config).map(|target| target.as_seconds()),
         "latency": seen.as_ref().map(|seen| &seen.sources),
         "left_out": session.inventory.left_out,
         "rivals": rivals,

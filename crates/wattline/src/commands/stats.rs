@@ -1,6 +1,7 @@
 //! `wattline stats`: the counters of a router.
 
 mod governor;
+mod latency;
 mod power;
 
 use super::ask::Which;

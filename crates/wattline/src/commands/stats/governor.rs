@@ -1,5 +1,6 @@
 //! The statistics of a governor without a router.
 
+use super::latency;
 use super::power::{number, print_power};
 use serde_json::Value;
 use std::io::{self, Write};
@@ -67,42 +68,7 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
             idle.unwrap_or("not governed"),
         )?;
     }
-    let mut head = true;
-    for source in list("latency") {
-        if head {
-            writeln!(
-                out,
-                "\n{:<16} {:>10} {:>10} {:>12} {:>12} {:>10}  state",
-                "latency", "samples", "age (s)", "p50 (us)", "p99 (us)", "refused"
-            )?;
-            head = false;
-        }
-        let micros = |key: &str| match source[key].as_f64() {
-            Some(seconds) => format!("{:.0}", seconds * 1e6),
-            None => "-".to_owned(),
-        };
-        let refused: u64 = source["refused"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(_, count)| number(count))
-            .sum();
-        let state = match (&source["silent"], source["problem"].as_str()) {
-            (Value::Bool(false), None) => String::new(),
-            (Value::Bool(false), Some(problem)) => problem.to_owned(),
-            (_, None) => "SILENT".to_owned(),
-            (_, Some(problem)) => format!("SILENT: {problem}"),
-        };
-        writeln!(
-            out,
-            "{:<16} {:>10} {:>10} {:>12} {:>12} {refused:>10}  {state}",
-            word(&source["name"]),
-            number(&source["samples"]),
-            source["age_seconds"].as_f64().map_or("-".to_owned(), |age| format!("{age:.1}")),
-            micros("latency_p50_seconds"),
-            micros("latency_p99_seconds"),
-        )?;
-    }
+    latency::print(govern, out)?;
     print_power(&stats["power"], out)?;
     for one in list("left_out") {
         writeln!(out, "left out: {}: {}", word(&one["what"]), word(&one["why"]))?;
@@ -201,6 +167,6 @@ mod tests {
             line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(row("5 ")[..4], ["5", "9", "1.50", "1.60"]);
-        assert_eq!(row("shop")[5], "3");
+        assert_eq!(row("shop")[6], "3");
     }
 }
