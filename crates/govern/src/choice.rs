@@ -5,6 +5,7 @@ use crate::guard::{Bounds, Guarded, RuleSeen, Target};
 use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
 };
+use wattline_server::tables::ProfileTables;
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_units::Span;
 
@@ -42,8 +43,8 @@ pub fn policy(
 }
 
 /// Checks what does not depend on the machine: that the server model can be read, and that the
-/// policy needs nothing that only workers or a simulator know. A policy that reads tables of a
-/// machine is checked again there.
+/// policy needs nothing that only workers or a simulator know, and that its tables can be read. A
+/// policy that reads tables of a machine is checked again there.
 ///
 /// # Errors
 /// As [`policy`].
@@ -52,10 +53,26 @@ pub fn check(config: &Config) -> Result<(), SpecError> {
     if let Some(why) = spec.needs_simulated_driver() {
         return Err(refused(&spec, why));
     }
-    match NeedsWorkers::of_text(&spec) {
-        None => Ok(()),
-        Some(needs) => Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs)))),
+    if let Some(needs) = NeedsWorkers::of_text(&spec) {
+        return Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs))));
     }
+    tables(&spec).map_err(|why| refused(&spec, why))
+}
+
+/// Reads the tables that a policy names, as it does itself on the machine.
+fn tables(spec: &PolicySpec) -> Result<(), String> {
+    let path = match spec.policy.name {
+        "copi" => spec.parameters.word("tables"),
+        _ => return Ok(()),
+    };
+    if path == "none" {
+        return Ok(());
+    }
+    // A pipe or a device would be waited for.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(format!("tables: {path} is no regular file"));
+    }
+    ProfileTables::load(path).map(drop).map_err(|error| error.to_string())
 }
 
 /// The 95th percentile that the policy itself keeps, where its text gives one: `target` of copi,
@@ -171,6 +188,42 @@ mod tests {
         assert_eq!(of("copi:tables=t.csv"), None, "the tables have it");
         assert_eq!(of("copi:tables=t.csv,target=2ms,correction=0"), None);
         assert_eq!(of("ondemand"), None);
+    }
+
+    /// `wattline config --govern` has no machine, and still finds tables that are wrong anywhere, in
+    /// the words of the policy.
+    #[test]
+    fn tables_that_cannot_be_read_are_found_without_the_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tables.csv");
+        let of = |path: &std::path::Path| {
+            let text = format!("[govern]\npolicy = \"copi:tables={}\"\n", path.display());
+            let config = Config::parse(&text, "test").unwrap();
+            let made = policy(&config, &platform(), RuleSeen::default()).map(drop);
+            (check(&config), made)
+        };
+        let head = "#version = 1\n#server = \"s\"\n#workload = \"w\"\n#source = \"measured\"\n\
+                    #percentile = 95.0\n#machine.cores = 4\n#machine.frequencies_ghz = [1.0, 2.0]\n\
+                    #machine.moderation_us = [0.0, 1000.0]\n\
+                    load_rps,frequency_ghz,period_us,latency_us,power_watts\n";
+        for (rows, says) in [
+            ("1000,2,default,500,20\n", "no row has a period"),
+            ("1000,3,10,500,20\n", "none of the machine's frequencies"),
+        ] {
+            std::fs::write(&file, format!("{head}{rows}")).unwrap();
+            let (early, made) = of(&file);
+            let error = early.as_ref().unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains("tables.csv"), "{error}");
+            assert_eq!(early, made);
+        }
+        for path in [&folder.path().join("none.csv"), folder.path()] {
+            let (early, made) = of(path);
+            assert_eq!((early.is_err(), &early), (true, &made), "{early:?}");
+        }
+        let whole = "1000,1,10,900,10\n1000,2,10,500,20\n1000,2,default,500,20\n";
+        std::fs::write(&file, format!("{head}{whole}")).unwrap();
+        let (early, _) = of(&file);
+        assert_eq!(early, Ok(()));
     }
 
     /// Tables say what a point does whose period is really set.

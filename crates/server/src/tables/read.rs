@@ -167,6 +167,15 @@ fn fill(head: Conditions, rows: &[Row], problems: &mut Vec<Problem>) -> Option<P
     };
     let loads = axis(&mut rows.iter().map(|row| row.load));
     let micros = axis(&mut rows.iter().filter_map(|row| row.micros));
+    if micros.is_empty() && !rows.is_empty() {
+        // Rows with a period that cannot be read are told of already.
+        if problems.is_empty() {
+            let why = "no row has a period: `default` rows give the target and no point to choose; \
+                       add rows whose period is in microseconds, as `wattline profile` measures them";
+            problems.push(problem(None, "period_us", why.to_owned()));
+        }
+        return None;
+    }
     let periods = micros.iter().map(|micros| Span::from_seconds(micros * 1e-6)).collect();
     let mut tables = match ProfileTables::new(head, loads, periods) {
         Ok(tables) => tables,
@@ -214,16 +223,17 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
+    const HEAD: &str = "# version = 1\n# server = \"a\"\n# workload = \"b\"\n\
+                        # source = \"measured\"\n# percentile = 95.0\n# machine.cores = 1\n\
+                        # machine.frequencies_ghz = [1.0]\n# machine.moderation_us = [0.0, 0.0]\n";
+
     /// The time of a line must not grow with the number of loads: a search from the first one to each
     /// line's own takes 64 times as long for 8 times the loads.
     #[test]
     fn twice_the_loads_take_about_twice_the_time() {
-        let head = "# version = 1\n# server = \"a\"\n# workload = \"b\"\n# source = \"measured\"\n\
-                    # percentile = 95.0\n# machine.cores = 1\n# machine.frequencies_ghz = [1.0]\n\
-                    # machine.moderation_us = [0.0, 0.0]\n";
         let text = |loads: usize| {
             let rows = (1..=loads).map(|load| format!("{load},1,0,100,10\n"));
-            format!("{head}{}\n{}", COLUMNS.join(","), rows.collect::<String>())
+            format!("{HEAD}{}\n{}", COLUMNS.join(","), rows.collect::<String>())
         };
         let (few, many) = (text(20_000), text(160_000));
         // The shortest of a few, in turn: others use the machine, too.
@@ -255,6 +265,22 @@ mod tests {
             assert_eq!(near(&axis, value), found, "{value}");
         }
         assert_eq!(near(&[], 1.0), None);
+    }
+
+    /// An interrupted profile begins with the `default` rows.
+    #[test]
+    fn tables_of_default_rows_alone_are_told_what_they_lack() {
+        let told = |rows: &str| {
+            let text = format!("{HEAD}{}\n{rows}", COLUMNS.join(","));
+            ProfileTables::parse("test", &text).map(drop).map_err(|error| error.to_string())
+        };
+        let only = told("1000,1,default,100,10\n2000,1,default,200,10\n").unwrap_err();
+        assert!(only.contains("no row has a period") && only.contains("add rows"), "{only}");
+        assert!(!only.contains("ascend"), "{only}");
+        assert_eq!(told("1000,1,default,100,10\n1000,1,0,100,10\n"), Ok(()));
+        // A row that has one, though none that can be read.
+        let unread = told("1000,1,default,100,10\n1000,1,often,100,10\n").unwrap_err();
+        assert!(unread.contains("often") && !unread.contains("no row has"), "{unread}");
     }
 
     #[test]
