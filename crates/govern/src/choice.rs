@@ -2,10 +2,10 @@
 
 use crate::config::{Config, Moderation};
 use crate::guard::{Bounds, Guarded, RuleSeen, Target};
+use wattline_policy::policies::copi::read_tables;
 use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
 };
-use wattline_server::tables::ProfileTables;
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_units::Span;
 
@@ -68,11 +68,7 @@ fn tables(spec: &PolicySpec) -> Result<(), String> {
     if path == "none" {
         return Ok(());
     }
-    // A pipe or a device would be waited for.
-    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(format!("tables: {path} is no regular file"));
-    }
-    ProfileTables::load(path).map(drop).map_err(|error| error.to_string())
+    read_tables(path).map(drop)
 }
 
 /// The 95th percentile that the policy itself keeps, where its text gives one: `target` of copi,

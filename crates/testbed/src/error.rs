@@ -78,7 +78,7 @@ pub enum Error {
     /// measure of a device would be its own.
     #[error(
         "no device can be measured: on {link}, without a device, the generator ({ways}) held no rate \
-         with frames of {frames}: at the last one {unsent_percent:.1} % of what was due was not sent \
+         with frames of {frames}, and at the last one {unsent_percent:.1} % of what was due was not sent \
          in time (1 % is allowed), or some did not arrive (flat out it sent {sent_rate_pps:.0} frames \
          per second and received {received_rate_pps:.0}). Other programs take the processors: repeat \
          on a quiet machine"

@@ -3,12 +3,10 @@
 use super::{Config, SourceKind};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
+use wattline_server::tables::ProfileTables;
 
 /// The parameter of `copi` that names a file.
 const TABLES: &str = "tables";
-
-/// Whoever needs a larger file refuses it.
-const MOST_BYTES: u64 = 256 << 20;
 
 /// The path of the tables in the text of a policy.
 fn tables(policy: &str) -> Option<&str> {
@@ -42,9 +40,10 @@ impl Config {
     pub(super) fn read_files(&mut self) {
         let mut contents = DefaultHasher::new();
         for path in tables(&self.policy).into_iter().chain([self.server.as_str()]) {
-            // A device has no end.
+            // A device has no end, and whoever needs a larger file refuses it.
+            let most = ProfileTables::MOST_BYTES;
             let has_an_end =
-                std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= MOST_BYTES);
+                std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= most);
             let read = has_an_end.then(|| std::fs::read(path).ok()).flatten();
             read.unwrap_or_default().hash(&mut contents);
         }

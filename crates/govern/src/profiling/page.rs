@@ -135,8 +135,7 @@ fn doubtful(points: &Points, within: f64) -> String {
         "<p>{} {NEVER_STEADY}: no two loads in a row agreed. {} {NOT_TIGHT}: half of the confidence \
          interval is more than {} % of the 95th percentile. {} {SENT_LATE}: the generator itself was late \
          with 1 % of their requests by more than {} % of the 99th percentile, and their latencies \
-         include that.</p>
-",
+         include that.</p>\n",
         counted(unsteady, "point was", "points were"),
         counted(loose, "point is", "points are"),
         within * 100.0,

@@ -10,9 +10,6 @@ const VERSION: u32 = 1;
 /// Largest number of problems listed, so that a wholly wrong file is not repeated.
 const MOST_PROBLEMS: usize = 20;
 
-/// Text of the most points that tables may have, with long figures.
-const MOST_BYTES: u64 = 128 << 20;
-
 /// A line of the table.
 struct Row {
     line: usize,
@@ -24,6 +21,9 @@ struct Row {
 }
 
 impl ProfileTables {
+    /// Text of the most points that tables may have, with long figures.
+    pub const MOST_BYTES: u64 = 128 << 20;
+
     /// Reads a file.
     ///
     /// # Errors
@@ -60,9 +60,9 @@ impl ProfileTables {
 /// Reads a file up to what tables may have. A device tells no length and has no end.
 fn text_of(path: &str) -> io::Result<String> {
     let mut text = String::new();
-    std::fs::File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        let why = format!("longer than {MOST_BYTES} bytes, which no tables need");
+    std::fs::File::open(path)?.take(ProfileTables::MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > ProfileTables::MOST_BYTES {
+        let why = format!("longer than {} bytes, which no tables need", ProfileTables::MOST_BYTES);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     Ok(text)

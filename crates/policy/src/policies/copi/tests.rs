@@ -69,6 +69,20 @@ pub(super) fn pass(bench: &mut Bench, policy: &mut dyn Policy, loads: &[f64], p9
     bench.pass(policy, PERIOD, &[], 0);
 }
 
+fn of_a_millisecond() -> Options {
+    Options { target: Some(Span::from_micros(1_000)), ..Options::default() }
+}
+
+/// Under a target of 1 ms, after a tenth of a second at the low load.
+fn within_a_millisecond() -> (Bench, Box<dyn Policy>) {
+    let mut bench = bench();
+    let mut policy = make(&bench, of_a_millisecond());
+    bench.start(&mut *policy);
+    pass(&mut bench, &mut *policy, &[LOW; 12], None);
+    assert_eq!(bench.point.cores[0].frequency, 6);
+    (bench, policy)
+}
+
 #[test]
 fn each_core_gets_the_cheapest_point_within_the_target_at_its_load() {
     let mut bench = bench();
@@ -94,12 +108,7 @@ fn each_core_gets_the_cheapest_point_within_the_target_at_its_load() {
 /// the next one has the packets of the whole time.
 #[test]
 fn a_load_is_of_the_time_in_which_it_was_counted() {
-    let mut bench = bench();
-    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
-    let mut policy = make(&bench, options);
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &[LOW; 12], None);
-    assert_eq!(bench.point.cores[0].frequency, 6);
+    let (mut bench, mut policy) = within_a_millisecond();
     // Counted each 150 ms: milliseconds since then, and packets of as many milliseconds.
     for (age, new) in [(50, 50), (0, 150), (100, 0), (50, 150), (0, 150), (100, 0)] {
         bench.queues.iter_mut().for_each(|queue| queue.age = Span::from_millis(age));
@@ -135,7 +144,7 @@ fn a_core_without_a_queue_has_the_load_of_the_busiest_with_one() {
     let queues = platform.queues.len();
     bench.queues.truncate(queues);
     bench.point = crate::OperatingPoint::full(&bench.platform);
-    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let options = of_a_millisecond();
     let mut policy = make(&bench, options);
     bench.start(&mut *policy);
     pass(&mut bench, &mut *policy, &[LOW, HIGH], None);
@@ -146,7 +155,7 @@ fn a_core_without_a_queue_has_the_load_of_the_busiest_with_one() {
 #[test]
 fn a_chip_runs_at_the_highest_state_that_a_core_needs() {
     let mut bench = bench();
-    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let options = of_a_millisecond();
     let mut policy = make(&bench, options);
     bench.start(&mut *policy);
     let mut loads = [LOW; 12];
@@ -178,7 +187,7 @@ fn a_point_is_kept_while_it_is_feasible_and_nearly_the_cheapest() {
     // The low load could do with 14 W; 19 W are more than 30 % above it.
     pass(&mut bench, &mut *policy, &[LOW; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 6);
-    let mut policy = make(&bench, Options { hysteresis: 0.5, ..options });
+    let mut policy = make(&bench, Options { hysteresis: 0.5, ..of_a_millisecond() });
     bench.start(&mut *policy);
     // The fresh policy counts arrivals from its start.
     pass(&mut bench, &mut *policy, &[HIGH; 12], None);
@@ -189,12 +198,7 @@ fn a_point_is_kept_while_it_is_feasible_and_nearly_the_cheapest() {
 
 #[test]
 fn a_missed_target_corrects_the_tables_until_it_is_met_again() {
-    let mut bench = bench();
-    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
-    let mut policy = make(&bench, options);
-    bench.start(&mut *policy);
-    pass(&mut bench, &mut *policy, &[LOW; 12], None);
-    assert_eq!(bench.point.cores[0].frequency, 6);
+    let (mut bench, mut policy) = within_a_millisecond();
     // The tables say 1 ms; 1.4 ms are measured: half the gap counts, so 8 units remain.
     pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(1_400)));
     assert_eq!(bench.point.cores[0].frequency, 8);
@@ -203,7 +207,7 @@ fn a_missed_target_corrects_the_tables_until_it_is_met_again() {
     }
     assert_eq!(bench.point.cores[0].frequency, 6, "forgotten where it is met");
     // Without feedback the tables are trusted.
-    let mut policy = make(&bench, Options { correction: 0.0, ..options });
+    let mut policy = make(&bench, Options { correction: 0.0, ..of_a_millisecond() });
     bench.start(&mut *policy);
     pass(&mut bench, &mut *policy, &[LOW; 12], None);
     pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(4_000)));
@@ -264,7 +268,7 @@ fn a_chip_runs_at_a_state_at_which_every_core_meets_its_target() {
             tables.set(1, frequency, period, ProfilePoint { latency_seconds, power_watts });
         }
     }
-    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let options = of_a_millisecond();
     let mut policy = with_tables(Arc::new(tables), options, &bench.platform).unwrap();
     bench.start(&mut *policy);
     let mut loads = [LOW; 12];
@@ -339,7 +343,7 @@ fn without_watts_the_lowest_state_counts_and_then_the_longest_period_and_that_is
     let mut bench = bench();
     let tables = Arc::new(without_watts(&bench));
     assert_eq!(tables.energy_order(), Some(EnergyOrder::StateThenPeriod));
-    let options = Options { target: Some(Span::from_micros(1_000)), ..Options::default() };
+    let options = of_a_millisecond();
     let mut policy = with_tables(Arc::clone(&tables), options, &bench.platform).unwrap();
     bench.start(&mut *policy);
     let told = policy.remark().unwrap();
@@ -440,8 +444,8 @@ fn files_without_an_end_are_not_read() {
     let bench = bench();
     let folder = tempfile::tempdir().unwrap();
     let huge = folder.path().join("huge.csv");
-    std::fs::File::create(&huge).unwrap().set_len(super::MOST_BYTES + 1).unwrap();
-    for (path, told) in [("/dev/zero", "no regular file"), (huge.to_str().unwrap(), "256 MiB")] {
+    std::fs::File::create(&huge).unwrap().set_len(ProfileTables::MOST_BYTES + 1).unwrap();
+    for (path, told) in [("/dev/zero", "no regular file"), (huge.to_str().unwrap(), "128 MiB")] {
         let error = bench.make(&format!("copi:tables={path}"), None).err().unwrap().to_string();
         assert!(error.contains(told), "{error}");
     }
