@@ -36,8 +36,12 @@ const ASK_WORKERS: Duration = Duration::from_millis(2);
 
 /// How long queues are waited for that were in use by this router: the kernel lets go of them in a
 /// work queue (xp_put_pool()), soon after their last socket was closed; on a machine without a
-/// processor to spare that has taken more than half a second.
-const RELEASE: Duration = Duration::from_secs(2);
+/// processor to spare that has taken more than two seconds. Below what the watchdog of the service
+/// waits for a sign of life.
+const RELEASE: Duration = Duration::from_secs(6);
+/// How long queues are waited for of which this router knows nothing: another program, perhaps an
+/// instance before this one, may be about to end.
+const OTHERS: Duration = Duration::from_secs(2);
 
 /// All ports with an interface.
 #[derive(Default)]
@@ -47,6 +51,9 @@ pub(super) struct Attachments {
     /// Ports that were removed, and the number of their queues, which workers have not given up
     /// yet.
     leaving: Vec<(PortId, u32)>,
+    /// Interfaces by index whose queues this router closed with their port, and until when they may
+    /// be in use by its own former sockets.
+    released: Vec<(u32, Instant)>,
 }
 
 /// A port that is added: its program is attached and its sockets are open, and no worker has them.
@@ -188,7 +195,7 @@ impl Attachments {
         for port in ports.iter().filter(|it| it.link.is_some_and(|link| link != LinkState::Up)) {
             port.tell();
         }
-        Self { ports, workers, leaving: Vec::new() }
+        Self { ports, workers, leaving: Vec::new(), released: Vec::new() }
     }
 
     /// Why there is no room for an interface as a port, if that is so; `others` are added with it.
@@ -249,7 +256,11 @@ impl Attachments {
         judged: Option<String>,
     ) -> Result<OpenPort, String> {
         let Interface { port, link, queues } = interface;
-        let opened = open_queues(interface, config, program, &mut self.workers, RELEASE);
+        let now = Instant::now();
+        self.released.retain(|(_, until)| *until > now);
+        let own = self.released.iter().filter(|(ifindex, _)| *ifindex == link.index);
+        let patience = own.map(|(_, until)| *until - now).max().unwrap_or_default().max(OTHERS);
+        let opened = open_queues(interface, config, program, &mut self.workers, patience);
         let opened = opened.map_err(|error| {
             self.close_sockets(*port);
             error.to_string()
@@ -299,7 +310,10 @@ impl Attachments {
     /// Takes a port from the workers that is removed, once they have emptied its queues; its
     /// program is detached already.
     pub fn remove(&mut self, port: PortId, workers: &Workers) {
-        let queues = self.ports.iter().find(|it| it.port == port).map_or(0, |it| it.queues);
+        let attachment = self.ports.iter().find(|it| it.port == port);
+        let queues = attachment.map_or(0, |it| it.queues);
+        let ifindex = attachment.and_then(Attachment::ifindex);
+        self.released.extend(ifindex.map(|ifindex| (ifindex, Instant::now() + RELEASE)));
         self.forget(port);
         self.leaving.push((port, queues));
         for (number, worker) in self.workers.iter().enumerate() {

@@ -10,7 +10,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use wattline_dataplane::port::PortId;
 use wattline_linux::namespace::interface_index;
+use wattline_ports::afxdp::{self, OpenedWorker, QueueAddress, open_worker};
 use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
 use wattline_testbed::namespace::Namespace;
@@ -396,6 +398,49 @@ fn ports_that_come_and_go_fifty_times_leak_nothing() {
             row.stop();
         }
     });
+}
+
+/// The kernel lets go of a queue some time after its last socket was closed, on a busy machine
+/// seconds after. A socket of another program stands for that here: nothing on this machine delays
+/// the kernel at will.
+#[test]
+fn a_port_that_comes_back_waits_for_what_the_router_let_go_of() {
+    privileged("a_port_that_comes_back_waits_for_what_the_router_let_go_of", || {
+        let row = Row::start(ADAPTIVE);
+        row.apply(&row.with_side());
+        row.apply(&row.plain);
+        let removed = Instant::now();
+        let held = row.topology.router.enter(hold_queue_of_side).unwrap();
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(3));
+            drop(held);
+        });
+        row.apply(&row.with_side());
+        assert!(removed.elapsed() > Duration::from_secs(3));
+        holder.join().unwrap();
+        assert_eq!(row.port("side").unwrap()["state"], "up");
+
+        // What is held for good is refused.
+        row.apply(&row.plain);
+        let held = row.topology.router.enter(hold_queue_of_side).unwrap();
+        let error = row.reload(&row.with_side()).unwrap_err();
+        assert!(error.contains("queue 0 of side is in use by another process"), "{error}");
+        drop(held);
+        row.apply(&row.with_side());
+        row.stop();
+    });
+}
+
+fn hold_queue_of_side() -> OpenedWorker {
+    let address = QueueAddress {
+        port: PortId(0),
+        interface: SIDE.interface.to_owned(),
+        ifindex: interface_index(SIDE.interface).unwrap(),
+        queue: 0,
+        mtu: 1500,
+    };
+    open_worker(&[address], &afxdp::Options { patience: LIMIT, ..afxdp::Options::default() })
+        .unwrap()
 }
 
 /// The kernel would shape what goes out of the interface: as at the start, the port is left to it, and
