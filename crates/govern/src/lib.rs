@@ -32,4 +32,4 @@ pub use choice::check;
 pub use daemon::{Daemon, Options};
 pub use error::GovernError;
 pub use inventory::LeftOut;
-pub use plan::{GovernPlan, plan};
+pub use plan::{GovernPlan, GovernPlanError, plan};

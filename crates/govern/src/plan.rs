@@ -27,12 +27,27 @@ pub struct GovernPlan {
     pub remedies: Vec<&'static str>,
 }
 
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GovernPlanError {
+    /// The configuration leaves nothing of this machine to govern.
+    #[error("{0}")]
+    Nothing(String),
+    /// The policy cannot work here.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
 /// The plan of a configuration on the machine of `tree`.
 ///
 /// # Errors
-/// [`PlanError`].
-pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, PlanError> {
+/// [`GovernPlanError`].
+pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError> {
     let inventory = Inventory::find(tree, config);
+    if let Some(why) = inventory.refusal() {
+        return Err(GovernPlanError::Nothing(why));
+    }
     let alone = left_alone::find(config, &inventory, tree);
     let mut intent = Vec::new();
     let mut remedies = Vec::new();
@@ -93,8 +108,10 @@ mod tests {
         assert!(intent.contains("no interface eht9; there are eth9"), "{intent}");
         let config = Config::parse("[govern]\ncpus = [7]\n", "test").unwrap();
         let begun = crate::session::Session::begin(&config, &Tree::at(root.path()));
-        let error = begun.err().unwrap().to_string();
-        assert!(error.contains("no CPU 7") && error.contains("on line are 0, 1"), "{error}");
+        let planned = plan(&config, &Tree::at(root.path()));
+        for error in [begun.err().unwrap().to_string(), planned.unwrap_err().to_string()] {
+            assert!(error.contains("no CPU 7") && error.contains("on line are 0, 1"), "{error}");
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::platforms::{PlanError, plan};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use wattline_govern::GovernPlan;
 use wattline_govern::config::Config as Governor;
+use wattline_govern::{GovernPlan, GovernPlanError};
 use wattline_host::PowerPlan;
 use wattline_router::config::Config;
 
@@ -62,10 +62,10 @@ fn print_govern(out: &mut impl Write, plan: &GovernPlan) -> std::io::Result<()> 
     print(out, &plan.plan)
 }
 
-fn of_machine(error: wattline_host::PlanError) -> ExitError {
+fn of_machine(error: GovernPlanError) -> ExitError {
     let code = match error {
-        wattline_host::PlanError::Policy(_) => ExitError::CONFIG,
-        wattline_host::PlanError::Platform(_) => ExitError::UNAVAILABLE,
+        GovernPlanError::Plan(wattline_host::PlanError::Platform(_)) => ExitError::UNAVAILABLE,
+        _ => ExitError::CONFIG,
     };
     ExitError::new(code, error)
 }
