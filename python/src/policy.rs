@@ -5,6 +5,7 @@ use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::stop::Stop;
 use crate::view::Before;
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use wattline_policy::{
     AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, PolicySpec, Trigger,
@@ -116,7 +117,7 @@ impl PythonPolicy {
         point: &mut OperatingPoint,
     ) -> PyResult<AskAgain> {
         let view = self.before.view(self.machine.clone_ref(py), now, seen, point, self.looks);
-        let decided = self.object.call_method1(py, "decide", (view,));
+        let decided = self.stop.ask(py, || self.object.call_method1(py, "decide", (view,)));
         let decided = decided.map_err(|error| self.noted(py, error, now))?;
         let mut span = self.every;
         if !decided.is_none(py) {
@@ -167,7 +168,8 @@ fn attribute<'py, T: for<'a> FromPyObject<'a, 'py>>(
                 wrong(format_args!("{name}: {error}"))
             })
         }
-        Err(_) => Ok(None),
+        Err(error) if error.is_instance_of::<PyAttributeError>(object.py()) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -255,6 +255,7 @@ pub fn sweep<'py>(
             let _ = tell.send(wattline_sim::sweep(cases, threads, work, count));
         });
         // Signals reach this thread alone.
+        let mut ending = None;
         loop {
             let wait = || {
                 let told = told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +273,7 @@ pub fn sweep<'py>(
                 }
                 None => Ok(()),
             });
-            if let Err(error) = shown {
+            if let Err(error) = shown.and_then(|()| stop.interrupt(py, &mut ending)) {
                 stop.set(error);
             }
         }

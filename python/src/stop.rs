@@ -1,6 +1,7 @@
 //! Ending a run early, by an error in Python or by a signal such as Ctrl-C, and its progress.
 
 use pyo3::prelude::*;
+use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,12 @@ pub struct Stop(Arc<Reason>);
 struct Reason {
     is_set: AtomicBool,
     error: Mutex<Option<PyErr>>,
+    /// Threads, as Python numbers them, whose policy is being asked.
+    asked: Mutex<Vec<u64>>,
 }
+
+/// How long runs may take to notice that they are to end.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Stop {
     /// Ends them with this error.
@@ -30,6 +36,53 @@ impl Stop {
     /// Whether they are to end.
     pub fn is_set(&self) -> bool {
         self.0.is_set.load(Ordering::Acquire)
+    }
+
+    /// Asks a policy. While it does not answer, [`Self::interrupt`] can end it.
+    pub fn ask<T>(&self, py: Python<'_>, decide: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        thread_local! {
+            static NUMBER: Cell<Option<u64>> = const { Cell::new(None) };
+        }
+        let number = match NUMBER.get() {
+            Some(number) => number,
+            None => py.import("threading")?.call_method0("get_ident")?.extract()?,
+        };
+        NUMBER.set(Some(number));
+        let asked = || self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked().push(number);
+        let decided = decide();
+        asked().retain(|it| *it != number);
+        decided
+    }
+
+    /// Interrupts policies that do not return, half a second after `since`, when it was first seen
+    /// that runs are to end. The reason names where they were.
+    pub fn interrupt(&self, py: Python<'_>, since: &mut Option<Instant>) -> PyResult<()> {
+        if !self.is_set() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if now.duration_since(*since.get_or_insert(now)) < PATIENCE {
+            return Ok(());
+        }
+        *since = Some(now);
+        // Before the list is read: while it is, no other thread may get the interpreter.
+        let (interrupt, tell) = {
+            let module = py.import("wattline._interrupt")?;
+            (module.getattr("interrupt")?, module.getattr("tell")?)
+        };
+        let asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for number in asked {
+            let place = interrupt.call1((number,))?;
+            let reason = self.0.error.lock().unwrap_or_else(PoisonError::into_inner);
+            // Not under the lock: Python may let another thread go on, which wants it.
+            let error = reason.as_ref().map(|error| error.clone_ref(py));
+            drop(reason);
+            if let Some(error) = error {
+                tell.call1((error.value(py), place))?;
+            }
+        }
+        Ok(())
     }
 
     /// The reason, once.

@@ -258,3 +258,27 @@ def test_wrong_names_of_sites_and_fields_say_what_is_allowed():
         fleet.year(policy={"edge": "napi"})
     with pytest.raises(wl.Error, match="no 'card_watts'; did you mean 'cards_watts'"):
         fleet.change("core", card_watts=3)
+
+
+def test_a_policy_or_a_length_that_is_changed_is_simulated_anew():
+    class Some(wl.Policy):
+        def __init__(self, cores):
+            self.cores = cores
+
+        def decide(self, view):
+            return wl.Setting(cores=self.cores, wait="poll")
+
+    site = wl.Site("a", routers=1, rate="1Mpps", day=FLAT)
+    fleet, policy = one(site), Some(2)
+    few = fleet.year(policy=policy)["energy_kwh_mean"]
+    policy.cores = 12
+    many = fleet.year(policy=policy)["energy_kwh_mean"]
+    assert many == pytest.approx(one(site).year(policy=Some(12))["energy_kwh_mean"])
+    assert many[0] > 1.2 * few[0]
+    # What has been simulated is known by its content.
+    seen = []
+    assert fleet.year(policy=Some(2), progress=seen.append)["energy_kwh_mean"] == few
+    assert not seen
+    fleet.duration = "6ms"
+    fleet.year(policy=Some(2), progress=seen.append)
+    assert seen

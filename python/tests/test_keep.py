@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import wattline as wl
@@ -78,11 +79,85 @@ def test_policies_in_python_are_known_by_source_state_and_version(tmp_path):
     newer.version = 2
     wl.sweep(policies=newer, **few)
     assert len(list(tmp_path.iterdir())) == 3
-    exec("class Hidden(wl.Policy):\n    def decide(self, view): pass\n", namespace := {"wl": wl})
-    with pytest.raises(wl.Error, match="source of the policy Hidden"):
-        wl.sweep(policies=namespace["Hidden"], **few)
-    with pytest.raises(wl.Error, match="does not tell its content"):
-        wl.sweep(policies=Few(object()), **few)
+    # Written nowhere, as in a notebook's cell, a class is known by its code.
+    text = "class Typed(wl.Policy):\n    def decide(self, view):\n        return wl.Setting(cores={}, wait='poll')\n"
+    for cores in (3, 5, 3):
+        exec(text.format(cores), namespace := {"wl": wl})
+        table = wl.sweep(policies=namespace["Typed"], **few)
+        assert table["cores_active_mean"] == pytest.approx([cores])
+    assert len(list(tmp_path.iterdir())) == 5
+    with pytest.raises(wl.Error, match="Few holds .*lock.*, whose content cannot be seen"):
+        wl.sweep(policies=Few(threading.Lock()), **few)
+
+
+CORES = 2
+TABLE = [0] * 5000
+
+
+def of_this_module():
+    return CORES
+
+
+class FromGlobals(wl.Policy):
+    def decide(self, view):
+        return wl.Setting(cores=of_this_module() + TABLE[2500], wait="poll")
+
+
+def test_whatever_a_policy_decides_by_tells_it_from_others(tmp_path, monkeypatch):
+    few = dict(traffics="poisson:0.5Mpps,size=64", duration="2ms", warmup="0s", keep=tmp_path)
+
+    def closed_over(cores):
+        class Few(wl.Policy):
+            decide = lambda self, view: wl.Setting(cores=cores, wait="poll")  # noqa: E731
+
+        return Few
+
+    class Attribute(wl.Policy):
+        cores = 2
+
+        def decide(self, view):
+            return wl.Setting(cores=self.cores, wait="poll")
+
+    def cores(*policies):
+        return wl.sweep(policies=list(policies), **few)["cores_active_mean"]
+
+    for _ in range(2):
+        assert cores(closed_over(2), closed_over(8)) == pytest.approx([2, 8])
+    assert cores(Attribute) == pytest.approx([2])
+    Attribute.cores = 9
+    assert cores(Attribute) == pytest.approx([9])
+    assert cores(FromGlobals) == pytest.approx([2])
+    monkeypatch.setitem(globals(), "CORES", 4)
+    assert cores(FromGlobals) == pytest.approx([4])
+    monkeypatch.setitem(globals(), "TABLE", TABLE[:2500] + [3] + TABLE[2501:])
+    assert cores(FromGlobals) == pytest.approx([7])
+
+
+def test_another_process_finds_the_same_policy(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import collections, dataclasses, enum, functools, json, random, sys\n"
+        "import wattline as wl\n"
+        "class Kind(enum.Enum):\n    ONE = 1\n    TWO = 2\n"
+        "@functools.lru_cache\ndef half(x): return x / 2\n"
+        "@dataclasses.dataclass\nclass Held:\n    names: set = dataclasses.field(default_factory=lambda: {'a', 'b', 'c', 'd'})\n"
+        "class Mine(wl.Policy):\n"
+        "    kind, draw, held = Kind.TWO, random.Random(1), Held()\n"
+        "    seen = collections.deque([1, (2, frozenset('xyz'))], maxlen=4)\n"
+        "    me = property(lambda self: self.held)\n"
+        "    def __init__(self):\n        super().__init__()\n        self.it, self.own = iter([1, 2]), self\n"
+        "    def decide(self, view):\n        return wl.Setting(cores=int(half(8)), wait='poll')\n"
+        "from wattline._identity import of_policy\n"
+        "print(json.dumps([of_policy(Mine), of_policy(Mine())]))\n"
+    )
+    told = set()
+    for seed in "123":
+        # Names are strings, whose order in sets is another with each seed; the third run has compiled modules.
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        run = subprocess.run([sys.executable, "-c", "import mine"], env=environment, cwd=tmp_path, check=True,
+                             capture_output=True, text=True)
+        told.add(run.stdout)
+    assert len(told) == 1, told
 
 
 def test_a_killed_sweep_goes_on_where_it_ended(tmp_path):

@@ -160,6 +160,11 @@ def test_what_is_no_policy_is_refused(policy, part):
         run(policy)
 
 
+def test_an_attribute_that_raises_is_not_taken_for_one_that_is_missing():
+    with pytest.raises(ZeroDivisionError):
+        run(type("Raises", (wl.Policy,), {"every_seconds": property(lambda self: 1 / 0)}))
+
+
 def test_a_policy_without_decide_says_so():
     with pytest.raises(NotImplementedError, match="Bare has no method decide"):
         run(type("Bare", (wl.Policy,), {}))

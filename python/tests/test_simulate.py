@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -148,3 +149,37 @@ def test_control_c_ends_a_long_run(run):
     name = "traffic" if run is wl.simulate else "traffics"
     with pytest.raises(KeyboardInterrupt):
         run(**{name: "poisson:20Mpps,size=64"}, duration="1h")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals of Linux")
+@pytest.mark.parametrize("run", ["simulate", "sweep", "keep"])
+def test_control_c_ends_a_policy_that_does_not_return_and_names_its_line(run, tmp_path):
+    program = tmp_path / "hangs.py"
+    program.write_text(
+        "import os, signal, sys, time\n"
+        "import wattline as wl\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Hangs(wl.Policy):\n"
+        "    def decide(self, view):\n"
+        "        os.write(1, b'asked\\n')\n"
+        "        while True:\n"
+        "            time.sleep(0.01)\n"
+        "def simulate():\n    wl.simulate(policy=Hangs, traffic='poisson:1Mpps,size=64')\n"
+        "def sweep():\n    wl.sweep(policies=Hangs, traffics=['poisson:1Mpps,size=64'] * 2, threads=2)\n"
+        "def keep():\n    wl.sweep(policies=Hangs, traffics=['poisson:1Mpps,size=64'] * 2, keep=sys.argv[2])\n"
+        "globals()[sys.argv[1]]()\n"
+    )
+    started = subprocess.Popen([sys.executable, program, run, tmp_path / "kept"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert started.stdout.readline() == "asked\n"
+        started.send_signal(signal.SIGINT)
+        _, told = started.communicate(timeout=60)
+    finally:
+        started.kill()
+        started.wait()
+    assert started.returncode == -signal.SIGINT, told
+    assert "KeyboardInterrupt" in told
+    if sys.version_info >= (3, 11):
+        # A line of decide.
+        assert re.search(r"""hangs\.py(:|", line )[678]\b""", told), told

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _wattline
+from ._identity import of_policy
+from ._interrupt import Asked
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,15 @@ class Piece:
             self.server, policy, self.traffic, self.app, self.seed, self.options, progress
         )
 
-    def identity(self) -> dict[str, Any]:
-        """All that its result depends on: what two pieces have in common, they compute alike."""
+    def identity(self, policy: str | dict[str, Any]) -> dict[str, Any]:
+        """All that its result depends on: what two pieces have in common, they compute alike.
+
+        ``policy`` is what :func:`known` says of its own.
+        """
         return {
             "wattline": _wattline.__version__,
             "server": _digest(self.server.toml.encode()),
-            "policy": self.policy if isinstance(self.policy, str) else _of_class(self.policy),
+            "policy": policy,
             "traffic": self.traffic.text,
             "traffic_description": self.traffic.description,
             "traffic_files": {name: _of_file(name) for name in _files(self.traffic.description)},
@@ -46,6 +51,18 @@ class Piece:
             "seed": self.seed,
             "options": self.options,
         }
+
+
+def known(policy: Any) -> str | dict[str, Any]:
+    """What tells a policy from others: its text, or what it is in Python."""
+    return policy if isinstance(policy, str) else of_policy(policy)
+
+
+def _identities(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+    """Of each piece; a policy that many share is looked into once."""
+    looked = {id(piece.policy): piece.policy for piece in pieces}
+    found = {at: known(policy) for at, policy in looked.items()}
+    return [piece.identity(found[id(piece.policy)]) for piece in pieces]
 
 
 def _digest(content: bytes) -> str:
@@ -71,42 +88,6 @@ def _files(description: str) -> list[str]:
         for part in source.split(","):
             values += re.split("[:=]", part, maxsplit=1)
     return sorted({value for value in values if os.path.isfile(value)})
-
-
-def _of_class(policy: Any) -> dict[str, Any]:
-    """What tells a policy written in Python from another: its source, and what an object holds."""
-    import inspect
-
-    kind = policy if isinstance(policy, type) else type(policy)
-    try:
-        source = "".join(
-            inspect.getsource(base)
-            for base in kind.__mro__
-            if base is not object and base.__module__.split(".")[0] != "wattline"
-        )
-    except (OSError, TypeError):
-        raise _wattline.Error(
-            f"keep: the source of the policy {kind.__name__} cannot be found, so that its results "
-            "could be taken for another's; define it in a file or a notebook, or do without keep"
-        ) from None
-    state = {} if isinstance(policy, type) else vars(policy)
-    return {
-        "class": kind.__qualname__,
-        "source": _digest(source.encode()),
-        "state": {name: _value(value) for name, value in sorted(state.items())},
-        "version": _value(getattr(policy, "version", None)),
-    }
-
-
-def _value(value: object) -> str:
-    text = repr(value)
-    # An address is another in every process.
-    if " at 0x" in text:
-        raise _wattline.Error(
-            f"keep: a policy holds {text}, which does not tell its content; "
-            "give it a __repr__ that does, or do without keep"
-        )
-    return text
 
 
 class Kept:
@@ -166,7 +147,7 @@ def run_all(
         raise _wattline.Error("threads: of this machine; Ray spreads runs over what its cluster has")
     results: list[str | None] = [None] * len(pieces)
     kept = None if keep is None else Kept(keep)
-    identities = [piece.identity() for piece in pieces] if kept else []
+    identities = _identities(pieces) if kept else []
     if kept:
         results = [kept.read(identity) for identity in identities]
     missing = [at for at, result in enumerate(results) if result is None]
@@ -196,17 +177,25 @@ def _on_threads(
         if stop.is_set():
             raise InterruptedError("another run of the sweep has failed")
 
+    asked = Asked()
+
+    def run(piece: Piece) -> str:
+        with asked:
+            return piece.run(watch)
+
     most = threads or len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(most) as pool:
-        futures = {pool.submit(pieces[at].run, watch): at for at in missing}
+        futures = {pool.submit(run, pieces[at]): at for at in missing}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
-        finally:
+        except BaseException as error:
             # What still runs could only be thrown away.
             stop.set()
             for future in futures:
                 future.cancel()
+            asked.end(error)
+            raise
 
 
 def _run(piece: Piece) -> str:

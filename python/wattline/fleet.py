@@ -29,7 +29,7 @@ from typing import Any, Union
 from . import _wattline
 from ._compare import compare
 from ._curve import Curve, half_width, knots, weights
-from ._pieces import Piece, run_all
+from ._pieces import Piece, known, run_all
 from ._simulate import AnyPolicy, Progress, _options, _server, _shown
 from ._site import Day, Site
 from ._table import Cell, Table
@@ -203,6 +203,8 @@ class Fleet:
         options = _options(self.duration, self.warmup, None, False, "")
         wanted: dict[Any, Piece] = {}
         places: dict[str, tuple[list[float], list[list[Any]]]] = {}
+        policies = {site.name: _key(self._policy(policy, site.name)) for site in self.sites}
+        length = (self.duration, self.warmup)
         for site in self.sites:
             governor = self._policy(policy, site.name)
             server = _server(site.server)
@@ -213,7 +215,7 @@ class Fleet:
                 for rate in rates:
                     # Nothing at all has no arrival process: a packet in hundred seconds stands for it.
                     traffic = site.at(f"{max(rate, 0.01):.6f}pps")
-                    key = (server.toml, _known(governor), traffic.text, site.app, seed)
+                    key = (server.toml, policies[site.name], traffic.text, site.app, seed, *length)
                     keys[-1].append(key)
                     if key not in self._reports:
                         wanted[key] = Piece(server, governor, traffic, site.app, seed, options)
@@ -233,22 +235,13 @@ class Fleet:
         return found
 
 
-def _known(policy: AnyPolicy) -> Any:
-    """What tells policies apart while this program runs: texts by value, others by themselves."""
-    return policy if isinstance(policy, str) else _Same(policy)
-
-
-@dataclass(frozen=True, eq=False)
-class _Same:
-    """An object, equal to none but itself, that lives as long as what is known of it."""
-
-    thing: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.thing is self.thing
-
-    def __hash__(self) -> int:
-        return id(self.thing)
+def _key(policy: AnyPolicy) -> Any:
+    """What tells policies apart: their text, or what they are in Python now."""
+    try:
+        return json.dumps(known(policy), sort_keys=True)
+    except _wattline.Error:
+        # Its content cannot be seen: it may be another at the next question.
+        return object()
 
 
 def _curve(rates: list[float], reports: list[list[dict[str, Any]]]) -> Curve:
