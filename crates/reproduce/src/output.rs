@@ -4,34 +4,72 @@ use crate::error::ReproduceError;
 use crate::page;
 use crate::reproduction::Reproduction;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wattline_report::Table;
 
 /// Writes data, plots, `summary.json` and a page with all of it into the directory `out`.
 ///
 /// # Errors
-/// Fails when a file cannot be written.
+/// Fails when a file cannot be written. What was not there before is removed then.
 pub fn write(reproductions: &[Reproduction], out: &Path) -> Result<(), ReproduceError> {
+    let mut made = Made::default();
+    let written = all(reproductions, out, &mut made);
+    if written.is_err() {
+        made.remove();
+    }
+    written
+}
+
+/// Files and directories that were made anew, in this order.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    /// Makes a directory and those above it.
+    fn directory(&mut self, path: &Path) -> Result<(), ReproduceError> {
+        // A relative path has the empty one above it.
+        let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let above: Vec<&Path> = path.ancestors().take_while(missing).collect();
+        self.0.extend(above.into_iter().rev().map(Path::to_path_buf));
+        fs::create_dir_all(path).map_err(failed(path))
+    }
+
+    fn file(&mut self, path: &Path, text: impl AsRef<[u8]>) -> Result<(), ReproduceError> {
+        if path.symlink_metadata().is_err() {
+            self.0.push(path.to_path_buf());
+        }
+        fs::write(path, text).map_err(failed(path))
+    }
+
+    /// What cannot be removed stays: why the results are not there is told already.
+    fn remove(self) {
+        for path in self.0.iter().rev() {
+            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+        }
+    }
+}
+
+fn all(reproductions: &[Reproduction], out: &Path, made: &mut Made) -> Result<(), ReproduceError> {
     for reproduction in reproductions {
         let directory = out.join(reproduction.paper.name());
-        fs::create_dir_all(&directory).map_err(failed(&directory))?;
+        made.directory(&directory)?;
         for figure in &reproduction.figures {
-            csv(&directory.join(format!("{}.csv", figure.id)), &figure.table)?;
+            csv(made, &directory.join(format!("{}.csv", figure.id)), &figure.table)?;
             for (index, plot) in figure.plots.iter().enumerate() {
                 let letter = match figure.plots.len() {
                     1 => String::new(),
                     _ => char::from(b'a' + index as u8).to_string(),
                 };
-                text(&directory.join(format!("{}{letter}.svg", figure.id)), plot)?;
+                made.file(&directory.join(format!("{}{letter}.svg", figure.id)), plot)?;
             }
         }
-        csv(&directory.join("claims.csv"), &claims(reproduction))?;
-        csv(&directory.join("checks.csv"), &checks(reproduction))?;
+        csv(made, &directory.join("claims.csv"), &claims(reproduction))?;
+        csv(made, &directory.join("checks.csv"), &checks(reproduction))?;
     }
     let json = serde_json::to_string_pretty(reproductions)
         .map_err(|error| ReproduceError::Model(format!("summary.json: {error}")))?;
-    text(&out.join("summary.json"), &json)?;
-    text(&out.join("index.html"), &page::html(reproductions))
+    made.file(&out.join("summary.json"), &json)?;
+    made.file(&out.join("index.html"), page::html(reproductions))
 }
 
 fn claims(reproduction: &Reproduction) -> Table {
@@ -81,7 +119,7 @@ fn checks(reproduction: &Reproduction) -> Table {
     table
 }
 
-fn csv(path: &Path, table: &Table) -> Result<(), ReproduceError> {
+fn csv(made: &mut Made, path: &Path, table: &Table) -> Result<(), ReproduceError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(&table.columns)?;
     for row in &table.rows {
@@ -90,11 +128,7 @@ fn csv(path: &Path, table: &Table) -> Result<(), ReproduceError> {
     let bytes = writer
         .into_inner()
         .map_err(|error| failed(path)(std::io::Error::other(error.to_string())))?;
-    fs::write(path, bytes).map_err(failed(path))
-}
-
-fn text(path: &Path, text: &str) -> Result<(), ReproduceError> {
-    fs::write(path, text).map_err(failed(path))
+    made.file(path, bytes)
 }
 
 fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> ReproduceError {

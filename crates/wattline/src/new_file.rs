@@ -1,7 +1,8 @@
 //! Opening a file that a command line names for writing, without losing what is in it.
 
 use crate::exit::ExitError;
-use std::fs::{File, OpenOptions};
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
@@ -17,6 +18,9 @@ pub struct Overwrite {
 }
 
 impl Overwrite {
+    /// For files that a command may always replace.
+    pub const REPLACE: Self = Self { overwrite: true };
+
     /// Before minutes of work: are all of these free to be written?
     ///
     /// # Errors
@@ -32,15 +36,53 @@ impl Overwrite {
     /// # Errors
     /// As [`open`], and when the disk is full.
     pub fn write(self, path: &Path, text: &str) -> Result<(), ExitError> {
-        let written =
-            open(path, self.overwrite).and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(|error| {
-            let code = match error.kind() {
-                ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
-                _ => ExitError::IO,
-            };
-            ExitError::new(code, format_args!("cannot write {}: {error}", path.display()))
+        self.write_by(path, |mut file| file.write_all(text.as_bytes()))
+    }
+
+    /// The same, where `fill` writes what belongs into the file.
+    ///
+    /// # Errors
+    /// As [`Self::write`]. A file that was not there before is removed then: the same command can be
+    /// given again without `--overwrite`.
+    pub fn write_by<E: fmt::Display>(
+        self,
+        path: &Path,
+        fill: impl FnOnce(File) -> Result<(), E>,
+    ) -> Result<(), ExitError> {
+        let there = path.symlink_metadata().is_ok();
+        let file = open(path, self.overwrite).map_err(|error| cannot_write(path, &error))?;
+        fill(file).map_err(|error| {
+            let error = ExitError::new(ExitError::IO, cannot(path, &error));
+            if there { error } else { without(path, error, |path| fs::remove_file(path)) }
         })
+    }
+}
+
+/// The error of a file that could not be written.
+pub fn cannot_write(path: &Path, error: &io::Error) -> ExitError {
+    let code = match error.kind() {
+        ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
+        _ => ExitError::IO,
+    };
+    ExitError::new(code, cannot(path, error))
+}
+
+fn cannot(path: &Path, error: &dyn fmt::Display) -> String {
+    format!("cannot write {}: {error}", path.display())
+}
+
+/// An error after which `path` is removed: it was made anew and is not whole.
+pub fn without(
+    path: &Path,
+    error: ExitError,
+    remove: impl FnOnce(&Path) -> io::Result<()>,
+) -> ExitError {
+    match remove(path) {
+        Ok(()) => error,
+        Err(why) => {
+            let rest = format!("{}: cannot be removed, and is not whole: {why}", path.display());
+            ExitError { message: format!("{}\n{rest}", error.message), ..error }
+        }
     }
 }
 

@@ -19,6 +19,21 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// Prints a result, and then fails if what was to be `written` beside it could not be: minutes of work
+/// are not lost with a file.
+pub fn print_beside<T: Serialize>(
+    written: Result<(), ExitError>,
+    result: &T,
+    json: bool,
+    table: impl FnOnce(&mut StdoutLock<'static>, &T) -> std::io::Result<()>,
+) -> Result<(), ExitError> {
+    let printed = print(result, json, table);
+    // With the result printed, a program that reads JSON gets no second document.
+    let after = |error: ExitError| if printed.is_ok() { error.after_result() } else { error };
+    written.map_err(after)?;
+    printed
+}
+
 /// Prints a result, by `table` unless JSON is asked for.
 pub fn print<T: Serialize>(
     result: &T,

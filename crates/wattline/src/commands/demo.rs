@@ -5,6 +5,7 @@ use super::dashboard::{Dashboard, Listening};
 use super::run;
 use super::simulation::{self, Problems};
 use crate::exit::ExitError;
+use crate::new_file::{Overwrite, cannot_write};
 use crate::output;
 use serde::Serialize;
 use std::io::Write;
@@ -147,15 +148,17 @@ fn show(
     json: bool,
 ) -> Result<(), ExitError> {
     let mut shown = Shown { day: None, page: None, comparison: None };
+    let mut written = Ok(());
     if let Some(settings) = day {
         let report = day::run(settings, watch)?;
-        std::fs::write(page, day::html(&report)).map_err(|error| cannot_write(page, &error))?;
+        written = Overwrite::REPLACE.write(page, &day::html(&report));
         if !json {
             output::print(&report, json, |out, report| {
-                writeln!(out, "{report}\nPlots: {}\n", page.display())
+                writeln!(out, "{report}")?;
+                if written.is_ok() { writeln!(out, "Plots: {}\n", page.display()) } else { Ok(()) }
             })?;
         }
-        (shown.day, shown.page) = (Some(report), Some(page.to_owned()));
+        (shown.day, shown.page) = (Some(report), written.is_ok().then(|| page.to_owned()));
     }
     if let Some(settings) = comparison {
         let report = compare::run(settings, watch)?;
@@ -170,6 +173,7 @@ fn show(
     if json {
         output::print(&shown, json, |_, _| Ok(()))?;
     }
+    written.map_err(ExitError::after_result)?;
     match shown.day.map(|day| day.failures).filter(|failures| !failures.is_empty()) {
         Some(failures) => Err(ExitError::new(ExitError::DATA, failures.join("\n"))),
         None => Ok(()),
@@ -214,14 +218,6 @@ fn of_comparison(args: Args) -> Result<Settings, ExitError> {
         ModeArgument::Adaptive => Mode::Adaptive,
     };
     Ok(Settings { load, captures: args.capture, mode, binary })
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> ExitError {
-    let code = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
-        _ => ExitError::IO,
-    };
-    ExitError::new(code, format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

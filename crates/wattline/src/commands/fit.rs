@@ -1,8 +1,10 @@
 //! `wattline fit`: a model from measured rows.
 
 use super::server_errors;
+use super::simulation::Problems;
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
+use crate::output;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -54,20 +56,16 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             ExitError::new(ExitError::DATA, format_args!("{}: {error}", args.rows))
         }
     })?;
+    let mut problems = Problems::default();
     if let Some(path) = &args.out {
-        args.overwrite.write(path, &fitted.to_toml(&args.name, &args.rows))?;
+        problems.keep(args.overwrite.write(path, &fitted.to_toml(&args.name, &args.rows)));
     }
     if let Some(path) = &args.svg {
-        args.overwrite.write(path, &residuals(&fitted, &args.rows).svg())?;
+        problems.keep(args.overwrite.write(path, &residuals(&fitted, &args.rows).svg()));
     }
-    let mut out = std::io::stdout().lock();
-    if json {
-        let source = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
-        writeln!(out, "{:#}", json!({ "fit": fitted, "power": source }))?;
-    } else {
-        print(&mut out, &fitted)?;
-    }
-    Ok(())
+    let source = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
+    let document = json!({ "fit": fitted, "power": source });
+    output::print_beside(problems.check(), &document, json, |out, _| print(out, &fitted))
 }
 
 /// Measured less predicted power over the load, a series for each frequency.

@@ -1,12 +1,16 @@
 //! `wattline league`: policies against each other and against the lower bound.
 
 use crate::exit::ExitError;
+use crate::new_file::Overwrite;
 use crate::output;
 use crate::progress::Counted;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_league::{Plan, Results, Standing, Store, league, page, standings};
+
+/// Name of the page.
+const PAGE: &str = "index.html";
 
 /// What to play.
 #[derive(Debug, clap::Args)]
@@ -44,14 +48,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let results = league::play(&plan, &store, args.threads, || bar.step());
     bar.end();
     let results = results?;
+    let mut written = Ok(());
     if let Some(out) = &args.out {
-        let path = out.join("index.html");
-        std::fs::write(&path, page(&results)).map_err(|error| {
-            ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", path.display()))
-        })?;
+        written = Overwrite::REPLACE.write(&out.join(PAGE), &page(&results));
     }
     let standings = standings(&results);
-    output::print(&Output { results, standings }, json, |out, output| table(out, &output.standings))
+    let output = Output { results, standings };
+    output::print_beside(written, &output, json, |out, output| table(out, &output.standings))
 }
 
 fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {

@@ -389,7 +389,12 @@ fn write(path: &Path, text: &str) -> Result<(), ExitError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path)).map_err(failed)
+    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path));
+    written.map_err(|error| {
+        // It is not whole; that it cannot be removed either is no news then.
+        let _ = std::fs::remove_file(&new);
+        failed(error)
+    })
 }
 
 fn progress(of: usize, known: usize) -> ProgressBar {

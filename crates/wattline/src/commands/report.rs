@@ -37,10 +37,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let message = format!("--only \"{only}\": no figure of these runs has it in its path");
         return Err(ExitError::new(ExitError::DATA, message));
     }
-    if let Some(page) = &args.page {
-        args.overwrite.write(page, &comparison.html())?;
-    }
-    output::print(&comparison, json, |out, comparison| write!(out, "{}", comparison.text(args.all)))
+    let written = match &args.page {
+        Some(page) => args.overwrite.write(page, &comparison.html()),
+        None => Ok(()),
+    };
+    output::print_beside(written, &comparison, json, |out, comparison| {
+        write!(out, "{}", comparison.text(args.all))
+    })
 }
 
 impl From<RunError> for ExitError {

@@ -44,10 +44,14 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     })
     .map_err(failed)?;
     bar.end();
-    wattline_reproduce::write(&results, &args.out).map_err(failed)?;
-    output::print(&results, json, |out, results| {
+    let written = wattline_reproduce::write(&results, &args.out).map_err(failed);
+    let is_there = written.is_ok();
+    output::print_beside(written, &results, json, |out, results| {
         table(out, results)?;
-        writeln!(out, "\n{}", args.out.join("index.html").display())
+        match is_there {
+            true => writeln!(out, "\n{}", args.out.join("index.html").display()),
+            false => Ok(()),
+        }
     })
 }
 

@@ -167,10 +167,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         last_changes,
         report,
     };
-    if let Some(path) = &args.page {
-        args.overwrite.write(path, &page(args, &result))?;
-    }
-    output::print(&result, json, |out, result| table(out, result))
+    let written = match &args.page {
+        Some(path) => args.overwrite.write(path, &page(args, &result)),
+        None => Ok(()),
+    };
+    output::print_beside(written, &result, json, |out, result| table(out, result))
 }
 
 fn page(args: &Args, output: &Output<'_>) -> String {

@@ -100,7 +100,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             false => profile(server, &requests, &grid),
         };
         let made = made.map_err(failed)?;
-        wanted.overwrite.write(path, &made.tables.to_text())?;
+        let written = wanted.overwrite.write(path, &made.tables.to_text());
         let result = ProfileOutput {
             server: &server.name,
             requests: wanted.requests,
@@ -109,7 +109,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             points_of_full_grid: made.of,
             loads_rps: grid.loads,
         };
-        return output::print(&result, json, |out, result| {
+        return output::print_beside(written, &result, json, |out, result| {
             writeln!(
                 out,
                 "{}: {} of {} points of {} under {}, modelled",
@@ -140,6 +140,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         notes: notes(policy, &report),
         report,
     };
+    let mut written = Ok(());
     if let Some(path) = wanted.page {
         let html = Requests {
             server: result.server,
@@ -150,9 +151,9 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             report: &result.report,
         }
         .html();
-        wanted.overwrite.write(path, &html)?;
+        written = wanted.overwrite.write(path, &html);
     }
-    output::print(&result, json, |out, result| table(out, result))
+    output::print_beside(written, &result, json, |out, result| table(out, result))
 }
 
 /// What was answered beyond what came is left from the warm-up, and its wait counts as latency.

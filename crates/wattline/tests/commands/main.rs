@@ -8,6 +8,7 @@ mod captures;
 mod dashboard;
 mod documented;
 mod flow_records;
+mod full_disk;
 mod govern;
 mod governor;
 mod ipsec_peers;

@@ -25,9 +25,10 @@ pub(super) fn write_and_print<R: Serialize>(
     json: bool,
     table: impl FnOnce(&mut StdoutLock<'static>, &R) -> std::io::Result<()>,
 ) -> Result<(), ExitError> {
-    overwrite.write(page, &html)?;
-    output::print(report, json, |out, report| {
+    let written = overwrite.write(page, &html);
+    let is_there = written.is_ok();
+    output::print_beside(written, report, json, |out, report| {
         table(out, report)?;
-        writeln!(out, "page: {}", page.display())
+        if is_there { writeln!(out, "page: {}", page.display()) } else { Ok(()) }
     })
 }

@@ -64,9 +64,9 @@ pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Res
     )?;
     let method = if args.head { "HEAD" } else { "GET" };
     let pages = report.targets.len();
-    page.write(
+    let written = page.write(
         &report,
         &format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)"),
-    )?;
-    output::print(&report, json, show::table)
+    );
+    output::print_beside(written, &report, json, show::table)
 }

@@ -175,8 +175,9 @@ pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Res
         refused_keys,
     };
     let told = workload.line();
-    page.write(&report, &told)?;
-    output::print(&Output { report, workload }, json, |out, Output { report, .. }| {
+    let written = page.write(&report, &told);
+    let output = Output { report, workload };
+    output::print_beside(written, &output, json, |out, Output { report, .. }| {
         writeln!(out, "{told}")?;
         show::table(out, report)
     })

@@ -1,6 +1,7 @@
 //! Recording the files of a machine, so that others can test against it.
 
 use crate::exit::ExitError;
+use crate::new_file::{cannot_write, without};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,11 @@ pub fn record(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
         };
         ExitError::new(code, format_args!("{}: {error}; it must be new", to.display()))
     })?;
+    // Half a record would look like a whole one, and would be in the way of the next try.
+    fill(tree, to).map_err(|error| without(to, error, |to| fs::remove_dir_all(to)))
+}
+
+fn fill(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
     let mut recorder = Recorder { tree, to, recorded: Recorded::default() };
     let cpus = Path::new(CPUS);
     let recorded = KNOBS.iter().map(|knob| knob.recorded);
@@ -76,8 +82,12 @@ pub fn record(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
     // Stands for the boot; which one it was is nobody's business.
     recorder.put("/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000000")?;
     let Recorder { recorded, .. } = recorder;
-    fs::write(to.join("unreadable.txt"), recorded.unreadable.join("\n"))?;
+    write(&to.join("unreadable.txt"), &recorded.unreadable.join("\n"))?;
     Ok(recorded)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), ExitError> {
+    fs::write(path, text).map_err(|error| cannot_write(path, &error))
 }
 
 impl Recorder<'_> {
@@ -185,9 +195,9 @@ impl Recorder<'_> {
         let path = path.as_ref();
         let target: PathBuf = self.to.join(path.strip_prefix("/").unwrap_or(path));
         if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent)?;
+            fs::create_dir_all(parent).map_err(|error| cannot_write(parent, &error))?;
         }
-        fs::write(target, format!("{text}\n"))?;
+        write(&target, &format!("{text}\n"))?;
         self.recorded.files += 1;
         Ok(())
     }

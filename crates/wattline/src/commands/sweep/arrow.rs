@@ -12,7 +12,7 @@ pub const MISSING: &str =
 pub use built_in::write;
 
 #[cfg(not(feature = "arrow"))]
-pub fn write(_: &std::path::Path, _: &[super::row::Row]) -> Result<(), &'static str> {
+pub fn write(_: std::fs::File, _: &[super::row::Row]) -> Result<(), &'static str> {
     Err(MISSING)
 }
 
@@ -24,11 +24,10 @@ mod built_in {
     use arrow_ipc::writer::FileWriter;
     use arrow_schema::{ArrowError, DataType, Field, Schema};
     use std::fs::File;
-    use std::path::Path;
     use std::sync::Arc;
 
     /// Writes rows, all in one batch, with the columns of the CSV file.
-    pub fn write(path: &Path, rows: &[Row]) -> Result<(), ArrowError> {
+    pub fn write(file: File, rows: &[Row]) -> Result<(), ArrowError> {
         let texts: Vec<_> = rows.iter().map(columns::texts).collect();
         let mut fields = Vec::new();
         let mut arrays: Vec<ArrayRef> = Vec::new();
@@ -47,8 +46,10 @@ mod built_in {
         }
         let schema = Arc::new(Schema::new(fields));
         let batch = RecordBatch::try_new(Arc::clone(&schema), arrays)?;
-        let mut writer = FileWriter::try_new_buffered(File::create(path)?, &schema)?;
+        let mut writer = FileWriter::try_new_buffered(file, &schema)?;
         writer.write(&batch)?;
-        writer.finish()
+        writer.finish()?;
+        // A writer that is dropped says nothing of what it could not write.
+        writer.flush()
     }
 }

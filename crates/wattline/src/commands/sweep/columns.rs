@@ -2,7 +2,6 @@
 
 use super::row::Row;
 use std::fs::File;
-use std::path::Path;
 use wattline_sim::Report;
 
 /// What a column of numbers takes from a report.
@@ -47,8 +46,8 @@ pub fn texts(row: &Row) -> [String; 6] {
 pub const SEED: usize = 4;
 
 /// Writes rows as comma-separated values; what a run does not have is left empty.
-pub fn write_csv(path: &Path, rows: &[Row]) -> csv::Result<()> {
-    let mut writer = csv::Writer::from_writer(File::create(path)?);
+pub fn write_csv(file: File, rows: &[Row]) -> csv::Result<()> {
+    let mut writer = csv::Writer::from_writer(file);
     let mut names = NAMES.to_vec();
     names.insert(SEED, "seed");
     names.extend(NUMBERS.iter().map(|(name, _)| *name));

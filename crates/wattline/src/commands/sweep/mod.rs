@@ -11,9 +11,8 @@ use crate::output;
 use indicatif::{ProgressBar, ProgressStyle};
 use row::Row;
 use serde::Serialize;
-use std::fmt::Display;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use wattline_league::simulated::{Sweep, SweepRow};
 use wattline_policy::PolicySpec;
 use wattline_report::columns::Columns;
@@ -132,16 +131,27 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, error))?;
     bar.finish_and_clear();
     let rows = rows.into_iter().collect::<Result<Vec<Row>, ExitError>>()?;
+    let written = write(args, &rows);
+    output::print_beside(written, &Results { results: rows }, json, |out, results| {
+        table(out, &results.results)
+    })
+}
+
+/// Writes the files that are asked for; each that can be.
+fn write(args: &Args, rows: &[Row]) -> Result<(), ExitError> {
+    let mut problems = Problems::default();
     if let Some(path) = &args.csv {
-        columns::write_csv(path, &rows).map_err(|error| cannot_write(path, error))?;
+        let fill = |file| columns::write_csv(file, rows);
+        problems.keep(args.overwrite.write_by(path, fill));
     }
     if let Some(path) = &args.arrow {
-        arrow::write(path, &rows).map_err(|error| cannot_write(path, error))?;
+        let fill = |file| arrow::write(file, rows);
+        problems.keep(args.overwrite.write_by(path, fill));
     }
     if let Some(path) = &args.page {
-        args.overwrite.write(path, &page(&rows))?;
+        problems.keep(args.overwrite.write(path, &page(rows)));
     }
-    output::print(&Results { results: rows }, json, |out, results| table(out, &results.results))
+    problems.check()
 }
 
 fn page(rows: &[Row]) -> String {
@@ -156,10 +166,6 @@ fn page(rows: &[Row]) -> String {
         })
         .collect();
     Sweep { rows: &rows, command: &output::command_line() }.html()
-}
-
-fn cannot_write(path: &Path, error: impl Display) -> ExitError {
-    ExitError::new(ExitError::IO, format_args!("cannot write {}: {error}", path.display()))
 }
 
 fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
