@@ -12,6 +12,9 @@
 //! feature the same names are there, and [`Eal::start`] says how to build the program. Unsafe code
 //! lives in `device`, `eal`, `queue` and `running`, and is nothing but calls of the functions in `ffi`.
 
+/// Whether this program has it.
+pub const BUILT_IN: bool = cfg!(feature = "dpdk");
+
 #[cfg(not(feature = "dpdk"))]
 mod absent;
 mod arguments;

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Moderation};
 use crate::guard::{Bounds, Guarded, RuleSeen, Target};
-use wattline_policy::policies::copi::read_tables;
+use wattline_policy::policies::copi::check_tables;
 use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
 };
@@ -56,19 +56,7 @@ pub fn check(config: &Config) -> Result<(), SpecError> {
     if let Some(needs) = NeedsWorkers::of_text(&spec) {
         return Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs))));
     }
-    tables(&spec).map_err(|why| refused(&spec, why))
-}
-
-/// Reads the tables that a policy names, as it does itself on the machine.
-fn tables(spec: &PolicySpec) -> Result<(), String> {
-    let path = match spec.policy.name {
-        "copi" => spec.parameters.word("tables"),
-        _ => return Ok(()),
-    };
-    if path == "none" {
-        return Ok(());
-    }
-    read_tables(path).map(drop)
+    check_tables(&spec).map_err(|why| refused(&spec, why))
 }
 
 /// The 95th percentile that the policy itself keeps, where its text gives one: `target` of copi,

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::{PortId, PortQueue};
-use wattline_dpdk::{Device, DeviceOptions, DeviceText, DpdkQueue, Eal};
+use wattline_dpdk::{
+    BUILT_IN, Device, DeviceOptions, DeviceText, DpdkError, DpdkQueue, Eal,
+};
 use wattline_linux::tap;
 
 /// Chunks where no port needs others: the longest frame of nearly all networks behind the headroom.
@@ -35,6 +37,16 @@ struct Opened {
     tap: Option<Tap>,
     /// Whether the TAP device has a carrier.
     carrier: bool,
+}
+
+/// Refuses ports over DPDK where the program has none.
+pub(super) fn check(config: &Config) -> Result<(), RouterError> {
+    let ports = config.ports.iter().filter(|port| port.kind.is_dpdk());
+    let names: Vec<&str> = ports.map(|port| port.name.as_str()).collect();
+    if BUILT_IN || names.is_empty() {
+        return Ok(());
+    }
+    Err(RouterError::Dpdk { port: names.join(", "), error: DpdkError::NotBuilt })
 }
 
 /// What a configuration says of one.

@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_governor::account::{Interval, Totals};
 use wattline_governor::decisions::log;
-use wattline_policy::{PolicySpec, Waits};
+use wattline_policy::policies::copi::check_tables;
+use wattline_policy::{PolicySpec, SpecError, SpecProblem, Waits};
 use wattline_ports::waiter::Waker;
 use wattline_server::ServerFile;
 use wattline_xdp::ForwardedByCpu;
@@ -69,6 +70,17 @@ impl Plan {
         let server = file.model().map_err(|error| RouterError::power("server", &error))?.clone();
         Ok(Some(Self { settings: settings.clone(), spec, server }))
     }
+}
+
+/// Refuses what no machine could govern by: a server model, a policy or tables of it that cannot be
+/// read.
+pub(super) fn check(config: &Config) -> Result<(), RouterError> {
+    let Some(plan) = Plan::read(config)? else { return Ok(()) };
+    check_tables(&plan.spec).map_err(|why| {
+        let problems = vec![SpecProblem::Unsupported(why)];
+        let error = SpecError { text: plan.spec.to_string(), problems };
+        RouterError::power("policy", &error)
+    })
 }
 
 /// Refuses indirection tables where no platform writes them.

@@ -3,7 +3,7 @@
 use super::attachments::{Attachments, Surroundings};
 use super::busy_poll::why_in_vain;
 use super::cpu;
-use super::dpdk::Devices;
+use super::dpdk::{self, Devices};
 use super::error::RouterError;
 use super::exception::KernelSink;
 use super::fallback;
@@ -11,7 +11,7 @@ use super::governing;
 use super::inbox::{InboxSender, Message};
 use super::kernel::KernelSide;
 use super::platform::{Plan, Platforms};
-use super::power::{Power, check_steered};
+use super::power::{self, Power, check_steered};
 use super::queues::{self, Interface, Opened};
 use super::succession::Inherited;
 use super::surplus::Surplus;
@@ -50,6 +50,19 @@ pub struct Extensions {
 }
 
 impl Router {
+    /// Checks what [`Router::start`] would refuse on any machine and [`Config::load`] does not see.
+    ///
+    /// # Errors
+    /// As the start.
+    pub fn check(config: &Config) -> Result<(), RouterError> {
+        if let Some(path) = &config.routes_file {
+            routes_file::load(path, config)?;
+        }
+        power::check(config)?;
+        check_steered(config)?;
+        dpdk::check(config)
+    }
+
     /// Reads a configuration and starts what it says, with what the program adds to a router.
     /// `set_log_level` is called at once and whenever the level changes.
     ///

@@ -9,7 +9,7 @@ mod options;
 #[cfg(test)]
 mod tests;
 
-pub use of_tables::{fingerprint, read_tables};
+pub use of_tables::{check_tables, fingerprint, read_tables};
 pub use options::Options;
 
 use super::fixed::{Fixed, IDLE, idle_state};

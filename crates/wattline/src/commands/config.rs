@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_govern::config::keys as own;
-use wattline_router::config::{Config, keys, routes_file};
+use wattline_router::Router;
+use wattline_router::config::{Config, keys};
 use wattline_settings::Key;
 
 /// What to print or check.
@@ -29,11 +30,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let sections = applications::sections();
     if let Some(path) = &args.check {
-        let config = Config::load(path, &sections)?;
-        if let Some(file) = &config.routes_file {
-            routes_file::load(file, &config)?;
-        }
-        return Ok(());
+        return Ok(Router::check(&Config::load(path, &sections)?)?);
     }
     let mut out = std::io::stdout().lock();
     if json {
