@@ -52,7 +52,8 @@ impl FromStr for Class {
         match text {
             "access" => Ok(Self::Access),
             "core" => Ok(Self::Core),
-            "data-centre" => Ok(Self::DataCentre),
+            // Both spellings.
+            "data-centre" | "data-center" => Ok(Self::DataCentre),
             _ => Err("expected access, core or data-centre".to_owned()),
         }
     }

@@ -43,6 +43,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn american_spelling_is_understood_and_not_shown() {
+        let alike = |american: &str, british: &str| {
+            let read = |text: &str| {
+                let words = text.split(' ');
+                let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{text}: {error}"));
+                format!("{cli:?}")
+            };
+            assert_eq!(read(american), read(british));
+        };
+        alike(
+            "wattline optimize --server westmere-2010 --target 5Mpps",
+            "wattline optimise --server westmere-2010 --target 5Mpps",
+        );
+        alike("wattline show neighbors", "wattline show neighbours");
+        alike(
+            "wattline bench eer --class data-center --stabilization 2ms",
+            "wattline bench eer --class data-centre --stabilisation 2ms",
+        );
+        let help = line().render_long_help().to_string();
+        assert!(help.contains("optimise") && !help.contains("optimize"), "{help}");
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
         line().debug_assert();
     }

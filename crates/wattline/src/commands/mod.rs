@@ -104,6 +104,7 @@ pub enum Command {
     /// Fit a power and capacity model to measured rows.
     Fit(fit::Args),
     /// Find the cheapest frequency and number of cores for a rate or a trace.
+    #[command(alias = "optimize")]
     Optimise(optimise::Args),
     /// Show which knobs and meters this machine has, which are missing, and what would help.
     Probe(probe::Args),

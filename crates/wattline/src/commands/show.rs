@@ -28,6 +28,7 @@ enum What {
     /// Routes; the selected ones are marked with *.
     Routes(Within),
     /// Neighbours.
+    #[command(alias = "neighbors")]
     Neighbours(Within),
     /// Forwarding of packets to an address, and the routes that contain it.
     Fib {

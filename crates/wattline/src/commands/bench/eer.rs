@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, default_value = "4ms", value_parser = crate::commands::duration::parse)]
     duration: Span,
     /// Model time before each reading, for the policy to settle.
-    #[arg(long, default_value = "1ms", value_parser = crate::commands::duration::parse)]
+    #[arg(long, alias = "stabilization", default_value = "1ms", value_parser = crate::commands::duration::parse)]
     stabilisation: Span,
     /// How many times slower than the model everything runs.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
