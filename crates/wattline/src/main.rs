@@ -22,8 +22,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let asked_for_json = std::env::args_os().any(|argument| argument == "--json");
             if asked_for_json && error.use_stderr() {
-                let message = error.render().to_string();
-                tell(&ExitError::new(ExitError::USAGE, message.trim_end()));
+                tell(&ExitError::new(ExitError::USAGE, of_usage(&error.render().to_string())));
             }
             error.exit()
         }
@@ -40,6 +39,14 @@ fn main() -> ExitCode {
             ExitCode::from(error.code)
         }
     }
+}
+
+/// What clap says of a mistake, without what belongs on a terminal alone.
+fn of_usage(rendered: &str) -> String {
+    let told = |line: &&str| !line.trim().is_empty() && !line.starts_with("For more information");
+    let lines: Vec<&str> = rendered.lines().filter(told).collect();
+    let text = lines.join("\n");
+    text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
 /// The error as the document that `--json` promises on standard output; standard error has it as

@@ -19,6 +19,17 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// Refuses `--json` beside what is a text of its own; `what` says which, and `instead` what there is.
+pub fn text_alone(json: bool, what: &str, instead: &str) -> Result<(), ExitError> {
+    match json {
+        true => {
+            let message = format!("{what} has no JSON: leave out --json{instead}");
+            Err(ExitError::new(ExitError::USAGE, message))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Prints a result, and then fails if what was to be `written` beside it could not be: minutes of work
 /// are not lost with a file.
 pub fn print_beside<T: Serialize>(

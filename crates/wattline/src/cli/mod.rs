@@ -6,6 +6,7 @@ mod golden;
 mod groups;
 
 use crate::commands;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 /// A software router and energy governor whose power follows its traffic.
@@ -34,8 +35,22 @@ pub fn line() -> clap::Command {
 /// # Errors
 /// When they are wrong, and when help or the version is asked for.
 pub fn parse() -> Result<Cli, clap::Error> {
-    let matches = line().try_get_matches()?;
+    let matches = line().try_get_matches().map_err(without_hidden)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut line()))
+}
+
+/// The error without the hidden commands, which clap lists where a command is missing.
+fn without_hidden(mut error: clap::Error) -> clap::Error {
+    let kind = ContextKind::ValidSubcommand;
+    if let Some(ContextValue::Strings(names)) = error.get(kind) {
+        let line = line();
+        let hidden = |name: &String| {
+            line.find_subcommand(name).is_some_and(clap::Command::is_hide_set)
+        };
+        let shown = names.iter().filter(|name| !hidden(name)).cloned().collect();
+        error.insert(kind, ContextValue::Strings(shown));
+    }
+    error
 }
 
 #[cfg(test)]

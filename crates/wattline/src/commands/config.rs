@@ -2,9 +2,10 @@
 
 use crate::applications;
 use crate::exit::ExitError;
+use crate::output;
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wattline_govern::config::keys as own;
 use wattline_router::Router;
 use wattline_router::config::{Config, keys};
@@ -13,7 +14,7 @@ use wattline_settings::Key;
 /// What to print or check.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Check this file instead: says nothing when it is right.
+    /// Check this file instead: says nothing when it is right, and with --json that it is.
     check: Option<PathBuf>,
     /// Print the keys as the tables of the reference page.
     #[arg(long, conflicts_with = "check")]
@@ -30,7 +31,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let sections = applications::sections();
     if let Some(path) = &args.check {
-        return Ok(Router::check(&Config::load(path, &sections)?)?);
+        Router::check(&Config::load(path, &sections)?)?;
+        return right(path, json);
     }
     let mut out = std::io::stdout().lock();
     if json {
@@ -43,13 +45,19 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     Ok(())
 }
 
+/// A program that reads JSON gets a document of a file that is right, too.
+fn right(path: &Path, json: bool) -> Result<(), ExitError> {
+    output::print(&json!({ "file": path, "right": true, "warnings": [] }), json, |_, _| Ok(()))
+}
+
 /// The keys of a governor.
 fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
     if let Some(path) = &args.check {
         let config = wattline_govern::config::Config::load(path)?;
         // What `wattline govern` would refuse on any machine.
-        return wattline_govern::check(&config)
-            .map_err(|error| ExitError::new(ExitError::CONFIG, error));
+        wattline_govern::check(&config)
+            .map_err(|error| ExitError::new(ExitError::CONFIG, error))?;
+        return right(path, json);
     }
     let mut out = std::io::stdout().lock();
     if json {

@@ -4,6 +4,7 @@ use super::dashboard::Dashboard;
 use super::root::Root;
 use super::{run, stats};
 use crate::exit::ExitError;
+use crate::output;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if let Some(name) = &args.print_profile {
+        output::text_alone(json, "--print-profile", "")?;
         let Some(profile) = profile::find(name) else {
             let message = format!("there is no profile \"{name}\": there are {}", profile::names());
             return Err(ExitError::new(ExitError::USAGE, message));
@@ -69,7 +71,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 fn print(account: &serde_json::Value, json: bool) -> Result<(), ExitError> {
     let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{account}")?;
+        writeln!(out, "{account:#}")?;
     } else {
         stats::print(account, &mut out)?;
     }

@@ -21,7 +21,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let graph = args.which.ask(Request::Graph)?;
     let mut out = io::stdout().lock();
     if json {
-        writeln!(out, "{graph}")?;
+        writeln!(out, "{graph:#}")?;
     } else if args.dot {
         print_dot(&graph, &mut out)?;
     } else {

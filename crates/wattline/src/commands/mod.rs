@@ -166,7 +166,7 @@ impl Command {
             Self::Plan(args) => plan::run(&args, json),
             Self::Meter(args) => meter::run(&args, json),
             Self::Guard(args) => guard::run(&args),
-            Self::Generate(args) => generate::run(&args, &line()),
+            Self::Generate(args) => generate::run(&args, json, &line()),
             Self::Restore(args) => restore::run(&args, json),
             Self::Load(args) => load::run(&args, json),
             Self::Profile(args) => profile::run(&args, json),

@@ -2,6 +2,7 @@
 
 use super::server_errors;
 use crate::exit::ExitError;
+use crate::output;
 use serde_json::{Value, json};
 use std::io::Write;
 use wattline_server::optimise::trace::{self, Interval};
@@ -64,16 +65,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 }
 
 fn find(server: &impl OperatingPoints, args: &Args, json: bool) -> Result<(), ExitError> {
-    let mut out = std::io::stdout().lock();
     if let Some(target) = args.target {
         let choice = cheapest(server, target, args.latency_bound)
             .map_err(|error| ExitError::new(ExitError::DATA, error))?;
-        if json {
-            writeln!(out, "{}", with_provenance(choice_json(&choice)))?;
-        } else {
-            writeln!(out, "{HEADER}")?;
-            writeln!(out, "{}", choice_line(&choice))?;
-        }
+        output::print(&with_provenance(choice_json(&choice)), json, |out, _| {
+            writeln!(out, "{HEADER}\n{}", choice_line(&choice))
+        })?;
     }
     if let Some(path) = &args.trace {
         let trace = trace::load(path).map_err(server_errors::of_data)?;
@@ -82,11 +79,8 @@ fn find(server: &impl OperatingPoints, args: &Args, json: bool) -> Result<(), Ex
                 impossible.iter().map(|(line, why)| format!("{path}:{line}: {why}")).collect();
             ExitError::new(ExitError::DATA, lines.join("\n"))
         })?;
-        if json {
-            writeln!(out, "{}", with_provenance(trace_json(&trace, &result)))?;
-        } else {
-            print_trace(&mut out, &trace, &result)?;
-        }
+        let document = with_provenance(trace_json(&trace, &result));
+        output::print(&document, json, |out, _| print_trace(out, &trace, &result))?;
     }
     Ok(())
 }

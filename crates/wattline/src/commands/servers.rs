@@ -2,6 +2,7 @@
 
 use super::server_errors;
 use crate::exit::ExitError;
+use crate::output;
 use serde_json::{Value, json};
 use std::io::Write;
 use wattline_report::columns::{Columns, text};
@@ -25,6 +26,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return list(&mut out, json);
     };
     if args.toml {
+        output::text_alone(json, "--toml", ", or --toml for the figures as JSON")?;
         // Loaded before it is printed, so that a file with mistakes is refused here too.
         ServerFile::load(name).map_err(server_errors::of_model)?;
         let text = match library::text_of(name, Kind::Servers) {

@@ -22,6 +22,10 @@ are on standard error. A key ends in its unit: `_watts`, `_joules`, `_seconds`, 
 second), `_bits_per_second`, `_bytes`; a number without one counts, or is a share of 1. `[]` is each element of a list, `*` stands
 for names that depend on the input. `null` is what is not known; it is never 0 instead. Watts have `source` (`measured`,
 `modelled`, `emulated`) and `accuracy` beside them. New keys may be added; those that are here stay.
+
+Two commands print more than one document, as they may go on for hours: `trace --json` a line for each packet and one for the
+end, and `meter record --json` CSV, with its account as JSON on standard error. What is a text of its own (`servers NAME --toml`,
+`govern --print-profile NAME`) is refused with `--json`.
 ";
 
 /// A command, and objects whose keys are names from the input.
@@ -41,6 +45,7 @@ const COMMANDS: &[Shown] = &[
     ("wattline servers westmere-2010", &[]),
     ("wattline nics", &[]),
     ("wattline lookup --routes routes.txt 192.0.2.1", &[]),
+    ("wattline config examples/captures.toml", &[]),
     ("wattline run examples/captures.toml", &["dropped"]),
     ("wattline meter list --root meters", &[]),
     ("wattline probe --root knobs", &[]),

@@ -46,6 +46,40 @@ fn servers_lists_models_and_says_what_they_lack() {
     assert!(shown.contains("bolla.max_rate_pps") && shown.contains("1040 kpps at 3.0 GHz"));
 }
 
+/// One document, in the form of all others, or a refusal that is one.
+#[test]
+fn json_is_never_another_text() {
+    for args in [
+        &["servers", "westmere-2010", "--toml", "--json"][..],
+        &["--json", "servers", "westmere-2010", "--toml"],
+        &["govern", "--print-profile", "latency", "--json"],
+        &["generate", "reference", "--json"],
+    ] {
+        let output = wattline(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let error: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        assert!(error["error"]["messages"][0].as_str().unwrap().contains("has no JSON"), "{error}");
+    }
+    let choice = ["optimise", "--server", "westmere-2010", "--target", "5Mpps", "--json"];
+    assert!(wattline(&choice).stdout.starts_with(b"{\n  "));
+}
+
+#[test]
+fn mistakes_of_usage_are_told_in_json_without_what_a_terminal_shows() {
+    let messages = |args: &[&str]| -> Vec<String> {
+        let output = wattline(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let error: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        serde_json::from_value(error["error"]["messages"].clone()).unwrap()
+    };
+    let lines = messages(&["sim", "--nonsense", "--json"]);
+    assert!(lines[0].starts_with("unexpected argument '--nonsense'"), "{lines:?}");
+    assert!(lines.iter().all(|line| !line.is_empty() && !line.contains("For more")), "{lines:?}");
+    let lines = messages(&["--json"]).join(" ");
+    assert!(lines.contains("optimise") && !lines.contains("guard"), "{lines}");
+    assert!(!lines.contains("generate"), "{lines}");
+}
+
 #[test]
 fn fit_then_optimise() {
     let folder = tempfile::tempdir().unwrap();

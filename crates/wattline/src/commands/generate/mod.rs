@@ -6,6 +6,7 @@ mod reference;
 pub use reference::reference;
 
 use crate::exit::ExitError;
+use crate::output;
 use clap_complete::Shell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ enum What {
 }
 
 /// Runs the command; `line` is the whole command line.
-pub fn run(args: &Args, line: &clap::Command) -> Result<(), ExitError> {
+pub fn run(args: &Args, json: bool, line: &clap::Command) -> Result<(), ExitError> {
+    output::text_alone(json, "what `generate` makes", "")?;
     match &args.what {
         What::Man { folder } => man(line, folder)?,
         What::Completions { folder } => completions(line, folder)?,

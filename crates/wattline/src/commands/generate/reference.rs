@@ -8,7 +8,8 @@ const HEAD: &str = "# Commands
 Made from the program by `wattline generate reference`; a test sees that this page is up to date.
 `wattline COMMAND --help` prints the same, and so do the manual pages (`man wattline-sim`).
 
-Every command takes `--json`: standard output then is one JSON document, the result or the error.
+Every command takes `--json`: standard output then is one JSON document, the result or the error. `trace --json` prints a line
+of JSON for each packet and one for the end, and `meter record` writes CSV, with `--json` too: both may go on for hours.
 
 | exit code | meaning |
 |---|---|
