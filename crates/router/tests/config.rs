@@ -118,6 +118,24 @@ fn refused(from: &str, to: &str, line: usize, key: &str, message: &str) {
     assert!(problem.message.contains(message), "{problems}");
 }
 
+/// A list that may stand without brackets has one line for one mistake.
+#[test]
+fn a_route_by_what_is_no_address_is_told_once() {
+    let of = |via: &str| {
+        let text = format!(
+            "[[port]]\nname = \"b\"\ncapture = {{ read = \"x\" }}\n\
+             [[route]]\nprefix = \"0.0.0.0/0\"\nport = \"b\"\nvia = {via}\n"
+        );
+        Config::parse(&text, "x").unwrap_err().to_string()
+    };
+    for via in ["\"banana\"", "[\"banana\"]", "[]"] {
+        let told = of(via);
+        assert_eq!(told.matches("[[route]] via").count(), 1, "{via}: {told}");
+    }
+    let told = of("[\"banana\", \"apple\"]");
+    assert_eq!(told.matches("[[route]] via").count(), 2, "{told}");
+}
+
 #[test]
 fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
     refused("workers = 2", "workers = 2\nworkes = 3", 5, "[router] workes", "mean \"workers\"");

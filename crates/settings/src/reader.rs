@@ -288,7 +288,8 @@ impl<'t> Reader<'t> {
     }
 
     /// A list whose every item `parse` understands; items that it does not are reported one by
-    /// one. Where `single` is set, one item may stand without brackets.
+    /// one, and a list with none that it does is none at all. Where `single` is set, one item may stand
+    /// without brackets.
     pub fn list<T>(
         &mut self,
         table: &Table,
@@ -314,13 +315,15 @@ impl<'t> Reader<'t> {
             }
         };
         let mut list = Vec::with_capacity(items.len());
+        let is_empty = items.is_empty();
         for item in items {
             match parse(item.get_ref()) {
                 Some(parsed) => list.push(At { value: parsed, span: item.span() }),
                 None => self.not_allowed(table.section, key, &item.span()),
             }
         }
-        Some(At { value: list, span: value.span() })
+        // Whoever asks for at least one item would report the same place again.
+        (is_empty || !list.is_empty()).then(|| At { value: list, span: value.span() })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong in an experiment.
 
 use std::path::PathBuf;
+use wattline_traffic::capture::CaptureError;
 
 /// An experiment that could not be set up or carried out.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,9 @@ pub enum Error {
     /// A namespace could not be made or entered.
     #[error(transparent)]
     Namespace(#[from] wattline_linux::namespace::NamespaceError),
+    /// A capture cannot be read.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// A file does not hold what it should.
     #[error("{path}: {reason}")]
     Data {

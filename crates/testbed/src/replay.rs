@@ -23,13 +23,9 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// # Errors
 /// When the capture cannot be read, or is cut or damaged.
 pub fn load(path: &Path) -> Result<Vec<Vec<u8>>, Error> {
-    let failed = |error: wattline_traffic::capture::CaptureError| Error::Data {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    };
-    let mut reader = Reader::open(path).map_err(failed)?;
+    let mut reader = Reader::open(path)?;
     let mut frames = Vec::new();
-    while let Some(record) = reader.next_record().map_err(failed)? {
+    while let Some(record) = reader.next_record()? {
         frames.extend(addressed(record.link_type, record.data));
     }
     Ok(frames)

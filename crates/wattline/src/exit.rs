@@ -107,7 +107,7 @@ impl From<wattline_testbed::Error> for ExitError {
             Error::ProgramMissing { .. } | Error::Namespace(_) | Error::Rig { .. } => {
                 Self::UNAVAILABLE
             }
-            Error::Data { .. } => Self::DATA,
+            Error::Data { .. } | Error::Capture(_) => Self::DATA,
             Error::ProgramFailed { .. }
             | Error::ProgramHangs { .. }
             | Error::Io { .. }

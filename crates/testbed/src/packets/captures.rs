@@ -56,13 +56,9 @@ fn name(file: &Path) -> String {
 type Frames = (Vec<(Time, u16)>, Option<Time>);
 
 fn read(file: &Path, clamped: &mut u64) -> Result<Frames, Error> {
-    let failed = |error: &dyn std::fmt::Display| Error::Data {
-        path: file.to_path_buf(),
-        reason: error.to_string(),
-    };
-    let mut reader = Reader::open(file).map_err(|error| failed(&error))?;
+    let mut reader = Reader::open(file)?;
     let mut frames = Vec::new();
-    while let Some(record) = reader.next_record().map_err(|error| failed(&error))? {
+    while let Some(record) = reader.next_record()? {
         if frames.len() == FRAMES_MAX {
             let end = frames.last().map(|(time, _)| *time);
             return Ok((frames, end));

@@ -58,6 +58,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lists_take_commas_as_well_as_repetition() {
+        for (commas, repeated) in [
+            ("wattline reproduce bolla,sohan --out x", "wattline reproduce bolla sohan --out x"),
+            ("wattline demo --capture a,b", "wattline demo --capture a --capture b"),
+            #[cfg(feature = "bench-app")]
+            ("wattline bench app ipv4 --capture a,b", "wattline bench app ipv4 --capture a --capture b"),
+        ] {
+            let read = |text: &str| format!("{:?}", Cli::try_parse_from(text.split(' ')).unwrap());
+            assert_eq!(read(commas), read(repeated));
+        }
+    }
+
+    #[test]
     fn american_spelling_is_understood_and_not_shown() {
         let alike = |american: &str, british: &str| {
             let read = |text: &str| {

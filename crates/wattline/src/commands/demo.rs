@@ -61,8 +61,8 @@ pub struct Args {
     /// Flows of the mix; every other one is IPv6.
     #[arg(long, default_value_t = 64)]
     flows: u16,
-    /// A capture (pcap or pcapng) whose packets are forwarded too; may be given several times.
-    #[arg(long, value_name = "FILE")]
+    /// Captures (pcap or pcapng) whose packets are forwarded too, separated by commas.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
     capture: Vec<PathBuf>,
     /// What Wattline's worker does when there is no work.
     #[arg(long, value_enum, default_value_t = ModeArgument::Adaptive)]

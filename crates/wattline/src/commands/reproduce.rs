@@ -13,8 +13,8 @@ use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Target};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Paper, such as powersave, or figure, such as powersave/fig12; all for all papers, as when
-    /// none is given.
-    #[arg(value_name = "PAPER[/FIGURE]")]
+    /// none is given. Several with commas or blanks between them.
+    #[arg(value_name = "PAPER[/FIGURE]", value_delimiter = ',')]
     targets: Vec<String>,
     /// Directory for data (CSV), plots (SVG), summary.json and index.html; created if it does not
     /// exist. Files of an earlier run in it are replaced only with --overwrite.

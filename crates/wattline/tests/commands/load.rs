@@ -209,6 +209,9 @@ fn packets_that_cannot_be_sent_are_refused_before_anything_is_opened() {
     refuse(&v6, 2, &["84"]);
     refuse(&["--rate", "max", "--burst", "32"], 2, &["rate"]);
     refuse(&["--rate", "1", "--mac", "02:57"], 2, &["six bytes"]);
+    let output = wattline(&[&packets[..], &["--rate", "1", "--captures", "no-a,no-b"]].concat());
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(told.matches("no-a").count(), 1, "{told}");
     refused(&["bench", "rfc2544"], 2, &["--device"]);
     refused(&["bench", "rfc2544", "--from", "a"], 2, &["--mac"]);
     refused(&["bench", "eer", "--class", "home"], 2, &["data-centre"]);

@@ -27,7 +27,12 @@ fn cards_are_listed_and_shown_with_the_table_of_each_figure() {
     let figures = shown["figures"].as_array().unwrap();
     let tables: Vec<&str> = figures.iter().filter_map(|figure| figure["note"].as_str()).collect();
     assert_eq!(tables.len(), figures.len(), "a figure without its table: {figures:?}");
-    let text = String::from_utf8(wattline(&["nics", "show", "SFE4003"]).stdout).unwrap();
+    let text = String::from_utf8(wattline(&["nics", "SFE4003"]).stdout).unwrap();
+    assert_eq!(wattline(&["nics", "show", "SFE4003"]).stdout, text.as_bytes());
+    assert_eq!(json(&["nics", "intel(base-t)", "--json"]), shown);
+    let (code, told) = refused(&["nics", "SFE4004"]);
+    assert!(code != 0 && told.contains("SFE4004"), "{told}");
+    assert_eq!(refused(&["nics", "SFE4003", "compare"]).0, 2);
     assert!(text.contains("Solarflare(CX4)") && text.contains("3.367 Gbit/s per W"), "{text}");
 }
 

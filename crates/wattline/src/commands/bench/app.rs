@@ -24,8 +24,8 @@ pub struct Args {
     /// prefixes cover all addresses.
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
-    /// Also measure with the packets of this capture; may be given several times.
-    #[arg(long, value_name = "FILE")]
+    /// Also measure with the packets of these captures, separated by commas.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
     capture: Vec<PathBuf>,
     /// Number of active flows.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000,

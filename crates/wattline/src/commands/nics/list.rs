@@ -21,6 +21,13 @@ pub struct ShowArgs {
     power_model: bool,
 }
 
+impl ShowArgs {
+    /// Of this card, nothing special.
+    pub fn of(name: &str) -> Self {
+        Self { name: name.to_owned(), power_model: false }
+    }
+}
+
 #[derive(Serialize)]
 struct List<'f> {
     source: &'f str,
