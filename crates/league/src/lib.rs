@@ -33,7 +33,7 @@ pub use case::{Budget, Case};
 pub use error::LeagueError;
 pub use fixed::{BestFixed, best_fixed};
 pub use league::{Envelope, Results, Row, envelope};
-pub use page::page;
+pub use page::{is_page, page};
 pub use pieces::Store;
 pub use plan::Plan;
 pub use play::{Played, play_points, play_policy, play_wrong};

@@ -3,13 +3,21 @@
 use crate::league::Results;
 use crate::standings::{Standing, standings};
 use wattline_report::escape;
-use wattline_report::page::{begin, end, put, table};
+use wattline_report::page::{begin, end, is_titled, put, table};
 use wattline_report::plot::{Axis, BarSeries, Bars};
+
+/// Title of the page.
+const TITLE: &str = "league";
+
+/// Whether a file's text is the page of some league.
+pub fn is_page(text: &str) -> bool {
+    is_titled(text, TITLE)
+}
 
 /// The page as HTML.
 pub fn page(results: &Results) -> String {
     let standings = standings(results);
-    let mut page = begin("league");
+    let mut page = begin(TITLE);
     page.push_str(
         "<h1>League of governors</h1>\n<p>Energy above the lower bound of every schedule \
         that keeps the budget (at most 1 % of the packets late, none lost), on paired seeds; all \

@@ -28,11 +28,20 @@ pub fn begin(title: &str) -> String {
          script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; \
          form-action 'none'\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>Wattline: {}</title><style>{style}</style></head>{BODY}\n",
+         {}<style>{style}</style></head>{BODY}\n",
         hash(SCRIPT),
         hash(&style),
-        escape(title)
+        title_of(title)
     )
+}
+
+/// Whether a file's text is a page that [`begin`] has begun with this title.
+pub fn is_titled(text: &str, title: &str) -> bool {
+    text.contains(&title_of(title))
+}
+
+fn title_of(title: &str) -> String {
+    format!("<title>Wattline: {}</title>", escape(title))
 }
 
 /// As a page's policy names a script or a style.

@@ -49,7 +49,7 @@ pub struct Args {
     /// Server model of the day: name of a shipped one or a file.
     #[arg(long, default_value = "westmere-2010")]
     server: String,
-    /// Directory for the page with the day's plots.
+    /// Directory for the page with the day's plots, wattline-demo.html, which is replaced if it is there.
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     /// How long kernel and Wattline each work on each traffic when they are compared.

@@ -7,7 +7,7 @@ use crate::progress::Counted;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_league::{Plan, Results, Standing, Store, league, page, standings};
+use wattline_league::{Plan, Results, Standing, Store, is_page, league, page, standings};
 
 /// Name of the page.
 const PAGE: &str = "index.html";
@@ -20,10 +20,13 @@ pub struct Args {
     /// Run the built-in league that takes some minutes.
     #[arg(long, conflicts_with = "file")]
     quick: bool,
-    /// Directory for the page and partial results. An interrupted league continues from them; use a
-    /// new directory for another version of the program.
+    /// Directory for the page, index.html, and partial results. An interrupted league continues from
+    /// them and replaces its page; use a new directory for another version of the program. An index.html
+    /// that is no league's is replaced only with --overwrite.
     #[arg(long)]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Threads; 0 for one per core of this machine.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -38,19 +41,27 @@ struct Output {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let page_file = args.out.as_ref().map(|out| out.join(PAGE));
     let plan = match (&args.file, args.quick) {
         (Some(path), _) => Plan::load(path)?,
         (None, true) => Plan::quick()?,
         (None, false) => Plan::full()?,
     };
+    if let Some(path) = &page_file {
+        // Before an hour of work. Its own page is replaced: a league goes on in the same directory.
+        let own = std::fs::read(path).is_ok_and(|text| is_page(&String::from_utf8_lossy(&text)));
+        if !own {
+            args.overwrite.check([path.as_path()])?;
+        }
+    }
     let store = Store::new(args.out.as_ref().map(|out| out.join("pieces")))?;
     let bar = Counted::new(league::pieces(&plan) as u64, "pieces");
     let results = league::play(&plan, &store, args.threads, || bar.step());
     bar.end();
     let results = results?;
     let mut written = Ok(());
-    if let Some(out) = &args.out {
-        written = Overwrite::REPLACE.write(&out.join(PAGE), &page(&results));
+    if let Some(path) = &page_file {
+        written = Overwrite::REPLACE.write(path, &page(&results));
     }
     let standings = standings(&results);
     let output = Output { results, standings };

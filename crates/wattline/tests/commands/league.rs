@@ -42,6 +42,53 @@ fn envelope_brackets_the_optimum() {
     assert!((number(&envelope, "budget_seconds") - 1e-4).abs() < 1e-12, "{envelope}");
 }
 
+/// Only its own page is replaced, and that is known before anything is played.
+#[test]
+fn a_page_that_is_no_leagues_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, page] = ["small.toml", "index.html"].map(|name| folder.path().join(name));
+    std::fs::write(
+        &file,
+        "servers = [\"westmere-2010\"]\npolicies = [\"ovs-sleep\"]\n\
+         traffics = [\"poisson:2Mpps,size=64\"]\nbudgets = [\"100us\"]\nseeds = [1]\n\
+         duration = \"3ms\"\nwarmup = \"2ms\"\n",
+    )
+    .unwrap();
+    std::fs::write(&page, "<title>mine</title>").unwrap();
+    let args = ["league", file.to_str().unwrap(), "--out", folder.path().to_str().unwrap()];
+    let refused = wattline(&args);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("index.html: is there already"), "{told}");
+    assert_eq!(refused.status.code(), Some(74));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "<title>mine</title>");
+    assert!(!folder.path().join("pieces").exists(), "nothing is begun");
+    assert!(wattline(&[&args[..], &["--overwrite"]].concat()).status.success());
+    assert!(wattline(&args).status.success(), "its own page");
+}
+
+/// The file, the line and the key, in the words of the program.
+#[test]
+fn a_mistake_in_a_league_is_told_on_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    let good = "servers = [\"westmere-2010\"]\npolicies = [\n  \"poll\",\n]\ntraffics = [\"poisson:2Mpps\"]\n\
+                budgets = [\"100us\"]\nseeds = [1]\nduration = \"3ms\"\nwarmup = \"2ms\"\n";
+    for (from, to, told) in [
+        ("seeds = [1]", "seeds = 1", "bad.toml:7: seeds: invalid type: integer `1`, expected a sequence"),
+        ("  \"poll\"", "  3", "bad.toml:3: policies: invalid type"),
+        ("duration", "length", "bad.toml:8: length: unknown field"),
+        ("warmup = \"2ms\"\n", "", "bad.toml: missing field `warmup`"),
+        ("seeds = [1]", "seeds = [1", "bad.toml:"),
+    ] {
+        std::fs::write(&file, good.replace(from, to)).unwrap();
+        let output = wattline(&["league", file.to_str().unwrap()]);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(message.contains(told), "{told:?} is missing in {message}");
+        assert_eq!(output.status.code(), Some(78), "{message}");
+    }
+}
+
 #[test]
 fn a_league_prints_a_row_for_each_play_and_writes_its_page() {
     let directory = tempfile::tempdir().unwrap();

@@ -145,7 +145,7 @@ fn measure(meters: &Meters, time: Span, with_polling: bool) -> Result<Recorded, 
         idle: phase("Idle: stop the router and set the cards' links down")?,
         idle_plus: phase("Idle+: set the links up and start the router, without traffic")?,
         polling: with_polling
-            .then(|| phase("Polling: [router] idle = \"poll\", without traffic"))
+            .then(|| phase("Polling: [router] mode = \"poll\", without traffic"))
             .transpose()?,
         loaded: phase("Loaded: let the traffic flow")?,
     })
