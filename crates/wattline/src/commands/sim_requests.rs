@@ -5,6 +5,7 @@ use super::simulation::{self, Problems};
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
 use crate::output;
+use crate::progress;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,10 +96,10 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             periods: Grid::periods_of(server),
             seed: wanted.seed,
         };
-        let made = match wanted.sparse {
+        let made = progress::during("profiling", || match wanted.sparse {
             true => profile_sparse(server, &requests, &grid, None),
             false => profile(server, &requests, &grid),
-        };
+        });
         let made = made.map_err(failed)?;
         let written = wanted.overwrite.write(path, &made.tables.to_text());
         let result = ProfileOutput {
@@ -130,7 +131,8 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         seed: wanted.seed,
         cores: None,
     };
-    let report = run_requests_on(&setting, knobs).map_err(failed)?;
+    let simulated = progress::during("simulating", || run_requests_on(&setting, knobs));
+    let report = simulated.map_err(failed)?;
     let result = Output {
         server: &server.name,
         policy,

@@ -2,6 +2,7 @@
 
 use crate::commands::simulation;
 use crate::exit::ExitError;
+use crate::progress::Counted;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use std::io::Write;
@@ -63,6 +64,9 @@ struct Output<'a> {
 /// Simulations by thread of the sweep that is timed.
 const SWEEP_PER_THREAD: usize = 4;
 
+/// How often it is timed on one thread and on all.
+const SWEEPS: u64 = 3;
+
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let server = simulation::server(&args.server)?;
@@ -82,6 +86,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             profile,
         })
     };
+    // Runs, one for the profile, and the sweep on one thread and on all.
+    let bar = Counted::new(u64::from(args.runs) + 1 + 2 * SWEEPS, "runs");
     let mut by_cpu = Vec::new();
     let (mut wall, mut cpu, mut packets) = (0.0, 0.0, 0);
     for _ in 0..args.runs {
@@ -91,10 +97,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         by_cpu.push(packets as f64 / spent);
         cpu += spent;
         wall += wall_before.elapsed().as_secs_f64();
+        bar.step();
     }
     by_cpu.sort_by(f64::total_cmp);
     let profile = scenario(1, true)?.run()?.profile.unwrap_or_default();
-    let sweep = time_sweep(&server, &traffic, args)?;
+    bar.step();
+    let sweep = time_sweep(&server, &traffic, args, &bar)?;
+    bar.end();
     let output = Output {
         server: &args.server,
         policy: &args.policy,
@@ -155,7 +164,12 @@ struct Sweep {
 
 /// Times the same sweep on one thread and on all, in turns; the shortest of three counts,
 /// since other programs can only lengthen it.
-fn time_sweep(server: &ServerModel, traffic: &Spec, args: &Args) -> Result<Sweep, ExitError> {
+fn time_sweep(
+    server: &ServerModel,
+    traffic: &Spec,
+    args: &Args,
+    bar: &Counted,
+) -> Result<Sweep, ExitError> {
     let policy = simulation::policy(&args.policy)?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let seeds: Vec<u64> = (0..(threads * SWEEP_PER_THREAD) as u64).collect();
@@ -185,9 +199,11 @@ fn time_sweep(server: &ServerModel, traffic: &Spec, args: &Args) -> Result<Sweep
     };
     let mut sweep =
         Sweep { threads, simulations: seeds.len(), one: f64::MAX, all: f64::MAX, identical: true };
-    for _ in 0..3 {
+    for _ in 0..SWEEPS {
         let (one, of_one) = time(1)?;
+        bar.step();
         let (all, of_all) = time(threads)?;
+        bar.step();
         sweep.one = sweep.one.min(one);
         sweep.all = sweep.all.min(all);
         sweep.identical &= of_one == of_all;

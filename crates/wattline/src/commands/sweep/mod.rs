@@ -8,7 +8,7 @@ use crate::commands::simulation::{self, Problems};
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
 use crate::output;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress::Counted;
 use row::Row;
 use serde::Serialize;
 use std::io::Write;
@@ -126,10 +126,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             }
         }
     }
-    let bar = progress(cases.len() as u64);
-    let rows = sweep(&cases, args.threads, |case| simulate(case, args), || bar.inc(1))
+    let bar = Counted::new(cases.len() as u64, "simulations");
+    let rows = sweep(&cases, args.threads, |case| simulate(case, args), || bar.step())
         .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, error))?;
-    bar.finish_and_clear();
+    bar.end();
     let rows = rows.into_iter().collect::<Result<Vec<Row>, ExitError>>()?;
     let written = write(args, &rows);
     output::print_beside(written, &Results { results: rows }, json, |out, results| {
@@ -189,16 +189,6 @@ fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
         seed: case.seed,
         report: scenario.run()?,
     })
-}
-
-/// A bar on a terminal; nothing elsewhere.
-fn progress(simulations: u64) -> ProgressBar {
-    let bar = ProgressBar::new(simulations);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} simulations, {eta} left")
-    {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
