@@ -94,6 +94,55 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "show ports",
+        &[
+            ("Why each port forwards as it does", "wattline show ports"),
+            ("Of one of several routers", "wattline show ports --socket /run/wattline/edge.sock"),
+        ],
+    ),
+    (
+        "show routes",
+        &[
+            ("All routes, the first thousand", "wattline show routes"),
+            ("Those that hold an address", "wattline show routes 198.51.100.7"),
+        ],
+    ),
+    (
+        "show neighbours",
+        &[
+            ("All neighbours", "wattline show neighbours"),
+            ("Those of a network, for a script", "wattline show neighbours 192.0.2.0/24 --json"),
+        ],
+    ),
+    (
+        "show fib",
+        &[
+            ("What becomes of packets to an address", "wattline show fib 198.51.100.7"),
+            ("The same over IPv6, for a script", "wattline show fib 2001:db8::7 --json"),
+        ],
+    ),
+    (
+        "show flows",
+        &[
+            ("The latest flow records", "wattline show flows"),
+            ("The latest ten of a network", "wattline show flows 198.51.100.0/24 --most 10"),
+        ],
+    ),
+    (
+        "show sas",
+        &[
+            ("Security associations with their counters", "wattline show sas"),
+            ("The same, for a script", "wattline show sas --json"),
+        ],
+    ),
+    (
+        "show acl",
+        &[
+            ("Which rules matched, and how often", "wattline show acl"),
+            ("The same, for a script", "wattline show acl --json"),
+        ],
+    ),
+    (
         "trace",
         &[
             (
@@ -124,6 +173,13 @@ const EXAMPLES: &[Examples] = &[
                 "Of one of several routers",
                 "wattline clear counters --socket /run/wattline/edge.sock",
             ),
+        ],
+    ),
+    (
+        "clear counters",
+        &[
+            ("What `stats` and `top` show begins at 0", "wattline clear counters"),
+            ("Of one of several routers", "wattline clear counters --socket /run/wattline/edge.sock"),
         ],
     ),
     (
@@ -170,6 +226,20 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "profile memcached",
+        &[
+            ("The tables for policy copi, four loads up to 100,000 requests a second", "wattline profile memcached 192.0.2.2:11211 --rate 100k --out memcached.csv"),
+            ("Only the points that a target of 800 us needs", "wattline profile memcached 192.0.2.2:11211 --rate 100k --sparse --target 800us --out memcached.csv"),
+        ],
+    ),
+    (
+        "profile http",
+        &[
+            ("A small grid, without a meter", "wattline profile http http://192.0.2.2/ --rate 5k --states 2 --periods 3 --without-power --out web.csv"),
+            ("Requests that leave by another network namespace", "wattline profile http http://192.0.2.2/ --rate 5k --netns client --out web.csv"),
+        ],
+    ),
+    (
         "probe",
         &[
             ("Knobs and meters of this machine, and what would help", "wattline probe"),
@@ -188,6 +258,13 @@ const EXAMPLES: &[Examples] = &[
         &[
             ("Which meters there are", "wattline meter list"),
             ("Power over five seconds", "wattline meter read --interval 5s"),
+        ],
+    ),
+    (
+        "meter list",
+        &[
+            ("Which meters there are, and how exact they are", "wattline meter list"),
+            ("The same, for a script", "wattline meter list --json"),
         ],
     ),
     (
@@ -304,6 +381,27 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "nics show",
+        &[
+            ("A card's figures, each with its origin", "wattline nics show SFE4003"),
+            ("Its power model for NetPowerBench", "wattline nics show PEG4I-RoHS --power-model"),
+        ],
+    ),
+    (
+        "nics compare",
+        &[
+            ("Media, offload, links and ports", "wattline nics compare"),
+            ("Cards of your own", "wattline nics compare --cards cards.toml"),
+        ],
+    ),
+    (
+        "nics model",
+        &[
+            ("What a device's model says", "wattline nics model power_model.yml"),
+            ("Four ports at 10 Gbit/s each", "wattline nics model power_model.yml --ports 4 --rate 10Gbit/s"),
+        ],
+    ),
+    (
         "nics choose",
         &[
             ("Within four slots", "wattline nics choose --throughput 16Gbit/s --slots 4"),
@@ -358,6 +456,20 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "load memcached",
+        &[
+            ("100,000 requests a second for ten seconds", "wattline load memcached 127.0.0.1:11211 --rate 100k"),
+            ("Gets alone of small values, with a page", "wattline load memcached 127.0.0.1:11211 --rate 50k --gets-per-set inf --value-size 32 --page load.html"),
+        ],
+    ),
+    (
+        "load http",
+        &[
+            ("Pages of a web server", "wattline load http http://127.0.0.1:8080/ --rate 10k"),
+            ("A minute, one request every 1/rate seconds", "wattline load http http://127.0.0.1:8080/ --rate 2k --arrivals constant --duration 60s"),
+        ],
+    ),
+    (
         "load packets",
         &[
             (
@@ -409,6 +521,57 @@ const EXAMPLES: &[Examples] = &[
         &[
             ("Longest-prefix match", "wattline bench fib --routes routes.txt"),
             ("The whole IPv4 graph on one core", "wattline bench pipeline --routes routes.txt"),
+        ],
+    ),
+    (
+        "bench fib",
+        &[
+            ("With the best kernel of this processor", "wattline bench fib --routes routes.txt"),
+            ("Beside DPDK's rte_fib", "wattline bench fib --routes routes.txt --peer"),
+        ],
+    ),
+    (
+        "bench pipeline",
+        &[
+            ("Frames of 64 bytes", "wattline bench pipeline --routes routes.txt"),
+            ("Long frames in small batches", "wattline bench pipeline --routes routes.txt --packet-size 1518 --batch 16"),
+        ],
+    ),
+    (
+        "bench forward",
+        &[
+            ("Wattline and the kernel, in turns", "wattline bench forward"),
+            ("Longer, beside DPDK's l3fwd", "wattline bench forward --seconds 10 --l3fwd target/peers/l3fwd"),
+        ],
+    ),
+    (
+        "bench loop",
+        &[
+            ("The loop of powersave", "wattline bench loop"),
+            ("Of Wattline's own policy", "wattline bench loop --policy wattline:p99=100us"),
+        ],
+    ),
+    (
+        "bench sim",
+        &[
+            ("Twelve cores under full load", "wattline bench sim"),
+            ("Another traffic, for a script", "wattline bench sim --traffic poisson:5Mpps,size=64 --json"),
+        ],
+    ),
+    #[cfg(feature = "bench-app")]
+    (
+        "bench app",
+        &[
+            ("All applications", "wattline bench app all"),
+            ("ESP of one algorithm, sending alone", "wattline bench app ipsec --algorithm aes256-gcm --direction send"),
+        ],
+    ),
+    #[cfg(feature = "bench-app")]
+    (
+        "bench costs",
+        &[
+            ("A file of costs from what was measured", "wattline bench costs app.json > costs.toml"),
+            ("With a name of its own", "wattline bench costs app.json --name mine > mine.toml"),
         ],
     ),
     (
@@ -481,14 +644,21 @@ mod tests {
         }
     }
 
+    /// The commands below this one, at every level, that have none.
+    fn collect(command: &clap::Command, path: &str, without: &mut Vec<String>) {
+        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+            let path = format!("{path} {}", command.get_name()).trim_start().to_owned();
+            if text(&path).is_none() {
+                without.push(path.clone());
+            }
+            collect(command, &path, without);
+        }
+    }
+
     #[test]
     fn every_command_has_examples() {
-        let line = line();
-        let without: Vec<_> = line
-            .get_subcommands()
-            .filter(|command| !command.is_hide_set() && text(command.get_name()).is_none())
-            .map(clap::Command::get_name)
-            .collect();
+        let mut without = Vec::new();
+        collect(&line(), "", &mut without);
         assert!(without.is_empty(), "EXAMPLES in cli/examples.rs lacks {}", without.join(", "));
     }
 }
