@@ -2,6 +2,7 @@
 
 use crate::error::LeagueError;
 use serde::Deserialize;
+use std::ops::Range;
 use std::path::Path;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerFile, ServerModel};
@@ -87,8 +88,10 @@ impl Plan {
             place: if place.is_empty() { name.into() } else { format!("{name}: {place}") },
             problem,
         };
-        let written: Written =
-            toml::from_str(text).map_err(|error| wrong("", error.to_string()))?;
+        let written: Written = toml::from_str(text).map_err(|error| LeagueError::File {
+            place: format!("{name}{}", place(text, error.span())),
+            problem: error.message().lines().collect::<Vec<_>>().join(", "),
+        })?;
         for (place, empty) in [
             ("servers", written.servers.is_empty()),
             ("policies", written.policies.is_empty()),
@@ -138,6 +141,25 @@ impl Plan {
             warmup: span("warmup", &written.warmup)?,
         })
     }
+}
+
+/// Where a part of a text is: its line, and the key whose value it is or belongs to. Empty for the whole
+/// text, such as where a key is missing.
+fn place(text: &str, span: Option<Range<usize>>) -> String {
+    let part = span.filter(|part| *part != (0..text.len()));
+    let Some(before) = part.and_then(|part| text.get(..part.start)) else {
+        return String::new();
+    };
+    let number = before.matches('\n').count();
+    let key = |line: &str| {
+        let (key, _) = line.split_once('=')?;
+        let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        Some(key.trim().to_owned()).filter(|key| !key.is_empty() && key.chars().all(is_bare))
+    };
+    let lines: Vec<&str> = text.lines().take(number + 1).collect();
+    let key = lines.iter().rev().find_map(|line| key(line));
+    let key = key.map_or(String::new(), |key| format!(": {key}"));
+    format!(":{}{key}", number + 1)
 }
 
 /// Parses the text of a policy, with the budget in place of `{p99}`.

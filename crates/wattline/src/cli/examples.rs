@@ -179,7 +179,10 @@ const EXAMPLES: &[Examples] = &[
         "clear counters",
         &[
             ("What `stats` and `top` show begins at 0", "wattline clear counters"),
-            ("Of one of several routers", "wattline clear counters --socket /run/wattline/edge.sock"),
+            (
+                "Of one of several routers",
+                "wattline clear counters --socket /run/wattline/edge.sock",
+            ),
         ],
     ),
     (
@@ -228,15 +231,27 @@ const EXAMPLES: &[Examples] = &[
     (
         "profile memcached",
         &[
-            ("The tables for policy copi, four loads up to 100,000 requests a second", "wattline profile memcached 192.0.2.2:11211 --rate 100k --out memcached.csv"),
-            ("Only the points that a target of 800 us needs", "wattline profile memcached 192.0.2.2:11211 --rate 100k --sparse --target 800us --out memcached.csv"),
+            (
+                "The tables for policy copi, four loads up to 100,000 requests a second",
+                "wattline profile memcached 192.0.2.2:11211 --rate 100k --out memcached.csv",
+            ),
+            (
+                "Only the points that a target of 800 us needs",
+                "wattline profile memcached 192.0.2.2:11211 --rate 100k --sparse --target 800us --out memcached.csv",
+            ),
         ],
     ),
     (
         "profile http",
         &[
-            ("A small grid, without a meter", "wattline profile http http://192.0.2.2/ --rate 5k --states 2 --periods 3 --without-power --out web.csv"),
-            ("Requests that leave by another network namespace", "wattline profile http http://192.0.2.2/ --rate 5k --netns client --out web.csv"),
+            (
+                "A small grid, without a meter",
+                "wattline profile http http://192.0.2.2/ --rate 5k --states 2 --periods 3 --without-power --out web.csv",
+            ),
+            (
+                "Requests that leave by another network namespace",
+                "wattline profile http http://192.0.2.2/ --rate 5k --netns client --out web.csv",
+            ),
         ],
     ),
     (
@@ -398,7 +413,10 @@ const EXAMPLES: &[Examples] = &[
         "nics model",
         &[
             ("What a device's model says", "wattline nics model power_model.yml"),
-            ("Four ports at 10 Gbit/s each", "wattline nics model power_model.yml --ports 4 --rate 10Gbit/s"),
+            (
+                "Four ports at 10 Gbit/s each",
+                "wattline nics model power_model.yml --ports 4 --rate 10Gbit/s",
+            ),
         ],
     ),
     (
@@ -458,15 +476,24 @@ const EXAMPLES: &[Examples] = &[
     (
         "load memcached",
         &[
-            ("100,000 requests a second for ten seconds", "wattline load memcached 127.0.0.1:11211 --rate 100k"),
-            ("Gets alone of small values, with a page", "wattline load memcached 127.0.0.1:11211 --rate 50k --gets-per-set inf --value-size 32 --page load.html"),
+            (
+                "100,000 requests a second for ten seconds",
+                "wattline load memcached 127.0.0.1:11211 --rate 100k",
+            ),
+            (
+                "Gets alone of small values, with a page",
+                "wattline load memcached 127.0.0.1:11211 --rate 50k --gets-per-set inf --value-size 32 --page load.html",
+            ),
         ],
     ),
     (
         "load http",
         &[
             ("Pages of a web server", "wattline load http http://127.0.0.1:8080/ --rate 10k"),
-            ("A minute, one request every 1/rate seconds", "wattline load http http://127.0.0.1:8080/ --rate 2k --arrivals constant --duration 60s"),
+            (
+                "A minute, one request every 1/rate seconds",
+                "wattline load http http://127.0.0.1:8080/ --rate 2k --arrivals constant --duration 60s",
+            ),
         ],
     ),
     (
@@ -534,14 +561,20 @@ const EXAMPLES: &[Examples] = &[
         "bench pipeline",
         &[
             ("Frames of 64 bytes", "wattline bench pipeline --routes routes.txt"),
-            ("Long frames in small batches", "wattline bench pipeline --routes routes.txt --packet-size 1518 --batch 16"),
+            (
+                "Long frames in small batches",
+                "wattline bench pipeline --routes routes.txt --packet-size 1518 --batch 16",
+            ),
         ],
     ),
     (
         "bench forward",
         &[
             ("Wattline and the kernel, in turns", "wattline bench forward"),
-            ("Longer, beside DPDK's l3fwd", "wattline bench forward --seconds 10 --l3fwd target/peers/l3fwd"),
+            (
+                "Longer, beside DPDK's l3fwd",
+                "wattline bench forward --seconds 10 --l3fwd target/peers/l3fwd",
+            ),
         ],
     ),
     (
@@ -555,7 +588,10 @@ const EXAMPLES: &[Examples] = &[
         "bench sim",
         &[
             ("Twelve cores under full load", "wattline bench sim"),
-            ("Another traffic, for a script", "wattline bench sim --traffic poisson:5Mpps,size=64 --json"),
+            (
+                "Another traffic, for a script",
+                "wattline bench sim --traffic poisson:5Mpps,size=64 --json",
+            ),
         ],
     ),
     #[cfg(feature = "bench-app")]
@@ -563,14 +599,20 @@ const EXAMPLES: &[Examples] = &[
         "bench app",
         &[
             ("All applications", "wattline bench app all"),
-            ("ESP of one algorithm, sending alone", "wattline bench app ipsec --algorithm aes256-gcm --direction send"),
+            (
+                "ESP of one algorithm, sending alone",
+                "wattline bench app ipsec --algorithm aes256-gcm --direction send",
+            ),
         ],
     ),
     #[cfg(feature = "bench-app")]
     (
         "bench costs",
         &[
-            ("A file of costs from what was measured", "wattline bench costs app.json > costs.toml"),
+            (
+                "A file of costs from what was measured",
+                "wattline bench costs app.json > costs.toml",
+            ),
             ("With a name of its own", "wattline bench costs app.json --name mine > mine.toml"),
         ],
     ),

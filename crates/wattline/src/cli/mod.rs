@@ -44,9 +44,8 @@ fn without_hidden(mut error: clap::Error) -> clap::Error {
     let kind = ContextKind::ValidSubcommand;
     if let Some(ContextValue::Strings(names)) = error.get(kind) {
         let line = line();
-        let hidden = |name: &String| {
-            line.find_subcommand(name).is_some_and(clap::Command::is_hide_set)
-        };
+        let hidden =
+            |name: &String| line.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
         let shown = names.iter().filter(|name| !hidden(name)).cloned().collect();
         error.insert(kind, ContextValue::Strings(shown));
     }
@@ -63,7 +62,10 @@ mod tests {
             ("wattline reproduce bolla,sohan --out x", "wattline reproduce bolla sohan --out x"),
             ("wattline demo --capture a,b", "wattline demo --capture a --capture b"),
             #[cfg(feature = "bench-app")]
-            ("wattline bench app ipv4 --capture a,b", "wattline bench app ipv4 --capture a --capture b"),
+            (
+                "wattline bench app ipv4 --capture a,b",
+                "wattline bench app ipv4 --capture a --capture b",
+            ),
         ] {
             let read = |text: &str| format!("{:?}", Cli::try_parse_from(text.split(' ')).unwrap());
             assert_eq!(read(commas), read(repeated));
@@ -75,7 +77,8 @@ mod tests {
         let alike = |american: &str, british: &str| {
             let read = |text: &str| {
                 let words = text.split(' ');
-                let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{text}: {error}"));
+                let cli =
+                    Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{text}: {error}"));
                 format!("{cli:?}")
             };
             assert_eq!(read(american), read(british));

@@ -74,7 +74,11 @@ fn a_mistake_in_a_league_is_told_on_one_line() {
     let good = "servers = [\"westmere-2010\"]\npolicies = [\n  \"poll\",\n]\ntraffics = [\"poisson:2Mpps\"]\n\
                 budgets = [\"100us\"]\nseeds = [1]\nduration = \"3ms\"\nwarmup = \"2ms\"\n";
     for (from, to, told) in [
-        ("seeds = [1]", "seeds = 1", "bad.toml:7: seeds: invalid type: integer `1`, expected a sequence"),
+        (
+            "seeds = [1]",
+            "seeds = 1",
+            "bad.toml:7: seeds: invalid type: integer `1`, expected a sequence",
+        ),
         ("  \"poll\"", "  3", "bad.toml:3: policies: invalid type"),
         ("duration", "length", "bad.toml:8: length: unknown field"),
         ("warmup = \"2ms\"\n", "", "bad.toml: missing field `warmup`"),

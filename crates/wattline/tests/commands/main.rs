@@ -5,6 +5,7 @@ mod copy;
 
 mod capture_faults;
 mod captures;
+mod config;
 mod dashboard;
 mod documented;
 mod flow_records;

@@ -64,9 +64,7 @@ pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Res
     )?;
     let method = if args.head { "HEAD" } else { "GET" };
     let pages = report.targets.len();
-    let written = page.write(
-        &report,
-        &format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)"),
-    );
+    let written = page
+        .write(&report, &format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)"));
     output::print_beside(written, &report, json, show::table)
 }
