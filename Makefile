@@ -87,8 +87,9 @@ lint:             ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --manifest-path python/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --features wattline/arrow -- -D warnings
 
-dependencies:     ## licences, sources and advisories of all dependencies
+dependencies:     ## licences, sources and advisories of all dependencies; that packed crates are whole
 	scripts/check-dependencies
+	scripts/check-crates
 
 tools:            ## install the programs that demo and tests use (root only; else it lists them)
 	@scripts/install-tools

@@ -9,7 +9,7 @@
  * Idle: C1, and a second state of which the kernel believes that it takes 87 us to leave. Both
  * halt: a state entered by reading a port would return at once here, and keep the host busy.
  *
- * Power: a meter whose reading follows the registers by the core term of servers/westmere-2010,
+ * Power: a meter whose reading follows the registers by the core term of crates/server/servers/westmere-2010,
  * p(f) = 1.17 W + 3.267 W/GHz, on a base of 115 W; in milliwatts
  *
  *     115000 + sum over CPUs of (11700 + 3267 * register) / 10

@@ -31,7 +31,7 @@ def test_servers_and_traffics_need_not_be_files_elsewhere(tmp_path):
     traffic = tmp_path / "traffic.toml"
     traffic.write_text('[[source]]\nkind = "poisson"\nrate = "1Mpps"\n')
     server = tmp_path / "server.toml"
-    text = pathlib.Path(__file__).parents[2] / "servers" / "ideal-single-core.toml"
+    text = pathlib.Path(__file__).parents[2] / "crates" / "server" / "servers" / "ideal-single-core.toml"
     server.write_text(text.read_text())
     few = dict(servers=wl.Server(str(server)), traffics=wl.Traffic(str(traffic)), policies="poll",
                seeds=range(2), duration="2ms")

@@ -83,7 +83,7 @@ def test_a_sweep_does_not_depend_on_its_threads():
 
 
 def test_objects_and_texts_describe_the_same():
-    text = pathlib.Path(__file__).parents[2] / "servers" / "ideal-single-core.toml"
+    text = pathlib.Path(__file__).parents[2] / "crates" / "server" / "servers" / "ideal-single-core.toml"
     servers = ["ideal-single-core", wl.Server(str(text)), wl.Server.from_toml(text.read_text())]
     traffic = wl.Traffic("poisson:0.1Mpps,size=64")
     assert traffic.rate_pps == pytest.approx(1e5)

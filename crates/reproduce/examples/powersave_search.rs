@@ -1,5 +1,5 @@
 //! Every reading of PowerSave's text against all claims of its controller at once, as
-//! `published/checks/powersave-readings.toml` has it:
+//! `crates/reproduce/published/checks/powersave-readings.toml` has it:
 //! `cargo run --release -p wattline-reproduce --example powersave_search -- [FILE [NUMBER]]`.
 //! With a NUMBER only so many readings are looked at, the corners of the space first. With a FILE each reading's figures are kept in it, and an interrupted search goes on from there.
 //! The result is the same on any number of threads.

@@ -1,9 +1,9 @@
-//! The rows of `published/claims.csv`.
+//! The rows of `crates/reproduce/published/claims.csv`.
 
 use crate::error::ReproduceError;
 use serde::{Deserialize, Serialize};
 
-const CLAIMS: &str = include_str!("../../../published/claims.csv");
+const CLAIMS: &str = include_str!("../published/claims.csv");
 
 /// One row of the table of claims.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -36,7 +36,7 @@ pub enum ReproduceError {
     #[error("{0}")]
     Model(String),
     /// The shipped table of claims is malformed.
-    #[error("published/claims.csv: {0}")]
+    #[error("crates/reproduce/published/claims.csv: {0}")]
     Claims(#[from] csv::Error),
     /// A result could not be written.
     #[error("{}: {source}", path.display())]

@@ -1,7 +1,7 @@
 //! Reproduction of the papers: their results computed again and compared with the printed ones.
 //!
 //! Every figure has data, plots and [`Check`](wattline_report::Check)s. Every row of
-//! `published/claims.csv` gets a verdict. Contradictions within a paper and lost figures are
+//! `crates/reproduce/published/claims.csv` gets a verdict. Contradictions within a paper and lost figures are
 //! reported as such; nothing is corrected silently.
 #![forbid(unsafe_code)]
 

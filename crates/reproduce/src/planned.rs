@@ -1,4 +1,4 @@
-//! Checks that were written before their model: `published/checks/PAPER.toml`.
+//! Checks that were written before their model: `crates/reproduce/published/checks/PAPER.toml`.
 //!
 //! The file says what is compared, with which value and with which tolerance. The code only
 //! supplies the computed value. A change of the model therefore cannot change a tolerance or a
@@ -11,10 +11,10 @@ use std::sync::LazyLock;
 use wattline_report::Check;
 use wattline_report::table::number;
 
-const SOHAN: &str = include_str!("../../../published/checks/sohan.toml");
-const LIAO: &str = include_str!("../../../published/checks/liao.toml");
-const COPI: &str = include_str!("../../../published/checks/copi.toml");
-const READINGS: &str = include_str!("../../../published/checks/powersave-readings.toml");
+const SOHAN: &str = include_str!("../published/checks/sohan.toml");
+const LIAO: &str = include_str!("../published/checks/liao.toml");
+const COPI: &str = include_str!("../published/checks/copi.toml");
+const READINGS: &str = include_str!("../published/checks/powersave-readings.toml");
 
 /// The planned checks of a paper.
 #[derive(Debug, Deserialize)]
@@ -86,13 +86,13 @@ fn read(plan: &'static Read) -> Result<&'static Plan, ReproduceError> {
 }
 
 fn broken(file: &str, what: &str) -> ReproduceError {
-    ReproduceError::Model(format!("published/checks/{file}: {what}"))
+    ReproduceError::Model(format!("crates/reproduce/published/checks/{file}: {what}"))
 }
 
 impl Plan {
     fn parse(file: &'static str, text: &str) -> Result<Self, String> {
-        let plan: Self =
-            toml::from_str(text).map_err(|error| format!("published/checks/{file}: {error}"))?;
+        let plan: Self = toml::from_str(text)
+            .map_err(|error| format!("crates/reproduce/published/checks/{file}: {error}"))?;
         Ok(Self { file, ..plan })
     }
 

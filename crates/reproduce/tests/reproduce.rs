@@ -83,7 +83,7 @@ fn beginning(told: Progress<'_>) -> Option<String> {
 }
 
 /// Verdicts of all claims of all papers, compared with the reviewed ones in
-/// `published/verdicts.csv`, so that none changes unnoticed. `UPDATE_GOLDEN=1` writes the file.
+/// `crates/reproduce/published/verdicts.csv`, so that none changes unnoticed. `UPDATE_GOLDEN=1` writes the file.
 #[test]
 #[ignore = "minutes, even with optimisation: `make test-long`"]
 fn all_papers_give_the_verdicts_on_record() {
@@ -117,8 +117,8 @@ fn all_papers_give_the_verdicts_on_record() {
     assert!(silent.is_empty(), "nothing says why: {silent:#?}");
 }
 
-const CLAIMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../published/claims.csv");
-const VERDICTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../published/verdicts.csv");
+const CLAIMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/published/claims.csv");
+const VERDICTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/published/verdicts.csv");
 const STATUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/status.md");
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
 const BEGIN: &str =

@@ -1,4 +1,4 @@
-//! Component data (`servers/components/*.toml`): network cards and hosts whose papers print the
+//! Component data (`crates/server/servers/components/*.toml`): network cards and hosts whose papers print the
 //! power of parts, not of a whole router.
 
 use crate::input::{Document, Figure, InvalidFile, LoadError, Origin, Section};

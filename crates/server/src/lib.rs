@@ -1,6 +1,6 @@
 //! The model of a server: its throughput and its power at any operating point.
 //!
-//! A server is data: `servers/*.toml` (`docs/reference/server-model.md` describes the format).
+//! A server is data: `crates/server/servers/*.toml` (`docs/reference/server-model.md` describes the format).
 //! [`ServerModel::load`] reads a shipped file by name or another file by path, and checks it
 //! completely. The model's methods are used by the simulator and by the closed forms against which
 //! the simulator is checked.

@@ -3,33 +3,31 @@
 use crate::input::{LoadError, nearest};
 use std::borrow::Cow;
 
-/// Name and text of every shipped server model. A new file in `servers/` is added here.
+/// Name and text of every shipped server model. A new file in `crates/server/servers/` is added here.
 const MODELS: &[(&str, &str)] = &[
-    ("westmere-2010", include_str!("../../../servers/westmere-2010.toml")),
-    ("xeon-silver-4108", include_str!("../../../servers/xeon-silver-4108.toml")),
-    ("xeon-gold-6426y", include_str!("../../../servers/xeon-gold-6426y.toml")),
-    ("xeon-platinum-8470", include_str!("../../../servers/xeon-platinum-8470.toml")),
-    ("ideal-single-core", include_str!("../../../servers/ideal-single-core.toml")),
-    ("bolla-x", include_str!("../../../servers/bolla-x.toml")),
-    ("bolla-pd", include_str!("../../../servers/bolla-pd.toml")),
-    ("bolla-a", include_str!("../../../servers/bolla-a.toml")),
-    ("bolla-pm", include_str!("../../../servers/bolla-pm.toml")),
-    ("bolla-o", include_str!("../../../servers/bolla-o.toml")),
-    ("bolla-c2", include_str!("../../../servers/bolla-c2.toml")),
-    ("bolla-a2", include_str!("../../../servers/bolla-a2.toml")),
+    ("westmere-2010", include_str!("../servers/westmere-2010.toml")),
+    ("xeon-silver-4108", include_str!("../servers/xeon-silver-4108.toml")),
+    ("xeon-gold-6426y", include_str!("../servers/xeon-gold-6426y.toml")),
+    ("xeon-platinum-8470", include_str!("../servers/xeon-platinum-8470.toml")),
+    ("ideal-single-core", include_str!("../servers/ideal-single-core.toml")),
+    ("bolla-x", include_str!("../servers/bolla-x.toml")),
+    ("bolla-pd", include_str!("../servers/bolla-pd.toml")),
+    ("bolla-a", include_str!("../servers/bolla-a.toml")),
+    ("bolla-pm", include_str!("../servers/bolla-pm.toml")),
+    ("bolla-o", include_str!("../servers/bolla-o.toml")),
+    ("bolla-c2", include_str!("../servers/bolla-c2.toml")),
+    ("bolla-a2", include_str!("../servers/bolla-a2.toml")),
 ];
 
 /// Name and text of all shipped component data.
 const COMPONENTS: &[(&str, &str)] = &[
-    ("sohan-2010-nics", include_str!("../../../servers/components/sohan-2010-nics.toml")),
-    ("liao-2011-host", include_str!("../../../servers/components/liao-2011-host.toml")),
+    ("sohan-2010-nics", include_str!("../servers/components/sohan-2010-nics.toml")),
+    ("liao-2011-host", include_str!("../servers/components/liao-2011-host.toml")),
 ];
 
 /// Name and text of all shipped costs of applications.
-const COSTS: &[(&str, &str)] = &[(
-    "sapphire-rapids-vm",
-    include_str!("../../../servers/applications/sapphire-rapids-vm.toml"),
-)];
+const COSTS: &[(&str, &str)] =
+    &[("sapphire-rapids-vm", include_str!("../servers/applications/sapphire-rapids-vm.toml"))];
 
 /// Kind of a shipped file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +110,7 @@ mod tests {
             ("servers/components", Kind::Components),
             ("servers/applications", Kind::Costs),
         ] {
-            let path = format!("{}/../../{folder}", env!("CARGO_MANIFEST_DIR"));
+            let path = format!("{}/{folder}", env!("CARGO_MANIFEST_DIR"));
             for entry in std::fs::read_dir(path).unwrap() {
                 let path = entry.unwrap().path();
                 if path.extension().is_some_and(|extension| extension == "toml") {

@@ -1,6 +1,6 @@
 //! Prints the results to which the parameters of a request server were fitted: the statements of
-//! Co-PI's Figures 3 and 4 (named in `published/checks/copi.toml`). Run it after a change of
-//! `servers/xeon-silver-4108.toml`.
+//! Co-PI's Figures 3 and 4 (named in `crates/reproduce/published/checks/copi.toml`). Run it after a change of
+//! `crates/server/servers/xeon-silver-4108.toml`.
 
 use wattline_policy::PolicySpec;
 use wattline_server::ServerFile;

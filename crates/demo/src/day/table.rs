@@ -134,7 +134,10 @@ impl fmt::Display for Report {
             POWER_TOLERANCE * 100.0
         )?;
         write!(out, "{}", Columns::of(AGREEMENT_HEAD, 1, self.days.iter().map(agreement)))?;
-        writeln!(out, "\nBeside PowerSave's paper (claims of published/claims.csv)")?;
+        writeln!(
+            out,
+            "\nBeside PowerSave's paper (claims of crates/reproduce/published/claims.csv)"
+        )?;
         let head = ["claim", "quantity", "paper", "here", "verdict"];
         write!(out, "{}", Columns::of(head, 5, self.checks.iter().map(check)))?;
         writeln!(out)?;

@@ -56,7 +56,11 @@ pub(super) const CONTEXT: &[Context] = &[
         FigureLost,
         "more than 150 W (printed as Wh) is all that the text says; Figures 1 and 2 are lost",
     ),
-    ("BO-042", FigureLost, "about 1.5 Mpkt/s is kept in servers/bolla-a.toml; Figure 1 is lost"),
+    (
+        "BO-042",
+        FigureLost,
+        "about 1.5 Mpkt/s is kept in crates/server/servers/bolla-a.toml; Figure 1 is lost",
+    ),
     ("BO-043", FigureLost, "30 to 50 W (printed as Wh); Figures 1 and 2 are lost"),
     ("BO-044", FigureLost, "the order cannot be checked without Figures 1 and 2"),
     ("BO-045", FigureLost, "the points of the straight lines were in Figure 1"),

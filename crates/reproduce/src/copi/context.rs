@@ -3,7 +3,7 @@
 use crate::step::Context;
 use wattline_report::Verdict::{Data, FigureLost, NotTestable};
 
-const MACHINE: &str = "the paper's set-up, kept in servers/xeon-silver-4108.toml";
+const MACHINE: &str = "the paper's set-up, kept in crates/server/servers/xeon-silver-4108.toml";
 const SETUP: &str = "the paper's set-up; a simulation has none of it";
 
 pub(crate) const CONTEXT: &[Context] = &[

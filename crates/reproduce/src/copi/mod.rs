@@ -1,7 +1,7 @@
 //! Co-PI: V/F state and interrupt rate together, for servers on the kernel's stack.
 //!
 //! The figures are images, and the paper prints neither costs nor watts. Parts of the server are
-//! therefore fitted. `published/checks/copi.toml` names them and was written before the model.
+//! therefore fitted. `crates/reproduce/published/checks/copi.toml` names them and was written before the model.
 //! Figures 6 to 11 come from seeds on which nothing was fitted.
 
 mod compare;

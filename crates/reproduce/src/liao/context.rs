@@ -3,7 +3,7 @@
 use crate::step::Context;
 use wattline_report::Verdict::{Data, FigureLost, NotTestable, PaperContradictsItself};
 
-const POWER: &str = "kept in servers/components/liao-2011-host.toml, an end of the \
+const POWER: &str = "kept in crates/server/servers/components/liao-2011-host.toml, an end of the \
                      interpolation over the I/O size; measuring it again needs the machine";
 
 pub(crate) const CONTEXT: &[Context] = &[
@@ -11,12 +11,12 @@ pub(crate) const CONTEXT: &[Context] = &[
     (
         "LI-012",
         Data,
-        "kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
+        "kept in crates/server/servers/components/liao-2011-host.toml; measuring it again needs the card",
     ),
     (
         "LI-013",
         Data,
-        "kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
+        "kept in crates/server/servers/components/liao-2011-host.toml; measuring it again needs the card",
     ),
     ("LI-015", Data, "a parameter of the receive path: DESCRIPTOR_BYTES"),
     ("LI-016", Data, "a parameter of the receive path: PAYLOAD_BYTES is what is left of it"),
@@ -33,7 +33,11 @@ pub(crate) const CONTEXT: &[Context] = &[
         PaperContradictsItself,
         "the card is called 82597 here and Oplin, which is the 82598, in section 4.1",
     ),
-    ("LI-023", NotTestable, "the paper's software, kept in servers/components/liao-2011-host.toml"),
+    (
+        "LI-023",
+        NotTestable,
+        "the paper's software, kept in crates/server/servers/components/liao-2011-host.toml",
+    ),
     ("LI-024", NotTestable, "the paper's load; the model has its eight connections"),
     (
         "LI-027",
@@ -74,7 +78,7 @@ pub(crate) const CONTEXT: &[Context] = &[
     (
         "LI-071",
         Data,
-        "kept in servers/components/liao-2011-host.toml; measuring it again needs the card",
+        "kept in crates/server/servers/components/liao-2011-host.toml; measuring it again needs the card",
     ),
     ("LI-073", Data, POWER),
     ("LI-074", Data, POWER),

@@ -18,7 +18,9 @@ pub(super) fn host() -> Result<ComponentFile, ReproduceError> {
 }
 
 pub(super) fn lacks(what: &str) -> ReproduceError {
-    ReproduceError::Model(format!("servers/components/liao-2011-host.toml lacks {what}"))
+    ReproduceError::Model(format!(
+        "crates/server/servers/components/liao-2011-host.toml lacks {what}"
+    ))
 }
 
 pub(super) fn failed(error: InvalidPath) -> ReproduceError {

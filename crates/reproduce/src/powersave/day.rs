@@ -136,7 +136,7 @@ pub(super) fn middle(report: &Report) -> f64 {
 }
 
 /// Note on the basis of the savings over NAPI-Click.
-const SAVING_NOTE: &str = "a named conflict (published/conflicts.md, 4), of models and paper rather than of the paper with \
+const SAVING_NOTE: &str = "a named conflict (crates/reproduce/published/conflicts.md, 4), of models and paper rather than of the paper with \
                            itself: if IPv4 costs as much for any length as for 64 bytes, NAPI-Click's 50 % at idle and 22 % \
                            at 40 Gbps (section 3) make its twelve cores costly while packets are few, and the lighter the \
                            application, the more PowerSave saves. Costs by length are not printed; some bring light \

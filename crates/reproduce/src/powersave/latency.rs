@@ -154,7 +154,7 @@ fn checks(click: &Report, own: &Report, path: &Path) -> Vec<Check> {
              11 µs show, ours has not",
         ),
         Check::near(&["PS-123"], "uncalibrated: mean latency of Click (µs)", of_click, 11.0, 1.0).note(format!(
-            "one of the named conflicts (published/conflicts.md, 3), but no contradiction: the paper's two are of \
+            "one of the named conflicts (crates/reproduce/published/conflicts.md, 3), but no contradiction: the paper's two are of \
              different experiments, and it does not print what differs. No model with section 3's 7 µs as base and \
              queues beyond gives 11 at 35 % load: polling cores hardly queue, packets in trains (fig16-trains) or \
              spikes up to the links' rate give it only with a tail far beyond the printed 55 µs. Packet length \

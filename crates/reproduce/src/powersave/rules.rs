@@ -19,7 +19,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         id: "model",
         title: "The server's model and PowerSave's rules".into(),
         about:
-            "Parameters as shipped in servers/westmere-2010.toml; the fitted closed form against \
+            "Parameters as shipped in crates/server/servers/westmere-2010.toml; the fitted closed form against \
                 the simulator, where the same powers come out of single wake-ups and batches \
                 (Poisson arrivals of 64-byte packets)."
                 .into(),

@@ -3,14 +3,15 @@
 use crate::step::Context;
 use wattline_report::Verdict::{Data, NotTestable};
 
-const TABLE1: &str = "Table I, kept in servers/components/sohan-2010-nics.toml";
-const TABLE2: &str = "Table II, kept in servers/components/sohan-2010-nics.toml and compared \
+const TABLE1: &str = "Table I, kept in crates/server/servers/components/sohan-2010-nics.toml";
+const TABLE2: &str = "Table II, kept in crates/server/servers/components/sohan-2010-nics.toml and compared \
                       with this row by a test; measuring it again needs the card";
-const TABLE4: &str = "Table IV, kept in servers/components/sohan-2010-nics.toml and compared \
+const TABLE4: &str = "Table IV, kept in crates/server/servers/components/sohan-2010-nics.toml and compared \
                       with this row by a test; measuring it again needs the card";
-const TABLE5: &str = "Table V, kept in servers/components/sohan-2010-nics.toml and compared \
+const TABLE5: &str = "Table V, kept in crates/server/servers/components/sohan-2010-nics.toml and compared \
                       with this row by a test; measuring it again needs the card";
-const HOST: &str = "the paper's machine, kept in servers/components/sohan-2010-nics.toml";
+const HOST: &str =
+    "the paper's machine, kept in crates/server/servers/components/sohan-2010-nics.toml";
 
 pub(crate) const CONTEXT: &[Context] = &[
     ("SO-004", NotTestable, "a limit of the medium's standard; nothing is computed from it"),

@@ -15,7 +15,9 @@ pub(super) fn card<'f>(file: &'f ComponentFile, name: &str) -> Result<&'f NicCar
 }
 
 pub(super) fn lacks(what: &str) -> ReproduceError {
-    ReproduceError::Model(format!("servers/components/sohan-2010-nics.toml lacks {what}"))
+    ReproduceError::Model(format!(
+        "crates/server/servers/components/sohan-2010-nics.toml lacks {what}"
+    ))
 }
 
 /// A value of a card, or an error that names the missing value.

@@ -1,6 +1,6 @@
 //! Sohan et al.: ten network cards, idle and under load.
 //!
-//! The tables are kept as data (`servers/components/sohan-2010-nics.toml`), and a test compares
+//! The tables are kept as data (`crates/server/servers/components/sohan-2010-nics.toml`), and a test compares
 //! every cell with `claims.csv`. Cells are not checks; values computed from cells are.
 
 mod active;
@@ -42,7 +42,7 @@ mod tests {
         }
         assert_eq!(sohan.count(Verdict::Differs), 0);
         assert_eq!(sohan.count(Verdict::Fitted), 0);
-        // These are exactly the slips that published/conflicts.md lists.
+        // These are exactly the slips that crates/reproduce/published/conflicts.md lists.
         let slips = sohan.claims.iter().filter(|c| c.verdict == Verdict::PaperContradictsItself);
         let slips: Vec<&str> = slips.map(|claim| claim.claim.id.as_str()).collect();
         let listed = ["002", "057", "059", "062", "075", "109", "134", "138", "140"];

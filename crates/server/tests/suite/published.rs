@@ -1,4 +1,4 @@
-//! `published/claims.csv` is well formed, and the shipped data agrees with it.
+//! `crates/reproduce/published/claims.csv` is well formed, and the shipped data agrees with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use wattline_server::ComponentFile;
@@ -6,7 +6,7 @@ use wattline_server::bolla::PRINTED_COEFFICIENTS;
 
 /// The claims by id, or `None` where the package is built without the repository around it.
 fn claims() -> Option<BTreeMap<String, csv::StringRecord>> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../published/claims.csv");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../reproduce/published/claims.csv");
     let Ok(mut reader) = csv::Reader::from_path(path) else {
         wattline_needs::data(format_args!("{path} is not there"));
         return None;

@@ -335,7 +335,7 @@ fn bad_server_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
     let path = path.to_str().unwrap();
-    let good = include_str!("../../../../servers/westmere-2010.toml");
+    let good = include_str!("../../../server/servers/westmere-2010.toml");
     let run = ["sim", "--traffic", "poisson:1Mpps", "--server", path];
     for (from, to, parts) in [
         ("cores_per_socket = 6", "cores_per_socket = -6", ["processor.cores_per_socket", "-6"]),
@@ -372,7 +372,7 @@ fn measured_costs_of_applications_take_the_place_of_assumed_ones() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
     let path = path.to_str().unwrap();
-    let good = include_str!("../../../../servers/applications/sapphire-rapids-vm.toml");
+    let good = include_str!("../../../server/servers/applications/sapphire-rapids-vm.toml");
     std::fs::write(path, good.replacen("cycles_per_packet", "cycles", 1)).unwrap();
     let args = ["sweep", "--traffic", "poisson:1Mpps", "--app-costs", path];
     refused(&args, 78, &["mine.toml", "cycles_per_packet"]);

@@ -2,7 +2,7 @@
 //!
 //! The paper lost three constants and leaves open when the queue is read. What is searched, the
 //! checks with their tolerances, and the rule by which a default is chosen stand in
-//! `published/checks/powersave-readings.toml`, which was written before the search. The example
+//! `crates/reproduce/published/checks/powersave-readings.toml`, which was written before the search. The example
 //! `powersave_search` runs it.
 
 mod judge;
@@ -113,7 +113,9 @@ pub fn readings() -> Result<Vec<Reading>, ReproduceError> {
     let plan = planned::powersave_readings()?;
     let space = plan.space.clone().ok_or_else(|| broken("the plan", "space"))?;
     let space: Space = space.try_into().map_err(|error: toml::de::Error| {
-        ReproduceError::Model(format!("published/checks/powersave-readings.toml: {error}"))
+        ReproduceError::Model(format!(
+            "crates/reproduce/published/checks/powersave-readings.toml: {error}"
+        ))
     })?;
     let mut all = Vec::new();
     for read in &space.read {

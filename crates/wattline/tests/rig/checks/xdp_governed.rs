@@ -61,7 +61,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let what = "frequencies and periods beside XDP programs";
     governed(machine, checks, &power, what, held, [SLOW, FAST, SLOW])?;
 
-    let model = include_str!("../../../../../servers/westmere-2010.toml");
+    let model = include_str!("../../../../server/servers/westmere-2010.toml");
     // Without what the shell that writes it would take for its own.
     let lines = model.lines().filter(|line| !line.starts_with('#'));
     let lines: Vec<String> = lines.map(|line| line.replace('\'', "")).collect();
