@@ -6,23 +6,11 @@ use super::frame;
 use super::labels::{Labels, Sign};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
+use super::values::{SMALL_LETTER, Values, short};
 use crate::table::number;
 
-/// Width of a letter on top of a bar, in pixels.
-const SMALL_LETTER: f64 = 6.4;
 /// Half the height of a cross, and some room.
 const CROSS: f64 = 7.0;
-/// Width of a bar on which an upright value has room.
-const UPRIGHT: f64 = 11.0;
-
-/// How the values on top of bars are written: all in one way, or none.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Values {
-    Across,
-    Upright,
-    None,
-}
-
 /// Bars of one colour, one per group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarSeries {
@@ -65,7 +53,14 @@ impl Bars {
         let mut svg = Svg::new(width, height, &self.title, &self.x_label, &self.y.label);
         let looks = colours::of_bars(self.series.len(), self.ordered);
         let step = (frame::RIGHT - frame::LEFT) / self.groups.len().max(1) as f64;
-        let (values, above) = self.values(0.8 * step / self.series.len().max(1) as f64);
+        let numbers = self.series.iter().flat_map(|series| &series.values).copied();
+        let (values, above) = match self.stacked {
+            true => (Values::None, 24.0),
+            false => {
+                let width = 0.8 * step / self.series.len().max(1) as f64;
+                Values::that_fit(numbers, width, self.y.range.is_none())
+            }
+        };
         let mut axis = self.y.clone();
         let free = 1.0 - (above / (frame::BOTTOM - frame::TOP)).min(0.5);
         axis.range = axis.range.or_else(|| Some((0.0, self.highest() / free)));
@@ -130,19 +125,6 @@ impl Bars {
     fn half(&self, series: usize, group: usize) -> f64 {
         let half = self.halves.get(series).and_then(|halves| halves.get(group)).copied();
         half.filter(|half| half.is_finite()).unwrap_or(0.0)
-    }
-
-    /// How values are written on bars of this width, and the room that they take above the highest.
-    fn values(&self, width: f64) -> (Values, f64) {
-        let all = self.series.iter().flat_map(|series| &series.values);
-        let longest = all.filter(|value| value.is_finite()).map(|value| short(*value).len()).max();
-        let text = longest.unwrap_or(0) as f64 * SMALL_LETTER;
-        match () {
-            () if self.stacked => (Values::None, 24.0),
-            () if text <= width => (Values::Across, 24.0),
-            () if width >= UPRIGHT && self.y.range.is_none() => (Values::Upright, text + 12.0),
-            () => (Values::None, 12.0),
-        }
     }
 
     fn highest(&self) -> f64 {
@@ -219,30 +201,13 @@ impl Bars {
                 {
                     above = cross - CROSS;
                 }
-                match values {
-                    Values::Across => {
-                        svg.text((middle, above - 4.0), Anchor::Middle, 11, "", &text);
-                    }
-                    Values::Upright => {
-                        svg.text_upright((middle + 4.0, above - 5.0), Anchor::Start, 11, &text);
-                    }
-                    Values::None => {}
-                }
+                values.draw(svg, (middle, above), &text);
             }
             if let Some(at) = printed.and_then(|value| y.pixel(value)) {
                 svg.cross((x + 0.46 * step, at));
             }
         }
     }
-}
-
-/// A value in three digits, as there is no room for more on a bar.
-fn short(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return number(value);
-    }
-    let step = 10_f64.powi(value.abs().log10().floor() as i32 - 2);
-    number((value / step).round() * step)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod labels;
 mod mark;
 mod scale;
 pub(crate) mod svg;
+mod values;
 
 pub use axis::Axis;
 pub use bars::{BarSeries, Bars};
