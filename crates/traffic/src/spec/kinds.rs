@@ -92,10 +92,10 @@ pub(super) fn canonical(name: &str) -> Result<&'static str, String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '_', ' '], "");
     let known = || KINDS.iter().map(|(name, ..)| *name);
     known().find(|known| plain(known) == plain(name)).ok_or_else(|| {
-        let hint = did_you_mean(&name.to_ascii_lowercase(), known()).unwrap_or_default();
+        let hint = did_you_mean(&name.to_ascii_lowercase(), known());
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         let all: Vec<&str> = known().collect();
-        format!("is not a kind of traffic; {hint} Known are: {}", all.join(", "))
-            .replace(";  ", "; ")
+        format!("is not a kind of traffic; known are: {}{hint}", all.join(", "))
     })
 }
 
