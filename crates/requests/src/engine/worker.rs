@@ -184,7 +184,7 @@ impl<'a, P: Protocol> Worker<'a, P> {
             turn = after;
             self.publish(turn);
         }
-        let _ = self.parts.send(self.interval.turn(now().saturating_sub(start)));
+        let _ = self.parts.send(self.interval.turn(now().saturating_sub(start), self.end()));
         self.record.measured = self.window.1.saturating_sub(self.window.0);
         if let (Some(begin), Some(end)) = (begin, end) {
             self.record.threads.push(begin.until(&end));
@@ -192,11 +192,16 @@ impl<'a, P: Protocol> Worker<'a, P> {
         Ok(self.record)
     }
 
+    /// When the load ends, since its begin.
+    fn end(&self) -> Nanos {
+        self.window.1.saturating_sub(self.start)
+    }
+
     fn publish(&mut self, at: Nanos) {
         let since = at.saturating_sub(self.start);
         if since >= self.interval.end() {
             // A receiver that has gone wants no more.
-            let _ = self.parts.send(self.interval.turn(since));
+            let _ = self.parts.send(self.interval.turn(since, self.end()));
         }
     }
 

@@ -82,6 +82,7 @@ mod tests {
             start_seconds: 0.0,
             length_seconds: 1.0,
             warmup: false,
+            after_end: false,
             sent_rate_rps: 0.0,
             served_rate_rps: 0.0,
             failed_requests,

@@ -23,6 +23,7 @@ mod lookup;
 mod meter;
 mod nics;
 mod optimise;
+mod page_file;
 mod plan;
 mod policies;
 mod probe;

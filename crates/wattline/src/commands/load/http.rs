@@ -2,8 +2,9 @@
 
 use super::governor::ReportTo;
 use super::options::{Options, make};
-use super::page::PageFile;
+use super::page::html;
 use super::show;
+use crate::commands::page_file::PageFile;
 use crate::exit::ExitError;
 use crate::output;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Res
     )?;
     let method = if args.head { "HEAD" } else { "GET" };
     let pages = report.targets.len();
-    let written = page
-        .write(&report, &format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)"));
+    let workload = format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)");
+    let written = page.write(|| html(&report, &workload));
     output::print_beside(written, &report, json, show::table)
 }

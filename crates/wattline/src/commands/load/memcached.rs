@@ -2,8 +2,9 @@
 
 use super::governor::ReportTo;
 use super::options::{Options, make, of_connect};
-use super::page::PageFile;
+use super::page::html;
 use super::show;
+use crate::commands::page_file::PageFile;
 use crate::exit::ExitError;
 use crate::output;
 use serde::Serialize;
@@ -175,7 +176,7 @@ pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Res
         refused_keys,
     };
     let told = workload.line();
-    let written = page.write(&report, &told);
+    let written = page.write(|| html(&report, &told));
     let output = Output { report, workload };
     output::print_beside(written, &output, json, |out, Output { report, .. }| {
         writeln!(out, "{told}")?;

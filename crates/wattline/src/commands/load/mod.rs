@@ -5,13 +5,15 @@ pub mod http;
 pub mod memcached;
 pub mod options;
 mod packets;
+mod packets_page;
+mod packets_report;
 mod packets_show;
 mod page;
 mod show;
 
+use crate::commands::page_file::PageFile;
 use crate::exit::ExitError;
 use governor::ReportTo;
-use page::PageFile;
 
 /// What to load.
 #[derive(Debug, clap::Args)]

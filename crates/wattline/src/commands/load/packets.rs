@@ -1,21 +1,22 @@
 //! `wattline load packets`.
 
 use super::options::rate;
+use super::packets_report::{Report, notes, page};
 use super::packets_show::{LiveLine, table};
+use crate::commands::page_file::PageFile;
 use crate::commands::{duration, simulation};
 use crate::exit::ExitError;
 use crate::output;
-use serde::Serialize;
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wattline_testbed::namespace::check_rights;
-use wattline_testbed::packets::limits::{self, Limits};
+use wattline_testbed::packets::limits;
 use wattline_testbed::packets::{
-    Addresses, End, FLOWS_MAX, Load, Outcome, ReceiveBy, SendBy, Shape, Sizes, Tester, Ways,
-    anywhere, parse_mac, plain_link,
+    Addresses, End, FLOWS_MAX, Load, ReceiveBy, SendBy, Shape, Sizes, Tester, Ways, anywhere,
+    parse_mac, plain_link,
 };
 use wattline_units::Span;
 
@@ -90,30 +91,13 @@ pub struct Args {
     /// Do not measure the generator's own limits over a veth pair first.
     #[arg(long)]
     no_limits: bool,
+    #[command(flatten)]
+    page: PageFile,
 }
 
 /// An Ethernet address.
 #[derive(Debug, Clone, Copy)]
 struct Mac([u8; 6]);
-
-#[derive(Serialize)]
-struct Report {
-    from: String,
-    to: String,
-    queues: u32,
-    zero_copy: bool,
-    /// How packets were sent and received.
-    ways: String,
-    /// How packets were spread over time, and when the trial was over.
-    conditions: String,
-    /// None where they were not asked for.
-    limits: Option<Limits>,
-    #[serde(flatten)]
-    outcome: Outcome,
-    /// The other direction, where it was asked for.
-    back: Option<Outcome>,
-    notes: Vec<String>,
-}
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
@@ -141,6 +125,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     load.check(args.destination.is_ipv6(), args.queues)
         .map_err(|problems| ExitError::new(ExitError::USAGE, problems))?;
+    args.page.check()?;
     check_rights("`load packets`")?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -205,7 +190,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         outcome,
         back,
     };
-    output::print(&report, json, |out, report| {
+    let written = args.page.write(|| page(&report));
+    output::print_beside(written, &report, json, |out, report| {
         let Report { from, to, queues, ways, conditions, .. } = report;
         let copies = if report.zero_copy { ", without copies" } else { "" };
         writeln!(out, "{from} to {to}, {queues} queues, {ways}{copies}; {conditions}")?;
@@ -248,45 +234,6 @@ fn conditions(load: &Load, both: bool) -> String {
     };
     let ways = if both { "both directions" } else { "one direction" };
     format!("{ways}, {shape}; over {:?} after the last packet came", load.drain)
-}
-
-/// What a reader should know before believing the figures.
-fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> Vec<String> {
-    let mut notes = reasons.to_vec();
-    if outcome.unsent_packets > 0 {
-        notes.push(format!(
-            "the generator could not send {} packets in time; they count as nothing",
-            outcome.unsent_packets
-        ));
-    }
-    if outcome.receiver_overflow_packets > 0 {
-        notes.push(format!(
-            "the receiver had no room for {} packets that came; they do not count as lost",
-            outcome.receiver_overflow_packets
-        ));
-    }
-    if let Some(limits) = limits
-        && outcome.lost_packets > 0
-        && outcome.sent_rate_pps > limits.lossless_rate_pps
-    {
-        notes.push(match limits.lossless_rate_pps > 0.0 {
-            true => format!(
-                "the generator by itself loses nothing up to {:.0} packets/s (veth): above that, \
-                 loss may be its own",
-                limits.lossless_rate_pps
-            ),
-            false => "the generator by itself held no rate without loss (veth), so that loss may \
-                      be its own; is the machine busy?"
-                .to_owned(),
-        });
-    }
-    if outcome.divided_flows > 0 {
-        notes.push(format!(
-            "{} flows came to several queues: reordering across queues is not seen",
-            outcome.divided_flows
-        ));
-    }
-    notes
 }
 
 fn rate_or_max(text: &str) -> Result<f64, String> {

@@ -148,10 +148,12 @@ pub fn table(out: &mut impl Write, outcome: &Outcome, notes: &[String]) -> std::
     )
 }
 
-fn nanos(seconds: Option<f64>) -> String {
+/// Nanoseconds, or a dash for none.
+pub fn nanos(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.0} ns", seconds * 1e9))
 }
 
-fn micros(seconds: Option<f64>) -> String {
+/// Microseconds, or a dash for none.
+pub fn micros(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.1} us", seconds * 1e6))
 }

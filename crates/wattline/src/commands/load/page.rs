@@ -1,9 +1,6 @@
 //! The result of a load as a page that needs nothing from elsewhere.
 
 use super::show::{TIMES, count, held, time};
-use crate::exit::ExitError;
-use crate::new_file::Overwrite;
-use std::path::{Path, PathBuf};
 use wattline_report::escape;
 use wattline_report::page::{begin, end, put, table};
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -14,46 +11,8 @@ use wattline_requests::schedule::Arrivals;
 /// The points of a line.
 type Line = Vec<(f64, f64)>;
 
-/// Where the page goes, if one is wanted.
-#[derive(Debug, clap::Args)]
-pub struct PageFile {
-    /// Write a page with plots and all figures too.
-    #[arg(long, value_name = "FILE")]
-    page: Option<PathBuf>,
-    #[command(flatten)]
-    overwrite: Overwrite,
-}
-
-impl PageFile {
-    /// Whether the page could be written: whoever misspelt the folder learns it before the load.
-    ///
-    /// # Errors
-    /// When the folder is missing, or the file is there and is not to be replaced.
-    pub fn check(&self) -> Result<(), ExitError> {
-        let page = self.page.as_deref();
-        let folder = page.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
-        match folder.filter(|folder| !folder.is_dir()) {
-            None => self.overwrite.check(page),
-            Some(folder) => {
-                let why = format!("--page: there is no folder {}; make it first", folder.display());
-                Err(ExitError::new(ExitError::IO, why))
-            }
-        }
-    }
-
-    /// Writes the page of a report; `workload` says in words what was asked for.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn write(&self, report: &Report, workload: &str) -> Result<(), ExitError> {
-        match &self.page {
-            Some(path) => self.overwrite.write(path, &html(report, workload)),
-            None => Ok(()),
-        }
-    }
-}
-
-fn html(report: &Report, workload: &str) -> String {
+/// The page of a report; `workload` says in words what was asked for.
+pub fn html(report: &Report, workload: &str) -> String {
     let title = format!("Load on {}", report.targets.join(" "));
     let mut page = begin(&title);
     put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
@@ -63,10 +22,15 @@ fn html(report: &Report, workload: &str) -> String {
     page.push_str("</div>\n");
     times(&mut page, report);
     page.push_str("<h2>Over time</h2>\n<div class=\"plots\">");
-    for chart in course(&report.intervals) {
+    let (shown, left_out) = whole(&report.intervals);
+    for chart in course(shown) {
         page.push_str(&chart.svg());
     }
-    page.push_str("</div>\n<h2>Requests</h2>\n");
+    page.push_str("</div>\n");
+    if let Some(left_out) = left_out {
+        put(&mut page, format_args!("<p>{left_out}</p>\n"));
+    }
+    page.push_str("<h2>Requests</h2>\n");
     requests(&mut page, report);
     page.push_str("<h2>How it was measured</h2>\n");
     conditions(&mut page, report, workload);
@@ -119,6 +83,33 @@ fn distribution(report: &Report) -> Chart {
         Axis::new("of all requests (%)").logarithmic(),
     )
     .series("latency", Mark::Line, line)
+}
+
+/// The intervals that plots over time show, and what is said of the others: a piece of an interval at
+/// the end of the load, whose rates are of a few requests, and the time when answers were waited
+/// for, would look like a drop.
+fn whole(intervals: &[Interval]) -> (&[Interval], Option<String>) {
+    let usual = intervals.first().map_or(0.0, |first| first.length_seconds);
+    let is_whole = |one: &Interval| !one.after_end && one.length_seconds * 2.0 >= usual;
+    let shown = intervals.iter().take_while(|one| is_whole(one)).count();
+    let (shown, others) = intervals.split_at(shown);
+    let during: f64 = others.iter().filter(|o| !o.after_end).map(|o| o.length_seconds).sum();
+    let late = others.iter().filter(|one| one.after_end);
+    let (served, failed) = late.fold((0.0, 0), |(served, failed), one| {
+        (served + one.served_rate_rps * one.length_seconds, failed + one.failed_requests)
+    });
+    let mut said = Vec::new();
+    if during > 0.0 {
+        said.push(format!("the last {during:.3} s of the load, less than half an interval"));
+    }
+    if others.iter().any(|one| one.after_end) {
+        said.push(format!(
+            "what came after the end of the load of requests sent before: {served:.0} served, {failed} \
+             failed"
+        ));
+    }
+    let said = (!said.is_empty()).then(|| format!("Not in these plots: {}.", said.join("; ")));
+    (shown, said)
 }
 
 fn course(intervals: &[Interval]) -> [Chart; 2] {
@@ -213,4 +204,51 @@ fn conditions(page: &mut String, report: &Report, workload: &str) {
     ];
     let row = |(name, value): (&str, String)| [name.to_owned(), value];
     table(page, ["what", "value"], rows.into_iter().map(row));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(start_seconds: f64, length_seconds: f64, after_end: bool) -> Interval {
+        Interval {
+            start_seconds,
+            length_seconds,
+            warmup: false,
+            after_end,
+            sent_rate_rps: if after_end { 0.0 } else { 100.0 },
+            served_rate_rps: if after_end { 3.0 } else { 100.0 },
+            failed_requests: u64::from(after_end),
+            latency_p50_seconds: Some(1e-3),
+            latency_p99_seconds: Some(1e-3),
+            latency_max_seconds: Some(1e-3),
+        }
+    }
+
+    #[test]
+    fn plots_over_time_end_with_the_load() {
+        let all = [
+            interval(0.0, 1.0, false),
+            interval(1.0, 1.0, false),
+            interval(2.0, 0.05, false),
+            interval(3.0, 1.0, true),
+        ];
+        assert_eq!(whole(&all[..2]), (&all[..2], None));
+        let (shown, said) = whole(&all);
+        assert_eq!(shown, &all[..2]);
+        assert_eq!(
+            said.as_deref(),
+            Some(
+                "Not in these plots: the last 0.050 s of the load, less than half an interval; what \
+                 came after the end of the load of requests sent before: 3 served, 1 failed."
+            )
+        );
+        for chart in course(shown) {
+            for series in &chart.series {
+                assert!(series.points.iter().all(|(at, _)| *at < 2.0), "{series:?}");
+            }
+        }
+        // A short first one is all that there is.
+        assert_eq!(whole(&all[2..3]), (&all[2..3], None));
+    }
 }

@@ -1,0 +1,158 @@
+//! The result of `wattline load packets` as a page that needs nothing from elsewhere.
+
+use super::packets_show::{micros, nanos};
+use wattline_report::escape;
+use wattline_report::page::{begin, end, put, table};
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_testbed::packets::limits::Limits;
+use wattline_testbed::packets::{Latency, Outcome};
+
+/// One direction of a load.
+pub struct Way<'a> {
+    /// From which interface to which.
+    pub name: String,
+    pub outcome: &'a Outcome,
+    /// What a reader should know before believing the figures.
+    pub notes: &'a [String],
+}
+
+/// The page of one direction or of both; `conditions` are names and values.
+pub fn html(ways: &[Way<'_>], conditions: &[(&str, String)], limits: Option<&Limits>) -> String {
+    let names: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
+    let title = format!("Packets {}", names.join(", "));
+    let mut page = begin(&title);
+    put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
+    for way in ways {
+        put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(way))));
+    }
+    let notes: Vec<&String> = ways.iter().flat_map(|way| way.notes).collect();
+    if !notes.is_empty() {
+        page.push_str("<ul>\n");
+        for note in notes {
+            put(&mut page, format_args!("<li>{}</li>\n", escape(note)));
+        }
+        page.push_str("</ul>\n");
+    }
+    page.push_str("<h2>Latency</h2>\n<div class=\"plots\">");
+    page.push_str(&distribution(ways).svg());
+    page.push_str("</div>\n");
+    let row = |(name, latency): (&str, &Latency)| {
+        let of = [
+            latency.min_seconds,
+            latency.mean_seconds,
+            latency.p50_seconds,
+            latency.p90_seconds,
+            latency.p99_seconds,
+            latency.p999_seconds,
+            latency.max_seconds,
+        ];
+        let [min, mean, p50, p90, p99, p999, max] = of.map(micros);
+        [name.to_owned(), min, mean, p50, p90, p99, p999, max]
+    };
+    let measured = ways.iter().map(|way| (way.name.as_str(), &way.outcome.latency));
+    let own = limits.map(|limits| ("the generator by itself, at half its rate", &limits.latency));
+    let heads = ["way", "min", "mean", "p50", "p90", "p99", "p99.9", "max"];
+    table(&mut page, heads, measured.chain(own).map(row));
+    page.push_str(
+        "<p>Measured, on one clock, from sending to arrival; the generator's own part is in it.</p>\n\
+         <h2>Packets</h2>\n",
+    );
+    for way in ways {
+        packets(&mut page, way);
+    }
+    page.push_str("<h2>How it was measured</h2>\n");
+    let conditions =
+        conditions.iter().cloned().chain(limits.map(of_generator).into_iter().flatten());
+    table(&mut page, ["what", "value"], conditions.map(|(name, value)| [name.to_owned(), value]));
+    end(&mut page);
+    page
+}
+
+fn verdict(way: &Way<'_>) -> String {
+    let Outcome { sent_packets, lost_packets, .. } = way.outcome;
+    let sent = format!(
+        "{}: {sent_packets} packets sent, {:.4} million a second; ",
+        way.name,
+        way.outcome.sent_rate_pps / 1e6
+    );
+    let kept = match lost_packets {
+        0 => "none lost.".to_owned(),
+        lost => format!("{lost} lost, {:.3e} of those sent.", way.outcome.loss_ratio),
+    };
+    let sound = way.outcome.soundness().why_not();
+    let unsound = sound.map(|why| format!(" The load was not as asked for: {why}."));
+    format!("{sent}{kept}{}", unsound.unwrap_or_default())
+}
+
+/// By the share of packets that took longer, so that the tail has its place.
+fn distribution(ways: &[Way<'_>]) -> Chart {
+    let chart = Chart::new(
+        "Packets that took longer than a time",
+        Axis::new("latency (µs), logarithmic").logarithmic(),
+        Axis::new("of all that came (%)").logarithmic(),
+    );
+    ways.iter().fold(chart, |chart, way| {
+        let points = way.outcome.latency_curve.iter();
+        let points = points.map(|(share, seconds)| (seconds * 1e6, (1.0 - share) * 100.0));
+        let drawn = points.filter(|(micros, share)| *micros > 0.0 && *share > 0.0);
+        chart.series(way.name.clone(), Mark::Line, drawn)
+    })
+}
+
+fn packets(page: &mut String, way: &Way<'_>) {
+    let outcome = way.outcome;
+    let rate = |pps: f64| format!("{:.4}", pps / 1e6);
+    let none = String::new;
+    let rows = [
+        ("sent", outcome.sent_packets, rate(outcome.sent_rate_pps)),
+        ("received", outcome.received_packets, rate(outcome.received_rate_pps)),
+        ("lost", outcome.lost_packets, none()),
+        ("duplicated", outcome.duplicated_packets, none()),
+        ("reordered (RFC 4737)", outcome.reordered_packets, none()),
+        ("damaged", outcome.corrupt_packets, none()),
+        ("not sent in time", outcome.unsent_packets, none()),
+        ("no room at the receiver", outcome.receiver_overflow_packets, none()),
+        ("of an earlier load", outcome.stale_packets, none()),
+        ("frames of others", outcome.foreign_packets, none()),
+    ];
+    let row =
+        |(name, number, rate): (&str, u64, String)| [name.to_owned(), number.to_string(), rate];
+    put(page, format_args!("<h3>{}</h3>\n", escape(&way.name)));
+    table(page, ["packets", "number", "Mpps"], rows.into_iter().map(row));
+    if outcome.worst_flows.is_empty() {
+        return;
+    }
+    let (shown, all) = (outcome.worst_flows.len(), outcome.affected_flows);
+    put(
+        page,
+        format_args!(
+            "<p>Of {all} flows something was lost, doubled or reordered; {shown} of them:</p>\n"
+        ),
+    );
+    table(
+        page,
+        ["flow", "queue", "sent", "lost", "duplicated", "reordered"],
+        outcome.worst_flows.iter().map(|flow| {
+            let numbers = [
+                flow.sent_packets,
+                flow.lost_packets,
+                flow.duplicated_packets,
+                flow.reordered_packets,
+            ];
+            let [sent, lost, duplicated, reordered] = numbers.map(|number| number.to_string());
+            [flow.flow.to_string(), flow.stream.to_string(), sent, lost, duplicated, reordered]
+        }),
+    );
+}
+
+/// What the generator can do.
+fn of_generator(limits: &Limits) -> [(&'static str, String); 5] {
+    let mpps = |pps: f64| format!("{:.3} Mpps", pps / 1e6);
+    [
+        ("the generator was measured over", format!("{}, {}", limits.link, limits.ways)),
+        ("it sends flat out", mpps(limits.flat_out_rate_pps)),
+        ("it sends and receives without loss", mpps(limits.lossless_rate_pps)),
+        ("its processor time, a packet sent", nanos(limits.sender_cpu_seconds_per_packet)),
+        ("its processor time, a packet received", nanos(limits.receiver_cpu_seconds_per_packet)),
+    ]
+}

@@ -1,0 +1,93 @@
+//! The report of `wattline load packets`.
+
+use super::packets_page::{Way, html};
+use serde::Serialize;
+use wattline_testbed::packets::Outcome;
+use wattline_testbed::packets::limits::Limits;
+
+/// What `wattline load packets` reports.
+#[derive(Serialize)]
+pub struct Report {
+    pub from: String,
+    pub to: String,
+    pub queues: u32,
+    pub zero_copy: bool,
+    /// How packets were sent and received.
+    pub ways: String,
+    /// How packets were spread over time, and when the trial was over.
+    pub conditions: String,
+    /// None where they were not asked for.
+    pub limits: Option<Limits>,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The other direction, where it was asked for.
+    pub back: Option<Outcome>,
+    pub notes: Vec<String>,
+}
+
+/// What a reader should know before believing the figures.
+pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> Vec<String> {
+    let mut notes = reasons.to_vec();
+    if outcome.unsent_packets > 0 {
+        notes.push(format!(
+            "the generator could not send {} packets in time; they count as nothing",
+            outcome.unsent_packets
+        ));
+    }
+    if outcome.receiver_overflow_packets > 0 {
+        notes.push(format!(
+            "the receiver had no room for {} packets that came; they do not count as lost",
+            outcome.receiver_overflow_packets
+        ));
+    }
+    if let Some(limits) = limits
+        && outcome.lost_packets > 0
+        && outcome.sent_rate_pps > limits.lossless_rate_pps
+    {
+        notes.push(match limits.lossless_rate_pps > 0.0 {
+            true => format!(
+                "the generator by itself loses nothing up to {:.0} packets/s (veth): above that, \
+                 loss may be its own",
+                limits.lossless_rate_pps
+            ),
+            false => "the generator by itself held no rate without loss (veth), so that loss may \
+                      be its own; is the machine busy?"
+                .to_owned(),
+        });
+    }
+    if outcome.divided_flows > 0 {
+        notes.push(format!(
+            "{} flows came to several queues: reordering across queues is not seen",
+            outcome.divided_flows
+        ));
+    }
+    notes
+}
+
+/// Its page.
+pub fn page(report: &Report) -> String {
+    let Report { from, to, limits, .. } = report;
+    let limits = limits.as_ref();
+    let back_notes = report.back.as_ref().map(|back| notes(back, limits, &[])).unwrap_or_default();
+    let mut ways = vec![Way {
+        name: format!("{from} to {to}"),
+        outcome: &report.outcome,
+        notes: &report.notes,
+    }];
+    ways.extend(report.back.as_ref().map(|back| Way {
+        name: format!("{to} to {from}"),
+        outcome: back,
+        notes: &back_notes,
+    }));
+    let Outcome { frames, frame_mean_bytes, flows, sent_seconds, .. } = &report.outcome;
+    let conditions = [
+        ("load", report.conditions.clone()),
+        ("frames", format!("{frames}, {frame_mean_bytes:.1} bytes on average")),
+        ("flows", flows.to_string()),
+        ("length", format!("{sent_seconds:.3} s")),
+        ("queues", report.queues.to_string()),
+        ("packets are", report.ways.clone()),
+        ("zero-copy", if report.zero_copy { "yes" } else { "no" }.to_owned()),
+    ];
+    html(&ways, &conditions, limits)
+}
