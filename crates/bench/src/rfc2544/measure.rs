@@ -4,8 +4,8 @@ use super::back_to_back::{BackToBack, longest};
 use super::device::Bed;
 use super::options::Options;
 use super::report::{LatencyAt, LossAt, OfLength};
-use super::search::{Found, Trial, search};
-use std::sync::atomic::AtomicBool;
+use super::search::{Found, REPEATS, Trial, search};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::packets::limits::Limits;
@@ -78,6 +78,18 @@ impl Measure<'_> {
         tester.trial(addresses, load, &placement, self.stop, &mut |_| ())
     }
 
+    /// A trial that is repeated where the generator failed; the last attempt.
+    fn repeated(&mut self, load: &Load) -> Result<Outcome, Error> {
+        let mut outcome = self.trial(load)?;
+        for _ in 0..REPEATS {
+            if outcome.is_sound() || self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            outcome = self.trial(load)?;
+        }
+        Ok(outcome)
+    }
+
     fn throughput(&mut self, most: f64) -> Result<Found, Error> {
         let goal = self.options.goal;
         search(&goal, (most * LEAST, most), |load_pps, duration| {
@@ -87,7 +99,7 @@ impl Measure<'_> {
                 duration_seconds: duration.as_secs_f64(),
                 loss_ratio: outcome.loss_ratio,
                 forwarding_rate_pps: outcome.received_rate_pps,
-                is_sound: outcome.is_sound(),
+                soundness: outcome.soundness(),
             })
         })
     }
@@ -98,12 +110,12 @@ impl Measure<'_> {
         };
         let mut found = Vec::new();
         for share in LATENCY_AT {
-            let outcome = self.trial(&self.load(throughput * share, self.options.latency))?;
+            let outcome = self.repeated(&self.load(throughput * share, self.options.latency))?;
             found.push(LatencyAt {
                 share,
                 load_pps: outcome.sent_rate_pps,
                 loss_ratio: outcome.loss_ratio,
-                is_sound: outcome.is_sound(),
+                soundness: outcome.soundness(),
                 latency: outcome.latency,
                 curve: outcome.latency_curve,
             });
@@ -116,7 +128,7 @@ impl Measure<'_> {
         for tenths in (1..=10).rev() {
             let share = f64::from(tenths) / 10.0;
             let load = self.load(most * share, self.options.goal.final_trial);
-            let outcome = self.trial(&load)?;
+            let outcome = self.repeated(&load)?;
             found.push(LossAt {
                 share,
                 load_pps: outcome.sent_rate_pps,
@@ -124,13 +136,14 @@ impl Measure<'_> {
                 forwarding_rate_pps: outcome.received_rate_pps,
                 reordered_packets: outcome.reordered_packets,
                 duplicated_packets: outcome.duplicated_packets,
-                is_sound: outcome.is_sound(),
+                soundness: outcome.soundness(),
             });
             let last_two = found.len().checked_sub(2).map(|from| &found[from..]);
-            if last_two.is_some_and(|two| two.iter().all(|at| at.loss_ratio == 0.0)) {
+            if last_two.is_some_and(|two| two.iter().all(LossAt::is_lossless)) {
                 break;
             }
         }
+        highest_first(&mut found);
         Ok(found)
     }
 
@@ -146,7 +159,7 @@ impl Measure<'_> {
             let found = longest(BURST_MIN, most, |frames| {
                 let mut load = self.load(f64::INFINITY, Duration::from_secs(5));
                 load.burst = Some(frames);
-                let outcome = self.trial(&load)?;
+                let outcome = self.repeated(&load)?;
                 if outcome.sent_rate_pps.is_normal() && frames > 4 * BURST_MIN {
                     rate_sum += outcome.sent_rate_pps;
                     rates += 1;
@@ -163,5 +176,117 @@ impl Measure<'_> {
             return Ok(None);
         }
         Ok(Some(BackToBack::new(each, rate, throughput, at_most)))
+    }
+}
+
+/// What was sent may differ from what was asked for: a line in order of that goes to and fro.
+fn highest_first(found: &mut [LossAt]) {
+    found.sort_by(|a, b| b.load_pps.total_cmp(&a.load_pps));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::of_length;
+    use super::super::show::unsound;
+    use super::*;
+    use wattline_testbed::packets::{Latency, Soundness};
+
+    const SOUND: Soundness = Soundness { due_packets: 9, unsent_packets: 0, overflow_packets: 0 };
+
+    fn loss(share: f64, load_pps: f64, soundness: Soundness) -> LossAt {
+        LossAt {
+            share,
+            load_pps,
+            loss_ratio: share / 10.0,
+            forwarding_rate_pps: load_pps,
+            reordered_packets: 0,
+            duplicated_packets: 0,
+            soundness,
+        }
+    }
+
+    /// A generator that other programs kept from sending at the highest load.
+    fn disturbed() -> OfLength {
+        let short = Soundness { unsent_packets: 4, ..SOUND };
+        let full = Soundness { overflow_packets: 7, ..SOUND };
+        let mut frame_loss =
+            vec![loss(1.0, 5e5, short), loss(0.9, 9e5, SOUND), loss(0.8, 8e5, SOUND)];
+        highest_first(&mut frame_loss);
+        let trial = |soundness| Trial {
+            load_pps: 7e5,
+            duration_seconds: 1.0,
+            loss_ratio: 0.0,
+            forwarding_rate_pps: 7e5,
+            soundness,
+        };
+        OfLength {
+            frames: "64".into(),
+            frame_mean_bytes: 64.0,
+            limits: Limits {
+                link: "a link".into(),
+                ways: "ways".into(),
+                flat_out_rate_pps: 1e6,
+                flat_out_received_rate_pps: 1e6,
+                lossless_rate_pps: 1e6,
+                latency: Latency::default(),
+                sender_cpu_seconds_per_packet: None,
+                receiver_cpu_seconds_per_packet: None,
+                own: Default::default(),
+                unsent_share: 0.0,
+                receiver_stall_max_seconds: 0.0,
+                receiver_ring_packets: 0,
+            },
+            throughput: Found {
+                lower_bound_pps: Some(7e5),
+                upper_bound_pps: None,
+                conditional_throughput_pps: Some(7e5),
+                limited_by_generator: true,
+                trials: vec![trial(SOUND), trial(full)],
+            },
+            throughput_wire_bps: None,
+            latency: vec![LatencyAt {
+                share: 1.0,
+                load_pps: 6e5,
+                loss_ratio: 0.0,
+                latency: Latency::default(),
+                curve: Vec::new(),
+                soundness: short,
+            }],
+            frame_loss,
+            back_to_back: None,
+        }
+    }
+
+    #[test]
+    fn loss_stands_in_order_of_the_load_that_was_sent() {
+        let found = disturbed().frame_loss;
+        let loads: Vec<_> = found.iter().map(|at| at.load_pps).collect();
+        assert_eq!(loads, [9e5, 8e5, 5e5]);
+    }
+
+    /// In text, JSON and page; a point that says nothing about the device is none of its line.
+    #[test]
+    fn what_is_not_sound_says_why() {
+        const SHORT: &str = "the generator sent 55.55 % of what was due";
+        const FULL: &str = "its receiver had no room for 7 packets that came";
+        let length = disturbed();
+        let mut page = String::new();
+        of_length(&mut page, &length);
+        let mut text = Vec::new();
+        unsound(&mut text, std::slice::from_ref(&length)).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let json = serde_json::to_value(&length).unwrap();
+        assert_eq!(json["frame_loss"][2]["unsound_because"], SHORT);
+        assert_eq!(json["latency"][0]["unsound_because"], SHORT);
+        assert_eq!(json["throughput"]["trials"][1]["unsound_because"], FULL);
+        assert_eq!(json["frame_loss"][0]["is_sound"], true);
+        assert_eq!(text.matches(SHORT).count(), 2, "{text}");
+        assert!(text.contains("1 of 2 trials of the search") && text.contains(FULL), "{text}");
+        assert_eq!(page.matches(&format!("no: {SHORT}")).count(), 2, "{page}");
+        assert!(page.contains(&format!("no: {FULL}")), "{page}");
+        let line = page.split("data-name=\"loss\" data-at=\"").nth(1).unwrap();
+        let line = line.split('"').next().unwrap();
+        assert_eq!(line.split(' ').count(), 2, "{line}");
+        assert!(page.contains("data-name=\"not sound\""), "{page}");
     }
 }

@@ -12,7 +12,7 @@ pub fn html(report: &Report) -> String {
     let mut page = page::begin(&title);
     put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
     put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(report))));
-    put(&mut page, format_args!("<p>{}</p>\n<ul>\n", escape(&compliance(report))));
+    put(&mut page, format_args!("<p>Compliance: {}</p>\n<ul>\n", escape(&compliance(report))));
     for deviation in &report.deviations {
         put(&mut page, format_args!("<li>{}</li>\n", escape(deviation)));
     }
@@ -102,14 +102,14 @@ fn overview(page: &mut String, report: &Report) {
         Mark::LineAndPoints,
         of(|length| Some(length.limits.lossless_rate_pps / 1e6)),
     );
-    page.push_str("<div class=\"plots\">");
-    if report.lengths.len() > 1 {
-        page.push_str(&rates.svg());
+    // A mix has no place on the axis of lengths, and a single point is no curve.
+    if of(|length| Some(length.frame_mean_bytes)).len() > 1 {
+        put(page, format_args!("<div class=\"plots\">{}</div>\n", rates.svg()));
     }
-    page.push_str("</div>\n");
 }
 
-fn of_length(page: &mut String, length: &OfLength) {
+/// The part of one frame length.
+pub(super) fn of_length(page: &mut String, length: &OfLength) {
     let name = escape(&length.frames);
     put(page, format_args!("<h2 id=\"f-{name}\">Frames: {name}</h2>\n<div class=\"plots\">"));
     let loss = Chart::new(
@@ -117,11 +117,13 @@ fn of_length(page: &mut String, length: &OfLength) {
         Axis::new("offered, Mpps").from_zero(),
         Axis::new("lost, %").from_zero(),
     )
-    .series(
-        "loss",
-        Mark::LineAndPoints,
-        length.frame_loss.iter().rev().map(|at| (at.load_pps / 1e6, at.loss_ratio * 100.0)),
-    );
+    .series("loss", Mark::LineAndPoints, lost(length, true));
+    // What the generator failed at is no point of the device's line.
+    let unsound = lost(length, false);
+    let loss = match unsound.is_empty() {
+        true => loss,
+        false => loss.series("not sound", Mark::Points, unsound),
+    };
     page.push_str(&loss.svg());
     let mut latency = Chart::new(
         "Latency distribution",
@@ -171,7 +173,7 @@ fn of_length(page: &mut String, length: &OfLength) {
                 format!("{:.3}", at.forwarding_rate_pps / 1e6),
                 at.reordered_packets.to_string(),
                 at.duplicated_packets.to_string(),
-                yes(at.is_sound),
+                at.soundness.to_string(),
             ]
         }),
     );
@@ -190,7 +192,7 @@ fn of_length(page: &mut String, length: &OfLength) {
                 micros(at.latency.p999_seconds),
                 micros(at.latency.max_seconds),
                 format!("{:.4}", at.loss_ratio * 100.0),
-                yes(at.is_sound),
+                at.soundness.to_string(),
             ]
         }),
     );
@@ -205,7 +207,7 @@ fn of_length(page: &mut String, length: &OfLength) {
                 format!("{:.3}", trial.duration_seconds),
                 format!("{:.4}", trial.loss_ratio * 100.0),
                 format!("{:.4}", trial.forwarding_rate_pps / 1e6),
-                yes(trial.is_sound),
+                trial.soundness.to_string(),
             ]
         }),
     );
@@ -247,11 +249,14 @@ fn conditions(page: &mut String, report: &Report) {
     );
     page.push_str(
         "<p>A trial is sound where the generator sent at least 99 % of what was asked for and its \
-         receiver lost nothing by itself. Trials that are not are repeated, and never count as \
-         loss of the device.</p>\n",
+         receiver lost nothing by itself. Trials that are not are repeated twice, and never count as \
+         loss of the device; of those for latency and frame loss, the last one is shown, with the \
+         reason.</p>\n",
     );
 }
 
-fn yes(is: bool) -> String {
-    if is { "yes" } else { "no" }.to_owned()
+/// Loss in percent over the load in Mpps, the lowest load first, of trials that are sound or not.
+fn lost(length: &OfLength, sound: bool) -> Vec<(f64, f64)> {
+    let of = length.frame_loss.iter().rev().filter(|at| at.soundness.is_sound() == sound);
+    of.map(|at| (at.load_pps / 1e6, at.loss_ratio * 100.0)).collect()
 }

@@ -5,8 +5,8 @@ use super::device::Conditions;
 use super::search::Found;
 use crate::machine::Machine;
 use serde::Serialize;
-use wattline_testbed::packets::Latency;
 use wattline_testbed::packets::limits::Limits;
+use wattline_testbed::packets::{Latency, Soundness};
 
 /// Latency at one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,8 +21,9 @@ pub struct LatencyAt {
     pub latency: Latency,
     /// Share of packets, and the latency in seconds that they do not exceed.
     pub curve: Vec<(f64, f64)>,
-    /// Whether the generator held the load.
-    pub is_sound: bool,
+    /// Whether the generator held the load and its receiver kept up; the last attempt's.
+    #[serde(flatten)]
+    pub soundness: Soundness,
 }
 
 /// Loss at one load (section 26.3).
@@ -40,8 +41,16 @@ pub struct LossAt {
     pub reordered_packets: u64,
     /// Copies.
     pub duplicated_packets: u64,
-    /// Whether the generator held the load and its receiver kept up.
-    pub is_sound: bool,
+    /// Whether the generator held the load and its receiver kept up; the last attempt's.
+    #[serde(flatten)]
+    pub soundness: Soundness,
+}
+
+impl LossAt {
+    /// Whether it is known that nothing was lost.
+    pub(super) fn is_lossless(&self) -> bool {
+        self.loss_ratio == 0.0 && self.soundness.is_sound()
+    }
 }
 
 /// All figures of one frame length or mix.
@@ -59,7 +68,8 @@ pub struct OfLength {
     pub throughput_wire_bps: Option<f64>,
     /// Section 26.2, at the throughput, half and a tenth of it.
     pub latency: Vec<LatencyAt>,
-    /// Section 26.3: from the highest load downwards until two in a row lose nothing.
+    /// Section 26.3: from the highest load downwards until two in a row lose nothing. In order of
+    /// the load that was really sent, the highest first.
     pub frame_loss: Vec<LossAt>,
     /// Section 26.4; none where the generator cannot send bursts faster than the device forwards.
     pub back_to_back: Option<BackToBack>,

@@ -7,6 +7,7 @@
 
 use serde::Serialize;
 use std::time::Duration;
+use wattline_testbed::packets::Soundness;
 
 /// What a search looks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,7 +79,14 @@ pub struct Trial {
     pub forwarding_rate_pps: f64,
     /// Whether the generator held the load and its receiver kept up; of any other trial only
     /// that is known.
-    pub is_sound: bool,
+    #[serde(flatten)]
+    pub soundness: Soundness,
+}
+
+impl Trial {
+    fn is_sound(&self) -> bool {
+        self.soundness.is_sound()
+    }
 }
 
 /// What a load is.
@@ -109,7 +117,7 @@ pub struct Found {
 /// More trials than any search needs that comes to an end.
 const TRIALS_MAX: usize = 400;
 /// A trial in which the generator failed is repeated so often.
-const REPEATS: u32 = 2;
+pub(super) const REPEATS: u32 = 2;
 /// Each phase has trials so many times as long as the one before.
 const GROWTH: u32 = 4;
 
@@ -139,14 +147,14 @@ pub fn search<E>(
             while classify(&phase, &trials, load) == Class::Undecided && trials.len() < TRIALS_MAX {
                 let mut made = measure(load, trial)?;
                 for _ in 0..REPEATS {
-                    if made.is_sound {
+                    if made.is_sound() {
                         break;
                     }
                     trials.push(made);
                     made = measure(load, trial)?;
                 }
                 trials.push(made);
-                if !made.is_sound {
+                if !made.is_sound() {
                     break;
                 }
             }
@@ -162,7 +170,7 @@ pub fn search<E>(
         trial = (trial * GROWTH).min(goal.final_trial);
     }
     let (lower, upper) = bounds(goal, &trials);
-    let unsound = |load: f64| trials_at(&trials, load).all(|trial| !trial.is_sound);
+    let unsound = |load: f64| trials_at(&trials, load).all(|trial| !trial.is_sound());
     Ok(Found {
         lower_bound_pps: lower,
         upper_bound_pps: upper,
@@ -216,7 +224,7 @@ fn classify(goal: &Goal, trials: &[Trial], load: f64) -> Class {
     let (mut good_long, mut bad_long, mut good_short, mut bad_short) = (0.0, 0.0, 0.0, 0.0);
     let (mut sound, mut unsound) = (0, 0);
     for trial in trials_at(trials, load) {
-        if !trial.is_sound {
+        if !trial.is_sound() {
             unsound += 1;
             continue;
         }
@@ -262,7 +270,7 @@ fn bounds(goal: &Goal, trials: &[Trial]) -> (Option<f64>, Option<f64>) {
 fn conditional(goal: &Goal, trials: &[Trial], load: f64) -> f64 {
     let final_seconds = goal.final_trial.as_secs_f64();
     let mut long: Vec<_> = trials_at(trials, load)
-        .filter(|trial| trial.is_sound && trial.duration_seconds >= final_seconds)
+        .filter(|trial| trial.is_sound() && trial.duration_seconds >= final_seconds)
         .collect();
     long.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
     let sum: f64 = long.iter().map(|trial| trial.duration_seconds).sum();
@@ -289,6 +297,15 @@ mod tests {
         Goal { width: 0.01, ..Goal::short(Duration::from_secs(1)) }
     }
 
+    /// Of a generator that sent so many packets of those that were due.
+    fn soundness(sent: f64, due: f64) -> Soundness {
+        Soundness {
+            due_packets: due.ceil() as u64,
+            unsent_packets: (due - sent).ceil() as u64,
+            overflow_packets: 0,
+        }
+    }
+
     /// A device that forwards so much and no more, behind a generator that makes `most`.
     fn device(capacity: f64, most: f64) -> impl FnMut(f64, Duration) -> Result<Trial, Infallible> {
         move |load, duration| {
@@ -299,7 +316,7 @@ mod tests {
                 duration_seconds: duration.as_secs_f64(),
                 loss_ratio: 1.0 - forwarded / sent,
                 forwarding_rate_pps: forwarded,
-                is_sound: load <= most,
+                soundness: soundness(sent, load),
             })
         }
     }
@@ -367,7 +384,7 @@ mod tests {
             duration_seconds,
             loss_ratio,
             forwarding_rate_pps: 5.0,
-            is_sound: true,
+            soundness: soundness(1.0, 1.0),
         };
         let class = |trials: &[Trial]| classify(&goal(), trials, 5.0);
         assert_eq!(class(&[]), Class::Undecided);
@@ -390,7 +407,7 @@ mod tests {
             duration_seconds: 1.0,
             loss_ratio,
             forwarding_rate_pps: 8.0,
-            is_sound: true,
+            soundness: soundness(1.0, 1.0),
         };
         let (good, bad) = (trial(0.004), trial(0.2));
         assert_eq!(classify(&goal, &[good], 8.0), Class::Undecided);

@@ -46,12 +46,37 @@ pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
             cell(length.back_to_back.as_ref().map(|found| found.frames), 0),
         )?;
     }
+    unsound(out, &report.lengths)?;
     writeln!(
         out,
         "limit: what the generator alone sends and receives without loss; >= : the device may be \
          faster than that.\nLatencies are those at the throughput, the generator's own included; \
          - : not found."
     )
+}
+
+/// A line for each trial whose figures say nothing about the device, with the reason.
+pub(super) fn unsound(out: &mut impl Write, lengths: &[OfLength]) -> io::Result<()> {
+    for length in lengths {
+        let latency = length.latency.iter().map(|at| ("latency", at.load_pps, &at.soundness));
+        let loss = length.frame_loss.iter().map(|at| ("frame loss", at.load_pps, &at.soundness));
+        for (test, load_pps, soundness) in latency.chain(loss) {
+            if let Some(why) = soundness.why_not() {
+                let (frames, mpps) = (&length.frames, load_pps / 1e6);
+                writeln!(out, "not sound: {frames}, {test} at {mpps:.3} Mpps: {why}")?;
+            }
+        }
+        let trials = &length.throughput.trials;
+        let mut whys = trials.iter().filter_map(|trial| trial.soundness.why_not());
+        if let Some(first) = whys.next() {
+            let (frames, number, all) = (&length.frames, whys.count() + 1, trials.len());
+            writeln!(
+                out,
+                "not sound: {frames}, {number} of {all} trials of the search, the first of them: {first}"
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// One line about what the figures may be called.

@@ -4,6 +4,7 @@ use super::account::{Account, FlowCount};
 use super::load::Load;
 use super::sender::Sent;
 use super::sizes::{FCS, WIRE_OVERHEAD};
+use super::soundness::Soundness;
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
@@ -197,12 +198,18 @@ impl Outcome {
         }
     }
 
-    /// Whether the generator did what it was asked for: it held the rate to one part in a
-    /// hundred, and its receiver lost nothing by itself. What came of any other trial says
-    /// nothing about the device at the load that was asked for.
+    /// Whether it says something about the device.
+    pub fn soundness(&self) -> Soundness {
+        Soundness {
+            due_packets: self.sent_packets + self.unsent_packets,
+            unsent_packets: self.unsent_packets,
+            overflow_packets: self.receiver_overflow_packets,
+        }
+    }
+
+    /// The same without the reason.
     pub fn is_sound(&self) -> bool {
-        let due = self.sent_packets + self.unsent_packets;
-        self.receiver_overflow_packets == 0 && self.unsent_packets * 100 <= due && due > 0
+        self.soundness().is_sound()
     }
 }
 
