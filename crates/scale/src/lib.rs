@@ -10,6 +10,7 @@
 //! - [`steered`]: the tables of virtual cards, for routers with interfaces;
 //! - `order`: flows stay in order when tables are rewritten;
 //! - `machine`: steps of a governor become orders to cores; `mailbox`: how they reach them;
+//!   `disturbance`: how far threads lagged behind the model;
 //! - `energy_account`: energy from states.
 //!
 //! A policy is asked in the thread of the core that met what it waits for, under a lock, since
@@ -21,6 +22,7 @@
 
 pub mod card;
 pub mod clock;
+mod disturbance;
 mod emulation;
 mod energy_account;
 mod error;
@@ -37,10 +39,10 @@ pub mod steered;
 mod transit;
 
 pub use card::FCS_BYTES;
+pub use disturbance::Disturbance;
 pub use emulation::Emulation;
 pub use error::ScaleError;
 pub use machine::ScaleMachine;
-pub use mailbox::Disturbance;
 pub use order::{Holds, Order};
 pub use record::Record;
 pub use redirect::Redirect;

@@ -9,88 +9,19 @@
 mod class;
 mod figures;
 mod page;
+mod reading;
+mod remarks;
 mod show;
+mod subject;
 
 pub use class::{Class, Weighted};
 pub use figures::{dynamic_range, efficiency_ratio, proportionality};
 pub use page::html;
+pub use reading::{Reading, State};
 pub use show::table;
+pub use subject::{Description, Load, Subject};
 
 use serde::Serialize;
-
-/// A load to be borne.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Load {
-    /// No packet.
-    None,
-    /// A packet now and then on each port, so that nothing may sleep for good (idle+).
-    Keepalive,
-    /// Packets per second on all ports together, with the lengths of the measurement.
-    Rate(f64),
-}
-
-/// What a subject did under a load.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Reading {
-    /// Packets per second that were offered.
-    pub offered_rate_pps: f64,
-    /// Packets per second that came through.
-    pub forwarded_rate_pps: f64,
-    /// The same in bits per second of the frames' lengths.
-    pub forwarded_rate_bps: f64,
-    /// Packets that did not.
-    pub lost_packets: u64,
-    /// Mean power over the measurement interval.
-    pub power_watts: f64,
-    /// Where the power is from: measured, modelled, emulated.
-    pub source: String,
-    /// The accuracy class of that.
-    pub accuracy: String,
-}
-
-/// A device under test with something that says how much power it takes.
-pub trait Subject {
-    /// Bears a load for the stabilisation interval, then the measurement interval.
-    ///
-    /// # Errors
-    /// What went wrong, in words.
-    fn bear(&mut self, load: Load) -> Result<Reading, String>;
-
-    /// Power without ports and cards; none where that cannot be had.
-    ///
-    /// # Errors
-    /// What went wrong, in words.
-    fn base(&mut self) -> Result<Option<Reading>, String>;
-
-    /// The most that can be offered, in packets per second.
-    fn most_pps(&self) -> f64;
-
-    /// What it is, and how it is measured.
-    fn description(&self) -> Description;
-}
-
-/// What a subject is, and how it is measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Description {
-    /// The device.
-    pub device: String,
-    /// What power is read from.
-    pub power_from: String,
-    /// Lengths of frames.
-    pub frames: String,
-    /// Ports with traffic.
-    pub ports: u32,
-    /// Before each reading, in seconds.
-    pub stabilisation_seconds: f64,
-    /// Of each reading, in seconds.
-    pub measurement_seconds: f64,
-    /// Of both: `real` or `model`.
-    pub time: String,
-    /// How a mean is made of what was read.
-    pub averaging: String,
-    /// What a reader must know.
-    pub notes: Vec<String>,
-}
 
 /// A reading with its name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -104,6 +35,13 @@ pub struct Step {
     pub reading: Reading,
 }
 
+impl Step {
+    /// Whether it is one of the curve of power over load.
+    fn is_on_curve(&self) -> bool {
+        self.share.is_some() && !["idle+", AGAIN].contains(&&*self.name)
+    }
+}
+
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
@@ -114,7 +52,7 @@ pub struct Report {
     pub class: Class,
     /// The weights.
     pub loads: [Weighted; 3],
-    /// The highest load found that lost nothing.
+    /// The highest load found that lost nothing and let no queue grow.
     pub throughput_pps: f64,
     /// Every reading, in order.
     pub steps: Vec<Step>,
@@ -128,6 +66,8 @@ pub struct Report {
     pub void: Option<String>,
 }
 
+/// Name of the last reading.
+const AGAIN: &str = "100 % again";
 /// The bounds of the throughput lie no further apart than this share.
 const WIDTH: f64 = 0.02;
 /// The lowest load of the search as a share of the most.
@@ -169,7 +109,7 @@ pub fn run(
         let reading = subject.bear(Load::Rate(throughput * share))?;
         let name = format!("{} %", tenths * 10);
         push(&name, Some(share), &reading);
-        if reading.lost_packets > 0 {
+        if !reading.is_borne() {
             lossy.push(name);
         }
         curve.push((share, reading.power_watts));
@@ -183,11 +123,12 @@ pub fn run(
     );
     tell("full load once more");
     let again = subject.bear(Load::Rate(throughput))?;
-    push("100 % again", Some(1.0), &again);
-    if again.lost_packets > 0 {
+    push(AGAIN, Some(1.0), &again);
+    if !again.is_borne() {
         lossy.push("full load after the others".to_owned());
     }
-    let void = (!lossy.is_empty()).then(|| format!("packets were lost at {}", lossy.join(", ")));
+    let void = (!lossy.is_empty())
+        .then(|| format!("packets were lost, or queues grew, at {}", lossy.join(", ")));
     let full = curve.last().map_or(0.0, |(_, watts)| *watts);
     Ok(Report {
         description: subject.description(),
@@ -208,7 +149,7 @@ pub fn run(
 /// The highest load that loses nothing, by halving.
 fn throughput(subject: &mut dyn Subject) -> Result<f64, String> {
     let most = subject.most_pps();
-    let mut passes = |rate: f64| Ok::<_, String>(subject.bear(Load::Rate(rate))?.lost_packets == 0);
+    let mut passes = |rate: f64| Ok::<_, String>(subject.bear(Load::Rate(rate))?.is_borne());
     if passes(most)? {
         return Ok(most);
     }
@@ -251,9 +192,12 @@ mod tests {
                 forwarded_rate_pps: forwarded,
                 forwarded_rate_bps: forwarded * 512.0,
                 lost_packets: (offered - forwarded).ceil() as u64,
+                queued_packets: 0,
                 power_watts: 100.0 + forwarded / 1e5,
                 source: "modelled".into(),
                 accuracy: "static".into(),
+                state: None,
+                disturbed_because: None,
             })
         }
 
@@ -307,6 +251,39 @@ mod tests {
         table(&mut text, &report).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("modelled") && text.contains("EER"), "{text}");
+    }
+
+    /// A device whose rings have room for all that it does not forward.
+    struct Ringed(Linear);
+
+    impl Subject for Ringed {
+        fn bear(&mut self, load: Load) -> Result<Reading, String> {
+            let reading = self.0.bear(load)?;
+            Ok(Reading { lost_packets: 0, queued_packets: reading.lost_packets, ..reading })
+        }
+
+        fn base(&mut self) -> Result<Option<Reading>, String> {
+            self.0.base()
+        }
+
+        fn most_pps(&self) -> f64 {
+            self.0.most_pps()
+        }
+
+        fn description(&self) -> Description {
+            self.0.description()
+        }
+    }
+
+    #[test]
+    fn a_load_under_which_queues_grow_is_no_throughput() {
+        let mut subject = Ringed(Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0 });
+        let report = run(&mut subject, Class::Core, &mut |_| ()).unwrap();
+        assert!(report.throughput_pps <= 4e6, "{}", report.throughput_pps);
+        let tires_after = subject.0.readings - 1;
+        let mut subject = Ringed(Linear { capacity: 4e6, tires_after, readings: 0 });
+        let report = run(&mut subject, Class::Core, &mut |_| ()).unwrap();
+        assert!(report.void.unwrap().contains("queues grew"));
     }
 
     #[test]

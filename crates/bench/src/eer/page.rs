@@ -1,7 +1,7 @@
 //! The result as a page that needs nothing from elsewhere.
 
-use super::Report;
 use super::show::verdict;
+use super::{Report, Step, remarks};
 use wattline_report::escape;
 use wattline_report::page::{self, put};
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -14,7 +14,7 @@ pub fn html(report: &Report) -> String {
     put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
     put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(report))));
     put(&mut page, format_args!("<p>Power: {}.</p>\n<ul>\n", escape(&description.power_from)));
-    for note in &description.notes {
+    for note in description.notes.iter().chain(&remarks::of(report)) {
         put(&mut page, format_args!("<li>{}</li>\n", escape(note)));
     }
     page.push_str("</ul>\n<div class=\"plots\">");
@@ -23,7 +23,7 @@ pub fn html(report: &Report) -> String {
         .iter()
         .find(|step| step.name == "100 %")
         .map_or(0.0, |step| step.reading.power_watts);
-    let curve = report.steps.iter().filter(|step| !["idle+", "100 % again"].contains(&&*step.name));
+    let curve = report.steps.iter().filter(|step| step.is_on_curve());
     let chart = Chart::new(
         "Power over load",
         Axis::new("load, % of the throughput").from_zero(),
@@ -37,32 +37,7 @@ pub fn html(report: &Report) -> String {
     .series("in proportion", Mark::Line, [(0.0, 0.0), (100.0, full)]);
     page.push_str(&chart.svg());
     page.push_str("</div>\n<h2>Readings</h2>\n");
-    page::table(
-        &mut page,
-        [
-            "load",
-            "offered, Mpps",
-            "forwarded, Mpps",
-            "Gbit/s",
-            "lost",
-            "power, W",
-            "source",
-            "accuracy",
-        ],
-        report.steps.iter().map(|step| {
-            let reading = &step.reading;
-            [
-                step.name.clone(),
-                format!("{:.4}", reading.offered_rate_pps / 1e6),
-                format!("{:.4}", reading.forwarded_rate_pps / 1e6),
-                format!("{:.4}", reading.forwarded_rate_bps / 1e9),
-                reading.lost_packets.to_string(),
-                format!("{:.2}", reading.power_watts),
-                reading.source.clone(),
-                reading.accuracy.clone(),
-            ]
-        }),
-    );
+    readings(&mut page, &report.steps);
     page.push_str("<h2>How it was measured</h2>\n");
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
     page::table(
@@ -91,4 +66,68 @@ pub fn html(report: &Report) -> String {
     );
     page::end(&mut page);
     page
+}
+
+fn readings(page: &mut String, steps: &[Step]) {
+    let heads = [
+        "load",
+        "offered, Mpps",
+        "forwarded, Mpps",
+        "Gbit/s",
+        "lost",
+        "queued",
+        "power, W",
+        "active cores",
+        "their GHz",
+        "awake, %",
+        "naps a packet",
+        "changes",
+        "source",
+        "accuracy",
+        "disturbed",
+    ];
+    let row = |step: &Step| {
+        let reading = &step.reading;
+        let state = reading.state;
+        let of = |figure: Option<f64>, digits: usize| {
+            figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
+        };
+        [
+            step.name.clone(),
+            format!("{:.4}", reading.offered_rate_pps / 1e6),
+            format!("{:.4}", reading.forwarded_rate_pps / 1e6),
+            format!("{:.4}", reading.forwarded_rate_bps / 1e9),
+            reading.lost_packets.to_string(),
+            reading.queued_packets.to_string(),
+            format!("{:.2}", reading.power_watts),
+            of(state.map(|state| state.cores_active_mean), 1),
+            of(state.map(|state| state.frequency_mean_hertz / 1e9), 2),
+            of(state.map(|state| state.awake_ratio * 100.0), 1),
+            of(state.and_then(|state| state.sleeps_per_packet), 3),
+            of(state.map(|state| state.transitions as f64), 0),
+            reading.source.clone(),
+            reading.accuracy.clone(),
+            if reading.disturbed_because.is_some() { "yes" } else { "no" }.to_owned(),
+        ]
+    };
+    page::table(page, heads, steps.iter().map(row));
+    let disturbed =
+        |step: &Step| Some((step.name.clone(), step.reading.disturbed_because.clone()?));
+    let mut disturbed = steps.iter().filter_map(disturbed).peekable();
+    if disturbed.peek().is_some() {
+        page.push_str("<p>Disturbed:</p>\n<ul>\n");
+        for (name, why) in disturbed {
+            put(page, format_args!("<li>{}: {}</li>\n", escape(&name), escape(&why)));
+        }
+        page.push_str("</ul>\n");
+    }
+    page.push_str(
+        "<p>Queued: packets by which queues grew where a load is more than the device forwards; more \
+         of it would be lost. Awake: of the time of all cores. Changes: of the operating point during \
+         the measurement; 0 where the policy has settled. Less power under more load is no mistake of \
+         the account where both loads were held: a policy with hysteresis keeps the state that it \
+         reached on its way, which may be a slower one at a higher load, and where links are nearly \
+         full a core finds more packets at each look, so that it naps less often and spends less on \
+         waking up.</p>\n",
+    );
 }

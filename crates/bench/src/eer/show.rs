@@ -1,6 +1,6 @@
 //! The result as a table in a terminal.
 
-use super::Report;
+use super::{Report, remarks};
 use std::io::{self, Write};
 
 /// Writes it.
@@ -21,26 +21,47 @@ pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
         description.time,
         description.averaging
     )?;
-    for note in &description.notes {
+    for note in description.notes.iter().chain(&remarks::of(report)) {
         writeln!(out, "note: {note}")?;
     }
     writeln!(
         out,
-        "\n{:<14}{:>14}{:>14}{:>10}{:>10}  {:<10} accuracy",
-        "load", "forwarded Mpps", "Gbit/s", "lost", "W", "source"
+        "\n{:<12}{:>14}{:>9}{:>8}{:>8}{:>8}{:>7}{:>6}{:>7}{:>8}  {:<9} accuracy",
+        "load",
+        "forwarded Mpps",
+        "Gbit/s",
+        "lost",
+        "queued",
+        "W",
+        "cores",
+        "GHz",
+        "awake",
+        "changes",
+        "source"
     )?;
     for step in &report.steps {
         let reading = &step.reading;
+        let of = |figure: Option<f64>, digits: usize| {
+            figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
+        };
+        let state = reading.state;
+        let disturbed = reading.disturbed_because.as_ref();
         writeln!(
             out,
-            "{:<14}{:>14.4}{:>14.4}{:>10}{:>10.2}  {:<10} {}",
+            "{:<12}{:>14.4}{:>9.3}{:>8}{:>8}{:>8.2}{:>7}{:>6}{:>7}{:>8}  {:<9} {}{}",
             step.name,
             reading.forwarded_rate_pps / 1e6,
             reading.forwarded_rate_bps / 1e9,
             reading.lost_packets,
+            reading.queued_packets,
             reading.power_watts,
+            of(state.map(|state| state.cores_active_mean), 1),
+            of(state.map(|state| state.frequency_mean_hertz / 1e9), 2),
+            of(state.map(|state| state.awake_ratio), 3),
+            of(state.map(|state| state.transitions as f64), 0),
             reading.source,
-            reading.accuracy
+            reading.accuracy,
+            disturbed.map_or_else(String::new, |why| format!("  disturbed: {why}"))
         )?;
     }
     writeln!(out, "\n{}", verdict(report))?;

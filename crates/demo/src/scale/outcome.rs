@@ -44,9 +44,17 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Why the figures may be affected, where this machine was so busy.
+    pub fn disturbed_because(&self) -> Option<String> {
+        let late = self.feed_lateness_max_seconds;
+        let late = (late > 0.0).then(|| format!("the generator was {:.1} ms late", late * 1e3));
+        let reasons: Vec<_> = late.into_iter().chain(self.record.disturbance.reasons()).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
     /// Whether this machine was so busy that the figures may be affected.
     pub fn is_disturbed(&self) -> bool {
-        self.feed_lateness_max_seconds > 0.0 || self.record.disturbance.is_disturbed()
+        self.disturbed_because().is_some()
     }
 }
 

@@ -1,0 +1,59 @@
+//! What can be measured.
+
+use super::reading::Reading;
+use serde::Serialize;
+
+/// A load to be borne.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// No packet.
+    None,
+    /// A packet now and then on each port, so that nothing may sleep for good (idle+).
+    Keepalive,
+    /// Packets per second on all ports together, with the lengths of the measurement.
+    Rate(f64),
+}
+
+/// A device under test with something that says how much power it takes.
+pub trait Subject {
+    /// Bears a load for the stabilisation interval, then the measurement interval.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    fn bear(&mut self, load: Load) -> Result<Reading, String>;
+
+    /// Power without ports and cards; none where that cannot be had.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    fn base(&mut self) -> Result<Option<Reading>, String>;
+
+    /// The most that can be offered, in packets per second.
+    fn most_pps(&self) -> f64;
+
+    /// What it is, and how it is measured.
+    fn description(&self) -> Description;
+}
+
+/// What a subject is, and how it is measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Description {
+    /// The device.
+    pub device: String,
+    /// What power is read from.
+    pub power_from: String,
+    /// Lengths of frames.
+    pub frames: String,
+    /// Ports with traffic.
+    pub ports: u32,
+    /// Before each reading, in seconds.
+    pub stabilisation_seconds: f64,
+    /// Of each reading, in seconds.
+    pub measurement_seconds: f64,
+    /// Of both: `real` or `model`.
+    pub time: String,
+    /// How a mean is made of what was read.
+    pub averaging: String,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
