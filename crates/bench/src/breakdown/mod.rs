@@ -43,7 +43,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 const UNCLAIMED_TOLD: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const NOTE: &str = "the kernel's groups are processor time by a software clock, not cycles. Interrupt \
+const NOTE: &str = "The kernel's groups are processor time by a software clock, not cycles. Interrupt \
                     work that ran while another program was on the processor is not counted. veth is \
                     no card: its driver hands buffers over, and the receiver reads what the sender's \
                     caches hold.";
