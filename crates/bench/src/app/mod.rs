@@ -18,6 +18,7 @@ mod ipv4;
 mod measure;
 mod netflow;
 mod order;
+mod page;
 mod redundancy;
 mod report;
 mod sealed;
@@ -35,6 +36,7 @@ pub use args::{Args, Direction};
 pub use costs::{CostsError, costs};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use measure::{Measured, workloads};
+pub use page::html;
 use quanta::Clock;
 pub use report::{Added, Cost, Node, Order, OrderVerdict, Report, Row};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -142,6 +144,9 @@ mod tests {
             assert!((sizes[3] - 361.8).abs() < 2.0, "{sizes:?}");
             let json = serde_json::to_string(&report).unwrap();
             assert_eq!(costs(&json, "here", None).is_ok(), report.application == "all");
+            if ["all", "ipv4"].contains(&&*report.application) {
+                crate::looked_at("app", &html(&report));
+            }
             for row in report.workloads {
                 assert!(row.ipv4.cycles_per_packet.median > 0.0);
                 assert_eq!(row.applications.is_empty(), plain);

@@ -29,6 +29,7 @@ mod arrangement;
 pub(crate) mod candidate;
 mod duty_cycle;
 mod over_dpdk;
+mod page;
 mod round;
 pub(crate) mod setup;
 pub(crate) mod threads;
@@ -36,6 +37,7 @@ pub(crate) mod threads;
 pub use arrangement::{Arrangement, Load, Placement, Sink};
 use candidate::Candidate;
 use over_dpdk::Driver;
+pub use page::html;
 pub use round::Round;
 use serde::Serialize;
 use setup::Setup;
@@ -250,6 +252,9 @@ mod tests {
             Err(error) => panic!("{error}"),
         };
         assert_eq!(report.results.len(), 18);
+        let page = html(&report);
+        assert!(page.contains("wattline_xdp_forward (shared)"), "{page}");
+        crate::looked_at("forward", &page);
         for standing in &report.results {
             assert!(standing.rate_pps > 0.0, "{standing:?}");
             assert!(standing.cpu_seconds_per_packet > 0.0, "{standing:?}");

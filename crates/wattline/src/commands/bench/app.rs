@@ -1,6 +1,7 @@
 //! `wattline bench app`: what an application costs on top of plain IPv4 forwarding.
 
 use super::pipeline::failed;
+use crate::commands::page_file::PageFile;
 use crate::exit::ExitError;
 use crate::output;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -50,6 +51,8 @@ pub struct Args {
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1,
           default_missing_value = "target/peers/ipsec-mb")]
     peer: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageFile,
 }
 
 /// The names of the applications; `[flow_records]` has two more, by which the configuration and the
@@ -67,6 +70,7 @@ fn applications() -> impl TypedValueParser<Value = String> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
     let report = app::run(&app::Args {
         application: args.application.clone(),
         routes: args.routes.clone(),
@@ -82,6 +86,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         },
     })
     .map_err(failed)?;
+    args.page.write(|| app::html(&report))?;
     output::print(&report, json, table)
 }
 

@@ -1,5 +1,6 @@
 //! `wattline bench forward`: forwarding over veth, beside the kernel and DPDK's l3fwd.
 
+use crate::commands::page_file::PageFile;
 use crate::exit::ExitError;
 use crate::output;
 use std::io::Write;
@@ -24,10 +25,13 @@ pub struct Args {
     /// Seconds of measurement of each candidate per round.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
+    #[command(flatten)]
+    page: PageFile,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
     let options = Options {
         rounds: args.rounds,
         duration: Duration::from_secs(args.seconds),
@@ -35,6 +39,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         dpdk: args.dpdk.then(itself).transpose()?,
     };
     let report = clean_up_on_signals(|| forward::run(&options)).and_then(|report| report)?;
+    args.page.write(|| forward::html(&report))?;
     output::print(&report, json, table)
 }
 
