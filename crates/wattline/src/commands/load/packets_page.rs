@@ -25,11 +25,12 @@ pub fn html(ways: &[Way<'_>], conditions: &[(&str, String)], limits: Option<&Lim
     for way in ways {
         put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(way))));
     }
-    let notes: Vec<&String> = ways.iter().flat_map(|way| way.notes).collect();
+    let notes: Vec<_> =
+        ways.iter().flat_map(|way| way.notes.iter().map(move |note| (&way.name, note))).collect();
     if !notes.is_empty() {
         page.push_str("<ul>\n");
-        for note in notes {
-            put(&mut page, format_args!("<li>{}</li>\n", escape(note)));
+        for (name, note) in notes {
+            put(&mut page, format_args!("<li>{}: {}</li>\n", escape(name), escape(note)));
         }
         page.push_str("</ul>\n");
     }
