@@ -90,9 +90,17 @@
     if (!names || !title) return;
     plot.wide ??= plot.getAttribute("viewBox");
     plot.setAttribute("viewBox", plot.wide);
-    names.removeAttribute("transform");
+    const each = names.querySelectorAll(".name");
+    [names, ...each].forEach((moved) => moved.removeAttribute("transform"));
     title.removeAttribute("textLength");
     if (!narrow.matches) return;
+    let free = null;
+    for (const name of each) {
+      const top = Number(name.dataset.top);
+      free ??= top;
+      name.setAttribute("transform", `translate(0 ${free - top})`);
+      free += Number(name.dataset.height);
+    }
     const box = names.getBBox();
     if (!box.width) return;
     const [width, grown, below] = [580, 1.25, Number(names.dataset.below)];

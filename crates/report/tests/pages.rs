@@ -281,6 +281,9 @@ fn a_narrow_screen_cuts_nothing(browser: &mut Browser) {
                  return axis.every(line => line.bottom < names.top + 1); })";
     let least = "Math.min(...[...document.querySelectorAll('svg.plot .tick, svg.plot .names text')] \
                  .map(t => t.getBoundingClientRect().height))";
+    let gap = "Math.max(...[...document.querySelectorAll('svg.plot')].flatMap(plot => { \
+               const at = [...plot.querySelectorAll('.name')].map(n => n.getBoundingClientRect()); \
+               return at.slice(1).map((name, index) => name.top - at[index].bottom); }))";
     let heads = "getComputedStyle(document.querySelector('.cards td.verdict'), '::before').content";
     // The browser tells the page of a new width with its next picture.
     let becomes = |browser: &mut Browser, wanted: bool| {
@@ -294,6 +297,7 @@ fn a_narrow_screen_cuts_nothing(browser: &mut Browser) {
     becomes(browser, true);
     assert_eq!(browser.value(seen), 0);
     assert!(browser.value(least).as_f64().is_some_and(|high| high >= 10.0));
+    assert!(browser.value(gap).as_f64().is_some_and(|gap| gap < 8.0), "{}", browser.value(gap));
     assert!(browser.value(heads).as_str().is_some_and(|text| text.contains("verdict")));
     browser.set_view(View { width: 1440, height: 700, dark: false });
     becomes(browser, false);

@@ -72,7 +72,9 @@ impl Labels {
         for (label, height) in self.0.iter().zip(heights) {
             // As low as wanted, as long as those that follow have room.
             let y = label.wanted.min(bottom - below).max(free);
+            svg.begin_name(y, height);
             label.draw(svg, y);
+            svg.end_names();
             (below, free) = (below - height, y + height);
         }
         svg.end_names();

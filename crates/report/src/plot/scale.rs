@@ -72,10 +72,12 @@ impl Scale {
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         if self.logarithmic {
             let decades = self.low.log10().floor() as i32..=self.high.log10().floor() as i32;
-            // Two or three decades have too few ticks at their powers alone.
+            // Few decades have too few ticks at their powers alone; with more, three to each would
+            // touch where letters are large.
             let within: &[f64] = match self.high / self.low {
                 ..8.0 => &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
-                ..2e3 => &[1.0, 2.0, 5.0],
+                ..=1e3 => &[1.0, 2.0, 5.0],
+                ..1e4 => &[1.0, 3.0],
                 _ => &[1.0],
             };
             let all = decades.flat_map(|n| within.iter().map(move |m| m * 10f64.powi(n)));
@@ -167,6 +169,9 @@ mod tests {
         assert_eq!(scale.pixel(10.0).map(f64::round), Some(100.0));
         let texts: Vec<String> = scale.ticks().into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["1", "2", "5", "10", "20", "50", "100", "200", "500", "1000"]);
+        let longer = Scale::new(&axis, [16.0, 25e3].into_iter(), (0.0, 300.0));
+        let texts: Vec<String> = longer.ticks().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["30", "100", "300", "1000", "3000", "10000"]);
         let wide = Scale::new(&axis, [1.0, 1e6].into_iter(), (0.0, 300.0));
         assert_eq!(wide.ticks().len(), 7);
     }

@@ -75,6 +75,13 @@ impl Svg {
         self.put(format_args!(r#"<g class="names" data-below="{below:.0}">"#));
     }
 
+    /// Begins one of them, whose first line stands at `y`. Beside the plot each is near the end of its
+    /// line; below it they follow each other without what lies between.
+    pub(super) fn begin_name(&mut self, y: f64, height: f64) {
+        self.put(format_args!(r#"<g class="name" data-top="{y:.1}" data-height="{height:.1}">"#));
+    }
+
+    /// Ends a name, or all of them.
     pub(super) fn end_names(&mut self) {
         self.put(format_args!("</g>"));
     }
