@@ -5,9 +5,11 @@ SECONDS_OF_LOAD ?= 5
 RELEASE = CARGO="$(CARGO)" scripts/cargo-release
 # Needs for which no test may be skipped (`tools`, `rights`, `data`, `machine`, `all`): what `make tools` found.
 REQUIRE = $${WATTLINE_REQUIRE-$$(cat target/tools/required 2>/dev/null)}
+# The same with what tests of packages use, as `make tools-long` found it.
+REQUIRE_LONG = $${WATTLINE_REQUIRE-$$(cat target/tools/required-long 2>/dev/null)}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long dpdk ipsec-mb lint dependencies tools build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
+.PHONY: help demo test test-long dpdk ipsec-mb lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,13 +41,13 @@ reproducible-test: ## build package and archive twice, in two directories, and c
 package-test: deb ## install, upgrade and purge the package in a fresh Debian root
 	@scripts/test-package
 
-rpm-test:         ## install, upgrade and erase the RPM package (after package-test)
+rpm-test:         ## install, upgrade and erase the RPM package
 	@scripts/test-rpm
 
-container-test:   ## build the container image and run the program in it (after package-test)
+container-test:   ## build the container image and run the program in it
 	@scripts/test-container
 
-units-test:       ## let systemd run the package's units in a container (after package-test)
+units-test:       ## let systemd run the package's units in a container
 	@scripts/test-units
 
 python:           ## the Python package as a wheel, and its tests
@@ -57,9 +59,9 @@ site:             ## the documentation as a site, into target/site (needs mdbook
 test: tools       ## lints, dependency checks and all tests, those with real components too
 	$(MAKE) lint dependencies
 	WATTLINE_REQUIRE="$(REQUIRE)" WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
-	$(MAKE) dpdk ipsec-mb
+	WATTLINE_REQUIRE="$(REQUIRE)" $(MAKE) dpdk ipsec-mb
 
-test-long: test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
+test-long: tools-long test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
 	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
 		$(CARGO) test -p wattline --features arrow --test system
@@ -69,9 +71,9 @@ test-long: test build ## that, and what takes longer: every figure of all papers
 	$(CARGO) test -p wattline-requests --test suite -- --ignored --test-threads 1
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
-	$(MAKE) python package-test rpm-test container-test units-test
+	WATTLINE_REQUIRE="$(REQUIRE_LONG)" $(MAKE) python package-test rpm-test container-test units-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
-	CARGO="$(CARGO)" scripts/test-ipsec-mb whole
+	WATTLINE_REQUIRE="$(REQUIRE)" CARGO="$(CARGO)" scripts/test-ipsec-mb whole
 	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --nocapture
 	$(CARGO) test -p wattline-testbed --lib -- --ignored --nocapture
 	$(MAKE) rig
@@ -93,6 +95,9 @@ dependencies:     ## licences, sources and advisories of all dependencies; that 
 
 tools:            ## install the programs that demo and tests use (root only; else it lists them)
 	@scripts/install-tools
+
+tools-long:       ## these and what tests of packages use: debootstrap, lintian, rpm, podman, systemd-nspawn
+	@scripts/install-tools long
 
 bpf:              ## compile the XDP programs into the objects that are part of the project
 	@scripts/build-bpf

@@ -150,4 +150,27 @@ mod tests {
         let error = outcome("a", Need::Data, "captures", "tool").unwrap_err();
         assert!(error.contains("allowed: all, tools, rights, data, machine"), "{error}");
     }
+
+    /// `scripts/skip` is for tests that are scripts.
+    #[test]
+    fn scripts_are_skipped_in_the_same_way() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/skip");
+        if !std::path::Path::new(script).exists() {
+            return data("scripts/skip: the crate is tested without the repository around it");
+        }
+        for need in Need::ALL {
+            for required in ["", "tools", "rights, data", "all", "machine", "tool"] {
+                let run = std::process::Command::new(script)
+                    .args(["a-test", need.name(), "it"])
+                    .env(REQUIRE, required)
+                    .output()
+                    .unwrap();
+                let told = String::from_utf8_lossy(&run.stderr);
+                let told = told.trim_end().to_owned();
+                let ours = outcome("a-test", need, "it", required);
+                let theirs = if run.status.success() { Ok(told) } else { Err(told) };
+                assert_eq!(theirs, ours, "{need:?} with {required:?}");
+            }
+        }
+    }
 }

@@ -30,6 +30,27 @@ fn skipped_tests_say_so_in_one_way() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// `scripts/skip` is the way of scripts.
+#[test]
+fn skipped_scripts_say_so_in_one_way() {
+    let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts");
+    let mut tests = 0;
+    for entry in std::fs::read_dir(scripts).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !name.starts_with("test-") {
+            continue;
+        }
+        tests += 1;
+        let text = std::fs::read_to_string(&path).unwrap();
+        for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+            let said = line.to_lowercase();
+            assert!(!said.contains("skipped"), "{name}: use scripts/skip: {line}");
+        }
+    }
+    assert!(tests > 6, "{tests} scripts are tests");
+}
+
 #[test]
 fn another_way_is_seen() {
     assert_eq!(otherwise("a\nprintln!(\"skipped: no ping\");"), [2]);
