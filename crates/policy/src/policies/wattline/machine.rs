@@ -15,6 +15,10 @@ const PRIOR_WATTS: (f64, f64) = (1.0, 3.0);
 const PRIOR_NAP: f64 = 1.5;
 /// Assumed cycles of waking up without a model: those of PowerSave's machine.
 const PRIOR_WAKE_CYCLES: f64 = 8_000.0;
+/// Points whose measurements are remembered.
+const MEASURED: usize = 8;
+/// A measurement in which cores wake for a larger share of their time says nothing of packets.
+const WAKING: f64 = 0.2;
 /// A service time is measured over at least so many packets.
 const PACKETS: u64 = 200;
 /// The model's service times hold until the measured ones differ by this share. Changes of points
@@ -30,10 +34,12 @@ const COMPARED_PACKETS: f64 = 20_000.0;
 pub(super) struct Machine {
     pub cores: usize,
     pub frequencies: Vec<f64>,
-    /// Of a model: seconds per packet, by number of cores less one, then by frequency.
+    /// Seconds per packet, by number of cores less one, then by frequency: of the model, or the
+    /// tightest of the bounds that measurements give.
     service: Vec<Vec<f64>>,
-    /// Without a model: cores, frequency and seconds per packet of the last measurement.
-    measured: Option<(usize, usize, f64)>,
+    /// Without a model: cores, frequency and seconds per packet of the last points that were measured,
+    /// the oldest first.
+    measured: Vec<(usize, usize, f64)>,
     /// Whether there is a model.
     known: bool,
     /// Measured over modelled service time; 1 while they agree.
@@ -72,7 +78,7 @@ impl Machine {
             return Self {
                 cores,
                 service: (1..=cores).map(|cores| of(cores).collect()).collect(),
-                measured: None,
+                measured: Vec::new(),
                 known: true,
                 factor: 1.0,
                 worked: (0.0, 0.0),
@@ -91,10 +97,10 @@ impl Machine {
             };
         }
         let states = exits.len().max(1);
-        Self {
+        let mut machine = Self {
             cores,
             service: Vec::new(),
-            measured: None,
+            measured: Vec::with_capacity(MEASURED + 1),
             known: false,
             factor: 1.0,
             worked: (0.0, 0.0),
@@ -113,23 +119,38 @@ impl Machine {
             usable: (0, frequencies.len() - 1),
             polls: platform.can.waits.allows(Wait::Poll),
             frequencies,
-        }
+        };
+        machine.bound_all();
+        machine
     }
 
-    /// Seconds per packet. Without a model it is an upper bound from the last measurement, which holds
-    /// for any processor: at a lower frequency, time grows at most in proportion; at a higher one, it
-    /// may stay the same.
+    /// Seconds per packet.
     pub fn service(&self, cores: usize, frequency: usize) -> f64 {
-        if self.known {
-            return self.modelled(cores, frequency) * self.factor;
-        }
-        let Some((at_cores, at_frequency, seconds)) = self.measured else {
-            return PRIOR_CYCLES / self.frequencies[frequency]
-                * (1.0 + PRIOR_CONTENTION * cores as f64);
-        };
+        self.modelled(cores, frequency) * self.factor
+    }
+
+    /// An upper bound on the seconds per packet from one measurement, which holds for any processor: at
+    /// a lower frequency, time grows at most in proportion; at a higher one, it may stay the same.
+    fn bound(&self, measured: (usize, usize, f64), cores: usize, frequency: usize) -> f64 {
+        let (at_cores, at_frequency, seconds) = measured;
         let slower = self.frequencies[at_frequency] / self.frequencies[frequency];
         let more = cores.saturating_sub(at_cores) as f64;
         seconds * slower.max(1.0) * (1.0 + PRIOR_CONTENTION * more)
+    }
+
+    /// Takes for each point the tightest bound of all measurements.
+    fn bound_all(&mut self) {
+        let of = |cores: usize, frequency: usize| {
+            let prior = PRIOR_CYCLES / self.frequencies[frequency]
+                * (1.0 + PRIOR_CONTENTION * cores as f64);
+            let bounds = self.measured.iter().map(|at| self.bound(*at, cores, frequency));
+            bounds.reduce(f64::min).unwrap_or(prior)
+        };
+        let frequencies = 0..self.frequencies.len();
+        let service: Vec<Vec<f64>> = (1..=self.cores)
+            .map(|cores| frequencies.clone().map(|f| of(cores, f)).collect())
+            .collect();
+        self.service = service;
     }
 
     /// Seconds per packet by the model.
@@ -179,16 +200,81 @@ impl Machine {
         if packets < PACKETS || useful <= 0.0 {
             return false;
         }
-        let seen = useful / packets as f64;
-        let (cores, frequency) = point;
-        self.measured = Some(match self.measured {
-            // It rises fast and falls slowly.
-            Some((at, of, seconds)) if (at, of) == point => {
-                let weight = if seen > seconds { 0.5 } else { 0.05 };
-                (cores, frequency, seconds + weight * (seen - seconds))
-            }
-            _ => (cores, frequency, seen),
-        });
+        // Of the assumed work of waking up, half is taken off: at least so much it is.
+        let waking = wakes as f64 * self.wake[point.1];
+        let seen = (useful - (0.5 * waking).min(0.5 * useful)) / packets as f64;
+        // Where much of the time is waking up, a packet takes less, and nothing is disproved.
+        let tighter = self.measured.is_empty() || seen < self.service(point.0, point.1);
+        if waking > WAKING * useful && !tighter {
+            return false;
+        }
+        self.measure(point, seen);
         true
+    }
+
+    /// Remembers a measurement, and forgets what it disproves.
+    fn measure(&mut self, (cores, frequency): (usize, usize), seen: f64) {
+        let before = self.measured.iter().position(|at| (at.0, at.1) == (cores, frequency));
+        let seconds = match before {
+            // It rises fast and falls slowly.
+            Some(index) => {
+                let seconds = self.measured.remove(index).2;
+                let weight = if seen > seconds { 0.5 } else { 0.2 };
+                seconds + weight * (seen - seconds)
+            }
+            None => seen,
+        };
+        let mut measured = std::mem::take(&mut self.measured);
+        measured.retain(|at| self.bound(*at, cores, frequency) >= seconds * (1.0 - TRUSTED));
+        if measured.len() >= MEASURED {
+            measured.remove(0);
+        }
+        measured.push((cores, frequency, seconds));
+        self.measured = measured;
+        self.bound_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::tests::westmere;
+    use wattline_units::Span;
+
+    /// What cores did: packets, wake-ups, and seconds of work.
+    fn did(packets: u64, sleeps: u64, seconds: f64) -> [CoreView; 1] {
+        let useful = Span::from_seconds(seconds);
+        [CoreView { packets, sleeps, useful, ..CoreView::default() }]
+    }
+
+    fn learn(machine: &mut Machine, point: (usize, usize), now: [CoreView; 1]) {
+        machine.learn(point, &[CoreView::default()], &now);
+    }
+
+    #[test]
+    fn without_a_model_each_measurement_bounds_all_points() {
+        let mut machine = Machine::new(&westmere(), None);
+        // 0.42 us on twelve fast cores bound one slow core by twice as much.
+        learn(&mut machine, (12, 13), did(10_000, 0, 4.2e-3));
+        assert!((machine.service(12, 13) / 0.42e-6 - 1.0).abs() < 1e-6);
+        assert!((machine.service(1, 0) / 0.875e-6 - 1.0).abs() < 1e-2, "{}", machine.service(1, 0));
+        // One slow core takes 0.48 us. Back at twelve fast ones, that is not forgotten.
+        learn(&mut machine, (1, 0), did(10_000, 0, 4.8e-3));
+        learn(&mut machine, (12, 13), did(10_000, 0, 4.2e-3));
+        assert!((machine.service(1, 0) / 0.48e-6 - 1.0).abs() < 1e-6);
+        assert!(machine.service(12, 0) < 0.48e-6 * 1.34, "{}", machine.service(12, 0));
+        // Another application: packets take three times as long, and what was known is disproved.
+        (0..20).for_each(|_| learn(&mut machine, (12, 13), did(10_000, 0, 12.6e-3)));
+        assert!((machine.service(12, 13) / 1.26e-6 - 1.0).abs() < 0.01);
+        assert!(machine.service(1, 0) > 2.5e-6, "{}", machine.service(1, 0));
+    }
+
+    /// A core that wakes for each packet takes several times as long. That says little of packets.
+    #[test]
+    fn without_a_model_waking_up_disproves_nothing() {
+        let mut machine = Machine::new(&westmere(), None);
+        learn(&mut machine, (1, 0), did(10_000, 0, 4.8e-3));
+        learn(&mut machine, (1, 0), did(1_000, 1_000, 5.3e-3));
+        assert!((machine.service(1, 0) / 0.48e-6 - 1.0).abs() < 1e-6, "{}", machine.service(1, 0));
     }
 }
