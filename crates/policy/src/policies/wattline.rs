@@ -14,7 +14,9 @@ mod demand;
 mod leap;
 mod limits;
 mod machine;
+mod parking;
 mod requirements;
+mod stand;
 mod steps;
 mod why;
 
@@ -29,6 +31,7 @@ use leap::notice;
 use limits::Limits;
 use machine::Machine;
 use requirements::{Leap, MOST_LOAD, Requirements};
+use stand::Stand;
 use steps::Steps;
 use wattline_units::{Span, Time};
 use why::{Reasons, Why};
@@ -50,7 +53,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "guard",
             kind: Kind::Word,
             default: "measured",
-            meaning: "what may come without a warning: `measured` (ten times the mean rate, or a quarter more than the recent peak) or `link` (line rate at all ports; needs a server model)",
+            meaning: "what may come without a warning: `measured` (ten times the mean rate, after a high leap the mean from before it, or a quarter more than the recent peak) or `link` (line rate at all ports; needs a server model)",
             source: "ours",
         },
         Parameter {
@@ -78,6 +81,9 @@ const LEARN: Span = Span::from_millis(1);
 const DRAIN: Span = Span::from_micros(200);
 /// Factor by which the rate may leap above its mean though it never did: flash crowds do so.
 const SURPRISE: f64 = 10.0;
+/// After a leap to this share of the capacity, the mean from before it counts: so many cores are then
+/// active that their rings hold what else may come.
+const HIGH: f64 = 0.25;
 /// Factor by which a leap may exceed the highest rate that was seen.
 const MARGIN: f64 = 1.25;
 /// Processor time to write the indirection table of a port, in seconds: one request to its driver.
@@ -95,6 +101,11 @@ const STEADY: Span = Span::from_millis(400);
 const RESERVE: f64 = 0.005;
 const MOST_RESERVE: f64 = 0.1;
 const RESERVE_HALF_LIFE: f64 = 0.1;
+
+/// Purposes of a search: the next point, that of the recent peak, and that of the load.
+const NEXT: usize = 0;
+const AT_PEAK: usize = 1;
+const LOW: usize = 2;
 
 struct Wattline {
     machine: Machine,
@@ -129,6 +140,12 @@ struct Wattline {
     moved: Time,
     /// New cores poll until then, so that they wake at once.
     waking: Option<Time>,
+    /// Whether falls of the load are worth following.
+    stand: Stand,
+    /// Rate that is carried though the load is lower.
+    carried: f64,
+    /// Rate before the last leaps, the lowest where several came within [`STEADY`].
+    before: f64,
     /// Packets that may still be late.
     account: Account,
     /// Share of the slack that naps may use.
@@ -142,10 +159,12 @@ struct Wattline {
     /// Seconds that a change of frequency takes.
     transition: f64,
     cores: Vec<CoreView>,
+    /// When each core was parked.
+    parked_at: Vec<Time>,
     /// Scratch space of a search.
     found: Vec<Choice>,
-    /// Requirements and result of the last search.
-    searched: Option<(Requirements, Choice)>,
+    /// Requirements and result of the last search for each purpose.
+    searched: [Option<(Requirements, Choice)>; 3],
     /// The same of the last evaluation of one point, given by cores and frequency. The result is
     /// `None` where the point does not meet the requirements.
     evaluated: Option<(Requirements, (usize, usize), Option<Choice>)>,
@@ -202,6 +221,9 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         limits: Limits::new(fastest),
         asked: None,
         waking: None,
+        stand: Stand::default(),
+        carried: 0.0,
+        before: f64::INFINITY,
         account: Account::default(),
         nap_share: 0.7,
         alerted: false,
@@ -210,8 +232,9 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         last_leap: None,
         transition: platform.frequency_transition.as_seconds(),
         cores: vec![CoreView::default(); platform.cores],
+        parked_at: vec![Time::ZERO; platform.cores],
         found: Vec::with_capacity(machine.points()),
-        searched: None,
+        searched: [None; 3],
         evaluated: None,
         reasons: Reasons::default(),
         machine,
@@ -220,9 +243,12 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
 
 impl Wattline {
     fn required(&self, need: f64) -> Requirements {
-        let measured = (SURPRISE * self.demand.mean).max(MARGIN * self.demand.peak);
         // A leap beyond the capacity of the machine cannot be answered.
         let all = self.machine.capacity(self.machine.cores, self.machine.usable.1);
+        // Where the load has leapt high already, it does not leap as far again.
+        let high = self.has_leapt() && self.demand.peak >= HIGH * all;
+        let usual = if high { self.before.min(self.demand.mean) } else { self.demand.mean };
+        let measured = (SURPRISE * usual).max(MARGIN * self.demand.peak);
         let surprise = self.link.unwrap_or(measured.min(all).max(need));
         let ring = self.ring * self.ports as f64;
         // Until all cores are awake, the rings of the active cores have to hold what comes at line
@@ -231,7 +257,7 @@ impl Wattline {
         let cores = self.link.map_or(0.0, |link| (link * reaction / ring).ceil());
         Requirements {
             need,
-            mean: self.demand.mean,
+            mean: if self.carried > 0.0 { self.demand.long } else { self.demand.mean },
             ports: self.ports,
             dispersion: self.demand.dispersion,
             slack: self.slack * self.nap_share,
@@ -275,17 +301,23 @@ impl Wattline {
         }
     }
 
-    /// The cheapest point that meets the requirements: that of the last search where it still
-    /// holds.
-    fn search(&mut self, required: &Requirements) -> Choice {
-        match self.searched {
+    /// The cheapest point that meets the requirements: that of the last search for this purpose where
+    /// it still holds.
+    fn searched_for(&mut self, purpose: usize, required: &Requirements) -> Choice {
+        match self.searched[purpose] {
             Some((planned, best)) if planned.covers(required) => best,
             _ => {
                 let best = self.machine.choose(required, &mut self.found);
-                self.searched = Some((*required, best));
+                self.searched[purpose] = Some((*required, best));
                 best
             }
         }
+    }
+
+    /// What was found rests on figures of the machine that have changed.
+    fn forget(&mut self) {
+        self.searched = [None; 3];
+        self.evaluated = None;
     }
 
     /// A point of these cores and frequency with its naps; `None` where no nap meets the
@@ -304,12 +336,14 @@ impl Wattline {
     /// Energy of going from one point to another and back, in joules.
     fn switch_joules(&self, from: &Choice, to: &Choice) -> f64 {
         let fewer = from.cores.abs_diff(to.cores) as f64;
+        // What a deeper state costs is weighed when parked cores go there, if they sleep lightly first.
         let deepest = self.machine.idle.last().map_or(0.0, |state| state.1);
-        let wake = deepest + self.machine.wake[to.frequency];
+        let exit = if self.steps.are_quick() { 0.0 } else { deepest };
+        let wake = exit + self.machine.wake[to.frequency];
         let tables = if from.cores == to.cores { 0.0 } else { self.ports as f64 };
         let write = TABLE_SECONDS * self.machine.awake[to.frequency];
-        // A change of frequency alone costs its own delay on all cores, some microseconds.
-        let change = 20e-6 * self.machine.awake[from.frequency] * from.cores as f64;
+        // A change of frequency alone may stop all cores while it lasts.
+        let change = self.transition * self.machine.awake[from.frequency] * from.cores as f64;
         fewer * wake * self.machine.awake[to.frequency] + tables * write + change
     }
 
@@ -324,6 +358,19 @@ impl Wattline {
         let before = point.active.len();
         let grown = self.present.is_some() && choice.cores > before;
         point.set_active(choice.cores, choice.idle, choice.parked.min(platform.deepest()));
+        // A core that may be back soon sleeps lightly first. Only a deeper state shows how long a machine
+        // takes to park it, so this waits until that is known.
+        for core in choice.cores..self.machine.cores {
+            if core < before && self.present.is_some() {
+                self.parked_at[core] = now;
+            }
+            if self.steps.are_quick() {
+                let seconds = now.since(self.parked_at[core]).as_seconds();
+                let deep = self.machine.deep_after(seconds, choice.frequency);
+                let limit = &mut point.cores[core].idle_limit;
+                *limit = deep.min(*limit);
+            }
+        }
         point.set_frequency(choice.frequency);
         point.batch = choose::BATCH;
         let wait = match choice.nap {
@@ -364,15 +411,19 @@ impl Wattline {
         self.limits.look(now, asked, held);
         if self.machine.usable != self.limits.usable() {
             self.machine.usable = self.limits.usable();
-            (self.searched, self.evaluated) = (None, None);
+            self.forget();
         }
+    }
+
+    /// Whether a leap came of late.
+    fn has_leapt(&self) -> bool {
+        self.last_leap.is_some_and(|at| self.last.since(at) < STEADY)
     }
 
     /// Whether no leap came of late, and the load was not much higher. Where leaps come, they cost the
     /// late packets that are paid for.
     fn is_steady(&self) -> bool {
-        self.last_leap.is_none_or(|at| self.last.since(at) >= STEADY)
-            && self.demand.peak < STEADY_PEAK * self.demand.mean
+        !self.has_leapt() && self.demand.peak < STEADY_PEAK * self.demand.mean
     }
 
     /// Seconds of arrivals that wait by plan: those in which a core does not look at its queues. The
@@ -387,7 +438,8 @@ impl Wattline {
     /// Fill of a queue, in packets, that the plan does not foresee.
     fn alarm(&self, choice: &Choice) -> u32 {
         let cores = choice.cores as f64;
-        let planned = self.demand.need() * self.blind(choice) / (cores * self.ports as f64);
+        let need = self.demand.need().max(self.carried);
+        let planned = need * self.blind(choice) / (cores * self.ports as f64);
         let burst = self.demand.burst() / (cores * self.ports as f64);
         let level = planned + notice(planned, self.demand.dispersion / cores) + burst;
         level.min(0.5 * self.ring).max(1.0) as u32
@@ -397,7 +449,22 @@ impl Wattline {
     fn overhang(&self, waiting: f64) -> f64 {
         let planned =
             self.present.map_or(0.0, |choice| self.demand.need() * 0.5 * self.blind(&choice));
+        // The carried rate serves what comes at once within half of the slack.
+        let planned = planned.max(self.carried * 0.5 * self.slack);
         (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
+    }
+
+    /// Whether a queue has too many packets. Where the recent peak is carried, bursts come at one port:
+    /// then all queues of the core count, and the last packet may wait as long as the slack.
+    fn is_crowded(&self, queue: usize, seen: &Observation<'_>) -> bool {
+        let Some(choice) = self.present.filter(|_| self.carried > 0.0) else {
+            return f64::from(seen.queues[queue].fill) > self.crowded();
+        };
+        let cores = self.machine.cores;
+        let of_core = seen.queues.iter().skip(queue % cores).step_by(cores);
+        let waiting: f64 = of_core.map(|queue| f64::from(queue.fill)).sum();
+        waiting * self.machine.service(choice.cores, choice.frequency) > self.slack
+            || f64::from(seen.queues[queue].fill) > 0.5 * self.ring
     }
 
     /// Fill of a queue, in packets, that is too much though the rate does not leap: twice the planned
@@ -447,14 +514,12 @@ impl Policy for Wattline {
                 // Packets whose entries moved were held back, and come at once.
                 let held = now < self.moved && self.is_steady();
                 let held = if held { self.demand.need() * self.slack } else { 0.0 };
-                self.demand.leaps(now.as_seconds(), arrivals, held)
+                self.demand.leaps(now.as_seconds(), arrivals, held, self.carried)
             }
             _ => false,
         };
         let crowded = match seen.trigger {
-            Trigger::Fill { queue } => {
-                now >= self.eased && f64::from(seen.queues[queue].fill) > self.crowded()
-            }
+            Trigger::Fill { queue } => now >= self.eased && self.is_crowded(queue, seen),
             _ => false,
         };
         if crowded {
@@ -468,7 +533,11 @@ impl Policy for Wattline {
         if leap {
             self.demand.alarm(now.as_seconds(), arrivals);
         }
+        let rate = self.demand.mean;
         let news = self.demand.look(now.as_seconds(), arrivals);
+        if news {
+            self.stand.look(now.as_seconds(), self.demand.needed(0.5 * self.slack));
+        }
         if now >= self.hold {
             self.demand.judge_alarm(now.as_seconds(), arrivals);
         }
@@ -481,7 +550,7 @@ impl Policy for Wattline {
             && news
         {
             if self.machine.learn((present.cores, present.frequency), &self.cores, seen.cores) {
-                (self.searched, self.evaluated) = (None, None);
+                self.forget();
             }
             self.cores.copy_from_slice(seen.cores);
         }
@@ -491,13 +560,14 @@ impl Policy for Wattline {
             (self.machine.everything(&self.required(need)), Why::Start)
         } else {
             let waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
-            self.next(now, seconds, leap, crowded, waiting)
+            self.next(now, seconds, leap.then_some(rate), crowded, waiting)
         };
         let before = self.present.map(|present| (present.cores, self.asked));
         if before != Some((choice.cores, Some(choice.frequency))) {
             self.reasons.note(why, &choice, self.demand.need());
         }
-        self.steps.ask(now, (point.active.len(), choice.cores), choice.parked, seen.cores);
+        let parked = if self.steps.are_quick() { 0 } else { choice.parked };
+        self.steps.ask(now, (point.active.len(), choice.cores), parked, seen.cores);
         self.take(choice, leap, platform, point, now);
         let all = CoreSet::first(choice.cores);
         let calm = now >= self.hold;
@@ -512,37 +582,80 @@ impl Policy for Wattline {
 }
 
 impl Wattline {
+    /// The rate to carry beyond the load, or zero where a fall of the load is worth following.
+    /// `required` is what the load needs.
+    fn stand(&mut self, seconds: f64, required: &Requirements) -> f64 {
+        let peak = self.stand.peak();
+        if self.stand.is_low(required.need) {
+            let at_peak = Requirements { need: peak, ..*required };
+            let stays = self.searched_for(AT_PEAK, &at_peak);
+            let low = self.searched_for(LOW, required);
+            let saved = (stays.watts - low.watts).max(0.0) * seconds;
+            let costs = self.round_trip_joules(&stays, &low, &at_peak);
+            self.stand.falls(saved, costs);
+        } else {
+            self.stand.rises();
+        }
+        if self.stand.stays() { peak } else { 0.0 }
+    }
+
+    /// Energy of following a fall of the load from one point to a lower one until the load leaps back.
+    fn round_trip_joules(&self, stays: &Choice, low: &Choice, at_peak: &Requirements) -> f64 {
+        // The leap is answered by cores that wake, and all are fast for a while.
+        let at_peak = Requirements { mean: at_peak.need, ..*at_peak };
+        let wanted = MARGIN * self.demand.peak;
+        let answer = self.machine.at_full_speed(wanted, 1, &at_peak);
+        let exit = self.machine.idle.last().map_or(0.0, |state| state.1);
+        let wake =
+            (exit + self.machine.wake[answer.frequency]) * self.machine.awake[answer.frequency];
+        let wakes = answer.cores.saturating_sub(low.cores) as f64 * wake;
+        let slower = self.machine.watts(stays, &at_peak);
+        let fast = (answer.watts - slower).max(0.0) * HOLD.as_seconds();
+        // By the break-even, the way down costs its change twice.
+        let down = 2.0 * self.switch_joules(stays, low);
+        down + wakes + fast + self.switch_joules(&answer, stays)
+    }
+
     fn next(
         &mut self,
         now: Time,
         seconds: f64,
-        leap: bool,
+        leap: Option<f64>,
         crowded: bool,
         waiting: f64,
     ) -> (Choice, Why) {
         let need = self.demand.need() * (1.0 + self.reserve);
-        self.alerted = leap || now < self.hold;
-        if leap {
+        self.alerted = leap.is_some() || now < self.hold;
+        if let Some(rate) = leap {
             // Capacity for leaps as high as before. How high the first leap goes, or one that goes
             // on, is not known, so it gets everything. What is too much goes when it is over.
             let goes_on = now < self.hold;
             self.hold = now + HOLD;
             self.leapt = true;
             self.leaps = true;
+            let before = if self.has_leapt() { self.before } else { f64::INFINITY };
+            self.before = before.min(rate);
             self.last_leap = Some(now);
             self.saved = 0.0;
+            self.stand.rises();
+            self.carried = 0.0;
             let required = self.required(need);
             let known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
             let wanted = if known { MARGIN * self.demand.peak } else { f64::INFINITY };
             let least = self.present.map_or(1, |present| present.cores);
             return (self.machine.at_full_speed(wanted, least, &required), Why::Leap);
         }
+        self.carried = 0.0;
+        if now >= self.hold {
+            self.carried = self.stand(seconds, &self.required(need));
+        }
+        let need = if self.carried > 0.0 { self.carried } else { need };
         // A queue that grows at the planned rate: the point carries less than planned.
         let more = if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
         let required = self.required(need.max(more));
         // Another point has to serve the packets that wait beyond the plan, too.
         let wanted = self.required(required.need + self.overhang(waiting) / DRAIN.as_seconds());
-        let best = self.search(&wanted);
+        let best = self.searched_for(NEXT, &wanted);
         let Some(present) = self.present else { return (best, Why::Start) };
         let carries =
             present.capacity * MOST_LOAD >= required.need && present.cores >= required.floor;

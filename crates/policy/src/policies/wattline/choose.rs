@@ -95,6 +95,12 @@ impl Machine {
         self.point(cores, frequency, nap, guard, required)
     }
 
+    /// Watts of a point under another load.
+    pub fn watts(&self, choice: &Choice, required: &Requirements) -> f64 {
+        let guard = Guard { nap: f64::INFINITY, parked: choice.parked };
+        self.point(choice.cores, choice.frequency, choice.nap, guard, required).watts
+    }
+
     /// Evaluates a point with its naps, or without any where only that keeps the budget. `None` where
     /// packets would be late even so, or where a leap would make too many late.
     pub fn evaluate(

@@ -49,7 +49,17 @@ pub(super) struct Demand {
     burst: f64,
     /// An alarm that is not judged yet.
     alarm: Option<Alarm>,
+    /// Rate averaged over [`LONG_SECONDS`], whatever leaps there were.
+    pub long: f64,
+    /// The last looks: seconds and arrivals, in turn.
+    looks: [(f64, u64); LOOKS],
+    looked: usize,
 }
+
+/// Seconds over which the load is averaged through leaps.
+const LONG_SECONDS: f64 = 10e-3;
+/// Looks in which the needed rate is sought.
+const LOOKS: usize = 16;
 
 /// An alarm: time, arrivals until then, the expected rate, and the packets beyond it.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +89,9 @@ impl Demand {
         let came = arrivals.saturating_sub(had) as f64;
         self.last = Some((seconds, arrivals));
         self.now = came / span;
+        self.long += (1.0 - (-span / LONG_SECONDS).exp()) * (self.now - self.long);
+        self.looks[self.looked % LOOKS] = (seconds, arrivals);
+        self.looked += 1;
         // A difference that chance does not explain is a new rate: the average starts anew.
         let chance = (came.max(1.0) * self.dispersion.max(1.0)).sqrt();
         self.surely = (came - 3.0 * chance).max(0.0) / span;
@@ -129,16 +142,30 @@ impl Demand {
         (self.mean + unsure).max(self.surely)
     }
 
+    /// Packets per second that had to be served for the last ones to leave within so many seconds: the
+    /// most over all stretches that end now.
+    pub fn needed(&self, within: f64) -> f64 {
+        let Some((now, had)) = self.last else { return 0.0 };
+        let looks = &self.looks[..self.looked.min(LOOKS)];
+        let of = |&(from, before): &(f64, u64)| {
+            had.saturating_sub(before) as f64 / (now - from + within)
+        };
+        looks.iter().map(of).fold(0.0, f64::max)
+    }
+
     /// Most packets that came at once in a burst that was no leap.
     pub fn burst(&self) -> f64 {
         self.burst
     }
 
     /// Whether chance does not explain the number of packets since the last complete interval, of which
-    /// so many may have been held back before.
-    pub fn leaps(&self, seconds: f64, arrivals: u64, held: f64) -> bool {
+    /// so many may have been held back before. `carried` packets per second are no news.
+    pub fn leaps(&self, seconds: f64, arrivals: u64, held: f64, carried: f64) -> bool {
         let excess = self.excess(seconds, arrivals);
         excess.is_some_and(|(excess, expected)| {
+            let since = self.last.map_or(0.0, |(from, _)| seconds - from);
+            let more = (carried * since - expected).max(0.0);
+            let (excess, expected) = (excess - more, expected + more);
             excess > notice(expected, self.dispersion) + self.burst + held
         })
     }
@@ -208,9 +235,11 @@ mod tests {
         }
         assert!((demand.need() / 1e6 - 1.0).abs() < 0.02);
         // 1,000 packets are planned for the next millisecond.
-        assert!(!demand.leaps(80e-3, count, 0.0) && !demand.leaps(80e-3, count + 100, 0.0));
-        assert!(demand.leaps(80e-3, count + 400, 0.0));
-        assert!(demand.leaps(79.1e-3, count - 600, 0.0), "400 in a tenth of the time");
+        assert!(
+            !demand.leaps(80e-3, count, 0.0, 0.0) && !demand.leaps(80e-3, count + 100, 0.0, 0.0)
+        );
+        assert!(demand.leaps(80e-3, count + 400, 0.0, 0.0));
+        assert!(demand.leaps(79.1e-3, count - 600, 0.0, 0.0), "400 in a tenth of the time");
     }
 
     #[test]
@@ -268,14 +297,14 @@ mod tests {
         }
         let at = 50.0 * 2e-4;
         demand.look(at, count);
-        assert!(demand.leaps(at + 1e-5, count + 110, 0.0));
+        assert!(demand.leaps(at + 1e-5, count + 110, 0.0, 0.0));
         demand.alarm(at + 1e-5, count + 110);
         demand.judge_alarm(at + 1e-4, count + 200);
         assert_eq!(demand.burst(), 0.0, "too early to say");
         demand.judge_alarm(at + 4e-4, count + 500);
         assert!((120.0..130.0).contains(&demand.burst()), "{}", demand.burst());
-        assert!(!demand.leaps(at + 1e-5, count + 110, 0.0));
-        assert!(demand.leaps(at + 1e-5, count + 300, 0.0));
+        assert!(!demand.leaps(at + 1e-5, count + 110, 0.0, 0.0));
+        assert!(demand.leaps(at + 1e-5, count + 300, 0.0, 0.0));
         demand.alarm(at + 1e-5, count + 300);
         demand.judge_alarm(at + 4e-4, count + 3_000);
         assert!(demand.burst() < 130.0, "that was a leap");

@@ -34,22 +34,30 @@ pub(super) struct Steps {
     /// The last two measurements, of which the lower one counts: a step that is slow once may have
     /// failed once. A long one counts as both.
     last: [f64; 2],
+    /// Whether a change was measured.
+    measured: bool,
 }
 
 impl Steps {
+    /// Whether the machine has shown that it is quick.
+    pub fn are_quick(&self) -> bool {
+        self.measured && self.last[0].max(self.last[1]) < NO_OBSTACLE
+    }
+
     /// Seconds for each core and for the tables; zero if that is not known or does not matter.
     pub fn seconds(&self) -> f64 {
         let seconds = self.last[0].min(self.last[1]);
         if seconds < NO_OBSTACLE { 0.0 } else { seconds }
     }
 
-    /// Notes that the number of cores is to change. Parked cores sleep in this idle state.
+    /// Notes that the number of cores is to change. Parked cores sleep in this idle state. In the lightest
+    /// one they cannot be told from cores that nap.
     pub fn ask(&mut self, now: Time, (from, to): (usize, usize), state: usize, seen: &[CoreView]) {
         if from == to {
             return;
         }
         self.change = None;
-        if from.abs_diff(to) < FEW {
+        if from.abs_diff(to) < FEW || (to < from && state == 0) {
             return;
         }
         let cores = (from.min(to), from.max(to));
@@ -76,6 +84,7 @@ impl Steps {
         let took = certain.as_seconds() - usual.as_seconds();
         let steps = (change.cores.1 - change.cores.0 + 1) as f64;
         let each = took.max(0.0) / steps;
+        self.measured = true;
         self.last = [each, if took > LONG { each } else { self.last[0] }];
     }
 }
@@ -127,6 +136,9 @@ mod tests {
         assert!((25e-6..=50e-6).contains(&steps.seconds()), "{}", steps.seconds());
         wakes(&mut steps, 20_000, false);
         assert_eq!(steps.seconds(), 0.0, "the machine is quick again");
+        assert!(!steps.are_quick(), "once is not enough");
+        wakes(&mut steps, 40_000, false);
+        assert!(steps.are_quick() && !Steps::default().are_quick());
     }
 
     #[test]

@@ -1,0 +1,109 @@
+//! Whether a fall of the load is worth following.
+//!
+//! A load that rises again soon pays for two changes and for the answer to a leap. What a fall saved and
+//! what following it cost is known when it is over. If following did not pay of late, the point that
+//! carries the recent peak stays, until it has drawn as much more as following would have cost.
+
+/// Seconds over which the remembered peak reaches back, once or twice.
+const REACH: f64 = 10e-3;
+/// The load is low if the recent peak is at least so many times what it needs now.
+const LOW: f64 = 1.5;
+/// Weight of the last fall among those before.
+const WEIGHT: f64 = 0.3;
+
+/// What falls of the load were worth, in joules.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stand {
+    /// Highest need of the present stretch and of the one before, and the end of the present one.
+    peaks: (f64, f64),
+    until: f64,
+    /// What following the present fall would have saved so far, and what it costs.
+    fall: Option<(f64, f64)>,
+    /// Average gain of the last falls.
+    gain: f64,
+}
+
+impl Stand {
+    /// Takes the rate that would have been needed at this time.
+    pub fn look(&mut self, seconds: f64, needed: f64) {
+        if seconds >= self.until {
+            self.peaks = (0.0, self.peaks.0);
+            self.until = seconds + REACH;
+        }
+        self.peaks.0 = self.peaks.0.max(needed);
+    }
+
+    /// The recent peak.
+    pub fn peak(&self) -> f64 {
+        self.peaks.0.max(self.peaks.1)
+    }
+
+    /// Whether a need is so low that following it may pay.
+    pub fn is_low(&self, need: f64) -> bool {
+        self.peak() >= LOW * need
+    }
+
+    /// Books what following the fall would have saved since the last look, and what it costs in all.
+    pub fn falls(&mut self, joules: f64, costs: f64) {
+        let (saved, _) = self.fall.unwrap_or_default();
+        self.fall = Some((saved + joules, costs));
+    }
+
+    /// The fall is over.
+    pub fn rises(&mut self) {
+        if let Some((saved, costs)) = self.fall.take() {
+            self.gain += WEIGHT * (saved - costs - self.gain);
+        }
+    }
+
+    /// Whether to stay at the point of the peak.
+    pub fn stays(&self) -> bool {
+        self.gain < 0.0 && self.fall.is_none_or(|(saved, costs)| saved < costs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fall that saves so much before the load is back, when following costs 10 mJ.
+    fn fall(stand: &mut Stand, joules: f64) {
+        for _ in 0..10 {
+            stand.falls(0.1 * joules, 10e-3);
+        }
+        stand.rises();
+    }
+
+    #[test]
+    fn falls_that_paid_are_followed_and_others_are_not_until_they_last() {
+        let mut stand = Stand::default();
+        assert!(!stand.stays(), "nothing is known");
+        fall(&mut stand, 5e-3);
+        assert!(stand.stays());
+        // The load is low for long: staying has cost as much as following.
+        stand.falls(9e-3, 10e-3);
+        assert!(stand.stays());
+        stand.falls(2e-3, 10e-3);
+        assert!(!stand.stays());
+        stand.rises();
+        // Falls of 5 mJ and one of 40: on average they pay.
+        fall(&mut stand, 40e-3);
+        assert!(!stand.stays());
+        for _ in 0..10 {
+            fall(&mut stand, 5e-3);
+        }
+        assert!(stand.stays());
+    }
+
+    #[test]
+    fn the_peak_is_that_of_ten_to_twenty_milliseconds() {
+        let mut stand = Stand::default();
+        stand.look(1e-3, 9e6);
+        stand.look(2e-3, 1e6);
+        assert!(stand.peak() == 9e6 && stand.is_low(1e6) && !stand.is_low(7e6));
+        stand.look(12e-3, 1e6);
+        assert_eq!(stand.peak(), 9e6);
+        stand.look(23e-3, 1e6);
+        assert_eq!(stand.peak(), 1e6);
+    }
+}
