@@ -22,3 +22,9 @@ def program():
 def wattline_command():
     """The program of the same sources, or a skipped test."""
     return program() or pytest.skip("no program wattline: `make build` makes it")
+
+
+@pytest.fixture
+def installed(wattline_command, monkeypatch):
+    """The package finds the program."""
+    monkeypatch.setenv("WATTLINE_BINARY", wattline_command)

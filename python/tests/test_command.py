@@ -6,11 +6,6 @@ import pytest
 import wattline as wl
 
 
-@pytest.fixture
-def installed(wattline_command, monkeypatch):
-    monkeypatch.setenv("WATTLINE_BINARY", wattline_command)
-
-
 def test_figures_of_papers_come_as_a_table_of_checks(installed, tmp_path):
     checks = wl.reproduce("powersave/table1", out=tmp_path / "out")
     assert set(checks["figure"]) == {"table1"} and "meets" in checks["verdict"]

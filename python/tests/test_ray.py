@@ -103,3 +103,30 @@ def test_a_fleet_on_ray_is_that_without(tmp_path):
     same(plain, kept)
     assert list(tmp_path.iterdir())
     same(plain, fleet().year(policy="powersave", keep=tmp_path))
+
+
+def test_a_league_on_ray_is_that_without(installed, tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(
+        'servers = ["westmere-2010"]\npolicies = ["poll", "ovs-sleep"]\n'
+        'traffics = ["poisson:2Mpps,size=64", "poisson:4Mpps,size=64"]\nbudgets = ["100us"]\nseeds = [1, 2]\n'
+        'duration = "3ms"\nwarmup = "2ms"\n'
+    )
+    seen = []
+    plain = wl.league(file)
+    assert wl.league(file, on="ray", progress=seen.append)["rows"] == plain["rows"]
+    assert seen == sorted(seen) and seen[-1] == 1
+    # What was played before is not played again, and the page is made of all.
+    out = tmp_path / "out"
+    wl.league(file, out=out)
+    pieces = {piece.name: piece.stat().st_mtime_ns for piece in (out / "pieces").iterdir()}
+    assert len(pieces) == 12
+    spared = sorted(pieces)[0]
+    (out / "pieces" / spared).unlink()
+    assert wl.league(file, out=out, on="ray")["rows"] == plain["rows"]
+    for name, time in pieces.items():
+        assert ((out / "pieces" / name).stat().st_mtime_ns == time) == (name != spared), name
+    assert "ovs-sleep" in (out / "index.html").read_text()
+    file.write_text("polices = []\n")
+    with pytest.raises(wl.Error, match="small.toml"):
+        wl.league(file, on="ray")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _wattline
+from ._league import play_on_ray
+from ._program import run
+from ._simulate import Progress
 from ._table import Table
 
 Path = str | os.PathLike[str]
@@ -23,7 +25,7 @@ def reproduce(*figures: str, out: Path | None = None, overwrite: bool = False) -
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        papers = _run(
+        papers = run(
             "reproduce", *figures, "--out", os.fspath(out or folder), *["--overwrite"] * overwrite
         )
     return Table.of_reports(
@@ -35,20 +37,36 @@ def reproduce(*figures: str, out: Path | None = None, overwrite: bool = False) -
 
 
 def league(
-    file: Path | None = None, *, quick: bool = False, out: Path | None = None, threads: int = 0
+    file: Path | None = None,
+    *,
+    quick: bool = False,
+    out: Path | None = None,
+    threads: int = 0,
+    on: str = "threads",
+    progress: Progress = False,
 ) -> Any:
     """Compares all policies with each other and with a lower bound: the document of ``--json``.
 
     ``file`` describes the league, by default the built-in one, which is long; ``quick`` is one of
-    some minutes. With ``out`` an interrupted league continues. Runs the program ``wattline``.
+    some minutes. With ``out`` an interrupted league continues. ``on="ray"`` plays it in parts on the
+    Ray cluster that the program is connected to, or on a new one on this machine; all machines need
+    the program, and files that the league names at the same paths. ``progress`` is as for
+    :func:`wattline.sweep`, by parts, and of a cluster only. Runs the program ``wattline``.
     """
-    return _run(
-        "league",
-        *([os.fspath(file)] if file is not None else []),
-        *(["--quick"] if quick else []),
-        *(["--out", os.fspath(out)] if out is not None else []),
-        f"--threads={threads}",
-    )
+    import tempfile
+
+    if on not in ("threads", "ray"):
+        raise _wattline.Error(f"on={on!r}: allowed are 'threads' and 'ray'")
+    what = [os.path.abspath(file)] if file is not None else []
+    what += ["--quick"] * quick
+    with tempfile.TemporaryDirectory() as folder:
+        if on == "ray":
+            if threads:
+                raise _wattline.Error("threads: of this machine; Ray spreads over what its cluster has")
+            play_on_ray(what, os.fspath(out or folder), progress)
+        into = out or (folder if on == "ray" else None)
+        to = ["--out", os.fspath(into)] if into is not None else []
+        return run("league", *what, *to, f"--threads={threads}")
 
 
 def optimise(
@@ -71,7 +89,7 @@ def optimise(
             with open(server, "w", encoding="utf-8") as file:
                 file.write(text)
         bound = [f"--latency-bound={latency_bound}"] if latency_bound is not None else []
-        return _run(
+        return run(
             "optimise", f"--server={server}", f"--target={target}", f"--app={app}",
             f"--size={size}", *bound,
         )  # fmt: skip
@@ -102,46 +120,9 @@ def fit(
                 writer = csv.writer(file)
                 writer.writerow(columns)
                 writer.writerows(zip(*columns.values()))
-        return _run(
+        return run(
             "fit", os.fspath(rows), f"--name={name}",
             *([f"--out={os.fspath(out)}"] if out is not None else []),
             *([f"--base-watts={base_watts}"] if base_watts is not None else []),
             *["--overwrite"] * overwrite,
         )  # fmt: skip
-
-
-def _program() -> str:
-    """The program of this version."""
-    import shutil
-    import subprocess
-
-    found = os.environ.get("WATTLINE_BINARY") or shutil.which("wattline")
-    if not found:
-        raise FileNotFoundError(
-            "no program wattline in PATH, and WATTLINE_BINARY names none: it does what this package "
-            "does not have itself; install it beside (docs/how-to/install.md)"
-        )
-    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
-    version = told.stdout.split()[1:2]
-    if version != [_wattline.__version__]:
-        raise _wattline.Error(
-            f"{found} is of version {' '.join(version) or 'unknown'}, this package of "
-            f"{_wattline.__version__}: their figures differ; install the same"
-        )
-    return found
-
-
-def _run(*arguments: str) -> Any:
-    """The JSON document of a command; its error as this package's."""
-    import subprocess
-
-    told = subprocess.run([_program(), *arguments, "--json"], capture_output=True, text=True)
-    if told.returncode == 0:
-        return json.loads(told.stdout)
-    try:
-        messages = "; ".join(json.loads(told.stdout)["error"]["messages"])
-    except (ValueError, KeyError, TypeError):
-        messages = told.stderr.strip()
-    message = messages or f"wattline {arguments[0]} ended with {told.returncode}"
-    # Exit codes of sysexits.h: inputs and rights are the system's, the rest is the description.
-    raise OSError(message) if told.returncode in (66, 74, 77) else _wattline.Error(message)

@@ -205,7 +205,7 @@ def _run(piece: Piece) -> str:
 def _on_ray(pieces: Sequence[Piece], missing: list[int]) -> Generator[tuple[int, str], None, None]:
     if not missing:
         return
-    ray = _ray()
+    ray = ray_module()
     # Ray itself begins a task anew whose worker dies, three times.
     task = ray.remote(num_cpus=1, max_retries=3)(_run)
     # Enough that no worker waits, and not so many that a long sweep fills the cluster's memory.
@@ -240,7 +240,8 @@ def _result(ray: Any, reference: Any, piece: Piece) -> str:
         ) from error
 
 
-def _ray() -> Any:
+def ray_module() -> Any:
+    """Ray, connected to a cluster."""
     try:
         import ray
     except ImportError:

@@ -5,6 +5,7 @@ use crate::bound::{lower_bound, slot_length};
 use crate::case::{Budget, Case};
 use crate::error::LeagueError;
 use crate::fixed::best_fixed;
+use crate::part::Part;
 use crate::pieces::Store;
 use crate::plan::{Plan, policy};
 use crate::play::{Played, play_policy};
@@ -172,17 +173,14 @@ pub fn pieces(plan: &Plan) -> usize {
     cases * (1 + plan.policies.len())
 }
 
-/// Plays a league on so many threads (0: one per core of this machine); the results do not depend
-/// on their number. `done` is called after each piece.
-///
-/// # Errors
-/// The first one of any piece.
-pub fn play(
-    plan: &Plan,
-    store: &Store,
-    threads: usize,
-    done: impl Fn() + Sync,
-) -> Result<Results, LeagueError> {
+/// Number of pieces of a part of it.
+pub fn pieces_of(plan: &Plan, part: Part) -> usize {
+    let all = pieces(plan);
+    all / part.of + usize::from(part.number <= all % part.of)
+}
+
+/// All pieces of a league: the envelope of each case, and after it its policies.
+fn all_of(plan: &Plan) -> Result<Vec<Piece<'_>>, LeagueError> {
     let mut all = Vec::new();
     for server in &plan.servers {
         for (text, traffic) in &plan.traffics {
@@ -208,13 +206,25 @@ pub fn play(
             }
         }
     }
-    let found =
-        wattline_sim::sweep(&all, threads, |piece| piece.play(store), done).map_err(|error| {
-            LeagueError::File { place: "threads".into(), problem: error.to_string() }
-        })?;
+    Ok(all)
+}
+
+/// Plays a league on so many threads (0: one per core of this machine); the results do not depend
+/// on their number. `done` is called after each piece.
+///
+/// # Errors
+/// The first one of any piece.
+pub fn play(
+    plan: &Plan,
+    store: &Store,
+    threads: usize,
+    done: impl Fn() + Sync,
+) -> Result<Results, LeagueError> {
+    let all = all_of(plan)?;
+    let found = play_all(&all, store, threads, done)?;
     let mut results = Results { rows: Vec::new(), envelopes: Vec::new() };
     for (piece, found) in all.iter().zip(found) {
-        match (piece, found?) {
+        match (piece, found) {
             (Piece::Envelope(budget, case, traffic), Found::Envelope(envelope)) => {
                 results.envelopes.push(EnvelopeRow {
                     server: case.server.name.clone(),
@@ -250,6 +260,42 @@ pub fn play(
         }
     }
     Ok(results)
+}
+
+/// Plays one part of a league into the store, from which [`play`] takes it then, and says how many
+/// pieces it has: each is in one part, and the long ones are spread.
+///
+/// # Errors
+/// The first one of any piece.
+pub fn play_part(
+    plan: &Plan,
+    part: Part,
+    store: &Store,
+    threads: usize,
+    done: impl Fn() + Sync,
+) -> Result<usize, LeagueError> {
+    let all = all_of(plan)?;
+    let (envelopes, plays): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|piece| matches!(piece, Piece::Envelope(..)));
+    let own = |(at, _): &(usize, Piece<'_>)| at % part.of == part.number - 1;
+    let own = envelopes.into_iter().chain(plays).enumerate().filter(own);
+    let own: Vec<_> = own.map(|(_, piece)| piece).collect();
+    play_all(&own, store, threads, done)?;
+    Ok(own.len())
+}
+
+fn play_all(
+    pieces: &[Piece<'_>],
+    store: &Store,
+    threads: usize,
+    done: impl Fn() + Sync,
+) -> Result<Vec<Found>, LeagueError> {
+    let found = wattline_sim::sweep(pieces, threads, |piece| piece.play(store), done);
+    let found = found.map_err(|error| LeagueError::File {
+        place: "threads".into(),
+        problem: error.to_string(),
+    })?;
+    found.into_iter().collect()
 }
 
 impl Piece<'_> {

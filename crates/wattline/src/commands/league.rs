@@ -7,7 +7,7 @@ use crate::progress::Counted;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_league::{Plan, Results, Standing, Store, is_page, league, page, standings};
+use wattline_league::{Part, Plan, Results, Standing, Store, is_page, league, page, standings};
 
 /// Name of the page.
 const PAGE: &str = "index.html";
@@ -27,6 +27,11 @@ pub struct Args {
     out: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
+    /// Play only the K-th of N parts, for one machine of several: partial results go to the
+    /// directory, and no page. Copy those of all machines into one directory; the same command
+    /// without --part makes the league of them.
+    #[arg(long, value_name = "K/N", requires = "out")]
+    part: Option<Part>,
     /// Threads; 0 for one per core of this machine.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -39,6 +44,13 @@ struct Output {
     standings: Vec<Standing>,
 }
 
+/// What is told of a part.
+#[derive(Serialize)]
+struct Played {
+    part: String,
+    pieces: usize,
+}
+
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let page_file = args.out.as_ref().map(|out| out.join(PAGE));
@@ -47,7 +59,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         (None, true) => Plan::quick()?,
         (None, false) => Plan::full()?,
     };
-    if let Some(path) = &page_file {
+    if let (Some(path), None) = (&page_file, args.part) {
         // Before an hour of work. Its own page is replaced: a league goes on in the same directory.
         let own = std::fs::read(path).is_ok_and(|text| is_page(&String::from_utf8_lossy(&text)));
         if !own {
@@ -55,6 +67,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         }
     }
     let store = Store::new(args.out.as_ref().map(|out| out.join("pieces")))?;
+    if let Some(part) = args.part {
+        return play_part(&plan, part, &store, args.threads, json);
+    }
     let bar = Counted::new(league::pieces(&plan) as u64, "pieces");
     let results = league::play(&plan, &store, args.threads, || bar.step());
     bar.end();
@@ -66,6 +81,22 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let standings = standings(&results);
     let output = Output { results, standings };
     output::print_beside(written, &output, json, |out, output| table(out, &output.standings))
+}
+
+fn play_part(
+    plan: &Plan,
+    part: Part,
+    store: &Store,
+    threads: usize,
+    json: bool,
+) -> Result<(), ExitError> {
+    let bar = Counted::new(league::pieces_of(plan, part) as u64, "pieces");
+    let pieces = league::play_part(plan, part, store, threads, || bar.step());
+    bar.end();
+    let played = Played { part: part.to_string(), pieces: pieces? };
+    output::print(&played, json, |out, Played { part, pieces }| {
+        writeln!(out, "part {part}: {pieces} pieces are there")
+    })
 }
 
 fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {

@@ -1,0 +1,46 @@
+"""The installed program of the same version."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from . import _wattline
+
+
+def program() -> str:
+    """The program of this version."""
+    import shutil
+    import subprocess
+
+    found = os.environ.get("WATTLINE_BINARY") or shutil.which("wattline")
+    if not found:
+        raise FileNotFoundError(
+            "no program wattline in PATH, and WATTLINE_BINARY names none: it does what this package "
+            "does not have itself; install it beside (docs/how-to/install.md)"
+        )
+    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
+    version = told.stdout.split()[1:2]
+    if version != [_wattline.__version__]:
+        raise _wattline.Error(
+            f"{found} is of version {' '.join(version) or 'unknown'}, this package of "
+            f"{_wattline.__version__}: their figures differ; install the same"
+        )
+    return found
+
+
+def run(*arguments: str) -> Any:
+    """The JSON document of a command; its error as this package's."""
+    import subprocess
+
+    told = subprocess.run([program(), *arguments, "--json"], capture_output=True, text=True)
+    if told.returncode == 0:
+        return json.loads(told.stdout)
+    try:
+        messages = "; ".join(json.loads(told.stdout)["error"]["messages"])
+    except (ValueError, KeyError, TypeError):
+        messages = told.stderr.strip()
+    message = messages or f"wattline {arguments[0]} ended with {told.returncode}"
+    # Exit codes of sysexits.h: inputs and rights are the system's, the rest is the description.
+    raise OSError(message) if told.returncode in (66, 74, 77) else _wattline.Error(message)
