@@ -13,11 +13,12 @@ pub fn html(report: &Report) -> String {
     put(&mut page, format_args!("<h1>{TITLE}</h1>\n"));
     put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(report))));
     put(&mut page, format_args!("<p>{}.</p>\n", escape(report.note)));
-    let mut conditions: Vec<_> = report.results.iter().map(condition).collect();
-    // They stand one after the other, but for those that differ in the placement alone.
-    conditions.sort_unstable();
-    conditions.dedup();
-    conditions.reverse();
+    let mut conditions = Vec::new();
+    for of in report.results.iter().map(condition) {
+        if !conditions.contains(&of) {
+            conditions.push(of);
+        }
+    }
     for (load, sink) in conditions {
         let of: Vec<&Standing> =
             report.results.iter().filter(|it| condition(it) == (load, sink)).collect();

@@ -186,7 +186,7 @@ fn highest_first(found: &mut [LossAt]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::of_length;
+    use super::super::page::{mostly_unsound, of_length};
     use super::super::show::unsound;
     use super::*;
     use wattline_testbed::packets::{Latency, Soundness};
@@ -262,6 +262,15 @@ mod tests {
         let found = disturbed().frame_loss;
         let loads: Vec<_> = found.iter().map(|at| at.load_pps).collect();
         assert_eq!(loads, [9e5, 8e5, 5e5]);
+    }
+
+    #[test]
+    fn a_throughput_of_mostly_unsound_trials_says_so_beside_it() {
+        let mut length = disturbed();
+        assert_eq!(mostly_unsound(&length), None, "one of two");
+        length.throughput.trials.remove(0);
+        let said = mostly_unsound(&length).unwrap();
+        assert!(said.contains("failed in 1 of 1 trials"), "{said}");
     }
 
     /// In text, JSON and page; a point that says nothing about the device is none of its line.

@@ -37,7 +37,20 @@ fn verdict(report: &Report) -> String {
         ),
         None => format!("No load without loss was found with frames of {} bytes.", length.frames),
     });
-    found.unwrap_or_else(|| "Nothing was measured.".to_owned())
+    let found = found.unwrap_or_else(|| "Nothing was measured.".to_owned());
+    format!("{found}{}", shortest.and_then(mostly_unsound).unwrap_or_default())
+}
+
+/// What the throughput is worth where the generator failed in most trials.
+pub(super) fn mostly_unsound(length: &OfLength) -> Option<String> {
+    let trials = &length.throughput.trials;
+    let unsound = trials.iter().filter(|trial| !trial.soundness.is_sound()).count();
+    (unsound * 2 > trials.len()).then(|| {
+        format!(
+            " The generator failed in {unsound} of {} trials of the search: repeat on a quiet machine.",
+            trials.len()
+        )
+    })
 }
 
 fn overview(page: &mut String, report: &Report) {

@@ -297,13 +297,11 @@ mod tests {
         Goal { width: 0.01, ..Goal::short(Duration::from_secs(1)) }
     }
 
-    /// Of a generator that sent so many packets of those that were due.
+    /// Of a generator that failed altogether where it sent less than was due.
     fn soundness(sent: f64, due: f64) -> Soundness {
-        Soundness {
-            due_packets: due.ceil() as u64,
-            unsent_packets: (due - sent).ceil() as u64,
-            overflow_packets: 0,
-        }
+        let due_packets = due.ceil() as u64;
+        let unsent_packets = if sent < due { due_packets } else { 0 };
+        Soundness { due_packets, unsent_packets, overflow_packets: 0 }
     }
 
     /// A device that forwards so much and no more, behind a generator that makes `most`.
