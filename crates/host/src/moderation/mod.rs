@@ -7,31 +7,27 @@
 //! coalescing"). So interrupts keep that distance under load, and the first packet after a silence
 //! does not wait.
 
+mod card;
+mod deferral;
+mod found;
+mod means;
+mod want;
+
+pub(super) use want::Want;
+
 use super::layout::Layout;
 use super::writes::{Writes, worse};
-use std::collections::{BTreeMap, BTreeSet};
+use card::Card;
+use deferral::{defer, defers};
+use means::Means;
+use std::collections::BTreeMap;
 use wattline_governor::machine::Taken;
 use wattline_knobs::{AccessError, Change, Knobs, Setting, moderation};
 use wattline_linux::ethtool::Coalesce;
-use wattline_linux::napi::Napi;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::Queue;
 use wattline_units::Span;
-
-/// What drivers take beside 0, in microseconds: ethtool does not say (drivers/net/ethernet:
-/// igb's and igc's `IGB_MIN_ITR_USECS`, `IGB_MAX_ITR_USECS`, of which 1 to 3 choose an adaptive
-/// mode; i40e's and ice's `*_MAX_ITR`; ixgbe's 12 bits of 2 us each, as Co-PI uses them).
-const RANGES: [(&str, u64, u64); 6] = [
-    ("igb", 10, 8191),
-    ("igc", 10, 8191),
-    ("ixgbe", 2, 1022),
-    ("i40e", 2, 8160),
-    ("ice", 2, 8160),
-    ("e1000e", 10, 10_000),
-];
-/// For any other driver: what all that moderate are known to take.
-const COMMON: (u64, u64) = (1, 1000);
 
 /// The moderation of all cards.
 pub(super) struct Moderation {
@@ -48,57 +44,6 @@ pub(super) struct Moderation {
     some_will_do: bool,
     /// Cards that turned out not to be settable since this was last emptied, and what is done there.
     pub refused: Vec<String>,
-}
-
-/// What is wanted of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Want {
-    /// That its interrupts keep a distance.
-    Every(Span),
-    /// All that its driver had, adaptive moderation included; with the distance that it had then.
-    AsFound(Span),
-}
-
-impl Want {
-    fn period(self) -> Span {
-        match self {
-            Self::Every(period) | Self::AsFound(period) => period,
-        }
-    }
-
-    fn is_as_found(self) -> bool {
-        matches!(self, Self::AsFound(_))
-    }
-}
-
-/// How a card is moderated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Means {
-    Queues,
-    Card,
-    /// By NAPI, each queue.
-    Deferral,
-}
-
-struct Card {
-    interface: String,
-    means: Means,
-    shortest: u64,
-    longest: u64,
-    /// What the driver had.
-    found: Vec<Found>,
-    /// What holds a time that was asked for: queues, or the card as a whole. Each for itself: one
-    /// may be left to its driver beside others that are not.
-    set: BTreeSet<Option<u32>>,
-}
-
-/// What a queue, or a card as a whole, had before anyone set it here.
-struct Found {
-    queue: Option<u32>,
-    /// The driver's time; none where NAPI defers.
-    period: Option<Span>,
-    /// In the order in which they are to be written.
-    values: Vec<(Setting, String)>,
 }
 
 impl Moderation {
@@ -118,23 +63,13 @@ impl Moderation {
                 missing |= !at.is_vacant();
                 continue;
             };
-            let means = match means_of(knobs, interface) {
-                Ok(means) => means,
+            match Card::find(tree, knobs, interface, layout, port) {
+                Ok(card) => drop(cards.insert(port, card)),
                 Err(why) => {
                     missing = true;
                     notes.push(format!("interrupt moderation: {why}"));
-                    continue;
                 }
-            };
-            let (shortest, longest) = match means {
-                Means::Deferral => COMMON,
-                Means::Queues | Means::Card => range_of(tree, interface),
-            };
-            let found = found(knobs, interface, means, layout, port);
-            let interface = interface.clone();
-            let set = BTreeSet::new();
-            let card = Card { interface, means, shortest, longest, found, set };
-            cards.insert(port, card);
+            }
         }
         let longest = cards.values().map(|card| card.longest).min().unwrap_or(0);
         let queues = layout.platform_queues();
@@ -165,19 +100,8 @@ impl Moderation {
     /// The distance that a queue's interrupts keep now.
     pub fn held(&self, queue: usize, layout: &Layout, knobs: &impl Knobs) -> Option<Span> {
         let at = self.queues.get(queue)?;
-        let card = self.cards.get(&at.port)?;
         let own = layout.queues(at.port, at.core).next();
-        let setting = match card.means {
-            Means::Queues => moderation::queue_setting(&card.interface, own?, Coalesce::RxUsecs),
-            Means::Card => moderation::setting(&card.interface, Coalesce::RxUsecs),
-            Means::Deferral => {
-                let read = |setting| knobs.read(&deferral(&card.interface, own?, setting)).ok();
-                let nanos = read(Napi::GroFlushTimeout)?.parse().ok()?;
-                let defers = read(Napi::DeferHardIrqs)? != "0";
-                return Some(if defers { Span::from_nanos(nanos) } else { Span::ZERO });
-            }
-        };
-        knobs.read(&setting).ok()?.parse().ok().map(Span::from_micros)
+        self.cards.get(&at.port)?.held(own, knobs)
     }
 
     /// Whether a queue holds all that its driver had.
@@ -185,12 +109,7 @@ impl Moderation {
         let Some(at) = self.queues.get(queue) else { return false };
         let Some(card) = self.cards.get(&at.port) else { return false };
         let own: Vec<u32> = layout.queues(at.port, at.core).collect();
-        let concerns = |found: &&Found| found.queue.is_none_or(|queue| own.contains(&queue));
-        let values = card.found.iter().filter(concerns).flat_map(|found| &found.values);
-        let holds =
-            |(setting, value): &(Setting, String)| knobs.read(setting).is_ok_and(|v| v == *value);
-        let mut values = values.peekable();
-        values.peek().is_some() && values.all(holds)
+        card.is_as_found(&own, knobs)
     }
 
     /// A queue's interrupts keep another distance, or are moderated as they were found. Where a card
@@ -281,9 +200,7 @@ impl Moderation {
             if deferred { "its queues are deferred by NAPI" } else { "it is left as it is" };
         self.refused.push(format!("interrupt moderation: {why}; {instead}"));
         if deferred {
-            let (interface, means) = (&card.interface, Means::Deferral);
-            card.found = found(&writes.knobs, interface, means, layout, port);
-            (card.means, card.set) = (means, BTreeSet::new());
+            card.defer(&writes.knobs, layout, port);
             self.cards.insert(port, card);
         } else {
             self.can_set &= self.some_will_do && !self.cards.is_empty();
@@ -329,109 +246,4 @@ fn adaptive_off(interface: &str, queue: Option<u32>, knobs: &impl Knobs) -> Opti
         value: "0".to_owned(),
         why: "adaptive moderation would override the time".to_owned(),
     })
-}
-
-/// What the driver has of each queue that may be set, or of the card.
-fn found(
-    knobs: &impl Knobs,
-    interface: &str,
-    means: Means,
-    layout: &Layout,
-    port: usize,
-) -> Vec<Found> {
-    let value = |setting: Setting| {
-        let value = knobs.read(&setting).ok()?;
-        Some((setting, value))
-    };
-    let read = |queue: Option<u32>| {
-        let of = |parameter| match queue {
-            Some(queue) => value(moderation::queue_setting(interface, queue, parameter)),
-            None => value(moderation::setting(interface, parameter)),
-        };
-        let micros = of(Coalesce::RxUsecs)?;
-        let period = micros.1.parse().ok().map(Span::from_micros);
-        // The time first: adaptive moderation does not let it be set everywhere.
-        Some(Found { queue, period, values: vec![micros, of(Coalesce::AdaptiveRx)?] })
-    };
-    let deferred = |queue| {
-        let of = |setting| value(deferral(interface, queue, setting));
-        let (time, polls) = (of(Napi::GroFlushTimeout)?, of(Napi::DeferHardIrqs)?);
-        // As `defer` orders them.
-        let values = if polls.1 == "0" { vec![polls, time] } else { vec![time, polls] };
-        Some(Found { queue: Some(queue), period: None, values })
-    };
-    let queues = (0..layout.workers).flat_map(|core| layout.queues(port, core));
-    match means {
-        Means::Queues => queues.filter_map(|queue| read(Some(queue))).collect(),
-        Means::Card => read(None).into_iter().collect(),
-        Means::Deferral => queues.filter_map(deferred).collect(),
-    }
-}
-
-impl Found {
-    /// The writes that bring it back.
-    fn changes(&self, interface: &str) -> Vec<Change> {
-        let why = format!("{interface} is moderated as it was before");
-        let change = |(setting, value): &(Setting, String)| Change {
-            setting: setting.clone(),
-            value: value.clone(),
-            why: why.clone(),
-        };
-        self.values.iter().map(change).collect()
-    }
-}
-
-impl Card {
-    /// Whole microseconds that the driver takes.
-    fn round(&self, period: Span) -> u64 {
-        match period.as_picos().div_ceil(1_000_000) {
-            0 => 0,
-            micros => micros.clamp(self.shortest, self.longest),
-        }
-    }
-}
-
-/// How an interface can be moderated, or why it cannot.
-fn means_of(knobs: &impl Knobs, interface: &str) -> Result<Means, AccessError> {
-    if knobs.read(&moderation::queue_setting(interface, 0, Coalesce::RxUsecs)).is_ok() {
-        return Ok(Means::Queues);
-    }
-    let of_card = knobs.read(&moderation::setting(interface, Coalesce::RxUsecs));
-    match of_card {
-        Ok(_) => Ok(Means::Card),
-        Err(_) if defers(knobs, interface) => Ok(Means::Deferral),
-        Err(why) => Err(why),
-    }
-}
-
-/// Whether NAPI can defer an interface's queues.
-fn defers(knobs: &impl Knobs, interface: &str) -> bool {
-    let reads = |setting| knobs.read(&deferral(interface, 0, setting)).is_ok();
-    reads(Napi::DeferHardIrqs) && reads(Napi::GroFlushTimeout)
-}
-
-fn deferral(interface: &str, queue: u32, setting: Napi) -> Setting {
-    Setting::Napi { interface: interface.to_owned(), queue, setting }
-}
-
-/// The writes that give a queue this distance. A single empty poll ends the deferral: more would
-/// only keep a timer running without load.
-fn defer(interface: &str, queue: u32, micros: u64) -> Vec<Change> {
-    let why =
-        format!("queue {queue} of {interface} is polled by a timer of {micros} us under load");
-    let change = |setting, value: u64| Change {
-        setting: deferral(interface, queue, setting),
-        value: value.to_string(),
-        why: why.clone(),
-    };
-    let time = change(Napi::GroFlushTimeout, micros * 1000);
-    let polls = change(Napi::DeferHardIrqs, u64::from(micros > 0));
-    // Never deferred without a time: then nothing would poll.
-    if micros > 0 { vec![time, polls] } else { vec![polls, time] }
-}
-
-fn range_of(tree: &Tree, interface: &str) -> (u64, u64) {
-    let driver = super::access::driver(tree, interface).unwrap_or_default();
-    let known = RANGES.iter().find(|(name, ..)| *name == driver);
-    known.map_or(COMMON, |(_, shortest, longest)| (*shortest, *longest))
 }

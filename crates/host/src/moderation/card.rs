@@ -1,0 +1,105 @@
+//! A card whose interrupts can be moderated.
+
+use super::deferral::deferral;
+use super::found::{self, Found};
+use super::means::Means;
+use crate::layout::Layout;
+use std::collections::BTreeSet;
+use wattline_knobs::{AccessError, Knobs, Setting, moderation};
+use wattline_linux::ethtool::Coalesce;
+use wattline_linux::napi::Napi;
+use wattline_linux::sysfs::Tree;
+use wattline_units::Span;
+
+/// What drivers take beside 0, in microseconds: ethtool does not say (drivers/net/ethernet:
+/// igb's and igc's `IGB_MIN_ITR_USECS`, `IGB_MAX_ITR_USECS`, of which 1 to 3 choose an adaptive
+/// mode; i40e's and ice's `*_MAX_ITR`; ixgbe's 12 bits of 2 us each, as Co-PI uses them).
+const RANGES: [(&str, u64, u64); 6] = [
+    ("igb", 10, 8191),
+    ("igc", 10, 8191),
+    ("ixgbe", 2, 1022),
+    ("i40e", 2, 8160),
+    ("ice", 2, 8160),
+    ("e1000e", 10, 10_000),
+];
+/// For any other driver: what all that moderate are known to take.
+const COMMON: (u64, u64) = (1, 1000);
+
+/// A card.
+pub(super) struct Card {
+    pub interface: String,
+    pub means: Means,
+    pub shortest: u64,
+    pub longest: u64,
+    /// What the driver had.
+    pub found: Vec<Found>,
+    /// What holds a time that was asked for: queues, or the card as a whole. Each for itself: one
+    /// may be left to its driver beside others that are not.
+    pub set: BTreeSet<Option<u32>>,
+}
+
+impl Card {
+    /// What can be set of an interface, or why nothing can.
+    pub fn find(
+        tree: &Tree,
+        knobs: &impl Knobs,
+        interface: &str,
+        layout: &Layout,
+        port: usize,
+    ) -> Result<Self, AccessError> {
+        let means = Means::of(knobs, interface)?;
+        let (shortest, longest) = match means {
+            Means::Deferral => COMMON,
+            Means::Queues | Means::Card => range_of(tree, interface),
+        };
+        let found = found::of(knobs, interface, means, layout, port);
+        let interface = interface.to_owned();
+        Ok(Self { interface, means, shortest, longest, found, set: BTreeSet::new() })
+    }
+
+    /// From now on NAPI defers its queues.
+    pub fn defer(&mut self, knobs: &impl Knobs, layout: &Layout, port: usize) {
+        self.means = Means::Deferral;
+        self.found = found::of(knobs, &self.interface, self.means, layout, port);
+        self.set = BTreeSet::new();
+    }
+
+    /// The distance that the interrupts of one of its queues keep now.
+    pub fn held(&self, queue: Option<u32>, knobs: &impl Knobs) -> Option<Span> {
+        let setting = match self.means {
+            Means::Queues => moderation::queue_setting(&self.interface, queue?, Coalesce::RxUsecs),
+            Means::Card => moderation::setting(&self.interface, Coalesce::RxUsecs),
+            Means::Deferral => {
+                let read = |setting| knobs.read(&deferral(&self.interface, queue?, setting)).ok();
+                let nanos = read(Napi::GroFlushTimeout)?.parse().ok()?;
+                let defers = read(Napi::DeferHardIrqs)? != "0";
+                return Some(if defers { Span::from_nanos(nanos) } else { Span::ZERO });
+            }
+        };
+        knobs.read(&setting).ok()?.parse().ok().map(Span::from_micros)
+    }
+
+    /// Whether these of its queues hold all that the driver had.
+    pub fn is_as_found(&self, own: &[u32], knobs: &impl Knobs) -> bool {
+        let concerns = |found: &&Found| found.queue.is_none_or(|queue| own.contains(&queue));
+        let values = self.found.iter().filter(concerns).flat_map(|found| &found.values);
+        let holds =
+            |(setting, value): &(Setting, String)| knobs.read(setting).is_ok_and(|v| v == *value);
+        let mut values = values.peekable();
+        values.peek().is_some() && values.all(holds)
+    }
+
+    /// Whole microseconds that the driver takes.
+    pub fn round(&self, period: Span) -> u64 {
+        match period.as_picos().div_ceil(1_000_000) {
+            0 => 0,
+            micros => micros.clamp(self.shortest, self.longest),
+        }
+    }
+}
+
+fn range_of(tree: &Tree, interface: &str) -> (u64, u64) {
+    let driver = crate::access::driver(tree, interface).unwrap_or_default();
+    let known = RANGES.iter().find(|(name, ..)| *name == driver);
+    known.map_or(COMMON, |(_, shortest, longest)| (*shortest, *longest))
+}

@@ -1,0 +1,68 @@
+//! What a queue, or a card as a whole, had before anyone set it here.
+
+use super::deferral::deferral;
+use super::means::Means;
+use crate::layout::Layout;
+use wattline_knobs::{Change, Knobs, Setting, moderation};
+use wattline_linux::ethtool::Coalesce;
+use wattline_linux::napi::Napi;
+use wattline_units::Span;
+
+/// What a queue, or a card as a whole, had before anyone set it here.
+pub(super) struct Found {
+    pub queue: Option<u32>,
+    /// The driver's time; none where NAPI defers.
+    pub period: Option<Span>,
+    /// In the order in which they are to be written.
+    pub values: Vec<(Setting, String)>,
+}
+
+impl Found {
+    /// The writes that bring it back.
+    pub fn changes(&self, interface: &str) -> Vec<Change> {
+        let why = format!("{interface} is moderated as it was before");
+        let change = |(setting, value): &(Setting, String)| Change {
+            setting: setting.clone(),
+            value: value.clone(),
+            why: why.clone(),
+        };
+        self.values.iter().map(change).collect()
+    }
+}
+
+/// What the driver has of each queue that may be set, or of the card.
+pub(super) fn of(
+    knobs: &impl Knobs,
+    interface: &str,
+    means: Means,
+    layout: &Layout,
+    port: usize,
+) -> Vec<Found> {
+    let value = |setting: Setting| {
+        let value = knobs.read(&setting).ok()?;
+        Some((setting, value))
+    };
+    let read = |queue: Option<u32>| {
+        let of = |parameter| match queue {
+            Some(queue) => value(moderation::queue_setting(interface, queue, parameter)),
+            None => value(moderation::setting(interface, parameter)),
+        };
+        let micros = of(Coalesce::RxUsecs)?;
+        let period = micros.1.parse().ok().map(Span::from_micros);
+        // The time first: adaptive moderation does not let it be set everywhere.
+        Some(Found { queue, period, values: vec![micros, of(Coalesce::AdaptiveRx)?] })
+    };
+    let deferred = |queue| {
+        let of = |setting| value(deferral(interface, queue, setting));
+        let (time, polls) = (of(Napi::GroFlushTimeout)?, of(Napi::DeferHardIrqs)?);
+        // As `defer` orders them.
+        let values = if polls.1 == "0" { vec![polls, time] } else { vec![time, polls] };
+        Some(Found { queue: Some(queue), period: None, values })
+    };
+    let queues = (0..layout.workers).flat_map(|core| layout.queues(port, core));
+    match means {
+        Means::Queues => queues.filter_map(|queue| read(Some(queue))).collect(),
+        Means::Card => read(None).into_iter().collect(),
+        Means::Deferral => queues.filter_map(deferred).collect(),
+    }
+}

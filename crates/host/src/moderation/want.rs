@@ -1,0 +1,24 @@
+//! What is wanted of a queue's moderation.
+
+use wattline_units::Span;
+
+/// What is wanted of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// That its interrupts keep a distance.
+    Every(Span),
+    /// All that its driver had, adaptive moderation included; with the distance that it had then.
+    AsFound(Span),
+}
+
+impl Want {
+    pub fn period(self) -> Span {
+        match self {
+            Self::Every(period) | Self::AsFound(period) => period,
+        }
+    }
+
+    pub fn is_as_found(self) -> bool {
+        matches!(self, Self::AsFound(_))
+    }
+}
