@@ -50,7 +50,7 @@ pub fn apply(command: clap::Command) -> clap::Command {
     );
     command.help_template(template).after_help(
         "`wattline COMMAND --help` tells more about a command, with examples. The documentation \
-         begins at docs/index.md.",
+         begins at docs/index.md (installed: share/doc/wattline/docs/index.md).",
     )
 }
 
