@@ -51,7 +51,7 @@ def test_errors_of_the_command_are_the_packages(installed, tmp_path):
 def test_another_version_or_none_is_refused(monkeypatch, tmp_path):
     monkeypatch.delenv("WATTLINE_BINARY", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="WATTLINE_BINARY names none"):
+    with pytest.raises(FileNotFoundError, match="WATTLINE_BINARY names none.*Debian or RPM package.*`make build`"):
         wl.optimise("westmere-2010", "5Mpps")
     other = tmp_path / "wattline"
     other.write_text("#!/bin/sh\necho wattline 0.0.1\n")

@@ -17,8 +17,10 @@ def program() -> str:
     found = os.environ.get("WATTLINE_BINARY") or shutil.which("wattline")
     if not found:
         raise FileNotFoundError(
-            "no program wattline in PATH, and WATTLINE_BINARY names none: it does what this package "
-            "does not have itself; install it beside (docs/how-to/install.md)"
+            "this needs the program wattline, which is no part of the Python package: there is none in "
+            "PATH, and WATTLINE_BINARY names none. Install Wattline's Debian or RPM package of version "
+            f"{_wattline.__version__}; or in its sources run `make build` and set WATTLINE_BINARY to "
+            "the path of target/release/wattline"
         )
     told = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
     version = told.stdout.split()[1:2]
