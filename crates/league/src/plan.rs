@@ -2,7 +2,6 @@
 
 use crate::error::LeagueError;
 use serde::Deserialize;
-use std::ops::Range;
 use std::path::Path;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerFile, ServerModel};
@@ -89,7 +88,7 @@ impl Plan {
             problem,
         };
         let written: Written = toml::from_str(text).map_err(|error| LeagueError::File {
-            place: format!("{name}{}", place(text, error.span())),
+            place: format!("{name}{}", place(text, &error)),
             problem: error.message().lines().collect::<Vec<_>>().join(", "),
         })?;
         for (place, empty) in [
@@ -145,8 +144,9 @@ impl Plan {
 
 /// Where a part of a text is: its line, and the key whose value it is or belongs to. Empty for the whole
 /// text, such as where a key is missing.
-fn place(text: &str, span: Option<Range<usize>>) -> String {
-    let part = span.filter(|part| *part != (0..text.len()));
+fn place(text: &str, error: &toml::de::Error) -> String {
+    // Of what is not there the parser says that it is not in the whole.
+    let part = error.span().filter(|_| !error.message().starts_with("missing field"));
     let Some(before) = part.and_then(|part| text.get(..part.start)) else {
         return String::new();
     };
@@ -192,6 +192,11 @@ mod tests {
         let error = Plan::parse("x.toml", &text.replace("[1]", "[]")).unwrap_err().to_string();
         assert!(error.contains("seeds: is empty"), "{error}");
         let error = Plan::parse("x.toml", "sedes = [1]").unwrap_err().to_string();
-        assert!(error.contains("sedes"), "{error}");
+        assert!(error.contains("x.toml:1: sedes: unknown field"), "{error}");
+        let error = Plan::parse("x.toml", &text.replace("[1]", "1")).unwrap_err().to_string();
+        assert!(error.starts_with("league x.toml:5: seeds: invalid type"), "{error}");
+        let lacks = text.replace("warmup = \"0s\"\n", "");
+        let error = Plan::parse("x.toml", &lacks).unwrap_err().to_string();
+        assert_eq!(error, "league x.toml: missing field `warmup`");
     }
 }

@@ -447,8 +447,7 @@ impl Wattline {
 
     /// Packets that wait, beyond those that come in a nap.
     fn overhang(&self, waiting: f64) -> f64 {
-        let planned =
-            self.present.map_or(0.0, |choice| self.demand.need() * 0.5 * self.blind(&choice));
+        let planned = self.present.map_or(0.0, |choice| self.demand.need() * self.blind(&choice));
         // The carried rate serves what comes at once within half of the slack.
         let planned = planned.max(self.carried * 0.5 * self.slack);
         (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
@@ -649,7 +648,7 @@ impl Wattline {
         if now >= self.hold {
             self.carried = self.stand(seconds, &self.required(need));
         }
-        let need = if self.carried > 0.0 { self.carried } else { need };
+        let need = need.max(self.carried);
         // A queue that grows at the planned rate: the point carries less than planned.
         let more = if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
         let required = self.required(need.max(more));
