@@ -39,17 +39,24 @@ pub fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut line()))
 }
 
-/// The error without the hidden commands, which clap lists where a command is missing.
+/// The error without hidden commands and aliases, which clap lists where a command is missing.
 fn without_hidden(mut error: clap::Error) -> clap::Error {
     let kind = ContextKind::ValidSubcommand;
     if let Some(ContextValue::Strings(names)) = error.get(kind) {
         let line = line();
-        let hidden =
-            |name: &String| line.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
-        let shown = names.iter().filter(|name| !hidden(name)).cloned().collect();
+        let shown = names.iter().filter(|name| !is_hidden(&line, name)).cloned().collect();
         error.insert(kind, ContextValue::Strings(shown));
     }
     error
+}
+
+/// Whether a command at any level below this one is hidden under this name.
+fn is_hidden(command: &clap::Command, name: &str) -> bool {
+    command.get_subcommands().any(|command| {
+        command.is_hide_set() && command.get_name() == name
+            || command.get_all_aliases().any(|alias| alias == name)
+            || is_hidden(command, name)
+    })
 }
 
 #[cfg(test)]

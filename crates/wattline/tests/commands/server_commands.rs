@@ -78,6 +78,7 @@ fn mistakes_of_usage_are_told_in_json_without_what_a_terminal_shows() {
     let lines = messages(&["--json"]).join(" ");
     assert!(lines.contains("optimise") && !lines.contains("guard"), "{lines}");
     assert!(!lines.contains("generate"), "{lines}");
+    assert!(!lines.contains("optimize"), "{lines}");
 }
 
 #[test]
