@@ -404,7 +404,7 @@ impl Wattline {
     /// Takes what became of the last decision. A frequency that was refused is not the present one:
     /// what is measured was measured at the one that holds.
     fn check(&mut self, now: Time, seen: &Observation<'_>, point: &OperatingPoint) {
-        self.steps.look(self.last, self.exit, Span::from_seconds(self.slack), seen.cores);
+        self.steps.look((self.last, now), self.exit, Span::from_seconds(self.slack), seen.cores);
         let (Some(present), Some(asked)) = (&mut self.present, self.asked) else { return };
         let held = point.cores[0].frequency.min(self.machine.frequencies.len() - 1);
         present.frequency = held;
@@ -447,7 +447,8 @@ impl Wattline {
 
     /// Packets that wait, beyond those that come in a nap.
     fn overhang(&self, waiting: f64) -> f64 {
-        let planned = self.present.map_or(0.0, |choice| self.demand.need() * self.blind(&choice));
+        let planned =
+            self.present.map_or(0.0, |choice| self.demand.need() * 0.5 * self.blind(&choice));
         // The carried rate serves what comes at once within half of the slack.
         let planned = planned.max(self.carried * 0.5 * self.slack);
         (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
