@@ -14,7 +14,6 @@ mod demand;
 mod leap;
 mod limits;
 mod machine;
-mod parking;
 mod requirements;
 mod stand;
 mod steps;
@@ -53,7 +52,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "guard",
             kind: Kind::Word,
             default: "measured",
-            meaning: "what may come without a warning: `measured` (ten times the mean rate, after a high leap the mean from before it, or a quarter more than the recent peak) or `link` (line rate at all ports; needs a server model)",
+            meaning: "what may come without a warning: `measured` (ten times the mean rate, or a quarter more than the recent peak) or `link` (line rate at all ports; needs a server model)",
             source: "ours",
         },
         Parameter {
@@ -81,9 +80,6 @@ const LEARN: Span = Span::from_millis(1);
 const DRAIN: Span = Span::from_micros(200);
 /// Factor by which the rate may leap above its mean though it never did: flash crowds do so.
 const SURPRISE: f64 = 10.0;
-/// After a leap to this share of the capacity, the mean from before it counts: so many cores are then
-/// active that their rings hold what else may come.
-const HIGH: f64 = 0.25;
 /// Factor by which a leap may exceed the highest rate that was seen.
 const MARGIN: f64 = 1.25;
 /// Processor time to write the indirection table of a port, in seconds: one request to its driver.
@@ -144,8 +140,6 @@ struct Wattline {
     stand: Stand,
     /// Rate that is carried though the load is lower.
     carried: f64,
-    /// Rate before the last leaps, the lowest where several came within [`STEADY`].
-    before: f64,
     /// Packets that may still be late.
     account: Account,
     /// Share of the slack that naps may use.
@@ -159,8 +153,6 @@ struct Wattline {
     /// Seconds that a change of frequency takes.
     transition: f64,
     cores: Vec<CoreView>,
-    /// When each core was parked.
-    parked_at: Vec<Time>,
     /// Scratch space of a search.
     found: Vec<Choice>,
     /// Requirements and result of the last search for each purpose.
@@ -223,7 +215,6 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         waking: None,
         stand: Stand::default(),
         carried: 0.0,
-        before: f64::INFINITY,
         account: Account::default(),
         nap_share: 0.7,
         alerted: false,
@@ -232,7 +223,6 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         last_leap: None,
         transition: platform.frequency_transition.as_seconds(),
         cores: vec![CoreView::default(); platform.cores],
-        parked_at: vec![Time::ZERO; platform.cores],
         found: Vec::with_capacity(machine.points()),
         searched: [None; 3],
         evaluated: None,
@@ -245,10 +235,9 @@ impl Wattline {
     fn required(&self, need: f64) -> Requirements {
         // A leap beyond the capacity of the machine cannot be answered.
         let all = self.machine.capacity(self.machine.cores, self.machine.usable.1);
-        // Where the load has leapt high already, it does not leap as far again.
-        let high = self.has_leapt() && self.demand.peak >= HIGH * all;
-        let usual = if high { self.before.min(self.demand.mean) } else { self.demand.mean };
-        let measured = (SURPRISE * usual).max(MARGIN * self.demand.peak);
+        // Where the recent peak is carried, the load is at its height already now and then.
+        let surprise = if self.carried > 0.0 { 0.0 } else { SURPRISE * self.demand.mean };
+        let measured = surprise.max(MARGIN * self.demand.peak);
         let surprise = self.link.unwrap_or(measured.min(all).max(need));
         let ring = self.ring * self.ports as f64;
         // Until all cores are awake, the rings of the active cores have to hold what comes at line
@@ -336,14 +325,12 @@ impl Wattline {
     /// Energy of going from one point to another and back, in joules.
     fn switch_joules(&self, from: &Choice, to: &Choice) -> f64 {
         let fewer = from.cores.abs_diff(to.cores) as f64;
-        // What a deeper state costs is weighed when parked cores go there, if they sleep lightly first.
         let deepest = self.machine.idle.last().map_or(0.0, |state| state.1);
-        let exit = if self.steps.are_quick() { 0.0 } else { deepest };
-        let wake = exit + self.machine.wake[to.frequency];
+        let wake = deepest + self.machine.wake[to.frequency];
         let tables = if from.cores == to.cores { 0.0 } else { self.ports as f64 };
         let write = TABLE_SECONDS * self.machine.awake[to.frequency];
-        // A change of frequency alone may stop all cores while it lasts.
-        let change = self.transition * self.machine.awake[from.frequency] * from.cores as f64;
+        // A change of frequency alone costs its own delay on all cores, some microseconds.
+        let change = 20e-6 * self.machine.awake[from.frequency] * from.cores as f64;
         fewer * wake * self.machine.awake[to.frequency] + tables * write + change
     }
 
@@ -358,19 +345,6 @@ impl Wattline {
         let before = point.active.len();
         let grown = self.present.is_some() && choice.cores > before;
         point.set_active(choice.cores, choice.idle, choice.parked.min(platform.deepest()));
-        // A core that may be back soon sleeps lightly first. Only a deeper state shows how long a machine
-        // takes to park it, so this waits until that is known.
-        for core in choice.cores..self.machine.cores {
-            if core < before && self.present.is_some() {
-                self.parked_at[core] = now;
-            }
-            if self.steps.are_quick() {
-                let seconds = now.since(self.parked_at[core]).as_seconds();
-                let deep = self.machine.deep_after(seconds, choice.frequency);
-                let limit = &mut point.cores[core].idle_limit;
-                *limit = deep.min(*limit);
-            }
-        }
         point.set_frequency(choice.frequency);
         point.batch = choose::BATCH;
         let wait = match choice.nap {
@@ -404,7 +378,7 @@ impl Wattline {
     /// Takes what became of the last decision. A frequency that was refused is not the present one:
     /// what is measured was measured at the one that holds.
     fn check(&mut self, now: Time, seen: &Observation<'_>, point: &OperatingPoint) {
-        self.steps.look((self.last, now), self.exit, Span::from_seconds(self.slack), seen.cores);
+        self.steps.look(self.last, self.exit, Span::from_seconds(self.slack), seen.cores);
         let (Some(present), Some(asked)) = (&mut self.present, self.asked) else { return };
         let held = point.cores[0].frequency.min(self.machine.frequencies.len() - 1);
         present.frequency = held;
@@ -533,7 +507,6 @@ impl Policy for Wattline {
         if leap {
             self.demand.alarm(now.as_seconds(), arrivals);
         }
-        let rate = self.demand.mean;
         let news = self.demand.look(now.as_seconds(), arrivals);
         if news {
             self.stand.look(now.as_seconds(), self.demand.needed(0.5 * self.slack));
@@ -560,14 +533,13 @@ impl Policy for Wattline {
             (self.machine.everything(&self.required(need)), Why::Start)
         } else {
             let waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
-            self.next(now, seconds, leap.then_some(rate), crowded, waiting)
+            self.next(now, seconds, leap, crowded, waiting)
         };
         let before = self.present.map(|present| (present.cores, self.asked));
         if before != Some((choice.cores, Some(choice.frequency))) {
             self.reasons.note(why, &choice, self.demand.need());
         }
-        let parked = if self.steps.are_quick() { 0 } else { choice.parked };
-        self.steps.ask(now, (point.active.len(), choice.cores), parked, seen.cores);
+        self.steps.ask(now, (point.active.len(), choice.cores), choice.parked, seen.cores);
         self.take(choice, leap, platform, point, now);
         let all = CoreSet::first(choice.cores);
         let calm = now >= self.hold;
@@ -620,21 +592,19 @@ impl Wattline {
         &mut self,
         now: Time,
         seconds: f64,
-        leap: Option<f64>,
+        leap: bool,
         crowded: bool,
         waiting: f64,
     ) -> (Choice, Why) {
         let need = self.demand.need() * (1.0 + self.reserve);
-        self.alerted = leap.is_some() || now < self.hold;
-        if let Some(rate) = leap {
+        self.alerted = leap || now < self.hold;
+        if leap {
             // Capacity for leaps as high as before. How high the first leap goes, or one that goes
             // on, is not known, so it gets everything. What is too much goes when it is over.
             let goes_on = now < self.hold;
             self.hold = now + HOLD;
             self.leapt = true;
             self.leaps = true;
-            let before = if self.has_leapt() { self.before } else { f64::INFINITY };
-            self.before = before.min(rate);
             self.last_leap = Some(now);
             self.saved = 0.0;
             self.stand.rises();

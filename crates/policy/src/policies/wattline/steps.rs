@@ -34,38 +34,22 @@ pub(super) struct Steps {
     /// The last two measurements, of which the lower one counts: a step that is slow once may have
     /// failed once. A long one counts as both.
     last: [f64; 2],
-    /// Whether a change of many cores was complete at once.
-    measured: bool,
 }
 
 impl Steps {
-    /// Whether the machine has shown that it is quick.
-    pub fn are_quick(&self) -> bool {
-        self.measured && self.last[0].max(self.last[1]) < NO_OBSTACLE
-    }
-
     /// Seconds for each core and for the tables; zero if that is not known or does not matter.
     pub fn seconds(&self) -> f64 {
         let seconds = self.last[0].min(self.last[1]);
         if seconds < NO_OBSTACLE { 0.0 } else { seconds }
     }
 
-    /// Notes that the number of cores is to change. Parked cores sleep in this idle state. In the lightest
-    /// one they cannot be told from cores that nap.
+    /// Notes that the number of cores is to change. Parked cores sleep in this idle state.
     pub fn ask(&mut self, now: Time, (from, to): (usize, usize), state: usize, seen: &[CoreView]) {
         if from == to {
             return;
         }
-        // Cores of a change under way that are still to wake, or to be parked, are waited for.
-        let goes_on = self.change.is_some_and(|change| match change.had {
-            Some(_) => to >= change.cores.1,
-            None => to <= change.cores.0,
-        });
-        if goes_on {
-            return;
-        }
         self.change = None;
-        if from.abs_diff(to) < FEW || (to < from && state == 0) {
+        if from.abs_diff(to) < FEW {
             return;
         }
         let cores = (from.min(to), from.max(to));
@@ -73,15 +57,9 @@ impl Steps {
         self.change = Some(Change { asked: now, cores, had, state });
     }
 
-    /// Looks whether the change is complete. `before` is the time of the last look, `now` that of this
-    /// one, `exit` what a core takes from its idle state to its first packet in any case, and `drain` until it is empty.
-    pub fn look(
-        &mut self,
-        (before, now): (Time, Time),
-        exit: Span,
-        drain: Span,
-        seen: &[CoreView],
-    ) {
+    /// Looks whether the change is complete. `before` is the time of the last look, `exit` what a core
+    /// takes from its idle state to its first packet in any case, and `drain` until it is empty.
+    pub fn look(&mut self, before: Time, exit: Span, drain: Span, seen: &[CoreView]) {
         let Some(change) = self.change else { return };
         let cores = &seen[change.cores.0..change.cores.1];
         let complete = match change.had {
@@ -98,9 +76,6 @@ impl Steps {
         let took = certain.as_seconds() - usual.as_seconds();
         let steps = (change.cores.1 - change.cores.0 + 1) as f64;
         let each = took.max(0.0) / steps;
-        // A few slow steps fit between two looks.
-        let many = change.cores.1 - change.cores.0 >= 2 * FEW;
-        self.measured |= many && now.since(change.asked).as_seconds() <= LONG;
         self.last = [each, if took > LONG { each } else { self.last[0] }];
     }
 }
@@ -128,7 +103,7 @@ mod tests {
             if !slow || look * 50 > 600 {
                 cores.iter_mut().for_each(|core| core.packets += 10);
             }
-            steps.look((at(from + (look - 1) * 50), at(from + look * 50)), EXIT, DRAIN, &cores);
+            steps.look(at(from + (look - 1) * 50), EXIT, DRAIN, &cores);
         }
     }
 
@@ -138,7 +113,7 @@ mod tests {
         for look in 1..5u64 {
             let parked = (look * 200 / 50).saturating_sub(1).min(11) as usize;
             cores[12 - parked..].iter_mut().for_each(|core| core.idle_state = Some(2));
-            steps.look((at(from + (look - 1) * 200), at(from + look * 200)), EXIT, DRAIN, &cores);
+            steps.look(at(from + (look - 1) * 200), EXIT, DRAIN, &cores);
         }
     }
 
@@ -152,9 +127,6 @@ mod tests {
         assert!((25e-6..=50e-6).contains(&steps.seconds()), "{}", steps.seconds());
         wakes(&mut steps, 20_000, false);
         assert_eq!(steps.seconds(), 0.0, "the machine is quick again");
-        assert!(!steps.are_quick(), "once is not enough");
-        wakes(&mut steps, 40_000, false);
-        assert!(steps.are_quick() && !Steps::default().are_quick());
     }
 
     #[test]
@@ -163,41 +135,17 @@ mod tests {
         let parked = [CoreView { idle_state: Some(2), ..CoreView::default() }; 12];
         for round in 0..3u64 {
             steps.ask(at(round * 1_000), (5, 4), 2, &cores);
-            steps.look((at(round * 1_000 + 60), at(round * 1_000 + 60)), EXIT, DRAIN, &cores);
-            steps.look((at(round * 1_000 + 120), at(round * 1_000 + 120)), EXIT, DRAIN, &parked);
+            steps.look(at(round * 1_000 + 60), EXIT, DRAIN, &cores);
+            steps.look(at(round * 1_000 + 120), EXIT, DRAIN, &parked);
         }
         assert_eq!(steps.seconds(), 0.0);
         // One of four wakes after 0.1 ms more.
         let awake = [CoreView { packets: 1, ..CoreView::default() }; 12];
         steps.ask(at(10_000), (2, 6), 2, &cores);
-        steps.look((at(10_190), at(10_190)), EXIT, DRAIN, &awake);
+        steps.look(at(10_190), EXIT, DRAIN, &awake);
         assert_eq!(steps.seconds(), 0.0, "once says nothing");
         steps.ask(at(20_000), (2, 6), 2, &cores);
-        steps.look((at(20_190), at(20_190)), EXIT, DRAIN, &awake);
+        steps.look(at(20_190), EXIT, DRAIN, &awake);
         assert!((19e-6..=21e-6).contains(&steps.seconds()), "{}", steps.seconds());
-    }
-
-    /// Four steps of 50 us are complete at the next look. Only many cores show that a machine is quick.
-    #[test]
-    fn few_cores_do_not_show_that_a_machine_is_quick() {
-        let parked = [CoreView { idle_state: Some(2), ..CoreView::default() }; 12];
-        let quick = |from: usize, micros: u64| {
-            let mut steps = Steps::default();
-            steps.ask(at(0), (from, 1), 2, &parked);
-            steps.look((at(0), at(micros)), EXIT, DRAIN, &parked);
-            steps.are_quick()
-        };
-        assert!(!quick(5, 200) && quick(12, 200) && !quick(12, 600));
-    }
-
-    #[test]
-    fn a_further_change_in_the_same_direction_does_not_hide_how_long_the_first_takes() {
-        let (mut steps, busy) = (Steps::default(), [CoreView::default(); 12]);
-        let parked = [CoreView { idle_state: Some(2), ..CoreView::default() }; 12];
-        steps.ask(at(0), (12, 4), 2, &busy);
-        steps.look((at(0), at(200)), EXIT, DRAIN, &busy);
-        steps.ask(at(200), (4, 3), 2, &busy);
-        steps.look((at(400), at(600)), EXIT, DRAIN, &parked);
-        assert!(steps.seconds() > 30e-6 && !steps.are_quick(), "{}", steps.seconds());
     }
 }

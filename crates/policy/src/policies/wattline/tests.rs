@@ -158,30 +158,3 @@ fn a_wrong_model_is_corrected_by_what_packets_take() {
     assert!(fast < 0.95 * right, "{fast} {right}");
     assert_eq!(settled(1.03), right, "within the trust");
 }
-
-/// Cores that were parked sleep lightly until a deeper state pays, so that a fall is followed soon and
-/// costs little if the load comes back.
-#[test]
-fn parked_cores_sleep_lightly_first() {
-    let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:p99=500us", Some(&model)).unwrap();
-    bench.start(&mut *policy);
-    in_time(&mut bench, 2_000_000);
-    // The first cores are parked deep, which shows that this machine is quick.
-    let deepest = bench.platform.deepest();
-    bench.cores.iter_mut().for_each(|core| core.idle_state = Some(deepest));
-    (0..200).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
-    assert_eq!(bench.point.cores[11].idle_limit, deepest);
-    (0..200).for_each(|_| step(&mut bench, &mut *policy, 200, 16.0));
-    let before = bench.rung().0;
-    let mut looks = 0;
-    while bench.rung().0 == before {
-        step(&mut bench, &mut *policy, 200, 1.0);
-        looks += 1;
-        assert!(looks < 10, "the fall is followed within 2 ms");
-    }
-    assert_eq!(bench.point.cores[before - 1].idle_limit, 0, "just parked");
-    (0..10).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
-    assert_eq!(bench.point.cores[before - 1].idle_limit, deepest, "after 2 ms");
-}
