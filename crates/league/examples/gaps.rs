@@ -1,12 +1,14 @@
 //! Policies against the lower bound alone, without the search for schedules: a league for tuning.
-//! `cargo run --release -p wattline-league --example gaps -- [FILE [why|schedule|play]]`: with `why` every
+//! `cargo run --release -p wattline-league --example gaps -- [FILE [why|schedule|play|untold]]`: with `why` every
 //! change of a policy with its reason, with `schedule` how far the found schedule is above the bound,
-//! with `play` joules alone, without the bound, which takes most of the time.
+//! with `play` joules alone, without the bound, which takes most of the time, with `untold` policies that
+//! have no server file.
 
 use std::path::Path;
 use wattline_league::bound::{lower_bound, slot_length};
 use wattline_league::{
-    Arrivals, Budget, Case, LeagueError, Plan, Played, best_fixed, best_schedule, plan, play_policy,
+    Arrivals, Budget, Case, LeagueError, Plan, Played, Wrong, best_fixed, best_schedule, plan,
+    play_policy, play_wrong,
 };
 
 fn main() -> Result<(), LeagueError> {
@@ -54,7 +56,12 @@ fn main() -> Result<(), LeagueError> {
         for written in &plan.policies {
             let spec = plan::policy(written, *within)
                 .map_err(|problem| LeagueError::File { place: written.clone(), problem })?;
-            let played = play_policy(case, &spec, allowed, &arrivals)?;
+            let played = if more == "untold" {
+                let wrong = Wrong { no_file: true, ..Wrong::default() };
+                play_wrong(case, &spec, allowed, &arrivals, &wrong)?
+            } else {
+                play_policy(case, &spec, allowed, &arrivals)?
+            };
             println!(
                 "{text:<46} {budget:>4.0} us seed {:<5} {written:<20} {} {:>7.3} % above {:.4} J, {:.4} J, late {:>7.3} %, p99 {:>7.1} us, \
                  lost {:>5}, reordered {:>3}, cores {:>5.2}, changes {:>5.0}/s",
