@@ -75,9 +75,3 @@ fn falls_that_end_soon_are_not_followed() {
         keeps_within("square:5Mpps,size=64,ratio=10,period=2ms", micros, 60, 0.05);
     }
 }
-
-/// Trains are no leaps of the rate: they come again and again.
-#[test]
-fn trains_of_packets_are_carried() {
-    keeps_within("onoff:5Mpps,size=64,burst=512", 500, 60, 0.03);
-}
