@@ -11,6 +11,10 @@ use wattline_knobs::rivals::Rival;
 use wattline_policy::{Can, Platform};
 use wattline_units::Span;
 
+/// Of a plan that is made without the rights of root.
+pub(crate) const BLIND: &str = "made without the rights of root, so that knobs which only root may \
+    write count as missing: `sudo wattline plan --govern` sees all";
+
 /// What the governor will do and why, a line each. `alone` are the knobs that the machine has and
 /// the configuration does not use.
 pub(crate) fn lines(

@@ -97,6 +97,32 @@ fn a_plan_names_every_write_with_its_reason_and_makes_none() {
     assert!(text.contains("nothing has been written") && text.contains("at the start:"), "{text}");
 }
 
+/// What only root may write looks as if it were not there.
+#[test]
+fn a_plan_of_another_user_says_what_it_cannot_see() {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        wattline_needs::rights("root, to become another user");
+        return;
+    }
+    // Where any user can start it.
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("wattline");
+    fs::copy(BINARY, &program).unwrap();
+    let plan = |command: &mut Command| {
+        let output = command.args(["plan", "--govern"]).current_dir("/").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let mut nobody = Command::new("setpriv");
+    nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+    let told = plan(&mut nobody);
+    assert!(told.starts_with("made without the rights of root"), "{told}");
+    assert!(!told.contains("enable C-states in the firmware"), "{told}");
+    assert!(!plan(&mut Command::new(&program)).contains("without the rights"));
+}
+
 #[test]
 fn a_plan_has_limits_and_preferences_where_the_processor_chooses_itself() {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures/amd-pstate-epp");
