@@ -56,7 +56,8 @@ pub fn check(config: &Config) -> Result<(), SpecError> {
     if let Some(needs) = NeedsWorkers::of_text(&spec) {
         return Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs))));
     }
-    check_tables(&spec).map_err(|why| refused(&spec, why))
+    let read = check_tables(spec.policy.name, &spec.parameters);
+    read.map_err(|why| refused(&spec, why))
 }
 
 /// The 95th percentile that the policy itself keeps, where its text gives one: `target` of copi,

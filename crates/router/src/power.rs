@@ -76,7 +76,8 @@ impl Plan {
 /// read.
 pub(super) fn check(config: &Config) -> Result<(), RouterError> {
     let Some(plan) = Plan::read(config)? else { return Ok(()) };
-    check_tables(&plan.spec).map_err(|why| {
+    let PolicySpec { policy, parameters, .. } = &plan.spec;
+    check_tables(policy.name, parameters).map_err(|why| {
         let problems = vec![SpecProblem::Unsupported(why)];
         let error = SpecError { text: plan.spec.to_string(), problems };
         RouterError::power("policy", &error)

@@ -2,7 +2,7 @@
 //! turned here; and what a user should know of them.
 
 use super::options::Options;
-use crate::{Platform, PolicySpec};
+use crate::{Parameters, Platform};
 use std::sync::Arc;
 use wattline_server::tables::{Conditions, EnergyOrder, Fingerprint, NOT_MEASURED, ProfileTables};
 use wattline_units::Span;
@@ -36,19 +36,19 @@ pub fn read_tables(path: &str) -> Result<ProfileTables, String> {
     })
 }
 
-/// Reads the tables that a policy names, as it does itself on the machine. Other policies read none.
+/// Reads the tables that a policy of this name and with these parameters names, as it does itself
+/// on the machine. Other policies read none.
 ///
 /// # Errors
 /// As [`read_tables`].
-pub fn check_tables(spec: &PolicySpec) -> Result<(), String> {
-    let path = match spec.policy.name {
-        "copi" => spec.parameters.word("tables"),
-        _ => return Ok(()),
-    };
-    if path == "none" {
+pub fn check_tables(policy: &str, parameters: &Parameters) -> Result<(), String> {
+    if policy != "copi" {
         return Ok(());
     }
-    read_tables(path).map(drop)
+    match parameters.word("tables") {
+        "none" => Ok(()),
+        path => read_tables(path).map(drop),
+    }
 }
 
 /// The tables as they are, or carried over from another machine.
