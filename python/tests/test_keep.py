@@ -1,5 +1,6 @@
 """Sweeps whose finished runs are files: what was done is not done again, and nothing else is used."""
 
+import enum
 import json
 import os
 import subprocess
@@ -90,12 +91,23 @@ def test_policies_in_python_are_known_by_source_state_and_version(tmp_path):
         wl.sweep(policies=Few(threading.Lock()), **few)
 
 
+class Few(enum.IntEnum):
+    CORES = 2
+
+
 CORES = 2
 TABLE = [0] * 5000
 
 
 def of_this_module():
     return CORES
+
+
+class FromEnum(wl.Policy):
+    kind = Few.CORES
+
+    def decide(self, view):
+        return wl.Setting(cores=int(self.kind), wait="poll")
 
 
 class FromGlobals(wl.Policy):
@@ -126,6 +138,9 @@ def test_whatever_a_policy_decides_by_tells_it_from_others(tmp_path, monkeypatch
     assert cores(Attribute) == pytest.approx([2])
     Attribute.cores = 9
     assert cores(Attribute) == pytest.approx([9])
+    assert cores(FromEnum) == pytest.approx([2])
+    monkeypatch.setattr(FromEnum, "kind", enum.IntEnum("Few", {"CORES": 6}).CORES)
+    assert cores(FromEnum) == pytest.approx([6])
     assert cores(FromGlobals) == pytest.approx([2])
     monkeypatch.setitem(globals(), "CORES", 4)
     assert cores(FromGlobals) == pytest.approx([4])

@@ -97,7 +97,7 @@ class _Walk:
 
     def of(self, thing: Any) -> Any:
         if isinstance(thing, enum.Enum):
-            return ["enum", type(thing).__qualname__, thing.name]
+            return ["enum", type(thing).__qualname__, thing.name, self.of(thing.value)]
         if type(thing) in _PLAIN:
             return [type(thing).__name__, repr(thing)]
         if isinstance(thing, (bytes, bytearray)):
