@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ._pieces import ray_module
+from ._pieces import ray_module, write_whole
 from ._program import run
 from ._simulate import Progress, _shown
 
@@ -31,7 +31,7 @@ def play_on_ray(what: list[str], out: str, progress: Progress) -> None:
             for reference in ready:
                 # As parts end, so that an interrupted league continues from them.
                 for name, content in _result(ray, reference).items():
-                    _write(os.path.join(pieces, name), content)
+                    write_whole(os.path.join(pieces, name), content)
             if show:
                 show(1 - len(running) / parts)
     finally:
@@ -50,7 +50,7 @@ def _play(what: list[str], part: str, there: dict[str, bytes], named: str | None
         pieces = os.path.join(folder, "pieces")
         os.makedirs(pieces)
         for name, content in there.items():
-            _write(os.path.join(pieces, name), content)
+            write_whole(os.path.join(pieces, name), content)
         run("league", *what, "--out", folder, "--part", part, "--threads=1")
         return {name: content for name, content in _read(pieces).items() if there.get(name) != content}
 
@@ -70,10 +70,3 @@ def _read(folder: str) -> dict[str, bytes]:
             with open(os.path.join(folder, name), "rb") as file:
                 found[name] = file.read()
     return found
-
-
-def _write(path: str, content: bytes) -> None:
-    """Whole or not at all."""
-    with open(path + ".part", "wb") as file:
-        file.write(content)
-    os.replace(path + ".part", path)

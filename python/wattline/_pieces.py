@@ -90,6 +90,19 @@ def _files(description: str) -> list[str]:
     return sorted({value for value in values if os.path.isfile(value)})
 
 
+def write_whole(name: str, content: bytes) -> None:
+    """Writes a file; whoever reads it meanwhile finds the old one or the new one."""
+    unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.part"
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(content)
+        os.replace(unfinished, name)
+    except BaseException:
+        if os.path.exists(unfinished):
+            os.remove(unfinished)
+        raise
+
+
 class Kept:
     """A folder with the results of finished pieces, one file each."""
 
@@ -115,16 +128,8 @@ class Kept:
 
     def write(self, identity: dict[str, Any], report: str) -> None:
         """Keeps a result; what is there is whole at any moment."""
-        name = self._file(identity)
-        unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.part"
-        try:
-            with open(unfinished, "w", encoding="utf-8") as file:
-                json.dump({"piece": identity, "report": report}, file)
-            os.replace(unfinished, name)
-        except BaseException:
-            if os.path.exists(unfinished):
-                os.remove(unfinished)
-            raise
+        kept = json.dumps({"piece": identity, "report": report})
+        write_whole(self._file(identity), kept.encode())
 
 
 def _plain(identity: dict[str, Any]) -> Any:

@@ -443,8 +443,6 @@ fn hold_queue_of_side() -> OpenedWorker {
         .unwrap()
 }
 
-/// The kernel would shape what goes out of the interface: as at the start, the port is left to it, and
-/// served when that is over.
 /// A cable that is not there is no fault of the configuration, and `stats` tells it at once.
 #[test]
 fn a_port_that_is_added_without_a_carrier_says_so_from_the_first() {
@@ -461,6 +459,8 @@ fn a_port_that_is_added_without_a_carrier_says_so_from_the_first() {
     });
 }
 
+/// The kernel would shape what goes out of the interface: as at the start, the port is left to it, and
+/// served when that is over.
 #[test]
 fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
     let test = "a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start";
