@@ -10,6 +10,7 @@ pub mod http;
 pub mod metrics;
 pub mod moderation;
 pub mod notify;
+mod pending;
 pub mod rates;
 pub mod reload;
 pub mod socket;

@@ -6,6 +6,7 @@
 //! nothing.
 
 use super::group::{self, GROUP};
+pub use super::pending::Pending;
 use super::stream::{Inlet, Outlet};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -317,11 +318,15 @@ fn remove_dead(directory: &Path) {
 }
 
 /// Answers whoever connects, in threads that end with the process: one for each connection, so
-/// that a silent one does not keep others out. `answer` is as for [`serve`].
+/// that a silent one does not keep others out. `answer` is as for [`serve`]. The process waits for
+/// what it gets before it ends.
+#[must_use]
 pub fn serve_all<R: Into<Reply>>(
     listener: UnixListener,
     answer: impl Fn(Request) -> Option<R> + Clone + Send + 'static,
-) {
+) -> Pending {
+    let pending = Pending::default();
+    let counted = pending.clone();
     std::thread::spawn(move || {
         // Each thread holds one of these while it lives.
         let open = Arc::new(());
@@ -333,15 +338,16 @@ pub fn serve_all<R: Into<Reply>>(
                 let _ = (&stream).write_all(format!("{}\n", json_error(&message)).as_bytes());
                 continue;
             }
-            let (answer, place) = (answer.clone(), open.clone());
+            let (answer, place, pending) = (answer.clone(), open.clone(), counted.clone());
             std::thread::spawn(move || {
-                if let Err(error) = serve(&stream, answer) {
+                if let Err(error) = serve(&stream, &pending, answer) {
                     tracing::debug!("control socket: {error}");
                 }
                 drop(place);
             });
         }
     });
+    pending
 }
 
 fn json_error(message: &str) -> String {
@@ -355,6 +361,7 @@ fn json_error(message: &str) -> String {
 /// When the connection fails.
 pub fn serve<R: Into<Reply>>(
     stream: &UnixStream,
+    pending: &Pending,
     answer: impl Fn(Request) -> Option<R>,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -367,6 +374,7 @@ pub fn serve<R: Into<Reply>>(
         if (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)? == 0 {
             return Ok(());
         }
+        let request = pending.one();
         let refused = |message: String| Reply::Answer(Answer::Error(message));
         let reply = match serde_json::from_str::<Request>(&line) {
             Ok(request) if !may_change && !request.only_looks() => refused(format!(
@@ -386,6 +394,7 @@ pub fn serve<R: Into<Reply>>(
         text.push('\n');
         let mut writer = stream;
         writer.write_all(text.as_bytes())?;
+        drop(request);
         if let Some(body) = body {
             return body(&mut Outlet::new(stream));
         }
@@ -569,7 +578,7 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
             let server = scope.spawn(move || {
-                let _ = serve(&there, |request| match request {
+                let _ = serve(&there, &Pending::default(), |request| match request {
                     Request::Active { workers } => Some(Answer::Ok(workers.into())),
                     _ => None,
                 });
@@ -615,7 +624,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("test.sock");
         let server = Server::bind(&path).unwrap();
-        serve_all(server.listener().unwrap(), |_| Some(Answer::Ok(7.into())));
+        let _pending = serve_all(server.listener().unwrap(), |_| Some(Answer::Ok(7.into())));
         assert_eq!(ask(&path, Request::Stats).unwrap(), 7);
         let crowd: Vec<_> =
             (0..2 * CONNECTIONS_MAX).map(|_| UnixStream::connect(&path).unwrap()).collect();
@@ -632,6 +641,30 @@ mod tests {
             assert!(std::time::Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// A process that ended with its last answer half-way left whoever asked with nothing.
+    #[test]
+    fn the_end_comes_after_the_answer() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("test.sock");
+        let server = Server::bind(&path).unwrap();
+        let (asked, was_asked) = std::sync::mpsc::channel();
+        let slow = move |_| {
+            asked.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            Some(Answer::Ok(7.into()))
+        };
+        let pending = serve_all(server.listener().unwrap(), slow);
+        let stream = UnixStream::connect(&path).unwrap();
+        (&stream).write_all(b"{\"request\":\"stop\"}\n").unwrap();
+        was_asked.recv().unwrap();
+        pending.wait();
+        // Whatever is sent by now can be read at once.
+        stream.set_nonblocking(true).unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        assert_eq!(line, "{\"ok\":7}\n");
     }
 
     #[test]
@@ -651,7 +684,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             // The first connection was the attempt to bind twice.
             for stream in listener.incoming().take(4) {
-                let _ = serve(&stream.unwrap(), |request| match request {
+                let _ = serve(&stream.unwrap(), &Pending::default(), |request| match request {
                     Request::Active { workers } => Some(Answer::Ok(workers.into())),
                     _ => None,
                 });

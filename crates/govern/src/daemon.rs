@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
-use wattline_daemon::socket::{Answer, Request, Server, default_path, serve_all};
+use wattline_daemon::socket::{Answer, Pending, Request, Server, default_path, serve_all};
 use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
@@ -71,6 +71,8 @@ pub struct Daemon {
     started: Instant,
     socket: Server,
     inbox: Receiver<Message>,
+    /// Answers that are not sent yet.
+    pending: Pending,
     bell: Sender<Message>,
     signals: signal_hook::iterator::Handle,
     stopping: bool,
@@ -112,7 +114,7 @@ impl Daemon {
             .map_err(|error| GovernError::system("listening on the control socket", error))?;
         let fingerprint = Fingerprint::of(&options.tree, &config);
         let session = Session::begin(&config, &options.tree)?;
-        serve_all(listener, asking(sender.clone()));
+        let pending = serve_all(listener, asking(sender.clone()));
         if let Some(address) = config.metrics {
             let ask = asking(sender.clone());
             let text = move || match ask(Request::Metrics)? {
@@ -141,6 +143,7 @@ impl Daemon {
             slept: Slept::until_now(),
             socket,
             inbox,
+            pending,
             bell: sender,
         };
         daemon.introduce();
@@ -191,6 +194,8 @@ impl Daemon {
             tracing::info!("{remark}");
         }
         let ended = self.session.map_or(Ok(()), |session| session.end(Ending::Final));
+        drop(self.inbox);
+        self.pending.wait();
         let ended = ended.map_err(GovernError::from);
         // A machine that is left changed matters more than what led to the end.
         (last, ended.and(failed.map_or(Ok(()), Err)))
@@ -406,8 +411,7 @@ impl Daemon {
         let Some(session) = &mut self.session else { return };
         if let Some(seen) = session.look() {
             let alone = left_alone::find(&self.config, &session.inventory, &self.options.tree);
-            let status = session.status();
-            tell::introduction(&self.config, &session.inventory, &seen, &status, &alone);
+            tell::introduction(&self.config, &session.inventory, &seen, &alone);
         }
     }
 }

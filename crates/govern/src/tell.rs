@@ -6,7 +6,6 @@ use crate::inventory::Inventory;
 use crate::latency::SourceState;
 use crate::left_alone;
 use crate::session::Seen;
-use wattline_host::Status;
 use wattline_knobs::rivals::Rival;
 use wattline_policy::{Can, Platform};
 use wattline_units::Span;
@@ -91,13 +90,7 @@ fn micros(span: Span) -> String {
 }
 
 /// Says what is governed.
-pub(crate) fn introduction(
-    config: &Config,
-    inventory: &Inventory,
-    seen: &Seen,
-    status: &Status,
-    alone: &[Listed],
-) {
+pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, alone: &[Listed]) {
     for line in lines(config, inventory, &seen.platform, alone) {
         tracing::info!("{line}");
     }
@@ -106,9 +99,6 @@ pub(crate) fn introduction(
     }
     if let Some(remark) = &seen.remark {
         tracing::info!("{remark}");
-    }
-    for missing in &status.missing {
-        tracing::info!("not available: {missing}");
     }
     if has_none(seen.platform.can) {
         for hint in remedies(seen.platform.can, alone) {

@@ -102,7 +102,7 @@ pub fn take_over_by<P>(
         policy(&mut host).map_err(TakeOverError::Policy).and_then(|it| Ok((it, watchdog()?)));
     // They explain why a policy does not fit; a watchdog that does not start is tried again and again.
     if !matches!(begun, Err(TakeOverError::Watchdog(_))) {
-        host.survey.notes.iter().for_each(|note| tracing::info!("governor: {note}"));
+        host.survey.notes.iter().for_each(|note| tracing::info!("not governed: {note}"));
     }
     let (policy, watchdog) = begun?;
     // Before now nothing was written that another value could be left of.

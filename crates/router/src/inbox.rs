@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use wattline_daemon::socket::{Reply, Request, serve_all};
+use wattline_daemon::socket::{Pending, Reply, Request, serve_all};
 use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_ports::waiter::Waker;
 
@@ -65,9 +65,9 @@ impl InboxSender {
         receiver.recv_timeout(PATIENCE).ok()
     }
 
-    /// Answers the control socket, in threads that end with the process.
-    pub fn answer(&self, listener: UnixListener) {
+    /// Answers the control socket, in threads that end with the process, which waits for what it gets.
+    pub fn answer(&self, listener: UnixListener) -> Pending {
         let inbox_sender = self.clone();
-        serve_all(listener, move |request| inbox_sender.ask(request));
+        serve_all(listener, move |request| inbox_sender.ask(request))
     }
 }

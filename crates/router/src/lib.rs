@@ -75,7 +75,7 @@ use surplus::Surplus;
 use takeover::Lookout;
 use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
-use wattline_daemon::socket::{Answer, Reply, Request, Server};
+use wattline_daemon::socket::{Answer, Pending, Reply, Request, Server};
 use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::port::{PortId, Waiter};
 use wattline_dataplane::routes::Routes;
@@ -125,6 +125,8 @@ pub struct Router {
     refused: u64,
     waiter: PollWaiter,
     inbox: Receiver<Message>,
+    /// Answers that are not sent yet.
+    pending: Pending,
     inbox_sender: InboxSender,
     signals: Option<signal_hook::iterator::Handle>,
     socket: Server,
@@ -222,6 +224,8 @@ impl Router {
         let read = if errors.is_empty() { Ok(()) } else { Err(RouterError::Captures(errors)) };
         let hung = ending.hangs.map(|worker| RouterError::Hung { worker });
         let worked = failure.or_else(|| self.workers.failure()).or(hung).map_or(Ok(()), Err);
+        drop(self.inbox);
+        self.pending.wait();
         // A machine that is left changed matters more than a worker, and that more than a capture.
         (stats, given_back.and(worked).and(read))
     }

@@ -306,7 +306,7 @@ impl Router {
         let listener = server
             .listener()
             .map_err(|source| RouterError::system("serving the control socket", source))?;
-        inbox_sender.answer(listener);
+        let pending = inbox_sender.answer(listener);
         if let Some(address) = config.metrics {
             serve_metrics(address, &inbox_sender)?;
         }
@@ -338,6 +338,7 @@ impl Router {
             refused: 0,
             waiter,
             inbox,
+            pending,
             inbox_sender,
             signals: Some(signals),
             socket: server,

@@ -99,7 +99,7 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
         }
         writeln!(out)?;
     }
-    for (head, lines) in [("cannot be set", &plan.missing), ("would fail", &plan.problems)] {
+    for (head, lines) in [("not governed", &plan.missing), ("would fail", &plan.problems)] {
         for line in lines {
             writeln!(out, "{head}: {line}")?;
         }

@@ -222,7 +222,7 @@ mod tests {
             .flat_map(str::split_whitespace)
             .collect();
         assert_eq!(row, ["1", "3", "25.0", "15.0"], "{text}");
-        assert!(text.contains("cannot be set: cores: no table"), "{text}");
+        assert!(text.contains("not governed: cores: no table"), "{text}");
         assert!(text.contains("trouble: CPU 3 is off-line"), "{text}");
         assert!(text.contains("left out: /sys/a: its driver has not answered for 7 s"), "{text}");
         assert!(text.contains("12 packets waited where table entries moved"), "{text}");

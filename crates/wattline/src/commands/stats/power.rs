@@ -65,7 +65,7 @@ fn print_host(host: &Value, out: &mut impl Write) -> io::Result<()> {
         let seconds = stuck["stuck_seconds"].as_f64().unwrap_or(0.0);
         writeln!(out, "left out: {setting}: its driver has not answered for {seconds:.0} s")?;
     }
-    for (head, key) in [("cannot be set", "missing"), ("trouble", "troubles")] {
+    for (head, key) in [("not governed", "missing"), ("trouble", "troubles")] {
         for line in host[key].as_array().into_iter().flatten() {
             writeln!(out, "{head}: {}", line.as_str().unwrap_or_default())?;
         }

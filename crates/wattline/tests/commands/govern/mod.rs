@@ -359,7 +359,7 @@ fn a_machine_without_knobs_is_told_so_and_measured() {
     ];
     assert!(nothing_to_turn.iter().any(|words| log.contains(words)), "{log}");
     for words in [
-        "not available: frequency: no cpufreq policy",
+        "not governed: frequency: no cpufreq policy",
         "frequency: needs a cpufreq driver",
         "left out: lo: the loopback",
     ] {

@@ -1,0 +1,79 @@
+//! Answers on their way: a daemon that ends waits for them, else whoever asked it to end would hear
+//! nothing.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a daemon that ends waits for whoever does not take an answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Counts requests that are read and not answered yet.
+#[derive(Clone, Default)]
+pub struct Pending(Arc<Counted>);
+
+#[derive(Default)]
+struct Counted {
+    requests: Mutex<usize>,
+    answered: Condvar,
+}
+
+impl Counted {
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that is counted until this is dropped.
+pub(crate) struct Request<'a>(&'a Counted);
+
+impl Pending {
+    /// One more request was read.
+    pub(crate) fn one(&self) -> Request<'_> {
+        *self.0.lock() += 1;
+        Request(&self.0)
+    }
+
+    /// Waits until all that were read are answered, for a second at most. The caller takes no more
+    /// requests by then.
+    pub fn wait(&self) {
+        let requests = self.0.lock();
+        drop(self.0.answered.wait_timeout_while(requests, PATIENCE, |requests| *requests > 0));
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() -= 1;
+        self.0.answered.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn an_end_waits_for_answers_and_not_for_ever() {
+        let pending = Pending::default();
+        let begun = Instant::now();
+        pending.wait();
+        let other = pending.clone();
+        let thread = std::thread::spawn(move || {
+            let request = other.one();
+            std::thread::sleep(Duration::from_millis(100));
+            drop(request);
+            other.0.lock().to_owned()
+        });
+        while *pending.0.lock() == 0 && !thread.is_finished() {
+            std::thread::yield_now();
+        }
+        pending.wait();
+        assert_eq!(thread.join().unwrap(), 0);
+        assert!(begun.elapsed() >= Duration::from_millis(100));
+        let forgotten = pending.one();
+        pending.wait();
+        assert!(begun.elapsed() >= PATIENCE);
+        drop(forgotten);
+    }
+}
