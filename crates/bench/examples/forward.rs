@@ -8,7 +8,7 @@ fn main() -> std::process::ExitCode {
     let mut arguments = std::env::args().skip(1);
     let l3fwd = arguments.next().filter(|path| !path.is_empty()).map(Into::into);
     let rounds = arguments.next().and_then(|rounds| rounds.parse().ok()).unwrap_or(3);
-    let report = run(&Options { l3fwd, rounds, ..Options::default() });
+    let report = run(&Options { l3fwd, rounds, ..Options::default() }, || {});
     match report.map(|report| serde_json::to_string_pretty(&report)) {
         Ok(Ok(text)) => {
             println!("{text}");

@@ -3,6 +3,7 @@
 use crate::exit::ExitError;
 use serde::Serialize;
 use std::io::{StdoutLock, Write};
+use std::path::Path;
 
 /// The command as it was given, for a shell.
 pub fn command_line() -> String {
@@ -43,6 +44,20 @@ pub fn print_beside<T: Serialize>(
     let after = |error: ExitError| if printed.is_ok() { error.after_result() } else { error };
     written.map_err(after)?;
     printed
+}
+
+/// The same with a page of the result: the table ends with where it is.
+pub fn print_with_page<T: Serialize>(
+    (page, written): (Option<&Path>, Result<(), ExitError>),
+    result: &T,
+    json: bool,
+    table: impl FnOnce(&mut StdoutLock<'static>, &T) -> std::io::Result<()>,
+) -> Result<(), ExitError> {
+    let page = page.filter(|_| written.is_ok());
+    print_beside(written, result, json, |out, result| {
+        table(out, result)?;
+        page.map_or(Ok(()), |page| writeln!(out, "page: {}", page.display()))
+    })
 }
 
 /// Prints a result, by `table` unless JSON is asked for.

@@ -122,11 +122,17 @@ const NOTE: &str = "veth pairs, copy mode: compare the candidates of one run wit
                     half of processor 1 is taken away, so that there is always a frame to be \
                     forwarded and the time of a candidate that polls is useful time, too";
 
-/// Runs the benchmark.
+/// How many runs it takes: [`run`] tells each that is done.
+#[must_use]
+pub fn runs(options: &Options) -> usize {
+    entries(options).len() * options.rounds as usize
+}
+
+/// Runs the benchmark, and calls `done` after each run.
 ///
 /// # Errors
 /// Fails without root, with a single processor, or when a candidate does not start.
-pub fn run(options: &Options) -> Result<Report, Error> {
+pub fn run(options: &Options, done: impl Fn()) -> Result<Report, Error> {
     check_rights("`bench forward`")?;
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return Err(Error::Router {
@@ -141,6 +147,7 @@ pub fn run(options: &Options) -> Result<Report, Error> {
             // Each round has its own topology, so nothing is left over from the round before.
             let setup = Setup::build(*arrangement)?;
             rounds.push(candidate.measure(&setup, options.duration)?);
+            done();
         }
     }
     let results = entries.iter().zip(rounds).map(|((candidate, arrangement), rounds)| {
@@ -246,7 +253,7 @@ mod tests {
             return;
         }
         let duration = Duration::from_millis(200);
-        let report = match run(&Options { rounds: 1, duration, l3fwd: None, dpdk: None }) {
+        let report = match run(&Options { rounds: 1, duration, l3fwd: None, dpdk: None }, || {}) {
             Ok(report) => report,
             Err(Error::Router { what, .. }) if what.contains("two processors") => return,
             Err(error) => panic!("{error}"),

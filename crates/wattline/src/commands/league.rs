@@ -80,7 +80,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let standings = standings(&results);
     let output = Output { results, standings };
-    output::print_beside(written, &output, json, |out, output| table(out, &output.standings))
+    let page = page_file.as_deref();
+    output::print_with_page((page, written), &output, json, |out, output| {
+        table(out, &output.standings)
+    })
 }
 
 fn play_part(

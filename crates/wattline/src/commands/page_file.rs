@@ -31,14 +31,9 @@ impl PageFile {
         }
     }
 
-    /// Writes the page that `html` makes, if one is wanted.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn write(&self, html: impl FnOnce() -> String) -> Result<(), ExitError> {
-        match &self.page {
-            Some(path) => self.overwrite.write(path, &html()),
-            None => Ok(()),
-        }
+    /// Writes the page that `html` makes, if one is wanted: where it goes, and whether it is there.
+    pub fn write(&self, html: impl FnOnce() -> String) -> (Option<&Path>, Result<(), ExitError>) {
+        let page = self.page.as_deref();
+        (page, page.map_or(Ok(()), |path| self.overwrite.write(path, &html())))
     }
 }

@@ -41,7 +41,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Some(page) => args.overwrite.write(page, &comparison.html()),
         None => Ok(()),
     };
-    output::print_beside(written, &comparison, json, |out, comparison| {
+    let page = args.page.as_deref();
+    output::print_with_page((page, written), &comparison, json, |out, comparison| {
         write!(out, "{}", comparison.text(args.all))
     })
 }

@@ -171,7 +171,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Some(path) => args.overwrite.write(path, &page(args, &result)),
         None => Ok(()),
     };
-    output::print_beside(written, &result, json, |out, result| table(out, result))
+    let page = args.page.as_deref();
+    output::print_with_page((page, written), &result, json, |out, result| table(out, result))
 }
 
 fn page(args: &Args, output: &Output<'_>) -> String {

@@ -155,7 +155,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         .html();
         written = wanted.overwrite.write(path, &html);
     }
-    output::print_beside(written, &result, json, |out, result| table(out, result))
+    output::print_with_page((wanted.page, written), &result, json, |out, result| table(out, result))
 }
 
 /// What was answered beyond what came is left from the warm-up, and its wait counts as latency.

@@ -86,8 +86,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         },
     })
     .map_err(failed)?;
-    args.page.write(|| app::html(&report))?;
-    output::print(&report, json, table)
+    let written = args.page.write(|| app::html(&report));
+    output::print_with_page(written, &report, json, table)
 }
 
 fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {

@@ -3,6 +3,7 @@
 use crate::commands::page_file::PageFile;
 use crate::exit::ExitError;
 use crate::output;
+use crate::progress::Counted;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,9 +39,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         l3fwd: args.l3fwd.clone(),
         dpdk: args.dpdk.then(itself).transpose()?,
     };
-    let report = clean_up_on_signals(|| forward::run(&options)).and_then(|report| report)?;
-    args.page.write(|| forward::html(&report))?;
-    output::print(&report, json, table)
+    let bar = Counted::new(forward::runs(&options) as u64, "runs");
+    let report = clean_up_on_signals(|| forward::run(&options, || bar.step()));
+    bar.end();
+    let report = report.and_then(|report| report)?;
+    let written = args.page.write(|| forward::html(&report));
+    output::print_with_page(written, &report, json, table)
 }
 
 /// This program, which the benchmark starts as a router over DPDK.

@@ -5,7 +5,7 @@ use crate::new_file::Overwrite;
 use crate::output;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use std::io::{StdoutLock, Write};
+use std::io::StdoutLock;
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,9 +26,5 @@ pub(super) fn write_and_print<R: Serialize>(
     table: impl FnOnce(&mut StdoutLock<'static>, &R) -> std::io::Result<()>,
 ) -> Result<(), ExitError> {
     let written = overwrite.write(page, &html);
-    let is_there = written.is_ok();
-    output::print_beside(written, report, json, |out, report| {
-        table(out, report)?;
-        if is_there { writeln!(out, "page: {}", page.display()) } else { Ok(()) }
-    })
+    output::print_with_page((Some(page), written), report, json, table)
 }

@@ -67,5 +67,5 @@ pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Res
     let pages = report.targets.len();
     let workload = format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)");
     let written = page.write(|| html(&report, &workload));
-    output::print_beside(written, &report, json, show::table)
+    output::print_with_page(written, &report, json, show::table)
 }

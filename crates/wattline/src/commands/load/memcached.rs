@@ -178,7 +178,7 @@ pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Res
     let told = workload.line();
     let written = page.write(|| html(&report, &told));
     let output = Output { report, workload };
-    output::print_beside(written, &output, json, |out, Output { report, .. }| {
+    output::print_with_page(written, &output, json, |out, Output { report, .. }| {
         writeln!(out, "{told}")?;
         show::table(out, report)
     })

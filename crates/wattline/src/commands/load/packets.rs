@@ -191,7 +191,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         back,
     };
     let written = args.page.write(|| page(&report));
-    output::print_beside(written, &report, json, |out, report| {
+    output::print_with_page(written, &report, json, |out, report| {
         let Report { from, to, queues, ways, conditions, .. } = report;
         let copies = if report.zero_copy { ", without copies" } else { "" };
         writeln!(out, "{from} to {to}, {queues} queues, {ways}{copies}; {conditions}")?;
