@@ -61,13 +61,14 @@ test: tools       ## lints, dependency checks and all tests, those with real com
 	WATTLINE_REQUIRE="$(REQUIRE)" WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
 	WATTLINE_REQUIRE="$(REQUIRE)" $(MAKE) dpdk ipsec-mb
 
-test-long: tools-long test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
+test-long: tools-long test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, every page of the documentation with long measurements, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
 	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
 		$(CARGO) test -p wattline --features arrow --test system
 	$(CARGO) test -p wattline --test house -- --ignored
 	$(CARGO) check -p wattline --no-default-features
 	$(CARGO) test -p wattline --test commands profile -- --include-ignored --nocapture
+	$(CARGO) test -p wattline --test commands documented -- --ignored --nocapture
 	$(CARGO) test -p wattline-requests --test suite -- --ignored --test-threads 1
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins

@@ -1,42 +1,15 @@
-//! The commands of the documentation, run as they stand there. Those that need a machine, a running
-//! router or minutes are listed with what shows them instead.
+//! The commands of the documentation, run as they stand there: every page by its scene, and those
+//! whose words promise more by a test of their own.
 
-use std::fmt::Write as _;
+mod configurations;
+mod pages;
+mod scenes;
+
+use pages::{blocks, page, root};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn page(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// Indented blocks of a page: what a reader types.
-fn blocks(text: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let (mut block, mut fenced) = (String::new(), false);
-    for line in text.lines().chain([""]) {
-        fenced ^= line.starts_with("```");
-        match line.strip_prefix("    ") {
-            Some(code) if !fenced => {
-                block.push_str(code);
-                block.push('\n');
-            }
-            // An empty line within a block belongs to it.
-            _ if line.is_empty() && !block.is_empty() => block.push('\n'),
-            _ if !block.trim().is_empty() => blocks.push(std::mem::take(&mut block)),
-            _ => block.clear(),
-        }
-    }
-    if !block.trim().is_empty() {
-        blocks.push(block);
-    }
-    blocks.into_iter().map(|block| block.trim_end().to_owned() + "\n").collect()
-}
 
 /// A shell that finds the program under test as `wattline`.
 fn bash(script: &str, folder: &Path) -> Command {
@@ -60,166 +33,19 @@ fn run(script: &str, folder: &Path, patience: Duration) -> Result<String, String
     if output.status.success() { Ok(text) } else { Err(format!("{}:\n{text}", output.status)) }
 }
 
-/// Pages whose blocks are run whole, in order, in an empty folder: without rights, within a minute.
-const WHOLE: [&str; 1] = ["docs/how-to/compare-runs.md"];
-
-/// Lines of other pages that stand by themselves, run in a folder with the project's `examples` and
-/// a configuration `router.toml`.
-const ALONE: [&str; 12] = [
-    "wattline fit rows.csv",
-    "wattline servers mine.toml",
-    "wattline optimise --server mine.toml",
-    "wattline sim --policy powersave",
-    "wattline probe",
-    "wattline meter list",
-    "wattline plan",
-    "wattline govern --print-profile",
-    "wattline policies",
-    "wattline servers",
-    "wattline nics",
-    "wattline graph",
-];
-
-/// Beginnings of the other lines, and the tests that show the same: below `crates`, or in `scripts`.
-const ELSEWHERE: [(&str, &str); 34] = [
-    ("wattline envelope", "league/tests/bounds.rs"),
-    ("wattline plan router.toml --root", "wattline/tests/commands/power.rs"),
-    ("wattline bench nic", "bench/src/nic"),
-    ("wattline explain", "wattline/tests/commands/governor.rs"),
-    ("wattline active", "wattline/tests/system/steering.rs"),
-    ("wattline stop", "wattline/tests/system/life.rs"),
-    ("wattline run", "wattline/tests/system"),
-    ("wattline govern", "wattline/tests/commands/govern"),
-    ("wattline profile", "wattline/tests/commands/profile"),
-    ("wattline reload", "wattline/tests/system/hot_ports.rs"),
-    ("wattline config /etc/wattline/router.toml", "../scripts/test-package"),
-    ("wattline show", "wattline/tests/system/looking.rs"),
-    ("wattline capture", "wattline/tests/system/watching.rs"),
-    ("wattline trace", "wattline/tests/system/watching.rs"),
-    ("wattline stats", "wattline/tests/system/life.rs"),
-    ("wattline top", "wattline/tests/commands/top.rs"),
-    ("wattline demo", "wattline/tests/demo.rs"),
-    ("wattline league", "wattline/tests/commands/league.rs"),
-    ("wattline load packets", "bench/src/rfc2544"),
-    ("wattline load", "wattline/tests/commands/load.rs"),
-    ("wattline bench rfc2544", "bench/src/rfc2544"),
-    ("wattline bench eer", "bench/src/eer"),
-    ("wattline bench breakdown", "bench/src/breakdown"),
-    ("wattline bench costs", "wattline/tests/commands/server_commands.rs"),
-    ("wattline bench app", "wattline/tests/allocations.rs"),
-    ("wattline sim --requests", "wattline/tests/commands/sim_commands.rs"),
-    ("wattline reproduce", "reproduce/tests/reproduce.rs"),
-    ("wattline meter", "wattline/tests/commands/power.rs"),
-    ("wattline report", "wattline/tests/commands/report.rs"),
-    ("wattline fit", "wattline/tests/commands/server_commands.rs"),
-    ("wattline optimise", "wattline/tests/commands/server_commands.rs"),
-    ("wattline servers mine.toml", "wattline/tests/commands/server_commands.rs"),
-    ("wattline sim --server mine", "wattline/tests/commands/server_commands.rs"),
-    ("wattline sim --policy $policy", "wattline/tests/commands/documented.rs"),
-];
-
 /// The tutorial, which has a test of its own.
 const FIRST_ROUTER: &str = "docs/tutorial/first-router.md";
-
-/// Lines of all pages that call the program, continued ones in one piece, by page; not those of
-/// pages that are run whole.
-fn lines() -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut pages = vec!["README.md".to_owned()];
-    for folder in ["how-to", "tutorial", "reference", "explanation"] {
-        for entry in std::fs::read_dir(root().join("docs").join(folder)).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            pages.push(format!("docs/{folder}/{name}"));
-        }
-    }
-    // In the order of their page: some lines need what one above them made.
-    pages.sort();
-    // `commands.md` is made of examples that have a test of their own.
-    pages.retain(|path| {
-        !WHOLE.contains(&path.as_str()) && path != FIRST_ROUTER && !path.ends_with("commands.md")
-    });
-    for path in pages {
-        for block in blocks(&page(&path)) {
-            for line in block.replace("\\\n", " ").lines() {
-                let line = line.trim().trim_start_matches("sudo ");
-                let line = line.trim_start_matches("target/release/");
-                if line.starts_with("wattline ") {
-                    found.push((path.clone(), line.to_owned()));
-                }
-            }
-        }
-    }
-    found
-}
-
-/// What a reader of a page has: the project's examples, a configuration, measured rows.
-fn reader() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let examples = folder.path().join("examples");
-    std::fs::create_dir(&examples).unwrap();
-    for file in std::fs::read_dir(root().join("examples")).unwrap().map(Result::unwrap) {
-        std::fs::copy(file.path(), examples.join(file.file_name())).unwrap();
-    }
-    let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ninterface = \"{name}\"\n\n");
-    std::fs::write(folder.path().join("router.toml"), port("a") + &port("b")).unwrap();
-    let mut rows = "frequency_hertz,cores,throughput_pps,power_watts,offered_pps\n".to_owned();
-    for step in 0..=24 {
-        let load = f64::from(step) / 20.0;
-        let done = load.min(1.0);
-        let _ = writeln!(rows, "2e9,1,{},{},{}", 1e6 * done, 60.0 + 20.0 * done, 1e6 * load);
-    }
-    std::fs::write(folder.path().join("rows.csv"), rows).unwrap();
-    folder
-}
-
-#[test]
-fn commands_of_the_documentation_run_or_are_shown_elsewhere() {
-    let lines = lines();
-    let (mut ran, mut wrong) = (0, Vec::new());
-    let mut at = (String::new(), reader());
-    for (page, line) in &lines {
-        if at.0 != *page {
-            at = (page.clone(), reader());
-        }
-        let begins = |beginning: &str| line.starts_with(beginning);
-        if ALONE.iter().any(|beginning| begins(beginning)) {
-            ran += 1;
-            if let Err(told) = run(line, at.1.path(), Duration::from_secs(120)) {
-                wrong.push(format!("{page}: {line}\n{told}"));
-            }
-        } else if !ELSEWHERE.iter().any(|(beginning, _)| begins(beginning)) {
-            wrong.push(format!("{page}: {line}\nis neither run here nor shown elsewhere"));
-        }
-    }
-    println!("{ran} of {} command lines were run", lines.len());
-    assert!(ran > 15 && lines.len() > 50, "{ran} of {}", lines.len());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    for (beginning, test) in ELSEWHERE {
-        assert!(root().join("crates").join(test).exists(), "{beginning}: {test}");
-    }
-}
 
 /// What the help shows first to those without a network and rights.
 #[test]
 fn the_example_with_captures_runs_as_it_is_shipped() {
-    let folder = reader();
+    let folder = tempfile::tempdir().unwrap();
+    scenes::copy_examples(&folder.path().join("examples"));
     let told = run("wattline run examples/captures.toml", folder.path(), Duration::from_secs(60));
     let told = told.unwrap();
     assert!(told.contains("ttl-expired"), "{told}");
     let sent = std::fs::metadata(folder.path().join("examples/out.pcap")).unwrap().len();
     assert!(sent > 500, "{sent} bytes");
-}
-
-#[test]
-fn pages_without_needs_are_run_whole() {
-    for path in WHOLE {
-        let folder = tempfile::tempdir().unwrap();
-        let script = blocks(&page(path)).join("\n");
-        assert!(script.contains("wattline "), "{path} has commands");
-        if let Err(told) = run(&script, folder.path(), Duration::from_secs(300)) {
-            panic!("{path}: {told}");
-        }
-    }
 }
 
 /// The script of the page that leads from a meter to a server file, on a recorded meter and with a
@@ -230,7 +56,8 @@ fn the_script_that_measures_a_row_appends_it() {
         return wattline_needs::tool("jq");
     }
     let page = page("docs/how-to/model-your-server.md");
-    let script = page.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let blocks = blocks(&page);
+    let script = blocks.iter().find(|block| block.starts_with("#!/bin/sh")).unwrap();
     let script = script.replace("30s", "1s").replace("/ 30", "/ 1");
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| {
