@@ -6,6 +6,7 @@
 
 mod arrow;
 mod errors;
+mod limit;
 mod machine;
 mod models;
 mod policy;

@@ -1,12 +1,14 @@
 //! Policies written in Python, in the place of those of the registry.
 
 use crate::errors::{PolicyError, wrong};
+use crate::limit::Limit;
 use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::stop::Stop;
 use crate::view::Before;
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
+use std::time::Duration;
 use wattline_policy::{
     AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, PolicySpec, Trigger,
 };
@@ -75,7 +77,28 @@ pub struct PythonPolicy {
     at_fill: Option<u32>,
     looks: Looks,
     before: Before,
+    limit: Option<Limit>,
     stop: Stop,
+}
+
+/// Longest time for a decision, unless the policy has another.
+const RETURNS_WITHIN_SECONDS: f64 = 60.0;
+
+/// The limit that a policy has: no number means none.
+fn limit(policy: &Bound<'_, PyAny>) -> PyResult<Option<Limit>> {
+    let name = "returns_within_seconds";
+    let seconds = match attribute(policy, name)? {
+        None if policy.hasattr(name)? => return Ok(None),
+        seconds => seconds.unwrap_or(RETURNS_WITHIN_SECONDS),
+    };
+    let length = Duration::try_from_secs_f64(seconds).ok().filter(|length| !length.is_zero());
+    let Some(length) = length.filter(|_| seconds <= 1e9) else {
+        return Err(wrong(format_args!(
+            "{name}={seconds}: allowed are numbers above 0, up to 1e9, and None for no limit"
+        )));
+    };
+    let limit = Limit::new(length);
+    Ok(Some(limit.map_err(|error| wrong(format_args!("{name}: no thread to watch: {error}")))?))
 }
 
 impl PythonPolicy {
@@ -106,7 +129,9 @@ impl PythonPolicy {
         let at_fill = attribute(bound, "at_fill")?;
         let machine = Py::new(py, Machine::of(platform))?;
         let every = Span::from_seconds(every);
-        Ok(Self { object, machine, every, at_fill, looks, before: Before::default(), stop })
+        let limit = limit(bound)?;
+        let before = Before::default();
+        Ok(Self { object, machine, every, at_fill, looks, before, limit, stop })
     }
 
     fn ask(
@@ -117,8 +142,17 @@ impl PythonPolicy {
         point: &mut OperatingPoint,
     ) -> PyResult<AskAgain> {
         let view = self.before.view(self.machine.clone_ref(py), now, seen, point, self.looks);
-        let decided = self.stop.ask(py, || self.object.call_method1(py, "decide", (view,)));
-        let decided = decided.map_err(|error| self.noted(py, error, now))?;
+        let decide = || self.object.call_method1(py, "decide", (view,));
+        let mut is_late = false;
+        let decided = self.stop.ask(py, |thread| match &self.limit {
+            Some(limit) => limit.ask(py, thread, decide, |place, length| {
+                is_late = true;
+                late(place, length, now)
+            }),
+            None => decide(),
+        });
+        let noted = |error| if is_late { error } else { self.noted(py, error, now) };
+        let decided = decided.map_err(noted)?;
         let mut span = self.every;
         if !decided.is_none(py) {
             let Ok(setting) = decided.cast_bound::<Setting>(py) else {
@@ -152,6 +186,16 @@ impl PythonPolicy {
         let _ = error.value(py).call_method1("add_note", (note,));
         error
     }
+}
+
+/// An error for a decision that was interrupted.
+fn late(place: Option<String>, length: Duration, now: Time) -> PyErr {
+    let place = place.map(|place| place + ": ").unwrap_or_default();
+    PolicyError::new_err(format!(
+        "{place}decide at {} s had not returned after {length:?}; allowed is the policy's attribute \
+         returns_within_seconds, 60 unless it is set, None for no limit",
+        now.as_seconds()
+    ))
 }
 
 /// An attribute that may be missing or None.

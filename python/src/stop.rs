@@ -39,7 +39,8 @@ impl Stop {
     }
 
     /// Asks a policy. While it does not answer, [`Self::interrupt`] can end it.
-    pub fn ask<T>(&self, py: Python<'_>, decide: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    /// `decide` gets the thread's number in Python.
+    pub fn ask<T>(&self, py: Python<'_>, decide: impl FnOnce(u64) -> PyResult<T>) -> PyResult<T> {
         thread_local! {
             static NUMBER: Cell<Option<u64>> = const { Cell::new(None) };
         }
@@ -50,7 +51,7 @@ impl Stop {
         NUMBER.set(Some(number));
         let asked = || self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked().push(number);
-        let decided = decide();
+        let decided = decide(number);
         asked().retain(|it| *it != number);
         decided
     }

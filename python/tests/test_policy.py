@@ -1,5 +1,6 @@
 """Policies written in Python."""
 
+import time
 import traceback
 
 import pytest
@@ -243,3 +244,45 @@ def test_help_lists_the_fields():
         own = [name for name in vars(thing) if not name.startswith("_")]
         assert all(f"`{name}`" in thing.__doc__ for name in own), thing
     assert "`parked_idle_state`" in wl.Setting.__doc__
+
+
+@pytest.mark.parametrize("catches", [False, True])
+def test_a_decision_that_hangs_is_interrupted_and_its_line_named(catches):
+    class Hangs(wl.Policy):
+        returns_within_seconds = 0.3
+        caught = 0
+
+        def decide(self, view):
+            while True:
+                try:
+                    while True:
+                        pass
+                except KeyboardInterrupt:
+                    Hangs.caught += 1
+                    if not catches or Hangs.caught > 1:
+                        raise
+
+    line = Hangs.decide.__code__.co_firstlineno
+    with pytest.raises(wl.PolicyError, match=r"test_policy\.py:\d+: decide at 0 s had not returned after 300ms") as told:
+        wl.simulate(policy=Hangs, traffic="poisson:1Mpps,size=64", duration="1ms")
+    place = int(str(told.value).split(".py:")[1].split(":")[0])
+    assert line < place <= line + 9 and Hangs.caught == 1 + catches
+    # Nothing is left that would come up later.
+    assert sum(range(100_000)) > 0
+
+
+def test_a_decision_that_returns_in_time_is_not_interrupted():
+    class Slow(wl.Policy):
+        every_seconds = 0.01
+        returns_within_seconds = 0.2
+
+        def decide(self, view):
+            time.sleep(0.05)
+
+    assert wl.simulate(policy=Slow, traffic="poisson:1Mpps,size=64", duration="60ms").forwarded_packets
+    Slow.returns_within_seconds = None
+    assert wl.simulate(policy=Slow, traffic="poisson:1Mpps,size=64", duration="20ms").forwarded_packets
+    for wrong in (0, -1.0, float("nan"), 1e300):
+        Slow.returns_within_seconds = wrong
+        with pytest.raises(wl.Error, match="returns_within_seconds"):
+            wl.simulate(policy=Slow, traffic="poisson:1Mpps,size=64", duration="1ms")

@@ -74,3 +74,16 @@ def test_a_missing_library_is_named_with_the_remedy(library, monkeypatch):
     convert = {"pandas": wl.Table.to_pandas, "pyarrow": wl.Table.to_arrow}[library]
     with pytest.raises(ImportError, match=f"pip install {library}"):
         convert(wl.Table({"a": [1]}))
+
+
+def test_a_table_prints_as_text_without_pandas():
+    assert str(TABLE).splitlines() == [
+        "name  count  watts  none",
+        "a     1      0.5    -",
+        "-     2      -      -",
+    ]
+    wide = wl.Table({name: [1.0 / 3.0] for name in "abcdefghijklmn"})
+    assert str(wide).splitlines()[:2] == ["a  0.333333", "b  0.333333"]
+    long = str(wl.Table({"n": list(range(30))})).splitlines()
+    assert len(long) == 22 and long[-1] == "and 10 more rows"
+    assert repr(TABLE) == "Table(2 rows: name, count, watts, none)"

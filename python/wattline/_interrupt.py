@@ -6,7 +6,8 @@ import ctypes
 import sys
 import threading
 import time
-from types import TracebackType
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 # How long a run may take to notice that it is to end: it looks every 50 ms.
@@ -22,6 +23,11 @@ def interrupt(thread: int) -> str:
     return where
 
 
+def forget(thread: int) -> None:
+    """Takes back what :func:`interrupt` raised in a thread, where it did not come up yet."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+
+
 def tell(error: BaseException, where: str) -> None:
     """Notes on an error where a policy was that did not return."""
     add: Any = getattr(error, "add_note", None)  # Python 3.10 has no notes.
@@ -30,30 +36,35 @@ def tell(error: BaseException, where: str) -> None:
 
 
 class Asked:
-    """Threads that run a simulation: each enters and leaves."""
+    """Runs that threads are in. Which threads they are is seen in their frames: a list of them could
+    be wrong after an interruption that came while it was changed."""
 
-    def __init__(self) -> None:
-        self._threads: set[int] = set()
+    def run(self, work: Callable[[], str]) -> str:
+        """Does it on this thread."""
+        return work()
 
-    def __enter__(self) -> None:
-        self._threads.add(threading.get_ident())
+    def _threads(self) -> list[int]:
+        """Threads that are in :meth:`run`."""
+        own = threading.get_ident()
+        frames = sys._current_frames().items()
+        return [thread for thread, frame in frames if thread != own and self._is_in(frame)]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._threads.discard(threading.get_ident())
+    def _is_in(self, frame: FrameType | None) -> bool:
+        while frame and not (frame.f_code is Asked.run.__code__ and frame.f_locals["self"] is self):
+            frame = frame.f_back
+        return frame is not None
 
     def end(self, error: BaseException) -> None:
         """Waits until all have left; those that do not in time are interrupted until they do."""
         told = False
-        while self._threads:
+        while self._threads():
             try:
                 until = time.monotonic() + PATIENCE_SECONDS
-                while self._threads and time.monotonic() < until:
+                while self._threads() and time.monotonic() < until:
                     time.sleep(0.01)
             except KeyboardInterrupt:
                 pass  # Asked once more: now.
-            for thread in tuple(self._threads):
+            for thread in self._threads():
                 where = interrupt(thread)
                 if not told:
                     tell(error, where)

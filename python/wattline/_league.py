@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
-from ._pieces import ray_module, write_whole
+from ._pieces import ray_module, result_of, write_whole
 from ._program import run
 from ._simulate import Progress, _shown
 
@@ -23,14 +22,18 @@ def play_on_ray(what: list[str], out: str, progress: Progress) -> None:
     task = ray.remote(num_cpus=1, max_retries=3)(_play)
     # Ray's workers have the environment of their cluster, and not of this program.
     named = os.environ.get("WATTLINE_BINARY")
-    running = [task.remote(what, f"{number}/{parts}", there, named) for number in range(1, parts + 1)]
+    part = {
+        task.remote(what, f"{number}/{parts}", there, named): number for number in range(1, parts + 1)
+    }
+    running = list(part)
     show, end = _shown(progress)
     try:
         while running:
             ready, running = ray.wait(running, num_returns=1)
             for reference in ready:
                 # As parts end, so that an interrupted league continues from them.
-                for name, content in _result(ray, reference).items():
+                told = f"part {part[reference]} of {parts}"
+                for name, content in result_of(ray, reference, told, "with out=DIR").items():
                     write_whole(os.path.join(pieces, name), content)
             if show:
                 show(1 - len(running) / parts)
@@ -53,14 +56,6 @@ def _play(what: list[str], part: str, there: dict[str, bytes], named: str | None
             write_whole(os.path.join(pieces, name), content)
         run("league", *what, "--out", folder, "--part", part, "--threads=1")
         return {name: content for name, content in _read(pieces).items() if there.get(name) != content}
-
-
-def _result(ray: Any, reference: Any) -> dict[str, bytes]:
-    try:
-        result: dict[str, bytes] = ray.get(reference)
-        return result
-    except ray.exceptions.RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, Exception) else error) from error
 
 
 def _read(folder: str) -> dict[str, bytes]:

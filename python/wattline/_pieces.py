@@ -9,11 +9,17 @@ import re
 import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _wattline
 from ._identity import of_policy
 from ._interrupt import Asked
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+# How long a sweep on threads waits before it looks for signals again.
+LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,7 @@ def run_all(
 def _on_threads(
     pieces: Sequence[Piece], missing: list[int], threads: int
 ) -> Generator[tuple[int, str], None, None]:
-    from concurrent.futures import ThreadPoolExecutor, as_completed
+    from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
     stop = threading.Event()
 
@@ -185,15 +191,20 @@ def _on_threads(
     asked = Asked()
 
     def run(piece: Piece) -> str:
-        with asked:
-            return piece.run(watch)
+        return asked.run(lambda: piece.run(watch))
 
     most = threads or len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(most) as pool:
-        futures = {pool.submit(run, pieces[at]): at for at in missing}
+        futures: dict[Future[str], int] = {}
         try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
+            for at in missing:
+                futures[pool.submit(run, pieces[at])] = at
+            waiting = set(futures)
+            while waiting:
+                # Python does not see a signal that comes just before it begins to wait: not for ever.
+                done, waiting = wait(waiting, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield futures[future], future.result()
         except BaseException as error:
             # What still runs could only be thrown away.
             stop.set()
@@ -225,23 +236,25 @@ def _on_ray(pieces: Sequence[Piece], missing: list[int]) -> Generator[tuple[int,
             ready, _ = ray.wait(list(running), num_returns=1)
             for reference in ready:
                 at = running.pop(reference)
-                yield at, _result(ray, reference, pieces[at])
+                piece = pieces[at]
+                what = f"seed {piece.seed} with {piece.traffic.text!r}"
+                yield at, result_of(ray, reference, what, "with keep=DIR")
     finally:
         for reference in running:
             ray.cancel(reference, force=True)
 
 
-def _result(ray: Any, reference: Any, piece: Piece) -> str:
+def result_of(ray: Any, reference: Any, what: str, kept: str) -> Any:
+    """What a task gave, or what it raised; ``what`` it worked on, and how results are ``kept``."""
     try:
-        result: str = ray.get(reference)
-        return result
+        return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         # What the run raised, as on threads; where it was is in its cause.
         raise (error.cause if isinstance(error.cause, Exception) else error) from error
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError) as error:
         raise RuntimeError(
-            f"the worker of seed {piece.seed} with {piece.traffic.text!r} died again and again "
-            "(out of memory?); with keep=DIR, the same call goes on where this one ended"
+            f"the worker of {what} died again and again (out of memory?); {kept}, the same call goes on "
+            "where this one ended"
         ) from error
 
 

@@ -23,7 +23,9 @@ class Policy:
     True
 
     What ``decide`` raises ends the run and reaches the caller with its traceback. So does a
-    :class:`wattline.PolicyError`, with file and line, where it returns what the machine cannot do.
+    :class:`wattline.PolicyError`, with file and line, where it returns what the machine cannot do, or
+    does not return within ``returns_within_seconds``: then it is interrupted where it is in Python (what
+    waits in other code, such as ``time.sleep``, is interrupted when that returns).
     A class does not have to inherit from this one.
     """
 
@@ -39,6 +41,8 @@ class Policy:
     late_after_seconds: float | None = None
     #: Whether ``view.power_watts`` is reckoned.
     looks_at_power: bool = False
+    #: Longest time of this machine's clock for a decision; ``None`` for no limit, as a debugger needs.
+    returns_within_seconds: float | None = 60.0
 
     def decide(self, view: View) -> Setting | None:
         """What is wanted from now on; ``None``, or what a setting leaves out, stays as it is."""
@@ -46,7 +50,8 @@ class Policy:
 
 
 #: Attributes that say when a policy is asked, and what it looks at.
-_READ = ("every_seconds", "at_fill", "looks_at_latency", "late_after_seconds", "looks_at_power")
+_READ = ("every_seconds", "at_fill", "looks_at_latency", "late_after_seconds", "looks_at_power",
+         "returns_within_seconds")
 #: From this likeness on, a name is taken for a misspelt one: a letter or two.
 _ALIKE = 0.9
 

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
+from typing import SupportsIndex
 
 from . import _wattline
+
+
+def within(name: str, value: object, least: float, most: float = math.inf) -> float:
+    """A number that the user gave: not a text that looks like one, and within its limits.
+
+    >>> within("price_per_kwh", 0.25, 0)
+    0.25
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _wattline.Error(f"{name}={value!r}: it must be a number")
+    number = float(value)
+    if not least <= number <= most or math.isinf(number):
+        allowed = f"{least:g} and more" if most == math.inf else f"{least:g} to {most:g}"
+        raise _wattline.Error(f"{name}={value}: allowed are {allowed}")
+    return number
 
 
 @dataclass(frozen=True)
@@ -26,9 +43,10 @@ class Day:
     source: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "samples", tuple(float(rate) for rate in self.samples))
-        if not self.samples or not all(rate >= 0 and math.isfinite(rate) for rate in self.samples):
-            raise _wattline.Error("a day needs samples, all of them 0 or more")
+        samples = tuple(within("a day's sample", rate, 0) for rate in self.samples)
+        object.__setattr__(self, "samples", samples)
+        if not samples:
+            raise _wattline.Error("a day needs samples: there are none")
         if not sum(self.samples) > 0:
             raise _wattline.Error("a day's samples are all 0: only its shape counts, and it has none")
 
@@ -74,19 +92,27 @@ class Site:
     cards_watts: float | None = None
 
     def __post_init__(self) -> None:
-        if self.routers < 1:
-            raise self._wrong(f"routers={self.routers}: allowed are 1 and more")
+        if not isinstance(self.routers, SupportsIndex) or self.routers.__index__() < 1:
+            raise self._wrong(f"routers={self.routers!r}: allowed are whole numbers from 1 on")
         if "{rate}" not in self.traffic:
             raise self._wrong(f"traffic={self.traffic!r}: it must have {{rate}} where the rate belongs")
-        if self.cards_watts is not None and not 0 <= self.cards_watts < math.inf:
-            raise self._wrong(f"cards_watts={self.cards_watts}: allowed are 0 and more")
-        if not isinstance(self.rate, (str, int, float)):
-            object.__setattr__(self, "rate", tuple(float(rate) for rate in self.rate))
+        if self.cards_watts is not None:
+            self._within("cards_watts", self.cards_watts)
+        if isinstance(self.rate, Iterable) and not isinstance(self.rate, str):
+            rates = tuple(self._within("rate", rate) for rate in self.rate)
+            object.__setattr__(self, "rate", rates)
             if len(self.rates_pps()) != self.routers:
                 raise self._wrong(f"{len(self.rates_pps())} rates for {self.routers} routers")
         for rate in self.rates_pps():
-            if not (rate > 0 and math.isfinite(rate)):
+            if not rate > 0:
                 raise self._wrong(f"rate={rate}: allowed is what is above 0")
+
+    def _within(self, name: str, value: object) -> float:
+        """A number from 0 on."""
+        try:
+            return within(name, value, 0)
+        except _wattline.Error as error:
+            raise self._wrong(str(error)) from None
 
     def _wrong(self, problem: str) -> Exception:
         return _wattline.Error(f"site {self.name!r}: {problem}")
@@ -107,7 +133,7 @@ class Site:
             if rate is None:
                 raise self._wrong(f"rate={self.rate!r}: its packets per second are not known")
             return (rate,)
-        return (float(self.rate),)  # type: ignore[arg-type]
+        return (self._within("rate", self.rate),)
 
     def means(self) -> dict[float, int]:
         """How many routers there are of each mean rate."""

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
 Cell = Union[str, int, float, None]
 
 
+#: Rows that ``str`` shows; and how many of them, with the names, it lays side by side where they are
+#: longer than this.
+_SHOWN = 20
+_ACROSS = 6
+_WIDTH = 80
+
+
+def _text(cell: Cell) -> str:
+    """A cell for people."""
+    if cell is None:
+        return "-"
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+
+
 class Table:
     """Columns of equal length.
 
@@ -112,6 +126,18 @@ class Table:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return _wattline.arrow_stream(list(self._columns.items()))
+
+    def __str__(self) -> str:
+        """The table as text: a line for each row, or for each column where they would be long."""
+        shown = list(self.rows())[:_SHOWN]
+        lines = [list(self._columns), *([_text(cell) for cell in row.values()] for row in shown)]
+        widths = [max(map(len, cells)) for cells in zip(*lines)]
+        if len(lines) <= _ACROSS and sum(widths) > _WIDTH:
+            lines = [list(line) for line in zip(*lines)]
+            widths = [max(map(len, cells)) for cells in zip(*lines)]
+        text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+        left = len(self) - len(shown)
+        return "\n".join([*text, *([f"and {left} more rows"] if left else [])])
 
     def __repr__(self) -> str:
         return f"Table({len(self)} rows: {', '.join(self._columns)})"

@@ -20,7 +20,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ from ._compare import compare
 from ._curve import Curve, half_width, knots, weights
 from ._pieces import Piece, known, run_all
 from ._simulate import AnyPolicy, Progress, _options, _server, _shown
-from ._site import Day, Site
+from ._site import Day, Site, within
 from ._table import Cell, Table
 from ._year import HOURS_PER_YEAR, Rates, SiteYear, Year, year_row
 
@@ -60,7 +59,6 @@ class Fleet:
     ) -> None:
         self.sites = tuple(sites)
         self.seeds = tuple(seeds)
-        self.step = step
         self.duration = duration
         self.warmup = warmup
         names = [site.name for site in self.sites]
@@ -68,8 +66,7 @@ class Fleet:
             raise _wattline.Error(f"sites {names}: one or more, each with a name of its own, none 'total'")
         if len(set(self.seeds)) < max(2, len(self.seeds)):
             raise _wattline.Error(f"seeds {list(self.seeds)}: an interval needs two different ones or more")
-        if not 1.01 <= step <= 10:
-            raise _wattline.Error(f"step={step}: allowed are 1.01 to 10")
+        self.step = within("step", step, 1.01, 10)
         #: Reports of finished simulations.
         self._reports: dict[Any, dict[str, Any]] = {}
 
@@ -136,10 +133,9 @@ class Fleet:
         """
         given = {"price_per_kwh": price_per_kwh, "grams_co2_per_kwh": grams_co2_per_kwh}
         for name, value in given.items():
-            if value is not None and not (value >= 0 and math.isfinite(value)):
-                raise _wattline.Error(f"{name}={value}: allowed are 0 and more")
-        if not 1 <= overhead < math.inf:
-            raise _wattline.Error(f"overhead={overhead}: allowed are 1 and more")
+            if value is not None:
+                within(name, value, 0)
+        overhead = within("overhead", overhead, 1)
         rates = Rates(price_per_kwh, grams_co2_per_kwh)
         curves = self._curves(policy, on, threads, keep, progress)
         years = {}
