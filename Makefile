@@ -68,7 +68,7 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 	$(CARGO) test -p wattline --test house -- --ignored
 	$(CARGO) check -p wattline --no-default-features
 	$(CARGO) test -p wattline --test commands profile -- --include-ignored --nocapture
-	$(CARGO) test -p wattline --test commands documented -- --ignored --nocapture
+	WATTLINE_BINARY=target/release/wattline $(CARGO) test -p wattline --test commands documented -- --ignored --nocapture
 	$(CARGO) test -p wattline-requests --test suite -- --ignored --test-threads 1
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
