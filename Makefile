@@ -9,7 +9,7 @@ REQUIRE = $${WATTLINE_REQUIRE-$$(cat target/tools/required 2>/dev/null)}
 REQUIRE_LONG = $${WATTLINE_REQUIRE-$$(cat target/tools/required-long 2>/dev/null)}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long dpdk ipsec-mb lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
+.PHONY: help demo test test-long libraries lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ site:             ## the documentation as a site, into target/site (needs mdbook
 test: tools       ## lints, dependency checks and all tests, those with real components too
 	$(MAKE) lint dependencies
 	WATTLINE_REQUIRE="$(REQUIRE)" WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
-	WATTLINE_REQUIRE="$(REQUIRE)" $(MAKE) dpdk ipsec-mb
+	WATTLINE_REQUIRE="$(REQUIRE)" $(MAKE) libraries
 
 test-long: tools-long test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, every page of the documentation with long measurements, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
 	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored
@@ -74,16 +74,13 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
 	WATTLINE_REQUIRE="$(REQUIRE_LONG)" $(MAKE) python package-test rpm-test container-test units-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
-	WATTLINE_REQUIRE="$(REQUIRE)" CARGO="$(CARGO)" scripts/test-ipsec-mb whole
+	WATTLINE_REQUIRE="$(REQUIRE)" CARGO="$(CARGO)" scripts/test-libraries whole
 	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --nocapture
 	$(CARGO) test -p wattline-testbed --lib -- --ignored --nocapture
 	$(MAKE) rig
 
-dpdk:             ## ports over DPDK, where libdpdk is installed: lints and tests of a program with them
-	@scripts/test-dpdk
-
-ipsec-mb:         ## ESP by Intel's multi-buffer library, where libipsec-mb is installed: lints and tests (whole programs in test-long)
-	@scripts/test-ipsec-mb
+libraries:        ## what needs an optional library (DPDK, Intel's multi-buffer library), where it is installed: lints and tests
+	@CARGO="$(CARGO)" scripts/test-libraries
 
 lint:             ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
