@@ -1,6 +1,7 @@
 //! Ends a decision that takes too long: a policy written in Python that hangs would stop a sweep, or a
 //! worker of a cluster, for ever.
 
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -74,12 +75,18 @@ impl Limit {
         // What was raised and not yet seen must not come up in the code that follows. The watch may
         // need the interpreter before it is done.
         py.detach(|| drop(lock(&self.state.interrupting)));
-        py.import("wattline._interrupt")?.call_method1("forget", (number,))?;
-        match decided {
-            Err(error) => Err(late(place(py, &error), self.length)),
-            // It came back by itself, at the last moment.
-            Ok(decided) => Ok(decided),
-        }
+        // Where it comes up in this very call, it is over as well.
+        let _ =
+            py.import("wattline._interrupt").and_then(|it| it.call_method1("forget", (number,)));
+        decided.map_err(|error| {
+            // Another error is the policy's own, raised at the last moment.
+            if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
+                return error;
+            }
+            let late = late(place(py, &error), self.length);
+            late.set_cause(py, Some(error));
+            late
+        })
     }
 }
 

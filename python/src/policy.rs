@@ -143,16 +143,11 @@ impl PythonPolicy {
     ) -> PyResult<AskAgain> {
         let view = self.before.view(self.machine.clone_ref(py), now, seen, point, self.looks);
         let decide = || self.object.call_method1(py, "decide", (view,));
-        let mut is_late = false;
         let decided = self.stop.ask(py, |thread| match &self.limit {
-            Some(limit) => limit.ask(py, thread, decide, |place, length| {
-                is_late = true;
-                late(place, length, now)
-            }),
+            Some(limit) => limit.ask(py, thread, decide, |place, length| late(place, length, now)),
             None => decide(),
         });
-        let noted = |error| if is_late { error } else { self.noted(py, error, now) };
-        let decided = decided.map_err(noted)?;
+        let decided = decided.map_err(|error| self.noted(py, error, now))?;
         let mut span = self.every;
         if !decided.is_none(py) {
             let Ok(setting) = decided.cast_bound::<Setting>(py) else {
@@ -192,7 +187,7 @@ impl PythonPolicy {
 fn late(place: Option<String>, length: Duration, now: Time) -> PyErr {
     let place = place.map(|place| place + ": ").unwrap_or_default();
     PolicyError::new_err(format!(
-        "{place}decide at {} s had not returned after {length:?}; allowed is the policy's attribute \
+        "{place}decide at {} s of simulated time had not returned after {length:?}; the limit is the policy's attribute \
          returns_within_seconds, 60 unless it is set, None for no limit",
         now.as_seconds()
     ))

@@ -1,7 +1,10 @@
 """Policies written in Python."""
 
+import functools
+import operator
 import time
 import traceback
+import types
 
 import pytest
 import wattline as wl
@@ -263,11 +266,20 @@ def test_a_decision_that_hangs_is_interrupted_and_its_line_named(catches):
                         raise
 
     line = Hangs.decide.__code__.co_firstlineno
-    with pytest.raises(wl.PolicyError, match=r"test_policy\.py:\d+: decide at 0 s had not returned after 300ms") as told:
+    with pytest.raises(wl.PolicyError, match=r"test_policy\.py:\d+: decide at 0 s of simulated time had not returned after 300ms") as told:
         wl.simulate(policy=Hangs, traffic="poisson:1Mpps,size=64", duration="1ms")
     place = int(str(told.value).split(".py:")[1].split(":")[0])
     assert line < place <= line + 9 and Hangs.caught == 1 + catches
     # Nothing is left that would come up later.
+    assert sum(range(100_000)) > 0
+
+
+def test_an_interruption_that_comes_too_late_is_forgotten():
+    """It is raised while the decision is in code of C, and that returns by itself."""
+    long = functools.partial(operator.contains, range(2 * 10**7))
+    late = types.SimpleNamespace(decide=long, returns_within_seconds=0.1)
+    with pytest.raises(wl.PolicyError, match="returned False"):
+        wl.simulate(policy=late, traffic="poisson:1Mpps,size=64", duration="1ms")
     assert sum(range(100_000)) > 0
 
 

@@ -54,18 +54,20 @@ class Asked:
             frame = frame.f_back
         return frame is not None
 
-    def end(self, error: BaseException) -> None:
-        """Waits until all have left; those that do not in time are interrupted until they do."""
+    def end(self, error: BaseException, is_over: Callable[[], bool]) -> None:
+        """Waits until all is over; runs that are not in time are interrupted until they are."""
+        until = time.monotonic() + PATIENCE_SECONDS
         told = False
-        while self._threads():
+        while not is_over():
             try:
+                time.sleep(0.01)
+                if time.monotonic() < until:
+                    continue
                 until = time.monotonic() + PATIENCE_SECONDS
-                while self._threads() and time.monotonic() < until:
-                    time.sleep(0.01)
+                for thread in self._threads():
+                    where = interrupt(thread)
+                    if not told:
+                        tell(error, where)
+                    told = True
             except KeyboardInterrupt:
-                pass  # Asked once more: now.
-            for thread in self._threads():
-                where = interrupt(thread)
-                if not told:
-                    tell(error, where)
-                told = True
+                until = 0.0  # Asked once more: now.

@@ -180,7 +180,8 @@ def run_all(
 def _on_threads(
     pieces: Sequence[Piece], missing: list[int], threads: int
 ) -> Generator[tuple[int, str], None, None]:
-    from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+    from concurrent.futures import ThreadPoolExecutor
+    from queue import Empty, SimpleQueue
 
     stop = threading.Event()
 
@@ -189,29 +190,36 @@ def _on_threads(
             raise InterruptedError("another run of the sweep has failed")
 
     asked = Asked()
+    done: SimpleQueue[Future[str]] = SimpleQueue()
 
     def run(piece: Piece) -> str:
         return asked.run(lambda: piece.run(watch))
 
-    most = threads or len(os.sched_getaffinity(0))
-    with ThreadPoolExecutor(most) as pool:
-        futures: dict[Future[str], int] = {}
-        try:
-            for at in missing:
-                futures[pool.submit(run, pieces[at])] = at
-            waiting = set(futures)
-            while waiting:
-                # Python does not see a signal that comes just before it begins to wait: not for ever.
-                done, waiting = wait(waiting, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield futures[future], future.result()
-        except BaseException as error:
-            # What still runs could only be thrown away.
-            stop.set()
-            for future in futures:
-                future.cancel()
-            asked.end(error)
-            raise
+    name = f"wattline-{id(asked)}"
+    pool = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), thread_name_prefix=name)
+    futures: dict[Future[str], int] = {}
+    try:
+        for at in missing:
+            future = pool.submit(run, pieces[at])
+            futures[future] = at
+            future.add_done_callback(done.put)
+        left = len(futures)
+        while left:
+            try:
+                # Python hears a signal that arrives just before a wait begins only after it.
+                future = done.get(timeout=LOOK_SECONDS)
+            except Empty:
+                continue
+            left -= 1
+            yield futures[future], future.result()
+        pool.shutdown()
+    except BaseException as error:
+        # What still runs could only be thrown away.
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        # Not by the futures: the last one may be lost that was submitted when the error came.
+        asked.end(error, lambda: not any(it.name.startswith(name) for it in threading.enumerate()))
+        raise
 
 
 def _run(piece: Piece) -> str:

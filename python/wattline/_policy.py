@@ -41,7 +41,7 @@ class Policy:
     late_after_seconds: float | None = None
     #: Whether ``view.power_watts`` is reckoned.
     looks_at_power: bool = False
-    #: Longest time of this machine's clock for a decision; ``None`` for no limit, as a debugger needs.
+    #: Timeout of a decision, in wall-clock time; ``None`` for none, as a debugger needs.
     returns_within_seconds: float | None = 60.0
 
     def decide(self, view: View) -> Setting | None:

@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import SupportsIndex
+from numbers import Integral, Real
 
 from . import _wattline
 
@@ -92,20 +91,24 @@ class Site:
     cards_watts: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.routers, SupportsIndex) or self.routers.__index__() < 1:
+        if isinstance(self.routers, bool) or not isinstance(self.routers, Integral) or self.routers < 1:
             raise self._wrong(f"routers={self.routers!r}: allowed are whole numbers from 1 on")
         if "{rate}" not in self.traffic:
             raise self._wrong(f"traffic={self.traffic!r}: it must have {{rate}} where the rate belongs")
         if self.cards_watts is not None:
             self._within("cards_watts", self.cards_watts)
         if isinstance(self.rate, Iterable) and not isinstance(self.rate, str):
-            rates = tuple(self._within("rate", rate) for rate in self.rate)
+            rates = tuple(self._above_zero(rate) for rate in self.rate)
             object.__setattr__(self, "rate", rates)
             if len(self.rates_pps()) != self.routers:
                 raise self._wrong(f"{len(self.rates_pps())} rates for {self.routers} routers")
         for rate in self.rates_pps():
-            if not rate > 0:
-                raise self._wrong(f"rate={rate}: allowed is what is above 0")
+            self._above_zero(rate)
+
+    def _above_zero(self, rate: object) -> float:
+        if isinstance(rate, (int, float)) and not rate > 0:
+            raise self._wrong(f"rate={rate}: allowed is what is above 0")
+        return self._within("rate", rate)
 
     def _within(self, name: str, value: object) -> float:
         """A number from 0 on."""
@@ -133,7 +136,7 @@ class Site:
             if rate is None:
                 raise self._wrong(f"rate={self.rate!r}: its packets per second are not known")
             return (rate,)
-        return (self._within("rate", self.rate),)
+        return (self._above_zero(self.rate),)
 
     def means(self) -> dict[float, int]:
         """How many routers there are of each mean rate."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _wattline
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 Cell = Union[str, int, float, None]
 
 
-#: Rows that ``str`` shows; and how many of them, with the names, it lays side by side where they are
-#: longer than this.
+#: Rows printed at most. Up to ``_ACROSS`` lines that are wider than ``_WIDTH`` become columns.
 _SHOWN = 20
 _ACROSS = 6
 _WIDTH = 80
@@ -129,10 +129,10 @@ class Table:
 
     def __str__(self) -> str:
         """The table as text: a line for each row, or for each column where they would be long."""
-        shown = list(self.rows())[:_SHOWN]
+        shown = list(islice(self.rows(), _SHOWN))
         lines = [list(self._columns), *([_text(cell) for cell in row.values()] for row in shown)]
         widths = [max(map(len, cells)) for cells in zip(*lines)]
-        if len(lines) <= _ACROSS and sum(widths) > _WIDTH:
+        if len(lines) <= _ACROSS and sum(widths) + 2 * len(widths) > _WIDTH:
             lines = [list(line) for line in zip(*lines)]
             widths = [max(map(len, cells)) for cells in zip(*lines)]
         text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
