@@ -47,10 +47,12 @@ struct Scene {
     sees_kernel_threads: bool,
 }
 
-/// A scene's script, and how many of its lines begin with `wattline`.
+/// A scene's script, and the lines of the page that begin with `wattline`, as they stand there.
 struct Script {
     text: String,
-    commands: usize,
+    commands: Vec<String>,
+    /// How many of them it runs.
+    run: usize,
     elsewhere: usize,
     nowhere: usize,
 }
@@ -68,7 +70,8 @@ impl Scene {
     /// # Errors
     /// Entries that match no line of the page.
     fn script(&self) -> Result<Script, Vec<String>> {
-        let mut script = Script { text: String::new(), commands: 0, elsewhere: 0, nowhere: 0 };
+        let mut script =
+            Script { text: String::new(), commands: Vec::new(), run: 0, elsewhere: 0, nowhere: 0 };
         let mut met = std::collections::BTreeSet::new();
         for block in blocks(&page(&self.page)) {
             if let Some(first) = self.unread.iter().find(|first| block.starts_with(*first)) {
@@ -80,8 +83,11 @@ impl Scene {
             }
             for line in block.lines() {
                 let bare = bare(line);
-                if bare.trim_start_matches("sudo ").starts_with("wattline ") {
-                    script.commands += 1;
+                let command = bare.trim_start_matches("sudo ");
+                let is_ours = command.starts_with("wattline ");
+                // A variable of the page's shell has no value here.
+                if is_ours && !command.contains('$') {
+                    script.commands.push(command.to_owned());
                 }
                 let begins = |(begins, _): &&(String, String)| bare.starts_with(begins.as_str());
                 if let Some((begins, _)) = self.elsewhere.iter().find(begins) {
@@ -94,6 +100,7 @@ impl Scene {
                     script.nowhere += 1;
                     continue;
                 }
+                script.run += usize::from(is_ours);
                 let changed = self.changed.iter().find(|(stands, _)| stands == bare);
                 let line = changed.map_or(line, |(stands, run)| {
                     met.insert(stands);
@@ -124,10 +131,15 @@ impl Scene {
         std::fs::create_dir(at("home")).unwrap();
         copy_examples(&at("home/examples"));
         let stage = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/commands/documented/stage.sh");
-        // Below the mount point, so that an overlay of an overlay is not asked for.
+        // Below a mount point of its own, so that an overlay of an overlay is not asked for. A machine's
+        // frequencies and idle states are no namespace's: they are hidden, and its journal with them.
         let outer = "set -e; mount -t tmpfs none ../etc; mkdir ../etc/upper ../etc/work
             mount -t overlay -o lowerdir=/etc,upperdir=../etc/upper,workdir=../etc/work none /etc
             mount -t tmpfs none /run; mount -t sysfs none /sys; ip link set lo up
+            for own in /var/lib/wattline /sys/devices/system/cpu/cpufreq /sys/devices/system/cpu/intel_* \
+                /sys/devices/system/cpu/cpu*/cpuidle; do
+                [ ! -d $own ] || mount -t tmpfs none $own
+            done
             exec timeout --kill-after=10 $PATIENCE bash ../play";
         let play = format!(
             "trap 'result=$?; for job in $(jobs -p); do kill $job 2> /dev/null || true; done; wait; exit $result' EXIT
@@ -179,6 +191,7 @@ fn path() -> String {
     // Long measurements want the release build: `make test-long` names it.
     let program = std::env::var("WATTLINE_BINARY").map(|it| root().join(it));
     let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_wattline").into());
+    assert!(program.is_file(), "{} is missing", program.display());
     let path = std::env::var("PATH").unwrap_or_default();
     format!("{}:{path}:/usr/sbin:/sbin", program.parent().unwrap().display())
 }
@@ -192,8 +205,9 @@ pub fn copy_examples(to: &Path) {
 
 /// Plays those that last for minutes, or the others; `WATTLINE_PAGE` may name a part of one's path.
 fn play_all(minutes: bool) {
-    let tools =
-        ["ip", "ethtool", "ping", "jq", "nft", "nfcapd", "tcpdump", "tshark", "socat", "xxd"];
+    let tools = [
+        "ip", "ethtool", "ping", "jq", "nft", "nfcapd", "tcpdump", "tshark", "socat", "xxd", "curl",
+    ];
     for tool in tools.into_iter().chain(["memcached", "nginx"]) {
         if program(tool).is_none() {
             return wattline_needs::tool(tool);
@@ -205,6 +219,7 @@ fn play_all(minutes: bool) {
     let only = std::env::var("WATTLINE_PAGE").unwrap_or_default();
     let mut scenes = scenes();
     scenes.retain(|scene| scene.minutes == minutes && scene.page.contains(&only));
+    assert!(!scenes.is_empty(), "no page has {only:?} in its path");
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let play = || {
         while let Some(scene) = scenes.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -236,12 +251,25 @@ fn pages_with_long_measurements_are_run_line_by_line() {
     play_all(true);
 }
 
+/// What is wrong with the command and the options of a line, whether it is run or not: the program
+/// reads them and shows its help.
+fn misspelt(line: &str) -> Option<String> {
+    // What a shell parts has a space at it; what is quoted has none.
+    let ends = [" | ", " > ", " &", "; "].into_iter().filter_map(|end| line.find(end));
+    let command = &line[..ends.min().unwrap_or(line.len())];
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &format!("{command} --help")]).env("PATH", path());
+    let output = bash.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (!output.status.success()).then(|| format!("{line}: {told}"))
+}
+
 /// No page is forgotten, and nothing is left out but what names the test that runs it.
 #[test]
 fn every_block_of_every_page_has_its_scene() {
     let scenes = scenes();
     let mut wrong = Vec::new();
-    let (mut commands, mut elsewhere, mut nowhere) = (0, 0, 0);
+    let (mut run, mut elsewhere, mut nowhere) = (0, 0, 0);
     for path in pages() {
         let asked = blocks(&page(&path)).iter().any(|block| !is_configuration(block));
         let own = scenes.iter().filter(|scene| scene.page == path).count()
@@ -253,7 +281,8 @@ fn every_block_of_every_page_has_its_scene() {
     for scene in &scenes {
         match scene.script() {
             Ok(script) => {
-                commands += script.commands;
+                run += script.run;
+                wrong.extend(script.commands.iter().filter_map(|command| misspelt(command)));
                 elsewhere += script.elsewhere;
                 nowhere += script.nowhere;
             }
@@ -266,8 +295,8 @@ fn every_block_of_every_page_has_its_scene() {
         }
     }
     println!(
-        "{commands} command lines of wattline; {elsewhere} lines are run by other tests, {nowhere} by none"
+        "{run} command lines of wattline are run here; {elsewhere} lines are run by other tests, {nowhere} by none"
     );
-    assert!(commands > 80 && elsewhere < 60 && nowhere < 6, "{commands}, {elsewhere}, {nowhere}");
+    assert!(run > 75 && elsewhere < 60 && nowhere < 6, "{run}, {elsewhere}, {nowhere}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,6 +1,6 @@
 # What stands around the commands of a page while a test runs them: hosts, a router, servers. A scene
-# of scenes.toml calls what its page needs. Everything is in namespaces of the scene's own: `/run`,
-# `/etc`, network, processes, which all end with it.
+# of scenes.toml calls what its page needs. Network, processes, `/run` and `/etc` are the scene's own and
+# end with it; knobs of the machine are hidden from it.
 set -e -o pipefail
 shopt -s expand_aliases
 sudo() { "$@"; }
@@ -24,9 +24,9 @@ until_up() { until_done wattline stats; }
 for_seconds() {
     local seconds=$1 result=0
     shift
-    timeout --foreground --signal=INT "$seconds" "$@" || result=$?
-    # 124: the time had passed; else the command's own result.
-    [ $result -eq 124 ] || return $result
+    timeout --foreground --preserve-status --signal=INT "$seconds" "$@" || result=$?
+    # 130: it ends as Ctrl-C ends a program that cleans up first.
+    [ $result -eq 0 ] || [ $result -eq 130 ] || return $result
 }
 
 # The same for a command that needs a terminal.
@@ -62,7 +62,7 @@ router() {
     hosts
     [ -e router.toml ] || ports eth1 eth2 > router.toml
     wattline run router.toml > router.log 2>&1 &
-    until_up || cat router.log
+    until_up || { cat router.log; return 1; }
     ip netns exec source ping -q -i 0.02 198.19.0.2 > ping.log &
 }
 
