@@ -1,5 +1,5 @@
 //! Answers on their way: a daemon that ends waits for them, else whoever asked it to end would hear
-//! nothing.
+//! nothing. Captures and traces end with the daemon, and so do answers over HTTP.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,13 +24,13 @@ impl Counted {
 }
 
 /// A request that is counted until this is dropped.
-pub(crate) struct Request<'a>(&'a Counted);
+pub(crate) struct InFlight<'a>(&'a Counted);
 
 impl Pending {
     /// One more request was read.
-    pub(crate) fn one(&self) -> Request<'_> {
+    pub(crate) fn begin(&self) -> InFlight<'_> {
         *self.0.lock() += 1;
-        Request(&self.0)
+        InFlight(&self.0)
     }
 
     /// Waits until all that were read are answered, for a second at most. The caller takes no more
@@ -41,7 +41,7 @@ impl Pending {
     }
 }
 
-impl Drop for Request<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         *self.0.lock() -= 1;
         self.0.answered.notify_all();
@@ -58,9 +58,10 @@ mod tests {
         let pending = Pending::default();
         let begun = Instant::now();
         pending.wait();
+        assert!(begun.elapsed() < PATIENCE, "there is nothing to wait for");
         let other = pending.clone();
         let thread = std::thread::spawn(move || {
-            let request = other.one();
+            let request = other.begin();
             std::thread::sleep(Duration::from_millis(100));
             drop(request);
             other.0.lock().to_owned()
@@ -71,7 +72,8 @@ mod tests {
         pending.wait();
         assert_eq!(thread.join().unwrap(), 0);
         assert!(begun.elapsed() >= Duration::from_millis(100));
-        let forgotten = pending.one();
+        let forgotten = pending.begin();
+        let begun = Instant::now();
         pending.wait();
         assert!(begun.elapsed() >= PATIENCE);
         drop(forgotten);

@@ -318,8 +318,8 @@ fn remove_dead(directory: &Path) {
 }
 
 /// Answers whoever connects, in threads that end with the process: one for each connection, so
-/// that a silent one does not keep others out. `answer` is as for [`serve`]. The process waits for
-/// what it gets before it ends.
+/// that a silent one does not keep others out. `answer` is as for [`serve`]. Before it ends, the
+/// process waits for the value that is returned.
 #[must_use]
 pub fn serve_all<R: Into<Reply>>(
     listener: UnixListener,
@@ -374,7 +374,7 @@ pub fn serve<R: Into<Reply>>(
         if (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)? == 0 {
             return Ok(());
         }
-        let request = pending.one();
+        let in_flight = pending.begin();
         let refused = |message: String| Reply::Answer(Answer::Error(message));
         let reply = match serde_json::from_str::<Request>(&line) {
             Ok(request) if !may_change && !request.only_looks() => refused(format!(
@@ -394,7 +394,7 @@ pub fn serve<R: Into<Reply>>(
         text.push('\n');
         let mut writer = stream;
         writer.write_all(text.as_bytes())?;
-        drop(request);
+        drop(in_flight);
         if let Some(body) = body {
             return body(&mut Outlet::new(stream));
         }

@@ -65,7 +65,7 @@ impl InboxSender {
         receiver.recv_timeout(PATIENCE).ok()
     }
 
-    /// Answers the control socket, in threads that end with the process, which waits for what it gets.
+    /// Answers the control socket, in threads that end with the process; before that, it waits for the value that is returned.
     pub fn answer(&self, listener: UnixListener) -> Pending {
         let inbox_sender = self.clone();
         serve_all(listener, move |request| inbox_sender.ask(request))

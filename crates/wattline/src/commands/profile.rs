@@ -294,7 +294,6 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     // Why it stopped matters more than what was written of it.
     given_back?;
     measured.map_err(of_stopped)?;
-    written?;
     let not_tight = points.iter().filter(|point| !point.is_tight(plan.within)).count();
     let result = Output {
         server: wanted.server,
@@ -310,7 +309,7 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
         tables: tables.display().to_string(),
         page: page_file.display().to_string(),
     };
-    output::print(&result, json, print)
+    output::print_beside(written, &result, json, print)
 }
 
 /// A server model, by name or path.
