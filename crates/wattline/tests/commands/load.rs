@@ -188,7 +188,7 @@ fn an_interrupt_ends_the_load_and_the_report_is_printed() {
     let url = format!("http://{}/", pages());
     let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
     command.args(["load", "http", &url, "--rate", "100", "--duration", "10min", "--json"]);
-    command.args(["--warmup", "0"]).stdout(Stdio::piped());
+    command.args(["--warmup", "0s"]).stdout(Stdio::piped());
     let child = command.spawn().unwrap();
     std::thread::sleep(Duration::from_secs(2));
     let id = rustix::process::Pid::from_child(&child);
