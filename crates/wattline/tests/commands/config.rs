@@ -10,6 +10,7 @@ fn wattline(folder: &Path, args: &[&str]) -> Output {
 }
 
 /// What both say of a configuration, which is the same.
+#[cfg(not(feature = "dpdk"))]
 fn refused(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("r.toml"), text).unwrap();
