@@ -195,7 +195,7 @@ def _on_threads(
     def run(piece: Piece) -> str:
         return asked.run(lambda: piece.run(watch))
 
-    name = f"wattline-{id(asked)}"
+    name = f"wattline-{id(asked)}-"
     pool = ThreadPoolExecutor(threads or len(os.sched_getaffinity(0)), thread_name_prefix=name)
     futures: dict[Future[str], int] = {}
     try:

@@ -13,12 +13,8 @@ use std::time::Duration;
 
 /// A shell that finds the program under test as `wattline`.
 fn bash(script: &str, folder: &Path) -> Command {
-    let program = Path::new(env!("CARGO_BIN_EXE_wattline"));
-    let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("bash");
-    command.args(["-c", script]).current_dir(folder);
-    let tools = "/usr/sbin:/sbin";
-    command.env("PATH", format!("{}:{path}:{tools}", program.parent().unwrap().display()));
+    command.args(["-c", script]).current_dir(folder).env("PATH", scenes::path());
     command
 }
 

@@ -127,16 +127,19 @@ impl Scene {
         let script = self.script().map_err(|stale| stale.join("\n"))?;
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        std::fs::create_dir(at("etc")).unwrap();
+        std::fs::create_dir(at("own")).unwrap();
         std::fs::create_dir(at("home")).unwrap();
         copy_examples(&at("home/examples"));
         let stage = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/commands/documented/stage.sh");
         // Below a mount point of its own, so that an overlay of an overlay is not asked for. A machine's
-        // frequencies and idle states are no namespace's: they are hidden, and its journal with them.
-        let outer = "set -e; mount -t tmpfs none ../etc; mkdir ../etc/upper ../etc/work
-            mount -t overlay -o lowerdir=/etc,upperdir=../etc/upper,workdir=../etc/work none /etc
+        // frequencies and idle states are no namespace's: they are hidden. What daemons keep in `/var/lib` is the scene's.
+        let outer = "set -e; mount -t tmpfs none ../own
+            for own in /etc /var/lib; do
+                mkdir -p ../own/upper$own ../own/work$own
+                mount -t overlay -o lowerdir=$own,upperdir=../own/upper$own,workdir=../own/work$own none $own
+            done
             mount -t tmpfs none /run; mount -t sysfs none /sys; ip link set lo up
-            for own in /var/lib/wattline /sys/devices/system/cpu/cpufreq /sys/devices/system/cpu/intel_* \
+            for own in /sys/devices/system/cpu/cpufreq /sys/devices/system/cpu/intel_* \
                 /sys/devices/system/cpu/cpu*/cpuidle; do
                 [ ! -d $own ] || mount -t tmpfs none $own
             done
@@ -186,8 +189,8 @@ impl Scene {
     }
 }
 
-/// The program under test is `wattline`, and root finds what root uses.
-fn path() -> String {
+/// Where commands are found: the program under test is `wattline`, and root finds what root uses.
+pub fn path() -> String {
     // Long measurements want the release build: `make test-long` names it.
     let program = std::env::var("WATTLINE_BINARY").map(|it| root().join(it));
     let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_wattline").into());

@@ -1,8 +1,7 @@
 # What stands around the commands of a page while a test runs them: hosts, a router, servers. A scene
-# of scenes.toml calls what its page needs. Network, processes, `/run` and `/etc` are the scene's own and
-# end with it; knobs of the machine are hidden from it.
+# of scenes.toml calls what its page needs. Network, processes, `/run`, `/etc` and `/var/lib` are the
+# scene's own and end with it; knobs of the machine are hidden from it.
 set -e -o pipefail
-shopt -s expand_aliases
 sudo() { "$@"; }
 umask 022
 
