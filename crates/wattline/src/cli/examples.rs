@@ -258,7 +258,10 @@ const EXAMPLES: &[Examples] = &[
         "probe",
         &[
             ("Knobs and meters of this machine, and what would help", "wattline probe"),
-            ("A record that can become a fixture", "wattline probe --record this-machine"),
+            (
+                "A record that can become a fixture, to be sent",
+                "wattline probe --record this-machine.tar.gz",
+            ),
         ],
     ),
     (

@@ -194,6 +194,22 @@ fn a_recorded_machine_has_the_same_plan() {
     let first = of(root.path());
     assert!(first["at_start"].to_string().contains("/proc/irq/63/smp_affinity_list"), "{first:#}");
     assert_eq!(of(&copy), first);
+    // An archive holds the same, and is not written over.
+    let archive = root.path().join("sent.tar.gz");
+    let archived = || {
+        let mut probe = Command::new(BINARY);
+        let probe =
+            probe.args(["probe", "--json", "--root"]).arg(&copy).arg("--record").arg(&archive);
+        probe.output().unwrap()
+    };
+    let told: Value = serde_json::from_slice(&archived().stdout).unwrap();
+    assert_eq!(told["recorded"], archive.display().to_string());
+    let mut tar = Command::new("tar");
+    assert!(tar.arg("-xzf").arg(&archive).arg("-C").arg(root.path()).status().unwrap().success());
+    assert_eq!(of(&root.path().join("sent")), first);
+    let again = archived();
+    assert_eq!(again.status.code(), Some(74));
+    assert!(String::from_utf8_lossy(&again.stdout).contains("it must be new"), "{again:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! would enable them.
 
 mod interfaces;
+mod place;
 mod record;
 
 use super::meter::over;
@@ -18,9 +19,10 @@ use wattline_units::Span;
 /// What to look at.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Record the files that were read below this new directory, so that the machine can become a
-    /// fixture. The record has no host name, address, serial number or identifier.
-    #[arg(long, value_name = "DIR")]
+    /// Record the files that were read below this new directory, or in this new archive where the name
+    /// ends in .tar.gz or .tgz, so that the machine can become a fixture. The record has no host name,
+    /// address, serial number or identifier.
+    #[arg(long, value_name = "DIR|ARCHIVE")]
     record: Option<PathBuf>,
     #[command(flatten)]
     root: Root,
@@ -43,16 +45,16 @@ fn crosscheck(meters: &mut [Box<dyn Meter>]) -> Vec<Comparison> {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let tree = args.root.tree()?;
     let mut out = std::io::stdout().lock();
-    if let Some(directory) = &args.record {
-        let recorded = record::record(&tree, directory)?;
+    if let Some(place) = &args.record {
+        let recorded = record::record(&tree, place)?;
         if json {
             writeln!(
                 out,
                 "{:#}",
-                json!({ "recorded": directory, "files": recorded.files, "unreadable": recorded.unreadable })
+                json!({ "recorded": place, "files": recorded.files, "unreadable": recorded.unreadable })
             )?;
         } else {
-            writeln!(out, "{} files recorded below {}", recorded.files, directory.display())?;
+            writeln!(out, "{} files recorded in {}", recorded.files, place.display())?;
             for line in &recorded.unreadable {
                 writeln!(out, "not readable: {line}")?;
             }

@@ -1,10 +1,8 @@
 //! Recording the files of a machine, so that others can test against it.
 
+use super::place::Place;
 use crate::exit::ExitError;
-use crate::new_file::{cannot_write, without};
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use wattline_knobs::{Access, KNOBS, Machine};
 use wattline_linux::sysfs::Tree;
 use wattline_meters::KINDS;
@@ -38,24 +36,17 @@ pub struct Recorded {
 
 struct Recorder<'a> {
     tree: &'a Tree,
-    to: &'a Path,
+    to: &'a mut Place,
     recorded: Recorded,
 }
 
-/// Copies what probe, knobs and meters read.
+/// Copies what probe, knobs and meters read into a new folder, or into a new archive where `to` is
+/// named like one.
 pub fn record(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
-    fs::create_dir(to).map_err(|error| {
-        let code = match error.kind() {
-            io::ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
-            _ => ExitError::IO,
-        };
-        ExitError::new(code, format_args!("{}: {error}; it must be new", to.display()))
-    })?;
-    // Half a record would look like a whole one, and would be in the way of the next try.
-    fill(tree, to).map_err(|error| without(to, error, |to| fs::remove_dir_all(to)))
+    Place::filled(to, |place| fill(tree, place))
 }
 
-fn fill(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
+fn fill(tree: &Tree, to: &mut Place) -> Result<Recorded, ExitError> {
     let mut recorder = Recorder { tree, to, recorded: Recorded::default() };
     let cpus = Path::new(CPUS);
     let recorded = KNOBS.iter().map(|knob| knob.recorded);
@@ -81,13 +72,9 @@ fn fill(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
     recorder.cards()?;
     // Stands for the boot; which one it was is nobody's business.
     recorder.put("/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000000")?;
-    let Recorder { recorded, .. } = recorder;
-    write(&to.join("unreadable.txt"), &recorded.unreadable.join("\n"))?;
+    let Recorder { recorded, to, .. } = recorder;
+    to.put(Path::new("unreadable.txt"), &recorded.unreadable.join("\n"))?;
     Ok(recorded)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), ExitError> {
-    fs::write(path, text).map_err(|error| cannot_write(path, &error))
 }
 
 impl Recorder<'_> {
@@ -193,11 +180,7 @@ impl Recorder<'_> {
             return Ok(());
         }
         let path = path.as_ref();
-        let target: PathBuf = self.to.join(path.strip_prefix("/").unwrap_or(path));
-        if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).map_err(|error| cannot_write(parent, &error))?;
-        }
-        write(&target, &format!("{text}\n"))?;
+        self.to.put(path.strip_prefix("/").unwrap_or(path), &format!("{text}\n"))?;
         self.recorded.files += 1;
         Ok(())
     }
