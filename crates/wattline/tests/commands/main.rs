@@ -17,6 +17,7 @@ mod json_reference;
 mod league;
 mod load;
 mod metrics;
+mod metrics_page;
 mod nics;
 mod pages;
 mod power;
