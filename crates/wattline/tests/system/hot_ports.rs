@@ -1,7 +1,7 @@
 //! Ports that `wattline reload` adds and removes while the others forward: nothing is lost between
 //! those, a port that is added forwards, and one that is removed leaves its interface as it was.
 
-use crate::harness::{ADAPTIVE, XDP, binary, has, privileged};
+use crate::harness::{ADAPTIVE, XDP, binary, has, quiet};
 use crate::ipsec::{Kind, keys};
 use crate::soak::held_by;
 use serde_json::Value;
@@ -41,7 +41,7 @@ const POLL_TWO: Forwarder = Forwarder::Wattline { mode: Mode::Poll, workers: 2 }
 
 mod with {
     tests_with! {
-        a_port_comes_and_goes_under_traffic, privileged:
+        a_port_comes_and_goes_under_traffic, quiet:
         workers: ADAPTIVE, xdp_programs: XDP
     }
 
@@ -336,7 +336,7 @@ fn a_port_comes_and_goes_under_traffic(forwarder: Forwarder) {
 #[test]
 fn a_port_of_the_start_goes_and_comes_back() {
     let test = "a_port_of_the_start_goes_and_comes_back";
-    privileged(test, || {
+    quiet(test, || {
         if !has("ping", test) {
             return;
         }
@@ -369,7 +369,7 @@ fn a_port_of_the_start_goes_and_comes_back() {
 #[test]
 fn ports_that_come_and_go_fifty_times_leak_nothing() {
     let test = "ports_that_come_and_go_fifty_times_leak_nothing";
-    privileged(test, || {
+    quiet(test, || {
         if !has("ping", test) {
             return;
         }
@@ -405,7 +405,7 @@ fn ports_that_come_and_go_fifty_times_leak_nothing() {
 /// the kernel at will.
 #[test]
 fn a_port_that_comes_back_waits_for_what_the_router_let_go_of() {
-    privileged("a_port_that_comes_back_waits_for_what_the_router_let_go_of", || {
+    quiet("a_port_that_comes_back_waits_for_what_the_router_let_go_of", || {
         let row = Row::start(ADAPTIVE);
         row.apply(&row.with_side());
         row.apply(&row.plain);
@@ -446,7 +446,7 @@ fn hold_queue_of_side() -> OpenedWorker {
 /// A cable that is not there is no fault of the configuration, and `stats` tells it at once.
 #[test]
 fn a_port_that_is_added_without_a_carrier_says_so_from_the_first() {
-    privileged("a_port_that_is_added_without_a_carrier_says_so_from_the_first", || {
+    quiet("a_port_that_is_added_without_a_carrier_says_so_from_the_first", || {
         let row = Row::start(ADAPTIVE);
         row.far.run("ip", &["link", "set", "uplink", "down"], LIMIT).unwrap();
         let report = row.apply(&row.with_side());
@@ -464,7 +464,7 @@ fn a_port_that_is_added_without_a_carrier_says_so_from_the_first() {
 #[test]
 fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
     let test = "a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start";
-    privileged(test, || {
+    quiet(test, || {
         if !has("ping", test) {
             return;
         }
@@ -501,7 +501,7 @@ fn a_port_that_is_added_is_left_to_the_kernel_where_it_would_be_at_the_start() {
 #[test]
 fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
     let test = "a_port_that_is_added_beside_a_tunnel_is_guarded";
-    privileged(test, || {
+    quiet(test, || {
         if !has("ping", test) {
             return;
         }
@@ -566,7 +566,7 @@ fn a_port_that_is_added_beside_a_tunnel_is_guarded() {
 #[test]
 fn a_port_that_is_added_is_in_the_flow_records() {
     let test = "a_port_that_is_added_is_in_the_flow_records";
-    privileged(test, || {
+    quiet(test, || {
         if !has("ping", test) {
             return;
         }
@@ -610,7 +610,7 @@ fn a_port_that_is_added_is_in_the_flow_records() {
 #[test]
 fn a_reload_with_a_bad_port_leaves_all_as_it_was() {
     let test = "a_reload_with_a_bad_port_leaves_all_as_it_was";
-    privileged(test, || {
+    quiet(test, || {
         if !has("ping", test) {
             return;
         }

@@ -4,7 +4,7 @@
 //! Each frame carries a mark that no encryption leaves readable. A machine on the other side of
 //! the gateway looks for it in all that arrives.
 
-use crate::harness::{binary, privileged};
+use crate::harness::{binary, quiet};
 use crate::ipsec::{Kind, configuration, keys};
 use serde_json::Value;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -251,7 +251,7 @@ fn plain(frames: Vec<(&'static str, Vec<u8>)>) -> Vec<Vec<u8>> {
 #[test]
 fn what_a_policy_protects_leaves_encrypted_whatever_its_options() {
     let test = "what_a_policy_protects_leaves_encrypted_whatever_its_options";
-    privileged(test, || {
+    quiet(test, || {
         let mut gateway = Gateway::alone();
         gateway.none_in_clear(OUT, &OUT.forwarded());
         gateway.none_in_clear(OUT, &OUT.odd());
@@ -277,7 +277,7 @@ fn what_a_policy_protects_leaves_encrypted_whatever_its_options() {
 
 #[test]
 fn what_should_come_through_a_tunnel_does_not_come_in_clear() {
-    privileged("what_should_come_through_a_tunnel_does_not_come_in_clear", || {
+    quiet("what_should_come_through_a_tunnel_does_not_come_in_clear", || {
         let mut gateway = Gateway::alone();
         gateway.none_in_clear(BACK, &BACK.forwarded());
         gateway.none_in_clear(BACK, &BACK.odd());
@@ -290,7 +290,7 @@ fn what_should_come_through_a_tunnel_does_not_come_in_clear() {
 /// MTUs that are raised while the gateway runs: its sockets take no more than before.
 #[test]
 fn packets_that_no_socket_takes_do_not_pass_in_clear() {
-    privileged("packets_that_no_socket_takes_do_not_pass_in_clear", || {
+    quiet("packets_that_no_socket_takes_do_not_pass_in_clear", || {
         let gateway = Gateway::alone();
         let Topology { source, router, sink, .. } = &gateway.topology;
         for (namespace, interface) in [
@@ -323,7 +323,7 @@ fn packets_that_no_socket_takes_do_not_pass_in_clear() {
 /// order, it takes them with it, unless it was told not to.
 #[test]
 fn a_router_that_is_killed_leaves_the_kernel_blocking() {
-    privileged("a_router_that_is_killed_leaves_the_kernel_blocking", || {
+    quiet("a_router_that_is_killed_leaves_the_kernel_blocking", || {
         let mut gateway = Gateway::new();
         let count = gateway.stats()["applications"]["ipsec"]["blocked_in_kernel"].clone();
         if count == 0 {
@@ -362,7 +362,7 @@ fn a_router_that_is_killed_leaves_the_kernel_blocking() {
 /// forwards; not so what a policy protects.
 #[test]
 fn an_interface_that_is_no_port_is_no_way_round_the_tunnel() {
-    privileged("an_interface_that_is_no_port_is_no_way_round_the_tunnel", || {
+    quiet("an_interface_that_is_no_port_is_no_way_round_the_tunnel", || {
         let gateway = Gateway::alone();
         let Topology { router, sink, .. } = &gateway.topology;
         router

@@ -1,7 +1,7 @@
 //! The life of `wattline run`: killed, doubled, robbed of its port; and what it leaves behind.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, XDP, binary, has, privileged};
+use crate::harness::{ADAPTIVE, Bench, XDP, binary, has, quiet};
 use crate::throughput::Server;
 use std::time::Duration;
 use wattline_testbed::command;
@@ -33,7 +33,7 @@ fn killed_under_traffic(test: &str, forwarder: Forwarder) {
     if !has("iperf3", test) {
         return;
     }
-    privileged(test, || {
+    quiet(test, || {
         let mut bench = Bench::start(Options::default(), forwarder);
         let topology = &bench.topology;
         assert_eq!(programs(topology).len(), 2, "one on each port");
@@ -70,7 +70,7 @@ fn killed_under_traffic(test: &str, forwarder: Forwarder) {
 #[test]
 fn stopped_in_good_order_it_leaves_nothing_on_the_interfaces() {
     let test = "stopped_in_good_order_it_leaves_nothing_on_the_interfaces";
-    privileged(test, || {
+    quiet(test, || {
         let Bench { running, topology, .. } = Bench::start(Options::default(), ADAPTIVE);
         assert_eq!(programs(&topology).len(), 2, "one on each port");
         assert!(reaches(&topology, &SINK.v4.to_string()));
@@ -84,7 +84,7 @@ fn stopped_in_good_order_it_leaves_nothing_on_the_interfaces() {
 /// `wattline stop` waits for the end, so that a script may start another router after it.
 #[test]
 fn stop_ends_when_the_router_has_ended() {
-    privileged("stop_ends_when_the_router_has_ended", || {
+    quiet("stop_ends_when_the_router_has_ended", || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let wattline = bench.running.wattline.as_ref().unwrap();
         let mut stop = std::process::Command::new(binary());
@@ -100,7 +100,7 @@ fn stop_ends_when_the_router_has_ended() {
 #[test]
 fn a_second_instance_on_a_port_is_refused_and_the_first_goes_on() {
     let test = "a_second_instance_on_a_port_is_refused_and_the_first_goes_on";
-    privileged(test, || {
+    quiet(test, || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let second = Wattline::start_with(&bench.topology, binary(), |socket| {
             configuration(Mode::Adaptive, 1, socket)
@@ -117,7 +117,7 @@ fn a_second_instance_on_a_port_is_refused_and_the_first_goes_on() {
 #[test]
 fn packets_too_long_for_the_sockets_go_by_the_kernel() {
     let test = "packets_too_long_for_the_sockets_go_by_the_kernel";
-    privileged(test, || {
+    quiet(test, || {
         if !has("ping", test) {
             return;
         }
@@ -149,7 +149,7 @@ fn packets_too_long_for_the_sockets_go_by_the_kernel() {
 #[test]
 fn a_port_that_vanishes_takes_nothing_else_with_it() {
     let test = "a_port_that_vanishes_takes_nothing_else_with_it";
-    privileged(test, || {
+    quiet(test, || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let load = Load { rate_pps: 5_000.0, duration: LIMIT, flows: 16, ..Load::default() };
         let probe = Probe::start(&bench.topology, &load).unwrap();

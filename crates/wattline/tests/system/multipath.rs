@@ -5,7 +5,7 @@
 //!   source ── router ══ sink   (two links; the sink answers for all prefixes beyond)
 //! ```
 
-use crate::harness::{Bench, XDP, privileged};
+use crate::harness::{Bench, XDP, quiet};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::ops::Range;
@@ -49,7 +49,7 @@ const PORT: u16 = 4242;
 const BURST: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
 
-with_every_kind_of_forwarder!(
+quietly_with_every_kind_of_forwarder!(
     flows_spread_over_next_hops_by_weight_and_keep_to_one,
     flows_move_when_a_next_hops_link_goes_down_and_no_others_notice,
 );
@@ -123,7 +123,7 @@ fn flows_move_when_a_next_hops_link_goes_down_and_no_others_notice(forwarder: Fo
 #[test]
 fn next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers() {
     let test = "next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers";
-    privileged(test, || {
+    quiet(test, || {
         let bench = start(XDP);
         until_both_ways_are_used(&bench.topology);
         let xdp = || {

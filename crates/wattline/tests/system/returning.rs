@@ -2,7 +2,7 @@
 //! another namespace for a while, renamed, occupied by another program.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, KERNEL, has, privileged};
+use crate::harness::{ADAPTIVE, Bench, KERNEL, has, quiet};
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -200,7 +200,7 @@ fn what_cannot_be_attached_again_goes_by_the_kernel_until_it_can() {
         return;
     }
     for forwarder in [ADAPTIVE, crate::harness::XDP] {
-        privileged(test, || {
+        quiet(test, || {
             let bench = Bench::start(Options::default(), forwarder);
             let topology = &bench.topology;
             topology.router.ip("link del right").unwrap();
@@ -248,7 +248,7 @@ fn what_cannot_be_attached_again_goes_by_the_kernel_until_it_can() {
 #[test]
 fn a_renamed_interface_stays_the_port() {
     let test = "a_renamed_interface_stays_the_port";
-    privileged(test, || {
+    quiet(test, || {
         if !has("ping", test) {
             return;
         }

@@ -1,7 +1,7 @@
 //! What the kernel does with packets beside routing them is not passed by: it appears and goes
 //! while traffic flows, or is there at the start.
 
-use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, privileged};
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, quiet};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use wattline_testbed::command;
@@ -103,7 +103,7 @@ fn choosing(choice: &str, mode: Mode) -> impl FnOnce(&std::path::Path) -> String
 #[test]
 fn the_configuration_says_what_becomes_of_ports_with_rules() {
     let test = "the_configuration_says_what_becomes_of_ports_with_rules";
-    privileged(test, || {
+    quiet(test, || {
         if !has("ping", test) {
             return;
         }

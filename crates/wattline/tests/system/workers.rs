@@ -1,7 +1,7 @@
 //! A worker that hangs: its thread is stopped by a debugger in the middle of traffic.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, binary, has, privileged};
+use crate::harness::{ADAPTIVE, Bench, binary, has, quiet};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -88,7 +88,7 @@ fn while_a_worker_hangs_the_kernel_forwards_what_arrives_at_its_queues() {
     if !has("ping", test) || !has("python3", test) {
         return;
     }
-    privileged(test, || {
+    quiet(test, || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         let both = || {
             for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
@@ -118,7 +118,7 @@ fn a_worker_that_hangs_at_the_end_is_an_error_and_told_as_what_it_is() {
     if !has("ping", test) || !has("python3", test) {
         return;
     }
-    privileged(test, || {
+    quiet(test, || {
         let bench = Bench::start(Options::default(), ADAPTIVE);
         assert!(reaches(&bench.topology, &SINK.v4.to_string()));
         let stopped = Stopped::worker(&bench);
@@ -139,7 +139,7 @@ fn workers_beyond_the_queues_are_not_started_and_that_is_said() {
     if !has("ping", test) {
         return;
     }
-    privileged(test, || {
+    quiet(test, || {
         let three = Forwarder::Wattline { mode: Mode::Adaptive, workers: 3 };
         let bench = Bench::start(Options { queues: 2, ..Options::default() }, three);
         for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
@@ -169,7 +169,7 @@ fn workers_beyond_the_queues_are_not_started_and_that_is_said() {
 #[test]
 fn queues_beyond_the_workers_are_all_served() {
     let test = "queues_beyond_the_workers_are_all_served";
-    privileged(test, || {
+    quiet(test, || {
         let two = Forwarder::Wattline { mode: Mode::Adaptive, workers: 2 };
         let options = Options { queues: 4, static_neighbours: true, ..Options::default() };
         let bench = Bench::start(options, two);
@@ -200,7 +200,7 @@ fn a_queue_more_does_not_lead_past_access_lists() {
     if !has("ethtool", test) {
         return;
     }
-    privileged(test, || {
+    quiet(test, || {
         let options = Options { queues: 2, static_neighbours: true, ..Options::default() };
         let topology = Topology::build(options).unwrap();
         let set = |namespace: &Namespace, interface: &str, queues: u32| {
