@@ -209,7 +209,7 @@ fn a_recorded_machine_has_the_same_plan() {
     assert_eq!(of(&root.path().join("sent")), first);
     let again = archived();
     assert_eq!(again.status.code(), Some(74));
-    assert!(String::from_utf8_lossy(&again.stdout).contains("it must be new"), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stdout).contains("is there already"), "{again:?}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             writeln!(
                 out,
                 "{:#}",
-                json!({ "recorded": place, "files": recorded.files, "unreadable": recorded.unreadable })
+                json!({ "recorded": place.to_string_lossy(), "files": recorded.files, "unreadable": recorded.unreadable })
             )?;
         } else {
             writeln!(out, "{} files recorded in {}", recorded.files, place.display())?;

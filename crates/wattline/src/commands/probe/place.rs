@@ -2,30 +2,35 @@
 //! away, or an archive, which can be given away as it is.
 
 use crate::exit::ExitError;
-use crate::new_file::{cannot_write, open, without};
+use crate::new_file::{cannot_write, without};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tar::{Builder, Header};
 
 /// What names of archives end in.
-const ARCHIVES: [&str; 2] = [".tar.gz", ".tgz"];
+const ARCHIVES: [&[u8]; 2] = [b".tar.gz", b".tgz"];
 
 /// A new folder or archive.
 pub enum Place {
     /// Holds the files by their paths.
     Folder(PathBuf),
-    /// The same within one folder of the archive's name.
-    Archive { path: PathBuf, folder: String, archive: Box<Builder<GzEncoder<File>>> },
+    /// The same within one folder of the archive's name. It is in memory, some megabytes, until it
+    /// is whole: an interrupt leaves no half of it.
+    Archive { path: PathBuf, folder: PathBuf, archive: Box<Builder<GzEncoder<Vec<u8>>>> },
 }
 
-/// The name of the folder within an archive; `None` for a path that is none of an archive.
-fn folder_of(path: &Path) -> Option<&str> {
-    let name = path.file_name()?.to_str()?;
-    let folder = ARCHIVES.iter().find_map(|end| name.strip_suffix(end))?;
-    (!folder.is_empty()).then_some(folder)
+/// The folder within an archive; `None` for a path that is none of an archive.
+fn folder_of(path: &Path) -> Option<&Path> {
+    let name = path.file_name()?.as_bytes();
+    let folder = ARCHIVES.iter().find_map(|end| name.strip_suffix(*end))?;
+    // These would be unpacked among what is there already, or nowhere.
+    let no_name = [b"".as_slice(), b".", b".."].contains(&folder);
+    Some(Path::new(if no_name { OsStr::new("record") } else { OsStr::from_bytes(folder) }))
 }
 
 impl Place {
@@ -33,18 +38,27 @@ impl Place {
     /// would look like a whole one, and would be in the way of the next try.
     ///
     /// # Errors
-    /// Where something is there already or cannot be written.
+    /// Where something is there already, which stays as it is, or something cannot be written.
     pub fn filled<T>(
         path: &Path,
         fill: impl FnOnce(&mut Self) -> Result<T, ExitError>,
     ) -> Result<T, ExitError> {
         let mut place = Self::begin(path)?;
-        match fill(&mut place).and_then(|filled| place.finish().map(|()| filled)) {
-            Err(error) if path.is_dir() => {
-                Err(without(path, error, |path| fs::remove_dir_all(path)))
+        let filled = fill(&mut place);
+        match place {
+            Self::Folder(folder) => {
+                filled.map_err(|error| without(&folder, error, |folder| fs::remove_dir_all(folder)))
             }
-            Err(error) => Err(without(path, error, |path| fs::remove_file(path))),
-            filled => filled,
+            Self::Archive { path, archive, .. } => {
+                let filled = filled?;
+                let whole = archive.into_inner().and_then(GzEncoder::finish);
+                let whole = whole.map_err(|error| cannot_write(&path, &error))?;
+                // Nothing that is there is opened, be it a pipe, a device or a link to one.
+                let mut file = File::create_new(&path).map_err(|error| new(&path, &error))?;
+                let written = file.write_all(&whole).map_err(|error| cannot_write(&path, &error));
+                written.map_err(|error| without(&path, error, |path| fs::remove_file(path)))?;
+                Ok(filled)
+            }
         }
     }
 
@@ -53,8 +67,10 @@ impl Place {
             fs::create_dir(path).map_err(|error| new(path, &error))?;
             return Ok(Self::Folder(path.to_owned()));
         };
-        let file = open(path, false).map_err(|error| new(path, &error))?;
-        let archive = Box::new(Builder::new(GzEncoder::new(file, Compression::default())));
+        if path.symlink_metadata().is_ok() {
+            return Err(new(path, &io::Error::from(io::ErrorKind::AlreadyExists)));
+        }
+        let archive = Box::new(Builder::new(GzEncoder::new(Vec::new(), Compression::default())));
         Ok(Self::Archive { path: path.to_owned(), folder: folder.to_owned(), archive })
     }
 
@@ -79,19 +95,8 @@ impl Place {
                 header.set_uid(0);
                 header.set_gid(0);
                 header.set_mtime(0);
-                let name = Path::new(folder).join(file);
-                let put = archive.append_data(&mut header, name, text.as_bytes());
+                let put = archive.append_data(&mut header, folder.join(file), text.as_bytes());
                 put.map_err(|error| cannot_write(path, &error))
-            }
-        }
-    }
-
-    fn finish(self) -> Result<(), ExitError> {
-        match self {
-            Self::Folder(_) => Ok(()),
-            Self::Archive { path, archive, .. } => {
-                let ended = archive.into_inner().and_then(GzEncoder::finish);
-                ended.map(drop).map_err(|error| cannot_write(&path, &error))
             }
         }
     }
@@ -99,11 +104,11 @@ impl Place {
 
 /// The error of a record that cannot be begun.
 fn new(path: &Path, error: &io::Error) -> ExitError {
-    let code = match error.kind() {
-        io::ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
-        _ => ExitError::IO,
-    };
-    ExitError::new(code, format_args!("{}: {error}; it must be new", path.display()))
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        let told = format_args!("{}: is there already; name a new one", path.display());
+        return ExitError::new(ExitError::IO, told);
+    }
+    cannot_write(path, error)
 }
 
 #[cfg(test)]
@@ -116,13 +121,16 @@ mod tests {
         for (path, folder) in [
             ("a/b.tar.gz", Some("b")),
             ("b.c.tgz", Some("b.c")),
+            (".tar.gz", Some("record")),
+            ("...tar.gz", Some("record")),
             ("b.tar", None),
-            (".tar.gz", None),
             ("b.tar.gz/..", None),
             ("b", None),
         ] {
-            assert_eq!(folder_of(Path::new(path)), folder, "{path}");
+            assert_eq!(folder_of(Path::new(path)), folder.map(Path::new), "{path}");
         }
+        let odd = Path::new(OsStr::from_bytes(b"b\xff.tar.gz"));
+        assert_eq!(folder_of(odd).unwrap().as_os_str().as_bytes(), b"b\xff");
     }
 
     /// Read by the tar of the system, with names longer than a header of tar holds.
@@ -148,19 +156,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_and_half_an_archive_does_not() {
+    fn what_is_there_stays_and_half_a_record_does_not() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.tgz");
-        fs::write(&path, "mine").unwrap();
-        let refused = Place::filled(&path, |_| Ok(())).unwrap_err();
-        assert!(refused.message.contains("must be new"), "{refused:?}");
-        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
-        fs::remove_file(&path).unwrap();
-        let failed: Result<(), _> = Place::filled(&path, |place| {
+        let at = |name: &str| directory.path().join(name);
+        let fails = |place: &mut Place| -> Result<(), ExitError> {
             place.put(Path::new("a"), "text")?;
             Err(ExitError::new(ExitError::IO, "no more"))
+        };
+        fs::write(at("file.tgz"), "mine").unwrap();
+        std::os::unix::fs::symlink("/dev/full", at("link.tgz")).unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        for name in ["file.tgz", "link.tgz", "folder"] {
+            let refused = Place::filled(&at(name), fails).unwrap_err();
+            assert!(refused.message.ends_with("is there already; name a new one"), "{refused:?}");
+            assert!(at(name).symlink_metadata().is_ok(), "{name} is gone");
+        }
+        assert_eq!(fs::read_to_string(at("file.tgz")).unwrap(), "mine");
+        for name in ["new.tgz", "new"] {
+            assert_eq!(Place::filled(&at(name), fails).unwrap_err().message, "no more");
+            assert!(!at(name).exists(), "{name} is left");
+        }
+        let lost = Place::filled(&at("none/new.tgz"), |_| Ok(())).unwrap_err();
+        assert!(lost.message.contains("No such file"), "{lost:?}");
+    }
+
+    /// What comes to the name while the record is made stays, too.
+    #[test]
+    fn an_archive_takes_no_name_that_somebody_took_meanwhile() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.tgz");
+        let taken = Place::filled(&path, |_| {
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("mine"), "").map_err(|error| cannot_write(&path, &error))
         });
-        assert_eq!(failed.unwrap_err().message, "no more");
-        assert!(!path.exists());
+        assert!(taken.unwrap_err().message.contains("is there already"));
+        assert!(path.join("mine").exists());
     }
 }
