@@ -13,8 +13,8 @@ use wattline_testbed::topology::{Options, SINK, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-quietly_with_every_forwarder!(a_flapping_link_is_followed);
 with_every_forwarder!(
+    a_flapping_link_is_followed,
     routes_flapping_ten_thousand_times_a_second_are_followed,
     a_sink_that_stops_reading_does_not_stop_the_router,
 );

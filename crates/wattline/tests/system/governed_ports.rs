@@ -2,7 +2,7 @@
 //! what is there now, and settings of an interface that is no port any more are as they were. On veth
 //! pairs the knob is the deferral of NAPI instances, by which a policy moderates queues there.
 
-use crate::harness::{ADAPTIVE, XDP, binary, has, quiet};
+use crate::harness::{ADAPTIVE, XDP, binary, has, privileged};
 use crate::hot_ports::{LIMIT, Row, load, lost_nothing};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -145,7 +145,7 @@ fn a_governor_follows_ports(forwarder: Forwarder) {
 
 mod with {
     tests_with! {
-        a_governor_follows_ports, quiet:
+        a_governor_follows_ports, privileged:
         workers: ADAPTIVE, xdp_programs: XDP
     }
 }
@@ -155,7 +155,7 @@ mod with {
 #[test]
 fn a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was() {
     let test = "a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was";
-    quiet(test, || {
+    privileged(test, || {
         if !has("ethtool", test) {
             return;
         }
@@ -187,7 +187,7 @@ fn a_router_killed_after_its_ports_changed_leaves_every_interface_as_it_was() {
 #[test]
 fn a_governor_begins_anew_after_its_program_was_replaced() {
     let test = "a_governor_begins_anew_after_its_program_was_replaced";
-    quiet(test, || {
+    privileged(test, || {
         if !has("ethtool", test) {
             return;
         }
@@ -208,7 +208,7 @@ fn a_governor_begins_anew_after_its_program_was_replaced() {
 #[test]
 fn a_governor_that_cannot_begin_waits_without_a_word() {
     let test = "a_governor_that_cannot_begin_waits_without_a_word";
-    quiet(test, || {
+    privileged(test, || {
         if !has("ethtool", test) {
             return;
         }
@@ -249,7 +249,7 @@ fn a_governor_that_cannot_begin_waits_without_a_word() {
 #[test]
 fn a_reload_leaves_workers_to_their_governor() {
     let test = "a_reload_leaves_workers_to_their_governor";
-    quiet(test, || {
+    privileged(test, || {
         let program = Program::new();
         let row = governed(&program.path(), ADAPTIVE, "poll");
         let sleeps = || {

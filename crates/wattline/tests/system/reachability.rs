@@ -16,7 +16,7 @@ quietly_with_every_forwarder!(
     routes_that_lead_nowhere_are_answered_each_in_its_way,
 );
 
-quietly_with_every_kind_of_forwarder!(path_mtu_is_discovered);
+with_every_kind_of_forwarder!(path_mtu_is_discovered);
 
 quietly_with_every_kind_of_forwarder!(
     the_mtu_of_a_route_is_told,
