@@ -1,5 +1,6 @@
 //! The metrics endpoint. Prometheus itself reads it in `prometheus.rs`.
 
+use crate::metrics_page::{Role, agrees_with};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -71,6 +72,7 @@ fn a_governor_s_power_frequency_and_settings_are_metrics() {
     until("seven latencies are told", || {
         (sample(&get(metrics, "/metrics")?, count)? >= 7.0).then_some(())
     });
+    agrees_with(&text, Role::Router, 20);
     for _ in 0..3 {
         let text = get(metrics, "/metrics").unwrap();
         assert_eq!(sample(&text, count), Some(7.0), "{text}");

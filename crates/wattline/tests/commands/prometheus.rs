@@ -3,7 +3,6 @@
 
 use crate::govern::running::Machine;
 use crate::metrics::{Running, free_port, get, router, until};
-use crate::metrics_page;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -94,12 +93,10 @@ fn prometheus_reads_what_router_and_governor_count_and_the_board_shows_it() {
         get(of_router, "/metrics").filter(|text| text.contains(forwarded))
     });
     is_without_complaint(&text);
-    metrics_page::agrees_with(&text, 20);
     let text = until("the governor tells latency", || {
         get(machine.metrics, "/metrics").filter(|text| text.contains("percentile=\"99\""))
     });
     is_without_complaint(&text);
-    metrics_page::agrees_with(&text, 20);
 
     let (_server, port) = start(prometheus, folder.path(), &[of_router, machine.metrics]);
     let sent = "sum(wattline_packets_total{direction=\"transmit\",port=\"b\"})";

@@ -3,6 +3,7 @@
 pub mod running;
 mod waiting;
 
+use crate::metrics_page::{Role, agrees_with};
 use running::{BINARY, CPUS, Machine, until};
 use serde_json::Value;
 use std::fs;
@@ -167,6 +168,7 @@ fn a_latency_target_stands_above_what_could_be_saved() {
         (rule(&machine) == "silent-source" && machine.speed(0) == "3300000").then_some(())
     });
     let metrics = machine.metrics();
+    agrees_with(&metrics, Role::Governor, 18);
     let refused = |reason: &str| {
         let name =
             format!("wattline_latency_refused_total{{source=\"shop\",reason=\"{reason}\"}} ");
