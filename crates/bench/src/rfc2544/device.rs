@@ -219,9 +219,15 @@ impl Bed {
         ways.send = SendBy::Sockets;
         let tester = between.open(ways)?;
         let share = 100.0 * limits.unsent_share;
+        let rest = rest_of_real_time().map_or_else(String::new, |percent| {
+            format!(
+                ", or the kernel, which may let threads of SCHED_FIFO rest for {percent} % of each \
+                 second (`sysctl kernel.sched_rt_runtime_us`; -1 while you measure: no rest)"
+            )
+        });
         conditions.ways = format!(
-            "{}, because live frames held no rate: other programs took the processor from them \
-             ({share:.1} % of what was due was not sent in time)",
+            "{}, because live frames held no rate: other programs took the processor from them{rest}; \
+             {share:.1} % of what was due was not sent in time",
             tester.ways.words()
         );
         let bed = Self { tester, addresses, conditions, ways, _router, between };
@@ -243,6 +249,23 @@ impl Bed {
     }
 }
 
+/// The share of each second, in percent, that threads of `SCHED_FIFO` may have to rest.
+///
+/// With `CONFIG_RT_GROUP_SCHED` they rest in one piece, though nobody else wants the processor; other
+/// kernels since 6.12 only let others run (Documentation/scheduler/sched-rt-group.rst).
+fn rest_of_real_time() -> Option<f64> {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
+    rest(&read("sched_rt_runtime_us")?, &read("sched_rt_period_us")?)
+}
+
+/// The same, of the two settings.
+fn rest(runtime: &str, period: &str) -> Option<f64> {
+    let [runtime, period] = [runtime, period].map(|text| text.trim().parse::<f64>().ok());
+    let (runtime, period) = (runtime?, period?);
+    let rests = 0.0 <= runtime && runtime < period;
+    rests.then(|| (1000.0 * (1.0 - runtime / period)).round() / 10.0)
+}
+
 /// All of the generator on its processor; what receives goes before what sends.
 fn beside_the_device(role: Role) -> Result<(), Error> {
     let thread = Thread::current();
@@ -251,4 +274,18 @@ fn beside_the_device(role: Role) -> Result<(), Error> {
         Role::Sends(_) => Level::Source,
         Role::Receives(_) => Level::Drain,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_keeps_from_real_time_threads_is_told() {
+        assert_eq!(rest("950000\n", "1000000\n"), Some(5.0));
+        assert_eq!(rest("0\n", "1000000\n"), Some(100.0));
+        for (runtime, period) in [("-1\n", "1000000\n"), ("5\n", "5\n"), ("", "5"), ("5", "x")] {
+            assert_eq!(rest(runtime, period), None, "{runtime} of {period}");
+        }
+    }
 }
