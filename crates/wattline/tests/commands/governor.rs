@@ -169,7 +169,28 @@ fn a_plan_has_limits_and_preferences_where_the_processor_chooses_itself() {
 /// What `probe --record` copies is enough for the same plan elsewhere.
 #[test]
 fn a_recorded_machine_has_the_same_plan() {
+    is_recorded_whole("sys/class/net/eth9/device/msi_irqs");
+}
+
+/// The interrupts of a virtio device are in the folder of its bus.
+#[test]
+fn a_recorded_virtual_machine_has_the_same_plan() {
+    is_recorded_whole("sys/devices/bus/msi_irqs");
+}
+
+fn is_recorded_whole(interrupts: &str) {
     let root = machine();
+    if !interrupts.contains("eth9") {
+        let device = root.path().join("sys/class/net/eth9/device");
+        fs::create_dir_all(root.path().join("sys/devices/bus")).unwrap();
+        if device.exists() {
+            fs::rename(&device, root.path().join("sys/devices/bus/virtio0")).unwrap();
+        } else {
+            fs::create_dir(root.path().join("sys/devices/bus/virtio0")).unwrap();
+            fs::create_dir_all(device.parent().unwrap()).unwrap();
+        }
+        std::os::unix::fs::symlink("../../../devices/bus/virtio0", &device).unwrap();
+    }
     for queue in 0..4 {
         let write = |path: String, value: &str| {
             let path = root.path().join(path);
@@ -178,7 +199,7 @@ fn a_recorded_machine_has_the_same_plan() {
         };
         let interrupt = 60 + queue;
         write(format!("sys/class/net/eth9/queues/rx-{queue}/rps_cpus"), "0\n");
-        write(format!("sys/class/net/eth9/device/msi_irqs/{interrupt}"), "msix\n");
+        write(format!("{interrupts}/{interrupt}"), "msix\n");
         write(format!("proc/irq/{interrupt}/smp_affinity_list"), "0-1\n");
         write(format!("proc/irq/{interrupt}/eth9-TxRx-{queue}/x"), "");
     }

@@ -148,9 +148,16 @@ impl Recorder<'_> {
         for (_, queue) in self.tree.numbered(card.join("queues"), "rx-") {
             self.file(&card.join("queues").join(queue).join("rps_cpus"))?;
         }
-        let interrupts = card.join("device/msi_irqs");
-        for (_, number) in self.tree.numbered(&interrupts, "") {
-            self.file(&interrupts.join(&number))?;
+        // Those of a virtio device are its bus's. A record has no such links: here they are the
+        // device's own.
+        let own = card.join("device/msi_irqs");
+        let places = [own.clone(), card.join("device/../msi_irqs")];
+        let found = places.iter().find(|place| !self.tree.numbered(place, "").is_empty());
+        let interrupts = found.unwrap_or(&own);
+        for (_, number) in self.tree.numbered(interrupts, "") {
+            if let Ok(kind) = self.tree.text(interrupts.join(&number)) {
+                self.put(own.join(&number), &kind)?;
+            }
             let interrupt = Path::new("/proc/irq").join(&number);
             self.file(&interrupt.join("smp_affinity_list"))?;
             for name in self.tree.entries(&interrupt) {
