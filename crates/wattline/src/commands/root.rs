@@ -19,7 +19,12 @@ impl Root {
     pub fn tree(&self) -> Result<Tree, ExitError> {
         // A mistyped directory must not pass for a machine that has nothing.
         if !self.root.join("sys").is_dir() && !self.root.join("proc").is_dir() {
-            let message = format!("{}: holds neither sys nor proc", self.root.display());
+            let root = self.root.display();
+            let message = match self.root.metadata() {
+                Ok(it) if it.is_dir() => format!("{root}: holds neither sys nor proc"),
+                Ok(_) => format!("{root}: is no directory; unpack an archive first (tar -xzf)"),
+                Err(error) => format!("{root}: {error}"),
+            };
             return Err(ExitError::new(ExitError::NO_INPUT, message));
         }
         Ok(Tree::at(&self.root))

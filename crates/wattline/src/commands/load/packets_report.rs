@@ -34,6 +34,7 @@ pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> 
             outcome.unsent_packets
         ));
     }
+    notes.extend(none_came(outcome.received_packets, outcome.lost_packets).map(str::to_owned));
     if outcome.receiver_overflow_packets > 0 {
         notes.push(format!(
             "the receiver had no room for {} packets that came; they do not count as lost",
@@ -64,6 +65,14 @@ pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> 
     notes
 }
 
+/// A wrong address looks like a device that loses everything.
+fn none_came(received: u64, lost: u64) -> Option<&'static str> {
+    (received == 0 && lost > 0).then_some(
+        "no packet arrived: is --mac the address of the interface by which the device receives, and \
+         has the device a route and a neighbour for --destination?",
+    )
+}
+
 /// Its page.
 pub fn page(report: &Report) -> String {
     let Report { from, to, limits, .. } = report;
@@ -90,4 +99,15 @@ pub fn page(report: &Report) -> String {
         ("zero-copy", if report.zero_copy { "yes" } else { "no" }.to_owned()),
     ];
     html(&ways, &conditions, limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_came_the_address_is_asked_for() {
+        assert!(none_came(0, 5).is_some_and(|note| note.contains("--mac")));
+        assert_eq!([none_came(1, 5), none_came(0, 0)], [None, None]);
+    }
 }
