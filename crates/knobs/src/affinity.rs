@@ -5,6 +5,7 @@ use crate::change::Change;
 use crate::conflict;
 use crate::registration::Registration;
 use crate::setting::Setting;
+use std::path::{Path, PathBuf};
 use wattline_linux::napi;
 use wattline_linux::sysfs::Tree;
 
@@ -42,14 +43,21 @@ pub fn interrupts(tree: &Tree, interface: &str, queue: u32) -> Vec<u32> {
     receive.into_iter().chain(transmit).collect()
 }
 
-/// The interrupts of an interface's device, with the names of their actions.
-fn named(tree: &Tree, interface: &str) -> Vec<(u32, String)> {
+/// The interrupts of an interface's device, each with its file below `msi_irqs`.
+pub fn of_device(tree: &Tree, interface: &str) -> Vec<(u32, PathBuf)> {
     let device = format!("/sys/class/net/{interface}/device");
     // A virtio device's interrupts are its bus's.
     let directories = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")];
-    let mut numbers = directories.iter().map(|directory| tree.numbered(directory, ""));
-    let numbers = numbers.find(|numbers| !numbers.is_empty()).unwrap_or_default();
-    let actions = numbers.into_iter().flat_map(|(number, _)| {
+    let mut files = directories.iter().map(|directory| {
+        let numbers = tree.numbered(directory, "").into_iter();
+        numbers.map(|(number, name)| (number, Path::new(directory).join(name))).collect::<Vec<_>>()
+    });
+    files.find(|files| !files.is_empty()).unwrap_or_default()
+}
+
+/// The interrupts of an interface's device, with the names of their actions.
+fn named(tree: &Tree, interface: &str) -> Vec<(u32, String)> {
+    let actions = of_device(tree, interface).into_iter().flat_map(|(number, _)| {
         // Directories beside the interrupt's attributes.
         let names = tree.entries(format!("/proc/irq/{number}"));
         names.into_iter().map(move |name| (number, name))

@@ -3,7 +3,7 @@
 use super::place::Place;
 use crate::exit::ExitError;
 use std::path::Path;
-use wattline_knobs::{Access, KNOBS, Machine};
+use wattline_knobs::{Access, KNOBS, Machine, affinity};
 use wattline_linux::sysfs::Tree;
 use wattline_meters::KINDS;
 
@@ -148,17 +148,10 @@ impl Recorder<'_> {
         for (_, queue) in self.tree.numbered(card.join("queues"), "rx-") {
             self.file(&card.join("queues").join(queue).join("rps_cpus"))?;
         }
-        // Those of a virtio device are its bus's. A record has no such links: here they are the
-        // device's own.
-        let own = card.join("device/msi_irqs");
-        let places = [own.clone(), card.join("device/../msi_irqs")];
-        let found = places.iter().find(|place| !self.tree.numbered(place, "").is_empty());
-        let interrupts = found.unwrap_or(&own);
-        for (_, number) in self.tree.numbered(interrupts, "") {
-            if let Ok(kind) = self.tree.text(interrupts.join(&number)) {
-                self.put(own.join(&number), &kind)?;
-            }
-            let interrupt = Path::new("/proc/irq").join(&number);
+        for (number, file) in affinity::of_device(self.tree, interface) {
+            // Also where they are its bus's: a record has no links to other devices.
+            self.file_as(&file, &card.join("device/msi_irqs").join(number.to_string()))?;
+            let interrupt = Path::new("/proc/irq").join(number.to_string());
             self.file(&interrupt.join("smp_affinity_list"))?;
             for name in self.tree.entries(&interrupt) {
                 if self.tree.path(interrupt.join(&name)).is_dir() {
@@ -170,11 +163,16 @@ impl Recorder<'_> {
     }
 
     fn file(&mut self, path: &Path) -> Result<(), ExitError> {
+        self.file_as(path, path)
+    }
+
+    /// Copies a file to another place of the record.
+    fn file_as(&mut self, path: &Path, to: &Path) -> Result<(), ExitError> {
         if !self.tree.path(path).is_file() {
             return Ok(());
         }
         match self.tree.text(path) {
-            Ok(text) => self.put(path, &text),
+            Ok(text) => self.put(to, &text),
             Err(why) => {
                 self.recorded.unreadable.push(why.to_string());
                 Ok(())
