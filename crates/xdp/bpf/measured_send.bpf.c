@@ -62,8 +62,9 @@ struct segment {
 struct sender {
     /* Written before the program runs, in nanoseconds since the start of the machine. */
 
+    /* When the load begins; 0 for when the program first runs, which writes it. */
     __u64 start;
-    /* When all is over, whatever is left. */
+    /* When all is over, whatever is left; until the load has begun, how long after its start. */
     __u64 until;
 
     /* The segment that is being sent: the number of the next one, and what is left of this. */
@@ -138,6 +139,10 @@ static __always_inline bool is_left(void)
     struct segment *segment = bpf_map_lookup_elem(&wl_segments, &key);
     if (!segment)
         return false;
+    if (sender.start == 0) {
+        sender.start = sender.last = bpf_ktime_get_ns();
+        sender.until += sender.start;
+    }
     sender.next += 1;
     sender.origin = sender.start + segment->first;
     sender.gap = segment->gap;

@@ -15,6 +15,8 @@ use wattline_testbed::packets::{
 
 /// Processor of the generator; the device has the other one.
 const OUTSIDE: usize = 0;
+/// Live frames that hold less than this are compared with sockets.
+const LIVE_LEAST_PPS: f64 = 100e3;
 
 /// What is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -185,9 +187,11 @@ impl Bed {
             device: device.name(),
             device_words: device.words(),
             links: "veth pairs between namespaces of one machine".into(),
-            placement: "the generator has processor 0, sending and receiving; the device has \
-                        processor 1, its receiving kernel threads included; all under SCHED_FIFO"
-                .into(),
+            placement: format!(
+                "the generator has processor 0, sending and receiving; the device has processor 1, \
+                 its receiving kernel threads included; all under SCHED_FIFO{}",
+                sender_beside(rest_of_real_time())
+            ),
             zero_copy: tester.from.zero_copy && tester.to.zero_copy,
             ways: tester.ways.words(),
             queues: 1,
@@ -205,44 +209,40 @@ impl Bed {
 
     /// What the generator can do without the device.
     ///
-    /// Live frames need a processor all the time, and the kernel keeps a twentieth of it for
-    /// programs that want it, so that beside such programs they hold no rate. Sockets then send
-    /// from here on: they sleep between frames.
+    /// Live frames need a processor all the time: beside other programs they hold no rate, or a
+    /// small one. Sockets, which sleep between frames, then send from here on, where they hold more.
     pub fn limits(self, load: &Load) -> Result<(Self, Limits), Error> {
-        let limits = self.limits_by(load)?;
-        if limits.lossless_rate_pps > 0.0 || !self.tester.ways.live_frames {
+        let limits = self.limits_by(load, self.ways)?;
+        if limits.lossless_rate_pps >= LIVE_LEAST_PPS || !self.tester.ways.live_frames {
+            return Ok((self, limits));
+        }
+        let ways = Ways { send: SendBy::Sockets, ..self.ways };
+        let by_sockets = self.limits_by(load, ways)?;
+        if by_sockets.lossless_rate_pps <= limits.lossless_rate_pps {
             return Ok((self, limits));
         }
         // In this order, what was started last is stopped first where the second opening fails.
-        let Self { between, _router, tester, addresses, mut conditions, mut ways } = self;
+        let Self { between, _router, tester, addresses, mut conditions, .. } = self;
         drop(tester);
-        ways.send = SendBy::Sockets;
         let tester = between.open(ways)?;
-        let share = 100.0 * limits.unsent_share;
-        let rest = rest_of_real_time().map_or_else(String::new, |percent| {
-            format!(
-                ", or the kernel, which may let threads of SCHED_FIFO rest for {percent} % of each \
-                 second (`sysctl kernel.sched_rt_runtime_us`; -1 while you measure: no rest)"
-            )
-        });
         conditions.ways = format!(
-            "{}, because live frames held no rate: other programs took the processor from them{rest}; \
-             {share:.1} % of what was due was not sent in time",
-            tester.ways.words()
+            "{}, because live frames held no more than {:.3} Mpps: other programs took the processor \
+             from them; in the last trial {:.1} % of what was due was not sent in time",
+            tester.ways.words(),
+            limits.lossless_rate_pps * 1e-6,
+            100.0 * limits.unsent_share
         );
-        let bed = Self { tester, addresses, conditions, ways, _router, between };
-        let limits = bed.limits_by(load)?;
-        Ok((bed, limits))
+        Ok((Self { tester, addresses, conditions, ways, _router, between }, by_sockets))
     }
 
     /// Where the device stands between given ports the link is a veth pair made for it, which no
     /// card is.
-    fn limits_by(&self, load: &Load) -> Result<Limits, Error> {
+    fn limits_by(&self, load: &Load, ways: Ways) -> Result<Limits, Error> {
         if let Between::Ports(ports) = &self.between {
-            return limits::of_veth(load, ports.queues, self.ways, &self.placement());
+            return limits::of_veth(load, ports.queues, ways, &self.placement());
         }
         let link = Setup::link()?;
-        let mut tester = ends_of(&link, self.ways)?;
+        let mut tester = ends_of(&link, ways)?;
         let addresses = plain_link(&tester.from, &tester.to);
         let words = "a veth pair set up as those of the device".to_owned();
         limits::measure(&mut tester, &addresses, load, &self.placement(), words)
@@ -266,14 +266,27 @@ fn rest(runtime: &str, period: &str) -> Option<f64> {
     rests.then(|| (1000.0 * (1.0 - runtime / period)).round() / 10.0)
 }
 
+/// How the sender differs from the other threads, where threads of `SCHED_FIFO` have to rest for so
+/// much of each second, in percent.
+fn sender_beside(rest: Option<f64>) -> String {
+    rest.map_or_else(String::new, |percent| {
+        format!(
+            ", but for the sender, an ordinary thread of priority -20: it fills its processor, and the \
+             kernel lets threads of SCHED_FIFO that do rest for {percent} % of each second (`sysctl \
+             kernel.sched_rt_runtime_us`)"
+        )
+    })
+}
+
 /// All of the generator on its processor; what receives goes before what sends.
 fn beside_the_device(role: Role) -> Result<(), Error> {
     let thread = Thread::current();
     thread.pin(OUTSIDE)?;
-    thread.precede(match role {
-        Role::Sends(_) => Level::Source,
-        Role::Receives(_) => Level::Drain,
-    })
+    match role {
+        Role::Receives(_) => thread.precede(Level::Drain),
+        Role::Sends(_) if rest_of_real_time().is_some() => thread.hurry(),
+        Role::Sends(_) => thread.precede(Level::Source),
+    }
 }
 
 #[cfg(test)]
@@ -287,5 +300,9 @@ mod tests {
         for (runtime, period) in [("-1\n", "1000000\n"), ("5\n", "5\n"), ("", "5"), ("5", "x")] {
             assert_eq!(rest(runtime, period), None, "{runtime} of {period}");
         }
+        assert!(
+            sender_beside(Some(5.0)).contains("-20") && sender_beside(Some(5.0)).contains("5 %")
+        );
+        assert_eq!(sender_beside(None), "");
     }
 }

@@ -79,7 +79,8 @@ pub fn measure(addresses: &Addresses, load: &Load) -> OwnCost {
     };
     let mut pool = FramePool::zeroed(FRAMES as u32 + 64, CHUNK, HEADROOM);
     let schedule = Schedule::burst(packets, Duration::from_secs(3600));
-    let mut sender = Sender::new((1, 0), flows.into(), &load.sizes, schedule, monotonic_nanos());
+    let mut sender = Sender::new((1, 0), flows.into(), &load.sizes, schedule);
+    sender.begin(monotonic_nanos());
     let mut queue = Loop { frames: VecDeque::with_capacity(FRAMES), ..Loop::default() };
     let (mut making, mut reading) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

@@ -39,7 +39,6 @@ pub(super) struct LiveSender {
     stream: u8,
     program: Arc<MeasuredSender>,
     schedule: Schedule,
-    start: u64,
 }
 
 /// Follows a sender from another thread: the one that sends is in the kernel until all is over.
@@ -92,7 +91,6 @@ pub(super) fn load(
     flows: &[Flow],
     sizes: &Sizes,
     schedule: &Schedule,
-    start: u64,
 ) -> Result<MeasuredSender, Error> {
     let headers: Vec<FlowHeaders> = flows.iter().map(Flow::headers).collect();
     let lengths: Vec<u32> =
@@ -106,24 +104,24 @@ pub(super) fn load(
         lengths: &lengths,
         stamp: stamp.first_chunk().map_or(0, |first| u32::from_be_bytes(*first)),
         segments: &segments(schedule)?,
-        start_nanos: start,
-        until_nanos: start.saturating_add(schedule.duration_nanos()).saturating_add(grace),
+        // The kernel's time to get ready is no shortfall.
+        start_nanos: None,
+        lasts_nanos: schedule.duration_nanos().saturating_add(grace),
     };
     MeasuredSender::new(&load).map_err(refused)
 }
 
 impl LiveSender {
-    /// Begins at `start`, on [`crate::clock`].
+    /// Begins when it runs.
     pub fn new(
         end: &LiveEnd,
         (run, stream): (u8, u8),
         flows: &[Flow],
         sizes: &Sizes,
         schedule: Schedule,
-        start: u64,
     ) -> Result<Self, Error> {
-        let program = load(end.ifindex, (run, stream), flows, sizes, &schedule, start)?;
-        Ok(Self { end: end.clone(), stream, program: Arc::new(program), schedule, start })
+        let program = load(end.ifindex, (run, stream), flows, sizes, &schedule)?;
+        Ok(Self { end: end.clone(), stream, program: Arc::new(program), schedule })
     }
 
     /// What follows it.
@@ -159,7 +157,7 @@ impl LiveSender {
             packets: total.sent,
             bytes: total.bytes,
             unsent: planned.saturating_sub(total.sent),
-            nanos: total.last_nanos.saturating_sub(self.start),
+            nanos: total.last_nanos.saturating_sub(total.start_nanos),
             batch_max: total.sent.min(1),
             stall_nanos: total.stall_nanos,
         })

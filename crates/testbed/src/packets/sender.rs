@@ -13,7 +13,7 @@ use wattline_dataplane::port::{PortId, PortQueue};
 /// late with would come as a burst that nobody asked for, and be lost.
 pub(super) const CATCH_UP_NANOS: u64 = 100_000;
 /// So many are made up for, however late they are: the ring of any device takes them.
-pub(super) const CATCH_UP_PACKETS: u64 = 32;
+pub(super) const CATCH_UP_PACKETS: u64 = 64;
 /// So long after the last packet was due those that are late may still be sent.
 pub(super) const LAST_CHANCE_NANOS: u64 = 10_000_000;
 
@@ -69,13 +69,12 @@ pub(super) enum Turn {
 }
 
 impl Sender {
-    /// Begins at `start`, on [`crate::clock`].
+    /// Has to [begin](Self::begin) before its first turn.
     pub fn new(
         (run, stream): (u8, u8),
         flows: Arc<[Flow]>,
         sizes: &Sizes,
         schedule: Schedule,
-        start: u64,
     ) -> Self {
         Self {
             run,
@@ -83,10 +82,10 @@ impl Sender {
             flows,
             sizes: sizes.clone(),
             schedule,
-            start,
+            start: 0,
             position: 0,
             sequence: 0,
-            last: start,
+            last: 0,
             bytes: 0,
             batch_max: 0,
             busy_at: None,
@@ -94,6 +93,11 @@ impl Sender {
             ended: false,
             stopped: false,
         }
+    }
+
+    /// Begins at `start`, on [`crate::clock`].
+    pub fn begin(&mut self, start: u64) {
+        (self.start, self.last) = (start, start);
     }
 
     /// Ends early: what was not due yet is no shortfall.
@@ -276,7 +280,9 @@ mod tests {
         };
         let pool = FramePool::zeroed(256, 2048, 256);
         let sizes = Sizes::fixed(64);
-        (Sender::new((1, 0), flows.into(), &sizes, load.schedule(), START), pool)
+        let mut sender = Sender::new((1, 0), flows.into(), &sizes, load.schedule());
+        sender.begin(START);
+        (sender, pool)
     }
 
     /// Turns every 50 µs from one time to another; packets that were sent.

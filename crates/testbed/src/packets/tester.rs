@@ -36,8 +36,6 @@ pub struct Tester {
 
 /// Packets by which the programs' own cost is measured.
 const COST_PACKETS: u32 = 2_000;
-/// Time for all threads to begin.
-const LEAD_NANOS: u64 = 5_000_000;
 
 impl Tester {
     /// Opens the first `queues` queues of both ends; `to` is none where what is sent comes back
@@ -144,7 +142,7 @@ impl Tester {
         let (near, far) = &mut self.ends;
         if let Some(live) = &near.live {
             let program =
-                live::load(live.ifindex, (plan.run, 0), flows, &load.sizes, &mine.schedule(), 0)?;
+                live::load(live.ifindex, (plan.run, 0), flows, &load.sizes, &mine.schedule())?;
             let nanos = program.cost_nanos(COST_PACKETS).map_err(live::refused)?;
             cost.sender_seconds_per_packet = nanos as f64 * 1e-9;
         }
@@ -190,7 +188,6 @@ impl Tester {
             }
         }
         let before: Vec<u64> = receivers(near, far).map(OpenEnd::overflow).collect();
-        let start = monotonic_nanos() + LEAD_NANOS;
         let mut tasks = Vec::new();
         let mut drivers = Vec::new();
         let (forth, back) = (plans.first(), plans.get(1));
@@ -198,12 +195,12 @@ impl Tester {
         let to_near =
             if far.is_none() { forth.map(|plan| (0, plan)) } else { back.map(|plan| (1, plan)) };
         let near_work = EndWork { sends: forth.map(|plan| (0, plan)), receives: to_near, first: 0 };
-        near_work.prepare(near, start, &mut tasks, &mut drivers)?;
+        near_work.prepare(near, &mut tasks, &mut drivers)?;
         if let Some(far) = far {
             let sends = back.map(|plan| (1, plan));
             let far_work =
                 EndWork { sends, receives: forth.map(|plan| (0, plan)), first: self.queues };
-            far_work.prepare(far, start, &mut tasks, &mut drivers)?;
+            far_work.prepare(far, &mut tasks, &mut drivers)?;
         }
         let directions = addresses.len();
         let parts = trial::run(tasks, &drivers, directions, load.drain, placement, stop, watch)?;
@@ -271,7 +268,6 @@ impl EndWork<'_> {
     fn prepare<'e>(
         &self,
         end: &'e mut OpenEnd,
-        start: u64,
         tasks: &mut Vec<Task<'e>>,
         drivers: &mut Vec<Driver<'e>>,
     ) -> Result<(), Error> {
@@ -286,8 +282,7 @@ impl EndWork<'_> {
                 let (number, streams) = (stream as u8, plan.flows.len() as u64);
                 let schedule = plan.load.schedule().share(stream as u64, streams);
                 let sizes = &plan.load.sizes;
-                let sender =
-                    LiveSender::new(live, (plan.run, number), flows, sizes, schedule, start)?;
+                let sender = LiveSender::new(live, (plan.run, number), flows, sizes, schedule)?;
                 let role = Role::Sends(self.first + stream as u32);
                 tasks.push(Task { role, work: Work::Live(direction, sender) });
             }
@@ -300,7 +295,7 @@ impl EndWork<'_> {
                 let flows = plan.flows[index].clone().into();
                 // At most 256 queues.
                 let which = (plan.run, index as u8);
-                (direction, Sender::new(which, flows, &plan.load.sizes, schedule, start))
+                (direction, Sender::new(which, flows, &plan.load.sizes, schedule))
             });
             let receives = match self.receives.filter(|_| !by_driver) {
                 Some((direction, plan)) => Some((direction, plan.account()?)),

@@ -356,7 +356,8 @@ fn a_receiver_that_is_kept_away_for_a_moment_after_much_load_loses_nothing() {
     let schedule = Schedule::burst(LOAD + MEANWHILE, Duration::from_secs(600));
     let mut account = Account::new(1, &[(flows.len(), LOAD + MEANWHILE)]).unwrap();
     let sizes = Sizes::fixed(64);
-    let mut sender = Sender::new((1, 0), flows.into(), &sizes, schedule, monotonic_nanos());
+    let mut sender = Sender::new((1, 0), flows.into(), &sizes, schedule);
+    sender.begin(monotonic_nanos());
     let mut read =
         |rx: &mut OpenedQueue| receiver::turn(&mut account, &mut rx.pool, &mut *rx.queue) > 0;
     while sender.sequence() < LOAD {

@@ -11,6 +11,7 @@ use super::sink::Sink;
 use crate::Error;
 use crate::clock::monotonic_nanos;
 use std::panic::resume_unwind;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -77,6 +78,9 @@ struct Shared<'a> {
     drain_nanos: u64,
     stop: &'a AtomicBool,
     placement: Placement<'a>,
+    /// Passed by all threads, once each is where it belongs: that takes longer
+    /// than a packet may be late.
+    placed: Barrier,
 }
 
 impl Shared<'_> {
@@ -128,6 +132,7 @@ pub(super) fn run(
         drain_nanos: u64::try_from(drain.as_nanos()).unwrap_or(u64::MAX),
         stop,
         placement,
+        placed: Barrier::new(tasks.len()),
     };
     let shared = &shared;
     let watches: Vec<_> = tasks
@@ -233,6 +238,7 @@ struct Ended {
 fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Error> {
     let Task { role, work } = task;
     let placed = (shared.placement)(role);
+    shared.placed.wait();
     let counter = |direction: usize| &shared.counters[direction][index];
     let mut sent = None;
     let Queue { opened, sends, mut receives } = match work {
@@ -254,6 +260,7 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
     if let Some((direction, mut sender)) = sends {
         let done = Done(&shared.all_sent);
         let own = counter(direction);
+        sender.begin(monotonic_nanos());
         let mut account = receives.as_mut().map(|(from, account)| (counter(*from), account));
         send(
             opened,

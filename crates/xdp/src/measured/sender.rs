@@ -24,6 +24,9 @@ const TURNS_MAX: f64 = 64e6;
 /// they go.
 const FASTEST_PPS: f64 = 6e6;
 
+/// Longest time that a load lasts, in nanoseconds: 146 years.
+const LASTS_MAX: u64 = u64::MAX / 4;
+
 /// The headers of a flow, Ethernet to UDP.
 #[derive(Debug, Clone)]
 pub struct FlowHeaders {
@@ -51,10 +54,12 @@ pub struct MeasuredLoad<'a> {
     pub stamp: u32,
     /// When packets are due.
     pub segments: &'a [Segment],
-    /// When the load begins, in nanoseconds on `CLOCK_MONOTONIC`, and when all is over.
-    pub start_nanos: u64,
-    /// See there.
-    pub until_nanos: u64,
+    /// When the load begins, in nanoseconds on `CLOCK_MONOTONIC`; none for when the kernel makes the
+    /// first frame. It does so only some milliseconds after it was asked to, since it has to make
+    /// the program known to all processors before.
+    pub start_nanos: Option<u64>,
+    /// How long after that all is over, whatever was not sent; at most 146 years.
+    pub lasts_nanos: u64,
 }
 
 impl MeasuredLoad<'_> {
@@ -68,8 +73,8 @@ impl MeasuredLoad<'_> {
             lengths: &[60],
             stamp: 0,
             segments: &[],
-            start_nanos: 0,
-            until_nanos: 0,
+            start_nanos: None,
+            lasts_nanos: 0,
         }
     }
 }
@@ -90,6 +95,8 @@ pub struct Segment {
 /// What a sender has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SenderTotal {
+    /// When the load began; 0 where it has not.
+    pub start_nanos: u64,
     /// Packets sent.
     pub sent: u64,
     /// Their bytes.
@@ -171,7 +178,8 @@ impl MeasuredSender {
         let batch = batch.clamp(1, BATCH_MAX);
         let sender = Self { program, state, stop, batch, turns: turns(load), frame };
         let mut first = [0; NUMBERS];
-        (first[0], first[1], first[13]) = (load.start_nanos, load.until_nanos, load.start_nanos);
+        let (start, lasts) = (load.start_nanos.unwrap_or(0), load.lasts_nanos.min(LASTS_MAX));
+        (first[0], first[1], first[13]) = (start, start.saturating_add(lasts), start);
         sender.write(&first)?;
         Ok(sender)
     }
@@ -207,6 +215,7 @@ impl MeasuredSender {
     pub fn total(&self) -> Result<SenderTotal, BpfError> {
         let numbers = self.numbers()?;
         Ok(SenderTotal {
+            start_nanos: numbers[0],
             sent: numbers[8],
             bytes: numbers[11],
             left_out: numbers[12],
@@ -254,7 +263,7 @@ impl MeasuredSender {
 
 /// Turns that a load takes at most, about.
 fn turns(load: &MeasuredLoad<'_>) -> f64 {
-    let seconds = load.until_nanos.saturating_sub(load.start_nanos) as f64 * 1e-9;
+    let seconds = load.lasts_nanos.min(LASTS_MAX) as f64 * 1e-9;
     let most = seconds * FASTEST_PPS;
     let packets: f64 = load.segments.iter().map(|segment| segment.packets as f64).sum();
     // Waiting ends turns without a packet.

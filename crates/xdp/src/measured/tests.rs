@@ -38,8 +38,8 @@ fn sender(ipv6: bool, flows: &[FlowHeaders], lengths: &[u32]) -> Option<Measured
         lengths,
         stamp: 0x57a7_0701,
         segments: &[],
-        start_nanos: 0,
-        until_nanos: 0,
+        start_nanos: None,
+        lasts_nanos: 0,
     };
     match MeasuredSender::new(&load) {
         Ok(sender) => Some(sender),
@@ -163,6 +163,38 @@ fn what_becomes_of_packets_is_counted_exactly() {
 }
 
 #[test]
+fn a_load_without_a_start_begins_when_the_kernel_makes_frames() {
+    let Some(namespace) = link("start") else { return };
+    namespace
+        .enter(|| {
+            let index = |name: &str| interface_index(name).unwrap();
+            let _receiver = MeasuredReceiver::attach(index("x1"), 1).unwrap();
+            let segment = Segment {
+                first_nanos: 0,
+                gap_nanos: 10_000.0,
+                patience_nanos: u64::MAX,
+                packets: 100,
+            };
+            let load = MeasuredLoad {
+                ifindex: index("x0"),
+                flows: &[flow(false, 0)],
+                segments: &[segment],
+                lasts_nanos: 5_000_000_000,
+                ..MeasuredLoad::nothing(0)
+            };
+            let sender = MeasuredSender::new(&load).unwrap();
+            assert_eq!(sender.total().unwrap(), SenderTotal::default());
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+            let total = sender.send().unwrap();
+            assert_eq!((total.sent, total.left_out), (100, 0));
+            assert!(total.start_nanos >= now, "{total:?} {now}");
+            assert!(total.last_nanos >= total.start_nanos + 990_000, "{total:?}");
+        })
+        .unwrap();
+}
+
+#[test]
 fn a_load_arrives_as_it_was_paced() {
     const PACKETS: u64 = 4_000;
     let Some(namespace) = link("paced") else { return };
@@ -199,8 +231,8 @@ fn a_load_arrives_as_it_was_paced() {
                 lengths: &lengths,
                 stamp: 0x57a7_0700,
                 segments: &[late, too_late, soon],
-                start_nanos: now - 10_000_000_000,
-                until_nanos: now + 5_000_000_000,
+                start_nanos: Some(now - 10_000_000_000),
+                lasts_nanos: 15_000_000_000,
             };
             let sender = MeasuredSender::new(&load).unwrap();
             let began = std::time::Instant::now();
