@@ -1,7 +1,7 @@
 //! The result as a page that needs nothing from elsewhere.
 
 use super::show::verdict;
-use super::{Report, Step, remarks};
+use super::{Reading, Report, Step, remarks};
 use wattline_report::escape;
 use wattline_report::page::{self, put};
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -69,6 +69,73 @@ pub fn html(report: &Report) -> String {
 }
 
 fn readings(page: &mut String, steps: &[Step]) {
+    if steps.iter().any(|step| step.reading.processor.is_some()) {
+        of_processor(page, steps);
+    } else {
+        of_cores(page, steps);
+    }
+    let disturbed =
+        |step: &Step| Some((step.name.clone(), step.reading.disturbed_because.clone()?));
+    let mut disturbed = steps.iter().filter_map(disturbed).peekable();
+    if disturbed.peek().is_some() {
+        page.push_str("<p>Disturbed:</p>\n<ul>\n");
+        for (name, why) in disturbed {
+            put(page, format_args!("<li>{}: {}</li>\n", escape(&name), escape(&why)));
+        }
+        page.push_str("</ul>\n");
+    }
+}
+
+fn or_dash(figure: Option<f64>, digits: usize) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
+}
+
+fn is_disturbed(reading: &Reading) -> String {
+    if reading.disturbed_because.is_some() { "yes" } else { "no" }.to_owned()
+}
+
+/// Readings of a device whose processor time was measured.
+fn of_processor(page: &mut String, steps: &[Step]) {
+    let heads = [
+        "load",
+        "offered, Mpps",
+        "forwarded, Mpps",
+        "Gbit/s",
+        "lost",
+        "processor busy, %",
+        "ns a packet",
+        "power, W",
+        "source",
+        "accuracy",
+        "disturbed",
+    ];
+    let row = |step: &Step| {
+        let reading = &step.reading;
+        let processor = reading.processor;
+        let per_packet = processor.and_then(|processor| processor.seconds_per_packet);
+        [
+            step.name.clone(),
+            format!("{:.4}", reading.offered_rate_pps / 1e6),
+            format!("{:.4}", reading.forwarded_rate_pps / 1e6),
+            format!("{:.4}", reading.forwarded_rate_bps / 1e9),
+            reading.lost_packets.to_string(),
+            or_dash(processor.map(|processor| processor.busy_ratio * 100.0), 1),
+            or_dash(per_packet.map(|seconds| seconds * 1e9), 0),
+            format!("{:.2}", reading.power_watts),
+            reading.source.clone(),
+            reading.accuracy.clone(),
+            is_disturbed(reading),
+        ]
+    };
+    page::table(page, heads, steps.iter().map(row));
+    page.push_str(
+        "<p>Processor busy, and nanoseconds a packet: the time for which the device's threads had a \
+         processor of this machine, measured. Power: what a model takes for it.</p>\n",
+    );
+}
+
+/// Readings of a device whose cores and queues are known.
+fn of_cores(page: &mut String, steps: &[Step]) {
     let heads = [
         "load",
         "offered, Mpps",
@@ -89,9 +156,6 @@ fn readings(page: &mut String, steps: &[Step]) {
     let row = |step: &Step| {
         let reading = &step.reading;
         let state = reading.state;
-        let of = |figure: Option<f64>, digits: usize| {
-            figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
-        };
         [
             step.name.clone(),
             format!("{:.4}", reading.offered_rate_pps / 1e6),
@@ -100,30 +164,20 @@ fn readings(page: &mut String, steps: &[Step]) {
             reading.lost_packets.to_string(),
             reading.queued_packets.to_string(),
             format!("{:.2}", reading.power_watts),
-            of(state.map(|state| state.cores_active_mean), 1),
-            of(state.map(|state| state.frequency_mean_hertz / 1e9), 2),
-            of(state.map(|state| state.awake_ratio * 100.0), 1),
-            of(state.and_then(|state| state.sleeps_per_packet), 3),
-            of(state.map(|state| state.transitions as f64), 0),
+            or_dash(state.map(|state| state.cores_active_mean), 1),
+            or_dash(state.map(|state| state.frequency_mean_hertz / 1e9), 2),
+            or_dash(state.map(|state| state.awake_ratio * 100.0), 1),
+            or_dash(state.and_then(|state| state.sleeps_per_packet), 3),
+            or_dash(state.map(|state| state.transitions as f64), 0),
             reading.source.clone(),
             reading.accuracy.clone(),
-            if reading.disturbed_because.is_some() { "yes" } else { "no" }.to_owned(),
+            is_disturbed(reading),
         ]
     };
     page::table(page, heads, steps.iter().map(row));
-    let disturbed =
-        |step: &Step| Some((step.name.clone(), step.reading.disturbed_because.clone()?));
-    let mut disturbed = steps.iter().filter_map(disturbed).peekable();
-    if disturbed.peek().is_some() {
-        page.push_str("<p>Disturbed:</p>\n<ul>\n");
-        for (name, why) in disturbed {
-            put(page, format_args!("<li>{}: {}</li>\n", escape(&name), escape(&why)));
-        }
-        page.push_str("</ul>\n");
-    }
     page.push_str(
         "<p>Queued: packets by which queues grew where a load is more than the device forwards; more \
-         of it would be lost. Awake: of the time of all cores. Changes: of the operating point during \
+         of it would be lost. Awake: of the time of all cores.Changes: of the operating point during \
          the measurement; 0 where the policy has settled. Less power under more load is no mistake of \
          the account where both loads were held: a policy with hysteresis keeps the state that it \
          reached on its way, which may be a slower one at a higher load, and where links are nearly \

@@ -22,6 +22,8 @@ pub struct Reading {
     pub source: String,
     /// The accuracy class of that.
     pub accuracy: String,
+    /// The processor time that was measured, where it was.
+    pub processor: Option<Processor>,
     /// What the cores did, where that is known.
     #[serde(flatten)]
     pub state: Option<State>,
@@ -34,6 +36,15 @@ impl Reading {
     pub fn is_borne(&self) -> bool {
         self.lost_packets == 0 && self.queued_packets == 0
     }
+}
+
+/// The processor time that the subject took in a measurement interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Processor {
+    /// Of the interval; at most 1.
+    pub busy_ratio: f64,
+    /// For each packet that came through; none without packets.
+    pub seconds_per_packet: Option<f64>,
 }
 
 /// What the cores did in a measurement interval.

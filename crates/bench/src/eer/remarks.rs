@@ -11,7 +11,18 @@ const OFF: f64 = 0.005;
 /// Remarks on the readings: disturbed ones, loads that were not offered, and power that falls where
 /// the load rises.
 pub(super) fn of(report: &Report) -> Vec<String> {
-    disturbed(report).into_iter().chain(not_offered(report)).chain(falls(report)).collect()
+    let first = lowered(report).into_iter().chain(disturbed(report));
+    first.chain(not_offered(report)).chain(falls(report)).collect()
+}
+
+fn lowered(report: &Report) -> Option<String> {
+    (report.lowered > 0).then(|| {
+        format!(
+            "the throughput that was found first did not hold: it was lowered by a fifth {} times, and \
+             all readings were taken anew each time",
+            report.lowered
+        )
+    })
 }
 
 fn not_offered(report: &Report) -> Vec<String> {
@@ -97,6 +108,7 @@ mod tests {
             power_watts,
             source: "emulated".into(),
             accuracy: "static".into(),
+            processor: None,
             state: Some(state),
             disturbed_because: disturbed.then(|| "a <neighbour>".into()),
         };
@@ -119,6 +131,7 @@ mod tests {
             class: Class::Core,
             loads: Class::Core.loads(),
             throughput_pps: 1e7,
+            lowered: 0,
             steps,
             eer_bps_per_watt: Some(1e6),
             proportionality_index: None,

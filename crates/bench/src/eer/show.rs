@@ -44,7 +44,8 @@ pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
         let of = |figure: Option<f64>, digits: usize| {
             figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
         };
-        let state = reading.state;
+        let (state, processor) = (reading.state, reading.processor);
+        let awake = state.map(|state| state.awake_ratio);
         let disturbed = reading.disturbed_because.as_ref();
         writeln!(
             out,
@@ -57,7 +58,7 @@ pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
             reading.power_watts,
             of(state.map(|state| state.cores_active_mean), 1),
             of(state.map(|state| state.frequency_mean_hertz / 1e9), 2),
-            of(state.map(|state| state.awake_ratio), 3),
+            of(awake.or(processor.map(|processor| processor.busy_ratio)), 3),
             of(state.map(|state| state.transitions as f64), 0),
             reading.source,
             reading.accuracy,

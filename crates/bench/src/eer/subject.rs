@@ -31,6 +31,12 @@ pub trait Subject {
     /// The most that can be offered, in packets per second.
     fn most_pps(&self) -> f64;
 
+    /// How often the throughput is lowered by a fifth where a later reading disproves it; none for a
+    /// subject whose readings nothing disturbs.
+    fn second_chances(&self) -> u32 {
+        0
+    }
+
     /// What it is, and how it is measured.
     fn description(&self) -> Description;
 }

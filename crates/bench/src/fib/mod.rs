@@ -2,6 +2,7 @@
 
 mod addresses;
 mod error;
+mod page;
 mod passes;
 mod peer;
 mod report;
@@ -9,6 +10,7 @@ mod tables;
 
 pub use addresses::Kind;
 pub use error::Error;
+pub use page::html;
 pub use peer::{Load, Loads, Variant};
 pub use report::{Lookups, PeerLookups, Report, Table, Updates};
 

@@ -21,6 +21,14 @@ impl Variant {
     /// All variants.
     pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx512];
 
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Avx512 => "AVX-512",
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",

@@ -173,6 +173,11 @@ impl Router {
         let (control, thread, programs) = started?;
         Ok(Self { control, thread, worker: Some(worker), _programs: programs })
     }
+
+    /// Its worker's thread.
+    pub fn thread(&self) -> Thread {
+        self.thread
+    }
 }
 
 impl Drop for Router {

@@ -25,7 +25,7 @@
 //! A veth is no card: it has no zero-copy, and every frame is copied. These figures say nothing
 //! about the speed of a candidate on hardware.
 
-mod arrangement;
+pub(crate) mod arrangement;
 pub(crate) mod candidate;
 mod duty_cycle;
 mod over_dpdk;

@@ -28,6 +28,8 @@ const HELPING: u32 = 1 << 18;
 /// Without it, the candidate would pay for a wake-up of the sink every few frames. With this
 /// period, the 256 slots of a veth carry 5 million frames per second.
 const MODERATION: Duration = Duration::from_micros(50);
+/// After so many looks in a row without a frame it waits until it is woken: an idle device is idle.
+const IDLE_LOOKS: u32 = 20;
 
 /// Numbers of frames since the start.
 #[derive(Debug, Clone, Copy)]
@@ -210,7 +212,7 @@ fn pair(
         namespace.run("sh", &["-c", &thread], LIMIT)?;
         let moderation = format!(
             "cd /sys/class/net/{interface} && echo {} > gro_flush_timeout && \
-             echo 1000000 > napi_defer_hard_irqs",
+             echo {IDLE_LOOKS} > napi_defer_hard_irqs",
             MODERATION.as_nanos()
         );
         namespace.run("sh", &["-c", &moderation], LIMIT)?;

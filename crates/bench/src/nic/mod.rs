@@ -1,9 +1,11 @@
 //! `wattline bench nic`: the network cards of this machine, and what a pair of them carries.
 
 mod measure;
+mod page;
 mod probe;
 mod show;
 
 pub use measure::{Carried, Measured, Options, measure};
+pub use page::html;
 pub use probe::{Card, Pcie, probe};
 pub use show::{Report, table};

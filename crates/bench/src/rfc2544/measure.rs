@@ -1,10 +1,10 @@
 //! All figures of one frame length.
 
 use super::back_to_back::{BackToBack, longest};
-use super::device::Bed;
 use super::options::Options;
 use super::report::{LatencyAt, LossAt, OfLength};
 use super::search::{Found, REPEATS, Trial, search};
+use crate::device::Bed;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wattline_testbed::Error;

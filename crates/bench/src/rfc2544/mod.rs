@@ -8,7 +8,6 @@
 //! 26.2).
 
 mod back_to_back;
-mod device;
 mod measure;
 mod options;
 mod page;
@@ -16,16 +15,16 @@ mod report;
 mod search;
 mod show;
 
+pub use crate::device::{Conditions, Device, Ports};
 pub use back_to_back::BackToBack;
-pub use device::{Conditions, Device, Ports};
 pub use options::{Options, standard_sizes};
 pub use page::html;
 pub use report::{LatencyAt, LossAt, OfLength, Report};
 pub use search::{Found, Goal, Trial};
 pub use show::table;
 
+use crate::device::Bed;
 use crate::machine::Machine;
-use device::Bed;
 use measure::Measure;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -128,8 +127,8 @@ mod tests {
         assert!(measured > 0, "the generator held no rate, three times");
     }
 
-    /// The kernel keeps a twentieth of each processor for programs without real-time priority: live
-    /// frames, which spin, then miss one packet in twenty, and sockets, which sleep, do not.
+    /// Live frames spin, so that the scheduler may take their processor away for longer than a packet
+    /// may be late; sockets sleep.
     #[test]
     fn beside_programs_that_want_the_processors_a_device_is_measured_and_the_way_is_told() {
         if !can_build_namespaces("beside_programs_that_want_the_processors")

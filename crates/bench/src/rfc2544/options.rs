@@ -1,7 +1,7 @@
 //! What is measured, and how.
 
-use super::device::Device;
 use super::search::Goal;
+use crate::device::Device;
 use std::time::Duration;
 use wattline_testbed::packets::Sizes;
 

@@ -1,8 +1,8 @@
 //! The result, as JSON has it.
 
 use super::back_to_back::BackToBack;
-use super::device::Conditions;
 use super::search::Found;
+use crate::device::Conditions;
 use crate::machine::Machine;
 use serde::Serialize;
 use wattline_testbed::packets::limits::Limits;

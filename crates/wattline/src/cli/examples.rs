@@ -534,6 +534,7 @@ const EXAMPLES: &[Examples] = &[
         &[
             ("The emulated server under powersave", "wattline bench eer"),
             ("An access device under poll", "wattline bench eer --class access --policy poll"),
+            ("The kernel's forwarding on this machine", "wattline bench eer --device kernel"),
         ],
     ),
     (

@@ -218,6 +218,12 @@ fn packets_that_cannot_be_sent_are_refused_before_anything_is_opened() {
     assert_eq!(told.matches("no-a").count(), 1, "{told}");
     refused(&["bench", "rfc2544"], 2, &["--device"]);
     refused(&["bench", "rfc2544", "--from", "a"], 2, &["--mac"]);
+    refused(
+        &["bench", "eer", "--device", "kernel", "--policy", "poll"],
+        2,
+        &["--device", "--policy"],
+    );
+    refused(&["bench", "eer", "--device", "xdp", "--size", "9"], 2, &["--size 9", "64"]);
     refused(&["bench", "eer", "--class", "home"], 2, &["data-centre"]);
     refused(&["bench", "breakdown", "--io", "0"], 2, &["1048576"]);
 }

@@ -1,5 +1,5 @@
-//! The pages of results in a browser, as users make them. Those of `bench` and `profile`, which take
-//! long to measure, are looked at where they are made.
+//! The pages of results in a browser, as users make them. Those of measurements that take long are
+//! looked at where they are made.
 
 use std::path::Path;
 use std::process::Command;
@@ -67,6 +67,30 @@ fn simulations_can_be_read_on_any_screen() {
         .unwrap();
     let told = String::from_utf8_lossy(&again.stderr);
     assert!(!again.status.success() && told.contains("s.html: is there already"), "{told}");
+}
+
+#[test]
+fn short_benchmarks_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the pages of bench") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let routes: String =
+        (0..64).map(|net| format!("10.{net}.0.0/16\n2001:db8:{net}::/48\n")).collect();
+    std::fs::write(folder.path().join("routes.txt"), routes).unwrap();
+    let benchmarks = [
+        ("fib --routes routes.txt --repeats 2", &["ipv4 random", "prefixes"][..]),
+        ("pipeline --routes routes.txt --repeats 3", &["Where cycles go", "frame, bytes"]),
+        ("loop --decisions 1000 --repeats 3", &["powersave", "to plan a change"]),
+        ("sim --duration 1ms --runs 2", &["Where its time goes", "identical"]),
+    ];
+    for (benchmark, words) in benchmarks {
+        let name = benchmark.split_whitespace().next().unwrap();
+        let page = format!("{name}.html");
+        let arguments = ["bench"].into_iter().chain(benchmark.split_whitespace());
+        let arguments: Vec<&str> = arguments.chain(["--page", &page]).collect();
+        wattline(folder.path(), &arguments);
+        let all = [words, &["How it was measured", "machine"]].concat();
+        is_fine(&mut browser, &format!("bench-{name}"), &folder.path().join(&page), &all);
+    }
 }
 
 #[test]

@@ -443,6 +443,11 @@ fn pages_tables_and_models_replace_no_file_that_is_there() {
         &["reproduce", "bolla", "--out", out],
         &["bench", "eer", "--page", file],
         &["bench", "breakdown", "--page", file],
+        &["bench", "fib", "--routes", "none", "--page", file],
+        &["bench", "pipeline", "--routes", "none", "--page", file],
+        &["bench", "nic", "--page", file],
+        &["bench", "loop", "--page", file],
+        &["bench", "sim", "--page", file],
     ] {
         refused(args, 74, &["is there already", "--overwrite"]);
     }

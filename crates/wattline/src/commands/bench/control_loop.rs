@@ -1,8 +1,8 @@
 //! `wattline bench loop`: what the governor's loop itself costs.
 
+use super::page::PageArgs;
 use crate::commands::simulation;
 use crate::exit::ExitError;
-use crate::output;
 use std::io::Write;
 use wattline_bench::control_loop::{self, Report};
 
@@ -22,20 +22,23 @@ pub struct Args {
     /// Number of measurements; the median counts.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
     let mut problems = simulation::Problems::default();
     let server = problems.keep(simulation::server(&args.server));
     let policy = problems.keep(simulation::policy(&args.policy));
     problems.check()?;
     let (Some(server), Some(policy)) = (server, policy) else { return Ok(()) };
     let repeats = args.repeats.into();
-    let args = control_loop::Args { policy, decisions: args.decisions, repeats };
-    let report = control_loop::run(&args, &server)
+    let wanted = control_loop::Args { policy, decisions: args.decisions, repeats };
+    let report = control_loop::run(&wanted, &server)
         .map_err(|error| ExitError::new(ExitError::USAGE, error))?;
-    output::print(&report, json, table)
+    args.page.write_and_print(control_loop::html, &report, json, table)
 }
 
 fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {

@@ -1,15 +1,23 @@
-//! `wattline bench eer`: the energy efficiency ratio, on the emulated server of `scale`.
+//! `wattline bench eer`: the energy efficiency ratio, on the emulated server of `scale`, or of a
+//! forwarder between namespaces of this machine.
 
+use super::device_name::DeviceName;
 use super::page::{with_progress, write_and_print};
 use crate::commands::server_errors;
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
 use std::path::PathBuf;
-use wattline_bench::eer::{self, Class, Description, Load, Reading, State, Subject, html, table};
+use wattline_bench::eer::{
+    self, Class, Description, Forwarder, ForwarderOptions, Load, Reading, Report, State, Subject,
+    html, table,
+};
+use wattline_bench::rfc2544::Device;
 use wattline_demo::scale::{Plan, run as emulate};
 use wattline_policy::PolicySpec;
 use wattline_scale::Setting;
-use wattline_server::{Application, ServerFile};
+use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_testbed::leftovers::clean_up_on_signals;
+use wattline_testbed::packets::Sizes;
 use wattline_traffic::capture::CaptureError;
 use wattline_traffic::{Block, Source, Spec};
 use wattline_units::Span;
@@ -24,9 +32,13 @@ const AT_A_LOOK: u64 = 64;
 /// Name of the page.
 const PAGE: &str = "wattline-eer.html";
 
-/// Which server, and under which policy.
+/// Which server or device, and under which policy.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// A forwarder that is set up between namespaces of this machine, instead of the emulated server:
+    /// real packets and processor time; the server's model says what that takes. Needs root.
+    #[arg(long, value_enum, conflicts_with_all = ["policy", "dilation"])]
+    device: Option<DeviceName>,
     /// A shipped server model or a file.
     #[arg(long, default_value = "westmere-2010")]
     server: String,
@@ -39,12 +51,13 @@ pub struct Args {
     /// Lengths of frames: bytes or imix, as --traffic takes them.
     #[arg(long, default_value = "imix")]
     size: String,
-    /// Model time of each reading.
-    #[arg(long, default_value = "4ms", value_parser = crate::commands::duration::parse)]
-    duration: Span,
-    /// Model time before each reading, for the policy to settle.
-    #[arg(long, alias = "stabilization", default_value = "1ms", value_parser = crate::commands::duration::parse)]
-    stabilisation: Span,
+    /// Time of each reading: of the model (4ms without this), with --device real (1s).
+    #[arg(long, value_parser = crate::commands::duration::parse)]
+    duration: Option<Span>,
+    /// Time before each reading, for the policy to settle: of the model (1ms without this), with
+    /// --device real (200ms).
+    #[arg(long, alias = "stabilization", value_parser = crate::commands::duration::parse)]
+    stabilisation: Option<Span>,
     /// How many times slower than the model everything runs.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     dilation: u32,
@@ -84,7 +97,7 @@ impl Emulated<'_> {
 
 impl Subject for Emulated<'_> {
     fn bear(&mut self, load: Load) -> Result<Reading, String> {
-        let seconds = (self.args.duration + self.args.stabilisation).as_seconds();
+        let seconds = (self.plan.duration + self.plan.warmup).as_seconds();
         let source = match load {
             Load::None => Box::new(Silence),
             // A packet on each port within the reading: more than one a second.
@@ -104,6 +117,7 @@ impl Subject for Emulated<'_> {
                 whole.forwarded_packets + whole.dropped_packets,
                 self.plan.setting.server.processor.cores(),
             ),
+            processor: None,
             state: Some(State {
                 cores_active_mean: whole.cores_active_mean,
                 frequency_mean_hertz: whole.frequency_mean_hertz,
@@ -137,7 +151,7 @@ impl Subject for Emulated<'_> {
             "no base: the model does not know the server without its ports".to_owned(),
             format!(
                 "idle+: a packet on each port within the {} s of a reading, more than one a second",
-                self.args.duration.as_seconds()
+                self.plan.duration.as_seconds()
             ),
             "one direction; shares of the throughput of the same frame lengths at every load"
                 .to_owned(),
@@ -147,8 +161,8 @@ impl Subject for Emulated<'_> {
             power_from: format!("emulated on the model {}", self.args.server),
             frames: self.args.size.clone(),
             ports: self.ports,
-            stabilisation_seconds: self.args.stabilisation.as_seconds(),
-            measurement_seconds: self.args.duration.as_seconds(),
+            stabilisation_seconds: self.plan.warmup.as_seconds(),
+            measurement_seconds: self.plan.duration.as_seconds(),
             time: "model".into(),
             averaging: "energy over time".into(),
             notes,
@@ -162,6 +176,41 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
     let file = ServerFile::load(&args.server).map_err(server_errors::of_model)?;
     let server = file.model().map_err(|error| usage(error.to_string()))?.clone();
+    let report = match args.device {
+        Some(device) => of_device(args, device.into(), server)?,
+        None => of_emulated(args, server)?,
+    };
+    write_and_print((&args.page, html(&report), args.overwrite), &report, json, table)
+}
+
+/// Of a forwarder between namespaces.
+fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report, ExitError> {
+    let sizes = args.size.parse::<Sizes>();
+    let real = |given: Option<Span>, usual: f64| given.unwrap_or(Span::from_seconds(usual)).into();
+    let options = ForwarderOptions {
+        device,
+        sizes: sizes.map_err(|error| {
+            ExitError::new(ExitError::USAGE, format!("--size {}: {error}", args.size))
+        })?,
+        server,
+        stabilisation: real(args.stabilisation, 0.2),
+        measurement: real(args.duration, 1.0),
+    };
+    let report = with_progress(|tell| {
+        clean_up_on_signals(|| {
+            tell("the generator's limits");
+            let mut forwarder = Forwarder::start(options)?;
+            Ok(eer::run(&mut forwarder, args.class, tell))
+        })
+        .and_then(|report| report)
+    })?;
+    report.map_err(|error| ExitError::new(ExitError::IO, error))
+}
+
+/// Of the emulated server.
+fn of_emulated(args: &Args, server: ServerModel) -> Result<Report, ExitError> {
+    let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
+    let duration = args.duration.unwrap_or(Span::from_millis(4));
     let policy =
         PolicySpec::parse(&args.policy).map_err(|error| usage(format!("--policy: {error}")))?;
     let mean = mean_bytes(&args.size).map_err(|error| usage(format!("--size: {error}")))?;
@@ -177,14 +226,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             dilation: args.dilation,
             seed: 1,
         },
-        duration: args.duration,
-        warmup: args.stabilisation,
-        interval: args.duration / 4,
+        duration,
+        warmup: args.stabilisation.unwrap_or(Span::from_millis(1)),
+        interval: duration / 4,
     };
     let mut subject = Emulated { args, plan, mean_bytes: mean, most_pps, ports };
     let report = with_progress(|tell| eer::run(&mut subject, args.class, tell));
-    let report = report.map_err(|error| ExitError::new(ExitError::IO, error))?;
-    write_and_print((&args.page, html(&report), args.overwrite), &report, json, table)
+    report.map_err(|error| ExitError::new(ExitError::IO, error))
 }
 
 /// Packets by which the queues of so many cores grew in an interval, where it was more than cores may

@@ -1,10 +1,10 @@
 //! `wattline bench fib`: longest-prefix match over a table of the user's.
 
+use super::page::PageArgs;
 use crate::exit::ExitError;
-use crate::output;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use wattline_bench::fib::{self, Error, Lookups, Options, Report, Variant};
+use wattline_bench::fib::{self, Error, Lookups, Options, Report};
 use wattline_fib::SimdLevel;
 use wattline_fib::routes_file::RoutesFileError;
 
@@ -28,6 +28,8 @@ pub struct Args {
     /// Look up with this kernel instead of the best one for this processor.
     #[arg(long, value_parser = kernel)]
     kernel: Option<SimdLevel>,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 fn kernel(name: &str) -> Result<SimdLevel, String> {
@@ -38,6 +40,7 @@ fn kernel(name: &str) -> Result<SimdLevel, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
     let options = Options {
         routes: args.routes.clone(),
         repeats: args.repeats.into(),
@@ -59,7 +62,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         };
         ExitError::new(code, error)
     })?;
-    output::print(&report, json, table)
+    args.page.write_and_print(fib::html, &report, json, table)
 }
 
 fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
@@ -117,11 +120,7 @@ fn row(out: &mut impl Write, result: &Lookups) -> std::io::Result<()> {
         result.cycles_per_lookup,
     )?;
     for peer in &result.peers {
-        let name = match peer.variant {
-            Variant::Scalar => "scalar",
-            Variant::Avx512 => "AVX-512",
-        };
-        let rate = format!("{name} {:.1}", peer.lookups_per_second / 1e6);
+        let rate = format!("{} {:.1}", peer.variant.words(), peer.lookups_per_second / 1e6);
         write!(out, "{rate:>16}{:8.2}x", peer.ratio)?;
         if !peer.agrees {
             write!(out, " (disagrees)")?;

@@ -6,6 +6,7 @@ mod app;
 mod app_costs;
 mod breakdown;
 mod control_loop;
+mod device_name;
 mod eer;
 mod fib;
 mod forward;
@@ -14,6 +15,7 @@ mod page;
 mod pipeline;
 mod rfc2544;
 mod sim;
+mod sim_page;
 
 use crate::exit::ExitError;
 

@@ -1,10 +1,9 @@
 //! `wattline bench nic`: this machine's network cards, and what a pair of them carries.
 
-use super::page::with_progress;
+use super::page::{PageArgs, with_progress};
 use crate::commands::duration;
 use crate::exit::ExitError;
-use crate::output;
-use wattline_bench::nic::{Options, Report, measure, probe, table};
+use wattline_bench::nic::{Options, Report, html, measure, probe, table};
 use wattline_linux::sysfs::Tree;
 use wattline_testbed::packets::Sizes;
 use wattline_units::Span;
@@ -30,10 +29,13 @@ pub struct Args {
     /// How long each length is sent, and power is read without data.
     #[arg(long, default_value = "3s", value_parser = duration::parse)]
     duration: Span,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
     let cards = probe(&Tree::live(), args.all);
     let mut measured = None;
     if let (Some(from), Some(to)) = (&args.from, &args.to) {
@@ -46,5 +48,5 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         };
         measured = Some(with_progress(|tell| measure(&options, tell))?);
     }
-    output::print(&Report { cards, measured }, json, table)
+    args.page.write_and_print(html, &Report { cards, measured }, json, table)
 }

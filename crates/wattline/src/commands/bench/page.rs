@@ -6,7 +6,7 @@ use crate::output;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::StdoutLock;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Runs a measurement. What it says of its progress is shown on the terminal meanwhile.
@@ -16,6 +16,39 @@ pub(super) fn with_progress<T>(measure: impl FnOnce(&mut dyn FnMut(&str)) -> T) 
     let result = measure(&mut |line| bar.set_message(line.to_owned()));
     bar.finish_and_clear();
     result
+}
+
+/// Where a page is written, where one is asked for.
+#[derive(Debug, clap::Args)]
+pub(super) struct PageArgs {
+    /// Write a page with plots and all figures too.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+impl PageArgs {
+    /// Before the work: is the file free to be written?
+    pub fn check(&self) -> Result<(), ExitError> {
+        self.overwrite.check(self.page.as_deref())
+    }
+
+    /// Writes the page, and prints the report.
+    pub fn write_and_print<R: Serialize>(
+        &self,
+        html: impl FnOnce(&R) -> String,
+        report: &R,
+        json: bool,
+        table: impl FnOnce(&mut StdoutLock<'static>, &R) -> std::io::Result<()>,
+    ) -> Result<(), ExitError> {
+        match &self.page {
+            Some(page) => {
+                write_and_print((page, html(report), self.overwrite), report, json, table)
+            }
+            None => output::print(report, json, table),
+        }
+    }
 }
 
 /// Writes the page of a report, and prints the report.

@@ -1,7 +1,7 @@
 //! `wattline bench pipeline`: the whole IPv4 graph between memory ports on one core.
 
+use super::page::PageArgs;
 use crate::exit::ExitError;
-use crate::output;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_bench::pipeline::{self, Error, Report};
@@ -25,10 +25,13 @@ pub struct Args {
     /// Number of measurements; the median counts.
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeats: u16,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
     let report = pipeline::run(&pipeline::Args {
         routes: args.routes.clone(),
         packet_size: args.packet_size.into(),
@@ -36,7 +39,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         repeats: args.repeats.into(),
     })
     .map_err(failed)?;
-    output::print(&report, json, table)
+    args.page.write_and_print(pipeline::html, &report, json, table)
 }
 
 /// The exit code of a benchmark between memory ports.

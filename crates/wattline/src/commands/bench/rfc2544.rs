@@ -1,5 +1,6 @@
 //! `wattline bench rfc2544`: throughput, latency, frame loss and back-to-back frames.
 
+use super::device_name::DeviceName;
 use super::page::{with_progress, write_and_print};
 use crate::commands::duration;
 use crate::exit::ExitError;
@@ -69,16 +70,6 @@ pub struct Args {
     overwrite: Overwrite,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum DeviceName {
-    /// The kernel's forwarding.
-    Kernel,
-    /// Wattline's workers on AF_XDP.
-    Workers,
-    /// Wattline's XDP programs.
-    Xdp,
-}
-
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.overwrite.check([args.page.as_path()])?;
@@ -99,9 +90,7 @@ fn options(args: &Args) -> Result<Options, ExitError> {
         return Err(wrong("--source and --destination are of different families"));
     }
     let device = match (args.device, &args.from) {
-        (Some(DeviceName::Kernel), _) => Device::Kernel,
-        (Some(DeviceName::Workers), _) => Device::Workers,
-        (Some(DeviceName::Xdp), _) => Device::Xdp,
+        (Some(device), _) => device.into(),
         (None, Some(from)) => Device::Ports(Ports {
             from: from.clone(),
             to: args.to.clone(),

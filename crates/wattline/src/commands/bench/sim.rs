@@ -1,5 +1,7 @@
 //! `wattline bench sim`: how fast the simulator is.
 
+use super::page::PageArgs;
+use super::sim_page::html;
 use crate::commands::simulation;
 use crate::exit::ExitError;
 use crate::progress::Counted;
@@ -30,35 +32,37 @@ pub struct Args {
     /// Runs; the median counts.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 #[derive(Serialize)]
-struct Output<'a> {
-    server: &'a str,
-    policy: &'a str,
-    traffic: &'a str,
-    runs: u32,
-    simulated_packets_per_run: u64,
+pub(super) struct Output<'a> {
+    pub server: &'a str,
+    pub policy: &'a str,
+    pub traffic: &'a str,
+    pub runs: u32,
+    pub simulated_packets_per_run: u64,
     /// By the processor time of the simulating thread: what one core does when it is
     /// this program's alone. Median, least and most of the runs.
-    simulated_packets_per_cpu_second: f64,
-    simulated_packets_per_cpu_second_least: f64,
-    simulated_packets_per_cpu_second_most: f64,
+    pub simulated_packets_per_cpu_second: f64,
+    pub simulated_packets_per_cpu_second_least: f64,
+    pub simulated_packets_per_cpu_second_most: f64,
     /// By real time, which other programs on this machine disturb.
-    simulated_packets_per_second: f64,
+    pub simulated_packets_per_second: f64,
     /// Part of the real time in which the simulating thread had a core.
-    cpu_share: f64,
+    pub cpu_share: f64,
     /// Where the time of a run goes.
-    profile: Profile,
-    sweep_threads: usize,
-    sweep_simulations: usize,
-    sweep_seconds_one_thread: f64,
-    sweep_seconds_all_threads: f64,
-    sweep_speed_up: f64,
+    pub profile: Profile,
+    pub sweep_threads: usize,
+    pub sweep_simulations: usize,
+    pub sweep_seconds_one_thread: f64,
+    pub sweep_seconds_all_threads: f64,
+    pub sweep_speed_up: f64,
     /// Speed-up by thread; 1 is linear.
-    sweep_efficiency: f64,
+    pub sweep_efficiency: f64,
     /// Whether all threads gave the same results as one.
-    sweep_results_identical: bool,
+    pub sweep_results_identical: bool,
 }
 
 /// Simulations by thread of the sweep that is timed.
@@ -69,6 +73,7 @@ const SWEEPS: u64 = 3;
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
     let server = simulation::server(&args.server)?;
     let traffic = simulation::traffic(&args.traffic)?;
     let scenario = |seed, profile| {
@@ -124,21 +129,21 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         sweep_efficiency: sweep.one / sweep.all / sweep.threads as f64,
         sweep_results_identical: sweep.identical,
     };
-    let mut out = std::io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&output).map_err(std::io::Error::from)?)?;
-        return Ok(());
-    }
+    args.page.write_and_print(html, &output, json, table)
+}
+
+fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
     writeln!(
         out,
         "{:.2} million packets per second of one core (median of {}, {:.2} to {:.2}); the thread \
          had a core for {:.0} % of the time",
         output.simulated_packets_per_cpu_second / 1e6,
-        args.runs,
+        output.runs,
         output.simulated_packets_per_cpu_second_least / 1e6,
         output.simulated_packets_per_cpu_second_most / 1e6,
         output.cpu_share * 100.0
     )?;
+    let profile = &output.profile;
     let whole: f64 = profile.parts().iter().map(|(_, seconds)| seconds).sum();
     for (part, seconds) in profile.parts() {
         writeln!(out, "  {part:<10} {:>5.1} % of the time", seconds / whole * 100.0)?;
@@ -150,8 +155,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         output.sweep_speed_up,
         output.sweep_threads,
         if output.sweep_results_identical { "identical" } else { "DIFFER" }
-    )?;
-    Ok(())
+    )
 }
 
 struct Sweep {

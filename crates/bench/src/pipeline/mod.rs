@@ -5,6 +5,10 @@
 //! prefix ("routed-random"), so that lookups find no warm path. Cycles are ticks of the
 //! time-stamp counter.
 
+mod page;
+
+pub use page::html;
+
 use crate::calibration::{Calibration, spin};
 pub use crate::memory_router::Error;
 use crate::memory_router::{MemoryRouter, PACKETS, Traffic, ipv4_header, udp_template};

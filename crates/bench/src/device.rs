@@ -1,5 +1,6 @@
 //! The device under test, and the generator on both sides of it.
 
+use crate::forward::arrangement::OUTSIDE;
 use crate::forward::candidate::Router;
 use crate::forward::setup::{LEFT_MAC, SOURCE_MAC, Setup};
 use crate::forward::threads::{Level, Thread};
@@ -13,8 +14,6 @@ use wattline_testbed::packets::{
     Addresses, End, Load, Role, SendBy, Tester, Ways, anywhere, plain_link,
 };
 
-/// Processor of the generator; the device has the other one.
-const OUTSIDE: usize = 0;
 /// Live frames that hold less than this are compared with sockets.
 const LIVE_LEAST_PPS: f64 = 100e3;
 
@@ -77,13 +76,13 @@ impl Device {
 }
 
 /// A device at work, with the generator's interfaces open.
-pub(super) struct Bed {
+pub(crate) struct Bed {
     pub tester: Tester,
     pub addresses: Addresses,
     pub conditions: Conditions,
     ways: Ways,
     // Stopped in this order.
-    _router: Option<Router>,
+    router: Option<Router>,
     between: Between,
 }
 
@@ -152,7 +151,7 @@ impl Bed {
             ways: tester.ways.words(),
             queues: ports.queues,
         };
-        Ok(Self { tester, addresses, conditions, ways, _router: None, between })
+        Ok(Self { tester, addresses, conditions, ways, router: None, between })
     }
 
     fn in_namespaces(device: &Device) -> Result<Self, Error> {
@@ -196,7 +195,15 @@ impl Bed {
             ways: tester.ways.words(),
             queues: 1,
         };
-        Ok(Self { tester, addresses, conditions, ways, _router: router, between })
+        Ok(Self { tester, addresses, conditions, ways, router, between })
+    }
+
+    /// The threads of a device that was set up here: of what receives for it, and its own.
+    pub fn threads(&self) -> Result<Vec<Thread>, Error> {
+        let Between::Namespaces(setup) = &self.between else { return Ok(Vec::new()) };
+        let mut threads = vec![Thread::napi(&setup.left)?, Thread::napi(&setup.right)?];
+        threads.extend(self.router.as_ref().map(Router::thread));
+        Ok(threads)
     }
 
     /// Where the generator's threads run.
@@ -222,7 +229,7 @@ impl Bed {
             return Ok((self, limits));
         }
         // In this order, what was started last is stopped first where the second opening fails.
-        let Self { between, _router, tester, addresses, mut conditions, .. } = self;
+        let Self { between, router, tester, addresses, mut conditions, .. } = self;
         drop(tester);
         let tester = between.open(ways)?;
         conditions.ways = format!(
@@ -232,7 +239,7 @@ impl Bed {
             limits.lossless_rate_pps * 1e-6,
             100.0 * limits.unsent_share
         );
-        Ok((Self { tester, addresses, conditions, ways, _router, between }, by_sockets))
+        Ok((Self { tester, addresses, conditions, ways, router, between }, by_sockets))
     }
 
     /// Where the device stands between given ports the link is a veth pair made for it, which no

@@ -12,6 +12,10 @@
 //! Fill levels rise and fall, so that the policy changes the operating point in some of the
 //! decisions. The report gives that share. Each change moves entries of the tables.
 
+mod page;
+
+pub use page::html;
+
 use crate::calibration::{Calibration, spin};
 use crate::cpu_time::thread_cpu_seconds;
 use crate::sample::Sample;

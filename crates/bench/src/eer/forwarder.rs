@@ -1,0 +1,271 @@
+//! A forwarder between namespaces of this machine as a subject: real packets, the processor time
+//! that they really take, and the power that a server model gives for that time.
+//!
+//! A meter of this machine would not do: it sees the generator as well, which takes more than the
+//! device.
+
+use super::reading::{Processor, Reading};
+use super::subject::{Description, Load, Subject};
+use crate::device::{Bed, Device};
+use crate::forward::threads::Thread;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use wattline_server::{BusyTimePower, ServerModel};
+use wattline_testbed::Error;
+use wattline_testbed::namespace::check_rights;
+use wattline_testbed::packets::{self, Outcome, Sizes};
+use wattline_units::{Accuracy, Hertz, Source};
+
+/// Flows of the load.
+const FLOWS: u32 = 64;
+/// How often a reading is repeated where the generator did not do what it was asked for.
+const REPEATS: u32 = 2;
+/// How often a throughput is lowered where packets are lost later.
+const CHANCES: u32 = 4;
+/// How long the last packets are waited for.
+const DRAIN: Duration = Duration::from_millis(100);
+/// Bytes of a frame check sequence, which the other subjects' lengths leave out.
+const FCS: f64 = 4.0;
+
+/// What is measured, and for how long.
+#[derive(Debug, Clone)]
+pub struct ForwarderOptions {
+    /// The device; one that is set up here.
+    pub device: Device,
+    /// Lengths of frames.
+    pub sizes: Sizes,
+    /// The server that would take the power.
+    pub server: ServerModel,
+    /// Before each reading.
+    pub stabilisation: Duration,
+    /// Of each reading.
+    pub measurement: Duration,
+}
+
+/// A forwarder at work.
+pub struct Forwarder {
+    options: ForwarderOptions,
+    bed: Bed,
+    threads: Vec<Thread>,
+    most_pps: f64,
+    power: BusyTimePower,
+    frequency: Hertz,
+    cores: usize,
+}
+
+impl Forwarder {
+    /// Sets it up, and measures what the generator can do.
+    ///
+    /// # Errors
+    /// Without root, on a machine with one processor, or where the generator holds no rate.
+    pub fn start(options: ForwarderOptions) -> Result<Self, Error> {
+        check_rights("`bench eer --device`")?;
+        let bed = Bed::build(&options.device)?;
+        let (bed, limits) = bed.limits(&load(&options, 1.0, options.measurement))?;
+        if limits.lossless_rate_pps <= 0.0 {
+            return Err(limits.too_busy(options.sizes.name()));
+        }
+        let processor = &options.server.processor;
+        Ok(Self {
+            threads: bed.threads()?,
+            bed,
+            most_pps: limits.lossless_rate_pps,
+            frequency: processor.highest_frequency(),
+            cores: processor.cores(),
+            power: BusyTimePower::Whole(Box::new(options.server.clone())),
+            options,
+        })
+    }
+
+    fn processor_time(&self) -> Duration {
+        self.threads.iter().map(|thread| thread.cpu_time()).sum()
+    }
+
+    fn trial(&mut self, rate_pps: f64, duration: Duration) -> Result<Outcome, String> {
+        let placement = self.bed.placement();
+        let load = load(&self.options, rate_pps, duration);
+        let never = AtomicBool::new(false);
+        let Bed { tester, addresses, .. } = &mut self.bed;
+        let outcome = tester.trial(addresses, &load, &placement, &never, &mut |_| ());
+        outcome.map_err(|error| error.to_string())
+    }
+
+    /// One reading, and whether the generator did what it was asked for.
+    fn read(&mut self, rate_pps: Option<f64>) -> Result<Reading, String> {
+        let measurement = self.options.measurement;
+        let outcome = match rate_pps {
+            Some(rate_pps) => {
+                self.trial(rate_pps, self.options.stabilisation)?;
+                let before = self.processor_time();
+                Some((self.trial(rate_pps, measurement)?, before))
+            }
+            None => {
+                std::thread::sleep(self.options.stabilisation);
+                None
+            }
+        };
+        let (outcome, before) = match outcome {
+            Some((outcome, before)) => (Some(outcome), before),
+            None => {
+                let before = self.processor_time();
+                std::thread::sleep(measurement);
+                (None, before)
+            }
+        };
+        let used = self.processor_time().saturating_sub(before);
+        // A thread that never sleeps also works while the last packets are waited for.
+        let ratio = (used.as_secs_f64() / measurement.as_secs_f64()).min(1.0);
+        let mut busy = vec![0.0; self.cores];
+        busy[0] = ratio;
+        let received = outcome.as_ref().map_or(0.0, |outcome| outcome.received_rate_pps);
+        let bits = (self.options.sizes.mean() - FCS) * 8.0;
+        Ok(Reading {
+            offered_rate_pps: outcome.as_ref().map_or(0.0, |outcome| outcome.sent_rate_pps),
+            forwarded_rate_pps: received,
+            forwarded_rate_bps: received * bits,
+            lost_packets: outcome.as_ref().map_or(0, |outcome| outcome.lost_packets),
+            // What had not come when the load ended was waited for.
+            queued_packets: 0,
+            power_watts: self.power.watts(self.frequency, &busy).get(),
+            source: Source::Modelled.to_string(),
+            accuracy: Accuracy::Static.to_string(),
+            state: None,
+            processor: Some(Processor {
+                busy_ratio: ratio,
+                seconds_per_packet: outcome
+                    .as_ref()
+                    .filter(|outcome| outcome.received_packets > 0)
+                    .map(|outcome| used.as_secs_f64() / outcome.received_packets as f64),
+            }),
+            disturbed_because: outcome.and_then(|outcome| outcome.soundness().why_not()),
+        })
+    }
+}
+
+fn load(options: &ForwarderOptions, rate_pps: f64, duration: Duration) -> packets::Load {
+    packets::Load {
+        rate_pps,
+        duration,
+        sizes: options.sizes.clone(),
+        flows: FLOWS,
+        drain: DRAIN,
+        ..packets::Load::default()
+    }
+}
+
+impl Subject for Forwarder {
+    fn bear(&mut self, load: Load) -> Result<Reading, String> {
+        let rate_pps = match load {
+            Load::None => None,
+            // One packet at the beginning of a reading, and one in its middle.
+            Load::Keepalive => Some(2.0 / self.options.measurement.as_secs_f64()),
+            Load::Rate(rate_pps) => Some(rate_pps),
+        };
+        let mut reading = self.read(rate_pps)?;
+        for _ in 0..REPEATS {
+            if reading.disturbed_because.is_none() {
+                break;
+            }
+            reading = self.read(rate_pps)?;
+        }
+        Ok(reading)
+    }
+
+    fn base(&mut self) -> Result<Option<Reading>, String> {
+        Ok(None)
+    }
+
+    fn most_pps(&self) -> f64 {
+        self.most_pps
+    }
+
+    fn second_chances(&self) -> u32 {
+        CHANCES
+    }
+
+    fn description(&self) -> Description {
+        let conditions = &self.bed.conditions;
+        Description {
+            device: conditions.device_words.clone(),
+            power_from: format!("modelled on {}, from measured processor time", self.power.name()),
+            frames: self.options.sizes.name().to_owned(),
+            ports: 2,
+            stabilisation_seconds: self.options.stabilisation.as_secs_f64(),
+            measurement_seconds: self.options.measurement.as_secs_f64(),
+            time: "real".into(),
+            averaging: "processor time over time".into(),
+            notes: vec![
+                format!(
+                    "no meter: one core of the model is awake for the share of the time in which the \
+                     device's threads had a processor of this machine (measured), at {:.2} GHz; its \
+                     other {} cores sleep. Both machines are taken to need the same time for a packet",
+                    self.frequency.get() / 1e9,
+                    self.cores - 1
+                ),
+                "no base: the model does not know the server without its ports".to_owned(),
+                format!(
+                    "the generator's limit is {:.3} Mpps: no device is found to be faster",
+                    self.most_pps / 1e6
+                ),
+                format!("{}; {}; {}", conditions.links, conditions.ways, conditions.placement),
+                "one direction; shares of the throughput of the same frame lengths at every load"
+                    .to_owned(),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Class, html, run};
+    use super::*;
+    use wattline_server::ServerFile;
+    use wattline_testbed::leftovers::can_build_namespaces;
+
+    #[test]
+    fn forwarders_take_power_with_their_processor_time() {
+        if !can_build_namespaces("forwarders_take_power_with_their_processor_time")
+            || std::thread::available_parallelism().map_or(1, usize::from) < 2
+        {
+            return wattline_needs::machine("root and two processors");
+        }
+        let server = ServerFile::load("westmere-2010").unwrap().model().unwrap().clone();
+        let mut measured = 0;
+        for device in [Device::Kernel, Device::Workers, Device::Xdp] {
+            let options = ForwarderOptions {
+                device: device.clone(),
+                sizes: Sizes::fixed(64),
+                server: server.clone(),
+                stabilisation: Duration::from_millis(10),
+                measurement: Duration::from_millis(60),
+            };
+            // A machine that others keep busy may not let the generator send for a while.
+            let mut forwarder = match Forwarder::start(options) {
+                Ok(forwarder) => forwarder,
+                Err(Error::Generator { .. }) => continue,
+                Err(error) => panic!("{device:?}: {error}"),
+            };
+            let report = match run(&mut forwarder, Class::Core, &mut |_| ()) {
+                Ok(report) => report,
+                Err(error) if error.contains("lose some") => continue,
+                Err(error) => panic!("{device:?}: {error}"),
+            };
+            measured += 1;
+            let of =
+                |name: &str| &report.steps.iter().find(|step| step.name == name).unwrap().reading;
+            let (idle, full) = (of("idle"), of("100 %"));
+            let busy = |reading: &Reading| reading.processor.unwrap().busy_ratio;
+            assert!(busy(idle) < 0.1 && busy(full) > busy(idle), "{device:?} {report:?}");
+            assert!(full.power_watts > idle.power_watts, "{device:?} {report:?}");
+            assert!(full.processor.unwrap().seconds_per_packet > Some(0.0), "{full:?}");
+            assert!(report.steps.iter().all(|step| step.reading.source == "modelled"));
+            assert_eq!(report.eer_bps_per_watt.is_some(), report.void.is_none());
+            let page = html(&report);
+            assert!(page.contains("from measured processor time"), "{device:?}");
+        }
+        assert!(
+            measured > 0,
+            "the generator held no rate, or every load lost packets, three times"
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! The speed of the simulator as a page.
+
+use super::sim::Output;
+use wattline_bench::figure_page::FigurePage;
+
+/// The page.
+pub(super) fn html(output: &Output<'_>) -> String {
+    let millions = |rate: f64| format!("{:.2}", rate / 1e6);
+    let verdict = format!(
+        "{} million packets a second of one core ({} to {}).",
+        millions(output.simulated_packets_per_cpu_second),
+        millions(output.simulated_packets_per_cpu_second_least),
+        millions(output.simulated_packets_per_cpu_second_most)
+    );
+    let mut page = FigurePage::begin("Speed of the simulator", &verdict);
+    let parts = output.profile.parts();
+    let whole: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
+    page.bars(
+        "Where its time goes",
+        ["part", "% of the time"],
+        parts.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        [("share".to_owned(), parts.iter().map(|(_, it)| 100.0 * it / whole).collect())],
+    );
+    let percent = |ratio: f64| format!("{:.0} %", 100.0 * ratio);
+    let same = if output.sweep_results_identical { "identical" } else { "DIFFERENT" };
+    page.table(
+        ["what", "value"],
+        [
+            ("a run had a core for", percent(output.cpu_share)),
+            ("simulations of the sweep", output.sweep_simulations.to_string()),
+            ("threads", output.sweep_threads.to_string()),
+            ("on one thread, s", format!("{:.2}", output.sweep_seconds_one_thread)),
+            ("on all, s", format!("{:.2}", output.sweep_seconds_all_threads)),
+            ("speed-up", format!("{:.2}", output.sweep_speed_up)),
+            ("speed-up by thread", format!("{:.2}", output.sweep_efficiency)),
+            ("results of one thread and of all", same.to_owned()),
+        ]
+        .map(|(what, value)| [String::from(what), value]),
+    );
+    let how = [
+        ("figures", "measured, by the processor time of the simulating thread".to_owned()),
+        ("server", output.server.to_owned()),
+        ("policy", output.policy.to_owned()),
+        ("traffic", output.traffic.to_owned()),
+        ("runs, of which the median counts", output.runs.to_string()),
+        ("packets of a run", output.simulated_packets_per_run.to_string()),
+    ];
+    page.end(&how, None)
+}
