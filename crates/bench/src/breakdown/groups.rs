@@ -114,6 +114,15 @@ impl Groups {
         Ok(groups)
     }
 
+    /// The same, with functions that begin so in another group.
+    #[must_use]
+    pub fn with(mut self, beginning: &str, group: Group) -> Self {
+        self.beginnings.retain(|(known, _)| known != beginning);
+        self.beginnings.push((beginning.to_owned(), group));
+        self.beginnings.sort_by_key(|(beginning, _)| std::cmp::Reverse(beginning.len()));
+        self
+    }
+
     /// The group of a function of the kernel.
     pub fn of(&self, function: &str) -> Group {
         // The compiler's copies of a function have its name and more: `tcp_ack.part.0`.
@@ -160,6 +169,15 @@ mod tests {
         }
         assert!(!Groups::of_kernel("4.19.0").unwrap().1);
         assert!(!Groups::of_kernel("strange").unwrap().1);
+    }
+
+    #[test]
+    fn a_beginning_may_be_in_another_group() {
+        let (groups, _) = Groups::of_kernel("6.12").unwrap();
+        assert_eq!(groups.of("bpf_prog_1234_forward"), Group::Driver);
+        let groups = groups.with("bpf_prog_", Group::Application);
+        assert_eq!(groups.of("bpf_prog_1234_forward"), Group::Application);
+        assert_eq!(groups.of("veth_poll"), Group::Driver);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! time, not cycles. The two sides are the sending program with the thread that receives its
 //! acknowledgements, and the receiving program with the thread that receives the data.
 
+mod forwarding;
 mod groups;
 mod link;
 mod misses;
@@ -14,20 +15,24 @@ mod perf;
 mod report;
 mod samples;
 mod show;
+mod side;
 mod watts;
 
+pub use forwarding::Forwarding;
 pub use groups::{Group, Groups};
 pub use misses::Event;
 pub use own::{Own, OwnNode};
 pub use page::html;
 pub use perf::Perf;
-pub use report::{Breakdown, Options, Report, Share, Side};
+pub use report::{Breakdown, Options, Report};
 pub use samples::{Counts, count};
 pub use show::table;
+pub use side::{Share, Side};
 pub use watts::{ComponentPower, MeterPower, Meters, components};
 
 use crate::machine::Machine;
 use link::{Link, Sent};
+use side::{FREQUENCY_HERTZ, PATIENCE, side};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -35,14 +40,8 @@ use wattline_linux::sysfs::Tree;
 use wattline_testbed::Error;
 use wattline_testbed::command;
 
-/// Samples per second of each processor: not a multiple of the kernel's tick.
-const FREQUENCY_HERTZ: u32 = 1_999;
 /// Time for connections to open up before samples are taken.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Functions that are told of those that no group has.
-const UNCLAIMED_TOLD: usize = 10;
-const PATIENCE: Duration = Duration::from_secs(60);
-
 const NOTE: &str = "The kernel's groups are processor time by a software clock, not cycles. Interrupt \
                     work that ran while another program was on the processor is not counted. veth is \
                     no card: its driver hands buffers over, and the receiver reads what the sender's \
@@ -82,6 +81,10 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
         }
         false => None,
     };
+    let forwarding = match options.own {
+        true => forwarding::measure(&groups, &options.perf, options.duration, tell)?,
+        false => Vec::new(),
+    };
     Ok(Report {
         machine,
         event: "cpu-clock",
@@ -91,6 +94,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
         results,
         meters_missing: meters.missing,
         own,
+        forwarding,
         note: NOTE,
     })
 }
@@ -144,7 +148,9 @@ fn one(
         });
     }
     perf::names_are_shown(&[&transmit, &receive])?;
-    let side = |counts: &Counts| side(counts, packets, bytes);
+    let side = |counts: &Counts| {
+        side(counts, counts.total() as f64 / f64::from(FREQUENCY_HERTZ), packets, bytes)
+    };
     Ok(Breakdown {
         io_bytes,
         offloads,
@@ -167,28 +173,6 @@ fn counting(perf: &Perf, file: &Path) -> Command {
         .arg(file)
         .arg("--");
     command
-}
-
-fn side(counts: &Counts, packets: f64, bytes: f64) -> Side {
-    let total = counts.total().max(1) as f64;
-    let groups = Group::ALL.map(|group| {
-        let samples = counts.groups.get(&group).copied().unwrap_or(0) as f64;
-        let seconds = samples / f64::from(FREQUENCY_HERTZ);
-        Share {
-            group,
-            share: samples / total,
-            cpu_seconds_per_packet: seconds / packets,
-            cpu_seconds_per_byte: seconds / bytes,
-        }
-    });
-    let mut unclaimed: Vec<_> = counts
-        .unclaimed
-        .iter()
-        .map(|(function, samples)| (function.clone(), *samples as f64 / total))
-        .collect();
-    unclaimed.sort_by(|a, b| b.1.total_cmp(&a.1));
-    unclaimed.truncate(UNCLAIMED_TOLD);
-    Side { samples: counts.total(), groups: groups.into(), unclaimed }
 }
 
 #[cfg(test)]
@@ -258,6 +242,7 @@ mod tests {
             groups: Group::ALL.map(share).into(),
             unclaimed: vec![("<script>alert(1)".into(), 0.1)],
         };
+        let forward = side.clone();
         let report = Report {
             machine: Machine::here(),
             event: "cpu-clock",
@@ -287,6 +272,14 @@ mod tests {
                 clock_hertz: 2e9,
                 note: "one core",
             }),
+            forwarding: vec![Forwarding {
+                device: "xdp",
+                device_words: "<programs>".into(),
+                offered_rate_pps: 2e5,
+                loss_ratio: 0.0,
+                unsound_because: Some("<a neighbour>".into()),
+                forward: forward.clone(),
+            }],
             note: NOTE,
         };
         let page = html(&report);

@@ -1,6 +1,8 @@
 //! The result as a page that needs nothing from elsewhere.
 
-use super::report::{Breakdown, Report, Side};
+use super::forwarding::Forwarding;
+use super::report::{Breakdown, Report};
+use super::side::Side;
 use wattline_report::escape;
 use wattline_report::page::{self, put};
 use wattline_report::plot::{Axis, BarSeries, Bars};
@@ -27,6 +29,7 @@ pub fn html(report: &Report) -> String {
         section(&mut page, result);
     }
     own(&mut page, report);
+    forwarding(&mut page, &report.forwarding);
     components(&mut page, report);
     page.push_str("<h2>Conditions</h2>\n");
     page::table(
@@ -183,6 +186,64 @@ fn own(page: &mut String, report: &Report) {
             ]
         }),
     );
+}
+
+fn forwarding(page: &mut String, all: &[Forwarding]) {
+    let Some(first) = all.first() else { return };
+    page.push_str(
+        "<h2>Forwarding</h2>\n<p>Processor time of the threads that forward frames of 64 bytes between \
+         veth pairs. Application: Wattline's worker, or its XDP program. What the generator and its \
+         receiver take is not in it. The sum is what the scheduler charged them; samples divide it. \
+         Without a card, the driver is that of veth.</p>\n<div \
+         class=\"plots\">",
+    );
+    let series = first.forward.groups.iter().enumerate().map(|(index, share)| BarSeries {
+        name: share.group.name().to_owned(),
+        values: all
+            .iter()
+            .map(|it| it.forward.groups[index].cpu_seconds_per_packet * 1e9)
+            .collect(),
+        published: Vec::new(),
+    });
+    let bars = Bars {
+        title: "Processor time of a forwarded packet".into(),
+        x_label: "who forwards".into(),
+        y: Axis::new("ns").from_zero(),
+        groups: all.iter().map(|it| it.device.to_owned()).collect(),
+        series: series.collect(),
+        stacked: true,
+        ordered: false,
+        halves: Vec::new(),
+        published: Vec::new(),
+    };
+    page.push_str(&bars.svg());
+    page.push_str("</div>\n");
+    for it in all {
+        put(page, format_args!("<h3>{}</h3>\n", escape(&it.device_words)));
+        put(
+            page,
+            format_args!(
+                "<p>{:.3} Mpps, {:.0} ns of processor time a packet; {:.4} % lost{}.</p>\n",
+                it.offered_rate_pps / 1e6,
+                it.forward.nanos_per_packet(),
+                it.loss_ratio * 100.0,
+                it.unsound_because
+                    .as_ref()
+                    .map_or_else(String::new, |why| format!("; not sound: {}", escape(why)))
+            ),
+        );
+        page::table(
+            page,
+            ["group", "% of the time", "ns a packet"],
+            it.forward.groups.iter().map(|share| {
+                [
+                    share.group.name().to_owned(),
+                    format!("{:.1}", share.share * 100.0),
+                    format!("{:.1}", share.cpu_seconds_per_packet * 1e9),
+                ]
+            }),
+        );
+    }
 }
 
 fn components(page: &mut String, report: &Report) {

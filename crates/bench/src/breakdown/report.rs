@@ -1,9 +1,10 @@
 //! What is measured, and what came of it.
 
-use super::groups::Group;
+use super::forwarding::Forwarding;
 use super::misses::Event;
 use super::own::Own;
 use super::perf::Perf;
+use super::side::Side;
 use super::watts::ComponentPower;
 use crate::machine::Machine;
 use serde::Serialize;
@@ -18,36 +19,12 @@ pub struct Options {
     pub connections: u32,
     /// How long samples are taken for each.
     pub duration: Duration,
-    /// Whether Wattline's own data plane is measured, too.
+    /// Whether Wattline's own data plane is measured, too, and how it and the kernel forward.
     pub own: bool,
     /// With segmentation offload, checksum offload and GRO, without, or both in turn.
     pub offloads: Vec<bool>,
     /// The program that samples: `perf`, or another of that kind.
     pub perf: Perf,
-}
-
-/// Processor time of one group.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Share {
-    /// The group.
-    pub group: Group,
-    /// Of all samples of this side.
-    pub share: f64,
-    /// Processor time per Ethernet packet of data.
-    pub cpu_seconds_per_packet: f64,
-    /// Processor time per byte of data.
-    pub cpu_seconds_per_byte: f64,
-}
-
-/// One side.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Side {
-    /// Samples.
-    pub samples: u64,
-    /// Every group, with those of no sample.
-    pub groups: Vec<Share>,
-    /// Functions that no group has, with their share of this side's samples.
-    pub unclaimed: Vec<(String, f64)>,
 }
 
 /// One size with or without offloads.
@@ -91,6 +68,8 @@ pub struct Report {
     pub results: Vec<Breakdown>,
     /// Which meters the machine lacks, and why; empty where it has some.
     pub meters_missing: String,
+    /// Kernel, workers and XDP programs forwarding; empty where Wattline's own was left out.
+    pub forwarding: Vec<Forwarding>,
     /// Wattline's own data plane; none where it was left out.
     pub own: Option<Own>,
     /// How to read it.

@@ -1,7 +1,9 @@
 //! The result as tables in a terminal.
 
+use super::forwarding::Forwarding;
 use super::page::{counters, meters};
-use super::report::{Breakdown, Report, Side};
+use super::report::{Breakdown, Report};
+use super::side::Side;
 use std::io::{self, Write};
 
 /// Writes it.
@@ -41,9 +43,38 @@ pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
             )?;
         }
     }
+    forwarding(out, &report.forwarding)?;
     writeln!(out, "\ncounters: {}", counters(report))?;
     writeln!(out, "meters: {}", meters(report))?;
     writeln!(out, "\n{}", report.note)
+}
+
+fn forwarding(out: &mut impl Write, all: &[Forwarding]) -> io::Result<()> {
+    for it in all {
+        writeln!(
+            out,
+            "\nforwarding by {}: {:.3} Mpps of 64 bytes, {:.1} ns of processor time a packet, lost {:.4} %",
+            it.device_words,
+            it.offered_rate_pps / 1e6,
+            it.forward.nanos_per_packet(),
+            it.loss_ratio * 100.0
+        )?;
+        if let Some(why) = &it.unsound_because {
+            writeln!(out, "note: {why}")?;
+        }
+        writeln!(out, "{:<20}{:>10}{:>12}", "", "%", "ns/packet")?;
+        for share in &it.forward.groups {
+            writeln!(
+                out,
+                "{:<20}{:>10.1}{:>12.1}",
+                share.group.name(),
+                share.share * 100.0,
+                share.cpu_seconds_per_packet * 1e9
+            )?;
+        }
+        unclaimed(out, "forward", &it.forward)?;
+    }
+    Ok(())
 }
 
 fn of(out: &mut impl Write, result: &Breakdown) -> io::Result<()> {

@@ -26,7 +26,8 @@ pub struct Args {
     /// Segmentation and checksum offload and GRO: on, off or both in turn.
     #[arg(long, value_enum, default_value_t = Offloads::Both)]
     offloads: Offloads,
-    /// Leave out the cycles of Wattline's own nodes.
+    /// Leave out the cycles of Wattline's own nodes, and forwarding by the kernel, workers and XDP
+    /// programs.
     #[arg(long)]
     no_own: bool,
     /// Where to write the page.

@@ -15,7 +15,7 @@ mod page;
 mod pipeline;
 mod rfc2544;
 mod sim;
-mod sim_page;
+mod sim_report;
 
 use crate::exit::ExitError;
 

@@ -1,7 +1,38 @@
-//! The speed of the simulator as a page.
+//! The speed of the simulator, and its page.
 
-use super::sim::Output;
+use serde::Serialize;
 use wattline_bench::figure_page::FigurePage;
+use wattline_sim::Profile;
+
+/// The result.
+#[derive(Serialize)]
+pub(super) struct Output<'a> {
+    pub server: &'a str,
+    pub policy: &'a str,
+    pub traffic: &'a str,
+    pub runs: u32,
+    pub simulated_packets_per_run: u64,
+    /// By the processor time of the simulating thread: what one core does when it is
+    /// this program's alone. Median, least and most of the runs.
+    pub simulated_packets_per_cpu_second: f64,
+    pub simulated_packets_per_cpu_second_least: f64,
+    pub simulated_packets_per_cpu_second_most: f64,
+    /// By real time, which other programs on this machine disturb.
+    pub simulated_packets_per_second: f64,
+    /// Part of the real time in which the simulating thread had a core.
+    pub cpu_share: f64,
+    /// Where the time of a run goes.
+    pub profile: Profile,
+    pub sweep_threads: usize,
+    pub sweep_simulations: usize,
+    pub sweep_seconds_one_thread: f64,
+    pub sweep_seconds_all_threads: f64,
+    pub sweep_speed_up: f64,
+    /// Speed-up by thread; 1 is linear.
+    pub sweep_efficiency: f64,
+    /// Whether all threads gave the same results as one.
+    pub sweep_results_identical: bool,
+}
 
 /// The page.
 pub(super) fn html(output: &Output<'_>) -> String {
