@@ -164,6 +164,7 @@ impl Bed {
         let arrangement =
             Arrangement { placement: Placement::Shared, sink: Sink::Remote, load: Offer::Paced };
         let setup = Setup::build(arrangement)?;
+        setup.let_receivers_sleep()?;
         let router = match device {
             Device::Kernel | Device::Ports(_) => None,
             Device::Workers => Some(Router::start(&setup, Mode::Adaptive, false)?),
@@ -233,12 +234,12 @@ impl Bed {
         drop(tester);
         let tester = between.open(ways)?;
         conditions.ways = format!(
-            "{}, because live frames held no more than {:.3} Mpps: other programs took the processor \
-             from them; in the last trial {:.1} % of what was due was not sent in time",
+            "{}, because live frames held no more than {:.3} Mpps, perhaps since other programs took \
+             the processor from them",
             tester.ways.words(),
-            limits.lossless_rate_pps * 1e-6,
-            100.0 * limits.unsent_share
+            limits.lossless_rate_pps * 1e-6
         );
+        conditions.zero_copy = tester.from.zero_copy && tester.to.zero_copy;
         Ok((Self { tester, addresses, conditions, ways, router, between }, by_sockets))
     }
 
@@ -278,9 +279,10 @@ fn rest(runtime: &str, period: &str) -> Option<f64> {
 fn sender_beside(rest: Option<f64>) -> String {
     rest.map_or_else(String::new, |percent| {
         format!(
-            ", but for the sender, an ordinary thread of priority -20: it fills its processor, and the \
-             kernel lets threads of SCHED_FIFO that do rest for {percent} % of each second (`sysctl \
-             kernel.sched_rt_runtime_us`)"
+            ", but for the sender, an ordinary thread of priority -20: live frames fill their processor, \
+             and the kernel may let threads of SCHED_FIFO that do rest for {percent} % of each second \
+             (`sysctl kernel.sched_rt_runtime_us`); programs of other sessions may take half of its \
+             processor"
         )
     })
 }

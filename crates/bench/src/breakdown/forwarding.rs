@@ -6,6 +6,7 @@ use super::perf::{self, Perf};
 use super::samples::{Counts, count};
 use super::side::{FREQUENCY_HERTZ, PATIENCE, Side, side};
 use crate::device::{Bed, Device};
+use crate::eer::UNCHARGED;
 use serde::Serialize;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,6 +109,9 @@ fn one(
     let outcome = outcome?;
     recorded?;
     let seconds = processor_time().saturating_sub(before).as_secs_f64();
+    if seconds == 0.0 && outcome.received_packets > 0 {
+        return Err(Error::Data { path: "/proc".into(), reason: UNCHARGED.to_owned() });
+    }
     let mut script = perf.command();
     // By thread: the worker's is one of this process, as are the generator's.
     script.arg("script").arg("--input").arg(&data).args(["--fields", "comm,tid,cpu,ip,sym"]);

@@ -81,10 +81,14 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
         }
         false => None,
     };
-    let forwarding = match options.own {
-        true => forwarding::measure(&groups, &options.perf, options.duration, tell)?,
-        false => Vec::new(),
-    };
+    let (mut forwarding, mut forwarding_missing) = (Vec::new(), None);
+    if options.own {
+        // A machine with one processor, or with much to do, still has all of the above.
+        match forwarding::measure(&groups, &options.perf, options.duration, tell) {
+            Ok(all) => forwarding = all,
+            Err(error) => forwarding_missing = Some(error.to_string()),
+        }
+    }
     Ok(Report {
         machine,
         event: "cpu-clock",
@@ -95,6 +99,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
         meters_missing: meters.missing,
         own,
         forwarding,
+        forwarding_missing,
         note: NOTE,
     })
 }
@@ -280,6 +285,7 @@ mod tests {
                 unsound_because: Some("<a neighbour>".into()),
                 forward: forward.clone(),
             }],
+            forwarding_missing: Some("one <processor>".into()),
             note: NOTE,
         };
         let page = html(&report);

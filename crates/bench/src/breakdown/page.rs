@@ -30,6 +30,9 @@ pub fn html(report: &Report) -> String {
     }
     own(&mut page, report);
     forwarding(&mut page, &report.forwarding);
+    if let Some(why) = &report.forwarding_missing {
+        put(&mut page, format_args!("<p>Forwarding was not measured: {}.</p>\n", escape(why)));
+    }
     components(&mut page, report);
     page.push_str("<h2>Conditions</h2>\n");
     page::table(

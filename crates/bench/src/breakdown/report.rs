@@ -70,6 +70,8 @@ pub struct Report {
     pub meters_missing: String,
     /// Kernel, workers and XDP programs forwarding; empty where Wattline's own was left out.
     pub forwarding: Vec<Forwarding>,
+    /// Why these are missing, where they were to be measured.
+    pub forwarding_missing: Option<String>,
     /// Wattline's own data plane; none where it was left out.
     pub own: Option<Own>,
     /// How to read it.

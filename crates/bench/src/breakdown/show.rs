@@ -44,6 +44,9 @@ pub fn table(out: &mut impl Write, report: &Report) -> io::Result<()> {
         }
     }
     forwarding(out, &report.forwarding)?;
+    if let Some(why) = &report.forwarding_missing {
+        writeln!(out, "\nforwarding: not measured: {why}")?;
+    }
     writeln!(out, "\ncounters: {}", counters(report))?;
     writeln!(out, "meters: {}", meters(report))?;
     writeln!(out, "\n{}", report.note)

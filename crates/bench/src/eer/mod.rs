@@ -17,6 +17,7 @@ mod subject;
 
 pub use class::{Class, Weighted};
 pub use figures::{dynamic_range, efficiency_ratio, proportionality};
+pub(crate) use forwarder::UNCHARGED;
 pub use forwarder::{Forwarder, ForwarderOptions};
 pub use page::html;
 pub use reading::{Processor, Reading, State};
@@ -102,7 +103,7 @@ pub fn run(
         }
         lowered += 1;
         throughput *= LOWER;
-        tell(&format!("packets were lost: all loads once more, of {:.3} Mpps", throughput * 1e-6));
+        tell(&format!("it did not hold: all loads once more, of {:.3} Mpps", throughput * 1e-6));
     }
 }
 
@@ -154,8 +155,12 @@ fn curve(
     if !again.is_borne() {
         lossy.push("full load after the others".to_owned());
     }
-    let void = (!lossy.is_empty())
-        .then(|| format!("packets were lost, or queues grew, at {}", lossy.join(", ")));
+    let void = (!lossy.is_empty()).then(|| {
+        format!(
+            "packets were lost, queues grew, or the load was not offered, at {}",
+            lossy.join(", ")
+        )
+    });
     let full = curve.last().map_or(0.0, |(_, watts)| *watts);
     Ok(Report {
         description: subject.description(),
@@ -202,6 +207,7 @@ mod tests {
         /// After so many readings it has become slower.
         tires_after: usize,
         readings: usize,
+        chances: u32,
     }
 
     impl Subject for Linear {
@@ -221,6 +227,7 @@ mod tests {
                 forwarded_rate_bps: forwarded * 512.0,
                 lost_packets: (offered - forwarded).ceil() as u64,
                 queued_packets: 0,
+                is_sound: true,
                 power_watts: 100.0 + forwarded / 1e5,
                 source: "modelled".into(),
                 accuracy: "static".into(),
@@ -236,6 +243,10 @@ mod tests {
 
         fn most_pps(&self) -> f64 {
             10e6
+        }
+
+        fn second_chances(&self) -> u32 {
+            self.chances
         }
 
         fn description(&self) -> Description {
@@ -254,7 +265,7 @@ mod tests {
     }
 
     fn measured(capacity: f64, tires_after: usize, class: Class) -> Report {
-        let mut subject = Linear { capacity, tires_after, readings: 0 };
+        let mut subject = Linear { capacity, tires_after, readings: 0, chances: 0 };
         run(&mut subject, class, &mut |_| ()).unwrap()
     }
 
@@ -306,13 +317,64 @@ mod tests {
 
     #[test]
     fn a_load_under_which_queues_grow_is_no_throughput() {
-        let mut subject = Ringed(Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0 });
+        let mut subject =
+            Ringed(Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0, chances: 0 });
         let report = run(&mut subject, Class::Core, &mut |_| ()).unwrap();
         assert!(report.throughput_pps <= 4e6, "{}", report.throughput_pps);
         let tires_after = subject.0.readings - 1;
-        let mut subject = Ringed(Linear { capacity: 4e6, tires_after, readings: 0 });
+        let mut subject = Ringed(Linear { capacity: 4e6, tires_after, readings: 0, chances: 0 });
         let report = run(&mut subject, Class::Core, &mut |_| ()).unwrap();
         assert!(report.void.unwrap().contains("queues grew"));
+    }
+
+    #[test]
+    fn a_throughput_that_does_not_hold_is_lowered_as_often_as_it_may_be() {
+        let mut first = Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0, chances: 0 };
+        let found = run(&mut first, Class::Core, &mut |_| ()).unwrap();
+        // It becomes half as fast at the last reading: four fifths four times are less than half.
+        let tired = |chances| {
+            let tires_after = first.readings - 1;
+            let mut subject = Linear { capacity: 4e6, tires_after, readings: 0, chances };
+            run(&mut subject, Class::Core, &mut |_| ()).unwrap()
+        };
+        let lowered = tired(4);
+        assert_eq!((lowered.lowered, lowered.void.as_deref()), (4, None));
+        let share = lowered.throughput_pps / found.throughput_pps;
+        assert!((share - 0.4096).abs() < 1e-9, "{share}");
+        assert!(lowered.eer_bps_per_watt.is_some());
+        assert!(html(&lowered).contains("lowered by a fifth, 4 in all"), "told");
+        let too_few = tired(2);
+        assert_eq!(too_few.lowered, 2);
+        assert!(too_few.void.unwrap().contains("90 %"));
+    }
+
+    /// A generator that cannot offer more than a part of what it is asked for.
+    struct Unsound(Linear);
+
+    impl Subject for Unsound {
+        fn bear(&mut self, load: Load) -> Result<Reading, String> {
+            let is_sound = !matches!(load, Load::Rate(rate) if rate > 1e6);
+            Ok(Reading { is_sound, ..self.0.bear(load)? })
+        }
+
+        fn base(&mut self) -> Result<Option<Reading>, String> {
+            self.0.base()
+        }
+
+        fn most_pps(&self) -> f64 {
+            self.0.most_pps()
+        }
+
+        fn description(&self) -> Description {
+            self.0.description()
+        }
+    }
+
+    #[test]
+    fn a_load_that_was_not_offered_is_no_throughput() {
+        let all = Linear { capacity: 1e9, tires_after: usize::MAX, readings: 0, chances: 0 };
+        let report = run(&mut Unsound(all), Class::Core, &mut |_| ()).unwrap();
+        assert!(report.throughput_pps <= 1e6, "{}", report.throughput_pps);
     }
 
     #[test]
@@ -320,7 +382,8 @@ mod tests {
         let found = measured(4e6, usize::MAX, Class::Core).steps.len();
         assert_eq!(found, 13);
         // The search takes eight readings or so; the last reading fails.
-        let mut subject = Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0 };
+        let mut subject =
+            Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0, chances: 0 };
         run(&mut subject, Class::Core, &mut |_| ()).unwrap();
         let report = measured(4e6, subject.readings - 1, Class::Core);
         assert_eq!(report.eer_bps_per_watt, None);

@@ -177,7 +177,7 @@ fn of_cores(page: &mut String, steps: &[Step]) {
     page::table(page, heads, steps.iter().map(row));
     page.push_str(
         "<p>Queued: packets by which queues grew where a load is more than the device forwards; more \
-         of it would be lost. Awake: of the time of all cores.Changes: of the operating point during \
+         of it would be lost. Awake: of the time of all cores. Changes: of the operating point during \
          the measurement; 0 where the policy has settled. Less power under more load is no mistake of \
          the account where both loads were held: a policy with hysteresis keeps the state that it \
          reached on its way, which may be a slower one at a higher load, and where links are nearly \

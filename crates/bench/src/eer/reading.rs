@@ -16,6 +16,8 @@ pub struct Reading {
     /// Packets by which queues grew, where they grow as long as the load lasts: more of it would be
     /// lost.
     pub queued_packets: u64,
+    /// Whether the load was offered: what came of less says nothing of the subject at this load.
+    pub is_sound: bool,
     /// Mean power over the measurement interval.
     pub power_watts: f64,
     /// Where the power is from: measured, modelled, emulated.
@@ -34,7 +36,7 @@ pub struct Reading {
 impl Reading {
     /// Whether the subject bears the load.
     pub fn is_borne(&self) -> bool {
-        self.lost_packets == 0 && self.queued_packets == 0
+        self.is_sound && self.lost_packets == 0 && self.queued_packets == 0
     }
 }
 

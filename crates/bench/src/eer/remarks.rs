@@ -18,7 +18,7 @@ pub(super) fn of(report: &Report) -> Vec<String> {
 fn lowered(report: &Report) -> Option<String> {
     (report.lowered > 0).then(|| {
         format!(
-            "the throughput that was found first did not hold: it was lowered by a fifth {} times, and \
+            "the throughput that was found first did not hold: it was lowered by a fifth, {} in all, and \
              all readings were taken anew each time",
             report.lowered
         )
@@ -105,6 +105,7 @@ mod tests {
             forwarded_rate_bps: share * 1e10,
             lost_packets: 0,
             queued_packets: 0,
+            is_sound: true,
             power_watts,
             source: "emulated".into(),
             accuracy: "static".into(),

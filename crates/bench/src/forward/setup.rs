@@ -28,7 +28,9 @@ const HELPING: u32 = 1 << 18;
 /// Without it, the candidate would pay for a wake-up of the sink every few frames. With this
 /// period, the 256 slots of a veth carry 5 million frames per second.
 const MODERATION: Duration = Duration::from_micros(50);
-/// After so many looks in a row without a frame it waits until it is woken: an idle device is idle.
+/// After so many looks in a row without a frame it waits until it is woken: after 50 s.
+const LOOKS: u32 = 1_000_000;
+/// The same where the time of an idle device counts.
 const IDLE_LOOKS: u32 = 20;
 
 /// Numbers of frames since the start.
@@ -58,6 +60,22 @@ impl Setup {
         let setup = Self::name_all(arrangement)?;
         setup.wire()?;
         Ok(setup)
+    }
+
+    /// From now on, receivers that find nothing for a millisecond wait until they are woken: an idle
+    /// device is idle.
+    pub fn let_receivers_sleep(&self) -> Result<(), Error> {
+        for (namespace, interface) in [
+            (&self.router, &self.left),
+            (&self.router, &self.right),
+            (&self.source, &self.uplink),
+            (&self.sink, &self.terminal),
+        ] {
+            let looks =
+                format!("echo {IDLE_LOOKS} > /sys/class/net/{interface}/napi_defer_hard_irqs");
+            namespace.run("sh", &["-c", &looks], LIMIT)?;
+        }
+        Ok(())
     }
 
     /// Where frames come from.
@@ -212,7 +230,7 @@ fn pair(
         namespace.run("sh", &["-c", &thread], LIMIT)?;
         let moderation = format!(
             "cd /sys/class/net/{interface} && echo {} > gro_flush_timeout && \
-             echo {IDLE_LOOKS} > napi_defer_hard_irqs",
+             echo {LOOKS} > napi_defer_hard_irqs",
             MODERATION.as_nanos()
         );
         namespace.run("sh", &["-c", &moderation], LIMIT)?;

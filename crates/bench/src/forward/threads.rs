@@ -84,8 +84,9 @@ impl Thread {
         command::run(chrt.args(["--fifo", "--pid", &level, &number]), LIMIT).map(drop)
     }
 
-    /// Gives the thread the highest priority of ordinary threads: a program that wants the processor
-    /// as well gets about a hundredth of it.
+    /// Gives the thread the highest priority of ordinary threads: a program of the same session and
+    /// control group that wants the processor as well gets about a hundredth of it. One of another
+    /// may get half where the kernel divides time among those first (sched(7), autogroups).
     pub fn hurry(self) -> Result<(), Error> {
         setpriority_process(Pid::from_raw(self.0), -20)
             .map_err(|errno| Error::io(format!("raising the priority of thread {}", self.0), errno))

@@ -157,6 +157,7 @@ impl LiveSender {
             packets: total.sent,
             bytes: total.bytes,
             unsent: planned.saturating_sub(total.sent),
+            start_nanos: total.start_nanos,
             nanos: total.last_nanos.saturating_sub(total.start_nanos),
             batch_max: total.sent.min(1),
             stall_nanos: total.stall_nanos,

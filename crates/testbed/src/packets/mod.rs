@@ -44,7 +44,7 @@ pub use opened_queue::{InterfaceFacts, parse_mac};
 pub use outcome::{FlowOutcome, Latency, Outcome};
 pub use role::{Placement, Progress, Role, anywhere};
 pub use schedule::{Schedule, Shape};
-pub use sizes::{FRAME_MAX, FRAME_MIN, Sizes, WIRE_OVERHEAD};
+pub use sizes::{FCS, FRAME_MAX, FRAME_MIN, Sizes, WIRE_OVERHEAD};
 pub use soundness::Soundness;
 pub use stamp::{Parsed, Stamp};
 pub use tester::{Tester, plain_link};

@@ -140,7 +140,10 @@ impl Outcome {
         }
         let sent_packets: u64 = sent.iter().map(|sent| sent.packets).sum();
         let sent_bytes: u64 = sent.iter().map(|sent| sent.bytes).sum();
-        let sent_seconds = sent.iter().map(|sent| sent.nanos).max().unwrap_or(0) as f64 * SECONDS;
+        // Live streams begin one after the other, when the kernel is ready for each.
+        let first = sent.iter().map(|sent| sent.start_nanos).min().unwrap_or(0);
+        let last = sent.iter().map(|sent| sent.start_nanos + sent.nanos).max().unwrap_or(0);
+        let sent_seconds = (last - first) as f64 * SECONDS;
         let gap = if sent_packets > 1 { sent_seconds / (sent_packets - 1) as f64 } else { 0.0 };
         // From the first packet to the end of the last one's turn.
         let seconds = sent_seconds + gap;

@@ -49,6 +49,8 @@ pub(super) struct Sent {
     pub bytes: u64,
     /// Packets that were due and never sent: the generator's own shortfall.
     pub unsent: u64,
+    /// When it began, on [`crate::clock`].
+    pub start_nanos: u64,
     /// From the beginning to the last packet.
     pub nanos: u64,
     /// Most packets that were sent at a time.
@@ -216,6 +218,7 @@ impl Sender {
             packets,
             bytes: self.bytes,
             unsent: planned.saturating_sub(packets),
+            start_nanos: self.start,
             nanos: self.last - self.start,
             batch_max: self.batch_max,
             stall_nanos: self.stall_nanos,

@@ -81,6 +81,8 @@ struct Shared<'a> {
     /// Passed by all threads, once each is where it belongs: that takes longer
     /// than a packet may be late.
     placed: Barrier,
+    /// When queues begin to send: the same time for all.
+    start: AtomicU64,
 }
 
 impl Shared<'_> {
@@ -133,6 +135,7 @@ pub(super) fn run(
         stop,
         placement,
         placed: Barrier::new(tasks.len()),
+        start: AtomicU64::new(0),
     };
     let shared = &shared;
     let watches: Vec<_> = tasks
@@ -238,6 +241,9 @@ struct Ended {
 fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Error> {
     let Task { role, work } = task;
     let placed = (shared.placement)(role);
+    if shared.placed.wait().is_leader() {
+        shared.start.store(monotonic_nanos(), Ordering::Release);
+    }
     shared.placed.wait();
     let counter = |direction: usize| &shared.counters[direction][index];
     let mut sent = None;
@@ -260,7 +266,7 @@ fn work(index: usize, task: Task<'_>, shared: &Shared<'_>) -> Result<Ended, Erro
     if let Some((direction, mut sender)) = sends {
         let done = Done(&shared.all_sent);
         let own = counter(direction);
-        sender.begin(monotonic_nanos());
+        sender.begin(shared.start.load(Ordering::Acquire));
         let mut account = receives.as_mut().map(|(from, account)| (counter(*from), account));
         send(
             opened,

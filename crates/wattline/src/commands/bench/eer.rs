@@ -48,7 +48,8 @@ pub struct Args {
     /// Whose weights count: access (100, 10, 0 %), core or data-centre (100, 30, 0 %).
     #[arg(long, default_value = "core")]
     class: Class,
-    /// Lengths of frames: bytes or imix, as --traffic takes them.
+    /// Lengths of frames: bytes or imix, without frame check sequence, as --traffic takes them; with
+    /// --device with it, as `load packets` does.
     #[arg(long, default_value = "imix")]
     size: String,
     /// Time of each reading: of the model (4ms without this), with --device real (1s).
@@ -118,6 +119,7 @@ impl Subject for Emulated<'_> {
                 self.plan.setting.server.processor.cores(),
             ),
             processor: None,
+            is_sound: true,
             state: Some(State {
                 cores_active_mean: whole.cores_active_mean,
                 frequency_mean_hertz: whole.frequency_mean_hertz,

@@ -42,7 +42,7 @@ enum Benchmark {
     Forward(forward::Args),
     /// Throughput, latency, frame loss and back-to-back frames of a forwarding device. Needs root.
     Rfc2544(rfc2544::Args),
-    /// The energy efficiency ratio, on the emulated server of `scale`.
+    /// The energy efficiency ratio, of the emulated server of `scale` or of a forwarder.
     Eer(eer::Args),
     /// Where processor time goes per packet in the kernel's stack: iperf3 under perf. Needs root.
     Breakdown(breakdown::Args),

@@ -21,7 +21,7 @@ pub(super) fn with_progress<T>(measure: impl FnOnce(&mut dyn FnMut(&str)) -> T) 
 /// Where a page is written, where one is asked for.
 #[derive(Debug, clap::Args)]
 pub(super) struct PageArgs {
-    /// Write a page with plots and all figures too.
+    /// Write a page with plots and the main figures too.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     #[command(flatten)]

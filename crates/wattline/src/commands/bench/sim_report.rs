@@ -69,7 +69,7 @@ pub(super) fn html(output: &Output<'_>) -> String {
         .map(|(what, value)| [String::from(what), value]),
     );
     let how = [
-        ("figures", "measured, by the processor time of the simulating thread".to_owned()),
+        ("figures", "measured: packets by the processor time of the simulating thread, the sweep by the clock".to_owned()),
         ("server", output.server.to_owned()),
         ("policy", output.policy.to_owned()),
         ("traffic", output.traffic.to_owned()),
