@@ -4,11 +4,10 @@
 use super::groups::{Group, Groups};
 use super::perf::{self, Perf};
 use super::samples::{Counts, count};
-use super::side::{FREQUENCY_HERTZ, PATIENCE, Side, side};
+use super::side::{PATIENCE, Side, side};
 use crate::device::{Bed, Device};
-use crate::eer::UNCHARGED;
+use crate::forward::threads::UNCHARGED;
 use serde::Serialize;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wattline_testbed::Error;
@@ -83,13 +82,8 @@ fn one(
     let folder = tempfile::tempdir().map_err(|source| Error::io("making a folder", source))?;
     let data = folder.path().join("perf.data");
     let mut record = perf.command();
-    record
-        .args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
-        .arg(FREQUENCY_HERTZ.to_string())
-        .arg("--output")
-        .arg(&data)
-        .args(["--", "sleep", &duration.as_secs_f64().to_string()])
-        .stdin(Stdio::null());
+    Perf::record(&mut record, &data);
+    record.args(["sleep", &duration.as_secs_f64().to_string()]);
     let placement = bed.placement();
     let threads = bed.threads()?;
     let stop = AtomicBool::new(false);

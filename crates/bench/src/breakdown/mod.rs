@@ -34,7 +34,7 @@ use crate::machine::Machine;
 use link::{Link, Sent};
 use side::{FREQUENCY_HERTZ, PATIENCE, side};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 use wattline_linux::sysfs::Tree;
 use wattline_testbed::Error;
@@ -122,15 +122,8 @@ fn one(
     let folder = tempfile::tempdir().map_err(|source| Error::io("making a folder", source))?;
     let (data, counters) = (folder.path().join("perf.data"), folder.path().join("counters"));
     let mut record = counting(&options.perf, &counters);
-    record
-        .arg(options.perf.program())
-        .args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
-        .arg(FREQUENCY_HERTZ.to_string())
-        .arg("--output")
-        .arg(&data)
-        .arg("--")
-        .args(link.sent_around(options.duration))
-        .stdin(Stdio::null());
+    Perf::record(record.arg(options.perf.program()), &data);
+    record.args(link.sent_around(options.duration));
     let (counted, loaded) =
         meters.during(|| command::run(&mut record, PATIENCE + options.duration));
     let counted = counted?;

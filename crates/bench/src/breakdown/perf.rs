@@ -1,8 +1,9 @@
 //! The program `perf`: whether it is there, and may look at this machine.
 
 use super::samples::Counts;
+use super::side::FREQUENCY_HERTZ;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::command;
@@ -56,6 +57,18 @@ impl Perf {
         Command::new(&self.program)
     }
 
+    /// Adds to a command what takes samples of all processors while a program runs, whose command line
+    /// has to follow.
+    pub(super) fn record(command: &mut Command, data: &Path) {
+        command
+            .args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--freq"])
+            .arg(FREQUENCY_HERTZ.to_string())
+            .arg("--output")
+            .arg(data)
+            .arg("--")
+            .stdin(Stdio::null());
+    }
+
     /// Takes samples of all processors for a moment.
     ///
     /// # Errors
@@ -63,8 +76,8 @@ impl Perf {
     pub fn check(&self) -> Result<(), Error> {
         let folder = tempfile::tempdir().map_err(|source| Error::io("making a folder", source))?;
         let mut record = self.command();
-        record.args(["record", "--quiet", "--all-cpus", "--event", "cpu-clock", "--output"]);
-        record.arg(folder.path().join("perf.data")).args(["--", "true"]);
+        Self::record(&mut record, &folder.path().join("perf.data"));
+        record.arg("true");
         command::run(&mut record, PATIENCE).map(drop).map_err(|error| match error {
             Error::ProgramFailed { output, .. }
                 if REFUSALS.iter().any(|refusal| output.contains(refusal)) =>

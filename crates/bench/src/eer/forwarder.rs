@@ -7,7 +7,7 @@
 use super::reading::{Processor, Reading};
 use super::subject::{Description, Load, Subject};
 use crate::device::{Bed, Device};
-use crate::forward::threads::Thread;
+use crate::forward::threads::{Thread, UNCHARGED};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use wattline_server::{BusyTimePower, ServerModel};
@@ -24,10 +24,6 @@ const REPEATS: u32 = 2;
 const CHANCES: u32 = 4;
 /// How long the last packets are waited for.
 const DRAIN: Duration = Duration::from_millis(100);
-
-/// Where processor time cannot be read.
-pub(crate) const UNCHARGED: &str = "the kernel charges no processor time to threads that forward \
-                                    (/proc/PID/schedstat): it was built without CONFIG_SCHED_INFO";
 
 /// What is measured, and for how long.
 #[derive(Debug, Clone)]
@@ -83,37 +79,29 @@ impl Forwarder {
         self.threads.iter().map(|thread| thread.cpu_time()).sum()
     }
 
-    fn trial(&mut self, rate_pps: f64, duration: Duration) -> Result<Outcome, String> {
+    /// Offers a load for so long, or none; what came of it.
+    fn offer(
+        &mut self,
+        rate_pps: Option<f64>,
+        duration: Duration,
+    ) -> Result<Option<Outcome>, String> {
+        let Some(rate_pps) = rate_pps else {
+            std::thread::sleep(duration);
+            return Ok(None);
+        };
         let placement = self.bed.placement();
         let load = load(&self.options, rate_pps, duration);
         let never = AtomicBool::new(false);
         let Bed { tester, addresses, .. } = &mut self.bed;
         let outcome = tester.trial(addresses, &load, &placement, &never, &mut |_| ());
-        outcome.map_err(|error| error.to_string())
+        outcome.map(Some).map_err(|error| error.to_string())
     }
 
-    /// One reading, and whether the generator did what it was asked for.
     fn read(&mut self, rate_pps: Option<f64>) -> Result<Reading, String> {
         let measurement = self.options.measurement;
-        let outcome = match rate_pps {
-            Some(rate_pps) => {
-                self.trial(rate_pps, self.options.stabilisation)?;
-                let before = self.processor_time();
-                Some((self.trial(rate_pps, measurement)?, before))
-            }
-            None => {
-                std::thread::sleep(self.options.stabilisation);
-                None
-            }
-        };
-        let (outcome, before) = match outcome {
-            Some((outcome, before)) => (Some(outcome), before),
-            None => {
-                let before = self.processor_time();
-                std::thread::sleep(measurement);
-                (None, before)
-            }
-        };
+        self.offer(rate_pps, self.options.stabilisation)?;
+        let before = self.processor_time();
+        let outcome = self.offer(rate_pps, measurement)?;
         let used = self.processor_time().saturating_sub(before);
         if used.is_zero() && outcome.as_ref().is_some_and(|outcome| outcome.received_packets > 0) {
             return Err(UNCHARGED.to_owned());

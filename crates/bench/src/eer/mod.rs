@@ -17,7 +17,6 @@ mod subject;
 
 pub use class::{Class, Weighted};
 pub use figures::{dynamic_range, efficiency_ratio, proportionality};
-pub(crate) use forwarder::UNCHARGED;
 pub use forwarder::{Forwarder, ForwarderOptions};
 pub use page::html;
 pub use reading::{Processor, Reading, State};
@@ -293,13 +292,12 @@ mod tests {
         assert!(text.contains("modelled") && text.contains("EER"), "{text}");
     }
 
-    /// A device whose rings have room for all that it does not forward.
-    struct Ringed(Linear);
+    /// A device of which something else is read.
+    struct Changed(Linear, fn(Load, Reading) -> Reading);
 
-    impl Subject for Ringed {
+    impl Subject for Changed {
         fn bear(&mut self, load: Load) -> Result<Reading, String> {
-            let reading = self.0.bear(load)?;
-            Ok(Reading { lost_packets: 0, queued_packets: reading.lost_packets, ..reading })
+            Ok(self.1(load, self.0.bear(load)?))
         }
 
         fn base(&mut self) -> Result<Option<Reading>, String> {
@@ -315,14 +313,31 @@ mod tests {
         }
     }
 
+    /// Its rings have room for all that it does not forward.
+    fn ringed(device: Linear) -> Changed {
+        Changed(device, |_, reading| Reading {
+            lost_packets: 0,
+            queued_packets: reading.lost_packets,
+            ..reading
+        })
+    }
+
+    /// Its generator offers no more than a part of what it is asked for.
+    fn unsound(device: Linear) -> Changed {
+        Changed(device, |load, reading| Reading {
+            is_sound: !matches!(load, Load::Rate(rate) if rate > 1e6),
+            ..reading
+        })
+    }
+
     #[test]
     fn a_load_under_which_queues_grow_is_no_throughput() {
         let mut subject =
-            Ringed(Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0, chances: 0 });
+            ringed(Linear { capacity: 4e6, tires_after: usize::MAX, readings: 0, chances: 0 });
         let report = run(&mut subject, Class::Core, &mut |_| ()).unwrap();
         assert!(report.throughput_pps <= 4e6, "{}", report.throughput_pps);
         let tires_after = subject.0.readings - 1;
-        let mut subject = Ringed(Linear { capacity: 4e6, tires_after, readings: 0, chances: 0 });
+        let mut subject = ringed(Linear { capacity: 4e6, tires_after, readings: 0, chances: 0 });
         let report = run(&mut subject, Class::Core, &mut |_| ()).unwrap();
         assert!(report.void.unwrap().contains("queues grew"));
     }
@@ -348,32 +363,10 @@ mod tests {
         assert!(too_few.void.unwrap().contains("90 %"));
     }
 
-    /// A generator that cannot offer more than a part of what it is asked for.
-    struct Unsound(Linear);
-
-    impl Subject for Unsound {
-        fn bear(&mut self, load: Load) -> Result<Reading, String> {
-            let is_sound = !matches!(load, Load::Rate(rate) if rate > 1e6);
-            Ok(Reading { is_sound, ..self.0.bear(load)? })
-        }
-
-        fn base(&mut self) -> Result<Option<Reading>, String> {
-            self.0.base()
-        }
-
-        fn most_pps(&self) -> f64 {
-            self.0.most_pps()
-        }
-
-        fn description(&self) -> Description {
-            self.0.description()
-        }
-    }
-
     #[test]
     fn a_load_that_was_not_offered_is_no_throughput() {
         let all = Linear { capacity: 1e9, tires_after: usize::MAX, readings: 0, chances: 0 };
-        let report = run(&mut Unsound(all), Class::Core, &mut |_| ()).unwrap();
+        let report = run(&mut unsound(all), Class::Core, &mut |_| ()).unwrap();
         assert!(report.throughput_pps <= 1e6, "{}", report.throughput_pps);
     }
 

@@ -8,6 +8,10 @@ use wattline_testbed::Error;
 use wattline_testbed::command;
 use wattline_testbed::command::LIMIT;
 
+/// Said where [`Thread::cpu_time`] is zero of threads that forwarded.
+pub const UNCHARGED: &str = "the kernel charges no processor time to threads that forward \
+                             (/proc/PID/schedstat): it was built without CONFIG_SCHED_INFO";
+
 /// Priority of a thread where several threads of the benchmark share a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]

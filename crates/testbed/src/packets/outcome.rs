@@ -127,6 +127,15 @@ pub struct Outcome {
     pub receiver_cpu_seconds_per_packet: Option<f64>,
 }
 
+/// Nanoseconds from the beginning of the first stream to the last packet of any. Live streams begin
+/// one after the other, when the kernel is ready for each; one that sent nothing may not have begun.
+fn between_first_and_last(sent: &[Sent]) -> u64 {
+    let began = || sent.iter().filter(|sent| sent.packets > 0);
+    let first = began().map(|sent| sent.start_nanos).min().unwrap_or(0);
+    let last = began().map(|sent| sent.start_nanos + sent.nanos).max().unwrap_or(0);
+    last - first
+}
+
 impl Outcome {
     pub(super) fn new(load: &Load, parts: Parts, overflow: u64) -> Self {
         let Parts { sent, accounts, sender_cpu_seconds, receiver_cpu_seconds } = parts;
@@ -140,10 +149,7 @@ impl Outcome {
         }
         let sent_packets: u64 = sent.iter().map(|sent| sent.packets).sum();
         let sent_bytes: u64 = sent.iter().map(|sent| sent.bytes).sum();
-        // Live streams begin one after the other, when the kernel is ready for each.
-        let first = sent.iter().map(|sent| sent.start_nanos).min().unwrap_or(0);
-        let last = sent.iter().map(|sent| sent.start_nanos + sent.nanos).max().unwrap_or(0);
-        let sent_seconds = (last - first) as f64 * SECONDS;
+        let sent_seconds = between_first_and_last(&sent) as f64 * SECONDS;
         let gap = if sent_packets > 1 { sent_seconds / (sent_packets - 1) as f64 } else { 0.0 };
         // From the first packet to the end of the last one's turn.
         let seconds = sent_seconds + gap;
@@ -265,4 +271,20 @@ fn affected(account: &Account, sent: &[Sent]) -> (u64, Vec<FlowOutcome>) {
 pub(super) fn thread_cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * SECONDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_that_begin_apart_count_from_the_first_and_those_that_never_began_not_at_all() {
+        let sent =
+            |start_nanos, nanos, packets| Sent { start_nanos, nanos, packets, ..Sent::default() };
+        let day = 86_400_000_000_000;
+        let streams = [sent(day, 1_000, 7), sent(day + 500, 1_000, 7), sent(0, 0, 0)];
+        assert_eq!(between_first_and_last(&streams), 1_500);
+        assert_eq!(between_first_and_last(&[sent(0, 0, 0)]), 0);
+        assert_eq!(between_first_and_last(&[]), 0);
+    }
 }
