@@ -17,11 +17,12 @@ mod machine;
 mod requirements;
 mod stand;
 mod steps;
+mod waking;
 mod why;
 
 use crate::{
     AskAgain, BuildContext, CoreSet, CoreView, IdleState, Kind, Looks, Observation, OperatingPoint,
-    Parameter, Parameters, Platform, Policy, PolicyInfo, Reason, Trigger, Wait,
+    Parameter, Parameters, Policy, PolicyInfo, Reason, Trigger, Wait,
 };
 use account::Account;
 use choose::{Choice, LATE};
@@ -32,6 +33,7 @@ use machine::Machine;
 use requirements::{Leap, MOST_LOAD, Requirements};
 use stand::Stand;
 use steps::Steps;
+use waking::Waking;
 use wattline_units::{Span, Time};
 use why::{Reasons, Why};
 
@@ -76,17 +78,31 @@ const ALERT: Span = Span::from_micros(50);
 const HOLD: Span = Span::from_micros(300);
 /// Time after the start in which the rate is not known yet.
 const LEARN: Span = Span::from_millis(1);
+/// Share of a ring at whose fill the policy is asked in any case, and what a queue that was no news has to
+/// grow to until it is asked again: a factor, and packets.
+const FULL_RING: f64 = 0.75;
+const GROWN: (f64, f64) = (1.25, 4.0);
 /// Packets that wait beyond the plan are to be served within this time, a few times the usual slack.
 const DRAIN: Span = Span::from_micros(200);
 /// Factor by which the rate may leap above its mean though it never did: flash crowds do so.
 const SURPRISE: f64 = 10.0;
+/// After so many leaps their height is known.
+const ENOUGH_LEAPS: u32 = 4;
 /// Factor by which a leap may exceed the highest rate that was seen.
 const MARGIN: f64 = 1.25;
+/// Factor on the highest rate that was seen, up to which no packet may wait for a core in its deepest
+/// state: the peak of many leaps is the same by chance alone.
+const KNOWN: f64 = 1.05;
+/// What goes on to leap gets so many times the capacity that it had. The very first leap gets so many
+/// times what was expected at most.
+const UNKNOWN: f64 = 2.0;
 /// Processor time to write the indirection table of a port, in seconds: one request to its driver.
 const TABLE_SECONDS: f64 = 50e-6;
-/// Time over which lateness is averaged, in seconds, and its goal as a share of the allowed one.
+/// Time over which lateness is averaged, in seconds, and its goal as a share of the allowed one. Where
+/// the load leaps, a late packet is worth more at a leap than in a nap.
 const JUDGE_SECONDS: f64 = 50e-3;
 const GOAL: f64 = 0.4;
+const GOAL_BESIDE_LEAPS: f64 = 0.1;
 /// The load is steady if its peak is at most so many times its mean: at 1 Mpps the highest of 50,000
 /// looks is a third above it by chance.
 const STEADY_PEAK: f64 = 1.5;
@@ -134,8 +150,12 @@ struct Wattline {
     asked: Option<usize>,
     /// Until then packets may come that were held back while entries of the table moved.
     moved: Time,
+    /// The last decision ended naps that were longer.
+    cuts_short: bool,
     /// New cores poll until then, so that they wake at once.
-    waking: Option<Time>,
+    polling: Option<Time>,
+    /// Those that get few packets until they are awake.
+    waking: Waking,
     /// Whether falls of the load are worth following.
     stand: Stand,
     /// Rate that is carried though the load is lower.
@@ -147,8 +167,14 @@ struct Wattline {
     alerted: bool,
     /// A leap was answered, and no capacity was taken away since.
     leapt: bool,
-    /// Whether a leap ever came, and the last one.
-    leaps: bool,
+    /// When cores are awake for which the others stayed fast.
+    settles: Option<Time>,
+    /// Leaps so far, and the last one.
+    leaps: u32,
+    /// The height of the last leap was known: it neither was the first one nor went on.
+    known: bool,
+    /// Packets that wait.
+    waiting: f64,
     last_leap: Option<Time>,
     /// Seconds that a change of frequency takes.
     transition: f64,
@@ -212,14 +238,19 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         steps: Steps::default(),
         limits: Limits::new(fastest),
         asked: None,
-        waking: None,
+        cuts_short: false,
+        polling: None,
+        waking: Waking::default(),
         stand: Stand::default(),
         carried: 0.0,
         account: Account::default(),
         nap_share: 0.7,
         alerted: false,
         leapt: false,
-        leaps: false,
+        settles: None,
+        leaps: 0,
+        known: false,
+        waiting: 0.0,
         last_leap: None,
         transition: platform.frequency_transition.as_seconds(),
         cores: vec![CoreView::default(); platform.cores],
@@ -236,7 +267,11 @@ impl Wattline {
         // A leap beyond the capacity of the machine cannot be answered.
         let all = self.machine.capacity(self.machine.cores, self.machine.usable.1);
         // Where the recent peak is carried, the load is at its height already now and then.
-        let surprise = if self.carried > 0.0 { 0.0 } else { SURPRISE * self.demand.mean };
+        let mut surprise = if self.carried > 0.0 { 0.0 } else { SURPRISE * self.demand.mean };
+        if self.leaps >= ENOUGH_LEAPS && self.has_leapt() {
+            // At their height the load does not leap ten times as high again.
+            surprise = surprise.min(UNKNOWN * self.demand.peak);
+        }
         let measured = surprise.max(MARGIN * self.demand.peak);
         let surprise = self.link.unwrap_or(measured.min(all).max(need));
         let ring = self.ring * self.ports as f64;
@@ -260,10 +295,15 @@ impl Wattline {
             surprise,
             leap: Leap {
                 rate: surprise,
-                late: self.account.allows(self.leaps),
+                late: self.account.allows(self.leaps > 0),
                 transition: self.transition,
                 burst: self.demand.burst(),
                 step: self.steps.seconds(),
+                known: if self.leaps > 0 && self.link.is_none() {
+                    all.min(KNOWN * self.demand.peak)
+                } else {
+                    all
+                },
             },
             polls: self.is_steady(),
         }
@@ -281,7 +321,8 @@ impl Wattline {
         // Few samples weigh little: less than usually come in `JUDGE_SECONDS`.
         let usual = (self.demand.mean * JUDGE_SECONDS).max(1.0);
         let weight = (latency.samples as f64 / usual).min(1.0).min(seconds / JUDGE_SECONDS * 4.0);
-        let goal = if self.account.is_overdrawn() { 0.5 * GOAL } else { GOAL };
+        let goal = if self.has_leapt() { GOAL_BESIDE_LEAPS } else { GOAL };
+        let goal = if self.account.is_overdrawn() { 0.5 * goal } else { goal };
         let error = (share / LATE - goal) * weight;
         // The account covers packets that are late in a leap. Others are late because naps are too
         // long.
@@ -334,17 +375,68 @@ impl Wattline {
         fewer * wake * self.machine.awake[to.frequency] + tables * write + change
     }
 
+    /// Cores whose packets would be late if they were sent there before these are awake. A parked core
+    /// may be deeper than its present limit: it stays where it is.
+    fn asleep(
+        &self,
+        cores: std::ops::Range<usize>,
+        seen: &[CoreView],
+        point: &OperatingPoint,
+    ) -> CoreSet {
+        let is_deep = |core: &usize| {
+            let state = point.cores[*core].idle_limit.max(seen[*core].idle_state.unwrap_or(0));
+            let exit = self.machine.idle.get(state).map_or(0.0, |state| state.1);
+            exit + self.machine.wake[0] > self.slack
+        };
+        let mut asleep = CoreSet::EMPTY;
+        cores.filter(is_deep).for_each(|core| asleep.insert(core));
+        asleep
+    }
+
+    /// Packets per second that cores which are awake carry until the others are, and those that come.
+    fn shares(&self, awake: usize, choice: &Choice, leap: bool) -> (f64, f64) {
+        let carried = self.machine.capacity(awake, choice.frequency);
+        if !leap {
+            return (carried, self.demand.need());
+        }
+        // They serve what waits, too.
+        let carried = carried - self.waiting / self.exit.as_seconds();
+        (carried, if self.known { KNOWN * self.demand.peak } else { choice.capacity })
+    }
+
     fn take(
         &mut self,
-        choice: Choice,
+        mut choice: Choice,
         leap: bool,
-        platform: &Platform,
+        seen: &Observation<'_>,
         point: &mut OperatingPoint,
         now: Time,
     ) {
+        let platform = seen.platform;
         let before = point.active.len();
         let grown = self.present.is_some() && choice.cores > before;
-        point.set_active(choice.cores, choice.idle, choice.parked.min(platform.deepest()));
+        let asleep = self.asleep(before..choice.cores, seen.cores, point);
+        point.set_active(choice.cores, choice.idle, platform.deepest());
+        for core in point.cores.iter_mut().skip(choice.cores).take(choice.ready) {
+            core.idle_limit = choice.parked.min(platform.deepest());
+        }
+        if platform.can.set_weights {
+            self.waking.look(now, point);
+        }
+        if let Some(present) = self.present.filter(|_| platform.can.set_weights) {
+            let awake = self.waking.wake(now, self.exit, asleep, point);
+            let faster = present.frequency.max(choice.frequency);
+            let carried = self.machine.capacity(awake, choice.frequency) * MOST_LOAD;
+            if faster > choice.frequency && carried < self.demand.need() {
+                // Those that are awake carry it all, as fast as before, until the others are.
+                choice.frequency = faster;
+                choice.capacity = self.machine.capacity(choice.cores, faster);
+                self.settles = self.waking.until();
+            }
+            if leap || !asleep.is_empty() {
+                self.waking.divide(self.shares(awake, &choice, leap), point);
+            }
+        }
         point.set_frequency(choice.frequency);
         point.batch = choose::BATCH;
         let wait = match choice.nap {
@@ -353,11 +445,15 @@ impl Wattline {
             None => Wait::Interrupt,
         };
         let wait = if platform.can.waits.allows(wait) { wait } else { Wait::Interrupt };
-        let still_waking = self.waking.is_some();
+        let still_waking = self.polling.is_some();
+        // A core that naps wakes by the timer that it set, whatever it is to do next.
+        let nap_before = self.present.and_then(|present| present.nap).unwrap_or(0.0);
+        self.cuts_short = choice.nap.unwrap_or(0.0) < 0.5 * nap_before;
+        let wakes_all = leap || self.cuts_short;
         for core in 0..choice.cores {
             let polls = point.cores[core].wait == Wait::Poll && still_waking;
             // In a leap, cores that were active before wake at once, too.
-            let wakes = (grown && core >= before) || leap;
+            let wakes = (grown && core >= before) || wakes_all;
             point.cores[core].wait = if wakes || polls { Wait::Poll } else { wait };
         }
         if let (Wait::Interrupt, Some(nap)) = (wait, choice.nap) {
@@ -366,7 +462,7 @@ impl Wattline {
             point.set_moderation(platform, Span::ZERO);
         }
         if grown || leap {
-            self.waking = Some(now + self.exit);
+            self.polling = Some(now + self.exit);
         }
         if choice.cores != before {
             self.moved = now + self.exit + DRAIN;
@@ -417,6 +513,18 @@ impl Wattline {
         let burst = self.demand.burst() / (cores * self.ports as f64);
         let level = planned + notice(planned, self.demand.dispersion / cores) + burst;
         level.min(0.5 * self.ring).max(1.0) as u32
+    }
+
+    /// Fill of a queue, in packets, at which to ask again.
+    fn level(&self, choice: &Choice, calm: bool, seen: &Observation<'_>) -> u32 {
+        let most = (FULL_RING * self.ring) as u32;
+        let level = if calm { self.alarm(choice) } else { most };
+        // A queue that is fuller than planned, and is no news, would be so again with each packet.
+        let grown = match seen.trigger {
+            Trigger::Fill { queue } => GROWN.0 * f64::from(seen.queues[queue].fill) + GROWN.1,
+            _ => 0.0,
+        };
+        level.max((grown as u32).min(most)).max(1)
     }
 
     /// Packets that wait, beyond those that come in a nap.
@@ -478,7 +586,6 @@ impl Policy for Wattline {
         seen: &Observation<'_>,
         point: &mut OperatingPoint,
     ) -> AskAgain {
-        let platform = seen.platform;
         self.check(now, seen, point);
         let seconds = now.since(self.last).as_seconds();
         self.reserve *= 0.5f64.powf(seconds / RESERVE_HALF_LIFE);
@@ -516,8 +623,8 @@ impl Policy for Wattline {
         }
         self.judge(seen, seconds);
         self.last = now;
-        if self.waking.is_some_and(|until| until <= now) {
-            self.waking = None;
+        if self.polling.is_some_and(|until| until <= now) {
+            self.polling = None;
         }
         if let Some(present) = self.present
             && news
@@ -532,24 +639,24 @@ impl Policy for Wattline {
             let need = self.machine.capacity(self.machine.cores, 0);
             (self.machine.everything(&self.required(need)), Why::Start)
         } else {
-            let waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
-            self.next(now, seconds, leap, crowded, waiting)
+            self.waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
+            self.next(now, seconds, leap, crowded)
         };
         let before = self.present.map(|present| (present.cores, self.asked));
         if before != Some((choice.cores, Some(choice.frequency))) {
             self.reasons.note(why, &choice, self.demand.need());
         }
         self.steps.ask(now, (point.active.len(), choice.cores), choice.parked, seen.cores);
-        self.take(choice, leap, platform, point, now);
+        self.take(choice, leap, seen, point, now);
         let all = CoreSet::first(choice.cores);
         let calm = now >= self.hold;
-        let next = if calm { LOOK } else { ALERT };
-        // A point of full capacity has no answer to a fuller queue.
-        let level = if calm { self.alarm(&choice) } else { (0.75 * self.ring) as u32 };
-        let ask = AskAgain::at(now + next);
+        let next = if calm && !self.cuts_short { LOOK } else { ALERT };
+        let at = self.waking.until().map_or(now + next, |until| until.min(now + next));
+        let ask = AskAgain::at(at);
         let everything =
             choice.cores == self.machine.cores && choice.frequency == self.machine.usable.1;
-        if everything { ask } else { ask.and_on_fill(all, level.max(1)) }
+        // A point of full capacity has no answer to a fuller queue.
+        if everything { ask } else { ask.and_on_fill(all, self.level(&choice, calm, seen)) }
     }
 }
 
@@ -563,16 +670,17 @@ impl Wattline {
             let stays = self.searched_for(AT_PEAK, &at_peak);
             let low = self.searched_for(LOW, required);
             let saved = (stays.watts - low.watts).max(0.0) * seconds;
-            let costs = self.round_trip_joules(&stays, &low, &at_peak);
-            self.stand.falls(saved, costs);
+            let change = self.switch_joules(&stays, &low);
+            let costs = change + self.way_back_joules(&stays, &low, &at_peak);
+            self.stand.falls(saved, costs, change);
         } else {
             self.stand.rises();
         }
         if self.stand.stays() { peak } else { 0.0 }
     }
 
-    /// Energy of following a fall of the load from one point to a lower one until the load leaps back.
-    fn round_trip_joules(&self, stays: &Choice, low: &Choice, at_peak: &Requirements) -> f64 {
+    /// Energy of a leap back to a point, from a lower one.
+    fn way_back_joules(&self, stays: &Choice, low: &Choice, at_peak: &Requirements) -> f64 {
         // The leap is answered by cores that wake, and all are fast for a while.
         let at_peak = Requirements { mean: at_peak.need, ..*at_peak };
         let wanted = MARGIN * self.demand.peak;
@@ -583,19 +691,10 @@ impl Wattline {
         let wakes = answer.cores.saturating_sub(low.cores) as f64 * wake;
         let slower = self.machine.watts(stays, &at_peak);
         let fast = (answer.watts - slower).max(0.0) * HOLD.as_seconds();
-        // By the break-even, the way down costs its change twice.
-        let down = 2.0 * self.switch_joules(stays, low);
-        down + wakes + fast + self.switch_joules(&answer, stays)
+        wakes + fast + self.switch_joules(&answer, stays)
     }
 
-    fn next(
-        &mut self,
-        now: Time,
-        seconds: f64,
-        leap: bool,
-        crowded: bool,
-        waiting: f64,
-    ) -> (Choice, Why) {
+    fn next(&mut self, now: Time, seconds: f64, leap: bool, crowded: bool) -> (Choice, Why) {
         let need = self.demand.need() * (1.0 + self.reserve);
         self.alerted = leap || now < self.hold;
         if leap {
@@ -604,15 +703,25 @@ impl Wattline {
             let goes_on = now < self.hold;
             self.hold = now + HOLD;
             self.leapt = true;
-            self.leaps = true;
+            self.leaps = self.leaps.saturating_add(u32::from(!goes_on));
             self.last_leap = Some(now);
             self.saved = 0.0;
             self.stand.rises();
             self.carried = 0.0;
             let required = self.required(need);
-            let known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
-            let wanted = if known { MARGIN * self.demand.peak } else { f64::INFINITY };
-            let least = self.present.map_or(1, |present| present.cores);
+            self.known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
+            let mut least = self.present.map_or(1, |present| present.cores);
+            // The height of the first leap, and of one that goes on, is not known.
+            let present = self.present.map_or(0.0, |present| present.capacity);
+            let mut wanted = UNKNOWN * if goes_on { present } else { required.surprise };
+            if self.known {
+                let peak = self.demand.peak;
+                wanted = MARGIN * peak;
+                // Those of the point that follows, too: packets would be late again if more cores woke
+                // for it.
+                let at_peak = Requirements { need: peak, mean: peak, ..required };
+                least = least.max(self.searched_for(AT_PEAK, &at_peak).cores);
+            }
             return (self.machine.at_full_speed(wanted, least, &required), Why::Leap);
         }
         self.carried = 0.0;
@@ -624,7 +733,8 @@ impl Wattline {
         let more = if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
         let required = self.required(need.max(more));
         // Another point has to serve the packets that wait beyond the plan, too.
-        let wanted = self.required(required.need + self.overhang(waiting) / DRAIN.as_seconds());
+        let wanted =
+            self.required(required.need + self.overhang(self.waiting) / DRAIN.as_seconds());
         let best = self.searched_for(NEXT, &wanted);
         let Some(present) = self.present else { return (best, Why::Start) };
         let carries =
@@ -650,15 +760,19 @@ impl Wattline {
         // The answer to a leap, or to a queue that grew, was not chosen for its energy. So it goes at
         // once.
         let eased = self.answered && now >= self.eased;
-        if self.leapt || eased {
-            let why = if self.leapt { Why::Settled } else { Why::Eased };
-            (self.leapt, self.answered) = (false, false);
+        let settled = self.leapt || self.settles.is_some_and(|at| at <= now);
+        if settled || eased {
+            let why = if settled { Why::Settled } else { Why::Eased };
+            (self.leapt, self.answered, self.settles) = (false, false, None);
             self.saved = 0.0;
             return (best, why);
         }
         let saves = (same.watts - best.watts) * seconds;
         self.saved = if saves > 0.0 { self.saved + saves } else { 0.0 };
-        if self.saved >= self.switch_joules(&same, &best) && saves > 0.0 {
+        // Where falls lasted so far, waiting for the break-even would only cost.
+        let hurries = self.stand.is_low(need) && self.stand.hurries();
+        let enough = if hurries { 0.0 } else { self.switch_joules(&same, &best) };
+        if self.saved >= enough && saves > 0.0 {
             self.saved = 0.0;
             return (best, Why::Cheaper);
         }

@@ -1,6 +1,6 @@
 //! The cheapest operating point that keeps the budget, by a closed form.
 
-use super::leap::Guard;
+use super::leap::{Guard, RING_SHARE};
 use super::machine::Machine;
 use super::requirements::{MOST_LOAD, Requirements};
 
@@ -28,9 +28,12 @@ pub(super) struct Choice {
     pub nap: Option<f64>,
     /// Cores never sleep.
     pub polls: bool,
-    /// Deepest idle state of active cores, and that of parked ones.
+    /// Deepest idle state of active cores.
     pub idle: usize,
+    /// Deepest idle state of the parked cores that a leap needs, and their number. The others sleep as
+    /// deep as they can.
     pub parked: usize,
+    pub ready: usize,
     /// Watts of the whole machine at the mean rate.
     pub watts: f64,
     pub capacity: f64,
@@ -90,14 +93,15 @@ impl Machine {
         let frequency = self.usable.1;
         let carries = |cores: &usize| self.capacity(*cores, frequency) * MOST_LOAD >= rate;
         let cores = (least.max(required.floor)..=self.cores).find(carries).unwrap_or(self.cores);
-        let guard = Guard { nap: f64::INFINITY, parked: self.idle.len().saturating_sub(1) };
+        let parked = self.idle.len().saturating_sub(1);
+        let guard = Guard { nap: f64::INFINITY, parked, ready: 0 };
         let nap = self.nap_seconds(cores, frequency, guard.nap, required);
         self.point(cores, frequency, nap, guard, required)
     }
 
     /// Watts of a point under another load.
     pub fn watts(&self, choice: &Choice, required: &Requirements) -> f64 {
-        let guard = Guard { nap: f64::INFINITY, parked: choice.parked };
+        let guard = Guard { nap: f64::INFINITY, parked: choice.parked, ready: choice.ready };
         self.point(choice.cores, choice.frequency, choice.nap, guard, required).watts
     }
 
@@ -126,9 +130,8 @@ impl Machine {
             return None;
         }
         let guard = self.guard((cores, frequency), 0.0, required)?;
-        let parked_watts = self.idle.get(guard.parked).map_or(0.0, |state| state.0);
         let watts = self.base
-            + (self.cores - cores) as f64 * parked_watts
+            + self.parked_watts(cores, guard)
             + cores as f64 * self.awake[frequency]
             + self.uncore[frequency];
         Some(Choice {
@@ -138,6 +141,7 @@ impl Machine {
             polls: true,
             idle: 0,
             parked: guard.parked,
+            ready: guard.ready,
             watts,
             capacity: cores as f64 / service,
         })
@@ -159,6 +163,14 @@ impl Machine {
         Some(self.point(cores, frequency, nap, guard, required))
     }
 
+    /// Power in watts of the cores that are not active.
+    fn parked_watts(&self, cores: usize, guard: Guard) -> f64 {
+        let watts = |state: Option<&(f64, f64)>| state.map_or(0.0, |state| state.0);
+        let deep = self.cores - cores - guard.ready;
+        guard.ready as f64 * watts(self.idle.get(guard.parked))
+            + deep as f64 * watts(self.idle.last())
+    }
+
     /// Shorter naps are mostly waking up.
     fn shortest_nap(&self, frequency: usize) -> f64 {
         WAKES_OF_A_NAP * self.wake[frequency]
@@ -175,7 +187,7 @@ impl Machine {
     ) -> Option<f64> {
         let wake = self.wake[frequency];
         let left = required.slack - wake - self.service(cores, frequency);
-        let rings = required.ring * cores as f64 / required.surprise.max(1.0) - wake;
+        let rings = RING_SHARE * required.ring * cores as f64 / required.surprise.max(1.0) - wake;
         let most = left.min(rings).min(most);
         let mean = required.mean / cores as f64;
         let shortest = self.shortest_nap(frequency);
@@ -249,13 +261,13 @@ impl Machine {
         let awake = (load + cycles * wake).min(1.0);
         let all = cores as f64;
         let any = 1.0 - (1.0 - awake).powi(cores as i32);
-        let parked = guard.parked;
-        let parked_watts = self.idle.get(parked).map_or(0.0, |state| state.0);
+        let (parked, ready) = (guard.parked, guard.ready);
         let watts = self.base
-            + (self.cores - cores) as f64 * parked_watts
+            + self.parked_watts(cores, guard)
             + all * (awake * awake_watts + cycles * nap_joules)
             + any * self.uncore[frequency];
-        Choice { cores, frequency, nap, polls: false, idle, parked, watts, capacity: all / service }
+        let capacity = all / service;
+        Choice { cores, frequency, nap, polls: false, idle, parked, ready, watts, capacity }
     }
 }
 
@@ -277,7 +289,14 @@ mod tests {
             floor: 1,
             ring: 2048.0,
             surprise: mpps * 2e6,
-            leap: Leap { rate: 0.0, late: 0.0, transition: 10e-6, burst: 0.0, step: 0.0 },
+            leap: Leap {
+                rate: 0.0,
+                late: 0.0,
+                transition: 10e-6,
+                burst: 0.0,
+                step: 0.0,
+                known: 0.0,
+            },
             polls: true,
         }
     }

@@ -8,16 +8,22 @@
 use super::machine::Machine;
 use super::requirements::{Leap, MOST_LOAD, Requirements};
 
-/// Share of the rings that a leap may fill until slow steps are over: ports are not filled evenly.
-const RING_SHARE: f64 = 0.7;
+/// Share of the rings that a nap may fill, and a leap until slow steps are over: they are not filled
+/// evenly.
+pub(super) const RING_SHARE: f64 = 0.7;
+
+/// Share of the late packets that are paid for, which may wait for cores in their deepest state.
+const OF_THOSE_THAT_WAKE: f64 = 0.2;
 
 /// Limits within which a leap makes no more packets late than allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Guard {
     /// The longest nap in seconds.
     pub nap: f64,
-    /// Deepest idle state of parked cores.
+    /// Deepest idle state of the parked cores that a leap needs at once.
     pub parked: usize,
+    /// Number of these cores. The others sleep as deep as they can.
+    pub ready: usize,
 }
 
 impl Machine {
@@ -36,7 +42,7 @@ impl Machine {
         let transition = if frequency == fastest { 0.0 } else { transition };
         if rate <= required.need || self.capacity(cores, fastest) * MOST_LOAD >= rate {
             // A higher frequency is enough: no flow has to move.
-            return Some(Guard { nap: f64::INFINITY, parked: deepest });
+            return Some(Guard { nap: f64::INFINITY, parked: deepest, ready: 0 });
         }
         // Time until the packets from before the change have left. The allowed late packets make it
         // longer.
@@ -66,7 +72,46 @@ impl Machine {
         // the first wake-up, which is nap / (cores + 1).
         let all = if cores == 1 { 1.0 } else { 0.5 * (cores + 1) as f64 };
         let nap = (seen_within * all).min(rings(parked));
-        (nap > 0.0).then_some(Guard { nap, parked })
+        let ready = if parked == deepest { 0 } else { self.ready(cores, required) };
+        (nap > 0.0).then_some(Guard { nap, parked, ready })
+    }
+
+    /// Parked cores that carry a leap as high as those before, together with the active ones. What they
+    /// cannot carry goes to the others, which have to leave their deepest state.
+    fn ready(&self, cores: usize, required: &Requirements) -> usize {
+        let all = self.cores - cores;
+        if required.leap.step > 0.0 {
+            // A machine that takes its time wakes no second group within a leap.
+            return all;
+        }
+        let enough = |ready: &usize| {
+            let late = self.late_while_waking(cores + ready, required);
+            late <= OF_THOSE_THAT_WAKE * required.leap.late.max(0.0)
+        };
+        (0..all).find(enough).unwrap_or(all)
+    }
+
+    /// Packets of a leap that are late when so many cores are awake and all others leave their deepest
+    /// state; infinite where they would be lost. Of `R` packets per second the awake cores carry all
+    /// but a share `s`. Those that wake take `E` seconds, and then are busy for a share `q` of their
+    /// time. A packet that comes `x` seconds after the leap waits for `E - x (1 - q)`, so
+    /// `s R (E - slack) / (1 - q)` packets are late.
+    fn late_while_waking(&self, awake: usize, required: &Requirements) -> f64 {
+        let Leap { rate, known, transition, .. } = required.leap;
+        let fastest = self.usable.1;
+        let exit = self.idle.last().map_or(0.0, |state| state.1) + self.wake[fastest] + transition;
+        let carried = self.capacity(awake, fastest);
+        if (rate - carried) * exit > RING_SHARE * required.ring * awake as f64 {
+            return f64::INFINITY;
+        }
+        let rest = (known - carried * MOST_LOAD).max(0.0);
+        let wake = (self.cores - awake) as f64 / self.cores as f64;
+        let load = rest / (self.capacity(self.cores, fastest) * wake);
+        match load {
+            _ if rest == 0.0 => 0.0,
+            load if load < MOST_LOAD => rest * (exit - required.slack).max(0.0) / (1.0 - load),
+            _ => f64::INFINITY,
+        }
     }
 }
 
@@ -111,7 +156,7 @@ mod tests {
             floor: 1,
             ring: 2048.0,
             surprise: 10e6,
-            leap: Leap { rate: 10e6, late, transition: 10e-6, burst: 0.0, step: 0.0 },
+            leap: Leap { rate: 10e6, late, transition: 10e-6, burst: 0.0, step: 0.0, known: 10e6 },
             polls: true,
         }
     }
@@ -153,6 +198,24 @@ mod tests {
             machine.guard((2, 13), machine.wake[13], &required).map(|guard| guard.parked)
         };
         assert_eq!((parked(93e-6), parked(80e-6), parked(30e-6)), (Some(2), Some(1), Some(0)));
+    }
+
+    /// Within 50 us, a leap to 10 Mpps needs four fast cores at once. Two are active.
+    #[test]
+    fn only_as_many_cores_sleep_lightly_as_a_leap_needs() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        let machine = Machine::new(&westmere(), Some((&model, cost)));
+        let ready = |leap: Leap| {
+            let required = Requirements { slack: 43e-6, leap, ..required(0.0) };
+            let guard = machine.guard((2, 0), machine.wake[0], &required).unwrap();
+            (guard.parked, guard.ready)
+        };
+        let leap = required(0.0).leap;
+        assert_eq!(ready(leap), (0, 2));
+        assert_eq!(ready(Leap { known: 8e6, ..leap }), (0, 1), "none was as high");
+        assert_eq!(ready(Leap { known: 40e6, ..leap }), (0, 10), "all of them: nothing is known");
+        assert_eq!(ready(Leap { late: 200.0, ..leap }).1, 1, "40 packets may wait for C6");
     }
 
     /// A long budget, and an account that pays for late packets, pay for no lost one: what comes in a

@@ -46,6 +46,7 @@ impl Requirements {
             && at_most(self.dispersion.max(1.0), other.dispersion.max(1.0))
             && at_most(self.surprise, other.surprise)
             && at_most(planned.rate, now.rate)
+            && at_most(planned.known, now.known)
             // The next two allow more where they are higher.
             && at_most(other.slack, self.slack)
             && now.late >= planned.late
@@ -69,6 +70,8 @@ pub(super) struct Leap {
     pub burst: f64,
     /// Seconds that the machine takes for each core that is added, and for the tables.
     pub step: f64,
+    /// Packets per second that leaps reached so far, or what all cores carry where none came.
+    pub known: f64,
 }
 
 #[cfg(test)]
@@ -77,7 +80,8 @@ mod tests {
 
     #[test]
     fn a_plan_covers_a_little_less_and_nothing_more() {
-        let leap = Leap { rate: 1e7, late: 100.0, transition: 1e-5, burst: 0.0, step: 0.0 };
+        let leap =
+            Leap { rate: 1e7, late: 100.0, transition: 1e-5, burst: 0.0, step: 0.0, known: 1e7 };
         let planned = Requirements {
             need: 1e6,
             mean: 1e6,

@@ -1,8 +1,10 @@
-//! Whether a fall of the load is worth following.
+//! Whether a fall of the load is worth following, and when.
 //!
 //! A load that rises again soon pays for two changes and for the answer to a leap. What a fall saved and
 //! what following it cost is known when it is over. If none of the last falls was worth following, the point
-//! that carries the recent peak stays, until it has drawn as much more as following would have cost.
+//! that carries the recent peak stays, until it has drawn as much more as following would have cost. If most
+//! of them lasted, a fall is followed at once. Otherwise it is followed when waiting has cost as much as the
+//! change.
 
 /// Seconds over which the remembered peak reaches back, once or twice.
 const REACH: f64 = 10e-3;
@@ -11,6 +13,10 @@ const LOW: f64 = 1.5;
 
 /// So many falls in a row have to lose: where they last for random times, one in five may be short.
 const LOSSES: u32 = 3;
+/// So many falls have to be over before one is followed at once, and so much of what they cost is
+/// remembered with each further one: the last five or so count.
+const FALLS: u32 = 3;
+const REMEMBERED: f64 = 0.8;
 
 /// What falls of the load were worth, in joules.
 #[derive(Debug, Clone, Default)]
@@ -18,10 +24,24 @@ pub(super) struct Stand {
     /// Highest need of the present stretch and of the one before, and the end of the present one.
     peaks: (f64, f64),
     until: f64,
-    /// What following the present fall would have saved so far, and what it costs.
-    fall: Option<(f64, f64)>,
+    fall: Option<Fall>,
     /// Falls in a row that were not worth following.
     losses: u32,
+    /// What the last falls cost if each is followed at the break-even, or at once, and their number.
+    waited: f64,
+    hurried: f64,
+    falls: u32,
+}
+
+/// The present fall, in joules.
+#[derive(Debug, Clone, Copy)]
+struct Fall {
+    /// What following it would have saved so far.
+    saved: f64,
+    /// What following it costs, with the way back.
+    costs: f64,
+    /// What the change down costs, and so what waiting costs until the break-even.
+    change: f64,
 }
 
 impl Stand {
@@ -44,22 +64,31 @@ impl Stand {
         self.peak() >= LOW * need
     }
 
-    /// Books what following the fall would have saved since the last look, and what it costs in all.
-    pub fn falls(&mut self, joules: f64, costs: f64) {
-        let (saved, _) = self.fall.unwrap_or_default();
-        self.fall = Some((saved + joules, costs));
+    /// Books what following the fall would have saved since the last look, what it costs in all, and what
+    /// the change down costs alone.
+    pub fn falls(&mut self, joules: f64, costs: f64, change: f64) {
+        let saved = self.fall.map_or(0.0, |fall| fall.saved) + joules;
+        self.fall = Some(Fall { saved, costs, change });
     }
 
     /// The fall is over.
     pub fn rises(&mut self) {
-        if let Some((saved, costs)) = self.fall.take() {
-            self.losses = if saved < costs { self.losses.saturating_add(1) } else { 0 };
-        }
+        let Some(Fall { saved, costs, change }) = self.fall.take() else { return };
+        let waited = if saved < change { saved } else { change + costs };
+        self.losses = if saved < change + costs { self.losses.saturating_add(1) } else { 0 };
+        self.waited = REMEMBERED * self.waited + waited;
+        self.hurried = REMEMBERED * self.hurried + costs;
+        self.falls = self.falls.saturating_add(1);
+    }
+
+    /// Whether to follow a fall at once.
+    pub fn hurries(&self) -> bool {
+        self.falls >= FALLS && self.hurried < self.waited
     }
 
     /// Whether to stay at the point of the peak.
     pub fn stays(&self) -> bool {
-        self.losses >= LOSSES && self.fall.is_none_or(|(saved, costs)| saved < costs)
+        self.losses >= LOSSES && self.fall.is_none_or(|fall| fall.saved < fall.change + fall.costs)
     }
 }
 
@@ -67,10 +96,11 @@ impl Stand {
 mod tests {
     use super::*;
 
-    /// A fall that saves so much before the load is back, when following costs 10 mJ.
+    /// A fall that saves so much before the load is back, when following costs 8 mJ, 2 of them on the way
+    /// down.
     fn fall(stand: &mut Stand, joules: f64) {
         for _ in 0..10 {
-            stand.falls(0.1 * joules, 10e-3);
+            stand.falls(0.1 * joules, 8e-3, 2e-3);
         }
         stand.rises();
     }
@@ -84,14 +114,28 @@ mod tests {
         fall(&mut stand, 5e-3);
         assert!(stand.stays());
         // The load is low for long: staying has cost as much as following.
-        stand.falls(9e-3, 10e-3);
+        stand.falls(9e-3, 8e-3, 2e-3);
         assert!(stand.stays());
-        stand.falls(2e-3, 10e-3);
+        stand.falls(2e-3, 8e-3, 2e-3);
         assert!(!stand.stays());
         stand.rises();
         assert!(!stand.stays(), "that fall was worth following");
         (0..2).for_each(|_| fall(&mut stand, 5e-3));
         assert!(!stand.stays());
+    }
+
+    /// Following at once costs 8 mJ; waiting costs 1 mJ where the fall is that short, and else 10.
+    #[test]
+    fn falls_are_followed_at_once_where_most_of_them_last() {
+        let mut stand = Stand::default();
+        (0..2).for_each(|_| fall(&mut stand, 50e-3));
+        assert!(!stand.hurries(), "two may be long by chance");
+        fall(&mut stand, 50e-3);
+        assert!(stand.hurries());
+        fall(&mut stand, 1e-3);
+        assert!(!stand.hurries(), "29.5 + 2.4 mJ of waiting for 23.6 of hurry, of the last four");
+        (0..8).for_each(|_| fall(&mut stand, 50e-3));
+        assert!(stand.hurries());
     }
 
     #[test]

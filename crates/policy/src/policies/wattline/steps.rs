@@ -23,7 +23,7 @@ struct Change {
     cores: (usize, usize),
     /// Packets that they had served; none where they are parked.
     had: Option<u64>,
-    /// Idle state of parked cores.
+    /// The lightest idle state of parked cores.
     state: usize,
 }
 
@@ -43,7 +43,8 @@ impl Steps {
         if seconds < NO_OBSTACLE { 0.0 } else { seconds }
     }
 
-    /// Notes that the number of cores is to change. Parked cores sleep in this idle state.
+    /// Notes that the number of cores is to change. Parked cores sleep in this idle
+    /// state, or deeper.
     pub fn ask(&mut self, now: Time, (from, to): (usize, usize), state: usize, seen: &[CoreView]) {
         if from == to {
             return;
@@ -65,7 +66,7 @@ impl Steps {
         let complete = match change.had {
             Some(had) => packets(cores) > had,
             None if cores.iter().all(|core| core.idle_state.is_none()) => false,
-            None => cores.iter().all(|core| core.idle_state == Some(change.state)),
+            None => cores.iter().all(|core| core.idle_state >= Some(change.state)),
         };
         if !complete {
             return;

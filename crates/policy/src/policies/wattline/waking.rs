@@ -1,0 +1,130 @@
+//! Keeps packets away from cores that are still waking up.
+//!
+//! A core takes up to a few hundred microseconds out of its deepest state. Packets that the table sends
+//! there meanwhile wait for it: with a budget of 50 us all of them are late. So such a core is active at
+//! once, and wakes, but gets as few entries of the table as can be until it is awake. Only what the
+//! cores that are awake cannot carry goes to it.
+
+use crate::{CoreSet, OperatingPoint};
+use wattline_units::{Span, Time};
+
+/// A full share of the table. The least is one of 255, which mostly is no entry at all.
+const FULL: u8 = u8::MAX;
+
+/// Cores that wake.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Waking {
+    cores: CoreSet,
+    /// When all of them are awake.
+    until: Option<Time>,
+}
+
+impl Waking {
+    /// Gives all cores full shares of the table once those are awake that woke.
+    pub fn look(&mut self, now: Time, point: &mut OperatingPoint) {
+        if self.until.is_none_or(|until| until <= now) {
+            *self = Self::default();
+            point.weights.fill(FULL);
+        }
+    }
+
+    /// Wakes more cores of a point, which take `exit`, and says how many of the active ones are awake.
+    pub fn wake(&mut self, now: Time, exit: Span, cores: CoreSet, point: &OperatingPoint) -> usize {
+        self.cores = self.cores.union(cores).intersection(point.active);
+        if !cores.is_empty() {
+            self.until = Some(now + exit);
+        }
+        point.active.len() - self.cores.len()
+    }
+
+    /// Divides the table of a point between its cores. Those that are awake carry so many packets per
+    /// second, of so many that come.
+    pub fn divide(&self, (carried, rate): (f64, f64), point: &mut OperatingPoint) {
+        let awake = point.active.len().saturating_sub(self.cores.len());
+        if self.cores.is_empty() {
+            return;
+        }
+        let carried = if awake > 0 { carried.clamp(0.0, rate) } else { 0.0 };
+        let each = (carried / awake.max(1) as f64, (rate - carried) / self.cores.len() as f64);
+        let most = each.0.max(each.1).max(f64::MIN_POSITIVE);
+        let weight = |share: f64| ((share / most * f64::from(FULL)) as u8).max(1);
+        point.weights.fill(weight(each.0));
+        for core in self.cores.iter() {
+            point.weights[core] = weight(each.1);
+        }
+    }
+
+    /// When the shares change next.
+    pub fn until(&self) -> Option<Time> {
+        self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::tests::westmere;
+    use crate::{IndirectionTable, MAX_CORES};
+
+    const EXIT: Span = Span::from_micros(90);
+
+    fn entries(point: &OperatingPoint) -> Vec<usize> {
+        let mut table = IndirectionTable::new(128, point.active);
+        table.spread_weighted(point.active, &point.weights, &mut [0; MAX_CORES]);
+        (0..8).map(|core| table.entries().iter().filter(|of| **of == core).count()).collect()
+    }
+
+    fn wake(
+        waking: &mut Waking,
+        from: usize,
+        (carried, rate): (f64, f64),
+        point: &mut OperatingPoint,
+    ) {
+        let cores = CoreSet::first(8).without(CoreSet::first(from));
+        assert_eq!(waking.wake(Time::ZERO, EXIT, cores, point), from);
+        waking.divide((carried, rate), point);
+    }
+
+    #[test]
+    fn a_core_gets_packets_when_it_is_awake_and_before_only_what_others_cannot_carry() {
+        let platform = westmere();
+        let mut point = OperatingPoint::full(&platform);
+        point.set_active(8, 0, 2);
+        let mut waking = Waking::default();
+        waking.look(Time::ZERO, &mut point);
+        assert_eq!(entries(&point), [16; 8]);
+        // Six carry what comes.
+        wake(&mut waking, 6, (12e6, 10e6), &mut point);
+        let few = entries(&point);
+        let even = |part: &[usize]| part.iter().all(|count| (21..=22).contains(count));
+        assert!(few[6..] == [0, 0] && even(&few[..6]), "{few:?}");
+        waking.look(Time::ZERO + Span::from_micros(89), &mut point);
+        assert_eq!(entries(&point), few, "they are not awake yet");
+        waking.look(Time::ZERO + EXIT, &mut point);
+        assert_eq!((entries(&point), waking.until()), (vec![16; 8], None));
+        // Two carry a quarter of what comes: 16 entries each, and the six others as many.
+        wake(&mut waking, 2, (5e6, 20e6), &mut point);
+        assert_eq!(entries(&point), [16; 8]);
+        // What waits takes all that they carry.
+        wake(&mut waking, 2, (-1e6, 20e6), &mut point);
+        let most = entries(&point);
+        assert!(most[..2] == [0, 0] && even(&most[2..]), "{most:?}");
+    }
+
+    #[test]
+    fn more_cores_wake_before_the_first_are_awake() {
+        let platform = westmere();
+        let mut point = OperatingPoint::full(&platform);
+        let mut waking = Waking::default();
+        let later = Time::ZERO + Span::from_micros(50);
+        point.set_active(6, 0, 2);
+        assert_eq!(waking.wake(Time::ZERO, EXIT, CoreSet::only(5), &point), 5);
+        point.set_active(8, 0, 2);
+        let two = CoreSet::only(6).union(CoreSet::only(7));
+        assert_eq!(waking.wake(later, EXIT, two, &point), 5);
+        assert_eq!(waking.until(), Some(later + EXIT));
+        // One of them is parked again before it was of use.
+        point.set_active(7, 0, 2);
+        assert_eq!(waking.wake(later, EXIT, CoreSet::EMPTY, &point), 5);
+    }
+}
