@@ -27,7 +27,7 @@ use crate::{
 use account::Account;
 use choose::{Choice, LATE};
 use demand::Demand;
-use leap::notice;
+use leap::{RING_SHARE, notice};
 use limits::Limits;
 use machine::Machine;
 use requirements::{Leap, MOST_LOAD, Requirements};
@@ -413,6 +413,8 @@ impl Wattline {
         now: Time,
     ) {
         let platform = seen.platform;
+        // What is asked for in the end: a machine that refuses it shows that meanwhile, too.
+        self.asked = Some(choice.frequency);
         let before = point.active.len();
         let grown = self.present.is_some() && choice.cores > before;
         let asleep = self.asleep(before..choice.cores, seen.cores, point);
@@ -468,7 +470,6 @@ impl Wattline {
             self.moved = now + self.exit + DRAIN;
         }
         self.present = Some(choice);
-        self.asked = Some(choice.frequency);
     }
 
     /// Takes what became of the last decision. A frequency that was refused is not the present one:
@@ -722,6 +723,10 @@ impl Wattline {
                 let at_peak = Requirements { need: peak, mean: peak, ..required };
                 least = least.max(self.searched_for(AT_PEAK, &at_peak).cores);
             }
+            // Until all of them are awake, their rings hold what comes.
+            let come = wanted * self.exit.as_seconds();
+            let rings = come / (RING_SHARE * self.ring * self.ports as f64);
+            least = least.max((rings.ceil() as usize).min(self.machine.cores));
             return (self.machine.at_full_speed(wanted, least, &required), Why::Leap);
         }
         self.carried = 0.0;
