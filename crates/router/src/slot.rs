@@ -107,6 +107,8 @@ impl<Q: Replaceable> Handover<Q> {
     pub fn is_taken(&self) -> bool {
         let now = Instant::now();
         let mut table = self.table();
+        // In one look: what the worker gives up while these are closed is closed by the next call.
+        let is_taken = table.new.is_none();
         let old = std::mem::take(&mut table.old);
         drop(table);
         let closed = old.into_iter().flatten().map(Q::close);
@@ -118,7 +120,7 @@ impl<Q: Replaceable> Handover<Q> {
         if !settled.is_empty() {
             self.waits.store(true, Ordering::Release);
         }
-        table.new.is_none()
+        is_taken
     }
 }
 
@@ -199,12 +201,22 @@ impl<Q: Replaceable> PortQueue for Slot<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use wattline_dataplane::port::PortId;
     use wattline_ports::memory::{WireEnd, WireQueue, wire};
 
+    thread_local! {
+        /// What happens while the next queue is closed, which takes a while.
+        static WHILE_CLOSING: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+    }
+
     impl Replaceable for WireQueue {
         type Lent = ();
-        fn close(self) {}
+        fn close(self) {
+            if let Some(happens) = WHILE_CLOSING.take() {
+                happens();
+            }
+        }
         fn settled_after((): &()) -> Duration {
             Duration::ZERO
         }
@@ -284,5 +296,19 @@ mod tests {
         handover.offer(Vec::new());
         assert!(!handover.is_taken());
         assert!(handover.table().old.is_empty(), "it is closed here");
+    }
+
+    /// Its socket would stay open, and the queue of the interface in use, until the next offer.
+    #[test]
+    fn what_a_worker_gives_up_while_others_are_closed_is_closed_as_well() {
+        let mut pool = FramePool::zeroed(64, 2048, 256);
+        let ((_far, near), (_, other)) = (queue(), queue());
+        let mut slot = Slot::new(vec![near]);
+        let handover = slot.handover();
+        handover.offer(vec![other]);
+        handover.take_away(false);
+        WHILE_CLOSING.set(Some(Box::new(move || slot.recycle(&mut pool))));
+        assert!(!handover.is_taken(), "its queue is still open");
+        assert!(handover.is_taken() && handover.table().old.is_empty());
     }
 }
