@@ -14,6 +14,7 @@ const FULL: u8 = u8::MAX;
 /// Cores that wake.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Waking {
+    /// Active cores that are not known to be awake.
     cores: CoreSet,
     /// When all of them are awake.
     until: Option<Time>,
@@ -40,10 +41,10 @@ impl Waking {
     /// Divides the table of a point between its cores. Those that are awake carry so many packets per
     /// second, of so many that come.
     pub fn divide(&self, (carried, rate): (f64, f64), point: &mut OperatingPoint) {
-        let awake = point.active.len().saturating_sub(self.cores.len());
         if self.cores.is_empty() {
             return;
         }
+        let awake = point.active.len().saturating_sub(self.cores.len());
         let carried = if awake > 0 { carried.clamp(0.0, rate) } else { 0.0 };
         let each = (carried / awake.max(1) as f64, (rate - carried) / self.cores.len() as f64);
         let most = each.0.max(each.1).max(f64::MIN_POSITIVE);
