@@ -62,6 +62,23 @@ const LOG_BYTES: usize = 1 << 18;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18.
 const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
+/// How often a program is offered to the verifier, which gives up with EAGAIN when a signal
+/// is pending (`do_check` in `kernel/bpf/verifier.c`). The signal is handled between two
+/// calls; only one that comes with each of them, such as a profiler's, uses them up.
+const LOAD_ATTEMPTS: usize = 30;
+
+/// Makes a call again while a signal interrupts it.
+fn unless_interrupted<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    let mut result = call();
+    for _ in 1..LOAD_ATTEMPTS {
+        if !matches!(result, Err(Errno::AGAIN)) {
+            break;
+        }
+        result = call();
+    }
+    result
+}
+
 /// A program as the kernel takes it.
 pub(super) struct Code<'a> {
     pub(super) kind: ProgramKind,
@@ -109,17 +126,19 @@ impl Program {
                 .word(68, kind.attach_type())
         };
         let loaded = |descriptor| Self { descriptor, kind, name: name.to_owned() };
-        match attributes().call_for_descriptor(Command::ProgramLoad) {
+        match unless_interrupted(|| attributes().call_for_descriptor(Command::ProgramLoad)) {
             Ok(descriptor) => Ok(loaded(descriptor)),
             Err(errno @ (Errno::INVAL | Errno::ACCESS | Errno::FAULT | Errno::TOOBIG)) => {
                 // Once more, for the verifier's messages.
                 let mut log = vec![0; LOG_BYTES];
                 let length = log.len() as u32;
-                let result = attributes()
-                    .word(24, 1)
-                    .word(28, length)
-                    .output(32, &mut log)
-                    .call_for_descriptor(Command::ProgramLoad);
+                let result = unless_interrupted(|| {
+                    attributes()
+                        .word(24, 1)
+                        .word(28, length)
+                        .output(32, &mut log)
+                        .call_for_descriptor(Command::ProgramLoad)
+                });
                 if let Ok(descriptor) = result {
                     return Ok(loaded(descriptor));
                 }
@@ -244,5 +263,35 @@ impl ProgramKind {
 impl AsFd for Program {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LOAD_ATTEMPTS, unless_interrupted};
+    use rustix::io::Errno;
+
+    /// What a call came to that a signal interrupts so many times before it ends with `last`,
+    /// and how often it was made.
+    fn interrupted(times: usize, last: Result<u8, Errno>) -> (Result<u8, Errno>, usize) {
+        let mut calls = 0;
+        let result = unless_interrupted(|| {
+            calls += 1;
+            if calls > times { last } else { Err(Errno::AGAIN) }
+        });
+        (result, calls)
+    }
+
+    #[test]
+    fn a_signal_while_the_verifier_works_is_no_refusal() {
+        assert_eq!(interrupted(0, Ok(7)), (Ok(7), 1));
+        assert_eq!(interrupted(2, Ok(7)), (Ok(7), 3));
+        assert_eq!(interrupted(2, Err(Errno::ACCESS)), (Err(Errno::ACCESS), 3));
+    }
+
+    #[test]
+    fn signals_without_end_are_told() {
+        let expected = (Err(Errno::AGAIN), LOAD_ATTEMPTS);
+        assert_eq!(interrupted(usize::MAX, Ok(7)), expected);
     }
 }
