@@ -112,3 +112,12 @@ fn falls_that_end_soon_are_not_followed() {
         keeps_within("square:5Mpps,size=64,ratio=10,period=2ms", micros, 60, 0.05);
     }
 }
+
+/// Trains of 512 at even distances vary as bursts do that come at random, but hardly meet in a queue, and
+/// a square wave's height is carried within the slack. While the plan took them for more, these were 2.8
+/// and 3.3 %.
+#[test]
+fn what_returns_at_even_distances_is_no_burst_at_random() {
+    keeps_within("onoff:5Mpps,size=64,burst=512", 500, 400, 0.015);
+    keeps_within("square:5Mpps,size=64,ratio=10,period=2ms", 500, 400, 0.028);
+}

@@ -11,6 +11,7 @@
 mod account;
 mod choose;
 mod demand;
+mod lateness;
 mod leap;
 mod limits;
 mod machine;
@@ -25,8 +26,9 @@ use crate::{
     Parameter, Parameters, Policy, PolicyInfo, Reason, Trigger, Wait,
 };
 use account::Account;
-use choose::{Choice, LATE};
+use choose::Choice;
 use demand::Demand;
+use lateness::{Lateness, Left, Situation};
 use leap::{RING_SHARE, notice};
 use limits::Limits;
 use machine::Machine;
@@ -84,6 +86,10 @@ const FULL_RING: f64 = 0.75;
 const GROWN: (f64, f64) = (1.25, 4.0);
 /// Packets that wait beyond the plan are to be served within this time, a few times the usual slack.
 const DRAIN: Span = Span::from_micros(200);
+/// Where the recent peak is carried: share of the slack that packets may wait which come faster, and the
+/// most that naps may use. A nap adds to the wait only where a peak begins.
+const BACKLOG: f64 = 0.4;
+const NAPS_BESIDE_BACKLOG: f64 = 0.7;
 /// Factor by which the rate may leap above its mean though it never did: flash crowds do so.
 const SURPRISE: f64 = 10.0;
 /// After so many leaps their height is known.
@@ -98,11 +104,6 @@ const KNOWN: f64 = 1.05;
 const UNKNOWN: f64 = 2.0;
 /// Processor time to write the indirection table of a port, in seconds: one request to its driver.
 const TABLE_SECONDS: f64 = 50e-6;
-/// Time over which lateness is averaged, in seconds, and its goal as a share of the allowed one. Where
-/// the load leaps, a late packet is worth more at a leap than in a nap.
-const JUDGE_SECONDS: f64 = 50e-3;
-const GOAL: f64 = 0.4;
-const GOAL_BESIDE_LEAPS: f64 = 0.1;
 /// The load is steady if its peak is at most so many times its mean: at 1 Mpps the highest of 50,000
 /// looks is a third above it by chance.
 const STEADY_PEAK: f64 = 1.5;
@@ -162,8 +163,7 @@ struct Wattline {
     carried: f64,
     /// Packets that may still be late.
     account: Account,
-    /// Share of the slack that naps may use.
-    nap_share: f64,
+    lateness: Lateness,
     alerted: bool,
     /// A leap was answered, and no capacity was taken away since.
     leapt: bool,
@@ -244,7 +244,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         stand: Stand::default(),
         carried: 0.0,
         account: Account::default(),
-        nap_share: 0.7,
+        lateness: Lateness::default(),
         alerted: false,
         leapt: false,
         settles: None,
@@ -283,8 +283,13 @@ impl Wattline {
             need,
             mean: if self.carried > 0.0 { self.demand.long } else { self.demand.mean },
             ports: self.ports,
-            dispersion: self.demand.dispersion,
-            slack: self.slack * self.nap_share,
+            // What varies within the slack is in the rate that is carried already.
+            dispersion: if self.carried > 0.0 {
+                1.0
+            } else {
+                self.demand.dispersion * self.lateness.scatter
+            },
+            slack: self.slack * self.nap_share(),
             floor: self.floor.max(cores as usize).min(self.machine.cores),
             ring: ring
                 - if self.link.is_some() {
@@ -309,26 +314,24 @@ impl Wattline {
         }
     }
 
-    /// Adjusts the length of naps, and the packets that a leap may make late, by the lateness since
-    /// the last look. Where the platform does not measure latency, a leap may make none late.
+    /// Share of the slack that naps may use.
+    fn nap_share(&self) -> f64 {
+        let naps = self.lateness.nap_share;
+        if self.carried > 0.0 { naps.min(NAPS_BESIDE_BACKLOG) } else { naps }
+    }
+
+    /// Adjusts naps, and the packets that a leap may make late, by the lateness since the last look.
+    /// Where the platform does not measure latency, a leap may make none late.
     fn judge(&mut self, seen: &Observation<'_>, seconds: f64) {
-        let Some(latency) = seen.latency else { return };
-        if latency.samples == 0 {
-            return;
-        }
-        self.account.book(latency.samples, latency.late, self.demand.mean);
-        let share = latency.late as f64 / latency.samples as f64;
-        // Few samples weigh little: less than usually come in `JUDGE_SECONDS`.
-        let usual = (self.demand.mean * JUDGE_SECONDS).max(1.0);
-        let weight = (latency.samples as f64 / usual).min(1.0).min(seconds / JUDGE_SECONDS * 4.0);
-        let goal = if self.has_leapt() { GOAL_BESIDE_LEAPS } else { GOAL };
-        let goal = if self.account.is_overdrawn() { 0.5 * goal } else { goal };
-        let error = (share / LATE - goal) * weight;
-        // The account covers packets that are late in a leap. Others are late because naps are too
-        // long.
-        if !self.alerted || error < 0.0 {
-            self.nap_share = (self.nap_share - 0.1 * error).clamp(0.4, 0.99);
-        }
+        let Some(latency) = seen.latency.filter(|latency| latency.samples > 0) else { return };
+        let (packets, late, rate) = (latency.samples, latency.late, self.demand.mean);
+        self.account.book(packets, late, rate);
+        let situation = Situation {
+            leaps: self.has_leapt(),
+            overdrawn: self.account.is_overdrawn(),
+            answering: self.alerted,
+        };
+        self.lateness.learn(Left { packets, late, seconds, rate }, situation);
     }
 
     /// The cheapest point that meets the requirements: that of the last search for this purpose where
@@ -404,6 +407,30 @@ impl Wattline {
         (carried, if self.known { KNOWN * self.demand.peak } else { choice.capacity })
     }
 
+    /// A choice until its sleeping cores are awake: the others carry what comes, as fast as before if
+    /// need be.
+    fn until_awake(
+        &mut self,
+        mut choice: Choice,
+        before: usize,
+        (asleep, leap): (CoreSet, bool),
+        point: &mut OperatingPoint,
+        now: Time,
+    ) -> Choice {
+        let awake = self.waking.wake(now, self.exit, asleep, point);
+        let faster = before.max(choice.frequency);
+        let carried = self.machine.capacity(awake, choice.frequency) * MOST_LOAD;
+        if faster > choice.frequency && carried < self.demand.need() {
+            choice.frequency = faster;
+            choice.capacity = self.machine.capacity(choice.cores, faster);
+            self.settles = self.waking.until();
+        }
+        if leap || !asleep.is_empty() {
+            self.waking.divide(self.shares(awake, &choice, leap), point);
+        }
+        choice
+    }
+
     fn take(
         &mut self,
         mut choice: Choice,
@@ -426,18 +453,7 @@ impl Wattline {
             self.waking.look(now, point);
         }
         if let Some(present) = self.present.filter(|_| platform.can.set_weights) {
-            let awake = self.waking.wake(now, self.exit, asleep, point);
-            let faster = present.frequency.max(choice.frequency);
-            let carried = self.machine.capacity(awake, choice.frequency) * MOST_LOAD;
-            if faster > choice.frequency && carried < self.demand.need() {
-                // Those that are awake carry it all, as fast as before, until the others are.
-                choice.frequency = faster;
-                choice.capacity = self.machine.capacity(choice.cores, faster);
-                self.settles = self.waking.until();
-            }
-            if leap || !asleep.is_empty() {
-                self.waking.divide(self.shares(awake, &choice, leap), point);
-            }
+            choice = self.until_awake(choice, present.frequency, (asleep, leap), point, now);
         }
         point.set_frequency(choice.frequency);
         point.batch = choose::BATCH;
@@ -532,7 +548,7 @@ impl Wattline {
     fn overhang(&self, waiting: f64) -> f64 {
         let planned =
             self.present.map_or(0.0, |choice| self.demand.need() * 0.5 * self.blind(&choice));
-        // The carried rate serves what comes at once within half of the slack.
+        // The carried rate serves what comes at once within its share of the slack, and some of chance.
         let planned = planned.max(self.carried * 0.5 * self.slack);
         (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
     }
@@ -617,7 +633,7 @@ impl Policy for Wattline {
         }
         let news = self.demand.look(now.as_seconds(), arrivals);
         if news {
-            self.stand.look(now.as_seconds(), self.demand.needed(0.5 * self.slack));
+            self.stand.look(now.as_seconds(), self.demand.needed(BACKLOG * self.slack));
         }
         if now >= self.hold {
             self.demand.judge_alarm(now.as_seconds(), arrivals);
@@ -708,6 +724,7 @@ impl Wattline {
             self.last_leap = Some(now);
             self.saved = 0.0;
             self.stand.rises();
+            self.lateness.forget_bursts();
             self.carried = 0.0;
             let required = self.required(need);
             self.known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
@@ -733,13 +750,19 @@ impl Wattline {
         if now >= self.hold {
             self.carried = self.stand(seconds, &self.required(need));
         }
-        let need = need.max(self.carried);
+        // A rate above it lasts no longer than the slack allows, or the carried rate grows.
+        let need = if self.carried > 0.0 { self.carried } else { need };
         // A queue that grows at the planned rate: the point carries less than planned.
         let more = if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
         let required = self.required(need.max(more));
         // Another point has to serve the packets that wait beyond the plan, too.
-        let wanted =
+        let mut wanted =
             self.required(required.need + self.overhang(self.waiting) / DRAIN.as_seconds());
+        if crowded && !self.has_leapt() {
+            // A little more than the present capacity. With the tail that bursts would have at that rate,
+            // it would mostly be all cores.
+            wanted.dispersion = wanted.dispersion.min(1.0);
+        }
         let best = self.searched_for(NEXT, &wanted);
         let Some(present) = self.present else { return (best, Why::Start) };
         let carries =

@@ -1,0 +1,138 @@
+//! Learns from the share of late packets how long naps may be, and how much bursts matter.
+
+use super::choose::LATE;
+
+/// Time over which lateness is averaged, in seconds, and its goal as a share of the allowed one. Where
+/// the load leaps, a late packet is worth more at a leap than in a nap.
+const JUDGE_SECONDS: f64 = 50e-3;
+const GOAL: f64 = 0.4;
+const GOAL_BESIDE_LEAPS: f64 = 0.1;
+/// Share of the slack that naps may use at first, and the least and the most.
+const FIRST_NAPS: f64 = 0.7;
+const NAPS: (f64, f64) = (0.4, 0.99);
+/// How fast both follow the lateness: without late packets, `scatter` falls to a half in a twentieth of
+/// a second, and naps grow to their limit in a third of one. Late packets undo the former ten times as
+/// fast.
+const NAPS_FOLLOW: f64 = 0.1;
+const SCATTER_FOLLOWS: f64 = 2.0;
+const BACK: f64 = 10.0;
+/// Bursts are never taken to matter less than this.
+const LEAST_SCATTER: f64 = 0.01;
+
+/// What the lateness has taught.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lateness {
+    /// Share of the slack that naps may use.
+    pub nap_share: f64,
+    /// Share of the measured dispersion that counts for the queues. The formula of their tail takes
+    /// bursts to come at random. Trains at even distances have the same dispersion, and hardly ever
+    /// meet each other in a queue.
+    pub scatter: f64,
+}
+
+impl Default for Lateness {
+    fn default() -> Self {
+        Self { nap_share: FIRST_NAPS, scatter: 1.0 }
+    }
+}
+
+/// The packets that left since the last look.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left {
+    pub packets: u64,
+    pub late: u64,
+    /// Seconds since the last look.
+    pub seconds: f64,
+    /// Packets per second, averaged.
+    pub rate: f64,
+}
+
+/// What is known of the load.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Situation {
+    /// A leap came of late.
+    pub leaps: bool,
+    /// More packets were late than are allowed.
+    pub overdrawn: bool,
+    /// A leap is being answered: the account covers the packets that are late in it.
+    pub answering: bool,
+}
+
+impl Lateness {
+    /// Takes the packets that left since the last look.
+    pub fn learn(&mut self, left: Left, situation: Situation) {
+        let share = left.late as f64 / left.packets.max(1) as f64;
+        // Few packets weigh little: less than usually leave in `JUDGE_SECONDS`.
+        let usual = (left.rate * JUDGE_SECONDS).max(1.0);
+        let weight = (left.packets as f64 / usual).min(1.0).min(left.seconds / JUDGE_SECONDS * 4.0);
+        let goal = if situation.leaps { GOAL_BESIDE_LEAPS } else { GOAL };
+        let goal = if situation.overdrawn { 0.5 * goal } else { goal };
+        let error = (share / LATE - goal) * weight;
+        if error > 0.0 && situation.answering {
+            return;
+        }
+        self.nap_share = (self.nap_share - NAPS_FOLLOW * error).clamp(NAPS.0, NAPS.1);
+        let follows = SCATTER_FOLLOWS * if error > 0.0 { BACK } else { 1.0 };
+        self.scatter = (self.scatter * (1.0 + follows * error)).clamp(LEAST_SCATTER, 1.0);
+    }
+
+    /// Another load came, of whose bursts nothing is known.
+    pub fn forget_bursts(&mut self) {
+        self.scatter = 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALM: Situation = Situation { leaps: false, overdrawn: false, answering: false };
+
+    /// Takes looks of 200 us at 5 Mpps.
+    fn looks(lateness: &mut Lateness, count: usize, late: u64, situation: Situation) {
+        let left = Left { packets: 1_000, late, seconds: 200e-6, rate: 5e6 };
+        (0..count).for_each(|_| lateness.learn(left, situation));
+    }
+
+    #[test]
+    fn naps_grow_and_bursts_matter_less_until_packets_are_late() {
+        let mut lateness = Lateness::default();
+        looks(&mut lateness, 250, 0, CALM);
+        assert!((0.73..0.75).contains(&lateness.nap_share), "{lateness:?}");
+        assert!((0.40..0.50).contains(&lateness.scatter), "half in 50 ms: {lateness:?}");
+        looks(&mut lateness, 5_000, 0, CALM);
+        assert!(lateness.nap_share == 0.99 && lateness.scatter == LEAST_SCATTER, "{lateness:?}");
+        // As many as the goal: all stays.
+        let before = lateness;
+        looks(&mut lateness, 250, 4, CALM);
+        assert!((lateness.nap_share - before.nap_share).abs() < 1e-9, "{lateness:?}");
+        assert!((lateness.scatter / before.scatter - 1.0).abs() < 1e-9, "{lateness:?}");
+        // 2 % are late.
+        looks(&mut lateness, 50, 20, CALM);
+        assert!(lateness.nap_share < 0.96 && lateness.scatter == 1.0, "{lateness:?}");
+    }
+
+    #[test]
+    fn late_packets_of_a_leap_teach_nothing_and_beside_leaps_fewer_may_be_late() {
+        let mut lateness = Lateness::default();
+        looks(&mut lateness, 100, 500, Situation { answering: true, ..CALM });
+        assert_eq!((lateness.nap_share, lateness.scatter), (0.7, 1.0));
+        let naps = |situation| {
+            let mut lateness = Lateness::default();
+            looks(&mut lateness, 250, 2, situation);
+            lateness.nap_share
+        };
+        assert!(naps(CALM) > 0.7, "0.2 % are less than the goal");
+        assert!(naps(Situation { leaps: true, ..CALM }) < 0.7);
+        assert!(naps(Situation { overdrawn: true, ..CALM }) == 0.7, "half of the goal");
+    }
+
+    #[test]
+    fn few_packets_weigh_little() {
+        let mut lateness = Lateness::default();
+        lateness.learn(Left { packets: 1, late: 1, seconds: 200e-6, rate: 5e6 }, CALM);
+        assert!(lateness.nap_share > 0.699, "{lateness:?}");
+        lateness.learn(Left { packets: 0, late: 0, seconds: 0.0, rate: 0.0 }, CALM);
+        assert!(lateness.nap_share > 0.699, "{lateness:?}");
+    }
+}
