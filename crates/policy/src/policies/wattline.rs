@@ -76,7 +76,7 @@ const LOOK: Span = Span::from_micros(200);
 /// Time between two looks while the policy answers a leap of load.
 const ALERT: Span = Span::from_micros(50);
 /// After a leap, capacity stays for so long: parked cores wake, queues drain, and the new rate is
-/// measured.
+/// measured. Where a machine takes its time for each step, that time comes on top.
 const HOLD: Span = Span::from_micros(300);
 /// Time after the start in which the rate is not known yet.
 const LEARN: Span = Span::from_millis(1);
@@ -718,7 +718,9 @@ impl Wattline {
             // Capacity for leaps as high as before. How high the first leap goes, or one that goes
             // on, is not known, so it gets everything. What is too much goes when it is over.
             let goes_on = now < self.hold;
-            self.hold = now + HOLD;
+            let before = self.present.map_or(1, |present| present.cores);
+            let steps = self.steps.seconds() * (self.machine.cores - before + 1) as f64;
+            self.hold = now + HOLD + Span::from_seconds(steps);
             self.leapt = true;
             self.leaps = self.leaps.saturating_add(u32::from(!goes_on));
             self.last_leap = Some(now);
