@@ -89,17 +89,19 @@ fn packets_go_to_cores_that_are_awake() {
     keeps_within("sawtooth:8Mpps,size=64,ratio=10,period=50ms", 50, 200, 0.033);
 }
 
-/// Where a core takes 290 us to wake, rings of waking cores fill first. The seed is one that lost 219
-/// packets, and led to the rule.
+/// Where a core takes 290 us to wake, rings of waking cores fill first. Both seeds lost packets, and led
+/// to a rule: 29247 lost 219; on 521 a core that was parked with packets in its ring, and was needed again
+/// at once, lost 31.
 #[test]
 fn a_server_whose_cores_wake_slowly_loses_nothing() {
-    for (traffic, micros) in [
-        ("flash:3Mpps,size=64,ratio=10,period=50ms", 50),
-        ("flash:3Mpps,size=64,ratio=10,period=50ms", 500),
-        ("mmpp:5Mpps,size=64,ratio=10,high=2ms,low=8ms", 500),
+    for (traffic, micros, seed) in [
+        ("flash:3Mpps,size=64,ratio=10,period=50ms", 50, 29_247),
+        ("flash:3Mpps,size=64,ratio=10,period=50ms", 500, 29_247),
+        ("mmpp:5Mpps,size=64,ratio=10,high=2ms,low=8ms", 500, 29_247),
+        ("mmpp:5Mpps,size=64,ratio=10,high=2ms,low=8ms", 500, 521),
     ] {
         let run = (traffic, micros, 100);
-        with_run(("xeon-platinum-8470", 29_247), run, |_, _, _, played| {
+        with_run(("xeon-platinum-8470", seed), run, |_, _, _, played| {
             assert_eq!(played.dropped_packets, 0, "{traffic} within {micros} us: {played:?}");
         });
     }

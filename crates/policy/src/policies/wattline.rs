@@ -378,21 +378,30 @@ impl Wattline {
         fewer * wake * self.machine.awake[to.frequency] + tables * write + change
     }
 
-    /// Cores whose packets would be late if they were sent there before these are awake. A parked core
-    /// may be deeper than its present limit: it stays where it is.
+    /// Of the cores that are added, those whose packets would be late, or overfill their rings, if they
+    /// were sent there before these are awake. A parked core may be deeper than its present limit: it
+    /// stays where it is. One that was parked just before may have packets yet.
     fn asleep(
         &self,
-        cores: std::ops::Range<usize>,
-        seen: &[CoreView],
+        added: std::ops::Range<usize>,
+        rate: f64,
+        seen: &Observation<'_>,
         point: &OperatingPoint,
     ) -> CoreSet {
-        let is_deep = |core: &usize| {
-            let state = point.cores[*core].idle_limit.max(seen[*core].idle_state.unwrap_or(0));
+        let each = rate / added.end.max(1) as f64;
+        let cores = self.machine.cores;
+        let sleeps = |core: &usize| {
+            let state =
+                point.cores[*core].idle_limit.max(seen.cores[*core].idle_state.unwrap_or(0));
             let exit = self.machine.idle.get(state).map_or(0.0, |state| state.1);
-            exit + self.machine.wake[0] > self.slack
+            let wakes = exit + self.machine.wake[0];
+            let queues = seen.queues.iter().skip(*core).step_by(cores);
+            let waiting: f64 = queues.map(|queue| f64::from(queue.fill)).sum();
+            let held = RING_SHARE * self.ring * self.ports as f64;
+            wakes > self.slack || waiting + each * wakes > held
         };
         let mut asleep = CoreSet::EMPTY;
-        cores.filter(is_deep).for_each(|core| asleep.insert(core));
+        added.filter(sleeps).for_each(|core| asleep.insert(core));
         asleep
     }
 
@@ -444,7 +453,8 @@ impl Wattline {
         self.asked = Some(choice.frequency);
         let before = point.active.len();
         let grown = self.present.is_some() && choice.cores > before;
-        let asleep = self.asleep(before..choice.cores, seen.cores, point);
+        let rate = if leap { choice.capacity } else { self.demand.need() };
+        let asleep = self.asleep(before..choice.cores, rate, seen, point);
         point.set_active(choice.cores, choice.idle, platform.deepest());
         for core in point.cores.iter_mut().skip(choice.cores).take(choice.ready) {
             core.idle_limit = choice.parked.min(platform.deepest());
@@ -541,7 +551,7 @@ impl Wattline {
             Trigger::Fill { queue } => GROWN.0 * f64::from(seen.queues[queue].fill) + GROWN.1,
             _ => 0.0,
         };
-        level.max((grown as u32).min(most)).max(1)
+        level.max((grown as u32).min(self.ring as u32)).max(1)
     }
 
     /// Packets that wait, beyond those that come in a nap.
