@@ -56,7 +56,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "guard",
             kind: Kind::Word,
             default: "measured",
-            meaning: "what may come without a warning: `measured` (ten times the mean rate, or a quarter more than the recent peak) or `link` (line rate at all ports; needs a server model)",
+            meaning: "what may come without a warning: `measured` (ten times the mean rate, after four leaps at most twice the recent peak; at least a quarter more than that peak) or `link` (line rate at all ports; needs a server model)",
             source: "ours",
         },
         Parameter {
