@@ -1,5 +1,6 @@
 //! The policy `wattline` keeps its budget where load leaps, and stays near the lower bound. The
-//! seed 9001 chose no constant; a sawtooth on it missed its bound while one rule was chosen.
+//! seed 9001 chose few constants: a sawtooth and a square wave on it missed their bound or budget while
+//! a rule each was chosen.
 
 use wattline_league::bound::{lower_bound, slot_length};
 use wattline_league::{Arrivals, Budget, Case, Played, plan, play_policy};

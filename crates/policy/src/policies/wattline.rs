@@ -56,7 +56,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
             name: "guard",
             kind: Kind::Word,
             default: "measured",
-            meaning: "what may come without a warning: `measured` (ten times the mean rate, after four leaps at most twice the recent peak; at least a quarter more than that peak) or `link` (line rate at all ports; needs a server model)",
+            meaning: "what may come without a warning: `measured` (ten times the mean rate, while leaps come, after the fourth, at most twice the recent peak; at least a quarter more than that peak) or `link` (line rate at all ports; needs a server model)",
             source: "ours",
         },
         Parameter {
@@ -76,11 +76,12 @@ const LOOK: Span = Span::from_micros(200);
 /// Time between two looks while the policy answers a leap of load.
 const ALERT: Span = Span::from_micros(50);
 /// After a leap, capacity stays for so long: parked cores wake, queues drain, and the new rate is
-/// measured. Where a machine takes its time for each step, that time comes on top.
+/// measured. Where a machine takes its time for each step, that time comes on top, up to a most in seconds.
 const HOLD: Span = Span::from_micros(300);
+const MOST_STEPS: f64 = 2e-3;
 /// Time after the start in which the rate is not known yet.
 const LEARN: Span = Span::from_millis(1);
-/// Share of a ring at whose fill the policy is asked in any case, and what a queue that was no news has to
+/// Share of a ring at whose fill the policy is asked for the first time in any case, and what a queue that was no news has to
 /// grow to until it is asked again: a factor, and packets.
 const FULL_RING: f64 = 0.75;
 const GROWN: (f64, f64) = (1.25, 4.0);
@@ -89,6 +90,7 @@ const DRAIN: Span = Span::from_micros(200);
 /// Where the recent peak is carried: share of the slack that packets may wait which come faster, and the
 /// most that naps may use. A nap adds to the wait only where a peak begins.
 const BACKLOG: f64 = 0.4;
+const BACKLOG_WITH_CHANCE: f64 = 0.5;
 const NAPS_BESIDE_BACKLOG: f64 = 0.7;
 /// Factor by which the rate may leap above its mean though it never did: flash crowds do so.
 const SURPRISE: f64 = 10.0;
@@ -378,31 +380,33 @@ impl Wattline {
         fewer * wake * self.machine.awake[to.frequency] + tables * write + change
     }
 
-    /// Of the cores that are added, those whose packets would be late, or overfill their rings, if they
-    /// were sent there before these are awake. A parked core may be deeper than its present limit: it
-    /// stays where it is. One that was parked just before may have packets yet.
+    /// Of the cores that are added, those whose packets would be late if they were sent there before
+    /// these are awake, and those where they would overfill a ring. A parked core may be deeper than its
+    /// present limit: it stays where it is. One that was parked just before may have packets yet.
     fn asleep(
         &self,
         added: std::ops::Range<usize>,
         rate: f64,
         seen: &Observation<'_>,
         point: &OperatingPoint,
-    ) -> CoreSet {
-        let each = rate / added.end.max(1) as f64;
-        let cores = self.machine.cores;
-        let sleeps = |core: &usize| {
-            let state =
-                point.cores[*core].idle_limit.max(seen.cores[*core].idle_state.unwrap_or(0));
+    ) -> (CoreSet, CoreSet) {
+        let each = rate / (added.end.max(1) * self.ports) as f64;
+        let (mut late, mut full) = (CoreSet::EMPTY, CoreSet::EMPTY);
+        for core in added {
+            let state = point.cores[core].idle_limit.max(seen.cores[core].idle_state.unwrap_or(0));
             let exit = self.machine.idle.get(state).map_or(0.0, |state| state.1);
             let wakes = exit + self.machine.wake[0];
-            let queues = seen.queues.iter().skip(*core).step_by(cores);
-            let waiting: f64 = queues.map(|queue| f64::from(queue.fill)).sum();
-            let held = RING_SHARE * self.ring * self.ports as f64;
-            wakes > self.slack || waiting + each * wakes > held
-        };
-        let mut asleep = CoreSet::EMPTY;
-        added.filter(sleeps).for_each(|core| asleep.insert(core));
-        asleep
+            if wakes > self.slack {
+                late.insert(core);
+            }
+            // Where an empty ring would not hold it either, all cores have to share it.
+            let held = RING_SHARE * self.ring - each * wakes;
+            let mut queues = seen.queues.iter().skip(core).step_by(self.machine.cores);
+            if held >= 0.0 && queues.any(|queue| f64::from(queue.fill) > held) {
+                full.insert(core);
+            }
+        }
+        (late, full)
     }
 
     /// Packets per second that cores which are awake carry until the others are, and those that come.
@@ -422,7 +426,7 @@ impl Wattline {
         &mut self,
         mut choice: Choice,
         before: usize,
-        (asleep, leap): (CoreSet, bool),
+        (asleep, leap): ((CoreSet, CoreSet), bool),
         point: &mut OperatingPoint,
         now: Time,
     ) -> Choice {
@@ -434,7 +438,7 @@ impl Wattline {
             choice.capacity = self.machine.capacity(choice.cores, faster);
             self.settles = self.waking.until();
         }
-        if leap || !asleep.is_empty() {
+        if leap || !asleep.0.union(asleep.1).is_empty() {
             self.waking.divide(self.shares(awake, &choice, leap), point);
         }
         choice
@@ -558,8 +562,8 @@ impl Wattline {
     fn overhang(&self, waiting: f64) -> f64 {
         let planned =
             self.present.map_or(0.0, |choice| self.demand.need() * 0.5 * self.blind(&choice));
-        // The carried rate serves what comes at once within its share of the slack, and some of chance.
-        let planned = planned.max(self.carried * 0.5 * self.slack);
+        // The carried rate serves what comes at once within its share of the slack.
+        let planned = planned.max(self.carried * BACKLOG_WITH_CHANCE * self.slack);
         (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
     }
 
@@ -706,6 +710,12 @@ impl Wattline {
         if self.stand.stays() { peak } else { 0.0 }
     }
 
+    /// How long the answer to a leap stays that adds so many cores.
+    fn holds(&self, added: usize) -> Span {
+        let steps = self.steps.seconds() * (added + 1) as f64;
+        HOLD + Span::from_seconds(steps.min(MOST_STEPS))
+    }
+
     /// Energy of a leap back to a point, from a lower one.
     fn way_back_joules(&self, stays: &Choice, low: &Choice, at_peak: &Requirements) -> f64 {
         // The leap is answered by cores that wake, and all are fast for a while.
@@ -715,9 +725,10 @@ impl Wattline {
         let exit = self.machine.idle.last().map_or(0.0, |state| state.1);
         let wake =
             (exit + self.machine.wake[answer.frequency]) * self.machine.awake[answer.frequency];
-        let wakes = answer.cores.saturating_sub(low.cores) as f64 * wake;
+        let added = answer.cores.saturating_sub(low.cores);
+        let wakes = added as f64 * wake;
         let slower = self.machine.watts(stays, &at_peak);
-        let fast = (answer.watts - slower).max(0.0) * HOLD.as_seconds();
+        let fast = (answer.watts - slower).max(0.0) * self.holds(added).as_seconds();
         wakes + fast + self.switch_joules(&answer, stays)
     }
 
@@ -729,8 +740,6 @@ impl Wattline {
             // on, is not known, so it gets everything. What is too much goes when it is over.
             let goes_on = now < self.hold;
             let before = self.present.map_or(1, |present| present.cores);
-            let steps = self.steps.seconds() * (self.machine.cores - before + 1) as f64;
-            self.hold = now + HOLD + Span::from_seconds(steps);
             self.leapt = true;
             self.leaps = self.leaps.saturating_add(u32::from(!goes_on));
             self.last_leap = Some(now);
@@ -756,14 +765,17 @@ impl Wattline {
             let come = wanted * self.exit.as_seconds();
             let rings = come / (RING_SHARE * self.ring * self.ports as f64);
             least = least.max((rings.ceil() as usize).min(self.machine.cores));
-            return (self.machine.at_full_speed(wanted, least, &required), Why::Leap);
+            let answer = self.machine.at_full_speed(wanted, least, &required);
+            self.hold = now + self.holds(answer.cores.saturating_sub(before));
+            return (answer, Why::Leap);
         }
         self.carried = 0.0;
         if now >= self.hold {
             self.carried = self.stand(seconds, &self.required(need));
         }
-        // A rate above it lasts no longer than the slack allows, or the carried rate grows.
-        let need = if self.carried > 0.0 { self.carried } else { need };
+        // The slack evens out what is faster, unless that lasts.
+        let lasting = self.demand.lasting() * (1.0 + self.reserve);
+        let need = if self.carried > 0.0 { self.carried.max(lasting) } else { need };
         // A queue that grows at the planned rate: the point carries less than planned.
         let more = if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
         let required = self.required(need.max(more));

@@ -241,7 +241,8 @@ impl Machine {
         let (service, wake) = (self.service(cores, frequency), self.wake[frequency]);
         let each = required.mean / cores as f64;
         let load = (each * service).min(1.0);
-        // Interrupts: a nap lasts until the next packet, or the next batch of them.
+        // Interrupts: a nap lasts until the next packet, or the next batch of them, as far as batches
+        // count.
         let gap = nap.unwrap_or(batch(cores, required) / each.max(1e-3) + self.delivery);
         let awake_watts = self.awake[frequency];
         let room = 0.9 * required.slack - wake - service - self.delivery;

@@ -153,6 +153,14 @@ impl Demand {
         looks.iter().map(of).fold(0.0, f64::max)
     }
 
+    /// Packets per second over all looks that are remembered: a rate that lasts.
+    pub fn lasting(&self) -> f64 {
+        let looks = self.looked.min(LOOKS);
+        let (Some((now, had)), true) = (self.last, looks > 1) else { return 0.0 };
+        let (from, before) = self.looks[if looks < LOOKS { 0 } else { self.looked % LOOKS }];
+        had.saturating_sub(before) as f64 / (now - from).max(SHORTEST)
+    }
+
     /// Most packets that came at once in a burst that was no leap.
     pub fn burst(&self) -> f64 {
         self.burst
@@ -285,6 +293,25 @@ mod tests {
                 assert!(demand.mean > 0.955 * rate / 2e-4, "{look}: {} {rate}", demand.mean);
             }
         }
+    }
+
+    /// A square wave of 1 ms high and 1 ms low, and then the height alone.
+    #[test]
+    fn what_lasts_is_told_from_a_height_that_the_slack_evens_out() {
+        let mut demand = Demand::default();
+        let (mut count, mut most) = (0, 0.0f64);
+        for look in 0..100u64 {
+            demand.look(look as f64 * 2e-4, count);
+            count += if look / 5 % 2 == 0 { 2_000 } else { 200 };
+            most = most.max(if look > 20 { demand.lasting() } else { 0.0 });
+        }
+        assert!((5e6..8e6).contains(&most), "{most}");
+        for look in 100..120u64 {
+            demand.look(look as f64 * 2e-4, count);
+            count += 2_000;
+        }
+        assert!((demand.lasting() / 1e7 - 1.0).abs() < 1e-6, "{}", demand.lasting());
+        assert!(demand.needed(2e-3) < 0.7e7, "a long slack would even it out for good");
     }
 
     #[test]

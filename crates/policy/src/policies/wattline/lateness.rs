@@ -10,9 +10,9 @@ const GOAL_BESIDE_LEAPS: f64 = 0.1;
 /// Share of the slack that naps may use at first, and the least and the most.
 const FIRST_NAPS: f64 = 0.7;
 const NAPS: (f64, f64) = (0.4, 0.99);
-/// How fast both follow the lateness: without late packets, `scatter` falls to a half in a twentieth of
-/// a second, and naps grow to their limit in a third of one. Late packets undo the former ten times as
-/// fast.
+/// How fast both follow the lateness: without late packets and leaps, `scatter` falls to a half in a
+/// twentieth of a second, and naps grow to their limit in a third of one. Beside leaps it takes four times
+/// as long, since the goal is a quarter. Packets beyond the goal undo the former ten times as fast.
 const NAPS_FOLLOW: f64 = 0.1;
 const SCATTER_FOLLOWS: f64 = 2.0;
 const BACK: f64 = 10.0;
@@ -24,7 +24,7 @@ const LEAST_SCATTER: f64 = 0.01;
 pub(super) struct Lateness {
     /// Share of the slack that naps may use.
     pub nap_share: f64,
-    /// Share of the measured dispersion that counts for the queues. The formula of their tail takes
+    /// Share of the measured dispersion that counts for queues, trains and leaps. The formula of their tail takes
     /// bursts to come at random. Trains at even distances have the same dispersion, and hardly ever
     /// meet each other in a queue.
     pub scatter: f64,

@@ -16,6 +16,8 @@ const FULL: u8 = u8::MAX;
 pub(super) struct Waking {
     /// Active cores that are not known to be awake.
     cores: CoreSet,
+    /// Those of them whose rings would overflow.
+    full: CoreSet,
     /// When all of them are awake.
     until: Option<Time>,
 }
@@ -30,8 +32,17 @@ impl Waking {
     }
 
     /// Wakes more cores of a point, which take `exit`, and says how many of the active ones are awake.
-    pub fn wake(&mut self, now: Time, exit: Span, cores: CoreSet, point: &OperatingPoint) -> usize {
+    /// The rings of `full` hold no more until then.
+    pub fn wake(
+        &mut self,
+        now: Time,
+        exit: Span,
+        (cores, full): (CoreSet, CoreSet),
+        point: &OperatingPoint,
+    ) -> usize {
+        let cores = cores.union(full);
         self.cores = self.cores.union(cores).intersection(point.active);
+        self.full = self.full.union(full).intersection(point.active);
         if !cores.is_empty() {
             self.until = Some(now + exit);
         }
@@ -46,12 +57,16 @@ impl Waking {
         }
         let awake = point.active.len().saturating_sub(self.cores.len());
         let carried = if awake > 0 { carried.clamp(0.0, rate) } else { 0.0 };
-        let each = (carried / awake.max(1) as f64, (rate - carried) / self.cores.len() as f64);
+        let rest = self.cores.without(self.full).len();
+        let each = (
+            carried / awake.max(1) as f64,
+            if rest == 0 { 0.0 } else { (rate - carried) / rest as f64 },
+        );
         let most = each.0.max(each.1).max(f64::MIN_POSITIVE);
         let weight = |share: f64| ((share / most * f64::from(FULL)) as u8).max(1);
         point.weights.fill(weight(each.0));
         for core in self.cores.iter() {
-            point.weights[core] = weight(each.1);
+            point.weights[core] = if self.full.contains(core) { 1 } else { weight(each.1) };
         }
     }
 
@@ -82,7 +97,7 @@ mod tests {
         point: &mut OperatingPoint,
     ) {
         let cores = CoreSet::first(8).without(CoreSet::first(from));
-        assert_eq!(waking.wake(Time::ZERO, EXIT, cores, point), from);
+        assert_eq!(waking.wake(Time::ZERO, EXIT, (cores, CoreSet::EMPTY), point), from);
         waking.divide((carried, rate), point);
     }
 
@@ -119,13 +134,40 @@ mod tests {
         let mut waking = Waking::default();
         let later = Time::ZERO + Span::from_micros(50);
         point.set_active(6, 0, 2);
-        assert_eq!(waking.wake(Time::ZERO, EXIT, CoreSet::only(5), &point), 5);
+        assert_eq!(waking.wake(Time::ZERO, EXIT, (CoreSet::only(5), CoreSet::EMPTY), &point), 5);
         point.set_active(8, 0, 2);
         let two = CoreSet::only(6).union(CoreSet::only(7));
-        assert_eq!(waking.wake(later, EXIT, two, &point), 5);
+        assert_eq!(waking.wake(later, EXIT, (two, CoreSet::EMPTY), &point), 5);
         assert_eq!(waking.until(), Some(later + EXIT));
         // One of them is parked again before it was of use.
         point.set_active(7, 0, 2);
-        assert_eq!(waking.wake(later, EXIT, CoreSet::EMPTY, &point), 5);
+        assert_eq!(waking.wake(later, EXIT, (CoreSet::EMPTY, CoreSet::EMPTY), &point), 5);
+    }
+
+    /// In a leap, too, in which cores that wake get what others cannot carry.
+    #[test]
+    fn a_core_whose_rings_are_full_gets_nothing_more_until_it_is_awake() {
+        let platform = westmere();
+        let mut point = OperatingPoint::full(&platform);
+        point.set_active(8, 0, 2);
+        let even = |part: &[usize]| part.iter().all(|count| (18..=19).contains(count));
+        for carried in [12e6, 5e6, -1e6] {
+            let mut waking = Waking::default();
+            let full = CoreSet::only(7);
+            assert_eq!(waking.wake(Time::ZERO, EXIT, (CoreSet::EMPTY, full), &point), 7);
+            waking.divide((carried, 20e6), &mut point);
+            if carried > 0.0 {
+                let few = entries(&point);
+                assert!(few[7] == 0 && even(&few[..7]), "{few:?}");
+            }
+            assert_eq!(point.weights[7], 1);
+        }
+        // Five others wake: they get the rest.
+        let mut waking = Waking::default();
+        let wakes = CoreSet::first(7).without(CoreSet::first(2));
+        assert_eq!(waking.wake(Time::ZERO, EXIT, (wakes, CoreSet::only(7)), &point), 2);
+        waking.divide((5e6, 20e6), &mut point);
+        let few = entries(&point);
+        assert!(few[7] == 0 && few[2] > few[0], "{few:?}");
     }
 }
