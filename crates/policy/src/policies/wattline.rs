@@ -35,7 +35,7 @@ use machine::Machine;
 use requirements::{Leap, MOST_LOAD, Requirements};
 use stand::Stand;
 use steps::Steps;
-use waking::Waking;
+use waking::{Asleep, Waking};
 use wattline_units::{Span, Time};
 use why::{Reasons, Why};
 
@@ -76,19 +76,21 @@ const LOOK: Span = Span::from_micros(200);
 /// Time between two looks while the policy answers a leap of load.
 const ALERT: Span = Span::from_micros(50);
 /// After a leap, capacity stays for so long: parked cores wake, queues drain, and the new rate is
-/// measured. Where a machine takes its time for each step, that time comes on top, up to a most in seconds.
+/// measured.
 const HOLD: Span = Span::from_micros(300);
+/// Where a machine takes its time for each step, that time comes on top: seconds, at most.
 const MOST_STEPS: f64 = 2e-3;
 /// Time after the start in which the rate is not known yet.
 const LEARN: Span = Span::from_millis(1);
-/// Share of a ring at whose fill the policy is asked for the first time in any case, and what a queue that was no news has to
-/// grow to until it is asked again: a factor, and packets.
+/// Share of a ring at whose fill the policy is asked for the first time in any case, and what a queue
+/// that was no news has to grow to until it is asked again: a factor, and packets.
 const FULL_RING: f64 = 0.75;
 const GROWN: (f64, f64) = (1.25, 4.0);
 /// Packets that wait beyond the plan are to be served within this time, a few times the usual slack.
 const DRAIN: Span = Span::from_micros(200);
-/// Where the recent peak is carried: share of the slack that packets may wait which come faster, and the
-/// most that naps may use. A nap adds to the wait only where a peak begins.
+/// Where the recent peak is carried: share of the slack that packets may wait which come faster, the same
+/// with what chance adds before it counts as too much, and the most that naps may use. A nap adds to the
+/// wait only where a peak begins.
 const BACKLOG: f64 = 0.4;
 const BACKLOG_WITH_CHANCE: f64 = 0.5;
 const NAPS_BESIDE_BACKLOG: f64 = 0.7;
@@ -165,6 +167,7 @@ struct Wattline {
     carried: f64,
     /// Packets that may still be late.
     account: Account,
+    /// Length of naps and weight of bursts, by what was late.
     lateness: Lateness,
     alerted: bool,
     /// A leap was answered, and no capacity was taken away since.
@@ -289,7 +292,7 @@ impl Wattline {
             dispersion: if self.carried > 0.0 {
                 1.0
             } else {
-                self.demand.dispersion * self.lateness.scatter
+                self.demand.dispersion * self.lateness.burst_share
             },
             slack: self.slack * self.nap_share(),
             floor: self.floor.max(cores as usize).min(self.machine.cores),
@@ -380,33 +383,32 @@ impl Wattline {
         fewer * wake * self.machine.awake[to.frequency] + tables * write + change
     }
 
-    /// Of the cores that are added, those whose packets would be late if they were sent there before
-    /// these are awake, and those where they would overfill a ring. A parked core may be deeper than its
-    /// present limit: it stays where it is. One that was parked just before may have packets yet.
+    /// The cores that are added and may get no packets yet. A parked core may be deeper than its present
+    /// limit: it stays where it is. One that was parked just before may have packets still.
     fn asleep(
         &self,
         added: std::ops::Range<usize>,
         rate: f64,
         seen: &Observation<'_>,
         point: &OperatingPoint,
-    ) -> (CoreSet, CoreSet) {
+    ) -> Asleep {
         let each = rate / (added.end.max(1) * self.ports) as f64;
-        let (mut late, mut full) = (CoreSet::EMPTY, CoreSet::EMPTY);
+        let mut asleep = Asleep::default();
         for core in added {
             let state = point.cores[core].idle_limit.max(seen.cores[core].idle_state.unwrap_or(0));
             let exit = self.machine.idle.get(state).map_or(0.0, |state| state.1);
             let wakes = exit + self.machine.wake[0];
             if wakes > self.slack {
-                late.insert(core);
+                asleep.slow.insert(core);
             }
             // Where an empty ring would not hold it either, all cores have to share it.
             let held = RING_SHARE * self.ring - each * wakes;
             let mut queues = seen.queues.iter().skip(core).step_by(self.machine.cores);
             if held >= 0.0 && queues.any(|queue| f64::from(queue.fill) > held) {
-                full.insert(core);
+                asleep.full.insert(core);
             }
         }
-        (late, full)
+        asleep
     }
 
     /// Packets per second that cores which are awake carry until the others are, and those that come.
@@ -425,20 +427,20 @@ impl Wattline {
     fn until_awake(
         &mut self,
         mut choice: Choice,
-        before: usize,
-        (asleep, leap): ((CoreSet, CoreSet), bool),
+        frequency_before: usize,
+        (asleep, leap): (Asleep, bool),
         point: &mut OperatingPoint,
         now: Time,
     ) -> Choice {
         let awake = self.waking.wake(now, self.exit, asleep, point);
-        let faster = before.max(choice.frequency);
+        let faster = frequency_before.max(choice.frequency);
         let carried = self.machine.capacity(awake, choice.frequency) * MOST_LOAD;
         if faster > choice.frequency && carried < self.demand.need() {
             choice.frequency = faster;
             choice.capacity = self.machine.capacity(choice.cores, faster);
             self.settles = self.waking.until();
         }
-        if leap || !asleep.0.union(asleep.1).is_empty() {
+        if leap || !asleep.is_empty() {
             self.waking.divide(self.shares(awake, &choice, leap), point);
         }
         choice

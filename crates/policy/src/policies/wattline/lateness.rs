@@ -10,29 +10,29 @@ const GOAL_BESIDE_LEAPS: f64 = 0.1;
 /// Share of the slack that naps may use at first, and the least and the most.
 const FIRST_NAPS: f64 = 0.7;
 const NAPS: (f64, f64) = (0.4, 0.99);
-/// How fast both follow the lateness: without late packets and leaps, `scatter` falls to a half in a
+/// How fast both follow the lateness: without late packets and leaps, `burst_share` falls to a half in a
 /// twentieth of a second, and naps grow to their limit in a third of one. Beside leaps it takes four times
 /// as long, since the goal is a quarter. Packets beyond the goal undo the former ten times as fast.
 const NAPS_FOLLOW: f64 = 0.1;
-const SCATTER_FOLLOWS: f64 = 2.0;
+const BURSTS_FOLLOW: f64 = 2.0;
 const BACK: f64 = 10.0;
 /// Bursts are never taken to matter less than this.
-const LEAST_SCATTER: f64 = 0.01;
+const LEAST_BURSTS: f64 = 0.01;
 
 /// What the lateness has taught.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lateness {
     /// Share of the slack that naps may use.
     pub nap_share: f64,
-    /// Share of the measured dispersion that counts for queues, trains and leaps. The formula of their tail takes
-    /// bursts to come at random. Trains at even distances have the same dispersion, and hardly ever
-    /// meet each other in a queue.
-    pub scatter: f64,
+    /// Share of the measured dispersion that counts for queues, trains and leaps. The formula of a
+    /// queue's tail takes bursts to come at random. Trains at even distances have the same dispersion,
+    /// and hardly ever meet in a queue.
+    pub burst_share: f64,
 }
 
 impl Default for Lateness {
     fn default() -> Self {
-        Self { nap_share: FIRST_NAPS, scatter: 1.0 }
+        Self { nap_share: FIRST_NAPS, burst_share: 1.0 }
     }
 }
 
@@ -72,13 +72,13 @@ impl Lateness {
             return;
         }
         self.nap_share = (self.nap_share - NAPS_FOLLOW * error).clamp(NAPS.0, NAPS.1);
-        let follows = SCATTER_FOLLOWS * if error > 0.0 { BACK } else { 1.0 };
-        self.scatter = (self.scatter * (1.0 + follows * error)).clamp(LEAST_SCATTER, 1.0);
+        let follows = BURSTS_FOLLOW * if error > 0.0 { BACK } else { 1.0 };
+        self.burst_share = (self.burst_share * (1.0 + follows * error)).clamp(LEAST_BURSTS, 1.0);
     }
 
     /// Another load came, of whose bursts nothing is known.
     pub fn forget_bursts(&mut self) {
-        self.scatter = 1.0;
+        self.burst_share = 1.0;
     }
 }
 
@@ -99,24 +99,24 @@ mod tests {
         let mut lateness = Lateness::default();
         looks(&mut lateness, 250, 0, CALM);
         assert!((0.73..0.75).contains(&lateness.nap_share), "{lateness:?}");
-        assert!((0.40..0.50).contains(&lateness.scatter), "half in 50 ms: {lateness:?}");
+        assert!((0.40..0.50).contains(&lateness.burst_share), "half in 50 ms: {lateness:?}");
         looks(&mut lateness, 5_000, 0, CALM);
-        assert!(lateness.nap_share == 0.99 && lateness.scatter == LEAST_SCATTER, "{lateness:?}");
+        assert!(lateness.nap_share == 0.99 && lateness.burst_share == LEAST_BURSTS, "{lateness:?}");
         // As many as the goal: all stays.
         let before = lateness;
         looks(&mut lateness, 250, 4, CALM);
         assert!((lateness.nap_share - before.nap_share).abs() < 1e-9, "{lateness:?}");
-        assert!((lateness.scatter / before.scatter - 1.0).abs() < 1e-9, "{lateness:?}");
+        assert!((lateness.burst_share / before.burst_share - 1.0).abs() < 1e-9, "{lateness:?}");
         // 2 % are late.
         looks(&mut lateness, 50, 20, CALM);
-        assert!(lateness.nap_share < 0.96 && lateness.scatter == 1.0, "{lateness:?}");
+        assert!(lateness.nap_share < 0.96 && lateness.burst_share == 1.0, "{lateness:?}");
     }
 
     #[test]
     fn late_packets_of_a_leap_teach_nothing_and_beside_leaps_fewer_may_be_late() {
         let mut lateness = Lateness::default();
         looks(&mut lateness, 100, 500, Situation { answering: true, ..CALM });
-        assert_eq!((lateness.nap_share, lateness.scatter), (0.7, 1.0));
+        assert_eq!((lateness.nap_share, lateness.burst_share), (0.7, 1.0));
         let naps = |situation| {
             let mut lateness = Lateness::default();
             looks(&mut lateness, 250, 2, situation);

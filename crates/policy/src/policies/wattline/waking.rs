@@ -11,6 +11,25 @@ use wattline_units::{Span, Time};
 /// A full share of the table. The least is one of 255, which mostly is no entry at all.
 const FULL: u8 = u8::MAX;
 
+/// Cores that are asleep and needed now.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asleep {
+    /// Packets that go there before they are awake are late.
+    pub slow: CoreSet,
+    /// Packets that go there before they are awake overfill a ring.
+    pub full: CoreSet,
+}
+
+impl Asleep {
+    pub fn is_empty(self) -> bool {
+        self.all().is_empty()
+    }
+
+    fn all(self) -> CoreSet {
+        self.slow.union(self.full)
+    }
+}
+
 /// Cores that wake.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Waking {
@@ -32,18 +51,10 @@ impl Waking {
     }
 
     /// Wakes more cores of a point, which take `exit`, and says how many of the active ones are awake.
-    /// The rings of `full` hold no more until then.
-    pub fn wake(
-        &mut self,
-        now: Time,
-        exit: Span,
-        (cores, full): (CoreSet, CoreSet),
-        point: &OperatingPoint,
-    ) -> usize {
-        let cores = cores.union(full);
-        self.cores = self.cores.union(cores).intersection(point.active);
-        self.full = self.full.union(full).intersection(point.active);
-        if !cores.is_empty() {
+    pub fn wake(&mut self, now: Time, exit: Span, asleep: Asleep, point: &OperatingPoint) -> usize {
+        self.cores = self.cores.union(asleep.all()).intersection(point.active);
+        self.full = self.full.union(asleep.full).intersection(point.active);
+        if !asleep.is_empty() {
             self.until = Some(now + exit);
         }
         point.active.len() - self.cores.len()
@@ -84,6 +95,10 @@ mod tests {
 
     const EXIT: Span = Span::from_micros(90);
 
+    fn slow(cores: CoreSet) -> Asleep {
+        Asleep { slow: cores, ..Asleep::default() }
+    }
+
     fn entries(point: &OperatingPoint) -> Vec<usize> {
         let mut table = IndirectionTable::new(128, point.active);
         table.spread_weighted(point.active, &point.weights, &mut [0; MAX_CORES]);
@@ -97,7 +112,7 @@ mod tests {
         point: &mut OperatingPoint,
     ) {
         let cores = CoreSet::first(8).without(CoreSet::first(from));
-        assert_eq!(waking.wake(Time::ZERO, EXIT, (cores, CoreSet::EMPTY), point), from);
+        assert_eq!(waking.wake(Time::ZERO, EXIT, slow(cores), point), from);
         waking.divide((carried, rate), point);
     }
 
@@ -134,14 +149,14 @@ mod tests {
         let mut waking = Waking::default();
         let later = Time::ZERO + Span::from_micros(50);
         point.set_active(6, 0, 2);
-        assert_eq!(waking.wake(Time::ZERO, EXIT, (CoreSet::only(5), CoreSet::EMPTY), &point), 5);
+        assert_eq!(waking.wake(Time::ZERO, EXIT, slow(CoreSet::only(5)), &point), 5);
         point.set_active(8, 0, 2);
         let two = CoreSet::only(6).union(CoreSet::only(7));
-        assert_eq!(waking.wake(later, EXIT, (two, CoreSet::EMPTY), &point), 5);
+        assert_eq!(waking.wake(later, EXIT, slow(two), &point), 5);
         assert_eq!(waking.until(), Some(later + EXIT));
         // One of them is parked again before it was of use.
         point.set_active(7, 0, 2);
-        assert_eq!(waking.wake(later, EXIT, (CoreSet::EMPTY, CoreSet::EMPTY), &point), 5);
+        assert_eq!(waking.wake(later, EXIT, Asleep::default(), &point), 5);
     }
 
     /// In a leap, too, in which cores that wake get what others cannot carry.
@@ -153,8 +168,8 @@ mod tests {
         let even = |part: &[usize]| part.iter().all(|count| (18..=19).contains(count));
         for carried in [12e6, 5e6, -1e6] {
             let mut waking = Waking::default();
-            let full = CoreSet::only(7);
-            assert_eq!(waking.wake(Time::ZERO, EXIT, (CoreSet::EMPTY, full), &point), 7);
+            let asleep = Asleep { full: CoreSet::only(7), ..Asleep::default() };
+            assert_eq!(waking.wake(Time::ZERO, EXIT, asleep, &point), 7);
             waking.divide((carried, 20e6), &mut point);
             if carried > 0.0 {
                 let few = entries(&point);
@@ -164,8 +179,9 @@ mod tests {
         }
         // Five others wake: they get the rest.
         let mut waking = Waking::default();
-        let wakes = CoreSet::first(7).without(CoreSet::first(2));
-        assert_eq!(waking.wake(Time::ZERO, EXIT, (wakes, CoreSet::only(7)), &point), 2);
+        let others = CoreSet::first(7).without(CoreSet::first(2));
+        let asleep = Asleep { full: CoreSet::only(7), ..slow(others) };
+        assert_eq!(waking.wake(Time::ZERO, EXIT, asleep, &point), 2);
         waking.divide((5e6, 20e6), &mut point);
         let few = entries(&point);
         assert!(few[7] == 0 && few[2] > few[0], "{few:?}");
