@@ -108,6 +108,20 @@ fn a_server_whose_cores_wake_slowly_loses_nothing() {
     }
 }
 
+/// What waits while less is carried than comes has to fit into the rings, beside what comes in a nap. And a
+/// height that returns is news while the cores for it still wake. These lost 22 and 207 packets.
+#[test]
+fn a_height_that_returns_fits_into_the_rings() {
+    for (server, traffic, micros) in [
+        ("westmere-2010", "square:5Mpps,size=64,ratio=10,period=2ms", 2_000),
+        ("xeon-platinum-8470", "square:15Mpps,size=64,ratio=10,period=2ms", 50),
+    ] {
+        with_run((server, 522), (traffic, micros, 300), |_, _, _, played| {
+            assert_eq!(played.dropped_packets, 0, "{server} within {micros} us: {played:?}");
+        });
+    }
+}
+
 /// Following these falls costs more than it saves. Within 50 us the budget is not kept.
 #[test]
 fn falls_that_end_soon_are_not_followed() {
@@ -118,9 +132,9 @@ fn falls_that_end_soon_are_not_followed() {
 
 /// Trains of 512 at even distances vary as bursts do that come at random, but hardly meet in a queue, and
 /// a square wave's height is carried within the slack. While the plan took them for more, these were 2.8
-/// and 3.3 %.
+/// and 3.3 %; while it always kept most of the slack for naps, the square wave was 2.5 %.
 #[test]
 fn what_returns_at_even_distances_is_no_burst_at_random() {
     keeps_within("onoff:5Mpps,size=64,burst=512", 500, 400, 0.015);
-    keeps_within("square:5Mpps,size=64,ratio=10,period=2ms", 500, 400, 0.028);
+    keeps_within("square:5Mpps,size=64,ratio=10,period=2ms", 500, 400, 0.021);
 }

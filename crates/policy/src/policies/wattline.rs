@@ -33,7 +33,7 @@ use leap::{RING_SHARE, notice};
 use limits::Limits;
 use machine::Machine;
 use requirements::{Leap, MOST_LOAD, Requirements};
-use stand::Stand;
+use stand::{SPLITS, Split, Stand};
 use steps::Steps;
 use waking::{Asleep, Waking};
 use wattline_units::{Span, Time};
@@ -88,12 +88,6 @@ const FULL_RING: f64 = 0.75;
 const GROWN: (f64, f64) = (1.25, 4.0);
 /// Packets that wait beyond the plan are to be served within this time, a few times the usual slack.
 const DRAIN: Span = Span::from_micros(200);
-/// Where the recent peak is carried: share of the slack that packets may wait which come faster, the same
-/// with what chance adds before it counts as too much, and the most that naps may use. A nap adds to the
-/// wait only where a peak begins.
-const BACKLOG: f64 = 0.4;
-const BACKLOG_WITH_CHANCE: f64 = 0.5;
-const NAPS_BESIDE_BACKLOG: f64 = 0.7;
 /// Factor by which the rate may leap above its mean though it never did: flash crowds do so.
 const SURPRISE: f64 = 10.0;
 /// After so many leaps their height is known.
@@ -119,10 +113,17 @@ const RESERVE: f64 = 0.005;
 const MOST_RESERVE: f64 = 0.1;
 const RESERVE_HALF_LIFE: f64 = 0.1;
 
+/// Share of the rings that may be full of what comes faster than the carried rate.
+const BACKLOG_IN_RINGS: f64 = 0.5;
+/// Another split of the slack has to save so much of the watts.
+const DIFFERENCE: f64 = 0.003;
+
 /// Purposes of a search: the next point, that of the recent peak, and that of the load.
 const NEXT: usize = 0;
 const AT_PEAK: usize = 1;
 const LOW: usize = 2;
+const CARRIED: usize = 3;
+const PURPOSES: usize = CARRIED + SPLITS.len();
 
 struct Wattline {
     machine: Machine,
@@ -163,8 +164,9 @@ struct Wattline {
     waking: Waking,
     /// Whether falls of the load are worth following.
     stand: Stand,
-    /// Rate that is carried though the load is lower.
+    /// Rate that is carried though the load is lower, and how the slack is divided then.
     carried: f64,
+    split: usize,
     /// Packets that may still be late.
     account: Account,
     /// Length of naps and weight of bursts, by what was late.
@@ -187,7 +189,7 @@ struct Wattline {
     /// Scratch space of a search.
     found: Vec<Choice>,
     /// Requirements and result of the last search for each purpose.
-    searched: [Option<(Requirements, Choice)>; 3],
+    searched: [Option<(Requirements, Choice)>; PURPOSES],
     /// The same of the last evaluation of one point, given by cores and frequency. The result is
     /// `None` where the point does not meet the requirements.
     evaluated: Option<(Requirements, (usize, usize), Option<Choice>)>,
@@ -248,6 +250,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         waking: Waking::default(),
         stand: Stand::default(),
         carried: 0.0,
+        split: 0,
         account: Account::default(),
         lateness: Lateness::default(),
         alerted: false,
@@ -260,7 +263,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         transition: platform.frequency_transition.as_seconds(),
         cores: vec![CoreView::default(); platform.cores],
         found: Vec::with_capacity(machine.points()),
-        searched: [None; 3],
+        searched: [None; PURPOSES],
         evaluated: None,
         reasons: Reasons::default(),
         machine,
@@ -296,7 +299,7 @@ impl Wattline {
             },
             slack: self.slack * self.nap_share(),
             floor: self.floor.max(cores as usize).min(self.machine.cores),
-            ring: ring
+            ring: ring * if self.carried > 0.0 { 1.0 - BACKLOG_IN_RINGS } else { 1.0 }
                 - if self.link.is_some() {
                     surprise * reaction / self.machine.cores as f64
                 } else {
@@ -322,7 +325,7 @@ impl Wattline {
     /// Share of the slack that naps may use.
     fn nap_share(&self) -> f64 {
         let naps = self.lateness.nap_share;
-        if self.carried > 0.0 { naps.min(NAPS_BESIDE_BACKLOG) } else { naps }
+        if self.carried > 0.0 { naps.min(self.split().naps) } else { naps }
     }
 
     /// Adjusts naps, and the packets that a leap may make late, by the lateness since the last look.
@@ -354,7 +357,7 @@ impl Wattline {
 
     /// What was found rests on figures of the machine that have changed.
     fn forget(&mut self) {
-        self.searched = [None; 3];
+        self.searched = [None; PURPOSES];
         self.evaluated = None;
     }
 
@@ -565,7 +568,7 @@ impl Wattline {
         let planned =
             self.present.map_or(0.0, |choice| self.demand.need() * 0.5 * self.blind(&choice));
         // The carried rate serves what comes at once within its share of the slack.
-        let planned = planned.max(self.carried * BACKLOG_WITH_CHANCE * self.slack);
+        let planned = planned.max(self.carried * self.split().with_chance() * self.slack);
         (waiting - planned - 2.0 * planned.sqrt()).max(0.0)
     }
 
@@ -628,7 +631,7 @@ impl Policy for Wattline {
                 // Packets whose entries moved were held back, and come at once.
                 let held = now < self.moved && self.is_steady();
                 let held = if held { self.demand.need() * self.slack } else { 0.0 };
-                self.demand.leaps(now.as_seconds(), arrivals, held, self.carried)
+                self.demand.leaps(now.as_seconds(), arrivals, held, self.returning(now))
             }
             _ => false,
         };
@@ -649,7 +652,8 @@ impl Policy for Wattline {
         }
         let news = self.demand.look(now.as_seconds(), arrivals);
         if news {
-            self.stand.look(now.as_seconds(), self.demand.needed(BACKLOG * self.slack));
+            let needed = SPLITS.map(|split| self.needed(split));
+            self.stand.look(now.as_seconds(), needed, self.demand.height());
         }
         if now >= self.hold {
             self.demand.judge_alarm(now.as_seconds(), arrivals);
@@ -697,7 +701,7 @@ impl Wattline {
     /// The rate to carry beyond the load, or zero where a fall of the load is worth following.
     /// `required` is what the load needs.
     fn stand(&mut self, seconds: f64, required: &Requirements) -> f64 {
-        let peak = self.stand.peak();
+        let peak = self.stand.peak(0);
         if self.stand.is_low(required.need) {
             let at_peak = Requirements { need: peak, ..*required };
             let stays = self.searched_for(AT_PEAK, &at_peak);
@@ -709,7 +713,50 @@ impl Wattline {
         } else {
             self.stand.rises();
         }
-        if self.stand.stays() { peak } else { 0.0 }
+        if self.stand.stays() { self.cheapest_split() } else { 0.0 }
+    }
+
+    /// The rate that is no news if it returns. Less than its height is carried, since some of it may wait.
+    /// It is news while the cores for it are not there yet.
+    fn returning(&self, now: Time) -> f64 {
+        let carries = |choice: Choice| choice.capacity >= self.carried;
+        let is_awake = self.waking.until().is_none_or(|until| until <= now);
+        if self.carried > 0.0 && is_awake && self.present.is_some_and(carries) {
+            self.stand.height()
+        } else {
+            0.0
+        }
+    }
+
+    /// Divides the slack between naps and what is faster than the carried rate, and says what that is.
+    fn cheapest_split(&mut self) -> f64 {
+        let mut least = f64::INFINITY;
+        let (mut best, mut carried) = (0, 0.0);
+        for split in 0..SPLITS.len() {
+            self.split = split;
+            self.carried = self.stand.peak(split);
+            let required = self.required(self.carried);
+            let watts = self.searched_for(CARRIED + split, &required).watts;
+            if watts < least * (1.0 - DIFFERENCE) {
+                (least, best, carried) = (watts, split, self.carried);
+            }
+        }
+        self.split = best;
+        carried
+    }
+
+    /// The rate to carry with this split if what comes now returns. No more of it may wait than the rings of
+    /// the fewest cores hold that carry it.
+    fn needed(&self, split: Split) -> f64 {
+        let within = split.backlog * self.slack;
+        let needed = self.demand.needed(within);
+        let cores = self.machine.fewest(needed, self.floor) as f64;
+        let held = BACKLOG_IN_RINGS * self.ring * self.ports as f64 * cores / needed.max(1.0);
+        if held < within { self.demand.needed(held) } else { needed }
+    }
+
+    fn split(&self) -> Split {
+        SPLITS[self.split]
     }
 
     /// How long the answer to a leap stays that adds so many cores.
@@ -734,42 +781,46 @@ impl Wattline {
         wakes + fast + self.switch_joules(&answer, stays)
     }
 
+    /// The answer to a leap: capacity for one as high as before. How high the first leap goes, or one that goes
+    /// on, is not known, so it gets everything. What is too much goes when it is over.
+    fn answer(&mut self, now: Time, need: f64) -> Choice {
+        let goes_on = now < self.hold;
+        let before = self.present.map_or(1, |present| present.cores);
+        self.leapt = true;
+        self.leaps = self.leaps.saturating_add(u32::from(!goes_on));
+        self.last_leap = Some(now);
+        self.saved = 0.0;
+        self.stand.rises();
+        self.lateness.forget_bursts();
+        self.carried = 0.0;
+        let required = self.required(need);
+        self.known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
+        let mut least = before;
+        // The height of the first leap, and of one that goes on, is not known.
+        let present = self.present.map_or(0.0, |present| present.capacity);
+        let mut wanted = UNKNOWN * if goes_on { present } else { required.surprise };
+        if self.known {
+            let peak = self.demand.peak;
+            wanted = MARGIN * peak;
+            // Those of the point that follows, too: packets would be late again if more cores woke
+            // for it.
+            let at_peak = Requirements { need: peak, mean: peak, ..required };
+            least = least.max(self.searched_for(AT_PEAK, &at_peak).cores);
+        }
+        // Until all of them are awake, their rings hold what comes.
+        let come = wanted * self.exit.as_seconds();
+        let rings = come / (RING_SHARE * self.ring * self.ports as f64);
+        least = least.max((rings.ceil() as usize).min(self.machine.cores));
+        let answer = self.machine.at_full_speed(wanted, least, &required);
+        self.hold = now + self.holds(answer.cores.saturating_sub(before));
+        answer
+    }
+
     fn next(&mut self, now: Time, seconds: f64, leap: bool, crowded: bool) -> (Choice, Why) {
         let need = self.demand.need() * (1.0 + self.reserve);
         self.alerted = leap || now < self.hold;
         if leap {
-            // Capacity for leaps as high as before. How high the first leap goes, or one that goes
-            // on, is not known, so it gets everything. What is too much goes when it is over.
-            let goes_on = now < self.hold;
-            let before = self.present.map_or(1, |present| present.cores);
-            self.leapt = true;
-            self.leaps = self.leaps.saturating_add(u32::from(!goes_on));
-            self.last_leap = Some(now);
-            self.saved = 0.0;
-            self.stand.rises();
-            self.lateness.forget_bursts();
-            self.carried = 0.0;
-            let required = self.required(need);
-            self.known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
-            let mut least = self.present.map_or(1, |present| present.cores);
-            // The height of the first leap, and of one that goes on, is not known.
-            let present = self.present.map_or(0.0, |present| present.capacity);
-            let mut wanted = UNKNOWN * if goes_on { present } else { required.surprise };
-            if self.known {
-                let peak = self.demand.peak;
-                wanted = MARGIN * peak;
-                // Those of the point that follows, too: packets would be late again if more cores woke
-                // for it.
-                let at_peak = Requirements { need: peak, mean: peak, ..required };
-                least = least.max(self.searched_for(AT_PEAK, &at_peak).cores);
-            }
-            // Until all of them are awake, their rings hold what comes.
-            let come = wanted * self.exit.as_seconds();
-            let rings = come / (RING_SHARE * self.ring * self.ports as f64);
-            least = least.max((rings.ceil() as usize).min(self.machine.cores));
-            let answer = self.machine.at_full_speed(wanted, least, &required);
-            self.hold = now + self.holds(answer.cores.saturating_sub(before));
-            return (answer, Why::Leap);
+            return (self.answer(now, need), Why::Leap);
         }
         self.carried = 0.0;
         if now >= self.hold {

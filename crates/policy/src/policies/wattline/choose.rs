@@ -88,15 +88,20 @@ impl Machine {
         self.at_full_speed(f64::INFINITY, self.cores, required)
     }
 
-    /// The fewest cores that carry a rate at the fastest frequency, but at least `least`.
+    /// The fewest cores that carry a rate at the fastest frequency, but at least `least`, as a point.
     pub fn at_full_speed(&self, rate: f64, least: usize, required: &Requirements) -> Choice {
         let frequency = self.usable.1;
-        let carries = |cores: &usize| self.capacity(*cores, frequency) * MOST_LOAD >= rate;
-        let cores = (least.max(required.floor)..=self.cores).find(carries).unwrap_or(self.cores);
+        let cores = self.fewest(rate, least.max(required.floor));
         let parked = self.idle.len().saturating_sub(1);
         let guard = Guard { nap: f64::INFINITY, parked, ready: 0 };
         let nap = self.nap_seconds(cores, frequency, guard.nap, required);
         self.point(cores, frequency, nap, guard, required)
+    }
+
+    /// The fewest cores that carry a rate at the fastest frequency, but at least `least`; all where none do.
+    pub fn fewest(&self, rate: f64, least: usize) -> usize {
+        let carries = |cores: &usize| self.capacity(*cores, self.usable.1) * MOST_LOAD >= rate;
+        (least..=self.cores).find(carries).unwrap_or(self.cores)
     }
 
     /// Watts of a point under another load.

@@ -153,6 +153,15 @@ impl Demand {
         looks.iter().map(of).fold(0.0, f64::max)
     }
 
+    /// The highest rate of a stretch that ends now and is long enough for a peak.
+    pub fn height(&self) -> f64 {
+        let Some((now, had)) = self.last else { return 0.0 };
+        let looks = self.looks[..self.looked.min(LOOKS)].iter();
+        let long = looks.filter(|(from, _)| now - from >= PEAK_STRETCH);
+        let of = |&(from, before): &(f64, u64)| had.saturating_sub(before) as f64 / (now - from);
+        long.map(of).fold(0.0, f64::max)
+    }
+
     /// Packets per second over all looks that are remembered: a rate that lasts.
     pub fn lasting(&self) -> f64 {
         let looks = self.looked.min(LOOKS);
@@ -312,6 +321,9 @@ mod tests {
         }
         assert!((demand.lasting() / 1e7 - 1.0).abs() < 1e-6, "{}", demand.lasting());
         assert!(demand.needed(2e-3) < 0.7e7, "a long slack would even it out for good");
+        demand.look(24.02e-3, count + 400);
+        let height = demand.height();
+        assert!((1e7..1.2e7).contains(&height), "20 us are too short for a peak: {height}");
     }
 
     #[test]

@@ -18,12 +18,36 @@ const LOSSES: u32 = 3;
 const FALLS: u32 = 3;
 const REMEMBERED: f64 = 0.8;
 
+/// How the slack is divided where the recent peak is carried.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Split {
+    /// Share that packets may wait which come faster than what is carried.
+    pub backlog: f64,
+    /// The most that naps may use. A nap adds to the wait only where a peak begins.
+    pub naps: f64,
+}
+
+/// Long naps where capacity costs little, less capacity where naps save little.
+pub(super) const SPLITS: [Split; 2] =
+    [Split { backlog: 0.4, naps: 0.7 }, Split { backlog: 0.75, naps: 0.3 }];
+/// Share of the slack that chance adds to the backlog before it counts as too much.
+const CHANCE: f64 = 0.1;
+
+impl Split {
+    /// Share that may wait before it counts as too much.
+    pub fn with_chance(self) -> f64 {
+        self.backlog + CHANCE
+    }
+}
+
 /// What falls of the load were worth, in joules.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stand {
     /// Highest need of the present stretch and of the one before, and the end of the present one.
-    peaks: (f64, f64),
+    peaks: ([f64; SPLITS.len()], [f64; SPLITS.len()]),
     until: f64,
+    /// The same of the rate itself.
+    heights: (f64, f64),
     fall: Option<Fall>,
     /// Falls in a row that were not worth following.
     losses: u32,
@@ -45,23 +69,33 @@ struct Fall {
 }
 
 impl Stand {
-    /// Takes the rate that would have been needed at this time.
-    pub fn look(&mut self, seconds: f64, needed: f64) {
+    /// Takes the rates that would have been needed at this time, by how the slack is divided, and the rate
+    /// that came.
+    pub fn look(&mut self, seconds: f64, needed: [f64; SPLITS.len()], rate: f64) {
         if seconds >= self.until {
-            self.peaks = (0.0, self.peaks.0);
+            self.peaks = (Default::default(), self.peaks.0);
+            self.heights = (0.0, self.heights.0);
             self.until = seconds + REACH;
         }
-        self.peaks.0 = self.peaks.0.max(needed);
+        for (peak, needed) in self.peaks.0.iter_mut().zip(needed) {
+            *peak = peak.max(needed);
+        }
+        self.heights.0 = self.heights.0.max(rate);
     }
 
-    /// The recent peak.
-    pub fn peak(&self) -> f64 {
-        self.peaks.0.max(self.peaks.1)
+    /// The recent peak, by how the slack is divided.
+    pub fn peak(&self, split: usize) -> f64 {
+        self.peaks.0[split].max(self.peaks.1[split])
+    }
+
+    /// The highest rate of late.
+    pub fn height(&self) -> f64 {
+        self.heights.0.max(self.heights.1)
     }
 
     /// Whether a need is so low that following it may pay.
     pub fn is_low(&self, need: f64) -> bool {
-        self.peak() >= LOW * need
+        self.peak(0) >= LOW * need
     }
 
     /// Books what following the fall would have saved since the last look, what it costs in all, and what
@@ -141,12 +175,14 @@ mod tests {
     #[test]
     fn the_peak_is_that_of_ten_to_twenty_milliseconds() {
         let mut stand = Stand::default();
-        stand.look(1e-3, 9e6);
-        stand.look(2e-3, 1e6);
-        assert!(stand.peak() == 9e6 && stand.is_low(1e6) && !stand.is_low(7e6));
-        stand.look(12e-3, 1e6);
-        assert_eq!(stand.peak(), 9e6);
-        stand.look(23e-3, 1e6);
-        assert_eq!(stand.peak(), 1e6);
+        stand.look(1e-3, [9e6, 8e6], 11e6);
+        stand.look(2e-3, [1e6; 2], 1e6);
+        assert!(
+            (stand.peak(0), stand.peak(1)) == (9e6, 8e6) && stand.is_low(1e6) && !stand.is_low(7e6)
+        );
+        stand.look(12e-3, [1e6; 2], 1e6);
+        assert_eq!((stand.peak(0), stand.height()), (9e6, 11e6));
+        stand.look(23e-3, [1e6; 2], 1e6);
+        assert_eq!((stand.peak(0), stand.height()), (1e6, 1e6));
     }
 }
