@@ -108,6 +108,13 @@ fn a_server_whose_cores_wake_slowly_loses_nothing() {
     }
 }
 
+/// Cores that wake before a leap that is due make few packets late, and those that are paid for allow more cores
+/// to sleep deeply. When every leap was a surprise, this was 6.4 %.
+#[test]
+fn leaps_that_return_at_even_distances_are_expected() {
+    keeps_within("flash:3Mpps,size=64,ratio=10,period=20ms", 50, 400, 0.045);
+}
+
 /// What waits while less is carried than comes has to fit into the rings, beside what comes in a nap. And a
 /// height that returns is news while the cores for it still wake. These lost 22 and 207 packets.
 #[test]

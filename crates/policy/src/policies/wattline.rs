@@ -16,6 +16,7 @@ mod leap;
 mod limits;
 mod machine;
 mod requirements;
+mod rhythm;
 mod stand;
 mod steps;
 mod waking;
@@ -33,6 +34,7 @@ use leap::{RING_SHARE, notice};
 use limits::Limits;
 use machine::Machine;
 use requirements::{Leap, MOST_LOAD, Requirements};
+use rhythm::{Expected, Rhythm};
 use stand::{SPLITS, Split, Stand};
 use steps::Steps;
 use waking::{Asleep, Waking};
@@ -167,6 +169,9 @@ struct Wattline {
     /// Rate that is carried though the load is lower, and how the slack is divided then.
     carried: f64,
     split: usize,
+    /// When leaps come, and whether cores are ready for one.
+    rhythm: Rhythm,
+    is_ready: bool,
     /// Packets that may still be late.
     account: Account,
     /// Length of naps and weight of bursts, by what was late.
@@ -251,6 +256,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         stand: Stand::default(),
         carried: 0.0,
         split: 0,
+        rhythm: Rhythm::default(),
+        is_ready: false,
         account: Account::default(),
         lateness: Lateness::default(),
         alerted: false,
@@ -633,8 +640,13 @@ impl Policy for Wattline {
                 let held = if held { self.demand.need() * self.slack } else { 0.0 };
                 self.demand.leaps(now.as_seconds(), arrivals, held, self.returning(now))
             }
-            _ => false,
+            // Cores that are awake let no queue grow.
+            _ => self.is_ready && self.demand.leaps(now.as_seconds(), arrivals, 0.0, 0.0),
         };
+        if leap && now >= self.hold {
+            let began = self.demand.began(now.as_seconds(), arrivals);
+            self.rhythm.leaps(began);
+        }
         let crowded = match seen.trigger {
             Trigger::Fill { queue } => now >= self.eased && self.is_crowded(queue, seen),
             _ => false,
@@ -689,6 +701,11 @@ impl Policy for Wattline {
         let calm = now >= self.hold;
         let next = if calm && !self.cuts_short { LOOK } else { ALERT };
         let at = self.waking.until().map_or(now + next, |until| until.min(now + next));
+        let at = match self.due() {
+            Some((from, _)) if from > now => at.min(from),
+            _ if self.is_ready => at.min(now + ALERT),
+            _ => at,
+        };
         let ask = AskAgain::at(at);
         let everything =
             choice.cores == self.machine.cores && choice.frequency == self.machine.usable.1;
@@ -794,7 +811,8 @@ impl Wattline {
         self.lateness.forget_bursts();
         self.carried = 0.0;
         let required = self.required(need);
-        self.known = self.demand.peak > 2.0 * self.demand.mean && !goes_on;
+        self.known = (self.demand.peak > 2.0 * self.demand.mean || self.is_ready) && !goes_on;
+        self.is_ready = false;
         let mut least = before;
         // The height of the first leap, and of one that goes on, is not known.
         let present = self.present.map_or(0.0, |present| present.capacity);
@@ -816,6 +834,56 @@ impl Wattline {
         answer
     }
 
+    /// The next leap that is due, and when its cores begin to wake.
+    fn due(&self) -> Option<(Time, Expected)> {
+        let steps = self.steps.seconds() * self.machine.cores as f64;
+        let lead = self.exit.as_seconds() + self.transition + steps;
+        let expected = self.rhythm.next(lead)?;
+        let from = Span::from_seconds((expected.from - lead).max(0.0));
+        Some((Time::ZERO + from, expected))
+    }
+
+    /// A point that is ready for the leap that is due now, if one is: all cores of the answer wake, and
+    /// then sleep lightly beside those that carry the load. Only where packets that wait for a core in
+    /// its deepest state are late, and too few are paid for.
+    fn expect(&mut self, now: Time, need: f64) -> Option<Choice> {
+        let (from, expected) = self.due().filter(|_| self.carried == 0.0)?;
+        if now < from || now < self.hold {
+            return None;
+        }
+        if now.as_seconds() > expected.until {
+            self.rhythm.fails();
+            // What was added goes at once.
+            self.leapt |= std::mem::take(&mut self.is_ready);
+            return None;
+        }
+        let waits = self.machine.idle.last().is_some_and(|deepest| deepest.1 >= self.slack);
+        if !waits || self.account.is_rich() {
+            return None;
+        }
+        let required = self.required(need);
+        let answer = self.known_answer(&required);
+        let are_awake = self.is_ready && self.waking.until().is_none_or(|until| until <= now);
+        self.is_ready = true;
+        self.saved = 0.0;
+        let ready = if are_awake {
+            let low = self.machine.at_full_speed(need, 1, &required);
+            Choice { parked: 0, ready: answer.cores.saturating_sub(low.cores), ..low }
+        } else {
+            answer
+        };
+        Some(Choice { nap: None, polls: true, ..ready })
+    }
+
+    /// The answer to a leap as high as those before. It has the cores of the point that follows, too: packets
+    /// would be late again if more cores woke for it.
+    fn known_answer(&mut self, required: &Requirements) -> Choice {
+        let peak = self.demand.peak;
+        let at_peak = Requirements { need: peak, mean: peak, ..*required };
+        let least = self.searched_for(AT_PEAK, &at_peak).cores;
+        self.machine.at_full_speed(MARGIN * peak, least, required)
+    }
+
     fn next(&mut self, now: Time, seconds: f64, leap: bool, crowded: bool) -> (Choice, Why) {
         let need = self.demand.need() * (1.0 + self.reserve);
         self.alerted = leap || now < self.hold;
@@ -825,6 +893,9 @@ impl Wattline {
         self.carried = 0.0;
         if now >= self.hold {
             self.carried = self.stand(seconds, &self.required(need));
+        }
+        if let Some(choice) = self.expect(now, need) {
+            return (choice, Why::Expected);
         }
         // The slack evens out what is faster, unless that lasts.
         let lasting = self.demand.lasting() * (1.0 + self.reserve);

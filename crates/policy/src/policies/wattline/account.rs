@@ -12,10 +12,15 @@ const OF_ONE_LEAP: f64 = 0.5;
 /// last leap may cost more than planned.
 const SPENT: f64 = 0.97;
 
+/// Share of the most that is saved, above which there is enough for leaps that are expected.
+const RICH: f64 = 0.5;
+
 /// An account of late packets: a hundred packets in time pay for one late packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Account {
     left: f64,
+    /// The most that is saved.
+    most: f64,
 }
 
 impl Account {
@@ -23,13 +28,18 @@ impl Account {
     pub fn book(&mut self, packets: u64, late: u64, rate: f64) {
         let most = LATE * rate * REACH;
         let left = self.left + SPENT * LATE * packets as f64 - late as f64;
-        self.left = left.clamp(-most, most);
+        (self.left, self.most) = (left.clamp(-most, most), most);
     }
 
     /// Packets that a leap may make late; below zero after more were late than are allowed. The very
     /// first leap (`leaps` is false) may use the whole account.
     pub fn allows(&self, leaps: bool) -> f64 {
         if leaps { OF_ONE_LEAP * self.left } else { self.left }
+    }
+
+    /// Whether so much is saved that leaps which are expected may cost some of it.
+    pub fn is_rich(&self) -> bool {
+        self.left > RICH * self.most
     }
 
     /// Whether more packets were late than are allowed.

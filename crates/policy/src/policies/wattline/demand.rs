@@ -194,6 +194,13 @@ impl Demand {
         Some((arrivals.saturating_sub(had) as f64 - expected, expected))
     }
 
+    /// When a leap began that is seen now: the packets since the last look came at the height of the peak.
+    pub fn began(&self, seconds: f64, arrivals: u64) -> f64 {
+        let Some((from, had)) = self.last else { return seconds };
+        let since = arrivals.saturating_sub(had) as f64 / self.peak.max(1.0);
+        (seconds - since).max(from)
+    }
+
     /// Notes an alarm.
     pub fn alarm(&mut self, seconds: f64, arrivals: u64) {
         let Some((excess, _)) = self.excess(seconds, arrivals) else { return };

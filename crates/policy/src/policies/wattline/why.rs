@@ -11,6 +11,8 @@ pub(super) enum Why {
     Start,
     /// More packets came at once than random arrivals explain.
     Leap,
+    /// Leaps come at even distances, and the next one is due.
+    Expected,
     /// A queue grew although the rate did not rise.
     Crowded,
     /// The load exceeds the capacity of the point.
@@ -26,9 +28,10 @@ pub(super) enum Why {
 }
 
 impl Why {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Start,
         Self::Leap,
+        Self::Expected,
         Self::Crowded,
         Self::Need,
         Self::Guard,
@@ -41,6 +44,7 @@ impl Why {
         match self {
             Self::Start => "no rate was measured yet",
             Self::Leap => "the load rose suddenly",
+            Self::Expected => "a sudden rise was due",
             Self::Crowded => "a queue grew though the load did not rise",
             Self::Need => "the load exceeded the capacity",
             Self::Guard => "a sudden rise would have made too many packets late",
