@@ -19,6 +19,8 @@ pub struct Latency {
     /// Number of packets that took longer than `late_after` picoseconds.
     late: u64,
     late_after: u64,
+    /// The same for further bounds: picoseconds and packets above them.
+    further: Vec<(u64, u64)>,
 }
 
 impl Latency {
@@ -32,6 +34,7 @@ impl Latency {
             longest: 0,
             late: 0,
             late_after: u64::MAX,
+            further: Vec::new(),
         }
     }
 
@@ -39,6 +42,13 @@ impl Latency {
     pub fn with_bound(bound: Option<Span>) -> Self {
         let late_after = bound.map_or(u64::MAX, Span::as_picos);
         Self { late_after, ..Self::new() }
+    }
+
+    /// Latencies that count the packets above each of several bounds, so that one run is judged by
+    /// all of them.
+    pub fn with_bounds(bounds: &[Span]) -> Self {
+        let further = bounds.iter().skip(1).map(|bound| (bound.as_picos(), 0)).collect();
+        Self { further, ..Self::with_bound(bounds.first().copied()) }
     }
 
     /// Records one packet's latency in picoseconds.
@@ -62,6 +72,9 @@ impl Latency {
         self.picos += picos;
         self.packets += latencies.len() as u64;
         (self.shortest, self.longest, self.late) = (shortest, longest, late);
+        for (bound, late) in &mut self.further {
+            *late += latencies.iter().map(|latency| u64::from(*latency > *bound)).sum::<u64>();
+        }
     }
 
     /// Adds the packets of another interval.
@@ -72,6 +85,9 @@ impl Latency {
         self.shortest = self.shortest.min(other.shortest);
         self.longest = self.longest.max(other.longest);
         self.late += other.late;
+        for ((_, late), (_, more)) in self.further.iter_mut().zip(&other.further) {
+            *late += more;
+        }
     }
 
     /// Returns the latencies and resets them.
@@ -86,6 +102,7 @@ impl Latency {
         self.histogram.reset();
         (self.picos, self.packets, self.shortest, self.longest) = (0, 0, u64::MAX, 0);
         self.late = 0;
+        self.further.iter_mut().for_each(|(_, late)| *late = 0);
     }
 
     /// Latencies of the packets since the last call, as policies see them.
@@ -110,6 +127,12 @@ impl Latency {
     /// Number of packets above the bound; zero without a bound.
     pub fn late(&self) -> u64 {
         self.late
+    }
+
+    /// Number of packets above each bound after the first, in the order of
+    /// [`Self::with_bounds`].
+    pub fn late_further(&self) -> impl Iterator<Item = u64> + '_ {
+        self.further.iter().map(|(_, late)| *late)
     }
 
     /// Number of packets.
@@ -176,5 +199,20 @@ mod tests {
         let mut bounded = Latency::with_bound(Some(Span::from_micros(90)));
         (1..=100_000u64).for_each(|nanos| bounded.record(nanos * 1_000));
         assert_eq!(bounded.take_view().late, 10_000, "those beyond 90 us");
+    }
+
+    #[test]
+    fn several_bounds_are_counted_in_one_run() {
+        let mut latency = Latency::with_bounds(&[90, 50, 99].map(Span::from_micros));
+        (1..=100_000u64).for_each(|nanos| latency.record(nanos * 1_000));
+        let mut both = latency.clone();
+        both.add(&latency);
+        let late =
+            |of: &Latency| [of.late()].into_iter().chain(of.late_further()).collect::<Vec<_>>();
+        assert_eq!(late(&latency), [10_000, 50_000, 1_000]);
+        assert_eq!(late(&both), [20_000, 100_000, 2_000]);
+        both.reset();
+        assert_eq!(late(&both), [0, 0, 0]);
+        assert_eq!(late(&Latency::with_bounds(&[])), [0]);
     }
 }

@@ -8,6 +8,7 @@ fn main() -> Result<(), LeagueError> {
     let mut arguments = std::env::args().skip(1);
     let plan = match arguments.next().as_deref() {
         None | Some("quick") => Plan::quick()?,
+        Some("tuned") => Plan::tuned()?,
         Some(path) => Plan::load(Path::new(path))?,
     };
     let out = arguments.next().map(PathBuf::from);

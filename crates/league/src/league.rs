@@ -1,176 +1,40 @@
 //! Policies against policies: every policy on every server with every traffic, budget and seed.
 
-use crate::arrivals::Arrivals;
-use crate::bound::{lower_bound, slot_length};
-use crate::case::{Budget, Case};
+use crate::case::Case;
+use crate::envelope::Envelope;
 use crate::error::LeagueError;
-use crate::fixed::best_fixed;
 use crate::part::Part;
 use crate::pieces::Store;
-use crate::plan::{Plan, policy};
-use crate::play::{Played, play_policy};
-use crate::schedule::best_schedule;
-use serde::{Deserialize, Serialize};
+use crate::plan::Plan;
+use crate::policy_text::policy;
+use crate::rival::{Judged, Rival};
+use crate::rows::{EnvelopeRow, Results, Row, TunedRow};
+use crate::runs::{Kept, Named, Runs};
 use std::collections::BTreeMap;
-use wattline_policy::{PolicySpec, Wait};
+use wattline_policy::PolicySpec;
 use wattline_units::Span;
-
-/// The yardsticks of a case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Envelope {
-    /// No schedule that keeps the budget takes less (E2).
-    pub lower_bound_joules: f64,
-    /// A schedule was found that takes this and keeps it (E3); `None` where none was found.
-    pub feasible_joules: Option<f64>,
-    /// The best operating point that never changes (E0); `None` where none keeps the budget.
-    pub static_best_joules: Option<f64>,
-    /// That point in words.
-    pub static_best: Option<String>,
-    /// How far the schedule is above the bound, as a share of the bound.
-    pub feasible_gap: Option<f64>,
-    /// Of the bound: what no decision changes.
-    pub base_joules: f64,
-    /// Packets that came.
-    pub packets: u64,
-}
-
-/// Works out the yardsticks of a case.
-///
-/// # Errors
-/// When the packets cannot be had, or no packet can be in time.
-pub fn envelope(case: &Case<'_>, budget: Budget) -> Result<Envelope, LeagueError> {
-    let arrivals = arrivals(case, budget)?;
-    let bound = lower_bound(case, budget, &arrivals)?;
-    let fixed = best_fixed(case, budget, &arrivals)?;
-    let schedule = best_schedule(case, budget, &arrivals, fixed.as_ref())?;
-    let feasible = schedule.map(|schedule| schedule.played.energy_joules);
-    Ok(Envelope {
-        lower_bound_joules: bound.joules,
-        feasible_joules: feasible,
-        static_best_joules: fixed.as_ref().map(|fixed| fixed.played.energy_joules),
-        static_best: fixed.map(|fixed| {
-            let point = fixed.point;
-            let hertz = case.server.processor.frequencies[point.frequency];
-            let wait = match point.wait {
-                Wait::Poll => "polling".to_owned(),
-                Wait::Pause => "pausing".to_owned(),
-                Wait::Sleep(nap) => format!("naps of {:.1} µs", nap.as_seconds() * 1e6),
-                Wait::Interrupt => "interrupts".to_owned(),
-            };
-            let cores = if point.cores == 1 { "core" } else { "cores" };
-            format!("{} {cores} at {:.2} GHz, {wait}", point.cores, hertz.gigahertz())
-        }),
-        feasible_gap: feasible.map(|joules| joules / bound.joules - 1.0),
-        base_joules: bound.base_joules,
-        packets: arrivals.total(),
-    })
-}
-
-/// The packets of a case in slots as fine as the bound needs them.
-fn arrivals(case: &Case<'_>, budget: Budget) -> Result<Arrivals, LeagueError> {
-    let slack = case.slack_seconds(budget, 64)?;
-    Arrivals::of(case, slot_length(case, slack))
-}
-
-/// A policy in a case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// The policy.
-    pub policy: String,
-    /// The server.
-    pub server: String,
-    /// The traffic.
-    pub traffic: String,
-    /// The seed.
-    pub seed: u64,
-    /// Latency that at most 1 % of the packets may exceed.
-    pub budget_seconds: f64,
-    /// Energy of the server.
-    pub energy_joules: f64,
-    /// How far that is above the lower bound, as a share of it.
-    pub gap_to_lower_bound: f64,
-    /// The same less the base power on both sides, which no decision changes.
-    pub gap_above_base: f64,
-    /// Share of the packets that were late or lost.
-    pub late_fraction: f64,
-    /// Packets that found their ring full.
-    pub dropped_packets: u64,
-    /// Packets that a later one of their flow overtook.
-    pub reordered_packets: u64,
-    /// Changes of cores or frequency, per second.
-    pub changes_per_second: f64,
-    /// Whether the budget was kept and nothing lost.
-    pub feasible: bool,
-    /// Latency that 99 of 100 packets did not exceed.
-    pub p99_seconds: Option<f64>,
-}
-
-/// The yardsticks of one case, with the names of the case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EnvelopeRow {
-    /// The server.
-    pub server: String,
-    /// The traffic.
-    pub traffic: String,
-    /// The seed.
-    pub seed: u64,
-    /// The budget.
-    pub budget_seconds: f64,
-    /// The yardsticks.
-    #[serde(flatten)]
-    pub envelope: Envelope,
-}
-
-/// All that a league found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// Every policy in every case.
-    pub rows: Vec<Row>,
-    /// Every case.
-    pub envelopes: Vec<EnvelopeRow>,
-}
 
 /// What is played alone.
 enum Piece<'a> {
-    Envelope(Span, Case<'a>, &'a str),
-    Play(Span, Case<'a>, &'a str, PolicySpec),
+    Envelope(Span, Named<'a>),
+    Play(Span, Named<'a>, PolicySpec),
+    /// Within all budgets.
+    Rival(Rival<'a>),
 }
 
 enum Found {
     Envelope(Box<Envelope>),
     Played(Box<Kept>),
+    Judged(Vec<Judged>),
 }
 
-/// What is kept of a run.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    energy_joules: f64,
-    late_fraction: f64,
-    dropped_packets: u64,
-    reordered_packets: u64,
-    changes_per_second: f64,
-    p99_seconds: Option<f64>,
-    feasible: bool,
-}
-
-impl From<Played> for Kept {
-    fn from(played: Played) -> Self {
-        Self {
-            energy_joules: played.energy_joules,
-            late_fraction: played.late_fraction,
-            dropped_packets: played.dropped_packets,
-            reordered_packets: played.reordered_packets,
-            changes_per_second: played.changes_per_second,
-            p99_seconds: played.p99_seconds,
-            feasible: played.feasible,
-        }
-    }
-}
-
-/// Number of pieces of a league.
+/// Number of pieces of a league: yardsticks and runs, and for each rival that is tuned one in each
+/// kind of traffic.
 pub fn pieces(plan: &Plan) -> usize {
-    let cases = plan.servers.len() * plan.traffics.len() * plan.budgets.len() * plan.seeds.len();
-    cases * (1 + plan.policies.len())
+    let kinds = plan.servers.len() * plan.traffics.len();
+    let cases = kinds * plan.budgets.len() * plan.seeds.len();
+    let tuned = plan.tuning.as_ref().map_or(0, |tuning| tuning.contenders.len());
+    cases * (usize::from(plan.envelope) + plan.policies.len()) + kinds * tuned
 }
 
 /// Number of pieces of a part of it.
@@ -179,11 +43,12 @@ pub fn pieces_of(plan: &Plan, part: Part) -> usize {
     all / part.of + usize::from(part.number <= all % part.of)
 }
 
-/// All pieces of a league: the envelope of each case, and after it its policies.
+/// All pieces of a league: for each kind of traffic the envelope of each case, after it its policies;
+/// and then the rivals that are tuned.
 fn all_of(plan: &Plan) -> Result<Vec<Piece<'_>>, LeagueError> {
     let mut all = Vec::new();
     for server in &plan.servers {
-        for (text, traffic) in &plan.traffics {
+        for (number, (text, traffic)) in plan.traffics.iter().enumerate() {
             for &budget in &plan.budgets {
                 for &seed in &plan.seeds {
                     let case = Case {
@@ -194,19 +59,70 @@ fn all_of(plan: &Plan) -> Result<Vec<Piece<'_>>, LeagueError> {
                         warmup: plan.warmup,
                         seed,
                     };
+                    let named = Named { case, traffic: text };
                     // The long ones first, so that no thread is left with one at the end.
-                    all.push(Piece::Envelope(budget, case, text));
+                    if plan.envelope {
+                        all.push(Piece::Envelope(budget, named));
+                    }
                     for written in &plan.policies {
                         let spec = policy(written, budget).map_err(|problem| {
                             LeagueError::File { place: "policies".into(), problem }
                         })?;
-                        all.push(Piece::Play(budget, case, text, spec));
+                        all.push(Piece::Play(budget, named, spec));
                     }
                 }
+            }
+            if let Some(tuning) = &plan.tuning {
+                let rival = |contender| Rival { tuning, contender, server, traffic: number };
+                all.extend(tuning.contenders.iter().map(rival).map(Piece::Rival));
             }
         }
     }
     Ok(all)
+}
+
+/// Server, traffic, budget in nanoseconds and seed, and what is known of them.
+type Bounds = BTreeMap<(String, String, u64, u64), (f64, f64)>;
+
+fn nanos(budget: Span) -> u64 {
+    budget.as_picos() / 1_000
+}
+
+/// A row, beside the lower bound of its case where that is known.
+fn row(
+    bounds: &Bounds,
+    named: &Named<'_>,
+    budget: Span,
+    policy: &PolicySpec,
+    contender: Option<&str>,
+    kept: Kept,
+) -> Row {
+    let (server, traffic) = (named.case.server.name.clone(), named.traffic.to_owned());
+    let key = (server.clone(), traffic.clone(), nanos(budget), named.case.seed);
+    let bound = bounds.get(&key);
+    let gap = |(bound, _): &(f64, f64)| (kept.energy_joules - bound) / bound;
+    let above_base = |(bound, base): &(f64, f64)| {
+        (kept.energy_joules - bound) / (bound - base).max(f64::MIN_POSITIVE)
+    };
+    let policy = policy.to_string();
+    Row {
+        contender: contender.map_or_else(|| policy.clone(), str::to_owned),
+        tuned: contender.is_some(),
+        policy,
+        server,
+        traffic,
+        seed: named.case.seed,
+        budget_seconds: budget.as_seconds(),
+        energy_joules: kept.energy_joules,
+        gap_to_lower_bound: bound.map(gap),
+        gap_above_base: bound.map(above_base),
+        late_fraction: kept.late_fraction,
+        dropped_packets: kept.dropped_packets,
+        reordered_packets: kept.reordered_packets,
+        changes_per_second: kept.changes_per_second,
+        feasible: kept.feasible,
+        p99_seconds: kept.p99_seconds,
+    }
 }
 
 /// Plays a league on so many threads (0: one per core of this machine); the results do not depend
@@ -221,45 +137,63 @@ pub fn play(
     done: impl Fn() + Sync,
 ) -> Result<Results, LeagueError> {
     let all = all_of(plan)?;
-    let found = play_all(&all, store, threads, done)?;
-    let mut results = Results { rows: Vec::new(), envelopes: Vec::new() };
+    let found = play_all(plan, &all, store, threads, done)?;
+    let mut results = Results { rows: Vec::new(), envelopes: Vec::new(), tunings: Vec::new() };
+    // The envelope of a case comes before all that is played in it.
+    let mut bounds = Bounds::new();
     for (piece, found) in all.iter().zip(found) {
         match (piece, found) {
-            (Piece::Envelope(budget, case, traffic), Found::Envelope(envelope)) => {
+            (Piece::Envelope(budget, Named { case, traffic }), Found::Envelope(envelope)) => {
+                let (server, traffic) = (case.server.name.clone(), (*traffic).to_owned());
+                bounds.insert(
+                    (server.clone(), traffic.clone(), nanos(*budget), case.seed),
+                    (envelope.lower_bound_joules, envelope.base_joules),
+                );
                 results.envelopes.push(EnvelopeRow {
-                    server: case.server.name.clone(),
-                    traffic: (*traffic).to_owned(),
+                    server,
+                    traffic,
                     seed: case.seed,
                     budget_seconds: budget.as_seconds(),
                     envelope: *envelope,
                 });
             }
-            (Piece::Play(budget, case, traffic, policy), Found::Played(kept)) => {
-                // The case's envelope comes before its policies.
-                let Some(EnvelopeRow { envelope, .. }) = results.envelopes.last() else { continue };
-                let bound = envelope.lower_bound_joules;
-                let gap = kept.energy_joules - bound;
-                results.rows.push(Row {
-                    policy: policy.to_string(),
-                    server: case.server.name.clone(),
-                    traffic: (*traffic).to_owned(),
-                    seed: case.seed,
-                    budget_seconds: budget.as_seconds(),
-                    energy_joules: kept.energy_joules,
-                    gap_to_lower_bound: gap / bound,
-                    gap_above_base: gap / (bound - envelope.base_joules).max(f64::MIN_POSITIVE),
-                    late_fraction: kept.late_fraction,
-                    dropped_packets: kept.dropped_packets,
-                    reordered_packets: kept.reordered_packets,
-                    changes_per_second: kept.changes_per_second,
-                    feasible: kept.feasible,
-                    p99_seconds: kept.p99_seconds,
-                });
+            (Piece::Play(budget, named, policy), Found::Played(kept)) => {
+                results.rows.push(row(&bounds, named, *budget, policy, None, *kept));
+            }
+            (Piece::Rival(rival), Found::Judged(judged)) => {
+                put(&mut results, &bounds, plan, rival, judged);
             }
             _ => {}
         }
     }
     Ok(results)
+}
+
+/// Adds the rows of a rival that was tuned.
+fn put(
+    results: &mut Results,
+    bounds: &Bounds,
+    plan: &Plan,
+    rival: &Rival<'_>,
+    judged: Vec<Judged>,
+) {
+    let contender = rival.contender;
+    for (&budget, Judged { policy, kept, runs }) in plan.budgets.iter().zip(judged) {
+        for (&seed, run) in plan.seeds.iter().zip(runs) {
+            let named = rival.judged_on(plan, seed);
+            let row = row(bounds, &named, budget, &policy, Some(&contender.name), run);
+            results.rows.push(row);
+        }
+        results.tunings.push(TunedRow {
+            contender: contender.name.clone(),
+            server: rival.server.name.clone(),
+            traffic: plan.traffics[rival.traffic].0.clone(),
+            budget_seconds: budget.as_seconds(),
+            policy: policy.to_string(),
+            settings: contender.settings.len(),
+            kept,
+        });
+    }
 }
 
 /// Plays one part of a league into the store, from which [`play`] takes it then, and says how many
@@ -275,22 +209,24 @@ pub fn play_part(
     done: impl Fn() + Sync,
 ) -> Result<usize, LeagueError> {
     let all = all_of(plan)?;
-    let (envelopes, plays): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|piece| matches!(piece, Piece::Envelope(..)));
+    let (plays, long): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|piece| matches!(piece, Piece::Play(..)));
     let own = |(at, _): &(usize, Piece<'_>)| at % part.of == part.number - 1;
-    let own = envelopes.into_iter().chain(plays).enumerate().filter(own);
+    let own = long.into_iter().chain(plays).enumerate().filter(own);
     let own: Vec<_> = own.map(|(_, piece)| piece).collect();
-    play_all(&own, store, threads, done)?;
+    play_all(plan, &own, store, threads, done)?;
     Ok(own.len())
 }
 
 fn play_all(
+    plan: &Plan,
     pieces: &[Piece<'_>],
     store: &Store,
     threads: usize,
     done: impl Fn() + Sync,
 ) -> Result<Vec<Found>, LeagueError> {
-    let found = wattline_sim::sweep(pieces, threads, |piece| piece.play(store), done);
+    let runs = Runs::new(store);
+    let found = wattline_sim::sweep(pieces, threads, |piece| piece.play(plan, &runs), done);
     let found = found.map_err(|error| LeagueError::File {
         place: "threads".into(),
         problem: error.to_string(),
@@ -299,46 +235,15 @@ fn play_all(
 }
 
 impl Piece<'_> {
-    fn play(&self, store: &Store) -> Result<Found, LeagueError> {
-        let (Self::Envelope(budget, case, traffic) | Self::Play(budget, case, traffic, _)) = self;
-        let Case { server, application, duration, warmup, seed, .. } = case;
-        let key = format!(
-            "{} {server:?} {application} {traffic} {duration:?} {warmup:?} {seed} {budget:?}",
-            env!("CARGO_PKG_VERSION")
-        );
-        let allowed = Budget::p99(*budget);
+    fn play(&self, plan: &Plan, runs: &Runs<'_>) -> Result<Found, LeagueError> {
         match self {
-            Self::Envelope(..) => {
-                let kept = store.piece(&format!("envelope {key}"), || envelope(case, allowed))?;
-                Ok(Found::Envelope(Box::new(kept)))
+            Self::Envelope(budget, named) => {
+                Ok(Found::Envelope(Box::new(runs.envelope(named, *budget)?)))
             }
-            Self::Play(.., policy) => {
-                let play = || {
-                    let arrivals = arrivals(case, allowed)?;
-                    Ok(play_policy(case, policy, allowed, &arrivals)?.into())
-                };
-                Ok(Found::Played(Box::new(store.piece(&format!("{policy} {key}"), play)?)))
+            Self::Play(budget, named, policy) => {
+                Ok(Found::Played(Box::new(runs.play(named, policy, *budget)?)))
             }
+            Self::Rival(rival) => Ok(Found::Judged(rival.play(plan, runs)?)),
         }
     }
-}
-
-/// Server, traffic and budget in nanoseconds.
-type Kind = (String, String, u64);
-/// A policy with its rows.
-type OfPolicy<'a> = (&'a str, Vec<&'a Row>);
-
-/// Rows by what they are of, in the order of the policies: of one policy and traffic (server and
-/// budget included), all seeds.
-pub(crate) fn by_kind(rows: &[Row]) -> BTreeMap<Kind, Vec<OfPolicy<'_>>> {
-    let mut kinds: BTreeMap<Kind, Vec<OfPolicy<'_>>> = BTreeMap::new();
-    for row in rows {
-        let nanos = (row.budget_seconds * 1e9).round() as u64;
-        let kind = kinds.entry((row.server.clone(), row.traffic.clone(), nanos)).or_default();
-        match kind.iter_mut().find(|(policy, _)| *policy == row.policy) {
-            Some((_, rows)) => rows.push(row),
-            None => kind.push((&row.policy, vec![row])),
-        }
-    }
-    kinds
 }

@@ -4,7 +4,8 @@
 //! are computed for a case. [`bound::lower_bound`] is below the energy of every schedule that keeps
 //! the budget. [`best_fixed`] is the best constant operating point, chosen in hindsight.
 //! [`best_schedule`] is a good schedule, found by search and played; the optimum lies between it
-//! and the bound. [`league`](mod@league) plays policies beside these three.
+//! and the bound. [`league`](mod@league) plays policies beside these three, rivals by settings that
+//! were tuned on other seeds ([`Tuning`]).
 //!
 //! [`simulated`] writes the pages of simulations outside a league.
 //!
@@ -14,6 +15,8 @@
 mod arrivals;
 pub mod bound;
 mod case;
+mod endings;
+mod envelope;
 mod error;
 mod fixed;
 pub mod league;
@@ -22,25 +25,32 @@ mod part;
 mod pieces;
 pub mod plan;
 mod play;
+mod policy_text;
 mod prediction;
+mod rival;
+mod rows;
+mod runs;
 mod schedule;
 mod script;
 pub mod simulated;
 mod standings;
+mod tuning;
 mod wrong;
 
 pub use arrivals::Arrivals;
 pub use case::{Budget, Case};
+pub use envelope::{Envelope, envelope};
 pub use error::LeagueError;
 pub use fixed::{BestFixed, best_fixed};
-pub use league::{Envelope, Results, Row, envelope};
 pub use page::{is_page, page};
 pub use part::Part;
 pub use pieces::Store;
 pub use plan::Plan;
 pub use play::{Played, play_points, play_policy, play_wrong};
 pub use prediction::Prediction;
+pub use rows::{EnvelopeRow, Results, Row, TunedRow};
 pub use schedule::{BestSchedule, best_schedule};
 pub use script::{FixedPoint, Script};
 pub use standings::{Standing, standings};
+pub use tuning::{Contender, Tuning};
 pub use wrong::{Meter, Wrong};

@@ -1,6 +1,6 @@
 //! A league as a page: one table to rule on, and plots.
 
-use crate::league::Results;
+use crate::rows::Results;
 use crate::standings::{Standing, standings};
 use wattline_report::escape;
 use wattline_report::page::{begin, end, is_titled, put, table};
@@ -24,12 +24,24 @@ pub fn page(results: &Results) -> String {
         figures are of the simulator and the server's model, nothing is measured. A policy that \
         did not keep the budget on every seed is not ranked. Intervals are 95 % over seeds.</p>\n",
     );
+    if results.envelopes.is_empty() {
+        page.push_str(
+            "<p>The bound was not worked out: the plots show energy beside the first policy's.</p>\n",
+        );
+    }
+    if !results.tunings.is_empty() {
+        page.push_str(
+            "<p>Policies called \"tuned\" play the setting that was best on other seeds for this \
+            traffic and budget; the first policy has one set of constants for all.</p>\n",
+        );
+    }
     plot(&mut page, &standings);
     page.push_str("<h2>Table</h2>\n");
     table(
         &mut page,
         [
             "policy",
+            "setting",
             "server",
             "traffic",
             "p99 us",
@@ -45,10 +57,19 @@ pub fn page(results: &Results) -> String {
         ],
         standings.iter().map(cells),
     );
+    if !results.envelopes.is_empty() {
+        yardsticks(&mut page, results);
+    }
+    end(&mut page);
+    page
+}
+
+/// The table of the yardsticks.
+fn yardsticks(page: &mut String, results: &Results) {
     page.push_str("<h2>Yardsticks</h2>\n");
     let percent = |gap: Option<f64>| gap.map_or("-".into(), |gap| format!("{:.2}", gap * 100.0));
     table(
-        &mut page,
+        page,
         [
             "traffic",
             "server",
@@ -74,16 +95,15 @@ pub fn page(results: &Results) -> String {
             ]
         }),
     );
-    end(&mut page);
-    page
 }
 
-fn cells(row: &Standing) -> [String; 13] {
+fn cells(row: &Standing) -> [String; 14] {
     let percent = |value: f64| {
         if value.is_finite() { format!("{:.2}", value * 100.0) } else { "-".into() }
     };
     [
         row.policy.clone(),
+        if row.setting == row.policy { "as named".into() } else { row.setting.clone() },
         row.server.clone(),
         row.traffic.clone(),
         format!("{:.0}", row.budget_seconds * 1e6),
@@ -108,6 +128,8 @@ fn plot(page: &mut String, standings: &[Standing]) {
             kinds.push((&row.server, row.budget_seconds));
         }
     }
+    // Without a bound, rows are told beside the first policy, which has no difference from itself.
+    let with_bound = standings.iter().any(|row| row.gap.is_finite());
     page.push_str("<div class=\"plots\">\n");
     for (server, budget) in kinds {
         let rows =
@@ -124,7 +146,8 @@ fn plot(page: &mut String, standings: &[Standing]) {
         }
         let value = |policy: &str, traffic: &str| {
             let row = rows().find(|row| row.policy == policy && row.traffic == traffic);
-            row.filter(|row| row.feasible == row.seeds).map_or(f64::NAN, |row| row.gap * 100.0)
+            let above = |row: &Standing| if with_bound { row.gap } else { row.beside_first };
+            row.filter(|row| row.feasible == row.seeds).map_or(f64::NAN, |row| above(row) * 100.0)
         };
         let series = policies.iter().map(|policy| BarSeries {
             name: (*policy).to_owned(),
@@ -134,7 +157,11 @@ fn plot(page: &mut String, standings: &[Standing]) {
         let bars = Bars {
             title: format!("{server}, p99 {:.0} us", budget * 1e6),
             x_label: "traffic, numbered as below".into(),
-            y: Axis::new("energy above the lower bound (%)"),
+            y: Axis::new(if with_bound {
+                "energy above the lower bound (%)"
+            } else {
+                "energy beside the first policy (%)"
+            }),
             groups: (1..=traffics.len()).map(|number| number.to_string()).collect(),
             series: series.collect(),
             stacked: false,

@@ -1,15 +1,14 @@
 //! The plan of a league: a built-in one, or one from a file.
 
 use crate::error::LeagueError;
+use crate::tuning::{self, Judged, Tuning};
 use serde::Deserialize;
 use std::path::Path;
-use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
-/// Placeholder for the budget in the text of a policy.
-const BUDGET: &str = "{p99}";
+pub use crate::policy_text::policy;
 
 /// A league as it is written in TOML.
 #[derive(Debug, Clone, Deserialize)]
@@ -24,6 +23,13 @@ struct Written {
     application: String,
     duration: String,
     warmup: String,
+    #[serde(default = "yes")]
+    envelope: bool,
+    tuning: Option<tuning::Written>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn ipv4() -> String {
@@ -49,6 +55,11 @@ pub struct Plan {
     pub duration: Span,
     /// Simulated time before the measurement.
     pub warmup: Span,
+    /// Whether lower bound, found schedule and best fixed point are worked out, which takes most of
+    /// the time.
+    pub envelope: bool,
+    /// Rivals that are tuned first.
+    pub tuning: Option<Tuning>,
 }
 
 impl Plan {
@@ -66,6 +77,15 @@ impl Plan {
     /// Never for the built-in text; a test checks that.
     pub fn full() -> Result<Self, LeagueError> {
         Self::parse("full", include_str!("../leagues/full.toml"))
+    }
+
+    /// A league of rivals that are tuned first, for each kind of traffic and budget; without the
+    /// lower bound. It takes half an hour or more.
+    ///
+    /// # Errors
+    /// Never for the built-in text; a test checks that.
+    pub fn tuned() -> Result<Self, LeagueError> {
+        Self::parse("tuned", include_str!("../leagues/tuned.toml"))
     }
 
     /// Reads a plan from a file.
@@ -127,17 +147,25 @@ impl Plan {
             Ok((text.clone(), spec))
         };
         let application = written.application.parse();
+        let traffics: Vec<_> = written.traffics.iter().map(traffic).collect::<Result<_, _>>()?;
+        let duration = span("duration", &written.duration)?;
+        let judged =
+            Judged { seeds: &written.seeds, duration, traffics: &traffics, budgets: &budgets };
+        let tuning = written.tuning.as_ref().map(|tuning| tuning.read(&judged)).transpose();
+        let tuning = tuning.map_err(|problems| wrong("tuning", problems))?;
         Ok(Self {
             servers: written.servers.iter().map(server).collect::<Result<_, _>>()?,
             policies: written.policies,
-            traffics: written.traffics.iter().map(traffic).collect::<Result<_, _>>()?,
+            traffics,
             budgets,
             seeds: written.seeds,
             application: application.map_err(|error: wattline_server::UnknownApplication| {
                 wrong("application", error.to_string())
             })?,
-            duration: span("duration", &written.duration)?,
+            duration,
             warmup: span("warmup", &written.warmup)?,
+            envelope: written.envelope,
+            tuning,
         })
     }
 }
@@ -162,22 +190,13 @@ fn place(text: &str, error: &toml::de::Error) -> String {
     format!(":{}{key}", number + 1)
 }
 
-/// Parses the text of a policy, with the budget in place of `{p99}`.
-///
-/// # Errors
-/// A message that says what is wrong.
-pub fn policy(text: &str, budget: Span) -> Result<PolicySpec, String> {
-    let micros = format!("{}us", budget.as_seconds() * 1e6);
-    PolicySpec::parse(&text.replace(BUDGET, &micros)).map_err(|error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_built_in_leagues_are_right() {
-        for plan in [Plan::quick().unwrap(), Plan::full().unwrap()] {
+        for plan in [Plan::quick().unwrap(), Plan::full().unwrap(), Plan::tuned().unwrap()] {
             assert!(plan.seeds.len() >= 3 && plan.traffics.len() >= 7);
             assert!(plan.policies.iter().any(|text| text.starts_with("wattline")));
         }

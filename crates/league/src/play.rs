@@ -46,9 +46,14 @@ impl Played {
     /// Judges a report by a budget. `slack` is the time before the end in which an arrived packet
     /// may still wait without being late.
     pub fn judge(report: &Report, budget: Budget, arrivals: &Arrivals, slack: f64) -> Self {
-        let recent = arrivals.in_last(slack);
+        Self::of(report, report.late_packets.unwrap_or(0), budget, arrivals.in_last(slack))
+    }
+
+    /// Judges a report by a budget above which it counted so many packets, of which so many
+    /// `recent` ones may wait at the end.
+    fn of(report: &Report, late: u64, budget: Budget, recent: u64) -> Self {
         let overdue = report.waiting_at_end_packets.saturating_sub(recent);
-        let late = report.late_packets.unwrap_or(0) + report.dropped_packets + overdue;
+        let late = late + report.dropped_packets + overdue;
         let late_fraction = late as f64 / report.offered_packets.max(1) as f64;
         let of_interval =
             |report: &Report| report.late_packets.unwrap_or(0) + report.dropped_packets;
@@ -83,6 +88,39 @@ pub fn play_policy(
         Ok(build(policy, context).map_err(ModelError::from)?)
     })?;
     Ok(Played::judge(&report, budget, arrivals, slack))
+}
+
+/// Plays a policy of the registry; so many packets may wait at the end.
+///
+/// # Errors
+/// As [`play_policy`].
+pub(crate) fn play_one(
+    case: &Case<'_>,
+    policy: &PolicySpec,
+    (budget, recent): (Budget, u64),
+) -> Result<Played, LeagueError> {
+    let report = case.scenario(policy.clone(), None).run_counting_late_by(&[budget.p99])?;
+    Ok(Played::of(&report, report.late_packets.unwrap_or(0), budget, recent))
+}
+
+/// Plays a policy of the registry once and judges it by several budgets, each with the packets that
+/// may wait at the end.
+///
+/// # Errors
+/// As [`play_policy`].
+pub(crate) fn play_within(
+    case: &Case<'_>,
+    policy: &PolicySpec,
+    budgets: &[(Budget, u64)],
+) -> Result<Vec<Played>, LeagueError> {
+    let bounds: Vec<Span> = budgets.iter().map(|(budget, _)| budget.p99).collect();
+    let report = case.scenario(policy.clone(), None).run_counting_late_by(&bounds)?;
+    let late = [report.late_packets.unwrap_or(0)];
+    let late = late.iter().chain(&report.late_packets_further);
+    let judge = |((budget, recent), late): (&(Budget, u64), &u64)| {
+        Played::of(&report, *late, *budget, *recent)
+    };
+    Ok(budgets.iter().zip(late).map(judge).collect())
 }
 
 /// Plays a policy of the registry on a machine that differs from what the policy was told.

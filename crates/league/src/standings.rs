@@ -1,6 +1,6 @@
 //! What the rows of a league say: per kind of traffic, with intervals.
 
-use crate::league::{Results, Row, by_kind};
+use crate::rows::{Results, Row, by_kind};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -13,13 +13,16 @@ pub struct Standing {
     pub traffic: String,
     /// The budget.
     pub budget_seconds: f64,
-    /// The policy.
+    /// The policy, or the name of a rival that was tuned ([`Row::contender`]).
     pub policy: String,
+    /// The setting that was played.
+    pub setting: String,
     /// Seeds, and how many of them kept the budget without loss.
     pub seeds: usize,
     /// Those.
     pub feasible: usize,
-    /// Mean gap to the lower bound, and half the width of its 95 % interval over seeds.
+    /// Mean gap to the lower bound, and half the width of its 95 % interval over seeds; not
+    /// a number in a league without bounds.
     pub gap: f64,
     /// Half the width.
     pub gap_within: f64,
@@ -51,18 +54,20 @@ pub fn standings(results: &Results) -> Vec<Standing> {
                 .zip(&first)
                 .map(|(row, first)| row.energy_joules / first.energy_joules - 1.0)
                 .collect();
-            let (gap, gap_within) = mean_within(&of(|row| row.gap_to_lower_bound));
+            let (gap, gap_within) =
+                mean_within(&of(|row| row.gap_to_lower_bound.unwrap_or(f64::NAN)));
             let (beside_first, beside_first_within) = mean_within(&beside);
             found.push(Standing {
                 server: server.clone(),
                 traffic: traffic.clone(),
                 budget_seconds: nanos as f64 * 1e-9,
                 policy: (*policy).to_owned(),
+                setting: rows.first().map(|row| row.policy.clone()).unwrap_or_default(),
                 seeds: rows.len(),
                 feasible: rows.iter().filter(|row| row.feasible).count(),
                 gap,
                 gap_within,
-                gap_above_base: mean_within(&of(|row| row.gap_above_base)).0,
+                gap_above_base: mean_within(&of(|row| row.gap_above_base.unwrap_or(f64::NAN))).0,
                 beside_first,
                 beside_first_within,
                 worst_late: of(|row| row.late_fraction).into_iter().fold(0.0, f64::max),

@@ -77,6 +77,9 @@ pub struct Report {
     /// Forwarded packets above a latency bound; absent if no bound was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_packets: Option<u64>,
+    /// The same above further bounds ([`crate::Scenario::run_counting_late_by`]); not printed.
+    #[serde(skip)]
+    pub late_packets_further: Vec<u64>,
     /// Shortest latency.
     pub latency_min_seconds: Option<f64>,
     /// Mean latency.
@@ -203,6 +206,7 @@ impl Report {
             forwarded_rate_pps: forwarded as f64 / seconds,
             forwarded_rate_bits_per_second: bits.0,
             late_packets: None,
+            late_packets_further: Vec::new(),
             latency_min_seconds: latency.min(),
             latency_mean_seconds: latency.mean(),
             latency_p50_seconds: latency.quantile(0.5),

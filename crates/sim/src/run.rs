@@ -46,7 +46,7 @@ pub fn run_on(
     source: &mut dyn Source,
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
 ) -> Result<Report, SimError> {
-    play(setting, knobs, source, None, make)
+    play(setting, knobs, source, &[], make)
 }
 
 /// Like [`run_with`], and also counts exactly the packets that took longer than `late_after`
@@ -60,10 +60,11 @@ pub fn run_counting_late(
     late_after: Option<Span>,
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
 ) -> Result<Report, SimError> {
-    play(setting, KnobBehaviour::default(), source, late_after, make)
+    play(setting, KnobBehaviour::default(), source, late_after.as_slice(), make)
 }
 
-/// [`run_on`] and [`run_counting_late`] together.
+/// [`run_on`] and [`run_counting_late`] together, with any number of bounds: the whole run is
+/// judged by all of them, intervals by the first.
 ///
 /// # Errors
 /// Fails like [`run_with`].
@@ -71,18 +72,18 @@ pub fn play(
     setting: &Setting<'_>,
     knobs: KnobBehaviour,
     source: &mut dyn Source,
-    late_after: Option<Span>,
+    late_after: &[Span],
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
 ) -> Result<Report, SimError> {
     let started = Instant::now();
     let end = setting.check()?;
     let mut engine = Engine::new(setting, knobs, source, make)?;
-    engine.sink.latency = Latency::with_bound(late_after);
+    engine.sink.latency = Latency::with_bounds(late_after);
     engine.start()?;
     engine.run_to(setting.warmup.as_picos())?;
     engine.sink.latency.reset();
     let at_start = engine.totals();
-    let mut whole = Latency::with_bound(late_after);
+    let mut whole = Latency::with_bounds(late_after);
     let mut intervals = Vec::new();
     let mut from = at_start.clone();
     while engine.now < end {
@@ -93,7 +94,7 @@ pub fn play(
             let latency = &engine.sink.latency;
             let (server, platform) = (setting.server, &engine.platform);
             let mut report = Report::between(&from, &until, latency, server, platform);
-            report.late_packets = late_after.map(|_| latency.late());
+            report.late_packets = late_after.first().map(|_| latency.late());
             intervals.push(report);
         }
         whole.add(&engine.sink.latency);
@@ -101,7 +102,8 @@ pub fn play(
         from = until;
     }
     let mut report = Report::between(&at_start, &from, &whole, setting.server, &engine.platform);
-    report.late_packets = late_after.map(|_| whole.late());
+    report.late_packets = late_after.first().map(|_| whole.late());
+    report.late_packets_further = whole.late_further().collect();
     report.intervals = intervals;
     report.states = engine.sink.states.take().unwrap_or_default();
     report.knobs = engine.knob_outcomes();

@@ -87,7 +87,22 @@ impl Scenario<'_> {
     ) -> Result<Report, SimError> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
-        play(&self.setting(), knobs, source.as_mut(), Some(late_after), make)
+        play(&self.setting(), knobs, source.as_mut(), &[late_after], make)
+    }
+
+    /// Runs the scenario's policy once and counts the packets above each of several bounds: above
+    /// the first in [`Report::late_packets`], above the others in
+    /// [`Report::late_packets_further`].
+    ///
+    /// # Errors
+    /// Fails like [`Self::run`].
+    pub fn run_counting_late_by(&self, late_after: &[Span]) -> Result<Report, SimError> {
+        self.check_links()?;
+        let mut source = self.traffic.build(self.seed)?;
+        let setting = self.setting();
+        play(&setting, KnobBehaviour::default(), source.as_mut(), late_after, |context| {
+            Ok(build(&setting.policy, context).map_err(ModelError::from)?)
+        })
     }
 
     /// Runs it on a server whose knobs behave like this, under a policy of the caller's own, with

@@ -20,6 +20,10 @@ pub struct Args {
     /// Run the built-in league that takes some minutes.
     #[arg(long, conflicts_with = "file")]
     quick: bool,
+    /// Run the built-in league of rivals that are tuned first, each for each kind of traffic and latency
+    /// budget. It takes an hour or more.
+    #[arg(long, conflicts_with_all = ["file", "quick"])]
+    tuned: bool,
     /// Directory for the page, index.html, and partial results. An interrupted league continues from
     /// them and replaces its page; use a new directory for another version of the program. An index.html
     /// that is no league's is replaced only with --overwrite.
@@ -54,10 +58,11 @@ struct Played {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let page_file = args.out.as_ref().map(|out| out.join(PAGE));
-    let plan = match (&args.file, args.quick) {
-        (Some(path), _) => Plan::load(path)?,
-        (None, true) => Plan::quick()?,
-        (None, false) => Plan::full()?,
+    let plan = match &args.file {
+        Some(path) => Plan::load(path)?,
+        None if args.quick => Plan::quick()?,
+        None if args.tuned => Plan::tuned()?,
+        None => Plan::full()?,
     };
     if let (Some(path), None) = (&page_file, args.part) {
         // Before an hour of work. Its own page is replaced: a league goes on in the same directory.

@@ -1,0 +1,67 @@
+//! The yardsticks of a case: lower bound, found schedule and best fixed point.
+
+use crate::arrivals::Arrivals;
+use crate::bound::{lower_bound, slot_length};
+use crate::case::{Budget, Case};
+use crate::error::LeagueError;
+use crate::fixed::best_fixed;
+use crate::schedule::best_schedule;
+use serde::{Deserialize, Serialize};
+use wattline_policy::Wait;
+
+/// The yardsticks of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// No schedule that keeps the budget takes less (E2).
+    pub lower_bound_joules: f64,
+    /// A schedule was found that takes this and keeps it (E3); `None` where none was found.
+    pub feasible_joules: Option<f64>,
+    /// The best operating point that never changes (E0); `None` where none keeps the budget.
+    pub static_best_joules: Option<f64>,
+    /// That point in words.
+    pub static_best: Option<String>,
+    /// How far the schedule is above the bound, as a share of the bound.
+    pub feasible_gap: Option<f64>,
+    /// Of the bound: what no decision changes.
+    pub base_joules: f64,
+    /// Packets that came.
+    pub packets: u64,
+}
+
+/// Works out the yardsticks of a case.
+///
+/// # Errors
+/// When the packets cannot be had, or no packet can be in time.
+pub fn envelope(case: &Case<'_>, budget: Budget) -> Result<Envelope, LeagueError> {
+    let arrivals = arrivals(case, budget)?;
+    let bound = lower_bound(case, budget, &arrivals)?;
+    let fixed = best_fixed(case, budget, &arrivals)?;
+    let schedule = best_schedule(case, budget, &arrivals, fixed.as_ref())?;
+    let feasible = schedule.map(|schedule| schedule.played.energy_joules);
+    Ok(Envelope {
+        lower_bound_joules: bound.joules,
+        feasible_joules: feasible,
+        static_best_joules: fixed.as_ref().map(|fixed| fixed.played.energy_joules),
+        static_best: fixed.map(|fixed| {
+            let point = fixed.point;
+            let hertz = case.server.processor.frequencies[point.frequency];
+            let wait = match point.wait {
+                Wait::Poll => "polling".to_owned(),
+                Wait::Pause => "pausing".to_owned(),
+                Wait::Sleep(nap) => format!("naps of {:.1} µs", nap.as_seconds() * 1e6),
+                Wait::Interrupt => "interrupts".to_owned(),
+            };
+            let cores = if point.cores == 1 { "core" } else { "cores" };
+            format!("{} {cores} at {:.2} GHz, {wait}", point.cores, hertz.gigahertz())
+        }),
+        feasible_gap: feasible.map(|joules| joules / bound.joules - 1.0),
+        base_joules: bound.base_joules,
+        packets: arrivals.total(),
+    })
+}
+
+/// The packets of a case in slots as fine as the bound needs them.
+fn arrivals(case: &Case<'_>, budget: Budget) -> Result<Arrivals, LeagueError> {
+    let slack = case.slack_seconds(budget, 64)?;
+    Arrivals::of(case, slot_length(case, slack))
+}

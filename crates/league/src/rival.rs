@@ -1,0 +1,95 @@
+//! A rival in one kind of traffic: tuned for each budget, then judged.
+
+use crate::case::Case;
+use crate::error::LeagueError;
+use crate::plan::Plan;
+use crate::policy_text::policy;
+use crate::runs::{Kept, Named, Runs};
+use crate::tuning::{Choice, Contender, Trial, Tuning, best};
+use std::collections::BTreeMap;
+use wattline_policy::PolicySpec;
+use wattline_server::ServerModel;
+
+/// A rival, and where it plays.
+pub(crate) struct Rival<'a> {
+    pub tuning: &'a Tuning,
+    pub contender: &'a Contender,
+    pub server: &'a ServerModel,
+    /// Number of the traffic in the plan.
+    pub traffic: usize,
+}
+
+/// What became of it within one budget.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// The setting, with the budget in it.
+    pub policy: PolicySpec,
+    /// Whether it kept the budget on all tuning seeds.
+    pub kept: bool,
+    /// Its runs on the league's seeds, in their order.
+    pub runs: Vec<Kept>,
+}
+
+impl<'a> Rival<'a> {
+    /// Tunes it for each budget of the plan, and plays what was chosen on the plan's seeds. What
+    /// was tried or played for one budget is judged by the others, too, since few policies depend on it.
+    ///
+    /// # Errors
+    /// The first one of any run.
+    pub fn play(&self, plan: &Plan, runs: &Runs<'_>) -> Result<Vec<Judged>, LeagueError> {
+        let mut tried: BTreeMap<(String, u64), Vec<Kept>> = BTreeMap::new();
+        let mut played: BTreeMap<(String, u64), Vec<Kept>> = BTreeMap::new();
+        let mut found = Vec::with_capacity(plan.budgets.len());
+        for (within, &budget) in plan.budgets.iter().enumerate() {
+            let read = |text: &String| {
+                policy(text, budget)
+                    .map_err(|problem| LeagueError::File { place: "tuning: grids".into(), problem })
+            };
+            let settings: Vec<PolicySpec> =
+                self.contender.settings.iter().map(read).collect::<Result<_, _>>()?;
+            let run = |kept: &mut BTreeMap<_, Vec<Kept>>, named: Named<'_>, setting: usize| {
+                let key = (settings[setting].to_string(), named.case.seed);
+                if !kept.contains_key(&key) {
+                    let now = runs.play_within(&named, &settings[setting], &plan.budgets)?;
+                    kept.insert(key.clone(), now);
+                }
+                Ok::<_, LeagueError>(kept[&key][within].clone())
+            };
+            let Choice { setting, kept } =
+                best(settings.len(), self.tuning.seeds.len(), |setting, seed| {
+                    let run = run(&mut tried, self.tuned_on(plan, seed), setting)?;
+                    Ok::<_, LeagueError>(Trial {
+                        energy_joules: run.energy_joules,
+                        late_fraction: run.late_fraction,
+                        feasible: run.feasible,
+                    })
+                })?;
+            let mut of_seeds = Vec::with_capacity(plan.seeds.len());
+            for &seed in &plan.seeds {
+                of_seeds.push(run(&mut played, self.judged_on(plan, seed), setting)?);
+            }
+            found.push(Judged { policy: settings[setting].clone(), kept, runs: of_seeds });
+        }
+        Ok(found)
+    }
+
+    /// The case of a trial on the tuning seed of this number.
+    fn tuned_on(&self, plan: &Plan, seed: usize) -> Named<'a> {
+        let (text, traffic) = &self.tuning.traffics[self.traffic];
+        let (duration, seed) = (self.tuning.duration, self.tuning.seeds[seed]);
+        let Plan { application, warmup, .. } = *plan;
+        let case = Case { server: self.server, application, traffic, duration, warmup, seed };
+        Named { case, traffic: text }
+    }
+
+    /// The case in which it is judged on one of the plan's seeds.
+    pub fn judged_on<'p>(&self, plan: &'p Plan, seed: u64) -> Named<'p>
+    where
+        'a: 'p,
+    {
+        let (text, traffic) = &plan.traffics[self.traffic];
+        let Plan { application, warmup, duration, .. } = *plan;
+        let case = Case { server: self.server, application, traffic, duration, warmup, seed };
+        Named { case, traffic: text }
+    }
+}

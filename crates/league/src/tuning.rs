@@ -1,0 +1,343 @@
+//! Rivals that are tuned: the grids of their settings, and which setting of a grid is the best.
+
+use crate::policy_text::policy;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+/// The table `tuning` of a league file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Written {
+    seeds: Vec<u64>,
+    duration: Option<String>,
+    #[serde(default)]
+    traffics: BTreeMap<String, String>,
+    grids: Vec<String>,
+}
+
+/// How rivals are tuned before they are judged.
+#[derive(Debug, Clone)]
+pub struct Tuning {
+    /// The seeds on which settings are tried; none of them is a seed of the league.
+    pub seeds: Vec<u64>,
+    /// Simulated time of a trial, after the league's warm-up.
+    pub duration: Span,
+    /// The traffic of the trials for each traffic of the league, in its order: as text and parsed.
+    /// It is the same unless the file names another one, such as a shorter day for shorter trials.
+    pub traffics: Vec<(String, Spec)>,
+    /// The rivals.
+    pub contenders: Vec<Contender>,
+}
+
+/// A policy with all settings that are tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contender {
+    /// Its name in tables: that of the policy, and ", tuned".
+    pub name: String,
+    /// The settings as texts of policies, in the order of the file; of equally good ones the first
+    /// is chosen.
+    pub settings: Vec<String>,
+}
+
+/// What the league around the tuning is like.
+pub(crate) struct Judged<'a> {
+    pub seeds: &'a [u64],
+    pub duration: Span,
+    pub traffics: &'a [(String, Spec)],
+    pub budgets: &'a [Span],
+}
+
+impl Written {
+    /// Reads and checks the table.
+    ///
+    /// # Errors
+    /// All that is wrong with it, each with its field.
+    pub fn read(&self, judged: &Judged<'_>) -> Result<Tuning, String> {
+        let mut problems = Vec::new();
+        for (field, empty) in [("seeds", self.seeds.is_empty()), ("grids", self.grids.is_empty())] {
+            if empty {
+                problems.push(format!("{field}: is empty; at least one entry is required"));
+            }
+        }
+        for seed in &self.seeds {
+            if judged.seeds.contains(seed) {
+                problems.push(format!(
+                    "seeds: {seed} is among the league's seeds, too; a setting must be judged on \
+                     seeds on which it was not chosen"
+                ));
+            }
+        }
+        let duration = match self.duration.as_deref().map(str::parse::<Span>) {
+            None => judged.duration,
+            Some(Ok(span)) if span > Span::ZERO => span,
+            Some(Ok(_)) => {
+                problems.push("duration: is 0; it must be above 0".into());
+                judged.duration
+            }
+            Some(Err(error)) => {
+                problems.push(format!("duration: {error}"));
+                judged.duration
+            }
+        };
+        for text in self.traffics.keys() {
+            if !judged.traffics.iter().any(|(known, _)| known == text) {
+                problems.push(format!("traffics: \"{text}\" is not among the league's traffics"));
+            }
+        }
+        let mut traffics = Vec::new();
+        for (text, spec) in judged.traffics {
+            match self.traffics.get(text) {
+                None => traffics.push((text.clone(), spec.clone())),
+                Some(other) => match Spec::parse(other) {
+                    Ok(spec) => traffics.push((other.clone(), spec)),
+                    Err(error) => problems.push(format!("traffics: {other}: {error}")),
+                },
+            }
+        }
+        let contenders = contenders(&self.grids);
+        for Contender { settings, .. } in &contenders {
+            let mut seen = BTreeSet::new();
+            for text in settings {
+                if !seen.insert(text) {
+                    problems.push(format!("grids: \"{text}\" is there twice"));
+                }
+                for budget in judged.budgets {
+                    if let Err(problem) = policy(text, *budget) {
+                        problems.push(format!("grids: {problem}"));
+                    }
+                }
+            }
+        }
+        if problems.is_empty() {
+            return Ok(Tuning { seeds: self.seeds.clone(), duration, traffics, contenders });
+        }
+        // The same mistake is in many settings of a grid.
+        let mut told = BTreeSet::new();
+        problems.retain(|problem| told.insert(problem.clone()));
+        Err(problems.join("; "))
+    }
+}
+
+/// The contenders of some grids: those of one policy belong together.
+fn contenders(grids: &[String]) -> Vec<Contender> {
+    let mut found: Vec<Contender> = Vec::new();
+    for grid in grids {
+        let policy = grid.split([':', '+']).next().unwrap_or_default();
+        let name = format!("{policy}, tuned");
+        let settings = expand(grid);
+        match found.iter_mut().find(|contender| contender.name == name) {
+            Some(contender) => contender.settings.extend(settings),
+            None => found.push(Contender { name, settings }),
+        }
+    }
+    found
+}
+
+/// The settings of a grid: a policy's text in which `|` separates alternatives. The first
+/// parameter changes slowest.
+fn expand(grid: &str) -> Vec<String> {
+    let (name, parameters) = grid.split_once(':').unwrap_or((grid, ""));
+    let mut settings = vec![name.to_owned()];
+    for (at, parameter) in parameters.split(',').filter(|text| !text.is_empty()).enumerate() {
+        let mark = if at == 0 { ':' } else { ',' };
+        // What is no `key=value` stays as it is, and is refused as a policy's text.
+        let (key, values) = parameter.split_once('=').map_or(("", parameter), |split| split);
+        let equals = if key.is_empty() { "" } else { "=" };
+        let of = |before: &String| {
+            let of_value = |value| format!("{before}{mark}{key}{equals}{value}");
+            values.split('|').map(of_value).collect::<Vec<_>>()
+        };
+        settings = settings.iter().flat_map(of).collect();
+    }
+    settings
+}
+
+/// What a setting did on one of the tuning seeds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Trial {
+    pub energy_joules: f64,
+    pub late_fraction: f64,
+    pub feasible: bool,
+}
+
+/// The setting that was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Choice {
+    /// Its number in the grid.
+    pub setting: usize,
+    /// Whether it kept the budget with no packet lost on all tuning seeds.
+    pub kept: bool,
+}
+
+/// The best of so many settings: among those that kept the budget on all seeds the one of least
+/// mean energy; without one, that of which the worst share of late packets is least. The first of
+/// equal ones.
+///
+/// It asks for few trials, and yet finds what trying all on all seeds would. A setting that missed the budget on
+/// one seed cannot be the best of those that kept it on all. Where there is none of these, the
+/// worst share so far only grows with further seeds, so the setting in which it is least is tried
+/// next, and has won once it was tried on all.
+///
+/// # Errors
+/// The first of `trial`, which is called with a setting and a seed by their numbers, for the same
+/// pair more than once.
+pub(crate) fn best<E>(
+    settings: usize,
+    seeds: usize,
+    mut trial: impl FnMut(usize, usize) -> Result<Trial, E>,
+) -> Result<Choice, E> {
+    let mut least: Option<(f64, usize)> = None;
+    // Of each setting: the worst share so far, and on how many seeds it was tried.
+    let mut tried = Vec::with_capacity(settings);
+    for setting in 0..settings {
+        let (mut worst, mut energy, mut seed, mut kept) = (0.0_f64, 0.0, 0, true);
+        while kept && seed < seeds {
+            let found = trial(setting, seed)?;
+            worst = worst.max(found.late_fraction);
+            energy += found.energy_joules;
+            kept = found.feasible;
+            seed += 1;
+        }
+        tried.push((worst, seed));
+        if kept && least.is_none_or(|(joules, _)| energy < joules) {
+            least = Some((energy, setting));
+        }
+    }
+    if let Some((_, setting)) = least {
+        return Ok(Choice { setting, kept: true });
+    }
+    loop {
+        let numbered = tried.iter().copied().enumerate();
+        // The first of equal ones, as `min_by` has it.
+        let Some((setting, (worst, seed))) =
+            numbered.min_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))
+        else {
+            return Ok(Choice { setting: 0, kept: false });
+        };
+        if seed == seeds {
+            return Ok(Choice { setting, kept: false });
+        }
+        let found = trial(setting, seed)?;
+        tried[setting] = (worst.max(found.late_fraction), seed + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    #[test]
+    fn a_grid_expands_in_a_fixed_order() {
+        let of = |grid: &str| expand(grid);
+        assert_eq!(of("napi"), ["napi"]);
+        assert_eq!(of("napi+84us"), ["napi+84us"]);
+        assert_eq!(
+            of("powersave:batch=8|16,c_down=5|20|80,q_h=32"),
+            [
+                "powersave:batch=8,c_down=5,q_h=32",
+                "powersave:batch=8,c_down=20,q_h=32",
+                "powersave:batch=8,c_down=80,q_h=32",
+                "powersave:batch=16,c_down=5,q_h=32",
+                "powersave:batch=16,c_down=20,q_h=32",
+                "powersave:batch=16,c_down=80,q_h=32",
+            ]
+        );
+        let grids = ["napi:cores=1|2", "poll", "napi+84us:cores=1"].map(str::to_owned);
+        let found = contenders(&grids);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].name, "napi, tuned");
+        assert_eq!(found[0].settings, ["napi:cores=1", "napi:cores=2", "napi+84us:cores=1"]);
+    }
+
+    fn read(text: &str) -> Result<Tuning, String> {
+        let traffic = "poisson:1Mpps,size=64".to_owned();
+        let judged = Judged {
+            seeds: &[1, 2],
+            duration: Span::from_micros(1_000),
+            traffics: &[(traffic.clone(), Spec::parse(&traffic).unwrap())],
+            budgets: &[Span::from_micros(50), Span::from_micros(100)],
+        };
+        toml::from_str::<Written>(text).unwrap().read(&judged)
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let error = read(
+            "seeds = [2, 3]\nduration = \"0ms\"\ntraffics = { \"poisson:1Mpps\" = \"poisson:2Mpps\" }\n\
+             grids = [\"napi:cores=one|2\", \"powersave:bach=1|2\", \"poll\", \"poll\"]",
+        )
+        .unwrap_err();
+        for part in [
+            "seeds: 2 is among the league's seeds, too",
+            "duration: is 0; it must be above 0",
+            "traffics: \"poisson:1Mpps\" is not among",
+            "grids: policy \"napi:cores=one\": cores = \"one\": must be",
+            "there is no parameter \"bach\"",
+            "grids: \"poll\" is there twice",
+        ] {
+            assert!(error.contains(part), "{part:?} is missing in {error}");
+        }
+        assert_eq!(
+            error.matches("napi:cores=one").count(),
+            1,
+            "once, not for each budget: {error}"
+        );
+        let error = read("seeds = []\ngrids = []").unwrap_err();
+        assert!(error.contains("seeds: is empty") && error.contains("grids: is empty"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_written_is_the_leagues() {
+        let tuning = read("seeds = [3]\ngrids = [\"poll\"]").unwrap();
+        assert_eq!(tuning.duration, Span::from_micros(1_000));
+        assert_eq!(tuning.traffics[0].0, "poisson:1Mpps,size=64");
+        let other = "seeds = [3]\nduration = \"2ms\"\ngrids = [\"poll\"]\n\
+                     [traffics]\n\"poisson:1Mpps,size=64\" = \"poisson:2Mpps,size=64\"";
+        let tuning = read(other).unwrap();
+        assert_eq!(tuning.duration, Span::from_micros(2_000));
+        assert_eq!(tuning.traffics[0].0, "poisson:2Mpps,size=64");
+    }
+
+    /// The rule as it is written down, with every setting tried on every seed.
+    fn by_trying_all(trials: &[Vec<Trial>]) -> Choice {
+        let energy = |of: &Vec<Trial>| of.iter().map(|trial| trial.energy_joules).sum::<f64>();
+        let worst =
+            |of: &Vec<Trial>| of.iter().map(|trial| trial.late_fraction).fold(0.0, f64::max);
+        let numbered = || trials.iter().enumerate();
+        let kept = numbered().filter(|(_, of)| of.iter().all(|trial| trial.feasible));
+        match kept.min_by(|(_, a), (_, b)| energy(a).total_cmp(&energy(b))) {
+            Some((setting, _)) => Choice { setting, kept: true },
+            None => {
+                let least = numbered().min_by(|(_, a), (_, b)| worst(a).total_cmp(&worst(b)));
+                Choice { setting: least.unwrap().0, kept: false }
+            }
+        }
+    }
+
+    proptest! {
+        /// Few different values, so that equal ones are frequent.
+        #[test]
+        fn the_choice_is_that_of_trying_all(
+            drawn in prop::collection::vec(prop::collection::vec((0u8..4, 0u8..6, 0u8..8), 3), 1..9),
+        ) {
+            let trial = |&(energy, late, lost): &(u8, u8, u8)| Trial {
+                energy_joules: f64::from(energy),
+                late_fraction: f64::from(late) * 0.004,
+                feasible: lost > 0 && late < 3,
+            };
+            let trials: Vec<Vec<Trial>> =
+                drawn.iter().map(|of| of.iter().map(trial).collect()).collect();
+            let mut calls = 0;
+            let found = best(trials.len(), 3, |setting, seed| {
+                calls += 1;
+                Ok::<_, Infallible>(trials[setting][seed])
+            });
+            prop_assert_eq!(found.unwrap(), by_trying_all(&trials));
+            prop_assert!(calls <= trials.len() * 3);
+        }
+    }
+}
