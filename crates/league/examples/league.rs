@@ -1,5 +1,5 @@
 //! A league without the rest of the program: `cargo run --release -p wattline-league --example
-//! league -- [FILE] [DIRECTORY]`. It prints one line for each policy and traffic.
+//! league -- [FILE|quick|tuned] [DIRECTORY]`. It prints one line for each policy and traffic.
 
 use std::path::{Path, PathBuf};
 use wattline_league::{LeagueError, Plan, Store, league, page, standings};
@@ -18,7 +18,7 @@ fn main() -> Result<(), LeagueError> {
     for row in standings(&results) {
         println!(
             "{:<46} {:<22} kept {}/{} gap {:6.2} ± {:5.2} % above base {:6.1} % beside {:6.2} ± {:5.2} % late {:7.3} % \
-             lost {:6} changes {:6.0}/s",
+             lost {:6} changes {:6.0}/s {}",
             row.traffic,
             row.policy,
             row.feasible,
@@ -31,6 +31,7 @@ fn main() -> Result<(), LeagueError> {
             row.worst_late * 100.0,
             row.dropped_packets,
             row.changes_per_second,
+            row.setting,
         );
     }
     for row in &results.envelopes {

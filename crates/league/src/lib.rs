@@ -15,6 +15,7 @@
 mod arrivals;
 pub mod bound;
 mod case;
+mod choice;
 mod endings;
 mod envelope;
 mod error;

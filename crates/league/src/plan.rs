@@ -80,7 +80,7 @@ impl Plan {
     }
 
     /// A league of rivals that are tuned first, for each kind of traffic and budget; without the
-    /// lower bound. It takes half an hour or more.
+    /// lower bound. It takes an hour or more.
     ///
     /// # Errors
     /// Never for the built-in text; a test checks that.

@@ -1,11 +1,12 @@
 //! A rival in one kind of traffic: tuned for each budget, then judged.
 
 use crate::case::Case;
+use crate::choice::{Choice, Trial, best};
 use crate::error::LeagueError;
 use crate::plan::Plan;
 use crate::policy_text::policy;
 use crate::runs::{Kept, Named, Runs};
-use crate::tuning::{Choice, Contender, Trial, Tuning, best};
+use crate::tuning::{Contender, Tuning};
 use std::collections::BTreeMap;
 use wattline_policy::PolicySpec;
 use wattline_server::ServerModel;

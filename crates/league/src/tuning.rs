@@ -1,7 +1,7 @@
-//! Rivals that are tuned: the grids of their settings, and which setting of a grid is the best.
+//! Rivals that are tuned: the grids of their settings.
 
 use crate::policy_text::policy;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use wattline_traffic::Spec;
 use wattline_units::Span;
@@ -154,81 +154,9 @@ fn expand(grid: &str) -> Vec<String> {
     settings
 }
 
-/// What a setting did on one of the tuning seeds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Trial {
-    pub energy_joules: f64,
-    pub late_fraction: f64,
-    pub feasible: bool,
-}
-
-/// The setting that was chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Choice {
-    /// Its number in the grid.
-    pub setting: usize,
-    /// Whether it kept the budget with no packet lost on all tuning seeds.
-    pub kept: bool,
-}
-
-/// The best of so many settings: among those that kept the budget on all seeds the one of least
-/// mean energy; without one, that of which the worst share of late packets is least. The first of
-/// equal ones.
-///
-/// It asks for few trials, and yet finds what trying all on all seeds would. A setting that missed the budget on
-/// one seed cannot be the best of those that kept it on all. Where there is none of these, the
-/// worst share so far only grows with further seeds, so the setting in which it is least is tried
-/// next, and has won once it was tried on all.
-///
-/// # Errors
-/// The first of `trial`, which is called with a setting and a seed by their numbers, for the same
-/// pair more than once.
-pub(crate) fn best<E>(
-    settings: usize,
-    seeds: usize,
-    mut trial: impl FnMut(usize, usize) -> Result<Trial, E>,
-) -> Result<Choice, E> {
-    let mut least: Option<(f64, usize)> = None;
-    // Of each setting: the worst share so far, and on how many seeds it was tried.
-    let mut tried = Vec::with_capacity(settings);
-    for setting in 0..settings {
-        let (mut worst, mut energy, mut seed, mut kept) = (0.0_f64, 0.0, 0, true);
-        while kept && seed < seeds {
-            let found = trial(setting, seed)?;
-            worst = worst.max(found.late_fraction);
-            energy += found.energy_joules;
-            kept = found.feasible;
-            seed += 1;
-        }
-        tried.push((worst, seed));
-        if kept && least.is_none_or(|(joules, _)| energy < joules) {
-            least = Some((energy, setting));
-        }
-    }
-    if let Some((_, setting)) = least {
-        return Ok(Choice { setting, kept: true });
-    }
-    loop {
-        let numbered = tried.iter().copied().enumerate();
-        // The first of equal ones, as `min_by` has it.
-        let Some((setting, (worst, seed))) =
-            numbered.min_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))
-        else {
-            return Ok(Choice { setting: 0, kept: false });
-        };
-        if seed == seeds {
-            return Ok(Choice { setting, kept: false });
-        }
-        let found = trial(setting, seed)?;
-        tried[setting] = (worst.max(found.late_fraction), seed + 1);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use std::convert::Infallible;
 
     #[test]
     fn a_grid_expands_in_a_fixed_order() {
@@ -300,44 +228,5 @@ mod tests {
         let tuning = read(other).unwrap();
         assert_eq!(tuning.duration, Span::from_micros(2_000));
         assert_eq!(tuning.traffics[0].0, "poisson:2Mpps,size=64");
-    }
-
-    /// The rule as it is written down, with every setting tried on every seed.
-    fn by_trying_all(trials: &[Vec<Trial>]) -> Choice {
-        let energy = |of: &Vec<Trial>| of.iter().map(|trial| trial.energy_joules).sum::<f64>();
-        let worst =
-            |of: &Vec<Trial>| of.iter().map(|trial| trial.late_fraction).fold(0.0, f64::max);
-        let numbered = || trials.iter().enumerate();
-        let kept = numbered().filter(|(_, of)| of.iter().all(|trial| trial.feasible));
-        match kept.min_by(|(_, a), (_, b)| energy(a).total_cmp(&energy(b))) {
-            Some((setting, _)) => Choice { setting, kept: true },
-            None => {
-                let least = numbered().min_by(|(_, a), (_, b)| worst(a).total_cmp(&worst(b)));
-                Choice { setting: least.unwrap().0, kept: false }
-            }
-        }
-    }
-
-    proptest! {
-        /// Few different values, so that equal ones are frequent.
-        #[test]
-        fn the_choice_is_that_of_trying_all(
-            drawn in prop::collection::vec(prop::collection::vec((0u8..4, 0u8..6, 0u8..8), 3), 1..9),
-        ) {
-            let trial = |&(energy, late, lost): &(u8, u8, u8)| Trial {
-                energy_joules: f64::from(energy),
-                late_fraction: f64::from(late) * 0.004,
-                feasible: lost > 0 && late < 3,
-            };
-            let trials: Vec<Vec<Trial>> =
-                drawn.iter().map(|of| of.iter().map(trial).collect()).collect();
-            let mut calls = 0;
-            let found = best(trials.len(), 3, |setting, seed| {
-                calls += 1;
-                Ok::<_, Infallible>(trials[setting][seed])
-            });
-            prop_assert_eq!(found.unwrap(), by_trying_all(&trials));
-            prop_assert!(calls <= trials.len() * 3);
-        }
     }
 }

@@ -110,7 +110,7 @@ fn play_part(
 fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {
     writeln!(
         out,
-        "{:<48} {:>7} {:<28} {:>6} {:>7} {:>6} {:>8} {:>7} {:>6} {:>9}",
+        "{:<48} {:>7} {:<28} {:>6} {:>7} {:>6} {:>8} {:>6} {:>7} {:>6} {:>9} {}",
         "traffic",
         "p99 us",
         "policy",
@@ -118,9 +118,11 @@ fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {
         "gap %",
         "±",
         "beside %",
+        "±",
         "late %",
         "lost",
-        "changes/s"
+        "changes/s",
+        "setting"
     )?;
     let percent = |value: f64| {
         if value.is_finite() { format!("{:.2}", value * 100.0) } else { "-".into() }
@@ -128,7 +130,7 @@ fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {
     for row in standings {
         writeln!(
             out,
-            "{:<48} {:>7.0} {:<28} {:>6} {:>7} {:>6} {:>8} {:>7} {:>6} {:>9.0}",
+            "{:<48} {:>7.0} {:<28} {:>6} {:>7} {:>6} {:>8} {:>6} {:>7} {:>6} {:>9.0} {}",
             row.traffic,
             row.budget_seconds * 1e6,
             row.policy,
@@ -136,9 +138,11 @@ fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {
             percent(row.gap),
             percent(row.gap_within),
             percent(row.beside_first),
+            percent(row.beside_first_within),
             percent(row.worst_late),
             row.dropped_packets,
-            row.changes_per_second
+            row.changes_per_second,
+            row.setting
         )?;
     }
     Ok(())
