@@ -184,3 +184,19 @@ fn a_seed_of_the_league_is_refused_for_tuning() {
     let error = Plan::parse("x.toml", &text).unwrap_err().to_string();
     assert!(error.starts_with("league x.toml:14: grid: unknown field"), "{error}");
 }
+
+/// The part of a file that docs/explanation/league.md shows.
+#[test]
+fn the_documented_tuning_is_read() {
+    let page = include_str!("../../../docs/explanation/league.md");
+    let shown = page.split("    [tuning]\n").nth(1).unwrap().lines();
+    let shown: Vec<&str> = shown.map_while(|line| line.strip_prefix("    ")).collect();
+    let league = "servers = [\"westmere-2010\"]\npolicies = [\"wattline:p99={p99}\"]\n\
+                  traffics = [\"poisson:1Mpps\", \"day:8Mpps,duration=1s\"]\nbudgets = [\"100us\"]\n\
+                  seeds = [1, 2]\nduration = \"1s\"\nwarmup = \"20ms\"\n[tuning]\n";
+    let plan = Plan::parse("shown", &format!("{league}{}", shown.join("\n"))).unwrap();
+    let tuning = plan.tuning.unwrap();
+    let counts: Vec<_> = tuning.contenders.iter().map(|found| found.settings.len()).collect();
+    assert_eq!(counts, [10, 8]);
+    assert_eq!(tuning.traffics[1].0, "day:8Mpps,duration=100ms");
+}
