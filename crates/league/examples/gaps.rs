@@ -40,10 +40,12 @@ fn main() -> Result<(), LeagueError> {
         };
         if let Some(bound) = bound.filter(|_| more == "schedule") {
             let fixed = best_fixed(case, allowed, &arrivals)?;
+            let began = std::time::Instant::now();
             let found = best_schedule(case, allowed, &arrivals, fixed.as_ref())?;
+            let took = began.elapsed().as_secs_f64();
             let above = |played: &Played| (played.energy_joules / bound.joules - 1.0) * 100.0;
             println!(
-                "{text:<46} {budget:>4.0} us seed {:<5} fixed {:?} schedule {:?} % above {:.4} J of which base {:.4}, prices {:?}; {:?}",
+                "{text:<46} {budget:>4.0} us seed {:<5} fixed {:?} schedule {:?} % above {:.4} J of which base {:.4}, prices {:?}; {:?}, {took:.0} s",
                 case.seed,
                 fixed.as_ref().map(|fixed| above(&fixed.played)),
                 found.as_ref().map(|found| above(&found.played)),

@@ -164,7 +164,7 @@ pub fn play_points(
     let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
     let unused = PolicySpec::parse("poll").map_err(ModelError::from).map_err(sim)?;
     let report = case.scenario(unused, interval).run_counting_late(budget.p99, |context| {
-        Ok(Box::new(Script::new(points, context.platform)))
+        Ok(Box::new(Script::new(&points, case.server, context.platform.cores)))
     })?;
     Ok(Played::judge(&report, budget, arrivals, slack))
 }

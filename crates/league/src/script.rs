@@ -1,12 +1,17 @@
 //! A policy that plays what was decided beforehand.
 
+use crate::foresight::{Moment, moments};
 use serde::Serialize;
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, Wait};
+use wattline_server::ServerModel;
 use wattline_units::{Span, Time};
 
 /// Packets of a batch: so few that the ports of a core take short turns, and the packet that waits
 /// longest is soon served. The model of a core has no cost of a batch.
 const BATCH: u32 = 8;
+/// A full share of the table, and one that mostly is no entry at all.
+const FULL: u8 = u8::MAX;
+const LEAST: u8 = 1;
 
 /// An operating point at which all active cores are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -23,20 +28,17 @@ pub struct FixedPoint {
     pub moderation: Span,
 }
 
-/// Operating points, each from its time on.
+/// Operating points, each from its time on. What takes time begins before: cores are awake when they
+/// get packets, and the frequency has risen.
 pub struct Script {
-    points: Vec<(Time, FixedPoint)>,
+    moments: Vec<Moment>,
     next: usize,
-    /// Cores that polled to wake at once, until then.
-    waking: Option<Time>,
-    settle: Span,
 }
 
 impl Script {
     /// In order of time; the first holds from the start.
-    pub fn new(points: Vec<(Time, FixedPoint)>, platform: &Platform) -> Self {
-        let deepest = platform.idle_states.last().map_or(Span::ZERO, |state| state.exit_latency);
-        Self { points, next: 0, waking: None, settle: deepest + Span::from_micros(1) }
+    pub fn new(points: &[(Time, FixedPoint)], server: &ServerModel, cores: usize) -> Self {
+        Self { moments: moments(points, server, cores), next: 0 }
     }
 }
 
@@ -55,31 +57,33 @@ impl Policy for Script {
         seen: &Observation<'_>,
         point: &mut OperatingPoint,
     ) -> AskAgain {
-        let due = self.points[self.next..].iter().take_while(|(at, _)| *at <= now).count();
-        // The first point holds from the start, whatever its time.
-        let due = if self.next == 0 { due.max(1).min(self.points.len()) } else { due };
+        let due = self.moments[self.next..].iter().take_while(|moment| moment.at <= now).count();
+        self.next += due;
         if due > 0 {
-            let (_, wanted) = self.points[self.next + due - 1];
-            let before = if self.next == 0 { 0 } else { point.active.len() };
-            self.next += due;
-            point.set_active(wanted.cores, wanted.nap, seen.platform.deepest());
-            point.set_frequency(wanted.frequency);
-            point.set_wait(wanted.wait);
-            point.set_moderation(seen.platform, wanted.moderation);
-            point.batch = BATCH;
-            // A core that sleeps by a timer would wake only when that ends: one that is to poll
-            // wakes at once.
-            if before > 0 && wanted.cores > before {
-                (before..wanted.cores).for_each(|core| point.cores[core].wait = Wait::Poll);
-                self.waking = Some(now + self.settle);
-            }
+            self.moments[self.next - 1].show(seen.platform, point);
         }
-        if self.waking.is_some_and(|at| at <= now) {
-            self.waking = None;
-            let wait = self.points[self.next - 1].1.wait;
-            point.set_wait(wait);
+        AskAgain::at(self.moments.get(self.next).map_or(Time::NEVER, |moment| moment.at))
+    }
+}
+
+impl Moment {
+    fn show(&self, platform: &Platform, point: &mut OperatingPoint) {
+        let wanted = &self.point;
+        point.set_active(wanted.cores, wanted.nap, platform.deepest());
+        point.set_frequency(wanted.frequency);
+        point.set_wait(wanted.wait);
+        point.set_moderation(platform, wanted.moderation);
+        point.batch = BATCH;
+        point.weights.fill(FULL);
+        for (core, state) in self.parked.iter().enumerate().skip(wanted.cores) {
+            point.cores[core].idle_limit = *state;
         }
-        let next = self.points.get(self.next).map_or(Time::NEVER, |(at, _)| *at);
-        AskAgain::at(self.waking.map_or(next, |waking| waking.min(next)))
+        // A core that sleeps by a timer would wake only when that ends: one that is to poll
+        // wakes at once.
+        for core in self.waking.iter() {
+            point.cores[core].wait = Wait::Poll;
+            point.weights[core] = LEAST;
+        }
+        point.active = point.active.union(self.waking);
     }
 }

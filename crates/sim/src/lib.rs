@@ -24,6 +24,7 @@ mod run;
 mod scenario;
 mod setting;
 mod sweep;
+mod tally;
 mod totals;
 mod views;
 
@@ -35,3 +36,4 @@ pub use run::{play, run, run_counting_late, run_on, run_with};
 pub use scenario::Scenario;
 pub use setting::Setting;
 pub use sweep::sweep;
+pub use tally::{Tally, tallied};

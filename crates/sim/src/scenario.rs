@@ -5,6 +5,7 @@ use crate::knobs::KnobBehaviour;
 use crate::report::Report;
 use crate::run::{play, run_on};
 use crate::setting::Setting;
+use crate::tally::{Tally, tallied};
 use wattline_cores::ModelError;
 use wattline_policy::{BuildContext, Policy, PolicySpec, build};
 use wattline_server::{Application, ServerModel};
@@ -120,6 +121,22 @@ impl Scenario<'_> {
         self.check_links()?;
         let mut source = watch(self.traffic.build(self.seed)?);
         run_on(&self.setting(), knobs, source.as_mut(), make)
+    }
+
+    /// Runs the simulation with a policy and packets of the caller, and tallies every span of length
+    /// `every` ([`tallied`]).
+    ///
+    /// # Errors
+    /// Fails like [`Self::run`], or when `make` fails.
+    pub fn run_tallied(
+        &self,
+        source: &mut dyn Source,
+        late_after: Span,
+        every: Span,
+        make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+    ) -> Result<(Report, Vec<Tally>), SimError> {
+        self.check_links()?;
+        tallied(&self.setting(), source, late_after, every, make)
     }
 
     fn setting(&self) -> Setting<'_> {

@@ -1,0 +1,60 @@
+//! The packets of a case, made once and played many times.
+
+use crate::case::Case;
+use crate::error::LeagueError;
+use wattline_traffic::capture::CaptureError;
+use wattline_traffic::{Block, Packet, Source};
+
+/// All packets up to the end of the case, in the blocks in which the source made them: who plays
+/// them sees the same blocks as from the source.
+#[derive(Debug)]
+pub(crate) struct Packets {
+    packets: Vec<Packet>,
+    /// Where each block ends.
+    ends: Vec<usize>,
+}
+
+impl Packets {
+    /// Those of a case.
+    ///
+    /// # Errors
+    /// When they cannot be had.
+    pub fn of(case: &Case<'_>) -> Result<Self, LeagueError> {
+        let mut source = case.traffic.build(case.seed)?;
+        let until = (case.warmup + case.duration).as_picos();
+        let mut made = Self { packets: Vec::new(), ends: Vec::new() };
+        let mut block = Block::new();
+        loop {
+            source.next_block(&mut block)?;
+            made.packets.extend(block.iter().copied());
+            made.ends.push(made.packets.len());
+            if block.last().is_none_or(|last| last.picos >= until) {
+                return Ok(made);
+            }
+        }
+    }
+
+    /// A source of them.
+    pub fn again(&self) -> Again<'_> {
+        Again { all: self, block: 0 }
+    }
+}
+
+/// Packets from the first one on.
+#[derive(Debug)]
+pub(crate) struct Again<'a> {
+    all: &'a Packets,
+    block: usize,
+}
+
+impl Source for Again<'_> {
+    fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
+        out.clear();
+        if let Some(&end) = self.all.ends.get(self.block) {
+            let from = if self.block == 0 { 0 } else { self.all.ends[self.block - 1] };
+            out.extend(self.all.packets[from..end].iter().copied());
+            self.block += 1;
+        }
+        Ok(())
+    }
+}

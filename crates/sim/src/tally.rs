@@ -1,0 +1,75 @@
+//! Runs in short spans, of which only energy and late packets are asked: a search over schedules
+//! plays thousands of runs in thousands of spans each, and a [`Report`] for each span would take
+//! longer than the packets.
+
+use crate::engine::Engine;
+use crate::error::SimError;
+use crate::knobs::KnobBehaviour;
+use crate::report::Report;
+use crate::setting::Setting;
+use crate::totals::Totals;
+use wattline_cores::{Latency, Spent, power_terms};
+use wattline_policy::{BuildContext, Policy};
+use wattline_server::ServerModel;
+use wattline_traffic::Source;
+use wattline_units::{BitsPerSecond, Span, Watts};
+
+/// What one span took.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Tally {
+    /// Energy of the server, in joules.
+    pub joules: f64,
+    /// Packets that left in it later than the bound.
+    pub late: u64,
+    /// Packets that found their ring full.
+    pub dropped: u64,
+}
+
+/// Simulates one server with these packets, and tallies every span of length `every` (the last one
+/// may be shorter); packets are late beyond `late_after`. The report has no intervals.
+///
+/// # Errors
+/// Fails like [`crate::run_with`].
+pub fn tallied(
+    setting: &Setting<'_>,
+    source: &mut dyn Source,
+    late_after: Span,
+    every: Span,
+    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+) -> Result<(Report, Vec<Tally>), SimError> {
+    let end = setting.check()?;
+    let mut engine = Engine::new(setting, KnobBehaviour::default(), source, make)?;
+    engine.sink.latency = Latency::with_bound(Some(late_after));
+    engine.start()?;
+    engine.run_to(setting.warmup.as_picos())?;
+    engine.sink.latency.reset();
+    let first = engine.totals();
+    let mut tallies = Vec::new();
+    let (mut from, mut late) = (first.clone(), 0);
+    while engine.now < end {
+        engine.run_to(engine.now.saturating_add(every.as_picos().max(1)).min(end))?;
+        let until = engine.totals();
+        tallies.push(Tally {
+            joules: joules(&from, &until, setting.server),
+            late: engine.sink.latency.late() - late,
+            dropped: until.drops + until.output_drops - from.drops - from.output_drops,
+        });
+        late = engine.sink.latency.late();
+        from = until;
+    }
+    let latency = &engine.sink.latency;
+    let mut report = Report::between(&first, &from, latency, setting.server, &engine.platform);
+    report.late_packets = Some(late);
+    Ok((report, tallies))
+}
+
+/// Energy between two moments.
+fn joules(from: &Totals, until: &Totals, server: &ServerModel) -> f64 {
+    let seconds = (until.at - from.at) as f64 * 1e-12;
+    let spent: Vec<Spent> =
+        until.spent.iter().zip(&from.spent).map(|(until, from)| until.since(from)).collect();
+    let uncore = Watts((until.uncore_joules - from.uncore_joules) / seconds);
+    let bytes = until.forwarded_bytes - from.forwarded_bytes;
+    let bits = BitsPerSecond(bytes as f64 * 8.0 / seconds);
+    power_terms(&spent, seconds, server, uncore, bits).total().0 * seconds
+}
