@@ -73,3 +73,49 @@ fn joules(from: &Totals, until: &Totals, server: &ServerModel) -> f64 {
     let bits = BitsPerSecond(bytes as f64 * 8.0 / seconds);
     power_terms(&spent, seconds, server, uncore, bits).total().0 * seconds
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+    use wattline_cores::ModelError;
+    use wattline_policy::{PolicySpec, build};
+    use wattline_server::{Application, ServerFile};
+    use wattline_traffic::Spec;
+
+    #[test]
+    fn tallies_add_up_to_the_report_of_a_run_without_them() {
+        let file = ServerFile::load("westmere-2010").unwrap();
+        let traffic = Spec::parse("mmpp:5Mpps,size=64,ratio=10,high=1ms,low=2ms").unwrap();
+        let scenario = Scenario {
+            server: file.model().unwrap(),
+            application: Application::Ipv4,
+            policy: PolicySpec::parse("table").unwrap(),
+            traffic: &traffic,
+            duration: Span::from_millis(5),
+            warmup: Span::from_millis(1),
+            interval: None,
+            output_links: false,
+            seed: 3,
+            profile: false,
+        };
+        let late_after = Span::from_micros(10);
+        let make = |context: &BuildContext<'_>| -> Result<Box<dyn Policy>, SimError> {
+            Ok(build(&scenario.policy, context).map_err(ModelError::from)?)
+        };
+        let whole = scenario.run_counting_late(late_after, make).unwrap();
+        let mut source = traffic.build(3).unwrap();
+        let every = Span::from_micros(40);
+        let (report, tallies) =
+            scenario.run_tallied(source.as_mut(), late_after, every, make).unwrap();
+        assert_eq!(tallies.len(), 125);
+        let joules: f64 = tallies.iter().map(|tally| tally.joules).sum();
+        assert!((joules / whole.energy_joules - 1.0).abs() < 1e-9, "{joules}");
+        assert!((report.energy_joules / whole.energy_joules - 1.0).abs() < 1e-12);
+        let late: u64 = tallies.iter().map(|tally| tally.late).sum();
+        assert!(late > 0);
+        assert_eq!((whole.late_packets, report.late_packets), (Some(late), Some(late)));
+        let dropped: u64 = tallies.iter().map(|tally| tally.dropped).sum();
+        assert_eq!((dropped, report.dropped_packets), (whole.dropped_packets, dropped));
+    }
+}

@@ -45,8 +45,11 @@ pub struct BestSchedule {
 const STRETCHES: [usize; 2] = [1, 8];
 const SPARE: [f64; 5] = [1.0, 1.1, 1.25, 1.5, 2.0];
 const NAPS: [Option<f64>; 3] = [Some(0.95), Some(0.6), None];
-/// Most schedules that are played in all.
-const PLAYS: usize = 500;
+/// Most schedules that are played in all: so many per second of the run, within these bounds. A league
+/// of short runs must not take longer for this yardstick than for the rest, and a long run needs no
+/// more than one of a tenth of a second, since one schedule tries changes all over it.
+const PLAYS_PER_SECOND: f64 = 5_000.0;
+const PLAYS: (usize, usize) = (200, 500);
 
 /// Looks for it; `None` where nothing that was played keeps the budget. The best fixed point is one
 /// of the schedules it begins with.
@@ -77,7 +80,9 @@ pub fn best_schedule(
     let first = donors.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)));
     if let Some(first) = first {
         let first = (first.points.clone(), first.outcome.clone());
-        Search::new(&mut player, &donors, price, first).run(PLAYS, &mut best)?;
+        let plays = (PLAYS_PER_SECOND * case.duration.as_seconds()) as usize;
+        let plays = plays.clamp(PLAYS.0, PLAYS.1);
+        Search::new(&mut player, &donors, price, first).run(plays, &mut best)?;
     }
     let schedules_played = player.played;
     let found = best.map(|(points, played)| BestSchedule {
