@@ -36,4 +36,4 @@ pub use run::{play, run, run_counting_late, run_on, run_with};
 pub use scenario::Scenario;
 pub use setting::Setting;
 pub use sweep::sweep;
-pub use tally::{Tally, tallied};
+pub use tally::Tally;

@@ -124,7 +124,7 @@ impl Scenario<'_> {
     }
 
     /// Runs the simulation with a policy and packets of the caller, and tallies every span of length
-    /// `every` ([`tallied`]).
+    /// `every`.
     ///
     /// # Errors
     /// Fails like [`Self::run`], or when `make` fails.

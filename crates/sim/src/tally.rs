@@ -30,7 +30,7 @@ pub struct Tally {
 ///
 /// # Errors
 /// Fails like [`crate::run_with`].
-pub fn tallied(
+pub(crate) fn tallied(
     setting: &Setting<'_>,
     source: &mut dyn Source,
     late_after: Span,
