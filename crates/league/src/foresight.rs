@@ -5,7 +5,7 @@
 //! the frequency rises and long naps are given up in time. A parked core takes the idle state in which
 //! parking and leaving cost least for as long as it is parked.
 
-use crate::script::FixedPoint;
+use crate::point::FixedPoint;
 use wattline_policy::{CoreSet, Wait};
 use wattline_server::ServerModel;
 use wattline_units::{Span, Time};

@@ -3,7 +3,8 @@
 use crate::arrivals::Arrivals;
 use crate::case::{Budget, Case};
 use crate::error::LeagueError;
-use crate::script::{FixedPoint, Script};
+use crate::point::FixedPoint;
+use crate::script::Script;
 use crate::wrong::{Metered, Wrong};
 use serde::Serialize;
 use wattline_cores::ModelError;

@@ -3,7 +3,7 @@
 
 use crate::case::Case;
 use crate::error::LeagueError;
-use crate::script::FixedPoint;
+use crate::point::FixedPoint;
 use wattline_policy::Wait;
 use wattline_server::{PacketCost, ServerModel};
 use wattline_units::Span;

@@ -1,10 +1,10 @@
 //! A policy that plays what was decided beforehand.
 
 use crate::foresight::{Moment, moments};
-use serde::Serialize;
+use crate::point::FixedPoint;
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, Wait};
 use wattline_server::ServerModel;
-use wattline_units::{Span, Time};
+use wattline_units::Time;
 
 /// Packets of a batch: so few that the ports of a core take short turns, and the packet that waits
 /// longest is soon served. The model of a core has no cost of a batch.
@@ -12,21 +12,6 @@ const BATCH: u32 = 8;
 /// A full share of the table, and one that mostly is no entry at all.
 const FULL: u8 = u8::MAX;
 const LEAST: u8 = 1;
-
-/// An operating point at which all active cores are alike.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct FixedPoint {
-    /// Active cores.
-    pub cores: usize,
-    /// Index of their frequency.
-    pub frequency: usize,
-    /// Deepest idle state of an active core, an index; the others may sleep as deep as they can.
-    pub nap: usize,
-    /// How active cores wait.
-    pub wait: Wait,
-    /// Shortest span between two interrupts of a queue.
-    pub moderation: Span,
-}
 
 /// Operating points, each from its time on. What takes time begins before: cores are awake when they
 /// get packets, and the frequency has risen.

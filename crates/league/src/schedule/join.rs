@@ -2,7 +2,7 @@
 
 use super::player::{Outcome, Player};
 use super::price::{Price, late};
-use crate::script::FixedPoint;
+use crate::point::FixedPoint;
 
 /// A schedule with what came of it.
 pub(super) struct Donor {

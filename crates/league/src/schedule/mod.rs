@@ -21,7 +21,7 @@ use crate::case::{Budget, Case};
 use crate::error::LeagueError;
 use crate::fixed::BestFixed;
 use crate::play::Played;
-use crate::script::FixedPoint;
+use crate::point::FixedPoint;
 use join::{Donor, join};
 use player::Player;
 use recorded::recorded;

@@ -1,6 +1,6 @@
 //! Changes of a part of a schedule.
 
-use crate::script::FixedPoint;
+use crate::point::FixedPoint;
 use wattline_policy::Wait;
 use wattline_units::Span;
 

@@ -2,7 +2,7 @@
 
 use super::player::Player;
 use crate::error::LeagueError;
-use crate::script::FixedPoint;
+use crate::point::FixedPoint;
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_cores::ModelError;
 use wattline_policy::{

@@ -13,7 +13,7 @@ use super::player::{Outcome, Player};
 use super::price::Price;
 use crate::error::LeagueError;
 use crate::play::Played;
-use crate::script::FixedPoint;
+use crate::point::FixedPoint;
 use wattline_units::Span;
 
 /// How often changes that seemed to help are played again without those that did not.

@@ -6,8 +6,8 @@
 
 use super::player::Player;
 use crate::error::LeagueError;
+use crate::point::FixedPoint;
 use crate::prediction::Prediction;
-use crate::script::FixedPoint;
 use wattline_policy::Wait;
 use wattline_units::Span;
 
