@@ -738,10 +738,11 @@ impl Wattline {
     fn returning(&self, now: Time) -> f64 {
         let carries = |choice: Choice| choice.capacity >= self.carried;
         let is_awake = self.waking.until().is_none_or(|until| until <= now);
-        if self.carried > 0.0 && is_awake && self.present.is_some_and(carries) {
-            self.stand.height()
-        } else {
-            0.0
+        match self.carried {
+            carried if carried == 0.0 || !is_awake || !self.present.is_some_and(carries) => 0.0,
+            // More were late than may be: what is carried is too little.
+            carried if self.account.is_overdrawn() => carried,
+            _ => self.stand.height(),
         }
     }
 
@@ -749,7 +750,9 @@ impl Wattline {
     fn cheapest_split(&mut self) -> f64 {
         let mut least = f64::INFINITY;
         let (mut best, mut carried) = (0, 0.0);
-        for split in 0..SPLITS.len() {
+        // Only the first keeps most of the slack.
+        let tried = if self.account.is_overdrawn() { 1 } else { SPLITS.len() };
+        for split in 0..tried {
             self.split = split;
             self.carried = self.stand.peak(split);
             let required = self.required(self.carried);

@@ -110,7 +110,7 @@ fn play_part(
 fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {
     writeln!(
         out,
-        "{:<48} {:>7} {:<28} {:>6} {:>7} {:>6} {:>8} {:>6} {:>7} {:>6} {:>9} {}",
+        "{:<48} {:>7} {:<28} {:>6} {:>7} {:>6} {:>8} {:>6} {:>7} {:>6} {:>9} setting",
         "traffic",
         "p99 us",
         "policy",
@@ -122,7 +122,6 @@ fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {
         "late %",
         "lost",
         "changes/s",
-        "setting"
     )?;
     let percent = |value: f64| {
         if value.is_finite() { format!("{:.2}", value * 100.0) } else { "-".into() }
