@@ -37,31 +37,39 @@ pub fn page(results: &Results) -> String {
     }
     plot(&mut page, &standings);
     page.push_str("<h2>Table</h2>\n");
-    table(
-        &mut page,
-        [
-            "policy",
-            "setting",
-            "server",
-            "traffic",
-            "p99 us",
-            "kept",
-            "gap %",
-            "±",
-            "above base %",
-            "beside first %",
-            "±",
-            "worst late %",
-            "lost",
-            "changes/s",
-        ],
-        standings.iter().map(cells),
-    );
+    if results.tunings.is_empty() {
+        table(&mut page, without_setting(HEAD), standings.iter().map(cells).map(without_setting));
+    } else {
+        table(&mut page, HEAD, standings.iter().map(cells));
+    }
     if !results.envelopes.is_empty() {
         yardsticks(&mut page, results);
     }
     end(&mut page);
     page
+}
+
+/// Columns of the table.
+const HEAD: [&str; 14] = [
+    "policy",
+    "setting",
+    "server",
+    "traffic",
+    "p99 us",
+    "kept",
+    "gap %",
+    "±",
+    "above base %",
+    "beside first %",
+    "±",
+    "worst late %",
+    "lost",
+    "changes/s",
+];
+
+/// A row without its second column, which says nothing where no rival was tuned.
+fn without_setting<T: Clone>(row: [T; 14]) -> [T; 13] {
+    std::array::from_fn(|column| row[if column == 0 { 0 } else { column + 1 }].clone())
 }
 
 /// The table of the yardsticks.
