@@ -22,13 +22,13 @@ use crate::error::LeagueError;
 use crate::fixed::BestFixed;
 use crate::play::Played;
 use crate::point::FixedPoint;
+use crate::policy_text::policy;
 use join::{Donor, join};
 use player::Player;
 use recorded::recorded;
 use search::{Best, Search, note};
 use serde::Serialize;
 use starts::{Kind, Starts};
-use wattline_policy::PolicySpec;
 
 /// The best schedule that was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -114,8 +114,7 @@ fn begin(
         }
     }
     all.extend(fixed.map(|fixed| vec![fixed.point; player.slots]));
-    let online = format!("wattline:p99={}us", player.budget.p99.as_seconds() * 1e6);
-    if let Ok(spec) = PolicySpec::parse(&online) {
+    if let Ok(spec) = policy("wattline:p99={p99}", player.budget.p99) {
         all.push(recorded(player, &spec)?);
     }
     Ok(all)

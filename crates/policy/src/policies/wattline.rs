@@ -737,7 +737,7 @@ impl Wattline {
     /// It is news while the cores for it are not there yet.
     fn returning(&self, now: Time) -> f64 {
         let carries = |choice: Choice| choice.capacity >= self.carried;
-        let is_awake = self.waking.until().is_none_or(|until| until <= now);
+        let is_awake = self.waking.is_over(now);
         match self.carried {
             carried if carried == 0.0 || !is_awake || !self.present.is_some_and(carries) => 0.0,
             // More were late than may be: what is carried is too little.
@@ -823,10 +823,7 @@ impl Wattline {
         if self.known {
             let peak = self.demand.peak;
             wanted = MARGIN * peak;
-            // Those of the point that follows, too: packets would be late again if more cores woke
-            // for it.
-            let at_peak = Requirements { need: peak, mean: peak, ..required };
-            least = least.max(self.searched_for(AT_PEAK, &at_peak).cores);
+            least = least.max(self.cores_at(peak, &required));
         }
         // Until all of them are awake, their rings hold what comes.
         let come = wanted * self.exit.as_seconds();
@@ -850,14 +847,16 @@ impl Wattline {
     /// then sleep lightly beside those that carry the load. Only where packets that wait for a core in
     /// its deepest state are late, and too few are paid for.
     fn expect(&mut self, now: Time, need: f64) -> Option<Choice> {
-        let (from, expected) = self.due().filter(|_| self.carried == 0.0)?;
+        let Some((from, expected)) = self.due().filter(|_| self.carried == 0.0) else {
+            self.stand_down();
+            return None;
+        };
         if now < from || now < self.hold {
             return None;
         }
         if now.as_seconds() > expected.until {
             self.rhythm.fails();
-            // What was added goes at once.
-            self.leapt |= std::mem::take(&mut self.is_ready);
+            self.stand_down();
             return None;
         }
         let waits = self.machine.idle.last().is_some_and(|deepest| deepest.1 >= self.slack);
@@ -865,8 +864,10 @@ impl Wattline {
             return None;
         }
         let required = self.required(need);
-        let answer = self.known_answer(&required);
-        let are_awake = self.is_ready && self.waking.until().is_none_or(|until| until <= now);
+        let peak = self.demand.peak;
+        let least = self.cores_at(peak, &required);
+        let answer = self.machine.at_full_speed(MARGIN * peak, least, &required);
+        let are_awake = self.is_ready && self.waking.is_over(now);
         self.is_ready = true;
         self.saved = 0.0;
         let ready = if are_awake {
@@ -878,13 +879,16 @@ impl Wattline {
         Some(Choice { nap: None, polls: true, ..ready })
     }
 
-    /// The answer to a leap as high as those before. It has the cores of the point that follows, too: packets
-    /// would be late again if more cores woke for it.
-    fn known_answer(&mut self, required: &Requirements) -> Choice {
-        let peak = self.demand.peak;
+    /// No leap is expected any more: what was added for it goes at once.
+    fn stand_down(&mut self) {
+        self.leapt |= std::mem::take(&mut self.is_ready);
+    }
+
+    /// Cores of the point that follows a leap to this peak. The answer has them, too: packets would be late
+    /// again if more cores woke for it.
+    fn cores_at(&mut self, peak: f64, required: &Requirements) -> usize {
         let at_peak = Requirements { need: peak, mean: peak, ..*required };
-        let least = self.searched_for(AT_PEAK, &at_peak).cores;
-        self.machine.at_full_speed(MARGIN * peak, least, required)
+        self.searched_for(AT_PEAK, &at_peak).cores
     }
 
     fn next(&mut self, now: Time, seconds: f64, leap: bool, crowded: bool) -> (Choice, Why) {

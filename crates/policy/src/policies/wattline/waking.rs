@@ -44,10 +44,15 @@ pub(super) struct Waking {
 impl Waking {
     /// Gives all cores full shares of the table once those are awake that woke.
     pub fn look(&mut self, now: Time, point: &mut OperatingPoint) {
-        if self.until.is_none_or(|until| until <= now) {
+        if self.is_over(now) {
             *self = Self::default();
             point.weights.fill(FULL);
         }
+    }
+
+    /// Whether all cores are awake.
+    pub fn is_over(&self, now: Time) -> bool {
+        self.until.is_none_or(|until| until <= now)
     }
 
     /// Wakes more cores of a point, which take `exit`, and says how many of the active ones are awake.
