@@ -27,7 +27,7 @@ use crate::{
     Parameter, Parameters, Policy, PolicyInfo, Reason, Trigger, Wait,
 };
 use account::Account;
-use choose::Choice;
+use choose::{BACKLOG_IN_RINGS, Choice};
 use demand::Demand;
 use lateness::{Lateness, Left, Situation};
 use leap::{RING_SHARE, notice};
@@ -115,8 +115,6 @@ const RESERVE: f64 = 0.005;
 const MOST_RESERVE: f64 = 0.1;
 const RESERVE_HALF_LIFE: f64 = 0.1;
 
-/// Share of the rings that may be full of what comes faster than the carried rate.
-const BACKLOG_IN_RINGS: f64 = 0.5;
 /// Another split of the slack has to save so much of the watts.
 const DIFFERENCE: f64 = 0.003;
 
@@ -172,6 +170,8 @@ struct Wattline {
     /// When leaps come, and whether cores are ready for one.
     rhythm: Rhythm,
     is_ready: bool,
+    /// Whether the platform lets cores be awake without packets.
+    can_be_ready: bool,
     /// Packets that may still be late.
     account: Account,
     /// Length of naps and weight of bursts, by what was late.
@@ -258,6 +258,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         split: 0,
         rhythm: Rhythm::default(),
         is_ready: false,
+        can_be_ready: machine.polls && platform.can.set_weights && platform.can.limit_idle,
         account: Account::default(),
         lateness: Lateness::default(),
         alerted: false,
@@ -304,14 +305,16 @@ impl Wattline {
             } else {
                 self.demand.dispersion * self.lateness.burst_share
             },
+            trains: self.demand.dispersion,
             slack: self.slack * self.nap_share(),
             floor: self.floor.max(cores as usize).min(self.machine.cores),
-            ring: ring * if self.carried > 0.0 { 1.0 - BACKLOG_IN_RINGS } else { 1.0 }
+            ring: ring
                 - if self.link.is_some() {
                     surprise * reaction / self.machine.cores as f64
                 } else {
                     0.0
                 },
+            waits: self.carried > 0.0,
             surprise,
             leap: Leap {
                 rate: surprise,
@@ -492,7 +495,11 @@ impl Wattline {
         let still_waking = self.polling.is_some();
         // A core that naps wakes by the timer that it set, whatever it is to do next.
         let nap_before = self.present.and_then(|present| present.nap).unwrap_or(0.0);
-        self.cuts_short = choice.nap.unwrap_or(0.0) < 0.5 * nap_before;
+        let nap_now = choice.nap.unwrap_or(0.0);
+        // With fewer cores, more comes to each in what is left of the old nap.
+        let held = RING_SHARE * self.ring * (self.ports * choice.cores) as f64;
+        let overfills = choice.cores < before && MARGIN * self.demand.peak * nap_before > held;
+        self.cuts_short = nap_now < 0.5 * nap_before || overfills;
         let wakes_all = leap || self.cuts_short;
         for core in 0..choice.cores {
             let polls = point.cores[core].wait == Wait::Poll && still_waking;
@@ -859,8 +866,9 @@ impl Wattline {
             self.stand_down();
             return None;
         }
-        let waits = self.machine.idle.last().is_some_and(|deepest| deepest.1 >= self.slack);
-        if !waits || self.account.is_rich() {
+        let is_no_use = self.exit.as_seconds() <= self.slack || self.account.needs_no_more();
+        if !self.can_be_ready || is_no_use {
+            self.stand_down();
             return None;
         }
         let required = self.required(need);

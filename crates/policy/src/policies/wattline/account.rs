@@ -37,9 +37,10 @@ impl Account {
         if leaps { OF_ONE_LEAP * self.left } else { self.left }
     }
 
-    /// Whether so much is saved that leaps which are expected may cost some of it.
-    pub fn is_rich(&self) -> bool {
-        self.left > RICH * self.most
+    /// Whether so much is saved that leaps which are expected may cost some of it, or nobody measures
+    /// what they cost.
+    pub fn needs_no_more(&self) -> bool {
+        self.most == 0.0 || self.left > RICH * self.most
     }
 
     /// Whether more packets were late than are allowed.
@@ -56,9 +57,12 @@ mod tests {
     fn a_hundred_in_time_pay_for_nearly_one_late_and_no_more_is_saved_than_of_a_second() {
         let mut account = Account::default();
         assert!(account.allows(true) == 0.0 && !account.is_overdrawn(), "nothing is known");
+        assert!(account.needs_no_more(), "nobody measures");
         account.book(10_000, 40, 1e6);
         assert_eq!((account.allows(true), account.allows(false)), (28.5, 57.0));
+        assert!(!account.needs_no_more());
         account.book(10_000_000, 0, 1e6);
+        assert!(account.needs_no_more());
         assert_eq!(account.allows(true), 5_000.0);
         account.book(1_000, 10_049, 1e6);
         assert!(account.is_overdrawn() && (account.allows(true) + 19.65).abs() < 1e-9);

@@ -4,6 +4,8 @@ use super::leap::{Guard, RING_SHARE};
 use super::machine::Machine;
 use super::requirements::{MOST_LOAD, Requirements};
 
+/// Share of the rings that may be full of what comes faster than the carried rate.
+pub(super) const BACKLOG_IN_RINGS: f64 = 0.5;
 /// Share of packets that may be late.
 pub(super) const LATE: f64 = 0.01;
 /// Packets of a batch. It is small, so that the ports of a core take short turns and the packet that
@@ -64,7 +66,11 @@ impl Machine {
         for cores in required.floor.clamp(1, self.cores)..=self.cores {
             let carries = |f: &usize| self.capacity(cores, *f) * MOST_LOAD >= required.need;
             let Some(slowest) = (lowest..=fastest).find(carries) else { continue };
-            for frequency in slowest..=(slowest + FASTER).min(fastest) {
+            let Some(first) = self.first_that_meets(cores, (slowest, fastest), least, required)
+            else {
+                continue;
+            };
+            for frequency in first..=(first + FASTER).min(fastest) {
                 if self.work_watts(cores, frequency, required) > least * (1.0 + TIE) {
                     continue;
                 }
@@ -74,6 +80,31 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// The slowest frequency between two, by index, at which so many cores meet the requirements: a
+    /// faster one meets them, too. `None` where there is none of less than `least` watts.
+    fn first_that_meets(
+        &self,
+        cores: usize,
+        (slowest, fastest): (usize, usize),
+        least: f64,
+        required: &Requirements,
+    ) -> Option<usize> {
+        let meets = |f: usize| self.evaluate(cores, f, required).is_some();
+        let is_dear = |f: usize| self.work_watts(cores, f, required) > least * (1.0 + TIE);
+        if meets(slowest) {
+            return Some(slowest);
+        }
+        let (mut below, mut first) = (slowest, fastest);
+        if is_dear(slowest) || !meets(fastest) {
+            return None;
+        }
+        while first - below > 1 {
+            let middle = usize::midpoint(below, first);
+            if is_dear(middle) || meets(middle) { first = middle } else { below = middle }
+        }
+        Some(first)
     }
 
     /// Power in watts of the work alone, without naps and wake-ups: a lower bound for the point.
@@ -135,11 +166,7 @@ impl Machine {
             return None;
         }
         let guard = self.guard((cores, frequency), 0.0, required)?;
-        let watts = self.base
-            + self.parked_watts(cores, guard)
-            + cores as f64 * self.awake[frequency]
-            + self.uncore[frequency];
-        Some(Choice {
+        let choice = Choice {
             cores,
             frequency,
             nap: None,
@@ -147,9 +174,20 @@ impl Machine {
             idle: 0,
             parked: guard.parked,
             ready: guard.ready,
-            watts,
+            watts: 0.0,
             capacity: cores as f64 / service,
-        })
+        };
+        Some(Choice { watts: self.polling_watts(&choice), ..choice })
+    }
+
+    /// Watts of a point whose cores never sleep.
+    pub fn polling_watts(&self, choice: &Choice) -> f64 {
+        let &Choice { cores, frequency, parked, ready, .. } = choice;
+        let guard = Guard { nap: f64::INFINITY, parked, ready };
+        self.base
+            + self.parked_watts(cores, guard)
+            + cores as f64 * self.awake[frequency]
+            + self.uncore[frequency]
     }
 
     fn napping(&self, cores: usize, frequency: usize, required: &Requirements) -> Option<Choice> {
@@ -165,7 +203,13 @@ impl Machine {
         if nap.is_none() && guard.nap < self.shortest_nap(frequency).min(gap) {
             return None;
         }
-        Some(self.point(cores, frequency, nap, guard, required))
+        let napping = self.point(cores, frequency, nap, guard, required);
+        if nap.is_none() {
+            return Some(napping);
+        }
+        // Between trains an interrupt lets a core sleep for longer than a timer may.
+        let interrupted = self.point(cores, frequency, None, guard, required);
+        Some(if interrupted.watts < napping.watts { interrupted } else { napping })
     }
 
     /// Power in watts of the cores that are not active.
@@ -174,6 +218,14 @@ impl Machine {
         let deep = self.cores - cores - guard.ready;
         guard.ready as f64 * watts(self.idle.get(guard.parked))
             + deep as f64 * watts(self.idle.last())
+    }
+
+    /// Packets that the rings of these cores hold beside those that wait by plan. At a point that serves
+    /// even the highest rate none do.
+    pub fn room(&self, cores: usize, frequency: usize, required: &Requirements) -> f64 {
+        let rings = required.ring * cores as f64;
+        let serves_all = self.capacity(cores, frequency) * MOST_LOAD >= required.surprise;
+        if required.waits && !serves_all { (1.0 - BACKLOG_IN_RINGS) * rings } else { rings }
     }
 
     /// Shorter naps are mostly waking up.
@@ -192,7 +244,8 @@ impl Machine {
     ) -> Option<f64> {
         let wake = self.wake[frequency];
         let left = required.slack - wake - self.service(cores, frequency);
-        let rings = RING_SHARE * required.ring * cores as f64 / required.surprise.max(1.0) - wake;
+        let rings = RING_SHARE * self.room(cores, frequency, required);
+        let rings = rings / required.surprise.max(1.0) - wake;
         let most = left.min(rings).min(most);
         let mean = required.mean / cores as f64;
         let shortest = self.shortest_nap(frequency);
@@ -248,7 +301,7 @@ impl Machine {
         let load = (each * service).min(1.0);
         // Interrupts: a nap lasts until the next packet, or the next batch of them, as far as batches
         // count.
-        let gap = nap.unwrap_or(batch(cores, required) / each.max(1e-3) + self.delivery);
+        let gap = nap.unwrap_or(train(cores, required) / each.max(1e-3) + self.delivery);
         let awake_watts = self.awake[frequency];
         let room = 0.9 * required.slack - wake - service - self.delivery;
         let of = |k: usize| {
@@ -275,6 +328,11 @@ impl Machine {
     }
 }
 
+/// Packets of a train that come to a core.
+fn train(cores: usize, required: &Requirements) -> f64 {
+    1.0 + (required.trains - 1.0).max(0.0) / cores as f64
+}
+
 /// Packets that come to a core at once, by their dispersion: a burst spreads over the cores.
 fn batch(cores: usize, required: &Requirements) -> f64 {
     1.0 + (required.dispersion - 1.0).max(0.0) / cores as f64
@@ -293,10 +351,12 @@ mod tests {
             need: mpps * 1e6,
             mean: mpps * 1e6,
             dispersion: 1.0,
+            trains: 1.0,
             ports: 4,
             slack: 93e-6,
             floor: 1,
             ring: 2048.0,
+            waits: false,
             surprise: mpps * 2e6,
             leap: Leap {
                 rate: 0.0,
@@ -315,22 +375,27 @@ mod tests {
         let model = server();
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         let machine = Machine::new(&westmere(), Some((&model, cost)));
-        let mut before = 0.0;
-        for mpps in [0.01, 0.5, 1.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0] {
-            let choice = machine.choose(&required(mpps), &mut Vec::new());
-            assert!(choice.capacity * MOST_LOAD >= mpps * 1e6, "{mpps}: {choice:?}");
-            assert!(choice.watts >= before, "{mpps}: {choice:?}");
-            before = choice.watts;
-            for cores in 1..=12 {
-                for frequency in 0..14 {
+        // Trains need capacity beyond the rate: then few fast cores may be cheaper than many slow ones.
+        for (dispersion, slack) in [(1.0, 93e-6), (100.0, 93e-6), (300.0, 43e-6)] {
+            let mut before = 0.0;
+            for mpps in [0.01, 0.5, 1.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0] {
+                let required = Requirements { dispersion, slack, ..required(mpps) };
+                let choice = machine.choose(&required, &mut Vec::new());
+                assert!(choice.capacity * MOST_LOAD >= mpps * 1e6, "{mpps}: {choice:?}");
+                assert!(choice.watts >= before * (1.0 - TIE), "{mpps}: {choice:?}");
+                before = choice.watts;
+                let all = (1..=12).flat_map(|cores| (0..14).map(move |f| (cores, f)));
+                for (cores, frequency) in all {
                     if machine.capacity(cores, frequency) * MOST_LOAD < mpps * 1e6 {
                         continue;
                     }
-                    let Some(other) = machine.evaluate(cores, frequency, &required(mpps)) else {
+                    let Some(other) = machine.evaluate(cores, frequency, &required) else {
                         continue;
                     };
-                    let least = choice.watts * (1.0 - 2.0 * TIE);
-                    assert!(other.watts >= least, "{mpps}: {choice:?} {other:?}");
+                    // With bursts, a nap grows with capacity, beyond the frequencies that are tried.
+                    let near = if dispersion > 1.0 { 0.01 } else { 2.0 * TIE };
+                    let least = choice.watts * (1.0 - near);
+                    assert!(other.watts >= least, "{dispersion} {mpps}: {choice:?} {other:?}");
                 }
             }
         }
@@ -360,12 +425,40 @@ mod tests {
         let machine = Machine::new(&westmere(), Some((&model, cost)));
         let guard = Guard { nap: f64::INFINITY, parked: 2, ready: 0 };
         let watts = |dispersion: f64, nap: Option<f64>| {
-            let required = Requirements { dispersion, ..required(5.0) };
+            let required = Requirements { trains: dispersion, ..required(5.0) };
             machine.point(3, 13, nap, guard, &required).watts
         };
         let (alone, trains) = (watts(1.0, None), watts(512.0, None));
         assert!(trains < alone - 5.0, "{trains} {alone}");
         let timer = Some(100e-6);
         assert_eq!(watts(1.0, timer), watts(512.0, timer), "a timer wakes as often");
+    }
+    /// Timed naps end once a slack, interrupts once a train.
+    #[test]
+    fn trains_are_waited_for_by_interrupts() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        let machine = Machine::new(&westmere(), Some((&model, cost)));
+        let naps = |trains: f64| {
+            let required = Requirements { trains, slack: 43e-6, ..required(5.0) };
+            machine.choose(&required, &mut Vec::new()).nap
+        };
+        assert!(naps(1.0).is_some() && naps(512.0).is_none());
+    }
+
+    #[test]
+    fn room_is_kept_for_what_waits_and_none_where_all_is_served() {
+        let model = server();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+        let machine = Machine::new(&westmere(), Some((&model, cost)));
+        let room = |waits, mpps: f64| {
+            let required = Requirements { waits, surprise: mpps * 1e6, ..required(4.0) };
+            machine.room(3, 13, &required)
+        };
+        // Three fast cores serve 10 Mpps.
+        assert_eq!(
+            (room(true, 9.0), room(true, 11.0), room(false, 11.0)),
+            (6144.0, 3072.0, 6144.0)
+        );
     }
 }

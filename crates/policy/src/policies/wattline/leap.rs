@@ -54,7 +54,7 @@ impl Machine {
         // The rings of the active cores hold what comes while these nap and wake up, and then what
         // they do not serve until the others take part.
         let grows = rate - self.capacity(cores, fastest);
-        let held = required.ring * cores as f64;
+        let held = self.room(cores, frequency, required);
         let rings = |parked: usize| {
             (held - grows * (transition + steps + self.idle[parked].1)) / rate - wake
         };
@@ -151,10 +151,12 @@ mod tests {
             need: 1e6,
             mean: 1e6,
             dispersion: 1.0,
+            trains: 1.0,
             slack: 93e-6,
             ports: 4,
             floor: 1,
             ring: 2048.0,
+            waits: false,
             surprise: 10e6,
             leap: Leap { rate: 10e6, late, transition: 10e-6, burst: 0.0, step: 0.0, known: 10e6 },
             polls: true,

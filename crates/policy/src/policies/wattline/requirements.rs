@@ -13,6 +13,8 @@ pub(super) struct Requirements {
     pub mean: f64,
     /// Variance of arrivals over their mean.
     pub dispersion: f64,
+    /// The same as it was measured, for what an interrupt saves: one wakes a core for a whole train.
+    pub trains: f64,
     /// Seconds that a packet may spend in queue and core.
     pub slack: f64,
     /// Ports, whose queues a core serves in turn.
@@ -21,6 +23,8 @@ pub(super) struct Requirements {
     pub floor: usize,
     /// Packets that all rings of a core hold. What comes in a nap has to fit.
     pub ring: f64,
+    /// Whether less than the highest rate is carried, and some of it waits.
+    pub waits: bool,
     /// Packets per second that may come without a warning.
     pub surprise: f64,
     /// The leap of load that the point has to withstand until the policy reacts.
@@ -44,6 +48,7 @@ impl Requirements {
         at_most(self.need, other.need)
             && about(self.mean, other.mean)
             && at_most(self.dispersion.max(1.0), other.dispersion.max(1.0))
+            && (other.trains.max(1.0) / self.trains.max(1.0)).ln().abs() <= 0.2
             && at_most(self.surprise, other.surprise)
             && at_most(planned.rate, now.rate)
             && at_most(planned.known, now.known)
@@ -51,7 +56,8 @@ impl Requirements {
             && at_most(other.slack, self.slack)
             && now.late >= planned.late
             && now.late - planned.late <= MUCH_THE_SAME * planned.late.abs()
-            && (self.ports, self.floor, self.polls) == (other.ports, other.floor, other.polls)
+            && (self.ports, self.floor, self.polls, self.waits)
+                == (other.ports, other.floor, other.polls, other.waits)
             && (self.ring, planned.transition, planned.burst, planned.step)
                 == (other.ring, now.transition, now.burst, now.step)
     }
@@ -86,10 +92,12 @@ mod tests {
             need: 1e6,
             mean: 1e6,
             dispersion: 1.0,
+            trains: 1.0,
             slack: 9e-5,
             ports: 4,
             floor: 1,
             ring: 2048.0,
+            waits: false,
             surprise: 1e7,
             leap,
             polls: true,
