@@ -51,6 +51,9 @@ pub enum LeagueError {
         /// What is wrong and what is allowed.
         problem: String,
     },
+    /// Fields of a league file are wrong; all of them are told, each with its file.
+    #[error("{}", .0.iter().map(|problem| format!("league {problem}")).collect::<Vec<_>>().join("\n"))]
+    Plan(Vec<String>),
     /// A file of results cannot be written or read.
     #[error("{path}: {source}")]
     Io {

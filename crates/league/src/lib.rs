@@ -31,14 +31,17 @@ mod play;
 mod point;
 mod policy_text;
 mod prediction;
+mod problems;
 mod rival;
 mod rows;
 mod runs;
 mod schedule;
 mod script;
 pub mod simulated;
+mod span;
 mod standings;
 mod tuning;
+mod twice;
 mod wrong;
 
 pub use arrivals::Arrivals;

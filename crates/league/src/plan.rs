@@ -1,7 +1,10 @@
 //! The plan of a league: a built-in one, or one from a file.
 
 use crate::error::LeagueError;
+use crate::problems::Problems;
+use crate::span::above_zero;
 use crate::tuning::{self, Judged, Tuning};
+use crate::twice;
 use serde::Deserialize;
 use std::path::Path;
 use wattline_server::{Application, ServerFile, ServerModel};
@@ -101,73 +104,94 @@ impl Plan {
     /// Parses the text of a file; `name` is used in messages.
     ///
     /// # Errors
-    /// [`LeagueError::File`] says what is wrong, where, and what is allowed.
+    /// [`LeagueError::File`] says what cannot be read as TOML, and where; [`LeagueError::Plan`] all that
+    /// is wrong with the fields, and what is allowed.
     pub fn parse(name: &str, text: &str) -> Result<Self, LeagueError> {
-        let wrong = |place: &str, problem: String| LeagueError::File {
-            place: if place.is_empty() { name.into() } else { format!("{name}: {place}") },
-            problem,
-        };
         let written: Written = toml::from_str(text).map_err(|error| LeagueError::File {
             place: format!("{name}{}", place(text, &error)),
             problem: error.message().lines().collect::<Vec<_>>().join(", "),
         })?;
-        for (place, empty) in [
-            ("servers", written.servers.is_empty()),
-            ("policies", written.policies.is_empty()),
-            ("traffics", written.traffics.is_empty()),
-            ("budgets", written.budgets.is_empty()),
-            ("seeds", written.seeds.is_empty()),
+        let mut problems = Problems::new(name);
+        let read = written.read(&mut problems);
+        problems.check()?;
+        // What cannot be read is a problem.
+        read.ok_or_else(|| LeagueError::Plan(vec![format!("{name}: cannot be read")]))
+    }
+}
+
+impl Written {
+    /// Reads the fields; what is wrong with them is noted.
+    fn read(self, problems: &mut Problems<'_>) -> Option<Plan> {
+        for (field, empty) in [
+            ("servers", self.servers.is_empty()),
+            ("policies", self.policies.is_empty()),
+            ("traffics", self.traffics.is_empty()),
+            ("budgets", self.budgets.is_empty()),
+            ("seeds", self.seeds.is_empty()),
         ] {
             if empty {
-                return Err(wrong(place, "is empty; at least one entry is required".into()));
+                problems.note(field, "is empty; at least one entry is required");
             }
         }
-        let span = |place: &str, text: &str| {
-            let span = text.parse::<Span>().map_err(|error| wrong(place, error.to_string()))?;
-            if span == Span::ZERO && place != "warmup" {
-                return Err(wrong(place, "is 0; it must be above 0".into()));
-            }
-            Ok(span)
-        };
-        let budgets: Vec<Span> =
-            written.budgets.iter().map(|text| span("budgets", text)).collect::<Result<_, _>>()?;
-        for text in &written.policies {
-            for budget in &budgets {
-                policy(text, *budget).map_err(|problem| wrong("policies", problem))?;
+        let budget = |text: &String| Ok::<_, String>((text.clone(), above_zero(text)?));
+        let budgets = problems.keep_all("budgets", self.budgets.iter().map(budget));
+        for text in &self.policies {
+            for (_, budget) in &budgets {
+                problems.keep("policies", policy(text, *budget));
             }
         }
-        let server = |name: &String| {
-            let file = ServerFile::load(name);
-            let file = file.map_err(|error| wrong("servers", error.to_string()))?;
-            file.model().cloned().map_err(|error| wrong("servers", error.to_string()))
-        };
-        let traffic = |text: &String| -> Result<(String, Spec), LeagueError> {
-            let spec = Spec::parse(text);
-            let spec = spec.map_err(|error| wrong("traffics", format!("{text}: {error}")))?;
-            Ok((text.clone(), spec))
-        };
-        let application = written.application.parse();
-        let traffics: Vec<_> = written.traffics.iter().map(traffic).collect::<Result<_, _>>()?;
-        let duration = span("duration", &written.duration)?;
+        let servers = problems.keep_all("servers", self.servers.iter().map(|name| server(name)));
+        let traffics =
+            problems.keep_all("traffics", self.traffics.iter().map(|text| traffic(text)));
+        let application = problems.keep("application", self.application.parse::<Application>());
+        let duration = problems.keep("duration", above_zero(&self.duration));
+        let warmup = problems.keep("warmup", self.warmup.parse::<Span>());
+        twice::texts("servers", &servers, (same_name, "servers of one name"), problems);
+        twice::policies(&self.policies, &budgets, problems);
+        twice::texts("traffics", &traffics, (Spec::eq, "the same"), problems);
+        twice::texts("budgets", &budgets, (same_nanos, "the same span of time"), problems);
+        twice::values("seeds", &self.seeds, problems);
+        let budgets: Vec<Span> = budgets.into_iter().map(|(_, budget)| budget).collect();
         let judged =
-            Judged { seeds: &written.seeds, duration, traffics: &traffics, budgets: &budgets };
-        let tuning = written.tuning.as_ref().map(|tuning| tuning.read(&judged)).transpose();
-        let tuning = tuning.map_err(|problems| wrong("tuning", problems))?;
-        Ok(Self {
-            servers: written.servers.iter().map(server).collect::<Result<_, _>>()?,
-            policies: written.policies,
+            Judged { seeds: &self.seeds, duration, traffics: &traffics, budgets: &budgets };
+        let tuning = match &self.tuning {
+            None => None,
+            Some(tuning) => Some(tuning.read(&judged, problems)?),
+        };
+        Some(Plan {
+            servers: servers.into_iter().map(|(_, server)| server).collect(),
+            policies: self.policies,
             traffics,
             budgets,
-            seeds: written.seeds,
-            application: application.map_err(|error: wattline_server::UnknownApplication| {
-                wrong("application", error.to_string())
-            })?,
-            duration,
-            warmup: span("warmup", &written.warmup)?,
-            envelope: written.envelope,
+            seeds: self.seeds,
+            application: application?,
+            duration: duration?,
+            warmup: warmup?,
+            envelope: self.envelope,
             tuning,
         })
     }
+}
+
+fn server(name: &str) -> Result<(String, ServerModel), String> {
+    let file = ServerFile::load(name).map_err(|error| error.to_string())?;
+    let model = file.model().map_err(|error| error.to_string())?;
+    Ok((name.to_owned(), model.clone()))
+}
+
+fn traffic(text: &str) -> Result<(String, Spec), String> {
+    let spec = Spec::parse(text).map_err(|error| format!("{text}: {error}"))?;
+    Ok((text.to_owned(), spec))
+}
+
+/// Results are told by the name of the server.
+fn same_name(a: &ServerModel, b: &ServerModel) -> bool {
+    a.name == b.name
+}
+
+/// Results are told by the nanoseconds of the budget.
+fn same_nanos(a: &Span, b: &Span) -> bool {
+    a.as_picos() / 1_000 == b.as_picos() / 1_000
 }
 
 /// Where a part of a text is: its line, and the key whose value it is or belongs to. Empty for the whole

@@ -11,6 +11,6 @@ const BUDGET: &str = "{p99}";
 /// # Errors
 /// A message that says what is wrong.
 pub fn policy(text: &str, budget: Span) -> Result<PolicySpec, String> {
-    let micros = format!("{}us", budget.as_seconds() * 1e6);
+    let micros = format!("{}us", budget.as_picos() as f64 / 1e6);
     PolicySpec::parse(&text.replace(BUDGET, &micros)).map_err(|error| error.to_string())
 }

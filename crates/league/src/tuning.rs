@@ -1,6 +1,9 @@
 //! Rivals that are tuned: the grids of their settings.
 
 use crate::policy_text::policy;
+use crate::problems::Problems;
+use crate::span::above_zero;
+use crate::twice;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use wattline_traffic::Spec;
@@ -44,79 +47,61 @@ pub struct Contender {
 /// What the league around the tuning is like.
 pub(crate) struct Judged<'a> {
     pub seeds: &'a [u64],
-    pub duration: Span,
+    /// `None` where it cannot be read.
+    pub duration: Option<Span>,
     pub traffics: &'a [(String, Spec)],
     pub budgets: &'a [Span],
 }
 
 impl Written {
-    /// Reads and checks the table.
-    ///
-    /// # Errors
-    /// All that is wrong with it, each with its field.
-    pub fn read(&self, judged: &Judged<'_>) -> Result<Tuning, String> {
-        let mut problems = Vec::new();
-        for (field, empty) in [("seeds", self.seeds.is_empty()), ("grids", self.grids.is_empty())] {
+    /// Reads the table; what is wrong with it is noted.
+    pub fn read(&self, judged: &Judged<'_>, problems: &mut Problems<'_>) -> Option<Tuning> {
+        for (field, empty) in
+            [("tuning.seeds", self.seeds.is_empty()), ("tuning.grids", self.grids.is_empty())]
+        {
             if empty {
-                problems.push(format!("{field}: is empty; at least one entry is required"));
+                problems.note(field, "is empty; at least one entry is required");
             }
         }
-        for seed in &self.seeds {
-            if judged.seeds.contains(seed) {
-                problems.push(format!(
-                    "seeds: {seed} is among the league's seeds, too; a setting must be judged on \
-                     seeds on which it was not chosen"
-                ));
-            }
+        twice::values("tuning.seeds", &self.seeds, problems);
+        for seed in self.seeds.iter().filter(|seed| judged.seeds.contains(seed)) {
+            let told = format_args!(
+                "{seed} is among the league's seeds, too; a setting must be judged on seeds on \
+                 which it was not chosen"
+            );
+            problems.note("tuning.seeds", told);
         }
-        let duration = match self.duration.as_deref().map(str::parse::<Span>) {
+        let duration = match &self.duration {
             None => judged.duration,
-            Some(Ok(span)) if span > Span::ZERO => span,
-            Some(Ok(_)) => {
-                problems.push("duration: is 0; it must be above 0".into());
-                judged.duration
-            }
-            Some(Err(error)) => {
-                problems.push(format!("duration: {error}"));
-                judged.duration
-            }
+            Some(text) => problems.keep("tuning.duration", above_zero(text)),
         };
         for text in self.traffics.keys() {
             if !judged.traffics.iter().any(|(known, _)| known == text) {
-                problems.push(format!("traffics: \"{text}\" is not among the league's traffics"));
+                let told = format_args!("\"{text}\" is not among the league's traffics");
+                problems.note("tuning.traffics", told);
             }
         }
-        let mut traffics = Vec::new();
-        for (text, spec) in judged.traffics {
-            match self.traffics.get(text) {
-                None => traffics.push((text.clone(), spec.clone())),
-                Some(other) => match Spec::parse(other) {
-                    Ok(spec) => traffics.push((other.clone(), spec)),
-                    Err(error) => problems.push(format!("traffics: {other}: {error}")),
-                },
-            }
-        }
+        let of = |(text, spec): &(String, Spec)| match self.traffics.get(text) {
+            None => Ok((text.clone(), spec.clone())),
+            Some(other) => Spec::parse(other)
+                .map(|spec| (other.clone(), spec))
+                .map_err(|error| format!("{other}: {error}")),
+        };
+        let traffics = problems.keep_all("tuning.traffics", judged.traffics.iter().map(of));
         let contenders = contenders(&self.grids);
         for Contender { settings, .. } in &contenders {
             let mut seen = BTreeSet::new();
             for text in settings {
                 if !seen.insert(text) {
-                    problems.push(format!("grids: \"{text}\" is there twice"));
+                    let told = format_args!("\"{text}\" is there twice; leave one out");
+                    problems.note("tuning.grids", told);
                 }
                 for budget in judged.budgets {
-                    if let Err(problem) = policy(text, *budget) {
-                        problems.push(format!("grids: {problem}"));
-                    }
+                    problems.keep("tuning.grids", policy(text, *budget));
                 }
             }
         }
-        if problems.is_empty() {
-            return Ok(Tuning { seeds: self.seeds.clone(), duration, traffics, contenders });
-        }
-        // The same mistake is in many settings of a grid.
-        let mut told = BTreeSet::new();
-        problems.retain(|problem| told.insert(problem.clone()));
-        Err(problems.join("; "))
+        Some(Tuning { seeds: self.seeds.clone(), duration: duration?, traffics, contenders })
     }
 }
 
@@ -182,14 +167,17 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Tuning, String> {
+        let mut problems = Problems::new("x.toml");
         let traffic = "poisson:1Mpps,size=64".to_owned();
         let judged = Judged {
             seeds: &[1, 2],
-            duration: Span::from_micros(1_000),
+            duration: Some(Span::from_micros(1_000)),
             traffics: &[(traffic.clone(), Spec::parse(&traffic).unwrap())],
             budgets: &[Span::from_micros(50), Span::from_micros(100)],
         };
-        toml::from_str::<Written>(text).unwrap().read(&judged)
+        let tuning = toml::from_str::<Written>(text).unwrap().read(&judged, &mut problems);
+        problems.check().map_err(|error| error.to_string())?;
+        Ok(tuning.expect("it has no problem"))
     }
 
     #[test]
@@ -200,12 +188,12 @@ mod tests {
         )
         .unwrap_err();
         for part in [
-            "seeds: 2 is among the league's seeds, too",
-            "duration: is 0; it must be above 0",
-            "traffics: \"poisson:1Mpps\" is not among",
-            "grids: policy \"napi:cores=one\": cores = \"one\": must be",
+            "tuning.seeds: 2 is among the league's seeds, too",
+            "tuning.duration: \"0ms\" is 0; it must be above 0",
+            "tuning.traffics: \"poisson:1Mpps\" is not among",
+            "tuning.grids: policy \"napi:cores=one\": cores = \"one\": must be",
             "there is no parameter \"bach\"",
-            "grids: \"poll\" is there twice",
+            "tuning.grids: \"poll\" is there twice",
         ] {
             assert!(error.contains(part), "{part:?} is missing in {error}");
         }
@@ -215,7 +203,10 @@ mod tests {
             "once, not for each budget: {error}"
         );
         let error = read("seeds = []\ngrids = []").unwrap_err();
-        assert!(error.contains("seeds: is empty") && error.contains("grids: is empty"), "{error}");
+        assert!(
+            error.contains("tuning.seeds: is empty") && error.contains("tuning.grids: is empty"),
+            "{error}"
+        );
     }
 
     #[test]

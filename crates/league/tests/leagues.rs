@@ -177,7 +177,7 @@ fn a_seed_of_the_league_is_refused_for_tuning() {
     let text = TUNED.replace("seeds = [11, 12]", "seeds = [11, 2]");
     let error = Plan::parse("x.toml", &text).unwrap_err().to_string();
     assert!(
-        error.starts_with("league x.toml: tuning: seeds: 2 is among the league's seeds"),
+        error.starts_with("league x.toml: tuning.seeds: 2 is among the league's seeds"),
         "{error}"
     );
     let text = TUNED.replace("grids =", "grid =");

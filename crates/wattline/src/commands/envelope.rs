@@ -116,7 +116,8 @@ impl From<LeagueError> for ExitError {
             LeagueError::Build(_) | LeagueError::Budget { .. } => Self::USAGE,
             LeagueError::RandomService(_)
             | LeagueError::Application { .. }
-            | LeagueError::File { .. } => Self::CONFIG,
+            | LeagueError::File { .. }
+            | LeagueError::Plan(_) => Self::CONFIG,
             LeagueError::Io { .. } => Self::IO,
         };
         Self::new(code, error)

@@ -1,0 +1,142 @@
+//! What stands twice in a league file. Rows are told apart by server, traffic, budget, seed and
+//! policy, so two of the same would be counted as two draws: the figures would be wrong, and the
+//! intervals too narrow.
+
+use crate::policy_text::policy;
+use crate::problems::Problems;
+use std::fmt::Display;
+use wattline_policy::PolicySpec;
+use wattline_units::Span;
+
+/// Notes each value of a list that is there a second time.
+pub(crate) fn values<T: PartialEq + Display>(
+    field: &str,
+    values: &[T],
+    problems: &mut Problems<'_>,
+) {
+    let same = |a: &T, b: &T| a == b;
+    for (_, value) in pairs(values, same) {
+        problems.note(field, format_args!("{value} is there twice; leave one out"));
+    }
+}
+
+/// Notes texts that are the same, or mean the same, which `are` says: budgets, and files of servers of
+/// one name.
+pub(crate) fn texts<T>(
+    field: &str,
+    read: &[(String, T)],
+    (same, are): (impl Fn(&T, &T) -> bool, &str),
+    problems: &mut Problems<'_>,
+) {
+    for ((first, _), (second, _)) in pairs(read, |a, b| same(&a.1, &b.1)) {
+        if first == second {
+            problems.note(field, format_args!("\"{first}\" is there twice; leave one out"));
+        } else {
+            let told = format_args!("\"{first}\" and \"{second}\" are {are}; leave one out");
+            problems.note(field, told);
+        }
+    }
+}
+
+/// Notes policies that are the same, or become so with one of the budgets in place of `{p99}`.
+pub(crate) fn policies(
+    written: &[String],
+    budgets: &[(String, Span)],
+    problems: &mut Problems<'_>,
+) {
+    for (budget, span) in budgets {
+        let read = |text: &String| Some((text.clone(), policy(text, *span).ok()?));
+        let read: Vec<(String, PolicySpec)> = written.iter().filter_map(read).collect();
+        for ((first, spec), (second, _)) in pairs(&read, |a, b| same_policy(&a.1, &b.1)) {
+            if first == second {
+                let told = format_args!("\"{first}\" is there twice; leave one out");
+                problems.note("policies", told);
+            } else if first.contains("{p99}") || second.contains("{p99}") {
+                let told = format_args!(
+                    "\"{first}\" and \"{second}\" are both \"{spec}\" with the budget {budget}; \
+                     leave one out, or give it other parameters"
+                );
+                problems.note("policies", told);
+            } else {
+                let told = format_args!("\"{first}\" and \"{second}\" are the same; leave one out");
+                problems.note("policies", told);
+            }
+        }
+    }
+}
+
+/// Whether two policies do the same, however they are written: defaults are filled in.
+fn same_policy(a: &PolicySpec, b: &PolicySpec) -> bool {
+    a.policy.name == b.policy.name && a.parameters == b.parameters && a.moderation == b.moderation
+}
+
+/// Each element that equals an earlier one, after the first that it equals.
+fn pairs<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<(&T, &T)> {
+    let earlier = |(at, value)| all[..at].iter().find(|known| same(known, value)).zip(Some(value));
+    all.iter().enumerate().filter_map(earlier).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::Plan;
+
+    const GOOD: &str = "servers = [\"westmere-2010\"]\n\
+        policies = [\"wattline:p99={p99}\", \"poll\"]\n\
+        traffics = [\"poisson:1Mpps,size=64\"]\nbudgets = [\"50us\", \"100us\"]\nseeds = [1, 2]\n\
+        duration = \"1s\"\nwarmup = \"0s\"\n[tuning]\nseeds = [3]\ngrids = [\"napi:cores=1|2\"]\n";
+
+    #[test]
+    fn each_double_is_named_with_its_field() {
+        Plan::parse("x.toml", GOOD).unwrap();
+        for (from, to, told) in [
+            (
+                "\"poll\"",
+                "\"wattline:p99=100us\"",
+                "policies: \"wattline:p99={p99}\" and \"wattline:p99=100us\" are both \
+                 \"wattline:p99=100us\" with the budget 100us; leave one out",
+            ),
+            ("\"poll\"", "\"poll\", \"poll\"", "policies: \"poll\" is there twice; leave one out"),
+            (
+                "\"poll\"",
+                "\"napi\", \"napi:idle=C1\"",
+                "policies: \"napi\" and \"napi:idle=C1\" are the same",
+            ),
+            (
+                "[\"poisson:1Mpps,size=64\"]",
+                "[\"poisson:1Mpps,size=64\", \"poisson:1Mpps,size=64\"]",
+                "traffics: \"poisson:1Mpps,size=64\" is there twice; leave one out",
+            ),
+            (
+                "[\"50us\"",
+                "[\"0.1ms\"",
+                "budgets: \"0.1ms\" and \"100us\" are the same span of time; leave one out",
+            ),
+            ("[\"50us\"", "[\"100us\"", "budgets: \"100us\" is there twice; leave one out"),
+            ("seeds = [1, 2]", "seeds = [1, 2, 1]", "seeds: 1 is there twice; leave one out"),
+            ("seeds = [3]", "seeds = [3, 3]", "tuning.seeds: 3 is there twice; leave one out"),
+            (
+                "[\"westmere-2010\"]",
+                "[\"westmere-2010\", \"westmere-2010\"]",
+                "servers: \"westmere-2010\" is there twice; leave one out",
+            ),
+        ] {
+            let text = GOOD.replace(from, to);
+            let error = Plan::parse("x.toml", &text).map(|_| ()).expect_err(told).to_string();
+            assert!(error.contains(told), "{told:?} is missing in {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn all_are_told_at_once_with_the_other_problems() {
+        let text = GOOD.replace("[1, 2]", "[1, 1]").replace("[\"50us\"", "[\"0.1ms\"");
+        let text = text.replace("\"1s\"", "\"0s\"").replace("seeds = [3]", "seeds = [3, 3, 1]");
+        let error = Plan::parse("x.toml", &text).unwrap_err().to_string();
+        for told in
+            ["budgets: ", "seeds: 1 is there", "duration: \"0s\" is 0", "tuning.seeds: 3 is there"]
+        {
+            assert!(error.contains(&format!("league x.toml: {told}")), "{told} in {error}");
+        }
+        assert!(error.contains("tuning.seeds: 1 is among the league's seeds"), "{error}");
+    }
+}
