@@ -36,7 +36,7 @@ fn main() -> Result<(), LeagueError> {
         let arrivals = Arrivals::of(case, slot_length(case, slack))?;
         let bound = match more.as_str() {
             "play" => None,
-            _ => Some(lower_bound(case, allowed, &arrivals)?),
+            _ => lower_bound(case, allowed, &arrivals)?,
         };
         if let Some(bound) = bound.filter(|_| more == "schedule") {
             let fixed = best_fixed(case, allowed, &arrivals)?;

@@ -35,15 +35,14 @@ fn main() -> Result<(), LeagueError> {
         );
     }
     for row in &results.envelopes {
+        let bound = row.envelope.lower_bound_joules.unwrap_or(f64::NAN);
         println!(
             "{:<46} seed {} bound {:.4} J, schedule {:+.3} %, fixed {:+.3} % {}",
             row.traffic,
             row.seed,
-            row.envelope.lower_bound_joules,
+            bound,
             row.envelope.feasible_gap.unwrap_or(f64::NAN) * 100.0,
-            (row.envelope.static_best_joules.unwrap_or(f64::NAN) / row.envelope.lower_bound_joules
-                - 1.0)
-                * 100.0,
+            (row.envelope.static_best_joules.unwrap_or(f64::NAN) / bound - 1.0) * 100.0,
             row.envelope.static_best.as_deref().unwrap_or("none"),
         );
     }

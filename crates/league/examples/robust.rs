@@ -93,7 +93,7 @@ fn main() -> Result<(), LeagueError> {
                 "{text:<48} {name:<34} {} gap {:6.2} %  late {:6.3} %  p99 {:7.1} us  lost {:5}  \
                  reordered {}  changes {:5.0}/s",
                 if played.feasible { "kept  " } else { "BROKEN" },
-                (played.energy_joules / bound.joules - 1.0) * 100.0,
+                bound.map_or(f64::NAN, |bound| (played.energy_joules / bound.joules - 1.0) * 100.0),
                 played.late_fraction * 100.0,
                 played.p99_seconds.unwrap_or(f64::NAN) * 1e6,
                 played.dropped_packets,

@@ -1,7 +1,7 @@
 //! The yardsticks of a case: lower bound, found schedule and best fixed point.
 
 use crate::arrivals::Arrivals;
-use crate::bound::{lower_bound, slot_length};
+use crate::bound::{base_joules, lower_bound, slot_length};
 use crate::case::{Budget, Case};
 use crate::error::LeagueError;
 use crate::fixed::best_fixed;
@@ -9,11 +9,12 @@ use crate::schedule::best_schedule;
 use serde::{Deserialize, Serialize};
 use wattline_policy::Wait;
 
-/// The yardsticks of a case.
+/// The yardsticks of a case; all are `None` where no schedule keeps the budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
-    /// No schedule that keeps the budget takes less (E2).
-    pub lower_bound_joules: f64,
+    /// No schedule that keeps the budget takes less (E2); `None` where no schedule keeps it, since all
+    /// cores at their fastest make more packets late than may be.
+    pub lower_bound_joules: Option<f64>,
     /// A schedule was found that takes this and keeps it (E3); `None` where none was found.
     pub feasible_joules: Option<f64>,
     /// The best operating point that never changes (E0); `None` where none keeps the budget.
@@ -34,12 +35,22 @@ pub struct Envelope {
 /// When the packets cannot be had, or no packet can be in time.
 pub fn envelope(case: &Case<'_>, budget: Budget) -> Result<Envelope, LeagueError> {
     let arrivals = arrivals(case, budget)?;
-    let bound = lower_bound(case, budget, &arrivals)?;
+    let Some(bound) = lower_bound(case, budget, &arrivals)? else {
+        return Ok(Envelope {
+            lower_bound_joules: None,
+            feasible_joules: None,
+            static_best_joules: None,
+            static_best: None,
+            feasible_gap: None,
+            base_joules: base_joules(case, &arrivals),
+            packets: arrivals.total(),
+        });
+    };
     let fixed = best_fixed(case, budget, &arrivals)?;
     let schedule = best_schedule(case, budget, &arrivals, fixed.as_ref())?;
     let feasible = schedule.map(|schedule| schedule.played.energy_joules);
     Ok(Envelope {
-        lower_bound_joules: bound.joules,
+        lower_bound_joules: Some(bound.joules),
         feasible_joules: feasible,
         static_best_joules: fixed.as_ref().map(|fixed| fixed.played.energy_joules),
         static_best: fixed.map(|fixed| {

@@ -145,10 +145,12 @@ pub fn play(
         match (piece, found) {
             (Piece::Envelope(budget, Named { case, traffic }), Found::Envelope(envelope)) => {
                 let (server, traffic) = (case.server.name.clone(), (*traffic).to_owned());
-                bounds.insert(
-                    (server.clone(), traffic.clone(), nanos(*budget), case.seed),
-                    (envelope.lower_bound_joules, envelope.base_joules),
-                );
+                if let Some(bound) = envelope.lower_bound_joules {
+                    bounds.insert(
+                        (server.clone(), traffic.clone(), nanos(*budget), case.seed),
+                        (bound, envelope.base_joules),
+                    );
+                }
                 results.envelopes.push(EnvelopeRow {
                     server,
                     traffic,

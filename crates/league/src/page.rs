@@ -90,15 +90,18 @@ fn yardsticks(page: &mut String, results: &Results) {
         ],
         results.envelopes.iter().map(|row| {
             let envelope = &row.envelope;
-            let fixed = envelope.static_best_joules;
+            let (bound, fixed) = (envelope.lower_bound_joules, envelope.static_best_joules);
             [
                 row.traffic.clone(),
                 row.server.clone(),
                 row.seed.to_string(),
                 format!("{:.0}", row.budget_seconds * 1e6),
-                format!("{:.3}", envelope.lower_bound_joules),
+                bound.map_or_else(
+                    || "no schedule keeps the budget".into(),
+                    |joules| format!("{joules:.3}"),
+                ),
                 percent(envelope.feasible_gap),
-                percent(fixed.map(|joules| joules / envelope.lower_bound_joules - 1.0)),
+                percent(fixed.zip(bound).map(|(joules, bound)| joules / bound - 1.0)),
                 envelope.static_best.clone().unwrap_or_else(|| "none".into()),
             ]
         }),

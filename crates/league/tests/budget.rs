@@ -38,7 +38,7 @@ fn with_run<T>(
 fn play(traffic: &str, micros: u64, millis: u64) -> (Played, f64) {
     let run = (traffic, micros, millis);
     with_run(("westmere-2010", SEED), run, |case, allowed, arrivals, played| {
-        let bound = lower_bound(case, allowed, arrivals).unwrap();
+        let bound = lower_bound(case, allowed, arrivals).unwrap().unwrap();
         let gap = played.energy_joules / bound.joules - 1.0;
         println!("{traffic}: late {:.3} %, gap {:.2} %", played.late_fraction * 100.0, gap * 100.0);
         (played, gap)

@@ -7,6 +7,7 @@
 //! infimal convolution. So nothing is rounded, and nothing is searched.
 
 use super::gaps::{GapClasses, GapCost};
+use super::possible::{fewest_late, most_waiting};
 use super::serving::{Piece, Serving};
 use crate::arrivals::Arrivals;
 
@@ -27,20 +28,15 @@ pub(super) struct Slots<'a> {
 impl<'a> Slots<'a> {
     /// A packet is in time when it has left `slack` seconds after it came.
     pub fn new(arrivals: &'a Arrivals, slack: f64, serving: &'a Serving, cost: &GapCost) -> Self {
-        // A packet may come as late as at the end of its slot.
-        let span = arrivals.slots_around(slack);
-        let mut waiting = 0u64;
-        let most_backlog = (0..arrivals.packets.len()).map(|slot| {
-            waiting += u64::from(arrivals.packets[slot]);
-            if slot >= span {
-                waiting -= u64::from(arrivals.packets[slot - span]);
-            }
-            waiting as f64
-        });
-        let most_backlog = most_backlog.collect();
+        let most_backlog = most_waiting(arrivals, slack);
         let gaps = GapClasses::of(arrivals, slack, cost);
         let most_gap = cost.joules(slack) / slack;
         Self { arrivals, serving, gaps, most_gap, most_backlog }
+    }
+
+    /// The fewest packets that are late however they are served.
+    pub fn fewest_late(&self) -> f64 {
+        fewest_late(self.arrivals, &self.most_backlog, self.serving.most_rate())
     }
 
     /// The least cost of serving all packets, where a late packet costs the first price in the

@@ -17,6 +17,9 @@
 //! 4. The share of late packets is priced: late packets vanish for a price, and the allowance is
 //!    given back. By weak duality every price gives a lower bound; the best of some is taken.
 //!
+//! Where even all cores at their fastest make more packets late than may be ([`possible`]), no schedule
+//! keeps the budget, and there is no bound: late packets would be worth any price.
+//!
 //! Changes of frequency and of cores are free and instant here.
 //!
 //! Two liberties of the simulator lie outside of the model, and [`per_change_joules`] bounds what
@@ -26,6 +29,7 @@
 
 mod dynamic;
 mod gaps;
+mod possible;
 mod serving;
 
 use crate::arrivals::Arrivals;
@@ -69,7 +73,10 @@ pub fn slot_length(case: &Case<'_>, slack_seconds: f64) -> Span {
     wanted.max(case.duration / MOST_SLOTS).max(Span::from_nanos(1))
 }
 
-/// No schedule that keeps the budget takes less than this.
+/// Packets by which what is reckoned in real numbers may be off.
+const ROUNDING: f64 = 1e-6;
+
+/// No schedule that keeps the budget takes less than this; `None` where no schedule keeps it.
 ///
 /// # Errors
 /// When service times are random or the budget is shorter than any packet takes.
@@ -77,7 +84,7 @@ pub fn lower_bound(
     case: &Case<'_>,
     budget: Budget,
     arrivals: &Arrivals,
-) -> Result<LowerBound, LeagueError> {
+) -> Result<Option<LowerBound>, LeagueError> {
     let shortest = u32::from(arrivals.shortest);
     let slack = case.slack_seconds(budget, shortest)?;
     let server = case.server;
@@ -85,22 +92,30 @@ pub fn lower_bound(
     let gaps = GapCost::of(server);
     let slots = Slots::new(arrivals, slack, &serving, &gaps);
     let allowed = budget.late * arrivals.total() as f64;
+    if slots.fewest_late() > allowed * (1.0 + ROUNDING) + ROUNDING {
+        return Ok(None);
+    }
     let value = |prices: (f64, f64)| slots.least(prices) - (prices.0 + prices.1) * allowed;
     let (prices, cores) = search(&value, serving.most_joules_per_packet());
-    let unused = server.processor.cores().saturating_sub(case.cores()) as f64;
-    let parked = server.idle_core_power(server.deepest_idle_state()).0 * unused;
-    let seconds = arrivals.duration as f64 * 1e-12;
-    let base = (server.power.base.total().0 + parked) * seconds;
+    let base = base_joules(case, arrivals);
     let traffic = traffic_joules(case, budget, arrivals, slack);
     // The gap at the end of the run may end with a wake-up that lies beyond it.
     let cores = (cores - gaps.longest_wake_joules()).max(0.0);
-    Ok(LowerBound {
+    Ok(Some(LowerBound {
         joules: base + traffic + cores,
         base_joules: base,
         traffic_joules: traffic,
         cores_joules: cores,
         late_price_joules: prices,
-    })
+    }))
+}
+
+/// What no decision changes: base power, with cores that take no part.
+pub(crate) fn base_joules(case: &Case<'_>, arrivals: &Arrivals) -> f64 {
+    let server = case.server;
+    let unused = server.processor.cores().saturating_sub(case.cores()) as f64;
+    let parked = server.idle_core_power(server.deepest_idle_state()).0 * unused;
+    (server.power.base.total().0 + parked) * arrivals.duration as f64 * 1e-12
 }
 
 /// What one change of the operating point can gain beyond the model, in joules: on every core a
@@ -188,6 +203,35 @@ fn along(value: &impl Fn(f64) -> f64, low: f64, high: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use std::cell::Cell;
+
+    /// With a high price only late packets count.
+    #[test]
+    fn the_fewest_late_packets_are_those_that_any_price_leaves() {
+        let file = wattline_server::ServerFile::load("westmere-2010").unwrap();
+        for (text, some) in [
+            ("poisson:30Mpps,size=64", true),
+            ("mmpp:22Mpps,size=64,ratio=10,high=1ms,low=1ms", true),
+            ("poisson:8Mpps,size=64", false),
+        ] {
+            let traffic = wattline_traffic::Spec::parse(text).unwrap();
+            let case = Case {
+                server: file.model().unwrap(),
+                application: wattline_server::Application::Ipv4,
+                traffic: &traffic,
+                duration: Span::from_millis(5),
+                warmup: Span::ZERO,
+                seed: 1,
+            };
+            let slack = case.slack_seconds(Budget::p99(Span::from_micros(50)), 64).unwrap();
+            let arrivals = Arrivals::of(&case, slot_length(&case, slack)).unwrap();
+            let serving = Serving::of(&case, 64).unwrap();
+            let slots = Slots::new(&arrivals, slack, &serving, &GapCost::of(case.server));
+            let (late, price) = (slots.fewest_late(), 1e5);
+            assert_eq!(late > 1.0, some, "{text}: {late}");
+            let left = slots.least((price, 0.0)) / price;
+            assert!((left - late).abs() < 0.01, "{text}: {left} {late}");
+        }
+    }
 
     #[test]
     fn the_search_finds_the_top_of_a_concave_function_in_few_steps() {

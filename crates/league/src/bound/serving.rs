@@ -63,6 +63,11 @@ impl Serving {
         (least * seconds, pieces.collect())
     }
 
+    /// Most packets per second.
+    pub fn most_rate(&self) -> f64 {
+        self.points.iter().map(|point| point.0).fold(0.0, f64::max)
+    }
+
     /// The dearest packet: scale of prices.
     pub fn most_joules_per_packet(&self) -> f64 {
         let (_, pieces) = self.slot(1.0, 0.0);

@@ -89,6 +89,14 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
     let Envelope { lower_bound_joules: bound, feasible_joules, static_best_joules, .. } =
         output.envelope;
+    let Some(bound) = bound else {
+        writeln!(
+            out,
+            "no schedule keeps the budget: with all cores at their highest frequency more than 1 % of \
+             the packets are late"
+        )?;
+        return writeln!(out, "{} packets; figures are modelled", output.envelope.packets);
+    };
     let watts = bound / output.duration_seconds;
     writeln!(out, "{:<44} {bound:.4} J, {watts:.3} W", "lower bound of every schedule")?;
     let mut row = |name: &str, joules: Option<f64>| match joules {

@@ -42,6 +42,35 @@ fn envelope_brackets_the_optimum() {
     assert!((number(&envelope, "budget_seconds") - 1e-4).abs() < 1e-12, "{envelope}");
 }
 
+/// All cores together serve 28.8 Mpps.
+#[test]
+fn a_budget_that_no_schedule_keeps_has_no_bound() {
+    let args = ["envelope", "--traffic", "poisson:30Mpps,size=64", "--duration", "10ms"];
+    let told = wattline(&args);
+    assert_eq!(told.status.code(), Some(0));
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(told.starts_with("no schedule keeps the budget") && !told.contains(" J"), "{told}");
+    let found = json(&[&args[..], &["--json"]].concat());
+    for key in ["lower_bound_joules", "feasible_joules", "static_best_joules", "feasible_gap"] {
+        assert!(found.get(key).is_some_and(Value::is_null), "{key}: {found}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("small.toml");
+    std::fs::write(
+        &file,
+        "servers = [\"westmere-2010\"]\npolicies = [\"poll\"]\n\
+         traffics = [\"poisson:30Mpps,size=64\"]\nbudgets = [\"100us\"]\nseeds = [1]\n\
+         duration = \"10ms\"\nwarmup = \"2ms\"\n",
+    )
+    .unwrap();
+    let results = json(&["league", file.to_str().unwrap(), "--json"]);
+    let row = &results["rows"][0];
+    for key in ["gap_to_lower_bound", "gap_above_base"] {
+        assert!(row.get(key).is_some_and(Value::is_null), "{key}: {row}");
+    }
+    assert!(results["standings"][0]["gap"].is_null(), "{results}");
+}
+
 /// Only its own page is replaced, and that is known before anything is played.
 #[test]
 fn a_page_that_is_no_leagues_is_kept() {
