@@ -14,6 +14,7 @@
 
 mod arrivals;
 pub mod bound;
+mod build_mark;
 mod case;
 mod choice;
 mod endings;

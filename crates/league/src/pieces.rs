@@ -1,6 +1,8 @@
 //! The pieces of a league: each is played alone, and kept in a file so that a league that was
-//! interrupted goes on where it was.
+//! interrupted goes on where it was. Pieces of another build of the program are left alone: it may
+//! have played another result.
 
+use crate::build_mark::build_mark;
 use crate::error::LeagueError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,14 @@ use std::path::PathBuf;
 /// Where pieces are kept.
 #[derive(Debug, Clone)]
 pub struct Store {
-    directory: Option<PathBuf>,
+    kept: Option<Directory>,
+}
+
+#[derive(Debug, Clone)]
+struct Directory {
+    path: PathBuf,
+    /// Of the build whose pieces count.
+    mark: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -25,13 +34,18 @@ impl Store {
     /// In a directory, which is made; nowhere without one.
     ///
     /// # Errors
-    /// When the directory cannot be made.
+    /// When the directory cannot be made, or the program's own file cannot be read.
     pub fn new(directory: Option<PathBuf>) -> Result<Self, LeagueError> {
-        if let Some(path) = &directory {
-            fs::create_dir_all(path)
-                .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
+        match directory {
+            None => Ok(Self { kept: None }),
+            Some(path) => Self::of_build(path, build_mark()?),
         }
-        Ok(Self { directory })
+    }
+
+    fn of_build(path: PathBuf, mark: &str) -> Result<Self, LeagueError> {
+        fs::create_dir_all(&path)
+            .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
+        Ok(Self { kept: Some(Directory { path, mark: mark.to_owned() }) })
     }
 
     /// The piece of this key: as kept, or played now and kept.
@@ -44,8 +58,9 @@ impl Store {
         key: &str,
         play: impl FnOnce() -> Result<T, LeagueError>,
     ) -> Result<T, LeagueError> {
-        let Some(directory) = &self.directory else { return play() };
-        let path = directory.join(format!("{:016x}.json", fnv1a(key.as_bytes())));
+        let Some(directory) = &self.kept else { return play() };
+        let key = format!("{} {key}", directory.mark);
+        let path = directory.path.join(format!("{:016x}.json", fnv1a(key.as_bytes())));
         let io = |source| LeagueError::Io { path: path.display().to_string(), source };
         match fs::read(&path) {
             Ok(text) => {
@@ -59,7 +74,7 @@ impl Store {
             Err(error) => return Err(io(error)),
         }
         let result = play()?;
-        let kept = Kept { key: key.to_owned(), result };
+        let kept = Kept { key, result };
         let text = serde_json::to_vec(&kept).map_err(|error| io(error.into()))?;
         // Whoever is killed while it writes leaves no half a file.
         let part = path.with_extension("part");
@@ -88,6 +103,10 @@ mod tests {
         let path = fs::read_dir(directory.path().join("pieces")).unwrap().next().unwrap().unwrap();
         fs::write(path.path(), "{\"key\": \"a\", ").unwrap();
         assert_eq!(store.piece("a", || Ok(2.5)).unwrap(), 2.5);
+        // Another build plays its own.
+        let other = Store::of_build(directory.path().join("pieces"), "other").unwrap();
+        assert_eq!(other.piece("a", || Ok(4.5)).unwrap(), 4.5);
+        assert_eq!(store.piece("a", || -> Result<f64, _> { panic!("played") }).unwrap(), 2.5);
         let none = Store::new(None).unwrap();
         assert_eq!(none.piece("a", || Ok(3.5)).unwrap(), 3.5);
     }

@@ -18,11 +18,11 @@ pub(crate) struct Named<'a> {
 }
 
 impl Named<'_> {
-    /// What tells this case from all others.
+    /// What tells this case from all others; the store adds the build.
     fn key(&self) -> String {
         let Case { server, application, duration, warmup, seed, .. } = self.case;
-        let (version, traffic) = (env!("CARGO_PKG_VERSION"), self.traffic);
-        format!("{version} {server:?} {application} {traffic} {duration:?} {warmup:?} {seed}")
+        let traffic = self.traffic;
+        format!("{server:?} {application} {traffic} {duration:?} {warmup:?} {seed}")
     }
 }
 

@@ -24,16 +24,17 @@ pub struct Args {
     /// budget. It takes an hour or more.
     #[arg(long, conflicts_with_all = ["file", "quick"])]
     tuned: bool,
-    /// Directory for the page, index.html, and partial results. An interrupted league continues from
-    /// them and replaces its page; use a new directory for another version of the program. An index.html
-    /// that is no league's is replaced only with --overwrite.
+    /// Directory for the page, index.html, and partial results. The same command continues an
+    /// interrupted league from them and replaces its page. Partial results of another build of the
+    /// program are left alone, and played again. An index.html that is no league's is replaced only
+    /// with --overwrite.
     #[arg(long)]
     out: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
     /// Play only the K-th of N parts, for one machine of several: partial results go to the
     /// directory, and no page. Copy those of all machines into one directory; the same command
-    /// without --part makes the league of them.
+    /// without --part makes the league of them. All machines must run the same file of the program.
     #[arg(long, value_name = "K/N", requires = "out")]
     part: Option<Part>,
     /// Threads; 0 for one per core of this machine.
