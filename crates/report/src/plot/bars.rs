@@ -29,7 +29,7 @@ pub struct Bars {
     pub title: String,
     /// Text below the plot.
     pub x_label: String,
-    /// The vertical axis; it begins at zero unless it has a range.
+    /// The vertical axis; unless it has a range it begins at zero, or below where bars do.
     pub y: Axis,
     /// Names of the groups.
     pub groups: Vec<String>,
@@ -63,7 +63,9 @@ impl Bars {
         };
         let mut axis = self.y.clone();
         let free = 1.0 - (above / (frame::BOTTOM - frame::TOP)).min(0.5);
-        axis.range = axis.range.or_else(|| Some((0.0, self.highest() / free)));
+        let lowest = self.lowest();
+        axis.range =
+            axis.range.or_else(|| Some((lowest, lowest + (self.highest() - lowest) / free)));
         let y = Scale::new(&axis, std::iter::empty(), (frame::BOTTOM, frame::TOP));
         frame::title(&mut svg, &self.title);
         frame::y_axis(&mut svg, &axis, &y);
@@ -80,6 +82,9 @@ impl Bars {
             {
                 svg.cross((left + step / 2.0, at));
             }
+        }
+        if let Some(zero) = y.pixel(0.0).filter(|zero| *zero < frame::BOTTOM) {
+            svg.line((frame::LEFT, zero), (frame::RIGHT, zero), "axis");
         }
         let height = frame::groups(&mut svg, &self.groups);
         frame::x_label(&mut svg, &self.x_label, height);
@@ -119,27 +124,6 @@ impl Bars {
             data.push(("published, whole group", printed(&self.published)));
         }
         data
-    }
-
-    /// Half the interval of a bar, or 0.
-    fn half(&self, series: usize, group: usize) -> f64 {
-        let half = self.halves.get(series).and_then(|halves| halves.get(group)).copied();
-        half.filter(|half| half.is_finite()).unwrap_or(0.0)
-    }
-
-    fn highest(&self) -> f64 {
-        let value = |(index, series): (usize, &BarSeries), group: usize| {
-            let value = series.values.get(group).copied().filter(|v| v.is_finite());
-            value.unwrap_or(0.0) + self.half(index, group)
-        };
-        let groups = (0..self.groups.len()).map(|group| {
-            let values = self.series.iter().enumerate().map(|series| value(series, group));
-            if self.stacked { values.sum() } else { values.fold(0.0, f64::max) }
-        });
-        let printed = self.published.iter().flatten().copied();
-        let of_series = self.series.iter().flat_map(|s| s.published.iter().flatten().copied());
-        let highest = groups.chain(printed).chain(of_series).fold(0.0, f64::max);
-        if highest > 0.0 { highest } else { 1.0 }
     }
 
     fn stack(

@@ -10,6 +10,7 @@ mod colours;
 mod frame;
 mod labels;
 mod mark;
+mod reach;
 mod scale;
 pub(crate) mod svg;
 mod values;
