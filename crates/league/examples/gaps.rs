@@ -56,8 +56,10 @@ fn main() -> Result<(), LeagueError> {
             );
         }
         for written in &plan.policies {
-            let spec = plan::policy(written, *within)
-                .map_err(|problem| LeagueError::File { place: written.clone(), problem })?;
+            let spec = plan::policy(written, *within).map_err(|error| LeagueError::File {
+                place: written.clone(),
+                problem: error.to_string(),
+            })?;
             let played = if more == "untold" {
                 let wrong = Wrong { no_file: true, ..Wrong::default() };
                 play_wrong(case, &spec, allowed, &arrivals, &wrong)?

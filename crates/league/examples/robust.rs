@@ -68,8 +68,10 @@ fn main() -> Result<(), LeagueError> {
     let broken = |problem: String| LeagueError::File { place: "westmere-2010".into(), problem };
     let server = file.model().map_err(|error| broken(error.to_string()))?;
     let p99 = Span::from_micros(100);
-    let (budget, policy) =
-        (Budget::p99(p99), plan::policy("wattline:p99={p99}", p99).map_err(broken)?);
+    let (budget, policy) = (
+        Budget::p99(p99),
+        plan::policy("wattline:p99={p99}", p99).map_err(|error| broken(error.to_string()))?,
+    );
     let faults: Vec<_> = faults()?.into_iter().filter(|(name, _)| name.contains(&only)).collect();
     let each = |text: &&str| {
         let traffic = Spec::parse(text).map_err(|error| LeagueError::File {

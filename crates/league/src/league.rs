@@ -65,7 +65,8 @@ fn all_of(plan: &Plan) -> Result<Vec<Piece<'_>>, LeagueError> {
                         all.push(Piece::Envelope(budget, named));
                     }
                     for written in &plan.policies {
-                        let spec = policy(written, budget).map_err(|problem| {
+                        let spec = policy(written, budget).map_err(|error| {
+                            let problem = error.to_string();
                             LeagueError::File { place: "policies".into(), problem }
                         })?;
                         all.push(Piece::Play(budget, named, spec));

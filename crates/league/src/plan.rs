@@ -1,6 +1,7 @@
 //! The plan of a league: a built-in one, or one from a file.
 
 use crate::error::LeagueError;
+use crate::policy_text::problems_of;
 use crate::problems::Problems;
 use crate::span::above_zero;
 use crate::tuning::{self, Judged, Tuning};
@@ -137,7 +138,10 @@ impl Written {
         let budgets = problems.keep_all("budgets", self.budgets.iter().map(budget));
         for text in &self.policies {
             for (_, budget) in &budgets {
-                problems.keep("policies", policy(text, *budget));
+                if let Err(error) = policy(text, *budget) {
+                    let told = problems_of(&error).join("; ");
+                    problems.note("policies", format_args!("\"{text}\": {told}"));
+                }
             }
         }
         let servers = problems.keep_all("servers", self.servers.iter().map(|name| server(name)));

@@ -1,6 +1,6 @@
 //! Policies as they are written in leagues.
 
-use wattline_policy::PolicySpec;
+use wattline_policy::{PolicySpec, SpecError};
 use wattline_units::Span;
 
 /// Placeholder for the budget in the text of a policy.
@@ -9,8 +9,13 @@ const BUDGET: &str = "{p99}";
 /// Parses the text of a policy, with the budget in place of `{p99}`.
 ///
 /// # Errors
-/// A message that says what is wrong.
-pub fn policy(text: &str, budget: Span) -> Result<PolicySpec, String> {
+/// All that is wrong with it.
+pub fn policy(text: &str, budget: Span) -> Result<PolicySpec, SpecError> {
     let micros = format!("{}us", budget.as_picos() as f64 / 1e6);
-    PolicySpec::parse(&text.replace(BUDGET, &micros)).map_err(|error| error.to_string())
+    PolicySpec::parse(&text.replace(BUDGET, &micros))
+}
+
+/// What is wrong with a policy, without its text.
+pub(crate) fn problems_of(error: &SpecError) -> Vec<String> {
+    error.problems.iter().map(ToString::to_string).collect()
 }

@@ -43,8 +43,10 @@ impl<'a> Rival<'a> {
         let mut found = Vec::with_capacity(plan.budgets.len());
         for (within, &budget) in plan.budgets.iter().enumerate() {
             let read = |text: &String| {
-                policy(text, budget)
-                    .map_err(|problem| LeagueError::File { place: "tuning: grids".into(), problem })
+                policy(text, budget).map_err(|error| LeagueError::File {
+                    place: "tuning.grids".into(),
+                    problem: error.to_string(),
+                })
             };
             let settings: Vec<PolicySpec> =
                 self.contender.settings.iter().map(read).collect::<Result<_, _>>()?;

@@ -1,6 +1,6 @@
 //! Rivals that are tuned: the grids of their settings.
 
-use crate::policy_text::policy;
+use crate::policy_text::{policy, problems_of};
 use crate::problems::Problems;
 use crate::span::above_zero;
 use crate::twice;
@@ -88,19 +88,35 @@ impl Written {
                 .map_err(|error| format!("{other}: {error}")),
         };
         let traffics = problems.keep_all("tuning.traffics", judged.traffics.iter().map(of));
-        let contenders = contenders(&self.grids);
-        for Contender { settings, .. } in &contenders {
-            let mut seen = BTreeSet::new();
-            for text in settings {
-                if !seen.insert(text) {
-                    let told = format_args!("\"{text}\" is there twice; leave one out");
-                    problems.note("tuning.grids", told);
-                }
+        let mut seen = BTreeSet::new();
+        for grid in &self.grids {
+            let mut wrong: Vec<String> = Vec::new();
+            let settings = expand(grid);
+            let twice: Vec<_> =
+                settings.iter().filter(|text| !seen.insert((*text).clone())).collect();
+            match twice.as_slice() {
+                [] => {}
+                [one] => wrong.push(format!("\"{one}\" is there twice; leave one out")),
+                [one, more @ ..] => wrong.push(format!(
+                    "\"{one}\" and {} more of its settings are there twice; leave them out once",
+                    more.len()
+                )),
+            }
+            for text in &settings {
                 for budget in judged.budgets {
-                    problems.keep("tuning.grids", policy(text, *budget));
+                    if let Err(error) = policy(text, *budget) {
+                        wrong.extend(problems_of(&error));
+                    }
                 }
             }
+            // The same mistake is in many settings of a grid.
+            let mut told = BTreeSet::new();
+            wrong.retain(|problem| told.insert(problem.clone()));
+            if !wrong.is_empty() {
+                problems.note("tuning.grids", format_args!("\"{grid}\": {}", wrong.join("; ")));
+            }
         }
+        let contenders = contenders(&self.grids);
         Some(Tuning { seeds: self.seeds.clone(), duration: duration?, traffics, contenders })
     }
 }
@@ -184,24 +200,21 @@ mod tests {
     fn all_mistakes_are_told_at_once() {
         let error = read(
             "seeds = [2, 3]\nduration = \"0ms\"\ntraffics = { \"poisson:1Mpps\" = \"poisson:2Mpps\" }\n\
-             grids = [\"napi:cores=one|2\", \"powersave:bach=1|2\", \"poll\", \"poll\"]",
+             grids = [\"napi:cores=one|2\", \"powersave:bach=1|2,q_h=8|16|32\", \"poll\", \"poll\"]",
         )
         .unwrap_err();
         for part in [
             "tuning.seeds: 2 is among the league's seeds, too",
             "tuning.duration: \"0ms\" is 0; it must be above 0",
             "tuning.traffics: \"poisson:1Mpps\" is not among",
-            "tuning.grids: policy \"napi:cores=one\": cores = \"one\": must be",
+            "tuning.grids: \"napi:cores=one|2\": cores = \"one\": must be",
             "there is no parameter \"bach\"",
-            "tuning.grids: \"poll\" is there twice",
+            "tuning.grids: \"poll\": \"poll\" is there twice; leave one out",
         ] {
             assert!(error.contains(part), "{part:?} is missing in {error}");
         }
-        assert_eq!(
-            error.matches("napi:cores=one").count(),
-            1,
-            "once, not for each budget: {error}"
-        );
+        assert_eq!(error.matches("napi:cores=one").count(), 1, "{error}");
+        assert_eq!(error.matches("powersave:bach").count(), 1, "once for a grid: {error}");
         let error = read("seeds = []\ngrids = []").unwrap_err();
         assert!(
             error.contains("tuning.seeds: is empty") && error.contains("tuning.grids: is empty"),
