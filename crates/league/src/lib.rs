@@ -29,6 +29,7 @@ mod part;
 mod pieces;
 pub mod plan;
 mod play;
+mod playable;
 mod point;
 mod policy_text;
 mod prediction;

@@ -1,6 +1,7 @@
 //! The plan of a league: a built-in one, or one from a file.
 
 use crate::error::LeagueError;
+use crate::playable::Stage;
 use crate::policy_text::problems_of;
 use crate::problems::Problems;
 use crate::span::above_zero;
@@ -136,28 +137,44 @@ impl Written {
         }
         let budget = |text: &String| Ok::<_, String>((text.clone(), above_zero(text)?));
         let budgets = problems.keep_all("budgets", self.budgets.iter().map(budget));
-        for text in &self.policies {
-            for (_, budget) in &budgets {
-                if let Err(error) = policy(text, *budget) {
-                    let told = problems_of(&error).join("; ");
-                    problems.note("policies", format_args!("\"{text}\": {told}"));
-                }
-            }
-        }
         let servers = problems.keep_all("servers", self.servers.iter().map(|name| server(name)));
         let traffics =
             problems.keep_all("traffics", self.traffics.iter().map(|text| traffic(text)));
         let application = problems.keep("application", self.application.parse::<Application>());
         let duration = problems.keep("duration", above_zero(&self.duration));
         let warmup = problems.keep("warmup", self.warmup.parse::<Span>());
+        let stage = Stage {
+            servers: &servers,
+            application,
+            duration: duration.unwrap_or(Span::from_millis(1)),
+            warmup: warmup.unwrap_or(Span::ZERO),
+        };
+        for text in &self.policies {
+            for (_, budget) in &budgets {
+                let wrong = match policy(text, *budget) {
+                    Ok(spec) => stage.lacks(&spec, &traffics),
+                    Err(error) => vec![problems_of(&error).join("; ")],
+                };
+                for told in wrong {
+                    problems.note("policies", format_args!("\"{text}\": {told}"));
+                }
+            }
+        }
+        stage.traffics("traffics", &traffics, problems);
+        stage.budgets(&budgets, &traffics, problems);
         twice::texts("servers", &servers, (same_name, "servers of one name"), problems);
         twice::policies(&self.policies, &budgets, problems);
         twice::texts("traffics", &traffics, (Spec::eq, "the same"), problems);
         twice::texts("budgets", &budgets, (same_nanos, "the same span of time"), problems);
         twice::values("seeds", &self.seeds, problems);
         let budgets: Vec<Span> = budgets.into_iter().map(|(_, budget)| budget).collect();
-        let judged =
-            Judged { seeds: &self.seeds, duration, traffics: &traffics, budgets: &budgets };
+        let judged = Judged {
+            seeds: &self.seeds,
+            duration,
+            traffics: &traffics,
+            budgets: &budgets,
+            stage: &stage,
+        };
         let tuning = match &self.tuning {
             None => None,
             Some(tuning) => Some(tuning.read(&judged, problems)?),

@@ -1,5 +1,6 @@
 //! Rivals that are tuned: the grids of their settings.
 
+use crate::playable::Stage;
 use crate::policy_text::{policy, problems_of};
 use crate::problems::Problems;
 use crate::span::above_zero;
@@ -51,6 +52,7 @@ pub(crate) struct Judged<'a> {
     pub duration: Option<Span>,
     pub traffics: &'a [(String, Spec)],
     pub budgets: &'a [Span],
+    pub stage: &'a Stage<'a>,
 }
 
 impl Written {
@@ -88,36 +90,51 @@ impl Written {
                 .map_err(|error| format!("{other}: {error}")),
         };
         let traffics = problems.keep_all("tuning.traffics", judged.traffics.iter().map(of));
+        let own: Vec<_> = traffics.iter().filter(|own| !judged.traffics.contains(own)).collect();
+        judged.stage.traffics("tuning.traffics", own, problems);
         let mut seen = BTreeSet::new();
         for grid in &self.grids {
-            let mut wrong: Vec<String> = Vec::new();
-            let settings = expand(grid);
-            let twice: Vec<_> =
-                settings.iter().filter(|text| !seen.insert((*text).clone())).collect();
-            match twice.as_slice() {
-                [] => {}
-                [one] => wrong.push(format!("\"{one}\" is there twice; leave one out")),
-                [one, more @ ..] => wrong.push(format!(
-                    "\"{one}\" and {} more of its settings are there twice; leave them out once",
-                    more.len()
-                )),
-            }
-            for text in &settings {
-                for budget in judged.budgets {
-                    if let Err(error) = policy(text, *budget) {
-                        wrong.extend(problems_of(&error));
-                    }
-                }
-            }
-            // The same mistake is in many settings of a grid.
-            let mut told = BTreeSet::new();
-            wrong.retain(|problem| told.insert(problem.clone()));
+            let wrong = judged.wrong_with(grid, &traffics, &mut seen);
             if !wrong.is_empty() {
                 problems.note("tuning.grids", format_args!("\"{grid}\": {}", wrong.join("; ")));
             }
         }
         let contenders = contenders(&self.grids);
         Some(Tuning { seeds: self.seeds.clone(), duration: duration?, traffics, contenders })
+    }
+}
+
+impl Judged<'_> {
+    /// What is wrong with a grid; the same mistake is in many of its settings and is told once. `seen`
+    /// are the settings of the grids before.
+    fn wrong_with(
+        &self,
+        grid: &str,
+        traffics: &[(String, Spec)],
+        seen: &mut BTreeSet<String>,
+    ) -> Vec<String> {
+        let mut wrong: Vec<String> = Vec::new();
+        let settings = expand(grid);
+        let twice: Vec<_> = settings.iter().filter(|text| !seen.insert((*text).clone())).collect();
+        match twice.as_slice() {
+            [] => {}
+            [one] => wrong.push(format!("\"{one}\" is there twice; leave one out")),
+            [one, more @ ..] => wrong.push(format!(
+                "\"{one}\" and {} more of its settings are there twice; leave them out once",
+                more.len()
+            )),
+        }
+        for text in &settings {
+            for budget in self.budgets {
+                wrong.extend(match policy(text, *budget) {
+                    Ok(spec) => self.stage.lacks(&spec, traffics),
+                    Err(error) => problems_of(&error),
+                });
+            }
+        }
+        let mut told = BTreeSet::new();
+        wrong.retain(|problem| told.insert(problem.clone()));
+        wrong
     }
 }
 
@@ -184,12 +201,19 @@ mod tests {
 
     fn read(text: &str) -> Result<Tuning, String> {
         let mut problems = Problems::new("x.toml");
+        let stage = Stage {
+            servers: &[],
+            application: None,
+            duration: Span::from_micros(1_000),
+            warmup: Span::ZERO,
+        };
         let traffic = "poisson:1Mpps,size=64".to_owned();
         let judged = Judged {
             seeds: &[1, 2],
             duration: Some(Span::from_micros(1_000)),
             traffics: &[(traffic.clone(), Spec::parse(&traffic).unwrap())],
             budgets: &[Span::from_micros(50), Span::from_micros(100)],
+            stage: &stage,
         };
         let tuning = toml::from_str::<Written>(text).unwrap().read(&judged, &mut problems);
         problems.check().map_err(|error| error.to_string())?;

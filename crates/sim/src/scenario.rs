@@ -6,7 +6,7 @@ use crate::report::Report;
 use crate::run::{play, run_on};
 use crate::setting::Setting;
 use crate::tally::{Tally, tallied};
-use wattline_cores::ModelError;
+use wattline_cores::{ModelError, platform_of};
 use wattline_policy::{BuildContext, Policy, PolicySpec, build};
 use wattline_server::{Application, ServerModel};
 use wattline_traffic::{Source, Spec};
@@ -137,6 +137,28 @@ impl Scenario<'_> {
     ) -> Result<(Report, Vec<Tally>), SimError> {
         self.check_links()?;
         tallied(&self.setting(), source, late_after, every, make)
+    }
+
+    /// Whether the times can be simulated, and the links carry what is known of the traffic: what can
+    /// be told before a run. No capture is opened.
+    ///
+    /// # Errors
+    /// [`SimError::Duration`] and [`SimError::BeyondLinks`], as a run gives them.
+    pub fn check(&self) -> Result<(), SimError> {
+        self.setting().check()?;
+        self.check_links()
+    }
+
+    /// Whether the policy can be made for the server, as a run makes it.
+    ///
+    /// # Errors
+    /// What the policy lacks.
+    pub fn check_policy(&self) -> Result<(), SimError> {
+        let platform = platform_of(self.server);
+        platform.check().map_err(ModelError::from)?;
+        let setting = self.setting();
+        build(&setting.policy, &setting.context(&platform)).map_err(ModelError::from)?;
+        Ok(())
     }
 
     fn setting(&self) -> Setting<'_> {

@@ -1,7 +1,7 @@
 //! Setting of a simulation.
 
 use crate::error::SimError;
-use wattline_policy::PolicySpec;
+use wattline_policy::{BuildContext, Platform, PolicySpec};
 use wattline_server::{Application, ServerModel};
 use wattline_units::Span;
 
@@ -39,6 +39,17 @@ const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
 const MOST_INTERVALS: u64 = 100_000;
 
 impl Setting<'_> {
+    /// What a policy is told when it is made for the simulated machine.
+    pub(crate) fn context<'a>(&'a self, platform: &'a Platform) -> BuildContext<'a> {
+        let cost = self.server.packet_cost(self.application, self.mean_bytes);
+        BuildContext {
+            platform,
+            server: Some(self.server),
+            packet: cost.map(|cost| (cost, self.mean_bytes)),
+            seed: self.seed,
+        }
+    }
+
     /// Checks the times and returns the end of the run in picoseconds.
     pub(crate) fn check(&self) -> Result<u64, SimError> {
         let end = self.warmup + self.duration;

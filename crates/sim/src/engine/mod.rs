@@ -87,14 +87,7 @@ impl<'a> Engine<'a> {
         let server = setting.server;
         let platform = platform_of(server);
         platform.check().map_err(ModelError::from)?;
-        let policy = make(&BuildContext {
-            platform: &platform,
-            server: Some(server),
-            packet: server
-                .packet_cost(setting.application, setting.mean_bytes)
-                .map(|cost| (cost, setting.mean_bytes)),
-            seed: setting.seed,
-        })?;
+        let policy = make(&setting.context(&platform))?;
         let looks = policy.looks_at();
         let point = OperatingPoint::full(&platform);
         let core_make = CoreMake::new(server, setting.application, setting.seed)?;

@@ -112,6 +112,17 @@ fn a_mistake_in_a_league_is_told_on_one_line() {
         ("duration", "length", "bad.toml:8: length: unknown field"),
         ("warmup = \"2ms\"\n", "", "bad.toml: missing field `warmup`"),
         ("seeds = [1]", "seeds = [1", "bad.toml:"),
+        (
+            "  \"poll\"",
+            "  \"napi:idle=C9\"",
+            "bad.toml: policies: \"napi:idle=C9\": on server westmere-2010: idle = \"C9\"",
+        ),
+        (
+            "poisson:2Mpps",
+            "capture:no.pcap",
+            "bad.toml: traffics: capture:no.pcap: no.pcap: cannot be opened",
+        ),
+        ("[\"100us\"]", "[\"2us\"]", "bad.toml: budgets: p99 = 2.00 us: no packet passes"),
     ] {
         std::fs::write(&file, good.replace(from, to)).unwrap();
         let output = wattline(&["league", file.to_str().unwrap()]);
