@@ -229,6 +229,8 @@ fn play_all(
     done: impl Fn() + Sync,
 ) -> Result<Vec<Found>, LeagueError> {
     let runs = Runs::new(store);
+    // More threads than pieces only wait.
+    let threads = threads.min(pieces.len().max(1));
     let found = wattline_sim::sweep(pieces, threads, |piece| piece.play(plan, &runs), done);
     let found = found.map_err(|error| LeagueError::File {
         place: "threads".into(),

@@ -1,5 +1,6 @@
 //! `wattline league`: policies against each other and against the lower bound.
 
+use super::simulation;
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
 use crate::output;
@@ -38,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "K/N", requires = "out")]
     part: Option<Part>,
     /// Threads; 0 for one per core of this machine.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value = "0", value_parser = simulation::threads)]
     threads: usize,
 }
 

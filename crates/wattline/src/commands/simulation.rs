@@ -23,6 +23,17 @@ pub fn application(text: &str) -> Result<Application, String> {
     text.parse().map_err(|error: wattline_server::UnknownApplication| error.to_string())
 }
 
+/// Most threads that are started.
+const MOST_THREADS: usize = 1024;
+
+/// Reads a number of threads of an option.
+pub fn threads(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number <= MOST_THREADS);
+    number.ok_or_else(|| {
+        format!("allowed is 0, for one per core of this machine, or a number up to {MOST_THREADS}")
+    })
+}
+
 /// Collects the problems of a command line, so that all are told at once.
 #[derive(Default)]
 pub struct Problems {

@@ -201,6 +201,11 @@ fn what_cannot_be_reckoned_is_refused() {
         (&["envelope", "--traffic", "poisson:1Mpps", "--p99", "2us"][..], &["2.00 us"][..]),
         (&["envelope", "--traffic", "poison:1Mpps"][..], &["poisson"][..]),
         (&["league", "no-such-file.toml"][..], &["no-such-file.toml"][..]),
+        (
+            &["league", "--quick", "--threads", "10000"][..],
+            &["allowed is 0, for one per core of this machine, or a number up to 1024"][..],
+        ),
+        (&["sweep", "--traffic", "poisson:1Mpps", "--threads", "x"][..], &["up to 1024"][..]),
     ] {
         let output = wattline(args);
         let message = String::from_utf8_lossy(&output.stderr);

@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long)]
     output_links: bool,
     /// Threads; 0 for one per core of this machine.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value = "0", value_parser = simulation::threads)]
     threads: usize,
     /// Write the main figures as comma-separated values to this file too.
     #[arg(long)]
