@@ -54,6 +54,9 @@ pub enum LeagueError {
     /// Fields of a league file are wrong; all of them are told, each with its file.
     #[error("{}", .0.iter().map(|problem| format!("league {problem}")).collect::<Vec<_>>().join("\n"))]
     Plan(Vec<String>),
+    /// A piece was looked for and not to be played.
+    #[error("the piece is not there")]
+    Absent,
     /// A file of results cannot be written or read.
     #[error("{path}: {source}")]
     Io {

@@ -199,6 +199,39 @@ fn put(
     }
 }
 
+/// The pieces of a part.
+fn own_of(plan: &Plan, part: Part) -> Result<Vec<Piece<'_>>, LeagueError> {
+    let all = all_of(plan)?;
+    let (plays, long): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|piece| matches!(piece, Piece::Play(..)));
+    let own = |(at, _): &(usize, Piece<'_>)| at % part.of == part.number - 1;
+    let own = long.into_iter().chain(plays).enumerate().filter(own);
+    Ok(own.map(|(_, piece)| piece).collect())
+}
+
+/// How many pieces of a league, or of a part of it, are in the store: they are not played again. A
+/// rival that is tuned counts when all its runs are there.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn kept(plan: &Plan, part: Option<Part>, store: &Store) -> Result<usize, LeagueError> {
+    let own = match part {
+        None => all_of(plan)?,
+        Some(part) => own_of(plan, part)?,
+    };
+    let store = store.looked_at();
+    let runs = Runs::new(&store);
+    let mut there = 0;
+    for piece in &own {
+        match piece.play(plan, &runs) {
+            Ok(_) => there += 1,
+            Err(LeagueError::Absent) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(there)
+}
+
 /// Plays one part of a league into the store, from which [`play`] takes it then, and says how many
 /// pieces it has: each is in one part, and the long ones are spread.
 ///
@@ -211,12 +244,7 @@ pub fn play_part(
     threads: usize,
     done: impl Fn() + Sync,
 ) -> Result<usize, LeagueError> {
-    let all = all_of(plan)?;
-    let (plays, long): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|piece| matches!(piece, Piece::Play(..)));
-    let own = |(at, _): &(usize, Piece<'_>)| at % part.of == part.number - 1;
-    let own = long.into_iter().chain(plays).enumerate().filter(own);
-    let own: Vec<_> = own.map(|(_, piece)| piece).collect();
+    let own = own_of(plan, part)?;
     play_all(plan, &own, store, threads, done)?;
     Ok(own.len())
 }

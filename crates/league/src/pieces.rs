@@ -14,6 +14,8 @@ use std::path::PathBuf;
 #[derive(Debug, Clone)]
 pub struct Store {
     kept: Option<Directory>,
+    /// Whether what is not there is played.
+    plays: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -37,7 +39,7 @@ impl Store {
     /// When the directory cannot be made, or the program's own file cannot be read.
     pub fn new(directory: Option<PathBuf>) -> Result<Self, LeagueError> {
         match directory {
-            None => Ok(Self { kept: None }),
+            None => Ok(Self { kept: None, plays: true }),
             Some(path) => Self::of_build(path, build_mark()?),
         }
     }
@@ -45,7 +47,12 @@ impl Store {
     fn of_build(path: PathBuf, mark: &str) -> Result<Self, LeagueError> {
         fs::create_dir_all(&path)
             .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
-        Ok(Self { kept: Some(Directory { path, mark: mark.to_owned() }) })
+        Ok(Self { kept: Some(Directory { path, mark: mark.to_owned() }), plays: true })
+    }
+
+    /// The same one, from which alone is taken what is there: [`LeagueError::Absent`] is what is not.
+    pub(crate) fn looked_at(&self) -> Self {
+        Self { plays: false, ..self.clone() }
     }
 
     /// The piece of this key: as kept, or played now and kept.
@@ -58,6 +65,7 @@ impl Store {
         key: &str,
         play: impl FnOnce() -> Result<T, LeagueError>,
     ) -> Result<T, LeagueError> {
+        let play = || if self.plays { play() } else { Err(LeagueError::Absent) };
         let Some(directory) = &self.kept else { return play() };
         let key = format!("{} {key}", directory.mark);
         let path = directory.path.join(format!("{:016x}.json", fnv1a(key.as_bytes())));
@@ -107,6 +115,10 @@ mod tests {
         let other = Store::of_build(directory.path().join("pieces"), "other").unwrap();
         assert_eq!(other.piece("a", || Ok(4.5)).unwrap(), 4.5);
         assert_eq!(store.piece("a", || -> Result<f64, _> { panic!("played") }).unwrap(), 2.5);
+        let looked = store.looked_at();
+        assert_eq!(looked.piece("a", || -> Result<f64, _> { panic!("played") }).unwrap(), 2.5);
+        let absent = looked.piece("b", || -> Result<f64, _> { panic!("played") });
+        assert!(matches!(absent, Err(LeagueError::Absent)));
         let none = Store::new(None).unwrap();
         assert_eq!(none.piece("a", || Ok(3.5)).unwrap(), 3.5);
     }

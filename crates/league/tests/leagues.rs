@@ -26,6 +26,8 @@ fn the_same_on_one_thread_and_two_and_from_its_pieces() {
     assert_eq!(one, two);
     let files = std::fs::read_dir(directory.path().join("pieces")).unwrap().count();
     assert_eq!(files, league::pieces(&plan));
+    assert_eq!(league::kept(&plan, None, &store).unwrap(), files);
+    assert_eq!(league::kept(&plan, None, &Store::new(None).unwrap()).unwrap(), 0);
     // The second time nothing is played: all comes from the files.
     let before = std::time::Instant::now();
     assert_eq!(league::play(&plan, &store, 2, || {}).unwrap(), two);
@@ -89,13 +91,20 @@ fn tuned_rivals_are_the_same_on_one_thread_and_two_and_after_an_interruption() {
     for file in all.iter().step_by(2) {
         std::fs::remove_file(file).unwrap();
     }
+    let before = league::kept(&plan, None, &store).unwrap();
+    assert!(before < league::pieces(&plan), "{before}");
+    assert_eq!(files().len(), all.len() / 2, "nothing is played to look");
     assert_eq!(league::play(&plan, &store, 2, || {}).unwrap(), one);
     assert_eq!(files(), all, "the same runs again, and no others");
+    assert_eq!(league::kept(&plan, None, &store).unwrap(), league::pieces(&plan));
     // In parts, too.
     let parts = Store::new(Some(directory.path().join("parts"))).unwrap();
     let mut count = 0;
     for part in ["1/2", "2/2"] {
-        count += league::play_part(&plan, part.parse().unwrap(), &parts, 1, || {}).unwrap();
+        let part = part.parse().unwrap();
+        let own = league::play_part(&plan, part, &parts, 1, || {}).unwrap();
+        assert_eq!(league::kept(&plan, Some(part), &parts).unwrap(), own);
+        count += own;
     }
     assert_eq!(count, league::pieces(&plan));
     assert_eq!(league::play(&plan, &parts, 1, || {}).unwrap(), one);

@@ -126,7 +126,7 @@ impl From<LeagueError> for ExitError {
             | LeagueError::Application { .. }
             | LeagueError::File { .. }
             | LeagueError::Plan(_) => Self::CONFIG,
-            LeagueError::Io { .. } => Self::IO,
+            LeagueError::Io { .. } | LeagueError::Absent => Self::IO,
         };
         Self::new(code, error)
     }

@@ -195,6 +195,68 @@ fn a_league_prints_a_row_for_each_play_and_writes_its_page() {
     assert!(told.contains("allowed is K/N"), "{told}");
 }
 
+/// A league without yardsticks of a policy, with these seeds.
+fn of_seeds(folder: &std::path::Path, seeds: u32, duration: &str) -> String {
+    let file = folder.join("seeds.toml");
+    let seeds: Vec<String> = (0..seeds).map(|seed| seed.to_string()).collect();
+    let text = format!(
+        "servers = [\"westmere-2010\"]\npolicies = [\"poll:cores=12\"]\n\
+         traffics = [\"poisson:5Mpps,size=64\"]\nbudgets = [\"100us\"]\nseeds = [{}]\n\
+         duration = \"{duration}\"\nwarmup = \"0s\"\nenvelope = false\n",
+        seeds.join(", ")
+    );
+    std::fs::write(&file, text).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_interrupted_league_says_what_is_kept_and_goes_on_from_there() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = of_seeds(folder.path(), 40, "200ms");
+    let out = folder.path().join("out");
+    let args = ["league", &file, "--out", out.to_str().unwrap(), "--threads", "1"];
+    for (signal, number) in [("-INT", 2), ("-TERM", 15)] {
+        let before = std::fs::read_dir(out.join("pieces")).map_or(0, Iterator::count);
+        let league = Command::new(env!("CARGO_BIN_EXE_wattline"))
+            .args(args)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        while std::fs::read_dir(out.join("pieces")).map_or(0, Iterator::count) < before + 3 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let id = league.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        let ended = league.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.signal(), Some(number), "{told}");
+        let says = format!(" of 40 pieces are kept in {}; the same command goes on", out.display());
+        assert!(told.contains(&says), "{told}");
+        let kept: usize = told
+            .lines()
+            .find_map(|line| line.strip_prefix("wattline: ")?.split(' ').next()?.parse().ok())
+            .unwrap();
+        assert!((2..40).contains(&kept), "{told}");
+        let again = format!("of 40 pieces are in {} already", out.display());
+        assert_eq!(told.contains(&again), before > 0, "{told}");
+    }
+}
+
+#[test]
+fn a_league_that_nothing_keeps_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |seeds| {
+        let file = of_seeds(folder.path(), seeds, "100us");
+        let output = wattline(&["league", &file]);
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let says = "an interruption loses all 100 pieces; --out DIR keeps them";
+    assert!(told(100).contains(says));
+    assert!(!told(5).contains("interruption"));
+}
+
 #[test]
 fn what_cannot_be_reckoned_is_refused() {
     for (args, parts) in [

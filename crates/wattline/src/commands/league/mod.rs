@@ -1,6 +1,8 @@
 //! `wattline league`: policies against each other and against the lower bound.
 
-use super::simulation;
+mod interrupted;
+
+use crate::commands::simulation;
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
 use crate::output;
@@ -8,10 +10,14 @@ use crate::progress::Counted;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
-use wattline_league::{Part, Plan, Results, Standing, Store, is_page, league, page, standings};
+use wattline_league::{
+    LeagueError, Part, Plan, Results, Standing, Store, is_page, league, page, standings,
+};
 
 /// Name of the page.
 const PAGE: &str = "index.html";
+/// Pieces from which on it is said that nothing keeps them.
+const MANY: usize = 100;
 
 /// What to play.
 #[derive(Debug, clap::Args)]
@@ -75,12 +81,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let store = Store::new(args.out.as_ref().map(|out| out.join("pieces")))?;
     if let Some(part) = args.part {
-        return play_part(&plan, part, &store, args.threads, json);
+        return play_part(args, &plan, part, &store, json);
     }
-    let bar = Counted::new(league::pieces(&plan) as u64, "pieces");
-    let results = league::play(&plan, &store, args.threads, || bar.step());
-    bar.end();
-    let results = results?;
+    let pieces = league::pieces(&plan);
+    let results = watched(args, (&plan, &store), pieces, |done| {
+        league::play(&plan, &store, args.threads, done)
+    })?;
     let mut written = Ok(());
     if let Some(path) = &page_file {
         written = Overwrite::REPLACE.write(path, &page(&results));
@@ -94,19 +100,55 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 }
 
 fn play_part(
+    args: &Args,
     plan: &Plan,
     part: Part,
     store: &Store,
-    threads: usize,
     json: bool,
 ) -> Result<(), ExitError> {
-    let bar = Counted::new(league::pieces_of(plan, part) as u64, "pieces");
-    let pieces = league::play_part(plan, part, store, threads, || bar.step());
-    bar.end();
-    let played = Played { part: part.to_string(), pieces: pieces? };
+    let pieces = league::pieces_of(plan, part);
+    let pieces = watched(args, (plan, store), pieces, |done| {
+        league::play_part(plan, part, store, args.threads, done)
+    })?;
+    let played = Played { part: part.to_string(), pieces };
     output::print(&played, json, |out, Played { part, pieces }| {
         writeln!(out, "part {part}: {pieces} pieces are there")
     })
+}
+
+/// Plays so many pieces with progress, and says on standard error what an interruption leaves.
+fn watched<T>(
+    args: &Args,
+    (plan, store): (&Plan, &Store),
+    pieces: usize,
+    play: impl FnOnce(&(dyn Fn() + Sync)) -> Result<T, LeagueError>,
+) -> Result<T, ExitError> {
+    let Some(out) = &args.out else {
+        if pieces >= MANY {
+            eprintln!("an interruption loses all {pieces} pieces; --out DIR keeps them");
+        }
+        let bar = Counted::new(pieces as u64, "pieces");
+        let found = play(&|| bar.step());
+        bar.end();
+        return Ok(found?);
+    };
+    let kept = || league::kept(plan, args.part, store);
+    let before = kept()?;
+    if before > 0 {
+        eprintln!("{before} of {pieces} pieces are in {} already", out.display());
+    }
+    let bar = Counted::new(pieces as u64, "pieces");
+    let left = || {
+        bar.end();
+        let there = kept().map_or_else(
+            |_| "the pieces that ended".into(),
+            |kept| format!("{kept} of {pieces} pieces"),
+        );
+        format!("{there} are kept in {}; the same command goes on from there", out.display())
+    };
+    let found = interrupted::told_when(left, || play(&|| bar.step()))?;
+    bar.end();
+    Ok(found?)
 }
 
 fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {

@@ -1,0 +1,50 @@
+//! What is told when a signal ends a league.
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+use signal_hook::{flag, low_level};
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const ENDING: [i32; 2] = [SIGINT, SIGTERM];
+
+/// Ends the wait for signals, also when the work panics. From then on they do what they do by default.
+struct Over {
+    handle: Handle,
+    default: Arc<AtomicBool>,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.default.store(true, Ordering::SeqCst);
+        self.handle.close();
+    }
+}
+
+/// Does the work. The first signal has a line told on standard error and then ends the program as it
+/// would have; a second one does not wait for the line.
+pub fn told_when<T>(
+    line: impl FnOnce() -> String + Send,
+    work: impl FnOnce() -> T,
+) -> io::Result<T> {
+    let default = Arc::new(AtomicBool::new(false));
+    for signal in ENDING {
+        // In this order: the first one finds it unset.
+        flag::register_conditional_default(signal, Arc::clone(&default))?;
+        flag::register(signal, Arc::clone(&default))?;
+    }
+    let mut signals = Signals::new(ENDING)?;
+    let over = Over { handle: signals.handle(), default };
+    Ok(std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                // Whoever has closed the output does not want to know.
+                let _ = writeln!(io::stderr(), "wattline: {}", line());
+                let _ = low_level::emulate_default_handler(signal);
+            }
+        });
+        let _over = over;
+        work()
+    }))
+}
