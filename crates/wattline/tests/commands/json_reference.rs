@@ -37,6 +37,7 @@ const COMMANDS: &[Shown] = &[
     ("wattline sim --requests memcached:50krps --duration 10ms", &[]),
     ("wattline sweep --traffic poisson:1Mpps --duration 2ms --warmup 1ms", &[]),
     ("wattline envelope --traffic poisson:5Mpps --duration 5ms", &[]),
+    ("wattline league league.toml", &[]),
     ("wattline optimise --server westmere-2010 --target 5Mpps", &[]),
     ("wattline fit rows.csv", &[]),
     ("wattline report one two", &[]),
@@ -52,6 +53,11 @@ const COMMANDS: &[Shown] = &[
     ("wattline plan --govern --root knobs", &[]),
     ("wattline sim --traffic none", &[]),
 ];
+
+/// With everything that a league can have.
+const LEAGUE: &str = "servers = [\"westmere-2010\"]\npolicies = [\"poll\"]\n\
+    traffics = [\"poisson:1Mpps,size=64\"]\nbudgets = [\"100us\"]\nseeds = [1, 2]\n\
+    duration = \"2ms\"\nwarmup = \"1ms\"\n[tuning]\nseeds = [3]\ngrids = [\"napi:cores=1|2\"]\n";
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
@@ -71,6 +77,7 @@ fn folder() -> tempfile::TempDir {
     copy(&root().join("examples"), &path.join("examples"));
     copy(&root().join("crates/meters/tests/fixtures/acpi-power-meter"), &path.join("meters"));
     copy(&root().join("crates/knobs/tests/fixtures/intel-pstate-hwp"), &path.join("knobs"));
+    std::fs::write(path.join("league.toml"), LEAGUE).unwrap();
     std::fs::write(path.join("routes.txt"), "192.0.2.0/24\n").unwrap();
     let mut rows = "frequency_hertz,cores,throughput_pps,power_watts,offered_pps\n".to_owned();
     for step in 0..=24 {
