@@ -365,6 +365,14 @@ const EXAMPLES: &[Examples] = &[
         &[
             ("Run the built-in league that takes some minutes", "wattline league --quick"),
             ("Your own, with its page", "wattline league league.toml --out league"),
+            (
+                "After an interruption the same again, which goes on from there",
+                "wattline league league.toml --out league",
+            ),
+            (
+                "The first of three machines' parts",
+                "wattline league league.toml --out league --part 1/3",
+            ),
         ],
     ),
     (

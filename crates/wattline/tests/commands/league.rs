@@ -264,6 +264,11 @@ fn what_cannot_be_reckoned_is_refused() {
         (&["envelope", "--traffic", "poison:1Mpps"][..], &["poisson"][..]),
         (&["league", "no-such-file.toml"][..], &["no-such-file.toml"][..]),
         (
+            &["league", "some.toml", "--tuned"][..],
+            &["a file with [tuning] is tuned by itself: wattline league FILE"][..],
+        ),
+        (&["league", "some.toml", "--quick"][..], &["takes no file"][..]),
+        (
             &["league", "--quick", "--threads", "10000"][..],
             &["allowed is 0, for one per core of this machine, or a number up to 1024"][..],
         ),

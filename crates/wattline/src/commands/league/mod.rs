@@ -22,14 +22,15 @@ const MANY: usize = 100;
 /// What to play.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// League file (TOML); the built-in league by default.
+    /// League file (TOML); the built-in league by default. A file with `[tuning]` is tuned by itself.
+    /// docs/reference/league-file.md has all fields.
     file: Option<PathBuf>,
     /// Run the built-in league that takes some minutes.
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long)]
     quick: bool,
     /// Run the built-in league of rivals that are tuned first, each for each kind of traffic and latency
     /// budget. It takes an hour or more.
-    #[arg(long, conflicts_with_all = ["file", "quick"])]
+    #[arg(long, conflicts_with = "quick")]
     tuned: bool,
     /// Directory for the page, index.html, and partial results. The same command continues an
     /// interrupted league from them and replaces its page. Partial results of another build of the
@@ -67,7 +68,10 @@ struct Played {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let page_file = args.out.as_ref().map(|out| out.join(PAGE));
     let plan = match &args.file {
-        Some(path) => Plan::load(path)?,
+        Some(path) => {
+            check_alone(args)?;
+            Plan::load(path)?
+        }
         None if args.quick => Plan::quick()?,
         None if args.tuned => Plan::tuned()?,
         None => Plan::full()?,
@@ -97,6 +101,19 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     output::print_with_page((page, written), &output, json, |out, output| {
         table(out, &output.standings)
     })
+}
+
+/// A built-in league is no file.
+fn check_alone(args: &Args) -> Result<(), ExitError> {
+    let told = if args.tuned {
+        "--tuned: is a built-in league and takes no file; a file with [tuning] is tuned by itself: \
+         wattline league FILE"
+    } else if args.quick {
+        "--quick: is a built-in league and takes no file; one's own is: wattline league FILE"
+    } else {
+        return Ok(());
+    };
+    Err(ExitError::new(ExitError::USAGE, told))
 }
 
 fn play_part(
