@@ -48,7 +48,7 @@ fn main() -> Result<(), LeagueError> {
     }
     if let Some(out) = out {
         let path = out.join("index.html");
-        std::fs::write(&path, page(&results))
+        std::fs::write(&path, page(&plan, &results))
             .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
     }
     Ok(())

@@ -1,10 +1,15 @@
 //! A league as a page: one table to rule on, and plots.
 
+use crate::outcome::{conditions, outcome};
+use crate::page_tables;
+use crate::plan::Plan;
 use crate::rows::Results;
+use crate::span::in_words;
 use crate::standings::{Standing, standings};
 use wattline_report::escape;
-use wattline_report::page::{begin, end, is_titled, put, table};
+use wattline_report::page::{begin, end, is_titled, put};
 use wattline_report::plot::{Axis, BarSeries, Bars};
+use wattline_units::Span;
 
 /// Title of the page.
 const TITLE: &str = "league";
@@ -15,132 +20,52 @@ pub fn is_page(text: &str) -> bool {
 }
 
 /// The page as HTML.
-pub fn page(results: &Results) -> String {
+pub fn page(plan: &Plan, results: &Results) -> String {
     let standings = standings(results);
+    // Without a bound, rows are told beside the first policy, which has no difference from itself.
+    let with_bound = standings.iter().any(|row| row.gap.is_finite());
+    let beside = if with_bound { "above the lower bound" } else { "beside the first policy" };
     let mut page = begin(TITLE);
+    put(&mut page, format_args!("<h1>League of governors: energy {beside}</h1>\n"));
+    page.push_str(&outcome(plan, &standings));
+    page.push_str(&conditions(plan));
+    page.push_str(if with_bound {
+        "<p>Energy is told above the lower bound of every schedule that keeps the budget, on paired seeds."
+    } else {
+        "<p>Energy is told beside that of the first policy, on paired seeds; there is no lower bound."
+    });
     page.push_str(
-        "<h1>League of governors</h1>\n<p>Energy above the lower bound of every schedule \
-        that keeps the budget (at most 1 % of the packets late, none lost), on paired seeds; all \
-        figures are of the simulator and the server's model, nothing is measured. A policy that \
-        did not keep the budget on every seed is not ranked. Intervals are 95 % over seeds.</p>\n",
+        " The budget is kept where at most 1 % of the packets are late and none is lost; a policy that \
+        did not keep it on every seed is not ranked. All figures are of the simulator and the server's \
+        model, nothing is measured. Intervals are 95 % over seeds.</p>\n",
     );
-    if results.envelopes.is_empty() {
-        page.push_str(
-            "<p>The bound was not worked out: the plots show energy beside the first policy's.</p>\n",
-        );
-    }
     if !results.tunings.is_empty() {
         page.push_str(
             "<p>Policies called \"tuned\" play the setting that was best on other seeds for this \
             traffic and budget; the first policy has one set of constants for all.</p>\n",
         );
     }
-    plot(&mut page, &standings);
+    plot(&mut page, &standings, with_bound);
     page.push_str("<h2>Table</h2>\n");
-    if results.tunings.is_empty() {
-        table(&mut page, without_setting(HEAD), standings.iter().map(cells).map(without_setting));
-    } else {
-        table(&mut page, HEAD, standings.iter().map(cells));
-    }
+    page_tables::standings(&mut page, results, &standings);
     if !results.envelopes.is_empty() {
-        yardsticks(&mut page, results);
+        page_tables::yardsticks(&mut page, results);
     }
     end(&mut page);
     page
 }
 
-/// Columns of the table.
-const HEAD: [&str; 14] = [
-    "policy",
-    "setting",
-    "server",
-    "traffic",
-    "p99 us",
-    "kept",
-    "gap %",
-    "±",
-    "above base %",
-    "beside first %",
-    "±",
-    "worst late %",
-    "lost",
-    "changes/s",
-];
-
-/// A row without its second column, which says nothing where no rival was tuned.
-fn without_setting<T: Clone>(row: [T; 14]) -> [T; 13] {
-    std::array::from_fn(|column| row[if column == 0 { 0 } else { column + 1 }].clone())
-}
-
-/// The table of the yardsticks.
-fn yardsticks(page: &mut String, results: &Results) {
-    page.push_str("<h2>Yardsticks</h2>\n");
-    let percent = |gap: Option<f64>| gap.map_or("-".into(), |gap| format!("{:.2}", gap * 100.0));
-    table(
-        page,
-        [
-            "traffic",
-            "server",
-            "seed",
-            "p99 us",
-            "bound J",
-            "schedule above it %",
-            "best fixed above it %",
-            "best fixed",
-        ],
-        results.envelopes.iter().map(|row| {
-            let envelope = &row.envelope;
-            let (bound, fixed) = (envelope.lower_bound_joules, envelope.static_best_joules);
-            [
-                row.traffic.clone(),
-                row.server.clone(),
-                row.seed.to_string(),
-                format!("{:.0}", row.budget_seconds * 1e6),
-                bound.map_or_else(
-                    || "no schedule keeps the budget".into(),
-                    |joules| format!("{joules:.3}"),
-                ),
-                percent(envelope.feasible_gap),
-                percent(fixed.zip(bound).map(|(joules, bound)| joules / bound - 1.0)),
-                envelope.static_best.clone().unwrap_or_else(|| "none".into()),
-            ]
-        }),
-    );
-}
-
-fn cells(row: &Standing) -> [String; 14] {
-    let percent = |value: f64| {
-        if value.is_finite() { format!("{:.2}", value * 100.0) } else { "-".into() }
-    };
-    [
-        row.policy.clone(),
-        if row.setting == row.policy { "as named".into() } else { row.setting.clone() },
-        row.server.clone(),
-        row.traffic.clone(),
-        format!("{:.0}", row.budget_seconds * 1e6),
-        format!("{} of {}", row.feasible, row.seeds),
-        percent(row.gap),
-        percent(row.gap_within),
-        percent(row.gap_above_base),
-        percent(row.beside_first),
-        percent(row.beside_first_within),
-        percent(row.worst_late),
-        row.dropped_packets.to_string(),
-        format!("{:.0}", row.changes_per_second),
-    ]
-}
-
 /// A plot per server and budget: a group of bars for each traffic; what did not keep the budget
 /// on every seed is left out.
-fn plot(page: &mut String, standings: &[Standing]) {
+fn plot(page: &mut String, standings: &[Standing], with_bound: bool) {
     let mut kinds: Vec<(&str, f64)> = Vec::new();
     for row in standings {
         if !kinds.contains(&(&row.server, row.budget_seconds)) {
             kinds.push((&row.server, row.budget_seconds));
         }
     }
-    // Without a bound, rows are told beside the first policy, which has no difference from itself.
-    let with_bound = standings.iter().any(|row| row.gap.is_finite());
+    // All servers and budgets have the same traffics in the same order.
+    let mut numbered: Vec<&str> = Vec::new();
     page.push_str("<div class=\"plots\">\n");
     for (server, budget) in kinds {
         let rows =
@@ -166,7 +91,7 @@ fn plot(page: &mut String, standings: &[Standing]) {
             published: vec![None; traffics.len()],
         });
         let bars = Bars {
-            title: format!("{server}, p99 {:.0} us", budget * 1e6),
+            title: format!("{server}, budget {}", in_words(Span::from_seconds(budget))),
             x_label: "traffic, numbered as below".into(),
             y: Axis::new(if with_bound {
                 "energy above the lower bound (%)"
@@ -182,13 +107,17 @@ fn plot(page: &mut String, standings: &[Standing]) {
         };
         page.push_str(&bars.svg());
         page.push_str(&late(server, budget, &policies, &traffics, standings));
-        page.push_str("<ol>\n");
         for traffic in traffics {
-            put(page, format_args!("<li>{}</li>\n", escape(traffic)));
+            if !numbered.contains(&traffic) {
+                numbered.push(traffic);
+            }
         }
-        page.push_str("</ol>\n");
     }
-    page.push_str("</div>\n");
+    page.push_str("</div>\n<ol>\n");
+    for traffic in numbered {
+        put(page, format_args!("<li>{}</li>\n", escape(traffic)));
+    }
+    page.push_str("</ol>\n");
 }
 
 /// The late packets of every policy, kept or not: what left out bars of the other plot did.
@@ -214,7 +143,7 @@ fn late(
         published: vec![None; traffics.len()],
     });
     let bars = Bars {
-        title: format!("{server}, p99 {:.0} us: allowed is 1 %", budget * 1e6),
+        title: format!("{server}, budget {}: allowed is 1 %", in_words(Span::from_seconds(budget))),
         x_label: "traffic, numbered as below".into(),
         y: Axis::new("late packets on the worst seed (%)"),
         groups: (1..=traffics.len()).map(|number| number.to_string()).collect(),

@@ -12,3 +12,29 @@ pub(crate) fn above_zero(text: &str) -> Result<Span, String> {
         read => read.map_err(|error| error.to_string()),
     }
 }
+
+/// A span of time for readers, to a thousandth of its unit.
+pub(crate) fn in_words(span: Span) -> String {
+    let seconds = span.as_seconds();
+    let units = [("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9)];
+    // What is below a unit by rounding alone is one of it.
+    let unit = units.iter().find(|(_, of)| seconds * of >= 1.0 - 1e-9);
+    let (unit, of) = unit.unwrap_or(&units[0]);
+    format!("{} {unit}", (seconds * of * 1e3).round() / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_told_in_its_unit() {
+        for (text, told) in
+            [("100us", "100 us"), ("0.1ms", "100 us"), ("1500ms", "1.5 s"), ("2.5us", "2.5 us")]
+        {
+            assert_eq!(in_words(text.parse().unwrap()), told);
+        }
+        assert_eq!(in_words(Span::ZERO), "0 s");
+        assert_eq!(in_words(Span::from_seconds(1e-3)), "1 ms");
+    }
+}

@@ -47,8 +47,19 @@ fn the_same_on_one_thread_and_two_and_from_its_pieces() {
     assert!(standings.iter().all(|row| row.seeds == 2 && row.gap_within.is_finite()));
     let first = standings.iter().find(|row| row.policy.starts_with("wattline")).unwrap();
     assert_eq!((first.beside_first, first.beside_first_within), (0.0, 0.0));
-    let page = page(&one);
+    let page = page(&plan, &one);
     assert!(page.contains("<svg") && page.matches("wattline:p99=100us").count() >= 3);
+    for said in [
+        "<h1>League of governors: energy above the lower bound</h1>",
+        "kinds of traffic within 100 us",
+        "seeds 1, 2; each run counts 10 ms after 5 ms of warm-up",
+        "<th scope=\"col\">gap %</th>",
+        "<th scope=\"col\">budget</th>",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    let server = "<th scope=\"col\">server</th>";
+    assert!(!page.contains("p99 ") && !page.contains(server), "one server needs no column");
 }
 
 /// `napi` with all cores costs most, and with one it loses packets at the higher rate.
@@ -173,12 +184,17 @@ fn a_tuned_rival_is_one_contender_with_the_setting_of_trying_all() {
         assert_eq!(row.seeds, 2);
         assert!(row.beside_first.is_finite() && row.beside_first_within.is_finite(), "{row:?}");
     }
-    let page = page(&results);
+    let page = page(&plan, &results);
     assert!(
         page.contains("napi, tuned") && page.contains("<svg") && page.contains("beside the first")
     );
     assert!(standings.iter().all(|row| page.contains(&row.setting)));
     assert!(!page.contains("Yardsticks"));
+    assert!(page.contains("<h1>League of governors: energy beside the first policy</h1>"));
+    assert!(page.contains("tuned on seeds 11, 12 in trials of 4 ms"));
+    for column in ["gap %", "above base %", "server"] {
+        assert!(!page.contains(&format!("<th scope=\"col\">{column}</th>")), "{column}");
+    }
 }
 
 #[test]

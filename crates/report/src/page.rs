@@ -109,16 +109,26 @@ pub fn table<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
 ) {
-    begin_table(page, head);
-    let rows: Vec<[String; N]> = rows.collect();
-    let mut numbers = [true; N];
+    table_of(page, &head, rows);
+}
+
+/// The same where the number of columns is known only when it runs: as many as the head has.
+pub fn table_of<R: AsRef<[String]>>(
+    page: &mut String,
+    head: &[&str],
+    rows: impl Iterator<Item = R>,
+) {
+    begin_table(page, head.iter().copied());
+    let rows: Vec<R> = rows.collect();
+    let mut numbers = vec![true; head.len()];
     for row in &rows {
-        numbers.iter_mut().zip(row).for_each(|(all, cell)| *all &= is_number(cell));
+        let cells = numbers.iter_mut().zip(row.as_ref());
+        cells.for_each(|(all, cell)| *all &= is_number(cell));
     }
     for row in &rows {
         page.push_str("<tr>");
-        for (column, cell) in row.iter().enumerate() {
-            let class = if column == 0 || !numbers[column] { "" } else { " class=\"n\"" };
+        for (column, (cell, number)) in row.as_ref().iter().zip(&numbers).enumerate() {
+            let class = if column == 0 || !number { "" } else { " class=\"n\"" };
             put(page, format_args!("<td{class}>{}</td>", escape(cell)));
         }
         page.push_str("</tr>\n");

@@ -93,7 +93,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     })?;
     let mut written = Ok(());
     if let Some(path) = &page_file {
-        written = Overwrite::REPLACE.write(path, &page(&results));
+        written = Overwrite::REPLACE.write(path, &page(&plan, &results));
     }
     let standings = standings(&results);
     let output = Output { results, standings };

@@ -1,0 +1,98 @@
+//! The tables of a league's page.
+
+use crate::rows::Results;
+use crate::span::in_words;
+use crate::standings::Standing;
+use wattline_report::page::table_of;
+use wattline_units::Span;
+
+/// A column: its head, and its cells by row.
+type Column = (&'static str, Vec<String>);
+
+/// What says nothing: a figure that is not known, in no row.
+const NOTHING: &str = "-";
+
+/// The table of the standings.
+pub(crate) fn standings(page: &mut String, results: &Results, standings: &[Standing]) {
+    let of = |cell: &dyn Fn(&Standing) -> String| standings.iter().map(cell).collect::<Vec<_>>();
+    let setting = |row: &Standing| {
+        if row.setting == row.policy { "as named".into() } else { row.setting.clone() }
+    };
+    let mut columns: Vec<Column> = vec![("policy", of(&|row| row.policy.clone()))];
+    // Without tuned rivals the name says it.
+    if !results.tunings.is_empty() {
+        columns.push(("setting", of(&setting)));
+    }
+    columns.extend([
+        ("server", of(&|row| row.server.clone())),
+        ("traffic", of(&|row| row.traffic.clone())),
+        ("budget", of(&|row| budget(row.budget_seconds))),
+        ("kept", of(&|row| format!("{} of {}", row.feasible, row.seeds))),
+        ("gap %", of(&|row| percent(row.gap))),
+        ("±", of(&|row| percent(row.gap_within))),
+        ("above base %", of(&|row| percent(row.gap_above_base))),
+        ("beside first %", of(&|row| percent(row.beside_first))),
+        ("±", of(&|row| percent(row.beside_first_within))),
+        ("worst late %", of(&|row| percent(row.worst_late))),
+        ("lost", of(&|row| row.dropped_packets.to_string())),
+        ("changes/s", of(&|row| format!("{:.0}", row.changes_per_second))),
+    ]);
+    put(page, columns);
+}
+
+/// The table of the yardsticks.
+pub(crate) fn yardsticks(page: &mut String, results: &Results) {
+    page.push_str("<h2>Yardsticks</h2>\n");
+    let rows = &results.envelopes;
+    let above = |joules: Option<f64>, bound: Option<f64>| {
+        joules.zip(bound).map_or(f64::NAN, |(joules, bound)| joules / bound - 1.0)
+    };
+    let bound = |joules: Option<f64>| match joules {
+        Some(joules) => format!("{joules:.3}"),
+        None => "no schedule keeps the budget".into(),
+    };
+    let known = rows.iter().map(|row| &row.envelope);
+    let columns = vec![
+        ("traffic", rows.iter().map(|row| row.traffic.clone()).collect()),
+        ("server", rows.iter().map(|row| row.server.clone()).collect()),
+        ("seed", rows.iter().map(|row| row.seed.to_string()).collect()),
+        ("budget", rows.iter().map(|row| budget(row.budget_seconds)).collect()),
+        ("bound J", known.clone().map(|found| bound(found.lower_bound_joules)).collect()),
+        (
+            "schedule above it %",
+            known.clone().map(|found| percent(found.feasible_gap.unwrap_or(f64::NAN))).collect(),
+        ),
+        (
+            "best fixed above it %",
+            known
+                .clone()
+                .map(|found| percent(above(found.static_best_joules, found.lower_bound_joules)))
+                .collect(),
+        ),
+        (
+            "best fixed",
+            known.map(|found| found.static_best.clone().unwrap_or_else(|| "none".into())).collect(),
+        ),
+    ];
+    put(page, columns);
+}
+
+/// Appends a table, without columns that say nothing, and without the server where there is one.
+fn put(page: &mut String, mut columns: Vec<Column>) {
+    columns.retain(|(head, cells)| {
+        let same = cells.windows(2).all(|two| two[0] == two[1]);
+        !(*head == "server" && same) && cells.iter().any(|cell| cell != NOTHING)
+    });
+    let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+    let rows = columns.first().map_or(0, |(_, cells)| cells.len());
+    let row = |row: usize| columns.iter().map(|(_, cells)| cells[row].clone()).collect::<Vec<_>>();
+    table_of(page, &heads, (0..rows).map(row));
+}
+
+fn budget(seconds: f64) -> String {
+    in_words(Span::from_seconds(seconds))
+}
+
+fn percent(value: f64) -> String {
+    if value.is_finite() { format!("{:.2}", value * 100.0) } else { NOTHING.into() }
+}
