@@ -119,23 +119,20 @@ fn foreseen(points: &[(u64, FixedPoint)], now: u64, takes: u64) -> FixedPoint {
 /// When a core is parked, and how deep.
 fn parked(starts: &[(u64, FixedPoint)], server: &ServerModel, core: usize) -> Vec<Parked> {
     let mut spans = Vec::new();
-    let mut since: Option<(u64, usize)> = None;
+    let mut since: Option<u64> = None;
     for (at, point) in starts {
         match since {
-            None if point.cores <= core => since = Some((*at, point.frequency)),
-            Some((from, _)) if point.cores > core => {
+            None if point.cores <= core => since = Some(*at),
+            Some(from) if point.cores > core => {
+                // It wakes at the frequency that holds then.
                 spans.push(park(server, from, *at, point.frequency));
                 since = None;
             }
-            // It wakes at the frequency that holds then.
-            Some((_, frequency)) => {
-                since = since.map(|(from, _)| (from, frequency.min(point.frequency)));
-            }
-            None => {}
+            _ => {}
         }
     }
     let state = server.deepest_idle_state();
-    spans.extend(since.map(|(from, _)| Parked { from, called: u64::MAX, until: u64::MAX, state }));
+    spans.extend(since.map(|from| Parked { from, called: u64::MAX, until: u64::MAX, state }));
     spans
 }
 

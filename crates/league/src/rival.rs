@@ -79,7 +79,7 @@ impl<'a> Rival<'a> {
     /// The case of a trial on the tuning seed of this number.
     fn tuned_on(&self, plan: &Plan, seed: usize) -> Named<'a> {
         let (text, traffic) = &self.tuning.traffics[self.traffic];
-        let (duration, seed) = (self.tuning.duration, self.tuning.seeds[seed]);
+        let (duration, seed) = (self.tuning.durations[self.traffic], self.tuning.seeds[seed]);
         let Plan { application, warmup, .. } = *plan;
         let case = Case { server: self.server, application, traffic, duration, warmup, seed };
         Named { case, traffic: text }

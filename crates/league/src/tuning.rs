@@ -18,6 +18,8 @@ pub(crate) struct Written {
     duration: Option<String>,
     #[serde(default)]
     traffics: BTreeMap<String, String>,
+    #[serde(default)]
+    durations: BTreeMap<String, String>,
     grids: Vec<String>,
 }
 
@@ -26,8 +28,10 @@ pub(crate) struct Written {
 pub struct Tuning {
     /// The seeds on which settings are tried; none of them is a seed of the league.
     pub seeds: Vec<u64>,
-    /// Simulated time of a trial, after the league's warm-up.
+    /// Simulated time of a trial, after the league's warm-up, unless the traffic has its own.
     pub duration: Span,
+    /// The same for each traffic of the league, in its order.
+    pub durations: Vec<Span>,
     /// The traffic of the trials for each traffic of the league, in its order: as text and parsed.
     /// It is the same unless the file names another one, such as a shorter day for shorter trials.
     pub traffics: Vec<(String, Spec)>,
@@ -77,12 +81,20 @@ impl Written {
             None => judged.duration,
             Some(text) => problems.keep("tuning.duration", above_zero(text)),
         };
-        for text in self.traffics.keys() {
-            if !judged.traffics.iter().any(|(known, _)| known == text) {
-                let told = format_args!("\"{text}\" is not among the league's traffics");
-                problems.note("tuning.traffics", told);
+        let tables = [("tuning.traffics", &self.traffics), ("tuning.durations", &self.durations)];
+        for (field, table) in tables {
+            for text in table.keys() {
+                if !judged.traffics.iter().any(|(known, _)| known == text) {
+                    let told = format_args!("\"{text}\" is not among the league's traffics");
+                    problems.note(field, told);
+                }
             }
         }
+        let own = |(text, _): &(String, Spec)| match (self.durations.get(text), duration) {
+            (Some(own), _) => problems.keep("tuning.durations", above_zero(own)),
+            (None, of_all) => of_all,
+        };
+        let durations: Option<Vec<Span>> = judged.traffics.iter().map(own).collect();
         let of = |(text, spec): &(String, Spec)| match self.traffics.get(text) {
             None => Ok((text.clone(), spec.clone())),
             Some(other) => Spec::parse(other)
@@ -100,7 +112,13 @@ impl Written {
             }
         }
         let contenders = contenders(&self.grids);
-        Some(Tuning { seeds: self.seeds.clone(), duration: duration?, traffics, contenders })
+        Some(Tuning {
+            seeds: self.seeds.clone(),
+            duration: duration?,
+            durations: durations?,
+            traffics,
+            contenders,
+        })
     }
 }
 

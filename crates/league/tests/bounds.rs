@@ -166,6 +166,18 @@ fn the_found_schedule_is_below_the_online_policy_where_load_leaps() {
     }
 }
 
+/// Within 11 us a packet may not wake a core: the policy `wattline` refuses this budget. A core that polls
+/// keeps it.
+#[test]
+fn a_budget_that_the_online_policy_refuses_has_its_yardsticks() {
+    let server = westmere();
+    let traffic = Spec::parse("poisson:1Mpps,size=64").unwrap();
+    let case = case(&server, &traffic, 10, 1);
+    let found = envelope(&case, Budget::p99(Span::from_micros(11))).unwrap();
+    let (bound, schedule) = (found.lower_bound_joules.unwrap(), found.feasible_joules.unwrap());
+    assert!(bound <= schedule && schedule <= found.static_best_joules.unwrap(), "{found:?}");
+}
+
 /// All cores at 3.33 GHz serve 28.8 Mpps: of 30 almost 3 % cannot be in time, and late packets would be
 /// worth any price.
 #[test]

@@ -205,6 +205,9 @@ fn a_seed_of_the_league_is_refused_for_tuning() {
         error.starts_with("league x.toml: tuning.seeds: 2 is among the league's seeds"),
         "{error}"
     );
+    let text = format!("{TUNED}\n[tuning.durations]\n\"day\" = \"1s\"\n");
+    let error = Plan::parse("x.toml", &text).unwrap_err().to_string();
+    assert!(error.contains("tuning.durations: \"day\" is not among"), "{error}");
     let text = TUNED.replace("grids =", "grid =");
     let error = Plan::parse("x.toml", &text).unwrap_err().to_string();
     assert!(error.starts_with("league x.toml:14: grid: unknown field"), "{error}");
@@ -223,5 +226,6 @@ fn the_documented_tuning_is_read() {
     let tuning = plan.tuning.unwrap();
     let counts: Vec<_> = tuning.contenders.iter().map(|found| found.settings.len()).collect();
     assert_eq!(counts, [10, 8]);
-    assert_eq!(tuning.traffics[1].0, "day:8Mpps,duration=100ms");
+    let millis = |number: usize| tuning.durations[number].as_seconds() * 1e3;
+    assert_eq!((millis(0), millis(1)), (100.0, 1_000.0));
 }

@@ -1,7 +1,7 @@
 //! A schedule that keeps the budget, found in hindsight and played (E3): the best of all lies
 //! between it and the lower bound.
 //!
-//! Slots are about as long as a packet may wait. The search begins with plans made from the packets
+//! Slots are about as long as a packet may wait, but no shorter than a five-thousandth of the run. The search begins with plans made from the packets
 //! ([`starts`]), with the best fixed point and with what an online policy did ([`recorded`]), joins
 //! the best parts of all ([`join`](mod@join)), and then changes stretches of slots wherever that makes the run
 //! cheaper ([`search`]). Each schedule is played in the packet simulator; the best one that keeps the
@@ -114,7 +114,10 @@ fn begin(
         }
     }
     all.extend(fixed.map(|fixed| vec![fixed.point; player.slots]));
-    if let Ok(spec) = policy("wattline:p99={p99}", player.budget.p99) {
+    // A policy that refuses the budget gives no schedule.
+    if let Ok(spec) = policy("wattline:p99={p99}", player.budget.p99)
+        && player.case.scenario(spec.clone(), None).check_policy().is_ok()
+    {
         all.push(recorded(player, &spec)?);
     }
     Ok(all)
