@@ -28,7 +28,7 @@ use crate::{
 };
 use account::Account;
 use choose::{BACKLOG_IN_RINGS, Choice};
-use demand::Demand;
+use demand::{Demand, PEAK_STRETCH};
 use lateness::{Lateness, Left, Situation};
 use leap::{RING_SHARE, notice};
 use limits::Limits;
@@ -540,6 +540,18 @@ impl Wattline {
         self.last_leap.is_some_and(|at| self.last.since(at) < STEADY)
     }
 
+    /// Whether a look finds a leap that no queue has told of: leaps of known height come, the rate is a
+    /// multiple of the mean before, and the present point does not carry what follows.
+    fn has_leapt_unseen(&self, before: f64) -> bool {
+        let carries = |choice: Choice| choice.capacity * MOST_LOAD >= self.demand.peak;
+        self.leaps >= ENOUGH_LEAPS
+            && self.has_leapt()
+            && self.carried == 0.0
+            && self.demand.now > UNKNOWN * before
+            && self.demand.now < self.demand.peak
+            && !self.present.is_some_and(carries)
+    }
+
     /// Whether no leap came of late, and the load was not much higher. Where leaps come, they cost the
     /// late packets that are paid for.
     fn is_steady(&self) -> bool {
@@ -669,7 +681,10 @@ impl Policy for Wattline {
         if leap {
             self.demand.alarm(now.as_seconds(), arrivals);
         }
+        let rates_before = (self.demand.mean, self.demand.peak);
         let news = self.demand.look(now.as_seconds(), arrivals);
+        let is_long = news && seconds >= PEAK_STRETCH && now >= self.hold;
+        let leap = leap || (is_long && self.has_leapt_unseen(rates_before.0));
         if news {
             let needed = SPLITS.map(|split| self.needed(split));
             self.stand.look(now.as_seconds(), needed, self.demand.height());
@@ -696,7 +711,7 @@ impl Policy for Wattline {
             (self.machine.everything(&self.required(need)), Why::Start)
         } else {
             self.waiting = seen.queues.iter().map(|queue| f64::from(queue.fill)).sum();
-            self.next(now, seconds, leap, crowded)
+            self.next(now, seconds, (leap, rates_before), crowded)
         };
         let before = self.present.map(|present| (present.cores, self.asked));
         if before != Some((choice.cores, Some(choice.frequency))) {
@@ -809,8 +824,9 @@ impl Wattline {
     }
 
     /// The answer to a leap: capacity for one as high as before. How high the first leap goes, or one that goes
-    /// on, is not known, so it gets everything. What is too much goes when it is over.
-    fn answer(&mut self, now: Time, need: f64) -> Choice {
+    /// on, is not known, so it gets everything. What is too much goes when it is over. `mean` and `peak` are the
+    /// rates before this look, which has part of the leap in it.
+    fn answer(&mut self, now: Time, need: f64, (mean, peak): (f64, f64)) -> Choice {
         let goes_on = now < self.hold;
         let before = self.present.map_or(1, |present| present.cores);
         self.leapt = true;
@@ -821,7 +837,7 @@ impl Wattline {
         self.lateness.forget_bursts();
         self.carried = 0.0;
         let required = self.required(need);
-        self.known = (self.demand.peak > 2.0 * self.demand.mean || self.is_ready) && !goes_on;
+        self.known = (peak > 2.0 * mean || self.is_ready) && !goes_on;
         self.is_ready = false;
         let mut least = before;
         // The height of the first leap, and of one that goes on, is not known.
@@ -899,11 +915,18 @@ impl Wattline {
         self.searched_for(AT_PEAK, &at_peak).cores
     }
 
-    fn next(&mut self, now: Time, seconds: f64, leap: bool, crowded: bool) -> (Choice, Why) {
+    /// The next choice. `before` are the mean and the highest rate before a leap.
+    fn next(
+        &mut self,
+        now: Time,
+        seconds: f64,
+        (leap, before): (bool, (f64, f64)),
+        crowded: bool,
+    ) -> (Choice, Why) {
         let need = self.demand.need() * (1.0 + self.reserve);
         self.alerted = leap || now < self.hold;
         if leap {
-            return (self.answer(now, need), Why::Leap);
+            return (self.answer(now, need, before), Why::Leap);
         }
         self.carried = 0.0;
         if now >= self.hold {
