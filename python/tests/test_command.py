@@ -42,6 +42,8 @@ def test_measured_rows_become_a_server_file(installed, tmp_path):
 def test_errors_of_the_command_are_the_packages(installed, tmp_path):
     with pytest.raises(OSError, match="nosuch.toml"):
         wl.league("nosuch.toml")
+    with pytest.raises(wl.Error, match=r"\[tuning\]"):
+        wl.league("nosuch.toml", tuned=True)
     with pytest.raises(wl.Error, match="table99"):
         wl.reproduce("powersave/table99")
     with pytest.raises(wl.Error, match="banana"):

@@ -40,6 +40,7 @@ def league(
     file: Path | None = None,
     *,
     quick: bool = False,
+    tuned: bool = False,
     out: Path | None = None,
     threads: int = 0,
     on: str = "threads",
@@ -48,7 +49,7 @@ def league(
     """Compares all policies with each other and with a lower bound: the document of ``--json``.
 
     ``file`` describes the league, by default the built-in one, which is long; ``quick`` is one of
-    some minutes. With ``out`` an interrupted league continues. ``on="ray"`` plays it in parts on the
+    some minutes, ``tuned`` one of about an hour, in which rivals are tuned first. With ``out`` an interrupted league continues. ``on="ray"`` plays it in parts on the
     Ray cluster that the program is connected to, or on a new one on this machine; all machines need
     the program, and files that the league names at the same paths. ``progress`` is as for
     :func:`wattline.sweep`, by parts, and of a cluster only. Runs the program ``wattline``.
@@ -58,7 +59,7 @@ def league(
     if on not in ("threads", "ray"):
         raise _wattline.Error(f"on={on!r}: allowed are 'threads' and 'ray'")
     what = [os.path.abspath(file)] if file is not None else []
-    what += ["--quick"] * quick
+    what += ["--quick"] * quick + ["--tuned"] * tuned
     with tempfile.TemporaryDirectory() as folder:
         if on == "ray":
             if threads:
