@@ -6,7 +6,9 @@
 use std::path::Path;
 use wattline_league::bound::{lower_bound, slot_length};
 use wattline_league::{Arrivals, Budget, Case, LeagueError, Plan};
-use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Policy, PolicySpec, Wait};
+use wattline_policy::{
+    AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, PolicySpec, Wait,
+};
 use wattline_sim::Scenario;
 use wattline_traffic::source::{Mmpp, Modulator};
 use wattline_units::{Span, Time};
@@ -66,7 +68,8 @@ impl Told {
         Self { modes, events, next: 0 }
     }
 
-    fn act(&self, event: Event, deepest: usize, point: &mut OperatingPoint) {
+    fn act(&self, event: Event, platform: &Platform, point: &mut OperatingPoint) {
+        let deepest = platform.deepest();
         let Modes { low, ready, high, .. } = self.modes;
         match event {
             Event::Fall => {
@@ -77,7 +80,7 @@ impl Told {
             }
             Event::Leap => {
                 point.set_active(high.0.max(low.0 + ready), 0, deepest);
-                point.set_frequency(usize::MAX);
+                point.set_frequency(platform.fastest());
                 point.set_wait(Wait::Poll);
                 point.weights.fill(FULL);
                 point.weights.iter_mut().skip(low.0 + ready).for_each(|weight| *weight = 1);
@@ -109,9 +112,7 @@ impl Policy for Told {
     ) -> AskAgain {
         point.batch = 8;
         while let Some((_, event)) = self.events.get(self.next).filter(|(at, _)| *at <= now) {
-            self.act(*event, seen.platform.deepest(), point);
-            let fastest = seen.platform.fastest();
-            point.cores.iter_mut().for_each(|core| core.frequency = core.frequency.min(fastest));
+            self.act(*event, seen.platform, point);
             self.next += 1;
         }
         AskAgain::at(self.events.get(self.next).map_or(Time::NEVER, |(at, _)| *at))

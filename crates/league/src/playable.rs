@@ -2,6 +2,7 @@
 
 use crate::case::{Budget, Case};
 use crate::error::LeagueError;
+use crate::policy_text::problems_of;
 use crate::problems::Problems;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -50,8 +51,7 @@ impl Stage<'_> {
                 // The text of the policy is said by the caller.
                 let _ = match error {
                     SimError::Model(ModelError::Policy(error)) => {
-                        let problems = error.problems.iter().map(ToString::to_string);
-                        write!(told, "{}", problems.collect::<Vec<_>>().join("; "))
+                        write!(told, "{}", problems_of(&error).join("; "))
                     }
                     error => write!(told, "{error}"),
                 };

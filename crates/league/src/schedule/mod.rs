@@ -1,8 +1,8 @@
 //! A schedule that keeps the budget, found in hindsight and played (E3): the best of all lies
 //! between it and the lower bound.
 //!
-//! Slots are about as long as a packet may wait, but no shorter than a five-thousandth of the run. The search begins with plans made from the packets
-//! ([`starts`]), with the best fixed point and with what an online policy did ([`recorded`]), joins
+//! Slots are about as long as a packet may wait, but no shorter than a five-thousandth of the run. The
+//! search begins with plans made from the packets ([`starts`]), with the best fixed point and with what an online policy did ([`recorded`]), joins
 //! the best parts of all ([`join`](mod@join)), and then changes stretches of slots wherever that makes the run
 //! cheaper ([`search`]). Each schedule is played in the packet simulator; the best one that keeps the
 //! budget stands. Nothing depends on the clock or on chance, so the same case gives the same schedule.

@@ -166,7 +166,11 @@ impl Machine {
             return None;
         }
         let guard = self.guard((cores, frequency), 0.0, required)?;
-        let choice = Choice {
+        let watts = self.base
+            + self.parked_watts(cores, guard)
+            + cores as f64 * self.awake[frequency]
+            + self.uncore[frequency];
+        Some(Choice {
             cores,
             frequency,
             nap: None,
@@ -174,20 +178,9 @@ impl Machine {
             idle: 0,
             parked: guard.parked,
             ready: guard.ready,
-            watts: 0.0,
+            watts,
             capacity: cores as f64 / service,
-        };
-        Some(Choice { watts: self.polling_watts(&choice), ..choice })
-    }
-
-    /// Watts of a point whose cores never sleep.
-    pub fn polling_watts(&self, choice: &Choice) -> f64 {
-        let &Choice { cores, frequency, parked, ready, .. } = choice;
-        let guard = Guard { nap: f64::INFINITY, parked, ready };
-        self.base
-            + self.parked_watts(cores, guard)
-            + cores as f64 * self.awake[frequency]
-            + self.uncore[frequency]
+        })
     }
 
     fn napping(&self, cores: usize, frequency: usize, required: &Requirements) -> Option<Choice> {
@@ -279,7 +272,7 @@ impl Machine {
     fn queue_tail(&self, cores: usize, frequency: usize, nap: f64, required: &Requirements) -> f64 {
         let service = self.service(cores, frequency);
         let load = (required.need * service / cores as f64).clamp(1e-6, MOST_LOAD);
-        let theta = 2.0 * (1.0 - load) / (load * service * batch(cores, required));
+        let theta = 2.0 * (1.0 - load) / (load * service * batch(cores, required.dispersion));
         let x = theta * nap;
         // ln((e^x - 1) / x), without overflow.
         let growth = if x < 1e-6 { 0.5 * x } else { x + (-(-x).exp()).ln_1p() - x.ln() };
@@ -301,7 +294,7 @@ impl Machine {
         let load = (each * service).min(1.0);
         // Interrupts: a nap lasts until the next packet, or the next batch of them, as far as batches
         // count.
-        let gap = nap.unwrap_or(train(cores, required) / each.max(1e-3) + self.delivery);
+        let gap = nap.unwrap_or(batch(cores, required.trains) / each.max(1e-3) + self.delivery);
         let awake_watts = self.awake[frequency];
         let room = 0.9 * required.slack - wake - service - self.delivery;
         let of = |k: usize| {
@@ -328,14 +321,9 @@ impl Machine {
     }
 }
 
-/// Packets of a train that come to a core.
-fn train(cores: usize, required: &Requirements) -> f64 {
-    1.0 + (required.trains - 1.0).max(0.0) / cores as f64
-}
-
-/// Packets that come to a core at once, by their dispersion: a burst spreads over the cores.
-fn batch(cores: usize, required: &Requirements) -> f64 {
-    1.0 + (required.dispersion - 1.0).max(0.0) / cores as f64
+/// Packets that come to a core at once, by the dispersion: a burst spreads over the cores.
+fn batch(cores: usize, dispersion: f64) -> f64 {
+    1.0 + (dispersion - 1.0).max(0.0) / cores as f64
 }
 
 #[cfg(test)]
@@ -433,6 +421,7 @@ mod tests {
         let timer = Some(100e-6);
         assert_eq!(watts(1.0, timer), watts(512.0, timer), "a timer wakes as often");
     }
+
     /// Timed naps end once a slack, interrupts once a train.
     #[test]
     fn trains_are_waited_for_by_interrupts() {

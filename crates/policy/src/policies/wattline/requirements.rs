@@ -36,6 +36,9 @@ pub(super) struct Requirements {
 /// A plan still holds for requirements that are lower by at most this share. Within a few looks, no
 /// rate is measured more exactly.
 const MUCH_THE_SAME: f64 = 0.02;
+/// Trains of other lengths price interrupts anew: as a natural logarithm of their ratio. The dispersion is
+/// measured that exactly at best.
+const OTHER_TRAINS: f64 = 0.2;
 
 impl Requirements {
     /// Whether a plan for these requirements holds for `other` as well: `other` requires no more, and
@@ -48,7 +51,7 @@ impl Requirements {
         at_most(self.need, other.need)
             && about(self.mean, other.mean)
             && at_most(self.dispersion.max(1.0), other.dispersion.max(1.0))
-            && (other.trains.max(1.0) / self.trains.max(1.0)).ln().abs() <= 0.2
+            && (other.trains.max(1.0) / self.trains.max(1.0)).ln().abs() <= OTHER_TRAINS
             && at_most(self.surprise, other.surprise)
             && at_most(planned.rate, now.rate)
             && at_most(planned.known, now.known)
