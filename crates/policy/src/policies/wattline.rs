@@ -82,6 +82,8 @@ const ALERT: Span = Span::from_micros(50);
 const HOLD: Span = Span::from_micros(300);
 /// Where a machine takes its time for each step, that time comes on top: seconds, at most.
 const MOST_STEPS: f64 = 2e-3;
+/// For so long after a leap, late packets may be its own.
+const AFTERMATH: Span = Span::from_millis(5);
 /// Time after the start in which the rate is not known yet.
 const LEARN: Span = Span::from_millis(1);
 /// Share of a ring at whose fill the policy is asked for the first time in any case, and what a queue
@@ -188,6 +190,8 @@ struct Wattline {
     /// Packets that wait.
     waiting: f64,
     last_leap: Option<Time>,
+    /// Both before the last one, should it turn out to be a burst.
+    leaps_before: (Option<Time>, u32),
     /// Seconds that a change of frequency takes.
     transition: f64,
     cores: Vec<CoreView>,
@@ -268,6 +272,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         known: false,
         waiting: 0.0,
         last_leap: None,
+        leaps_before: (None, 0),
         transition: platform.frequency_transition.as_seconds(),
         cores: vec![CoreView::default(); platform.cores],
         found: Vec::with_capacity(machine.points()),
@@ -346,6 +351,7 @@ impl Wattline {
         self.account.book(packets, late, rate);
         let situation = Situation {
             leaps: self.has_leapt(),
+            leapt: self.last_leap.is_some_and(|at| self.last.since(at) < AFTERMATH),
             overdrawn: self.account.is_overdrawn(),
             answering: self.alerted,
         };
@@ -689,8 +695,8 @@ impl Policy for Wattline {
             let needed = SPLITS.map(|split| self.needed(split));
             self.stand.look(now.as_seconds(), needed, self.demand.height());
         }
-        if now >= self.hold {
-            self.demand.judge_alarm(now.as_seconds(), arrivals);
+        if now >= self.hold && self.demand.was_burst(now.as_seconds(), arrivals) {
+            (self.last_leap, self.leaps) = self.leaps_before;
         }
         self.judge(seen, seconds);
         self.last = now;
@@ -830,6 +836,9 @@ impl Wattline {
         let goes_on = now < self.hold;
         let before = self.present.map_or(1, |present| present.cores);
         self.leapt = true;
+        if !goes_on {
+            self.leaps_before = (self.last_leap, self.leaps);
+        }
         self.leaps = self.leaps.saturating_add(u32::from(!goes_on));
         self.last_leap = Some(now);
         self.saved = 0.0;
@@ -923,7 +932,8 @@ impl Wattline {
         (leap, before): (bool, (f64, f64)),
         crowded: bool,
     ) -> (Choice, Why) {
-        let need = self.demand.need() * (1.0 + self.reserve);
+        let more = (1.0 + self.reserve) * self.lateness.strain;
+        let need = self.demand.need() * more;
         self.alerted = leap || now < self.hold;
         if leap {
             return (self.answer(now, need, before), Why::Leap);
@@ -936,11 +946,12 @@ impl Wattline {
             return (choice, Why::Expected);
         }
         // The slack evens out what is faster, unless that lasts.
-        let lasting = self.demand.lasting() * (1.0 + self.reserve);
+        let lasting = self.demand.lasting() * more;
         let need = if self.carried > 0.0 { self.carried.max(lasting) } else { need };
         // A queue that grows at the planned rate: the point carries less than planned.
-        let more = if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
-        let required = self.required(need.max(more));
+        let at_least =
+            if crowded { self.present.map_or(0.0, |present| present.capacity) } else { 0.0 };
+        let required = self.required(need.max(at_least));
         // Another point has to serve the packets that wait beyond the plan, too.
         let mut wanted =
             self.required(required.need + self.overhang(self.waiting) / DRAIN.as_seconds());

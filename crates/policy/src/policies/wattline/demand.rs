@@ -210,18 +210,20 @@ impl Demand {
     }
 
     /// Judges the last alarm by the rate since. If the rate is as before, it was a burst, and the next
-    /// burst of its size raises no alarm.
-    pub fn judge_alarm(&mut self, seconds: f64, arrivals: u64) {
-        let Some(alarm) = self.alarm else { return };
+    /// burst of its size raises no alarm. Returns whether it was one.
+    pub fn was_burst(&mut self, seconds: f64, arrivals: u64) -> bool {
+        let Some(alarm) = self.alarm else { return false };
         let span = seconds - alarm.seconds;
         if span < PEAK_STRETCH {
-            return;
+            return false;
         }
         self.alarm = None;
         let came = arrivals.saturating_sub(alarm.arrivals) as f64;
-        if came < A_LEAP * alarm.rate * span {
+        let is_burst = came < A_LEAP * alarm.rate * span;
+        if is_burst {
             self.burst = self.burst.max(1.25 * alarm.excess);
         }
+        is_burst
     }
 }
 
@@ -345,14 +347,14 @@ mod tests {
         demand.look(at, count);
         assert!(demand.leaps(at + 1e-5, count + 110, 0.0, 0.0));
         demand.alarm(at + 1e-5, count + 110);
-        demand.judge_alarm(at + 1e-4, count + 200);
-        assert_eq!(demand.burst(), 0.0, "too early to say");
-        demand.judge_alarm(at + 4e-4, count + 500);
+        assert!(!demand.was_burst(at + 1e-4, count + 200), "too early to say");
+        assert_eq!(demand.burst(), 0.0);
+        assert!(demand.was_burst(at + 4e-4, count + 500));
         assert!((120.0..130.0).contains(&demand.burst()), "{}", demand.burst());
         assert!(!demand.leaps(at + 1e-5, count + 110, 0.0, 0.0));
         assert!(demand.leaps(at + 1e-5, count + 300, 0.0, 0.0));
         demand.alarm(at + 1e-5, count + 300);
-        demand.judge_alarm(at + 4e-4, count + 3_000);
-        assert!(demand.burst() < 130.0, "that was a leap");
+        assert!(!demand.was_burst(at + 4e-4, count + 3_000), "that was a leap");
+        assert!(demand.burst() < 130.0);
     }
 }

@@ -19,6 +19,12 @@ const BACK: f64 = 10.0;
 /// Bursts are never taken to matter less than this.
 const LEAST_BURSTS: f64 = 0.01;
 
+/// The planned rate grows by a factor of e in 4 ms while the account is overdrawn and packets are late, to so
+/// many times the rate at most. Half of what was added is forgotten in a second.
+const STRAIN_RISES: f64 = 12.0;
+const STRAIN_FALLS: f64 = 0.035;
+const MOST_STRAIN: f64 = 10.0;
+
 /// What the lateness has taught.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lateness {
@@ -28,11 +34,15 @@ pub(super) struct Lateness {
     /// queue's tail takes bursts to come at random. Trains at even distances have the same dispersion,
     /// and hardly ever meet in a queue.
     pub burst_share: f64,
+    /// Factor on the rate that is planned for. It is above 1 where the account is overdrawn and packets go on
+    /// being late, though none leap: the plan has too little capacity, whatever its formula says. Trains
+    /// that always meet do so.
+    pub strain: f64,
 }
 
 impl Default for Lateness {
     fn default() -> Self {
-        Self { nap_share: FIRST_NAPS, burst_share: 1.0 }
+        Self { nap_share: FIRST_NAPS, burst_share: 1.0, strain: 1.0 }
     }
 }
 
@@ -52,6 +62,8 @@ pub(super) struct Left {
 pub(super) struct Situation {
     /// A leap came of late.
     pub leaps: bool,
+    /// A leap came a few milliseconds ago, and may still cost late packets.
+    pub leapt: bool,
     /// More packets were late than are allowed.
     pub overdrawn: bool,
     /// A leap is being answered: the account covers the packets that are late in it.
@@ -74,11 +86,18 @@ impl Lateness {
         self.nap_share = (self.nap_share - NAPS_FOLLOW * error).clamp(NAPS.0, NAPS.1);
         let follows = BURSTS_FOLLOW * if error > 0.0 { BACK } else { 1.0 };
         self.burst_share = (self.burst_share * (1.0 + follows * error)).clamp(LEAST_BURSTS, 1.0);
+        let fails = situation.overdrawn && !situation.leapt && share > LATE;
+        let strain = if fails {
+            self.strain * (1.0 + STRAIN_RISES * weight)
+        } else {
+            1.0 + (self.strain - 1.0) * (1.0 - STRAIN_FALLS * weight)
+        };
+        self.strain = strain.clamp(1.0, MOST_STRAIN);
     }
 
     /// Another load came, of whose bursts nothing is known.
     pub fn forget_bursts(&mut self) {
-        self.burst_share = 1.0;
+        (self.burst_share, self.strain) = (1.0, 1.0);
     }
 }
 
@@ -86,7 +105,8 @@ impl Lateness {
 mod tests {
     use super::*;
 
-    const CALM: Situation = Situation { leaps: false, overdrawn: false, answering: false };
+    const CALM: Situation =
+        Situation { leaps: false, leapt: false, overdrawn: false, answering: false };
 
     /// Takes looks of 200 us at 5 Mpps.
     fn looks(lateness: &mut Lateness, count: usize, late: u64, situation: Situation) {
@@ -125,6 +145,25 @@ mod tests {
         assert!(naps(CALM) > 0.7, "0.2 % are less than the goal");
         assert!(naps(Situation { leaps: true, ..CALM }) < 0.7);
         assert!(naps(Situation { overdrawn: true, ..CALM }) == 0.7, "half of the goal");
+    }
+
+    /// Trains that always meet: their dispersion is low, and still a third of their packets are late.
+    #[test]
+    fn more_is_planned_for_while_packets_go_on_being_late() {
+        let failing = Situation { overdrawn: true, ..CALM };
+        let mut lateness = Lateness::default();
+        looks(&mut lateness, 100, 300, CALM);
+        assert_eq!(lateness.strain, 1.0, "the account still pays for them");
+        looks(&mut lateness, 100, 300, Situation { leapt: true, ..failing });
+        assert_eq!(lateness.strain, 1.0, "a leap made them late");
+        looks(&mut lateness, 20, 300, failing);
+        assert!((2.4..2.8).contains(&lateness.strain), "a factor of e: {lateness:?}");
+        looks(&mut lateness, 5_000, 0, failing);
+        assert!((1.7..1.9).contains(&lateness.strain), "half after a second: {lateness:?}");
+        looks(&mut lateness, 1_000, 300, failing);
+        assert_eq!(lateness.strain, MOST_STRAIN);
+        lateness.forget_bursts();
+        assert_eq!(lateness.strain, 1.0);
     }
 
     #[test]
