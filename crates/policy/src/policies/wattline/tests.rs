@@ -158,3 +158,65 @@ fn a_wrong_model_is_corrected_by_what_packets_take() {
     assert!(fast < 0.95 * right, "{fast} {right}");
     assert_eq!(settled(1.03), right, "within the trust");
 }
+
+/// Flash crowds of 2 ms every 20 ms, within 25 us and with seven late packets in a thousand; the ninth does not
+/// come. Whether cores poll and the reason of the last change, before it is due, when it is, and after that.
+fn around_a_leap_that_is_due(platform: fn(&mut crate::Platform)) -> [(bool, &'static str); 3] {
+    let model = server();
+    let mut bench = Bench::new();
+    platform(&mut bench.platform);
+    let mut policy = bench.make("wattline:p99=25us", Some(&model)).unwrap();
+    bench.start(&mut *policy);
+    let low = |bench: &mut Bench, policy: &mut dyn crate::Policy, looks: usize| {
+        bench.latency = Some(LatencyView { samples: 150, late: 1, ..LatencyView::default() });
+        (0..looks).for_each(|_| step(bench, policy, 50, 3.0));
+    };
+    for _ in 0..8 {
+        low(&mut bench, &mut *policy, 360);
+        // A queue tells of the leap 10 us after it came.
+        bench.queues[0].arrivals += 300;
+        bench.queues[0].fill = 200;
+        bench.now += Span::from_micros(10);
+        let observation = crate::Observation {
+            platform: &bench.platform,
+            trigger: Trigger::Fill { queue: 0 },
+            queues: &bench.queues,
+            cores: &bench.cores,
+            latency: None,
+            power: None,
+            entries: &[],
+            offered: None,
+        };
+        policy.decide(bench.now, &observation, &mut bench.point);
+        bench.queues[0].fill = 0;
+        step(&mut bench, &mut *policy, 40, 30.0);
+        bench.latency = Some(LatencyView { samples: 1_500, late: 12, ..LatencyView::default() });
+        (0..39).for_each(|_| step(&mut bench, &mut *policy, 50, 30.0));
+    }
+    [340, 18, 60].map(|looks| {
+        low(&mut bench, &mut *policy, looks);
+        (bench.point.cores[0].wait == Wait::Poll, policy.reason().unwrap().words)
+    })
+}
+
+const DUE: &str = "a sudden rise was due";
+
+#[test]
+fn cores_are_ready_for_a_leap_that_is_due_and_stand_down_when_it_does_not_come() {
+    let [before, due, after] = around_a_leap_that_is_due(|_| ());
+    assert!(!before.0 && before.1 != DUE, "{before:?}");
+    assert_eq!(due, (true, DUE));
+    assert_eq!(after, (false, "a sudden rise was over and the new load known"));
+}
+
+#[test]
+fn where_no_core_can_be_awake_without_packets_none_is_made_ready() {
+    for without in [
+        |platform: &mut crate::Platform| platform.can.set_weights = false,
+        |platform: &mut crate::Platform| platform.can.limit_idle = false,
+    ] {
+        for seen in around_a_leap_that_is_due(without) {
+            assert!(!seen.0 && seen.1 != DUE, "{seen:?}");
+        }
+    }
+}
