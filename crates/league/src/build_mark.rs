@@ -30,7 +30,8 @@ pub(crate) fn build_mark() -> Result<&'static str, LeagueError> {
     Ok(MARK.get_or_init(|| mark))
 }
 
-fn hash(mut file: impl Read) -> std::io::Result<String> {
+/// Half of the SHA-256 of what a file holds: two never share it by chance.
+pub(crate) fn hash(mut file: impl Read) -> std::io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -39,7 +40,6 @@ fn hash(mut file: impl Read) -> std::io::Result<String> {
             read => hash.update(&buffer[..read]),
         }
     }
-    // Half of it: two builds never share it by chance.
     Ok(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
 }
 

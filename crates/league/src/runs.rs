@@ -1,5 +1,6 @@
 //! The runs of a league, each played once and kept.
 
+use crate::build_mark::hash;
 use crate::case::{Budget, Case};
 use crate::endings::Endings;
 use crate::envelope::{Envelope, envelope};
@@ -7,6 +8,10 @@ use crate::error::LeagueError;
 use crate::pieces::Store;
 use crate::play::{Played, play_one, play_within};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use wattline_policy::PolicySpec;
 use wattline_units::Span;
 
@@ -15,15 +20,6 @@ use wattline_units::Span;
 pub(crate) struct Named<'a> {
     pub case: Case<'a>,
     pub traffic: &'a str,
-}
-
-impl Named<'_> {
-    /// What tells this case from all others; the store adds the build.
-    fn key(&self) -> String {
-        let Case { server, application, duration, warmup, seed, .. } = self.case;
-        let traffic = self.traffic;
-        format!("{server:?} {application} {traffic} {duration:?} {warmup:?} {seed}")
-    }
 }
 
 /// What is kept of a run.
@@ -56,11 +52,37 @@ impl From<Played> for Kept {
 pub(crate) struct Runs<'a> {
     store: &'a Store,
     endings: Endings,
+    /// Hashes of captures.
+    captures: Mutex<BTreeMap<PathBuf, String>>,
 }
 
 impl<'a> Runs<'a> {
     pub fn new(store: &'a Store) -> Self {
-        Self { store, endings: Endings::default() }
+        Self { store, endings: Endings::default(), captures: Mutex::default() }
+    }
+
+    /// What tells a case from all others; the store adds the build. A capture counts by what it holds.
+    fn key(&self, named: &Named<'_>) -> Result<String, LeagueError> {
+        let Case { server, application, traffic, duration, warmup, seed } = named.case;
+        let text = named.traffic;
+        let mut key = format!("{server:?} {application} {text} {duration:?} {warmup:?} {seed}");
+        for capture in traffic.captures() {
+            key.push(' ');
+            key.push_str(&self.hash_of(capture)?);
+        }
+        Ok(key)
+    }
+
+    /// What a capture holds, read once.
+    fn hash_of(&self, capture: &Path) -> Result<String, LeagueError> {
+        let mut known = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hash) = known.get(capture) {
+            return Ok(hash.clone());
+        }
+        let io = |source| LeagueError::Io { path: capture.display().to_string(), source };
+        let hash = File::open(capture).and_then(hash).map_err(io)?;
+        known.insert(capture.to_owned(), hash.clone());
+        Ok(hash)
     }
 
     /// The yardsticks of a case.
@@ -68,7 +90,7 @@ impl<'a> Runs<'a> {
     /// # Errors
     /// Those of [`envelope`], and of the store.
     pub fn envelope(&self, named: &Named<'_>, budget: Span) -> Result<Envelope, LeagueError> {
-        let key = format!("envelope {} {budget:?}", named.key());
+        let key = format!("envelope {} {budget:?}", self.key(named)?);
         self.store.piece(&key, || envelope(&named.case, Budget::p99(budget)))
     }
 
@@ -82,7 +104,7 @@ impl<'a> Runs<'a> {
         policy: &PolicySpec,
         budget: Span,
     ) -> Result<Kept, LeagueError> {
-        let key = format!("{policy} {} {budget:?}", named.key());
+        let key = format!("{policy} {} {budget:?}", self.key(named)?);
         self.store.piece(&key, || {
             let allowed = self.allowed(named, budget)?;
             play_one(&named.case, policy, allowed).map(Kept::from)
@@ -100,7 +122,8 @@ impl<'a> Runs<'a> {
         policy: &PolicySpec,
         budgets: &[Span],
     ) -> Result<Vec<Kept>, LeagueError> {
-        self.store.piece(&format!("{policy} {} {budgets:?}", named.key()), || {
+        let key = format!("{policy} {} {budgets:?}", self.key(named)?);
+        self.store.piece(&key, || {
             let allowed = budgets.iter().map(|budget| self.allowed(named, *budget));
             let allowed: Vec<_> = allowed.collect::<Result<_, _>>()?;
             let played = play_within(&named.case, policy, &allowed)?;
@@ -111,7 +134,7 @@ impl<'a> Runs<'a> {
     /// A budget, and the packets that may wait at the end of the case within it.
     fn allowed(&self, named: &Named<'_>, budget: Span) -> Result<(Budget, u64), LeagueError> {
         let allowed = Budget::p99(budget);
-        let key = format!("{} {budget:?}", named.key());
+        let key = format!("{} {budget:?}", self.key(named)?);
         Ok((allowed, self.endings.of(&key, &named.case, allowed)?))
     }
 }

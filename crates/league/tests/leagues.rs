@@ -1,9 +1,11 @@
 //! A small league: the same on one thread and on two, and resumed from its pieces; with rivals that are
 //! tuned, too.
 
+use std::time::Duration;
 use wattline_league::{
     Arrivals, Budget, Case, Plan, Results, Store, league, page, plan, play_policy, standings,
 };
+use wattline_traffic::capture::{LinkType, Resolution, Writer};
 use wattline_units::Span;
 
 const SMALL: &str = r#"
@@ -15,6 +17,38 @@ seeds = [1, 2]
 duration = "10ms"
 warmup = "5ms"
 "#;
+
+/// A capture counts by what it holds, not by its name.
+#[test]
+fn a_capture_that_has_changed_is_played_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("capture.pcap");
+    let write = |payload: u16| {
+        let mut frame = [0; 60];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14..18].copy_from_slice(&[0x45, 0, 0, 46]);
+        frame[23] = 17;
+        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        frame[34..36].copy_from_slice(&payload.to_be_bytes());
+        let mut writer = Writer::create(&file, LinkType::ETHERNET, Resolution::Micros).unwrap();
+        for micros in 0..100 {
+            writer.write(Duration::from_micros(micros), &frame).unwrap();
+        }
+        writer.finish().unwrap();
+    };
+    write(1);
+    let replayed = format!("capture:{},rate=1Mpps,loop=true", file.display());
+    let sizes = format!("poisson:1Mpps,size={}", file.display());
+    let small = SMALL.replace("flash:2Mpps,size=64,period=8ms", &sizes);
+    let plan = Plan::parse("small", &small.replace("poisson:2Mpps,size=64", &replayed)).unwrap();
+    let store = Store::new(Some(directory.path().join("pieces"))).unwrap();
+    league::play(&plan, &store, 2, || {}).unwrap();
+    assert_eq!(league::kept(&plan, None, &store).unwrap(), league::pieces(&plan));
+    write(2);
+    assert_eq!(league::kept(&plan, None, &store).unwrap(), 0);
+    write(1);
+    assert_eq!(league::kept(&plan, None, &store).unwrap(), league::pieces(&plan));
+}
 
 #[test]
 fn the_same_on_one_thread_and_two_and_from_its_pieces() {

@@ -20,6 +20,7 @@ use error::did_you_mean;
 use fields::{Field, Fields};
 use kinds::{Common, Kind};
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use toml::de::{DeTable, DeValue};
 use wattline_units::{BitsPerSecond, PacketsPerSecond};
@@ -111,6 +112,17 @@ impl Spec {
             mistakes.push(Mistake { place: "traffic".into(), problem });
         }
         if mistakes.is_empty() { Ok(Self { text, parts }) } else { Err(SpecError { mistakes }) }
+    }
+
+    /// The captures whose packets or lengths it takes, in the order in which they are written.
+    pub fn captures(&self) -> impl Iterator<Item = &Path> {
+        self.parts.iter().flat_map(|part| {
+            let replayed = match &part.kind {
+                Kind::Capture { file, .. } => Some(file.as_path()),
+                _ => None,
+            };
+            replayed.into_iter().chain(part.common.size.capture())
+        })
     }
 
     /// Mean packet rate; `None` if it depends on a capture.

@@ -4,7 +4,7 @@ use crate::Sizes;
 use crate::capture::{CaptureError, Reader};
 use crate::source::Trace;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Forms of lengths, for error messages.
 pub(super) const FORMS: &str = "20 to 65535 bytes; imix; a list such as 64*7+594*4+1518*1; \
@@ -48,6 +48,14 @@ impl SizeSpec {
             Self::Fixed(bytes) => Some(f64::from(*bytes)),
             Self::Weighted(list) => Sizes::weighted(list).map(|sizes| sizes.mean()),
             Self::Empirical(_) => None,
+        }
+    }
+
+    /// The capture whose lengths are taken.
+    pub(super) fn capture(&self) -> Option<&Path> {
+        match self {
+            Self::Empirical(file) => Some(file),
+            Self::Fixed(_) | Self::Weighted(_) => None,
         }
     }
 
