@@ -19,7 +19,7 @@ pub(super) const FREQUENCY: Parameter = Parameter {
     name: "frequency_ghz",
     kind: Kind::Number { min: 0.0, max: 20.0 },
     default: "0",
-    meaning: "frequency in GHz, the nearest P-state is taken; 0 for the fastest",
+    meaning: "frequency in GHz, the nearest P-state is taken, and at most a tenth beyond them all is allowed; 0 for the fastest",
     source: "PowerSave, section 3: measured at the fastest",
 };
 /// Where active cores nap.
@@ -38,6 +38,9 @@ pub(super) const MODERATION: Parameter = Parameter {
     meaning: "shortest time between two interrupts of a queue",
     source: "ours: PowerSave does not print it; without moderation its figures are met",
 };
+
+/// A frequency may be so much beside the platform's: it is written with few digits.
+const BESIDE: f64 = 0.1;
 
 /// Reads an idle state by name.
 pub(super) fn idle_state(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
@@ -62,12 +65,21 @@ pub(super) fn core_count(parameters: &Parameters, platform: &Platform) -> Result
     }
 }
 
-/// Reads a frequency as an index.
-pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> usize {
-    match parameters.number("frequency_ghz") {
-        0.0 => platform.fastest(),
-        gigahertz => platform.closest(Hertz::from_gigahertz(gigahertz)),
+/// Reads a frequency as an index. A platform that has a choice refuses what is far from all of it.
+pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
+    let gigahertz = parameters.number("frequency_ghz");
+    if gigahertz == 0.0 {
+        return Ok(platform.fastest());
     }
+    let of = |index: usize| platform.frequencies[index].0 * 1e-9;
+    let (slowest, fastest) = (of(0), of(platform.fastest()));
+    let near = slowest * (1.0 - BESIDE)..=fastest * (1.0 + BESIDE);
+    if platform.frequencies.len() > 1 && !near.contains(&gigahertz) {
+        return Err(format!(
+            "frequency_ghz = {gigahertz}: the platform has {slowest:.2} to {fastest:.2}"
+        ));
+    }
+    Ok(platform.closest(Hertz::from_gigahertz(gigahertz)))
 }
 
 /// Sets one operating point at the start and never asks again.
@@ -115,5 +127,28 @@ impl Policy for Fixed {
     fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
         self.apply(seen.platform, point);
         AskAgain::NEVER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policies::testing::Bench;
+
+    #[test]
+    fn a_frequency_is_one_of_the_platform_or_hardly_beside_one() {
+        let mut bench = Bench::new();
+        for (text, frequency) in [("0", 13), ("1.5", 0), ("2", 3), ("3.6", 13)] {
+            let mut policy = bench.make(&format!("napi:frequency_ghz={text}"), None).unwrap();
+            bench.start(&mut *policy);
+            assert_eq!(bench.rung().1, frequency, "{text}");
+        }
+        for text in ["0.8", "9"] {
+            for policy in ["napi", "poll"] {
+                let refused = bench.make(&format!("{policy}:frequency_ghz={text}"), None);
+                let error = refused.err().unwrap().to_string();
+                let said = format!("frequency_ghz = {text}: the platform has 1.60 to 3.33");
+                assert!(error.contains(&said), "{error}");
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     Ok(Box::new(Fixed {
         name: INFO.name,
         cores: fixed::core_count(parameters, context.platform)?,
-        frequency: fixed::frequency(parameters, context.platform),
+        frequency: fixed::frequency(parameters, context.platform)?,
         idle: fixed::idle_state(parameters, context.platform)?,
         wait: Wait::Interrupt,
         moderation: parameters.span("moderation"),

@@ -17,7 +17,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     Ok(Box::new(Fixed {
         name: INFO.name,
         cores: fixed::core_count(parameters, context.platform)?,
-        frequency: fixed::frequency(parameters, context.platform),
+        frequency: fixed::frequency(parameters, context.platform)?,
         idle: 0,
         wait: Wait::Poll,
         moderation: Span::ZERO,
