@@ -101,6 +101,9 @@ const MARGIN: f64 = 1.25;
 /// Factor on the highest rate that was seen, up to which no packet may wait for a core in its deepest
 /// state: the peak of many leaps is the same by chance alone.
 const KNOWN: f64 = 1.05;
+/// A leap of known height is answered by the cheapest point for it where the slack is so many times what a core
+/// takes from its deepest state.
+const SLOW_ANSWER: f64 = 3.0;
 /// What goes on to leap gets so many times the capacity that it had. The very first leap gets so many
 /// times what was expected at most.
 const UNKNOWN: f64 = 2.0;
@@ -120,12 +123,14 @@ const RESERVE_HALF_LIFE: f64 = 0.1;
 /// Another split of the slack has to save so much of the watts.
 const DIFFERENCE: f64 = 0.003;
 
-/// Purposes of a search: the next point, that of the recent peak, and that of the load.
+/// Purposes of a search: the next point, that of the recent peak, that of the load, those of a carried rate by
+/// how the slack is divided, and the answer to a leap.
 const NEXT: usize = 0;
 const AT_PEAK: usize = 1;
 const LOW: usize = 2;
 const CARRIED: usize = 3;
-const PURPOSES: usize = CARRIED + SPLITS.len();
+const ANSWER: usize = CARRIED + SPLITS.len();
+const PURPOSES: usize = ANSWER + 1;
 
 struct Wattline {
     machine: Machine,
@@ -861,7 +866,14 @@ impl Wattline {
         let come = wanted * self.exit.as_seconds();
         let rings = come / (RING_SHARE * self.ring * self.ports as f64);
         least = least.max((rings.ceil() as usize).min(self.machine.cores));
-        let answer = self.machine.at_full_speed(wanted, least, &required);
+        // Where packets may wait for the new cores, those need not be fast.
+        let answer = if self.known && self.slack > SLOW_ANSWER * self.exit.as_seconds() {
+            let need = KNOWN * self.demand.peak;
+            let floor = required.floor.max(rings.ceil() as usize).min(self.machine.cores);
+            self.searched_for(ANSWER, &Requirements { need, mean: need, floor, ..required })
+        } else {
+            self.machine.at_full_speed(wanted, least, &required)
+        };
         self.hold = now + self.holds(answer.cores.saturating_sub(before));
         answer
     }
