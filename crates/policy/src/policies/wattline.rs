@@ -348,6 +348,13 @@ impl Wattline {
         if self.carried > 0.0 { naps.min(self.split().naps) } else { naps }
     }
 
+    /// Whether neither the load nor a lack of capacity explains late packets.
+    fn is_settled(&self) -> bool {
+        let leapt = self.last_leap.is_some_and(|at| self.last.since(at) < AFTERMATH);
+        let all = self.machine.capacity(self.machine.cores, self.machine.usable.1);
+        self.demand.is_settled() && !leapt && self.demand.need() * self.lateness.strain < all
+    }
+
     /// Adjusts naps, and the packets that a leap may make late, by the lateness since the last look.
     /// Where the platform does not measure latency, a leap may make none late.
     fn judge(&mut self, seen: &Observation<'_>, seconds: f64) {
@@ -356,7 +363,7 @@ impl Wattline {
         self.account.book(packets, late, rate);
         let situation = Situation {
             leaps: self.has_leapt(),
-            leapt: self.last_leap.is_some_and(|at| self.last.since(at) < AFTERMATH),
+            settled: self.is_settled(),
             overdrawn: self.account.is_overdrawn(),
             answering: self.alerted,
         };

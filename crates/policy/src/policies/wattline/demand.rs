@@ -170,6 +170,11 @@ impl Demand {
         had.saturating_sub(before) as f64 / (now - from).max(SHORTEST)
     }
 
+    /// Whether the rate has been the same for some milliseconds.
+    pub fn is_settled(&self) -> bool {
+        self.steadily >= STEADY_SECONDS
+    }
+
     /// Most packets that came at once in a burst that was no leap.
     pub fn burst(&self) -> f64 {
         self.burst

@@ -62,8 +62,9 @@ pub(super) struct Left {
 pub(super) struct Situation {
     /// A leap came of late.
     pub leaps: bool,
-    /// A leap came a few milliseconds ago, and may still cost late packets.
-    pub leapt: bool,
+    /// The rate has been the same for some milliseconds, no leap came meanwhile, and there is more capacity to
+    /// add: if packets are late, the plan is wrong.
+    pub settled: bool,
     /// More packets were late than are allowed.
     pub overdrawn: bool,
     /// A leap is being answered: the account covers the packets that are late in it.
@@ -86,7 +87,7 @@ impl Lateness {
         self.nap_share = (self.nap_share - NAPS_FOLLOW * error).clamp(NAPS.0, NAPS.1);
         let follows = BURSTS_FOLLOW * if error > 0.0 { BACK } else { 1.0 };
         self.burst_share = (self.burst_share * (1.0 + follows * error)).clamp(LEAST_BURSTS, 1.0);
-        let fails = situation.overdrawn && !situation.leapt && share > LATE;
+        let fails = situation.overdrawn && situation.settled && share > LATE;
         let strain = if fails {
             self.strain * (1.0 + STRAIN_RISES * weight)
         } else {
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     const CALM: Situation =
-        Situation { leaps: false, leapt: false, overdrawn: false, answering: false };
+        Situation { leaps: false, settled: true, overdrawn: false, answering: false };
 
     /// Takes looks of 200 us at 5 Mpps.
     fn looks(lateness: &mut Lateness, count: usize, late: u64, situation: Situation) {
@@ -154,8 +155,8 @@ mod tests {
         let mut lateness = Lateness::default();
         looks(&mut lateness, 100, 300, CALM);
         assert_eq!(lateness.strain, 1.0, "the account still pays for them");
-        looks(&mut lateness, 100, 300, Situation { leapt: true, ..failing });
-        assert_eq!(lateness.strain, 1.0, "a leap made them late");
+        looks(&mut lateness, 100, 300, Situation { settled: false, ..failing });
+        assert_eq!(lateness.strain, 1.0, "another load made them late");
         looks(&mut lateness, 20, 300, failing);
         assert!((2.4..2.8).contains(&lateness.strain), "a factor of e: {lateness:?}");
         looks(&mut lateness, 5_000, 0, failing);

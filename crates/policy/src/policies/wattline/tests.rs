@@ -220,3 +220,25 @@ fn where_no_core_can_be_awake_without_packets_none_is_made_ready() {
         }
     }
 }
+
+/// An overload makes packets late whatever is planned. It teaches nothing about the load after it.
+#[test]
+fn an_overload_costs_nothing_once_it_is_over() {
+    let model = server();
+    let settled = |overload: usize| {
+        let mut bench = Bench::new();
+        let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
+        bench.start(&mut *policy);
+        in_time(&mut bench, 1_600);
+        (0..500).for_each(|_| step(&mut bench, &mut *policy, 200, 8.0));
+        bench.latency = Some(LatencyView { samples: 5_700, late: 5_700, ..LatencyView::default() });
+        (0..overload).for_each(|_| step(&mut bench, &mut *policy, 200, 34.0));
+        // Late packets have to be paid for again, which takes a second.
+        in_time(&mut bench, 1_600);
+        (0..7_500).for_each(|_| step(&mut bench, &mut *policy, 200, 8.0));
+        let (cores, frequency) = bench.rung();
+        let cost = model.packet_cost(wattline_server::Application::Ipv4, 64).unwrap();
+        cores as f64 / model.service_seconds(cost, bench.platform.frequencies[frequency], cores)
+    };
+    assert_eq!(settled(100), settled(0));
+}
