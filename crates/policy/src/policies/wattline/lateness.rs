@@ -35,7 +35,7 @@ pub(super) struct Lateness {
     /// and hardly ever meet in a queue.
     pub burst_share: f64,
     /// Factor on the rate that is planned for. It is above 1 where the account is overdrawn and packets go on
-    /// being late, though none leap: the plan has too little capacity, whatever its formula says. Trains
+    /// being late, though the load is steady: the plan has too little capacity, whatever its formula says. Trains
     /// that always meet do so.
     pub strain: f64,
 }

@@ -7,6 +7,24 @@ fn step(bench: &mut Bench, policy: &mut dyn crate::Policy, micros: u64, mpps: f6
     bench.pass(policy, Span::from_micros(micros), &[], packets);
 }
 
+/// So many packets come to a queue at once, which asks the policy.
+fn queue_grows(bench: &mut Bench, policy: &mut dyn crate::Policy, micros: u64, packets: u32) {
+    bench.queues[0].arrivals += u64::from(packets);
+    bench.queues[0].fill = packets;
+    bench.now += Span::from_micros(micros);
+    let observation = crate::Observation {
+        platform: &bench.platform,
+        trigger: Trigger::Fill { queue: 0 },
+        queues: &bench.queues,
+        cores: &bench.cores,
+        latency: None,
+        power: None,
+        entries: &[],
+        offered: None,
+    };
+    policy.decide(bench.now, &observation, &mut bench.point);
+}
+
 /// Every look from now on shows so many packets, none of them late.
 fn in_time(bench: &mut Bench, samples: u64) {
     bench.latency = Some(LatencyView { samples, ..LatencyView::default() });
@@ -38,23 +56,7 @@ fn a_leap_brings_everything_at_once_and_says_why() {
     bench.start(&mut *policy);
     (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
     let before = bench.rung();
-    bench.queues[0].arrivals += 300;
-    bench.queues[0].fill = 300;
-    bench.now += Span::from_micros(30);
-    let ask = |bench: &mut Bench, policy: &mut dyn crate::Policy| {
-        let observation = crate::Observation {
-            platform: &bench.platform,
-            trigger: Trigger::Fill { queue: 0 },
-            queues: &bench.queues,
-            cores: &bench.cores,
-            latency: None,
-            power: None,
-            entries: &[],
-            offered: None,
-        };
-        policy.decide(bench.now, &observation, &mut bench.point)
-    };
-    ask(&mut bench, &mut *policy);
+    queue_grows(&mut bench, &mut *policy, 30, 300);
     let after = bench.rung();
     assert!(after.0 > before.0, "{before:?} {after:?}");
     assert_eq!(bench.point.cores[after.0 - 1].wait, Wait::Poll, "wakes at once");
@@ -174,20 +176,7 @@ fn around_a_leap_that_is_due(platform: fn(&mut crate::Platform)) -> [(bool, &'st
     for _ in 0..8 {
         low(&mut bench, &mut *policy, 360);
         // A queue tells of the leap 10 us after it came.
-        bench.queues[0].arrivals += 300;
-        bench.queues[0].fill = 200;
-        bench.now += Span::from_micros(10);
-        let observation = crate::Observation {
-            platform: &bench.platform,
-            trigger: Trigger::Fill { queue: 0 },
-            queues: &bench.queues,
-            cores: &bench.cores,
-            latency: None,
-            power: None,
-            entries: &[],
-            offered: None,
-        };
-        policy.decide(bench.now, &observation, &mut bench.point);
+        queue_grows(&mut bench, &mut *policy, 10, 300);
         bench.queues[0].fill = 0;
         step(&mut bench, &mut *policy, 40, 30.0);
         bench.latency = Some(LatencyView { samples: 1_500, late: 12, ..LatencyView::default() });
