@@ -15,7 +15,7 @@ pub struct Profile {
 pub const PROFILES: [Profile; 3] = [
     Profile {
         name: "balanced",
-        summary: "the frequency follows the load of each core; nothing else is touched",
+        summary: "the frequency follows the load of each core; idle states and moderation are not touched",
         text: include_str!("../profiles/balanced.toml"),
     },
     Profile {
