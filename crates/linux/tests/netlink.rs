@@ -112,7 +112,7 @@ impl Mirror {
                 *unseen_neighbours = neighbours.keys().copied().collect();
             }
             Event::NeighbourDumpEnd => {
-                unseen_neighbours.drain().for_each(|key| drop(neighbours.remove(&key)));
+                neighbours.retain(|key, _| !unseen_neighbours.contains(key));
             }
             Event::Neighbour(neighbour) => {
                 unseen_neighbours.remove(&neighbour.address);
