@@ -76,6 +76,8 @@ struct Mirror {
     links: HashMap<u32, Link>,
     routes: HashMap<(ipnet::IpNet, u32), Route>,
     neighbours: HashMap<IpAddr, [u8; 6]>,
+    unseen_neighbours: HashSet<IpAddr>,
+    neighbour_dumps: u32,
     unseen: HashSet<(ipnet::IpNet, u32)>,
 }
 
@@ -86,12 +88,15 @@ impl Mirror {
             links: HashMap::new(),
             routes: HashMap::new(),
             neighbours: HashMap::new(),
+            unseen_neighbours: HashSet::new(),
+            neighbour_dumps: 0,
             unseen: HashSet::new(),
         }
     }
 
     fn poll(&mut self) {
-        let Self { feed, links, routes, neighbours, unseen } = self;
+        let Self { feed, links, routes, neighbours, unseen, unseen_neighbours, neighbour_dumps } =
+            self;
         let more = feed.poll(Instant::now(), &mut |event| match event {
             Event::DumpBegin => *unseen = routes.keys().copied().collect(),
             Event::DumpEnd => unseen.drain().for_each(|key| drop(routes.remove(&key))),
@@ -102,7 +107,15 @@ impl Mirror {
                 routes.insert((route.prefix, route.metric), route);
             }
             Event::RouteGone(route) => drop(routes.remove(&(route.prefix, route.metric))),
+            Event::NeighbourDumpBegin => {
+                *neighbour_dumps += 1;
+                *unseen_neighbours = neighbours.keys().copied().collect();
+            }
+            Event::NeighbourDumpEnd => {
+                neighbours.retain(|key, _| !unseen_neighbours.contains(key));
+            }
             Event::Neighbour(neighbour) => {
+                unseen_neighbours.remove(&neighbour.address);
                 match neighbour.mac {
                     Some(mac) => neighbours.insert(neighbour.address, mac),
                     None => neighbours.remove(&neighbour.address),
@@ -342,8 +355,10 @@ fn the_kernel_resolves_a_neighbour_when_asked() {
         for address in ["192.0.2.2", "2001:db8::2"] {
             let address: IpAddr = address.parse().unwrap();
             assert!(!mirror.neighbours.contains_key(&address));
-            requester.use_neighbour(link, address).unwrap();
+            assert!(requester.use_neighbours(&[(link, address)]).unwrap().is_empty());
             mirror.until("the answer", |mirror| mirror.neighbours.contains_key(&address));
+            requester.forget_neighbours(&[(link, address)]).unwrap();
+            mirror.until("the loss", |mirror| !mirror.neighbours.contains_key(&address));
         }
     });
 }
@@ -369,6 +384,45 @@ fn an_overrun_of_the_notifications_loses_nothing() {
             mirror.routes.len() < ROUTES as usize / 2 + 10 && mirror.route("10.0.7.0/24").is_some()
         });
         assert!(mirror.feed.dumps() > dumps, "nothing was overrun");
+    });
+}
+
+/// Notifications of neighbours that are lost do not cause a dump of routes, and dumps of neighbours
+/// are a second apart. Other changes are reported meanwhile.
+#[test]
+fn overrun_by_neighbours_is_repaired_without_a_dump_of_routes() {
+    let Some((near, _far)) = pair() else { return };
+    near.enter(|| {
+        // Room for a few dozen notifications.
+        let mut mirror = Mirror::new(32 << 10);
+        mirror.until("the dump", |mirror| mirror.route("192.0.2.0/24").is_some());
+        let begun = Instant::now();
+        let lines = |verb: &str, mac: &str| {
+            let line = |host: u32| format!("neighbour {verb} 192.0.2.{host} {mac} dev a\n");
+            (10..200).map(line).collect::<String>()
+        };
+        let mac = "lladdr 02:00:00:00:00:07 nud permanent";
+        for round in 0..5 {
+            near.batch(&lines("replace", mac));
+            near.batch(&lines("del", ""));
+            near.ip(&format!("route add 10.0.{round}.0/24 via 192.0.2.2"));
+            let prefix = format!("10.0.{round}.0/24");
+            while mirror.route(&prefix).is_none() {
+                assert!(begun.elapsed() < PATIENCE);
+                mirror.poll();
+            }
+        }
+        near.batch(&lines("replace", mac));
+        mirror.until("all neighbours", |mirror| {
+            (10..200).all(|host| mirror.neighbours.contains_key(&[192, 0, 2, host].into()))
+        });
+        near.batch(&lines("del", ""));
+        mirror.until("none", |mirror| {
+            (10..200).all(|host| !mirror.neighbours.contains_key(&[192, 0, 2, host].into()))
+        });
+        let most = 1 + begun.elapsed().as_secs() as u32;
+        assert!((1..=most).contains(&mirror.neighbour_dumps), "{}", mirror.neighbour_dumps);
+        assert_eq!(mirror.feed.dumps(), 1, "routes were dumped again");
     });
 }
 

@@ -66,6 +66,8 @@ pub struct Rib {
     ports_changed: bool,
     /// Number of the last dump of each source.
     generations: [u32; 2],
+    /// The same of neighbours, of which there are dumps of their own.
+    neighbour_generations: [u32; 2],
 }
 
 impl Rib {
@@ -81,6 +83,7 @@ impl Rib {
             dirty_hops: HashSet::new(),
             ports_changed: true,
             generations: [0; 2],
+            neighbour_generations: [0; 2],
         }
     }
 
@@ -88,13 +91,24 @@ impl Rib {
     pub fn apply(&mut self, source: Source, event: Event) {
         let generation = self.generations[source as usize];
         match event {
-            Event::DumpBegin => self.generations[source as usize] = generation.wrapping_add(1),
-            Event::DumpEnd => self.sweep(source, generation),
+            Event::DumpBegin => {
+                self.generations[source as usize] = generation.wrapping_add(1);
+                self.apply(source, Event::NeighbourDumpBegin);
+            }
+            Event::DumpEnd => {
+                self.sweep(source, generation);
+                self.sweep_neighbours(source);
+            }
+            Event::NeighbourDumpBegin => {
+                let number = &mut self.neighbour_generations[source as usize];
+                *number = number.wrapping_add(1);
+            }
+            Event::NeighbourDumpEnd => self.sweep_neighbours(source),
             Event::Link(link) => self.link(link, generation),
             Event::LinkGone(index) => self.link_gone(index),
             Event::Address(address) => self.address(address, source, generation),
             Event::AddressGone(address) => self.address_gone(&address, source),
-            Event::Neighbour(neighbour) => self.neighbour(neighbour, source, generation),
+            Event::Neighbour(neighbour) => self.neighbour(neighbour, source),
             Event::NeighbourGone { link, address } => self.neighbour_gone(link, address, source),
             Event::Route { route, replace } => {
                 let prefix = route.prefix;
@@ -256,15 +270,6 @@ impl Rib {
         for prefix in self.prefixes.sweep(&old) {
             self.route_changed(prefix);
         }
-        let neighbours: Vec<(IpAddr, u32)> = self
-            .neighbours
-            .iter()
-            .filter(|(_, state)| old(state.source, state.generation))
-            .map(|(key, _)| *key)
-            .collect();
-        for (address, link) in neighbours {
-            self.neighbour_gone(link, address, source);
-        }
         let addresses: Vec<OwnAddress> = self
             .addresses
             .values()
@@ -279,6 +284,15 @@ impl Rib {
             for index in self.links.older_than(generation) {
                 self.link_gone(index);
             }
+        }
+    }
+
+    fn sweep_neighbours(&mut self, source: Source) {
+        let generation = self.neighbour_generations[source as usize];
+        let old = |state: &NeighbourState| state.source == source && state.generation != generation;
+        let old = self.neighbours.iter().filter(|(_, state)| old(state)).map(|(key, _)| *key);
+        for (address, link) in old.collect::<Vec<_>>() {
+            self.neighbour_gone(link, address, source);
         }
     }
 
@@ -353,7 +367,8 @@ impl Rib {
         }
     }
 
-    fn neighbour(&mut self, neighbour: Neighbour, source: Source, generation: u32) {
+    fn neighbour(&mut self, neighbour: Neighbour, source: Source) {
+        let generation = self.neighbour_generations[source as usize];
         let Neighbour { link, address, mac, stale } = neighbour;
         if !forwardable(address.into()) && !self.links.may_be_port(link) {
             return;
@@ -375,8 +390,13 @@ impl Rib {
     }
 
     fn neighbour_gone(&mut self, link: u32, address: IpAddr, source: Source) {
-        if self.neighbours.get(&(address, link)).is_some_and(|known| known.source == source) {
-            self.neighbours.remove(&(address, link));
+        let known = self.neighbours.get(&(address, link)).filter(|known| known.source == source);
+        let Some(NeighbourState { mac, .. }) = known else { return };
+        // Nothing leads to one that was never resolved: after a scan of a connected prefix there
+        // are thousands.
+        let was_known = mac.is_some();
+        self.neighbours.remove(&(address, link));
+        if was_known {
             self.neighbour_changed(link, address);
         }
     }

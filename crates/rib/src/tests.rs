@@ -292,6 +292,49 @@ fn what_a_new_dump_does_not_mention_is_gone() {
 }
 
 #[test]
+fn dump_of_neighbours_removes_nothing_else() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")])]);
+    bench.kernel([route("10.1.0.0/16", 0, vec![via(1, "192.0.2.3")])]);
+    let known = |host: usize| neighbour(1, &format!("192.0.2.{host}"), Some(MACS[host - 2]));
+    bench.kernel([known(2), known(3)]);
+    bench.kernel([Event::NeighbourDumpBegin, known(3), Event::NeighbourDumpEnd]);
+    assert_eq!(bench.towards("10.0.0.1"), resolve(0, Some("192.0.2.2")), "forgotten");
+    assert_eq!(bench.towards("10.1.0.1"), forward(0, MACS[1]));
+    bench.kernel([Event::DumpBegin, link(1, true), Event::DumpEnd]);
+    assert_eq!((bench.towards("10.1.0.1"), bench.rib.neighbours.len()), (NextHop::None, 0));
+}
+
+#[test]
+fn unanswered_neighbours_are_shown() {
+    let mut bench = Bench::new();
+    bench.kernel([neighbour(1, "192.0.2.2", Some(MACS[0])), neighbour(1, "192.0.2.4", None)]);
+    let asked = ["192.0.2.3", "198.51.100.1"].map(|address| (1, ip(address)));
+    let (shown, count) = bench.rib.neighbours_in(Some(net("192.0.2.0/24")), 9, asked.into_iter());
+    let shown: Vec<_> = shown.iter().map(|it| (it.address, it.mac, it.asked)).collect();
+    let expected = [
+        ("192.0.2.2", Some(MACS[0]), false),
+        ("192.0.2.3", None, true),
+        ("192.0.2.4", None, false),
+    ];
+    assert_eq!(
+        (shown, count),
+        (expected.map(|(address, mac, asked)| (ip(address), mac, asked)).to_vec(), 3)
+    );
+}
+
+/// A scan of a connected prefix makes and removes thousands of them per second.
+#[test]
+fn neighbours_that_do_not_answer_change_no_table() {
+    let mut bench = Bench::new();
+    bench.kernel([route("192.0.2.0/24", 0, vec![via(1, "")])]);
+    bench.rib.apply(Source::Kernel, neighbour(1, "192.0.2.2", None));
+    bench.rib.apply(Source::Kernel, Event::NeighbourGone { link: 1, address: ip("192.0.2.2") });
+    assert!(!bench.rib.has_changes());
+    assert!(bench.rib.neighbours.is_empty());
+}
+
+#[test]
 fn ipv6_multipath_grows_and_shrinks_as_the_kernel_tells_it() {
     let mut bench = Bench::new();
     let (one, other) = (via(1, "2001:db8::2"), via(2, "2001:db8:1::2"));
@@ -360,12 +403,12 @@ fn routes_and_neighbours_can_be_looked_at() {
     assert_eq!(prefixes(Some("10.0.0.0/8"), 2), (format!("{ten}, 10.1.0.0/16 true"), 3));
     assert_eq!(prefixes(None, 1), (ten.to_owned(), 4));
     assert_eq!(prefixes(Some("11.0.0.0/8"), 9), (String::new(), 0));
-    let (neighbours, count) = bench.rib.neighbours_in(None, 1);
+    let (neighbours, count) = bench.rib.neighbours_in(None, 1, std::iter::empty());
     assert_eq!(
         (neighbours[0].address, neighbours[0].mac, count),
         (ip("192.0.2.2"), Some(MACS[0]), 2)
     );
-    assert_eq!(bench.rib.neighbours_in(Some(net("198.51.100.0/24")), 9).1, 1);
+    assert_eq!(bench.rib.neighbours_in(Some(net("198.51.100.0/24")), 9, std::iter::empty()).1, 1);
     assert_eq!(bench.rib.link_name(4), Some("a.7"));
 }
 

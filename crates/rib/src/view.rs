@@ -3,7 +3,7 @@
 use super::prefixes::Candidate;
 use super::{Rib, Source};
 use ipnet::IpNet;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap, HashSet};
 use std::net::IpAddr;
 use wattline_linux::netlink::{Hop, RouteKind};
 
@@ -37,6 +37,8 @@ pub struct NeighbourView {
     pub mac: Option<[u8; 6]>,
     /// The kernel has not confirmed it for a while.
     pub stale: bool,
+    /// It has been asked for and has not answered.
+    pub asked: bool,
     /// Where it is from.
     pub source: Source,
 }
@@ -80,18 +82,31 @@ impl Rib {
         candidates.iter().enumerate().map(view).collect()
     }
 
-    /// The first `most` neighbours by address, and how many there are; within a prefix or all.
-    pub fn neighbours_in(&self, within: Option<IpNet>, most: usize) -> (Vec<NeighbourView>, usize) {
-        let asked = |address: &IpAddr| within.is_none_or(|of| of.contains(address));
-        let found = || self.neighbours.iter().filter(|((address, _), _)| asked(address));
-        let view = found().take(most).map(|((address, link), state)| NeighbourView {
-            address: *address,
-            link: *link,
-            mac: state.mac,
-            stale: state.stale,
-            source: state.source,
-        });
-        (view.collect(), found().count())
+    /// The first `most` neighbours by address, and how many there are; within a prefix or all. Those
+    /// that were `asked` for, as link and address, are among them: the kernel reports a neighbour
+    /// only once it has answered or failed.
+    pub fn neighbours_in(
+        &self,
+        within: Option<IpNet>,
+        most: usize,
+        asked: impl Iterator<Item = (u32, IpAddr)>,
+    ) -> (Vec<NeighbourView>, usize) {
+        let asked: HashSet<(IpAddr, u32)> = asked.map(|(link, address)| (address, link)).collect();
+        let wanted = |(address, _): &&(IpAddr, u32)| within.is_none_or(|of| of.contains(address));
+        let found: BTreeSet<&(IpAddr, u32)> =
+            self.neighbours.keys().chain(&asked).filter(wanted).collect();
+        let view = |key: &&(IpAddr, u32)| {
+            let state = self.neighbours.get(key);
+            NeighbourView {
+                address: key.0,
+                link: key.1,
+                mac: state.and_then(|state| state.mac),
+                stale: state.is_some_and(|state| state.stale),
+                asked: asked.contains(key),
+                source: state.map_or(Source::Kernel, |state| state.source),
+            }
+        };
+        (found.iter().take(most).map(view).collect(), found.len())
     }
 
     /// The name of a link, where there is such a link.

@@ -1,5 +1,6 @@
 //! What other threads tell the control thread.
 
+use super::neighbour_requests::{self, Batch, fair_share};
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -12,8 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Something for the control thread to do.
 pub(super) enum Message {
-    /// A worker needs a neighbour.
-    Neighbour(NeighbourRequest),
+    /// Workers need neighbours. The sender is dropped when they have been asked for.
+    Neighbours(Batch, Sender<()>),
     /// A signal came.
     Signal(i32),
     /// Someone asks over the socket.
@@ -48,12 +49,20 @@ impl InboxSender {
         self.waker.wake();
     }
 
-    /// Passes the workers' requests on, in a thread that ends with the workers.
+    /// Passes the workers' requests on, in a thread that ends with the workers. However many there
+    /// are, only one batch waits for the control thread.
     pub fn pass_on(&self, requests: Receiver<NeighbourRequest>) {
         let inbox_sender = self.clone();
         std::thread::spawn(move || {
-            for request in requests {
-                inbox_sender.send(Message::Neighbour(request));
+            while let Ok(first) = requests.recv() {
+                let batch = fair_share(std::iter::once(first).chain(requests.try_iter()).collect());
+                let (sender, handled) = channel();
+                if !inbox_sender.send(Message::Neighbours(batch, sender)) {
+                    break;
+                }
+                // Nothing is ever sent: this waits until the sender is dropped.
+                let _ = handled.recv();
+                std::thread::sleep(neighbour_requests::INTERVAL);
             }
         });
     }

@@ -2,6 +2,7 @@
 
 use super::by_workers::ByWorkers;
 use super::error::RouterError;
+use super::neighbour_requests::{Batch, NeighbourRequests};
 use super::succession::{self, Inherited};
 use super::xdp_counts::{Counted, XdpCounts};
 use super::xdp_forward::Forwarding;
@@ -11,9 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
-use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_dataplane::port::PortId;
-use wattline_linux::netlink::{ChangeFeed, Event, Link, Neighbour, Requester};
+use wattline_linux::netlink::{ChangeFeed, Event, Link};
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
@@ -24,19 +24,16 @@ use wattline_xdp::{
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
 /// one for a minute at least (gc_stale_time).
 const CONFIRM_EVERY: Duration = Duration::from_secs(5);
-/// A neighbour is not asked for again before; the kernel itself asks three times a second apart.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows the kernel and asks it for neighbours.
 pub(super) struct KernelSide {
     feed: ChangeFeed,
-    requester: Requester,
+    requests: NeighbourRequests,
     programs: BTreeMap<PortId, Program>,
     /// The egress ports of the programs, where they forward by themselves.
     forwarding: Option<Forwarding>,
     /// Why they never do, where they do not.
     by_workers_all: Option<ByWorkers>,
-    asked: HashMap<(u32, IpAddr), Instant>,
     next_confirmation: Instant,
     /// Whether routes, neighbours and addresses are taken over, or links only.
     routes: bool,
@@ -53,7 +50,6 @@ pub(super) struct KernelSide {
     /// One more than the highest number of a port so far.
     places: u16,
     xdp_counts: XdpCounts,
-    stats: KernelStats,
 }
 
 /// What the program of a port that is added is to know.
@@ -95,11 +91,10 @@ impl KernelSide {
         let failed = |source| RouterError::system("opening a netlink socket", source);
         Ok(Self {
             feed: ChangeFeed::new().map_err(failed)?,
-            requester: Requester::new().map_err(failed)?,
+            requests: NeighbourRequests::new().map_err(failed)?,
             programs: BTreeMap::new(),
             forwarding,
             by_workers_all,
-            asked: HashMap::new(),
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             routes,
             tunnel_ends: HashSet::new(),
@@ -109,7 +104,6 @@ impl KernelSide {
             longest: u16::MAX,
             places: 0,
             xdp_counts: XdpCounts::default(),
-            stats: KernelStats::default(),
         })
     }
 
@@ -125,10 +119,10 @@ impl KernelSide {
 
     /// Takes over what has changed; true when there is more.
     pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
-        let Self { feed, asked, routes, .. } = self;
+        let Self { feed, requests, routes, .. } = self;
         let routes = *routes;
         let mut apply = |event: Event| {
-            forget_who_answered(asked, &event);
+            requests.follow(&event);
             let of_links = matches!(
                 event,
                 Event::Link(_) | Event::LinkGone(_) | Event::DumpBegin | Event::DumpEnd
@@ -540,12 +534,13 @@ impl KernelSide {
         }
     }
 
-    /// Asks for a neighbour that a worker has packets for.
-    pub fn resolve(&mut self, rib: &Rib, request: NeighbourRequest) {
-        let NeighbourRequest { port, vlan, address } = request;
-        if let Some(link) = rib.link_towards(port, vlan, address) {
-            self.ask(link, address);
-        }
+    /// Asks for neighbours that workers have packets for.
+    pub fn resolve(&mut self, rib: &Rib, batch: &Batch) {
+        let neighbours = batch.requests.iter().filter_map(|request| {
+            let link = rib.link_towards(request.port, request.vlan, request.address)?;
+            Some((link, request.address))
+        });
+        self.requests.resolve(&neighbours.collect::<Vec<_>>(), batch.left_out);
     }
 
     /// Asks for gateways that routes need, and confirms neighbours that are in use.
@@ -554,34 +549,21 @@ impl KernelSide {
             return;
         }
         self.next_confirmation = now + CONFIRM_EVERY;
-        self.asked.retain(|_, asked| now.duration_since(*asked) < ASK_AGAIN);
-        for (link, address) in rib.stale_neighbours().into_iter().chain(rib.unresolved_gateways()) {
-            if link < wattline_rib::FIRST_STATIC_LINK {
-                self.ask(link, address);
-            }
-        }
+        let mut neighbours = rib.stale_neighbours();
+        neighbours.extend(rib.unresolved_gateways());
+        neighbours.retain(|(link, _)| *link < wattline_rib::FIRST_STATIC_LINK);
+        self.requests.confirm(&neighbours);
     }
 
-    fn ask(&mut self, link: u32, address: IpAddr) {
-        let now = Instant::now();
-        let recently = |asked: &Instant| now.duration_since(*asked) < ASK_AGAIN;
-        if self.asked.get(&(link, address)).is_some_and(recently) {
-            return;
-        }
-        // Bounded: a scan of many addresses must not fill the memory.
-        if self.asked.len() >= 4096 {
-            self.asked.retain(|_, asked| recently(asked));
-        }
-        self.asked.insert((link, address), now);
-        self.stats.neighbour_requests += 1;
-        if let Err(error) = self.requester.use_neighbour(link, address) {
-            tracing::warn!("cannot ask for the neighbour {address}: {error}");
-        }
+    /// Neighbours that workers have packets for and that have not answered, as link and address.
+    pub fn unanswered(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+        self.requests.unanswered()
     }
 
     /// How it went so far.
     pub fn stats(&self) -> KernelStats {
-        KernelStats { dumps: self.feed.dumps(), unreadable: self.feed.unreadable(), ..self.stats }
+        let (dumps, unreadable) = (self.feed.dumps(), self.feed.unreadable());
+        self.requests.add_to(KernelStats { dumps, unreadable, ..KernelStats::default() })
     }
 
     /// What the programs have forwarded by themselves, by port.
@@ -698,13 +680,6 @@ impl Program {
 fn mode_for(link: &Link) -> XdpModeChoice {
     if link.is_bond() { XdpModeChoice::Only(XdpMode::Generic) } else { XdpModeChoice::Auto }
 }
-/// Who has answered and is lost again may be asked for again at once.
-fn forget_who_answered(asked: &mut HashMap<(u32, IpAddr), Instant>, event: &Event) {
-    if let Event::Neighbour(Neighbour { link, address, mac: Some(_), .. }) = event {
-        asked.remove(&(*link, *address));
-    }
-}
-
 /// The machine's own addresses with the broadcast addresses of their prefixes.
 fn local_addresses(rib: &Rib) -> HashSet<IpAddr> {
     let mut local = HashSet::new();
@@ -718,28 +693,4 @@ fn local_addresses(rib: &Rib) -> HashSet<IpAddr> {
         }
     }
     local
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_neighbour_is_asked_for_once_a_second_until_it_answers() {
-        let mut kernel = KernelSide::new(false, Err(ByWorkers::for_good(String::new()))).unwrap();
-        // No machine has such a link: what is asked for changes nothing.
-        let (link, address) = (u32::MAX >> 1, IpAddr::from([192, 0, 2, 1]));
-        let mut asked = |answer: Option<Option<[u8; 6]>>| {
-            if let Some(mac) = answer {
-                let neighbour = Neighbour { link, address, mac, stale: false };
-                forget_who_answered(&mut kernel.asked, &Event::Neighbour(neighbour));
-            }
-            // However slow the machine is: whoever was asked was asked just now.
-            kernel.asked.values_mut().for_each(|asked| *asked = Instant::now());
-            kernel.ask(link, address);
-            kernel.stats.neighbour_requests
-        };
-        assert_eq!([asked(None), asked(None), asked(Some(None))], [1, 1, 1]);
-        assert_eq!([asked(Some(Some([2; 6]))), asked(None)], [2, 2]);
-    }
 }

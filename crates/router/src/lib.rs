@@ -32,6 +32,7 @@ mod inbox;
 mod kernel;
 mod link_state;
 pub mod metrics;
+mod neighbour_requests;
 pub mod platform;
 mod port_changes;
 mod power;
@@ -367,9 +368,9 @@ impl Router {
 
     fn handle(&mut self, message: Message) {
         match message {
-            Message::Neighbour(request) => {
+            Message::Neighbours(batch, _handled) => {
                 if let Some(kernel) = &mut self.kernel {
-                    kernel.resolve(&self.rib, request);
+                    kernel.resolve(&self.rib, &batch);
                 }
             }
             Message::Signal(signal_hook::consts::SIGHUP) => match self.reload() {
@@ -493,9 +494,11 @@ impl Router {
             .map(|application| (application.name().to_owned(), application.stats()))
             .collect();
         stats.power = self.power.as_ref().map(|power| power.stats());
-        stats.kernel = self.kernel.as_ref().map(|kernel| crate::stats::KernelStats {
-            refused_updates: self.refused,
-            ..kernel.stats()
+        stats.kernel = self.kernel.as_ref().map(|kernel| {
+            let mut stats = kernel.stats();
+            stats.refused_updates = self.refused;
+            stats.neighbour_requests_dropped += sum.neighbour_requests_lost;
+            stats
         });
         stats
     }

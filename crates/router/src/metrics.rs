@@ -87,6 +87,19 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     }
     to.family("wattline_held_packets", Kind::Gauge, "Frames that wait for a neighbour.");
     to.sample(&[], stats.held as f64);
+    let Some(kernel) = &stats.kernel else { return };
+    let help = "Requests to the kernel to resolve or confirm a neighbour.";
+    to.family("wattline_neighbour_requests_total", Kind::Counter, help);
+    to.sample(&[], kernel.neighbour_requests as f64);
+    let help = "Requests for neighbours without effect: too many at once, or no room in the \
+                kernel's table.";
+    to.family("wattline_neighbour_requests_lost_total", Kind::Counter, help);
+    for (reason, count) in [
+        ("limit", kernel.neighbour_requests_dropped),
+        ("table-full", kernel.neighbour_requests_refused),
+    ] {
+        to.sample(&[("reason", reason)], count as f64);
+    }
 }
 
 fn by_queue(

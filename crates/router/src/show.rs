@@ -88,7 +88,8 @@ impl Router {
     }
 
     fn neighbours_in(&self, within: Option<IpNet>, most: usize) -> Value {
-        let (neighbours, total) = self.rib.neighbours_in(within, most);
+        let asked = self.kernel.iter().flat_map(|kernel| kernel.unanswered());
+        let (neighbours, total) = self.rib.neighbours_in(within, most, asked);
         let neighbour = |it: &wattline_rib::NeighbourView| {
             json!({
                 "address": it.address,
@@ -96,6 +97,12 @@ impl Router {
                 "port": self.rib.port_of_link(it.link).map(|port| self.port_name(port)),
                 "mac": it.mac.map(format_mac),
                 "stale": it.stale,
+                "state": match it.mac {
+                    Some(_) if it.stale => "stale",
+                    Some(_) => "known",
+                    None if it.asked => "incomplete",
+                    None => "failed",
+                },
                 "source": source_name(it.source),
             })
         };

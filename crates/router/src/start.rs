@@ -38,7 +38,7 @@ use wattline_rib::{Rib, Source};
 use wattline_settings::LogLevel;
 
 /// Requests for neighbours that may wait; a worker repeats what does not fit.
-const NEIGHBOUR_REQUESTS: usize = 256;
+const NEIGHBOUR_REQUESTS: usize = 4096;
 
 /// What a program adds to a router.
 #[derive(Clone, Copy)]

@@ -400,6 +400,10 @@ pub struct KernelStats {
     pub unreadable: u64,
     /// Times that a neighbour was asked for.
     pub neighbour_requests: u64,
+    /// Requests for neighbours that found no room in the kernel's table of neighbours.
+    pub neighbour_requests_refused: u64,
+    /// Requests for neighbours that were left out because there were too many at once.
+    pub neighbour_requests_dropped: u64,
     /// Updates of the tables that were refused.
     pub refused_updates: u64,
 }

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 /// Room for a burst that waits for its reader: all captures of a run fit.
@@ -105,6 +105,7 @@ pub(crate) fn link_address(interface: &str) -> Result<LinkAddr, Error> {
 #[derive(Debug)]
 pub struct Sniffer {
     stop: Arc<AtomicBool>,
+    count: Arc<AtomicUsize>,
     thread: JoinHandle<Vec<Received>>,
 }
 
@@ -121,6 +122,8 @@ impl Sniffer {
         let socket = RawSocket::open(namespace, interface)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
         let thread = std::thread::spawn(move || {
             let mut buffer = vec![0; FRAME_MAX];
             let mut received = Vec::new();
@@ -128,17 +131,23 @@ impl Sniffer {
                 // Read before the look: what arrived until the stop is still taken.
                 let last = stopping.load(Ordering::Acquire);
                 match socket.receive(&mut buffer, 20) {
-                    Some(length) if wanted(&buffer[..length]) => received.push(Received {
-                        nanos: monotonic_nanos(),
-                        frame: buffer[..length].to_vec(),
-                    }),
+                    Some(length) if wanted(&buffer[..length]) => {
+                        let frame = buffer[..length].to_vec();
+                        received.push(Received { nanos: monotonic_nanos(), frame });
+                        counted.store(received.len(), Ordering::Release);
+                    }
                     Some(_) => {}
                     None if last => return received,
                     None => {}
                 }
             }
         });
-        Ok(Self { stop, thread })
+        Ok(Self { stop, count, thread })
+    }
+
+    /// Number of frames so far.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
     }
 
     /// Stops and returns what came, in order.

@@ -1,9 +1,13 @@
 //! `neighbour-hold`: holds packets until the MAC address of their neighbour is known.
 //!
-//! It keeps the first few packets for each neighbour on each port, and asks the control plane once
-//! a second to resolve the address. When routes change so that the packets can leave (to this or
-//! another next hop), they are looked up again. After three seconds without an answer they are
-//! reported as unreachable (RFC 1812 section 5.2.7.1).
+//! It asks the control plane to resolve each address at once and again every second, and keeps the
+//! packets in the order of their arrival. When routes change so that a packet can leave (to this or
+//! another next hop), it is looked up again. After three seconds without an answer it is reported
+//! as unreachable (RFC 1812 section 5.2.7.1).
+//!
+//! Without room for another packet the oldest one is dropped, because a neighbour that answers
+//! usually does so at once: a scan of an on-link prefix (RFC 6583) shortens the time that packets
+//! are held, but keeps no neighbour from being asked for.
 //!
 //! - next: `ip4-lookup`, `ip6-lookup`, `icmp4-error`, `icmp6-error` (`neighbour-timeout`),
 //!   `drop` (`neighbour-queue-full`)
@@ -15,7 +19,7 @@ use crate::frame::ChunkMemory;
 use crate::graph::{CONSUMED, Context, Edge, Node};
 use crate::packet::Packet;
 use crate::port::PortId;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::mpsc::SyncSender;
 use wattline_units::{Span, Time};
@@ -26,14 +30,21 @@ const ERROR4: Edge = 2;
 const ERROR6: Edge = 3;
 const DROP: Edge = 4;
 
-/// Largest number of unresolved neighbours; limits the memory that a network scan can use.
-const NEIGHBOURS: usize = 256;
-/// Largest number of packets held per neighbour.
-const PACKETS: usize = 8;
+/// Largest number of held packets; limits the memory that a network scan can use.
+const HELD: usize = 4096;
 /// At most one chunk in this many is held.
 const SHARE: usize = 4;
+/// Largest number of packets held per neighbour, about as many as in the kernel (`unres_qlen`).
+const PER_NEIGHBOUR: u32 = 101;
+/// Largest number of packets that time out in one tick, each with an ICMP error.
+const TIMEOUTS: usize = 64;
 const TIMEOUT: Span = Span::from_millis(3_000);
+/// Interval at which a neighbour is asked for without a new packet for it.
 const ASK_AGAIN: Span = Span::from_millis(1_000);
+/// Shortest interval between two requests caused by packets to the same neighbour.
+const ASK_FOR_PACKET: Span = Span::from_millis(50);
+/// Interval between two searches for neighbours to ask for again.
+const SEARCH: Span = Span::from_millis(250);
 
 /// A request to resolve the MAC address of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,19 +57,29 @@ pub struct NeighbourRequest {
     pub address: IpAddr,
 }
 
-struct Waiting {
-    packets: Vec<Packet>,
+/// A packet that waits for its neighbour.
+struct Held {
+    neighbour: NeighbourRequest,
+    packet: Packet,
     since: Time,
-    asked: Time,
+}
+
+/// An unresolved neighbour with packets.
+#[derive(Default)]
+struct Unresolved {
+    packets: u32,
+    /// Time of the last request that the control plane accepted.
+    asked: Option<Time>,
 }
 
 /// Node `neighbour-hold`; see the module.
 pub struct NeighbourHold {
     requests: SyncSender<NeighbourRequest>,
-    waiting: HashMap<NeighbourRequest, Waiting>,
-    /// Empty queues for reuse, so that nothing is allocated per packet.
-    spare: Vec<Vec<Packet>>,
+    /// Oldest packet first.
+    held: VecDeque<Held>,
+    unresolved: HashMap<NeighbourRequest, Unresolved>,
     generation: u64,
+    next_search: Time,
 }
 
 impl NeighbourHold {
@@ -66,56 +87,106 @@ impl NeighbourHold {
     pub fn new(requests: SyncSender<NeighbourRequest>) -> Self {
         Self {
             requests,
-            waiting: HashMap::with_capacity(NEIGHBOURS),
-            spare: (0..NEIGHBOURS).map(|_| Vec::with_capacity(PACKETS)).collect(),
+            held: VecDeque::with_capacity(HELD),
+            // Twice the room: a hash table that is at most half full needs no memory when entries
+            // come and go.
+            unresolved: HashMap::with_capacity(2 * HELD),
             generation: 0,
+            next_search: Time::ZERO,
         }
     }
 
-    fn ask(&self, context: &Context, request: NeighbourRequest) {
-        if self.requests.try_send(request).is_err() {
-            context.counters.totals.neighbour_requests_lost.add(1);
+    /// Holds a packet; false if too many wait for its neighbour.
+    fn hold(&mut self, context: &mut Context, neighbour: NeighbourRequest, packet: Packet) -> bool {
+        let known = self.unresolved.get(&neighbour);
+        let has_room = known.is_none_or(|known| known.packets < PER_NEIGHBOUR);
+        if has_room {
+            self.make_room(context);
+        }
+        let unresolved = self.unresolved.entry(neighbour).or_default();
+        if unresolved.asked.is_none_or(|asked| context.now.since(asked) >= ASK_FOR_PACKET) {
+            ask(&self.requests, context, neighbour, unresolved);
+        }
+        if has_room {
+            unresolved.packets += 1;
+            self.held.push_back(Held { neighbour, packet, since: context.now });
+        }
+        has_room
+    }
+
+    /// Drops the oldest packet if there is no room for another one.
+    fn make_room(&mut self, context: &mut Context) {
+        let most = HELD.min(context.pool.chunks() as usize / SHARE);
+        if self.held.len() >= most
+            && let Some(Held { neighbour, mut packet, .. }) = self.held.pop_front()
+        {
+            forget(&mut self.unresolved, &neighbour);
+            packet.reason = DropReason::NeighbourQueueFull;
+            context.spawn(DROP, packet);
         }
     }
 
-    /// Holds a packet; false if there is no room for it.
-    fn hold(&mut self, context: &Context, request: NeighbourRequest, packet: Packet) -> bool {
-        let held = &context.counters.totals.held;
-        if held.get() as usize >= context.pool.chunks() as usize / SHARE {
-            return false;
-        }
-        if !self.waiting.contains_key(&request) {
-            let Some(packets) = self.spare.pop() else { return false };
-            let waiting = Waiting { packets, since: context.now, asked: context.now };
-            self.waiting.insert(request, waiting);
-            self.ask(context, request);
-        }
-        match self.waiting.get_mut(&request) {
-            Some(waiting) if waiting.packets.len() < PACKETS => {
-                waiting.packets.push(packet);
-                held.add(1);
-                true
+    /// Releases the packets that can leave, in the order of their arrival.
+    fn release(&mut self, context: &mut Context) {
+        let Self { held, unresolved, .. } = self;
+        held.retain(|held| {
+            let Some(edge) = way_out(context, &held.packet) else { return true };
+            context.spawn(edge, held.packet);
+            forget(unresolved, &held.neighbour);
+            false
+        });
+    }
+
+    /// Gives up the packets that have waited for too long.
+    fn time_out(&mut self, context: &mut Context) {
+        for _ in 0..TIMEOUTS {
+            let due = |held: &Held| context.now.since(held.since) >= TIMEOUT;
+            if !self.held.front().is_some_and(due) {
+                break;
             }
-            _ => false,
-        }
-    }
-
-    /// Releases all packets of a neighbour along an edge that depends on the IP version.
-    fn let_go(&mut self, context: &mut Context, request: NeighbourRequest, timeout: bool) {
-        let Some(mut waiting) = self.waiting.remove(&request) else { return };
-        let held = &context.counters.totals.held;
-        held.set(held.get() - waiting.packets.len() as u64);
-        for mut packet in waiting.packets.drain(..) {
-            let edge = match (is_ip6(&packet, context.pool.memory()), timeout) {
-                (false, false) => LOOKUP4,
-                (true, false) => LOOKUP6,
-                (false, true) => ERROR4,
-                (true, true) => ERROR6,
-            };
+            let Some(Held { neighbour, mut packet, .. }) = self.held.pop_front() else { break };
+            forget(&mut self.unresolved, &neighbour);
             packet.reason = DropReason::NeighbourTimeout;
+            let edge = if is_ip6(&packet, context.pool.memory()) { ERROR6 } else { ERROR4 };
             context.spawn(edge, packet);
         }
-        self.spare.push(waiting.packets);
+    }
+
+    fn ask_again(&mut self, context: &Context) {
+        if context.now < self.next_search {
+            return;
+        }
+        self.next_search = context.now + SEARCH;
+        let due = |asked: Time| context.now.since(asked) >= ASK_AGAIN;
+        for (neighbour, unresolved) in &mut self.unresolved {
+            if unresolved.asked.is_none_or(due) {
+                ask(&self.requests, context, *neighbour, unresolved);
+            }
+        }
+    }
+}
+
+/// Asks the control plane for a neighbour.
+fn ask(
+    requests: &SyncSender<NeighbourRequest>,
+    context: &Context,
+    neighbour: NeighbourRequest,
+    unresolved: &mut Unresolved,
+) {
+    if requests.try_send(neighbour).is_ok() {
+        unresolved.asked = Some(context.now);
+    } else {
+        context.counters.totals.neighbour_requests_lost.add(1);
+    }
+}
+
+/// Counts a packet of a neighbour less; forgets the neighbour with its last packet.
+fn forget(unresolved: &mut HashMap<NeighbourRequest, Unresolved>, neighbour: &NeighbourRequest) {
+    if let Some(entry) = unresolved.get_mut(neighbour) {
+        entry.packets -= 1;
+        if entry.packets == 0 {
+            unresolved.remove(neighbour);
+        }
     }
 }
 
@@ -151,61 +222,45 @@ impl Node for NeighbourHold {
                 }
             };
         }
+        context.counters.totals.held.set(self.held.len() as u64);
     }
 
     fn tick(&mut self, context: &mut Context) {
-        if self.waiting.is_empty() {
+        if self.held.is_empty() {
             return;
         }
-        let changed = context.routes.generation() != self.generation;
-        self.generation = context.routes.generation();
-        // Handles a few at a time, without allocation; the rest follows at the next tick.
-        let mut done = [None; 16];
-        let mut count = 0;
-        for (request, waiting) in &mut self.waiting {
-            if count == done.len() {
-                self.generation = 0; // The next tick handles the rest.
-                break;
-            }
-            let timeout = context.now.since(waiting.since) >= TIMEOUT;
-            if timeout || (changed && can_leave(context, waiting)) {
-                done[count] = Some((*request, timeout));
-                count += 1;
-            } else if context.now.since(waiting.asked) >= ASK_AGAIN {
-                waiting.asked = context.now;
-                if self.requests.try_send(*request).is_err() {
-                    context.counters.totals.neighbour_requests_lost.add(1);
-                }
-            }
+        let generation = context.routes.generation();
+        if generation != self.generation {
+            self.generation = generation;
+            self.release(context);
         }
-        for (request, timeout) in done.into_iter().flatten() {
-            self.let_go(context, request, timeout);
-        }
+        self.time_out(context);
+        self.ask_again(context);
+        context.counters.totals.held.set(self.held.len() as u64);
     }
 
     fn shut_down(&mut self, context: &mut Context) {
-        for (_, waiting) in self.waiting.drain() {
-            for packet in waiting.packets {
-                context.pool.free(packet.frame.offset);
-                context.counters.dropped(DropReason::Shutdown, 1);
-            }
+        self.unresolved.clear();
+        for held in self.held.drain(..) {
+            context.pool.free(held.packet.frame.offset);
+            context.counters.dropped(DropReason::Shutdown, 1);
         }
         context.counters.totals.held.set(0);
     }
 }
 
-/// True when the routes lead the first packet to a next hop for which it need not wait.
-fn can_leave(context: &mut Context, waiting: &Waiting) -> bool {
-    let Some(packet) = waiting.packets.first() else { return true };
+/// Edge of a packet that the routes lead to a next hop for which it need not wait.
+fn way_out(context: &mut Context, packet: &Packet) -> Option<Edge> {
     let memory = &*context.pool.memory();
     let ip6 = is_ip6(packet, memory);
-    let hash = if ip6 {
-        ip6_lookup::flow_hash(packet, memory)
+    let (hash, edge) = if ip6 {
+        (ip6_lookup::flow_hash(packet, memory), LOOKUP6)
     } else {
-        ip4_lookup::flow_hash(packet, memory)
+        (ip4_lookup::flow_hash(packet, memory), LOOKUP4)
     };
-    let Some(destination) = destination(packet, memory, ip6) else { return true };
-    context.routes.resolve(destination, hash).1.kind != HopKind::Resolve
+    let can_leave = destination(packet, memory, ip6)
+        .is_none_or(|it| context.routes.resolve(it, hash).1.kind != HopKind::Resolve);
+    can_leave.then_some(edge)
 }
 
 fn is_ip6(packet: &Packet, memory: &ChunkMemory) -> bool {
@@ -301,28 +356,59 @@ mod tests {
         assert_eq!(held.tick(), [ERROR6]);
     }
 
+    fn to_host(host: u8) -> Vec<u8> {
+        let mut bytes = frame4(MAC_A, 64, b"x");
+        bytes[14 + 19] = host;
+        bytes
+    }
+
+    /// A quarter of the 64 chunks is held.
     #[test]
-    fn bounded_per_neighbour_and_in_all_and_nothing_leaks() {
+    fn oldest_packet_gives_way_and_nothing_leaks() {
         let mut held = Held::new();
         let chunks = held.bench.context.pool.free_chunks();
-        let bytes = frame4(MAC_A, 64, b"x");
-        for _ in 0..PACKETS {
-            assert_eq!(held.hold(&bytes), CONSUMED);
+        for host in 6..22 {
+            assert_eq!(held.hold(&to_host(host)), CONSUMED);
+            assert!(held.bench.spawned().is_empty());
+            assert_eq!(held.requests.try_iter().count(), 1);
         }
-        assert_eq!(held.hold(&bytes), DROP);
-        let mut last = CONSUMED;
-        for host in 6..60 {
-            let mut bytes = bytes.clone();
-            bytes[14 + 19] = host;
-            last = held.hold(&bytes);
+        for host in 22..30 {
+            assert_eq!(held.hold(&to_host(host)), CONSUMED);
+            let given_up = held.bench.spawned();
+            let [(DROP, oldest)] = &given_up[..] else { panic!("{given_up:?}") };
+            assert_eq!(oldest.reason, DropReason::NeighbourQueueFull);
+            let memory = held.bench.context.pool.memory();
+            assert_eq!(oldest.network_bytes(memory)[19], host - 16);
+            held.bench.context.pool.free(oldest.frame.offset);
+            assert_eq!(held.requests.try_iter().count(), 1, "a new neighbour is asked for at once");
         }
-        assert_eq!(last, DROP, "a quarter of the chunks is the most");
-        let counted = held.bench.context.counters.snapshot();
-        assert_eq!(counted.held, 16);
-        assert!(counted.neighbour_requests_lost > 0, "the channel holds four");
-        let taken_by_tests = chunks - held.bench.context.pool.free_chunks() - 16;
+        assert_eq!(held.bench.context.counters.snapshot().held, 16);
+        assert_eq!((held.node.held.len(), held.node.unresolved.len()), (16, 16));
         held.node.shut_down(&mut held.bench.context);
-        assert_eq!(held.bench.context.pool.free_chunks(), chunks - taken_by_tests);
+        assert_eq!(held.bench.context.pool.free_chunks(), chunks);
         assert_eq!(held.bench.context.counters.snapshot().held, 0);
+    }
+
+    #[test]
+    fn request_that_does_not_fit_is_repeated_soon() {
+        let mut held = Held::new();
+        held.bench.routes.route(crate::testing::net("203.0.113.0/24"), &GATEWAY).unwrap();
+        held.bench.routes.publish().unwrap();
+        (6..11).for_each(|host| assert_eq!(held.hold(&to_host(host)), CONSUMED));
+        assert_eq!(held.bench.context.counters.snapshot().neighbour_requests_lost, 1);
+        assert_eq!(held.requests.try_iter().count(), 4);
+        held.bench.context.now += SEARCH;
+        assert!(held.tick().is_empty());
+        assert_eq!(held.requests.try_iter().count(), 1);
+    }
+
+    #[test]
+    fn packets_of_one_neighbour_cause_few_requests() {
+        let mut held = Held::new();
+        for _ in 0..10 {
+            held.hold(&to_host(6));
+            held.bench.context.now += Span::from_millis(10);
+        }
+        assert_eq!(held.requests.try_iter().count(), 2);
     }
 }

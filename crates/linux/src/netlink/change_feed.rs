@@ -6,13 +6,16 @@ use super::link_states::LinkStates;
 use super::model::Event;
 use super::nexthop;
 use super::socket::Socket;
+use rustix::event::epoll;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// RTNLGRP_LINK, NEIGH, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR, IPV6_ROUTE
+/// RTNLGRP_LINK, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR, IPV6_ROUTE
 /// (include/uapi/linux/rtnetlink.h).
-const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
+const GROUPS: [u32; 5] = [1, 5, 7, 9, 11];
+/// RTNLGRP_NEIGH.
+const NEIGHBOURS: [u32; 1] = [3];
 
 /// Receive buffer for notifications. A route that is withdrawn needs some 300 bytes, so it holds
 /// about 200 000 of them; beyond that the kernel reports an overrun, and a new dump is taken.
@@ -30,6 +33,14 @@ const DUMPING_PER_POLL: Duration = Duration::from_millis(5);
 /// many changes.
 const SETTLE: Duration = Duration::from_millis(100);
 
+/// Shortest time between two dumps of the neighbours because of overruns. A scan of a connected
+/// prefix causes thousands of notifications per second for as long as it lasts.
+const BETWEEN_NEIGHBOUR_DUMPS: Duration = Duration::from_secs(1);
+
+/// After a dump, the next one because of an overrun begins after this many times its duration, so
+/// that dumps take little of the caller's time even if each of them causes an overrun.
+const PAUSE_AFTER_DUMP: u32 = 4;
+
 /// Datagrams read in one call, so that the caller gets to its other work.
 const DATAGRAMS_PER_POLL: usize = 256;
 
@@ -37,12 +48,25 @@ const DATAGRAMS_PER_POLL: usize = 256;
 /// change of them.
 pub struct ChangeFeed {
     notifications: Socket,
+    /// Notifications of neighbours, whose number anybody who sends packets can raise: an overrun
+    /// loses nothing else.
+    neighbours: Socket,
+    /// Readable when one of the sockets is (epoll(7)).
+    either: OwnedFd,
     /// Whether a dump has been completed and no notification has been lost since.
     dumped: bool,
     /// The dump that is being taken.
     dumping: Option<Dump>,
     /// When the next dump is due, to find routes that vanished silently.
     dump_due: Option<Instant>,
+    /// When the dump that is being taken was begun.
+    begun: Instant,
+    /// No dump because of an overrun begins before.
+    not_before: Instant,
+    /// When the next dump of neighbours is due because of an overrun.
+    neighbours_due: Option<Instant>,
+    /// No dump of neighbours begins before.
+    neighbours_not_before: Instant,
     decoder: EventDecoder,
     links: LinkStates,
     /// Dumps so far.
@@ -67,11 +91,25 @@ impl ChangeFeed {
         let mut notifications = Socket::open(TIMEOUT)?;
         notifications.subscribe(&GROUPS, bytes)?;
         notifications.subscribe_if_there(nexthop::GROUP);
+        let mut neighbours = Socket::open(TIMEOUT)?;
+        neighbours.subscribe(&NEIGHBOURS, bytes)?;
+        let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for socket in [&notifications, &neighbours] {
+            let data = epoll::EventData::new_u64(0);
+            epoll::add(&either, socket.descriptor(), data, epoll::EventFlags::IN)?;
+        }
+        let now = Instant::now();
         Ok(Self {
             notifications,
+            neighbours,
+            either,
             dumped: false,
             dumping: None,
             dump_due: None,
+            begun: now,
+            not_before: now,
+            neighbours_due: None,
+            neighbours_not_before: now,
             decoder: EventDecoder::default(),
             links: LinkStates::default(),
             dumps: 0,
@@ -80,15 +118,16 @@ impl ChangeFeed {
 
     /// Becomes readable when [`Self::poll`] has something to read.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.notifications.descriptor()
+        self.either.as_fd()
     }
 
     /// When [`Self::poll`] has to be called even if the descriptor has not become readable.
     pub fn deadline(&self) -> Option<Instant> {
-        match &self.dumping {
-            Some(_) => Some(Instant::now()),
-            None => self.dump_due,
+        if self.dumping.is_some() {
+            return Some(Instant::now());
         }
+        let overrun = (!self.dumped).then_some(self.not_before);
+        [overrun, self.dump_due, self.neighbours_due].into_iter().flatten().min()
     }
 
     /// Number of complete dumps so far; more than one tells of overruns or silent changes.
@@ -108,7 +147,7 @@ impl ChangeFeed {
     }
 
     /// Whether a dump is being taken or has to be taken: until it is complete, entries may be
-    /// missing.
+    /// missing. Dumps of neighbours alone do not count.
     pub fn is_dumping(&self) -> bool {
         !self.dumped || self.dumping.is_some()
     }
@@ -119,37 +158,81 @@ impl ChangeFeed {
     /// # Errors
     /// When the kernel refuses a dump or the socket fails.
     pub fn poll(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
-        if self.dumping.is_none() && !self.dumped {
+        if self.dumping.is_none() && !self.dumped && self.not_before <= now {
             // After an overrun the waiting notifications are older than the dump and would undo it.
             self.discard_notifications()?;
-            self.dumping = Some(Dump::begin(&mut self.decoder, each));
+            self.begin_dump(each);
         } else if self.dumping.is_none() && self.dump_due.is_some_and(|due| due <= now) {
             // Read before the dump, because a dump does not show that a link was removed and
             // another one created with the same index.
             if self.read_notifications(now, each)? {
                 return Ok(true);
             }
-            self.dumping = Some(Dump::begin(&mut self.decoder, each));
+            self.begin_dump(each);
+        } else if self.dumping.is_none() && self.neighbours_due.is_some_and(|due| due <= now) {
+            // Read before the dump: they are older, and would undo it where others were lost.
+            if self.read_notifications(now, each)? {
+                return Ok(true);
+            }
+            Dump::of_neighbours(&mut self.decoder, &mut self.links, each)?;
+            self.neighbours_dumped();
         }
         // `take` drops a dump that fails, so the next call begins a new one.
         if let Some(mut dump) = self.dumping.take() {
             let until = Instant::now() + DUMPING_PER_POLL;
             if !dump.go_on(until, (&mut self.decoder, &mut self.links), each)? {
                 self.dumping = Some(dump);
+                self.read_neighbours(now, each)?;
                 return Ok(true);
             }
             (self.dumped, self.dump_due) = (true, None);
             self.dumps += 1;
+            self.not_before = Instant::now() + self.begun.elapsed() * PAUSE_AFTER_DUMP;
+            self.neighbours_dumped();
         }
         self.read_notifications(now, each)
     }
 
-    /// Reads some of the waiting notifications; true if there may be more, or if some were lost.
+    fn begin_dump(&mut self, each: &mut dyn FnMut(Event)) {
+        self.begun = Instant::now();
+        self.dumping = Some(Dump::begin(&mut self.decoder, each));
+    }
+
+    fn neighbours_dumped(&mut self) {
+        self.neighbours_due = None;
+        self.neighbours_not_before = Instant::now() + BETWEEN_NEIGHBOUR_DUMPS;
+    }
+
+    /// Reads some of the waiting notifications; true if there may be more, or if some were lost
+    /// other than of neighbours.
     fn read_notifications(
         &mut self,
         now: Instant,
         each: &mut dyn FnMut(Event),
     ) -> io::Result<bool> {
+        // Links first, which neighbours name.
+        Ok(self.read_others(now, each)? | self.read_neighbours(now, each)?)
+    }
+
+    /// Reads some of the waiting notifications of neighbours; true if there may be more.
+    fn read_neighbours(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
+        let Self { neighbours, decoder, neighbours_due, neighbours_not_before, .. } = self;
+        for _ in 0..DATAGRAMS_PER_POLL {
+            let received =
+                neighbours.receive(|received| decoder.decode(received, &mut false, each));
+            match received {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if is_overrun(&error) => {
+                    neighbours_due.get_or_insert(now.max(*neighbours_not_before));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_others(&mut self, now: Instant, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
         for _ in 0..DATAGRAMS_PER_POLL {
             match self.receive(now, each) {
                 Ok(()) => {}

@@ -49,6 +49,22 @@ impl Dump {
         dump
     }
 
+    /// Takes a dump of neighbours alone, at once: it is as short as the kernel's table of them.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or does not answer.
+    pub fn of_neighbours(
+        decoder: &mut EventDecoder,
+        links: &mut LinkStates,
+        each: &mut dyn FnMut(Event),
+    ) -> io::Result<()> {
+        let mut dump = Self { question: NEIGHBOURS, answer: None, consistent: true, begun: 1 };
+        each(Event::NeighbourDumpBegin);
+        while matches!(dump.step(decoder, links, each)?, Step::More) {}
+        each(Event::NeighbourDumpEnd);
+        Ok(())
+    }
+
     fn begin_again(&mut self, decoder: &mut EventDecoder, each: &mut dyn FnMut(Event)) {
         (self.question, self.consistent) = (0, true);
         self.begun += 1;
@@ -77,7 +93,9 @@ impl Dump {
                 }
                 Step::Whole => self.begin_again(decoder, each),
             }
-            if Instant::now() >= until {
+            // Notifications of neighbours are read between two pieces, but not between two pieces
+            // of the neighbours, which may be older.
+            if Instant::now() >= until && self.question < NEIGHBOURS {
                 return Ok(false);
             }
         }
@@ -136,6 +154,9 @@ impl Dump {
 /// The request for next-hop objects.
 const NEXT_HOPS: usize = 0;
 
+/// The first request for neighbours; only such follow.
+const NEIGHBOURS: usize = 5;
+
 /// Sends a request on a socket of its own; `None` after the last one.
 fn ask(question: usize) -> io::Result<Option<Socket>> {
     let request = match question {
@@ -156,18 +177,22 @@ fn ask(question: usize) -> io::Result<Option<Socket>> {
     Ok(Some(socket))
 }
 
-/// LinkStates first, as all else names them.
+/// Links first, as all else names them.
 fn requests() -> Vec<RouteNetlinkMessage> {
     let mut requests = vec![RouteNetlinkMessage::GetLink(LinkMessage::default())];
     requests.push(RouteNetlinkMessage::GetAddress(AddressMessage::default()));
-    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-        let mut neighbours = NeighbourMessage::default();
-        neighbours.header.family = family;
-        requests.push(RouteNetlinkMessage::GetNeighbour(neighbours));
+    let families = [AddressFamily::Inet, AddressFamily::Inet6];
+    requests.extend(families.map(|family| {
         let mut routes = RouteMessage::default();
         routes.header.address_family = family;
         routes.header.table = RouteHeader::RT_TABLE_MAIN;
-        requests.push(RouteNetlinkMessage::GetRoute(routes));
-    }
+        RouteNetlinkMessage::GetRoute(routes)
+    }));
+    debug_assert_eq!(requests.len() + 1, NEIGHBOURS);
+    requests.extend(families.map(|family| {
+        let mut neighbours = NeighbourMessage::default();
+        neighbours.header.family = family;
+        RouteNetlinkMessage::GetNeighbour(neighbours)
+    }));
     requests
 }

@@ -137,6 +137,10 @@ pub enum Event {
     DumpBegin,
     /// What was known at [`Event::DumpBegin`] and has not been named since is gone.
     DumpEnd,
+    /// The same as [`Event::DumpBegin`], of neighbours alone.
+    NeighbourDumpBegin,
+    /// The same as [`Event::DumpEnd`], of neighbours alone.
+    NeighbourDumpEnd,
     /// A link is new or has changed.
     Link(Link),
     /// A link is gone, and all that was on it.

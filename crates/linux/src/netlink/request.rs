@@ -11,6 +11,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+/// Room for the kernel's answers to a batch of requests, each of which takes about 1 KiB there.
+const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
+
 /// Sends requests to the kernel.
 pub struct Requester {
     socket: Socket,
@@ -24,50 +27,89 @@ impl Requester {
     pub fn new() -> io::Result<Self> {
         let mut socket = Socket::open(Duration::from_secs(1))?;
         // Without groups: only so that reading answers does not block.
-        socket.subscribe(&[], 1 << 16)?;
+        socket.subscribe(&[], RECEIVE_BUFFER_BYTES)?;
         Ok(Self { socket })
     }
 
-    /// Tells the kernel that a neighbour is being used (NTF_USE): one that it does not know it
-    /// resolves by ARP or neighbour discovery, one that it has not heard of for a while it
-    /// asks again. Since packets that are forwarded here never pass the kernel, it would
-    /// otherwise forget the neighbour. The answer comes as an event.
+    /// Tells the kernel that neighbours, given as link and address, are being used (NTF_USE): it
+    /// resolves unknown ones by ARP or neighbour discovery, and asks those again that it has not
+    /// heard of for a while. Since packets that are forwarded here never pass the kernel, it would
+    /// otherwise forget the neighbours. The answers come as events.
+    ///
+    /// Returns the places of those for which the kernel's table has no room (`gc_thresh3`).
     ///
     /// # Errors
-    /// When the request cannot be sent; whether it is followed shows in the events.
-    pub fn use_neighbour(&mut self, link: u32, address: IpAddr) -> io::Result<()> {
-        let mut message = NeighbourMessage::default();
-        message.header.ifindex = link;
-        message.header.state = NeighbourState::None;
-        message.header.flags = NeighbourFlags::Use;
-        let destination = match address {
-            IpAddr::V4(address) => {
-                message.header.family = AddressFamily::Inet;
-                NeighbourAddress::Inet(address)
+    /// When the requests cannot be sent; whether they are followed shows in the events.
+    pub fn use_neighbours(&mut self, neighbours: &[(u32, IpAddr)]) -> io::Result<Vec<usize>> {
+        let requests = neighbours.iter().map(|(link, address)| {
+            let mut message = neighbour(*link, *address);
+            message.header.flags = NeighbourFlags::Use;
+            RouteNetlinkMessage::NewNeighbour(message)
+        });
+        let first = self.socket.send_all(requests, NLM_F_REQUEST | NLM_F_CREATE)?;
+        let mut without_room = Vec::new();
+        self.refusals(|sequence, error| {
+            let place = sequence.wrapping_sub(first) as usize;
+            if error.raw_os_error() == Some(libc::ENOBUFS) && place < neighbours.len() {
+                without_room.push(place);
+            } else {
+                tracing::debug!("the kernel refused to resolve a neighbour: {error}");
             }
-            IpAddr::V6(address) => {
-                message.header.family = AddressFamily::Inet6;
-                NeighbourAddress::Inet6(address)
-            }
-        };
-        message.attributes.push(NeighbourAttribute::Destination(destination));
-        let request = RouteNetlinkMessage::NewNeighbour(message);
-        self.socket.send(request, NLM_F_REQUEST | NLM_F_CREATE)?;
-        self.log_refusals();
+        });
+        Ok(without_room)
+    }
+
+    /// Has the kernel forget neighbours.
+    ///
+    /// # Errors
+    /// When the requests cannot be sent.
+    pub fn forget_neighbours(&mut self, neighbours: &[(u32, IpAddr)]) -> io::Result<()> {
+        let requests = neighbours
+            .iter()
+            .map(|(link, address)| RouteNetlinkMessage::DelNeighbour(neighbour(*link, *address)));
+        self.socket.send_all(requests, NLM_F_REQUEST)?;
+        // Those that are gone already are refused.
+        self.refusals(|_, _| {});
         Ok(())
     }
 
-    /// The kernel answers only what it refuses (the link is down, the table is full).
-    fn log_refusals(&mut self) {
-        let log = |received: Received| {
-            if let Received::Message(message) = received
-                && let Some(error) = error_of(&message)
-            {
-                tracing::debug!("the kernel refused to resolve a neighbour: {error}");
+    /// Reads the kernel's answers, with the sequence numbers of the requests. It has answered when
+    /// `send` returns, and only requests that it refuses.
+    fn refusals(&mut self, mut each: impl FnMut(u32, io::Error)) {
+        loop {
+            let received = self.socket.receive(|received| {
+                if let Received::Message(message) = received
+                    && let Some(error) = error_of(&message)
+                {
+                    each(message.header.sequence_number, error);
+                }
+            });
+            match received {
+                Ok(()) => {}
+                // Some answers were lost; others follow.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(_) => return,
             }
-        };
-        while self.socket.receive(log).is_ok() {}
+        }
     }
+}
+
+fn neighbour(link: u32, address: IpAddr) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.ifindex = link;
+    message.header.state = NeighbourState::None;
+    let destination = match address {
+        IpAddr::V4(address) => {
+            message.header.family = AddressFamily::Inet;
+            NeighbourAddress::Inet(address)
+        }
+        IpAddr::V6(address) => {
+            message.header.family = AddressFamily::Inet6;
+            NeighbourAddress::Inet6(address)
+        }
+    };
+    message.attributes.push(NeighbourAttribute::Destination(destination));
+    message
 }
 
 /// Gives a link an address of this host alone: nothing is sent from it, and no prefix comes with it.

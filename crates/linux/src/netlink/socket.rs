@@ -78,6 +78,30 @@ impl Socket {
         Ok(self.sequence)
     }
 
+    /// Sends requests with the given flags in one datagram; returns the sequence number of the
+    /// first, from which the others count up.
+    pub fn send_all(
+        &mut self,
+        requests: impl Iterator<Item = RouteNetlinkMessage>,
+        flags: u16,
+    ) -> io::Result<u32> {
+        let first = self.sequence.wrapping_add(1);
+        let mut bytes = Vec::new();
+        for request in requests {
+            self.sequence = self.sequence.wrapping_add(1);
+            let mut message = NetlinkMessage::from(request);
+            message.header.flags = flags;
+            message.header.sequence_number = self.sequence;
+            message.finalize();
+            let start = bytes.len();
+            // Each message begins at a multiple of four bytes (NLMSG_ALIGN).
+            bytes.resize(start + message.buffer_len().next_multiple_of(4), 0);
+            message.serialize(&mut bytes[start..]);
+        }
+        self.socket.send(&bytes, 0)?;
+        Ok(first)
+    }
+
     /// Asks for what the decoding library does not know: a message of this type with a body of
     /// `length` zeros.
     pub fn ask(&mut self, kind: u16, length: usize, flags: u16) -> io::Result<()> {

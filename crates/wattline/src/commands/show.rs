@@ -89,17 +89,12 @@ fn print(topic: Topic, answer: &Value, out: &mut impl Write) -> io::Result<()> {
         }
         Topic::Neighbours => {
             let line = |it: &Value| {
-                let state = match (it["mac"].is_null(), it["stale"].as_bool()) {
-                    (true, _) => "unknown",
-                    (false, Some(true)) => "stale",
-                    _ => "known",
-                };
                 vec![
                     text(&it["address"]),
                     text(&it["interface"]),
                     text(&it["port"]),
                     text(&it["mac"]),
-                    state.to_owned(),
+                    text(&it["state"]),
                     text(&it["source"]),
                 ]
             };

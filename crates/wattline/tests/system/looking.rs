@@ -60,6 +60,24 @@ fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
             let neighbours = show(&bench, &format!("neighbours {sink}"));
             let mac = &neighbours["neighbours"][0]["mac"];
             assert!(mac.is_string(), "{neighbours}");
+            assert_eq!(neighbours["neighbours"][0]["state"], "known", "{neighbours}");
+            let source = &bench.topology.source;
+            let silent = "198.19.0.77";
+            for state in ["incomplete", "failed"] {
+                let deadline = Instant::now() + LIMIT;
+                loop {
+                    // It goes on being asked for where it is shown as incomplete.
+                    if state == "incomplete" {
+                        let _ = source.run("ping", &["-c", "1", "-W", "0.2", silent], LIMIT);
+                    }
+                    let neighbours = show(&bench, &format!("neighbours {silent}"));
+                    if neighbours["neighbours"][0]["state"] == state {
+                        break;
+                    }
+                    assert!(Instant::now() < deadline, "never {state}: {neighbours}");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
             let fib = show(&bench, "fib 203.0.113.9");
             assert_eq!(fib["prefix"], "203.0.113.0/25", "{fib}");
             let next_hop = &fib["next_hop"];

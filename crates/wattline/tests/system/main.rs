@@ -24,6 +24,7 @@ mod ipsec_clear;
 mod life;
 mod looking;
 mod multipath;
+mod neighbour_scan;
 mod reachability;
 mod recorded;
 mod redundancy;
