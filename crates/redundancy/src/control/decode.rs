@@ -110,7 +110,7 @@ impl Application for Decoders {
             Box::new(DecodeNode::new(family, sections.collect())) as Box<dyn Node>
         });
         let [ipv4, ipv6] = Family::ALL.map(|family| Some(DecodeNode::name_of(family)));
-        vec![Feature { place: Place::Received, ipv4, ipv6, nodes: nodes.into() }]
+        vec![Feature { place: Place::Arrived, ipv4, ipv6, nodes: nodes.into() }]
     }
 
     fn tick(&mut self, now: Instant) -> Instant {

@@ -1,6 +1,7 @@
 //! `redundancy4-decode` and `redundancy6-decode`: restore encoded packets.
 //!
-//! The nodes are between input and lookup. Packets that arrive unencoded are added to the cache. An
+//! The nodes follow the inputs directly: access lists, source checks and policies judge the restored
+//! packet. Packets that arrive unencoded are added to the cache. An
 //! encoded packet that refers to a missing packet waits a few milliseconds, since the other may be
 //! on its way through another queue. After that it is dropped and reported to the encoder.
 //!
