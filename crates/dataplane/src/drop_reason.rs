@@ -77,6 +77,8 @@ drop_reasons! {
     PuntLimited = "punt-limited",
     /// An encoded packet refers to a packet that this decoder does not have.
     RedundancyMissing = "redundancy-missing",
+    /// The encoded packet is not authentic: forged, or the two routers have different secrets.
+    RedundancyForged = "redundancy-forged",
     /// An encoded packet is malformed, damaged or too long.
     RedundancyDamaged = "redundancy-damaged",
     /// No security association has this SPI.

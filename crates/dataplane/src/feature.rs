@@ -17,6 +17,10 @@ const ANY: &str = "@any";
 /// Point on the path of packets at which they pass an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
+    /// Directly after `ip4-input` or `ip6-input`, before all applications at [`Self::Received`]: for
+    /// nodes that restore a packet which another router has replaced. Every check of received
+    /// packets then sees the packet as it will be forwarded.
+    Arrived,
     /// Between `ip4-input` or `ip6-input` and the lookup. The packets are valid, and their next hop
     /// is not known yet. Packets for the router itself pass here as well.
     Received,
@@ -32,7 +36,9 @@ impl Place {
     /// The router's edges at this place as pairs of nodes, for IPv4 and for IPv6.
     fn ends(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Received => &[("ip4-input", "ip4-lookup"), ("ip6-input", "ip6-lookup")],
+            Self::Arrived | Self::Received => {
+                &[("ip4-input", "ip4-lookup"), ("ip6-input", "ip6-lookup")]
+            }
             Self::Routed => &[("ip4-lookup", "ip4-rewrite"), ("ip6-lookup", "ip6-rewrite")],
             Self::Punted => &[(ANY, PUNT)],
         }
@@ -41,7 +47,7 @@ impl Place {
     /// The router's node after which the nodes of an application run.
     fn behind(self) -> &'static str {
         match self {
-            Self::Received => "ip6-input",
+            Self::Arrived | Self::Received => "ip6-input",
             Self::Routed => "ip6-lookup",
             Self::Punted => "icmp6-error",
         }
@@ -82,9 +88,12 @@ impl Plan {
 
     /// Inserts applications.
     #[must_use]
-    pub fn with(mut self, features: Vec<Feature>) -> Self {
+    pub fn with(mut self, mut features: Vec<Feature>) -> Self {
+        // Stable: the order within a place stays. `Arrived` and `Received` form one chain.
+        features.sort_by_key(|feature| feature.place);
         for place in [Place::Received, Place::Routed, Place::Punted] {
-            let here = || features.iter().filter(move |feature| feature.place == place);
+            let is_here = move |feature: &&Feature| feature.place.ends() == place.ends();
+            let here = || features.iter().filter(is_here);
             let mut ends = place.ends().iter();
             if let Some(four) = ends.next() {
                 self.detour(*four, here().filter_map(|feature| feature.ipv4));
@@ -183,6 +192,27 @@ mod tests {
             ("ip4-rewrite", "ip4-lookup"),
         ];
         assert_eq!(graph.edges(), expected);
+    }
+
+    /// The order in which applications are given does not matter for this.
+    #[test]
+    fn restored_packets_pass_all_checks_of_received_packets() {
+        let plan = router().with(vec![
+            feature(Place::Received, "filter"),
+            feature(Place::Received, "decrypt"),
+            feature(Place::Arrived, "restore"),
+        ]);
+        let graph = Graph::new(plan, 1).unwrap();
+        let expected = [
+            ("ip4-input", "restore"),
+            ("restore", "filter"),
+            ("filter", "decrypt"),
+            ("decrypt", "ip4-lookup"),
+        ];
+        for edge in expected {
+            assert!(graph.edges().contains(&edge), "{edge:?}: {:?}", graph.edges());
+        }
+        assert_eq!(graph.names()[1..5], ["ip6-input", "restore", "filter", "decrypt"]);
     }
 
     /// Two applications at `Punted`; packets that another application punts pass them as well.

@@ -5,8 +5,9 @@
 //! that (collectors, keys, timers) lives in the control thread.
 //!
 //! Where several are configured, packets that were received pass them in this order, so that
-//! each finds what it works on: access lists and source addresses are judged, ESP is decrypted, redundancy elimination decoded, flows are
-//! recorded, redundancy elimination encoded, ESP encrypted.
+//! each finds what it works on: redundancy elimination decoded, access lists and source addresses
+//! judged, ESP decrypted, flows recorded, redundancy elimination encoded, ESP encrypted. Packets that
+//! come out of a tunnel begin anew.
 
 use crate::config::{ApplicationSection, Config};
 use crate::error::RouterError;

@@ -5,8 +5,9 @@ use wattline_router::application::{ApplicationKind, Applications};
 use wattline_router::config::{ApplicationSection, NotBuiltIn};
 
 /// All that were built in, in the order in which packets that are about to leave pass them: flows
-/// are recorded, redundancy elimination encoded, ESP encrypted. What is received passes them the other
-/// way round, and so is filtered first.
+/// are recorded, redundancy elimination encoded, ESP encrypted. Received packets pass them in reverse
+/// order, so they are filtered first. Only the decoder of redundancy elimination runs before the
+/// filters (`Place::Arrived`): they judge the packet that it restores.
 pub const APPLICATIONS: Applications = &[
     #[cfg(feature = "flow-records")]
     wattline_flow_records::APPLICATION,

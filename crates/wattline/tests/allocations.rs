@@ -204,7 +204,7 @@ fn decoder() -> Feature {
         Box::new(DecodeNode::new(family, vec![section])) as _
     });
     let [ipv4, ipv6] = Family::ALL.map(|family| Some(DecodeNode::name_of(family)));
-    Feature { place: Place::Received, ipv4, ipv6, nodes: nodes.into() }
+    Feature { place: Place::Arrived, ipv4, ipv6, nodes: nodes.into() }
 }
 
 /// A UDP packet over IPv4, by number a little different from others.

@@ -16,9 +16,14 @@ pub fn name_of(digest: u64) -> u64 {
     digest & ((1 << NAME_BITS) - 1)
 }
 
-/// A secret shared by encoder and decoder.
+/// A secret shared by encoder and decoder. Each kind of code has its own key: encoded packets show
+/// the digest of a payload, which may be of anybody's choice, and it must be no code of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Key([u64; 4]);
+pub struct Key {
+    payloads: [u64; 4],
+    headers: [u64; 4],
+    messages: [u64; 4],
+}
 
 impl std::fmt::Debug for Key {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -30,18 +35,37 @@ impl Key {
     /// Key from a text; the empty text gives the key without a secret.
     #[must_use]
     pub fn from_secret(secret: &str) -> Self {
-        let hasher = HighwayHasher::new(highway::Key([0x57a7, 0x711e, 0x5ec2, 0xe700]));
-        Self(hasher.hash256(secret.as_bytes()))
+        let derive = |purpose| {
+            let hasher = HighwayHasher::new(highway::Key([0x57a7, 0x711e, 0x5ec2, purpose]));
+            hasher.hash256(secret.as_bytes())
+        };
+        Self { payloads: derive(0xe700), headers: derive(0xe701), messages: derive(0xe702) }
     }
 
-    /// Digest of bytes and one more byte, which distinguishes kinds of messages (or protocols).
+    /// Digest of a payload and its protocol number.
     #[inline]
     #[must_use]
-    pub fn digest(&self, bytes: &[u8], kind: u8) -> u64 {
-        let mut hasher = HighwayHasher::new(highway::Key(self.0));
-        hasher.append(bytes);
-        hasher.append(&[kind]);
+    pub fn digest(&self, payload: &[u8], protocol: u8) -> u64 {
+        let mut hasher = HighwayHasher::new(highway::Key(self.payloads));
+        hasher.append(payload);
+        hasher.append(&[protocol]);
         hasher.finalize64()
+    }
+
+    /// Code that authenticates header and regions of an encoded packet.
+    #[inline]
+    #[must_use]
+    pub(super) fn header_code(&self, header: &[u8], regions: &[u8]) -> u32 {
+        let mut hasher = HighwayHasher::new(highway::Key(self.headers));
+        hasher.append(header);
+        hasher.append(regions);
+        hasher.finalize64() as u32
+    }
+
+    /// Code that authenticates a message between the two routers.
+    #[must_use]
+    pub(super) fn message_code(&self, message: &[u8]) -> u64 {
+        HighwayHasher::new(highway::Key(self.messages)).hash64(message)
     }
 }
 
@@ -59,6 +83,18 @@ mod tests {
         assert_ne!(digest, Key::from_secret("two").digest(b"payload", 6));
         assert_ne!(digest, Key::from_secret("").digest(b"payload", 6));
         assert_eq!(format!("{key:?}"), "Key(…)", "secrets are not printed");
+    }
+
+    #[test]
+    fn a_digest_is_no_code_of_a_message_or_header() {
+        let key = Key::from_secret("one");
+        for kind in [0, 6, 255] {
+            let with_kind = [&b"payload"[..], &[kind]].concat();
+            let digest = key.digest(b"payload", kind);
+            let codes = [key.message_code(&with_kind), key.message_code(b"payload")];
+            assert!(!codes.contains(&digest));
+            assert_ne!(digest as u32, key.header_code(b"payload", &[kind]));
+        }
     }
 
     #[test]

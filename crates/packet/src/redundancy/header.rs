@@ -9,23 +9,30 @@
 //!  +---------------+---------------+          digest (64)          |
 //!  |                                                               |
 //!  |                               +-------------------------------+
-//!  |                               |  regions, 12 bytes each       |
+//!  |                               |          code (32)            |
+//!  +-------------------------------+-------------------------------+
+//!  |              (code)           |  regions, 12 bytes each       |
 //!  +-------------------------------+ ... then the literal bytes    |
 //! ```
+//!
+//! The code authenticates everything before the literals, so that a decoder acts on references of
+//! its encoder only. The digest authenticates the restored payload.
 //!
 //! The IP header stays the same except for protocol, length and checksum. A region stands for `gap`
 //! literal bytes, then `length` bytes from offset `offset` in the payload of the named packet. The
 //! remaining literals end the payload.
 
-use super::digest::NAME_BITS;
+use super::digest::{Key, NAME_BITS};
 use crate::{FromBytes, IntoBytes};
-use zerocopy::byteorder::network_endian::{U16, U64};
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{Immutable, KnownLayout, Unaligned};
 
 /// The version described here.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Length of [`Header`] in bytes.
-pub const HEADER: usize = 14;
+pub const HEADER: usize = 18;
+/// Length of the part of the header that its code authenticates.
+const SIGNED: usize = 14;
 /// Length of [`Region`] in bytes.
 pub const REGION: usize = 12;
 /// Largest number of regions in a packet.
@@ -49,6 +56,20 @@ pub struct Header {
     pub regions: u8,
     /// [`super::Key::digest`] of the original payload and protocol.
     pub digest: U64,
+    /// Code over the fields above and the regions.
+    pub code: U32,
+}
+
+impl Header {
+    /// Sets the code for these regions, which are the bytes of [`Region`]s.
+    pub fn sign(&mut self, regions: &[u8], key: &Key) {
+        self.code = self.code_with(regions, key).into();
+    }
+
+    fn code_with(&self, regions: &[u8], key: &Key) -> u32 {
+        let bytes = self.as_bytes();
+        key.header_code(bytes.get(..SIGNED).unwrap_or_default(), regions)
+    }
 }
 
 /// A reference to bytes that were left out.
@@ -115,6 +136,12 @@ pub struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
+    /// Returns true if header and regions are from an encoder that has the key.
+    #[must_use]
+    pub fn is_authentic(&self, key: &Key) -> bool {
+        self.header.code.get() == self.header.code_with(self.regions.as_bytes(), key)
+    }
+
     /// Parses the bytes after an IP header.
     ///
     /// # Errors
@@ -150,14 +177,16 @@ mod tests {
     use proptest::prelude::*;
 
     fn message(regions: &[Region], literals: &[u8]) -> Vec<u8> {
-        let header = Header {
+        let mut header = Header {
             version: VERSION << 4,
             stream: 3,
             generation: 7.into(),
             protocol: 6,
             regions: regions.len() as u8,
             digest: 0x0102_0304_0506_0708.into(),
+            code: 0.into(),
         };
+        header.sign(regions.as_bytes(), &Key::from_secret("secret"));
         [header.as_bytes(), regions.as_bytes(), literals].concat()
     }
 
@@ -184,7 +213,7 @@ mod tests {
         let good = message(&[region], &[0; 5]);
         assert_eq!(parse(&good[..13]), BadHeader::Truncated);
         assert_eq!(parse(&good[..20]), BadHeader::Truncated);
-        for version in [0x20, 0x11, 0] {
+        for version in [0x10, 0x30, 0x21, 0] {
             let mut bytes = good.clone();
             bytes[0] = version;
             assert_eq!(parse(&bytes), BadHeader::Version);
@@ -195,6 +224,20 @@ mod tests {
         assert_eq!(parse(&message(&[region], &[0; 4])), BadHeader::Lengths);
         let long = Region::new(1, 0, 9000, 0);
         assert_eq!(parse(&message(&[long, long], &[])), BadHeader::Lengths);
+    }
+
+    #[test]
+    fn header_and_regions_are_authenticated() {
+        let key = Key::from_secret("secret");
+        let regions = [Region::new(1, 4, 100, 3), Region::new(5, 0, 50, 0)];
+        let bytes = message(&regions, &[9; 30]);
+        assert!(Encoded::parse(&bytes).unwrap().is_authentic(&key));
+        assert!(!Encoded::parse(&bytes).unwrap().is_authentic(&Key::from_secret("")));
+        for at in 0..HEADER + 2 * REGION {
+            let mut forged = bytes.clone();
+            forged[at] ^= 1;
+            assert!(!Encoded::parse(&forged).is_ok_and(|it| it.is_authentic(&key)), "{at}");
+        }
     }
 
     proptest! {

@@ -1,12 +1,16 @@
-//! Wire formats of redundancy elimination: encoded packets, reports from decoder to encoder, and
-//! the keyed digest that protects both.
+//! Wire formats of redundancy elimination: encoded packets, messages between decoder and encoder,
+//! and the keyed codes that protect both.
 
 mod digest;
-mod feedback;
 mod header;
+mod message;
+mod offer;
+mod report;
 
 pub use digest::{Key, NAME_BITS, name_of};
-pub use feedback::{Feedback, FeedbackError, MOST_MISSING};
 pub use header::{
     BadHeader, Encoded, HEADER, Header, LONGEST_PAYLOAD, MOST_REGIONS, REGION, Region, VERSION,
 };
+pub use message::MessageError;
+pub use offer::{MOST_OFFERED, Offer, OfferKind};
+pub use report::{MOST_MISSING, Present, Report};

@@ -1,17 +1,19 @@
 //! Decoders: they report to their encoders that they are alive and which packets they miss.
 
-use super::both::{BUSY, HELLO, IDLE, key, rules, sum};
+use super::both::{
+    AT_ONCE, BUSY, IDLE, LONGEST, Seldom, key, rules, sum, warn_of_version, warn_without_secret,
+};
+use super::far::{Far, Heard};
 use crate::nodes::{DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache};
 use crate::section::RedundancySettings;
 use serde_json::{Value, json};
-use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
+use wattline_daemon::metrics::{Exposition, Kind};
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
 use wattline_packet::Family;
-use wattline_packet::redundancy::Feedback;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::Config;
@@ -25,13 +27,13 @@ struct Section {
     settings: RedundancySettings,
     cache: Arc<DecoderCache>,
     counters: Vec<Arc<DecodeCounters>>,
-    /// Random number of this run of the decoder.
-    epoch: u64,
+    far: Far,
+    of_version: Seldom,
     /// Destination of the reports; `None` without feedback.
     report_to: Option<(UdpSocket, IpAddr)>,
-    reported: Option<Instant>,
-    reports: u64,
     lost_reports: u64,
+    /// Number of packets of another version that were seen.
+    other_version: u64,
 }
 
 impl Decoders {
@@ -43,8 +45,8 @@ impl Decoders {
 
 impl Section {
     fn new(settings: &RedundancySettings) -> Result<Self, RouterError> {
-        // Seeded by the operating system, so it differs from the run before.
-        let epoch = RandomState::new().hash_one(std::process::id());
+        let far = Far::new(settings.stream, key(settings));
+        warn_without_secret(settings);
         let open = |peer: IpAddr| {
             let any: IpAddr = match peer {
                 IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -59,37 +61,46 @@ impl Section {
         let peer = settings.peer.filter(|_| settings.feedback);
         Ok(Self {
             settings: settings.clone(),
-            cache: Arc::new(DecoderCache::new(settings.cache_bytes, epoch as u16)),
+            cache: Arc::new(match settings.feedback {
+                true => DecoderCache::confirmed(settings.cache_bytes, far.generation()),
+                false => DecoderCache::new(settings.cache_bytes, far.generation()),
+            }),
             counters: Vec::new(),
-            epoch,
+            far,
+            of_version: Seldom::default(),
             report_to: peer.map(open).transpose().map_err(failed)?,
-            reported: None,
-            reports: 0,
             lost_reports: 0,
+            other_version: 0,
         })
     }
 
     fn look_after(&mut self, now: Instant) {
-        let Some((socket, peer)) = &self.report_to else { return };
-        let missing = self.cache.misses.fetch();
-        let due = self.reported.is_none_or(|at| now.saturating_duration_since(at) >= HELLO);
-        // At most one report per tick of 10 ms.
-        if !due && missing.is_empty() && !self.cache.take_unknown() {
-            return;
+        let Self { settings, cache, far, of_version, report_to, lost_reports, .. } = self;
+        let counters = self.counters.iter().map(|it| it.other_version_packets.get());
+        let other_version = counters.sum();
+        if other_version != self.other_version {
+            self.other_version = other_version;
+            warn_of_version(settings.peer, of_version, now);
         }
-        let feedback = Feedback {
-            stream: self.settings.stream,
-            epoch: self.epoch,
-            capacity: self.cache.capacity_bytes(),
-            missing,
+        let Some((socket, peer)) = report_to else { return };
+        let to = (*peer, settings.feedback_port);
+        let mut send = |report: Vec<u8>| {
+            // A lost report is harmless: what it confirms is not referred to.
+            *lost_reports += u64::from(socket.send_to(&report, to).is_err());
         };
-        let to = (*peer, self.settings.feedback_port);
-        match socket.send_to(&feedback.write(&key(&self.settings)), to) {
-            Ok(_) => self.reports += 1,
-            // A lost report is harmless: the same packets will be missed again.
-            Err(_) => self.lost_reports += 1,
+        let mut buffer = [0; LONGEST];
+        for _ in 0..AT_ONCE {
+            // An error of the socket is no reason to stop forwarding.
+            let Ok((length, _)) = socket.recv_from(&mut buffer) else { break };
+            match far.hear(buffer.get(..length).unwrap_or_default(), cache, now) {
+                Heard::Report(report) => send(report),
+                Heard::Nothing => {}
+                Heard::OtherVersion => warn_of_version(Some(*peer), of_version, now),
+            }
         }
-        self.reported = Some(now);
+        if let Some(report) = far.due(cache, now) {
+            send(report);
+        }
     }
 }
 
@@ -110,7 +121,7 @@ impl Application for Decoders {
             Box::new(DecodeNode::new(family, sections.collect())) as Box<dyn Node>
         });
         let [ipv4, ipv6] = Family::ALL.map(|family| Some(DecodeNode::name_of(family)));
-        vec![Feature { place: Place::Received, ipv4, ipv6, nodes: nodes.into() }]
+        vec![Feature { place: Place::Arrived, ipv4, ipv6, nodes: nodes.into() }]
     }
 
     fn tick(&mut self, now: Instant) -> Instant {
@@ -128,11 +139,36 @@ impl Application for Decoders {
             map.insert("peer".to_owned(), json!(section.settings.peer));
             map.insert("stream".to_owned(), json!(section.settings.stream));
             map.insert("memory_bytes".to_owned(), json!(section.cache.memory_bytes()));
-            map.insert("reports".to_owned(), json!(section.reports));
-            map.insert("lost_reports".to_owned(), json!(section.lost_reports));
+            map.insert("authenticated".to_owned(), json!(!section.settings.secret.is_empty()));
+            let counts = &section.far.counts;
+            for (name, count) in [
+                ("reports", counts.reports),
+                ("lost_reports", section.lost_reports),
+                ("refused_offers", counts.refused),
+                ("replayed_offers", counts.replayed),
+                ("offered_packets", counts.offered),
+                ("accepted_packets", counts.accepted),
+            ] {
+                map.insert(name.to_owned(), json!(count));
+            }
             Value::Object(map)
         };
         Value::Array(self.sections.iter().map(of).collect())
+    }
+
+    fn metrics(&self, to: &mut Exposition) {
+        let help = "Messages to a decoder of redundancy elimination that had no effect.";
+        to.family("wattline_redundancy_refused_offers_total", Kind::Counter, help);
+        for section in &self.sections {
+            let settings = &section.settings;
+            let peer = settings.peer.map(|peer| peer.to_string()).unwrap_or_default();
+            let stream = settings.stream.to_string();
+            let counts = &section.far.counts;
+            for (reason, count) in [("refused", counts.refused), ("replayed", counts.replayed)] {
+                let labels = [("peer", peer.as_str()), ("stream", &stream), ("reason", reason)];
+                to.sample(&labels, count as f64);
+            }
+        }
     }
 
     fn refuses_ports(&self, _: &Config) -> Option<String> {

@@ -1,26 +1,24 @@
 //! Encoders: they receive the reports of their decoders.
 
-use super::both::{BUSY, DEAD, IDLE, key, rules, sum};
+use super::both::{
+    AT_ONCE, BUSY, IDLE, LONGEST, Seldom, key, rules, sum, warn_of_version, warn_without_secret,
+};
+use super::near::{Heard, Near};
 use crate::nodes::{
     EncodeCounters, EncodeNode, EncodeSection, EncodeSettings, Encoder, EncoderCache,
 };
 use crate::section::RedundancySettings;
 use serde_json::{Value, json};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
+use wattline_daemon::metrics::{Exposition, Kind};
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
 use wattline_packet::Family;
-use wattline_packet::redundancy::Feedback;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::Config;
-
-/// Largest number of reports read at once.
-const AT_ONCE: usize = 64;
-/// Buffer size in bytes; more than any report has.
-const LONGEST: usize = 2048;
 
 pub(super) struct Encoders {
     sections: Vec<Section>,
@@ -34,12 +32,8 @@ struct Section {
     encode: EncodeSettings,
     cache: Arc<EncoderCache>,
     counters: Vec<Arc<EncodeCounters>>,
-    /// Epoch of the decoder, and time of its last report.
-    heard: Option<(u64, Instant)>,
-    reports: u64,
-    refused_reports: u64,
-    reported_missing: u64,
-    resets: u64,
+    near: Near,
+    of_version: Seldom,
 }
 
 impl Encoders {
@@ -77,12 +71,27 @@ impl Encoders {
             for _ in 0..AT_ONCE {
                 // An error of the socket is no reason to stop forwarding.
                 let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
-                let from = from.ip().to_canonical();
+                let peer = from.ip().to_canonical();
                 let bytes = buffer.get(..length).unwrap_or_default();
                 let mine = |section: &&mut Section| {
-                    section.settings.feedback_port == *port && section.settings.peer == Some(from)
+                    section.settings.feedback_port == *port && section.settings.peer == Some(peer)
                 };
-                self.sections.iter_mut().filter(mine).for_each(|it| it.hear(bytes, now));
+                let mine = self.sections.iter_mut().filter(mine);
+                mine.for_each(|it| it.hear(bytes, from, socket, now));
+            }
+        }
+    }
+
+    fn offer(&mut self, now: Instant) {
+        for section in self.sections.iter_mut().filter(|section| section.settings.feedback) {
+            let port = section.settings.feedback_port;
+            let Some((_, socket)) = self.sockets.iter().find(|(own, _)| *own == port) else {
+                continue;
+            };
+            let Some((to, offers)) = section.near.offers(&section.cache, now) else { continue };
+            for offer in offers {
+                // A lost offer is harmless: its payloads are not referred to.
+                let _ = socket.send_to(&offer, to);
             }
         }
     }
@@ -98,53 +107,51 @@ impl Section {
             key: key(settings),
             bypass_entropy: settings.bypass_entropy,
         };
-        let cache = Arc::new(EncoderCache::new(&encode));
+        let cache = Arc::new(match settings.feedback {
+            true => EncoderCache::confirmed(&encode),
+            false => EncoderCache::new(&encode),
+        });
         if !settings.feedback {
             cache.decoder_is_alive(u64::MAX, 0, true);
         }
+        warn_without_secret(settings);
         Self {
             settings: settings.clone(),
+            near: Near::new(settings.stream, encode.key),
             encode,
             cache,
             counters: Vec::new(),
-            heard: None,
-            reports: 0,
-            refused_reports: 0,
-            reported_missing: 0,
-            resets: 0,
+            of_version: Seldom::default(),
         }
     }
 
-    fn hear(&mut self, bytes: &[u8], now: Instant) {
-        let feedback = match Feedback::parse(bytes, &self.encode.key) {
-            Ok(feedback) if feedback.stream == self.settings.stream => feedback,
-            Ok(_) => return,
-            Err(_) => {
-                self.refused_reports += 1;
-                return;
+    fn hear(&mut self, bytes: &[u8], from: SocketAddr, socket: &UdpSocket, now: Instant) {
+        match self.near.hear(bytes, from, &self.cache, now) {
+            Heard::Report | Heard::Nothing => {}
+            Heard::Start => {
+                let peer = self.peer();
+                tracing::info!("redundancy: the decoder {peer} has started with an empty cache");
             }
-        };
-        let is_new = self.heard.is_none_or(|(epoch, _)| epoch != feedback.epoch);
-        if is_new {
-            self.resets += 1;
-            let peer = self.settings.peer.map(|peer| peer.to_string()).unwrap_or_default();
-            tracing::info!("redundancy: the decoder {peer} has started with an empty cache");
+            Heard::Challenge(bytes) => {
+                // If it is lost, the next report gets another.
+                let _ = socket.send_to(&bytes, from);
+            }
+            Heard::OtherVersion => {
+                warn_of_version(self.settings.peer, &mut self.of_version, now);
+            }
         }
-        self.reports += 1;
-        self.reported_missing += feedback.missing.len() as u64;
-        self.cache.decoder_is_alive(feedback.capacity, feedback.epoch as u16, is_new);
-        feedback.missing.iter().for_each(|name| self.cache.decoder_misses(*name));
-        self.heard = Some((feedback.epoch, now));
+    }
+
+    fn peer(&self) -> String {
+        self.settings.peer.map(|peer| peer.to_string()).unwrap_or_default()
     }
 
     fn look_after(&mut self, now: Instant) {
-        let silent = self.heard.is_some_and(|(_, at)| now.saturating_duration_since(at) > DEAD);
-        if silent && self.cache.peer.is_usable() {
-            let peer = self.settings.peer.map(|peer| peer.to_string()).unwrap_or_default();
+        if self.near.falls_silent(&self.cache, now) {
+            let peer = self.peer();
             tracing::warn!(
                 "redundancy: the decoder {peer} sends no reports: packets are sent unencoded"
             );
-            self.cache.peer.is_gone();
         }
     }
 }
@@ -170,6 +177,7 @@ impl Application for Encoders {
 
     fn tick(&mut self, now: Instant) -> Instant {
         self.receive(now);
+        self.offer(now);
         self.sections.iter_mut().for_each(|section| section.look_after(now));
         let counters = self.sections.iter().flat_map(|section| &section.counters);
         let packets = counters.map(|counters| counters.packets.get()).sum();
@@ -188,13 +196,40 @@ impl Application for Encoders {
             map.insert("stream".to_owned(), json!(section.settings.stream));
             map.insert("decoder_alive".to_owned(), json!(section.cache.peer.is_usable()));
             map.insert("memory_bytes".to_owned(), json!(section.cache.memory_bytes()));
-            map.insert("reports".to_owned(), json!(section.reports));
-            map.insert("refused_reports".to_owned(), json!(section.refused_reports));
-            map.insert("reported_missing_packets".to_owned(), json!(section.reported_missing));
-            map.insert("resets".to_owned(), json!(section.resets));
+            map.insert("authenticated".to_owned(), json!(!section.settings.secret.is_empty()));
+            let counts = &section.near.counts;
+            for (name, count) in [
+                ("reports", counts.reports),
+                ("refused_reports", counts.refused),
+                ("replayed_reports", counts.replayed),
+                ("unproven_reports", counts.unproven),
+                ("reported_missing_packets", counts.missing),
+                ("offered_packets", counts.offered),
+                ("confirmed_packets", counts.confirmed),
+                ("resets", counts.resets),
+            ] {
+                map.insert(name.to_owned(), json!(count));
+            }
             Value::Object(map)
         };
         Value::Array(self.sections.iter().map(of).collect())
+    }
+
+    fn metrics(&self, to: &mut Exposition) {
+        let help = "Reports to an encoder of redundancy elimination that had no effect.";
+        to.family("wattline_redundancy_refused_reports_total", Kind::Counter, help);
+        for section in &self.sections {
+            let (peer, stream) = (section.peer(), section.settings.stream.to_string());
+            let counts = &section.near.counts;
+            for (reason, count) in [
+                ("refused", counts.refused),
+                ("replayed", counts.replayed),
+                ("unproven", counts.unproven),
+            ] {
+                let labels = [("peer", peer.as_str()), ("stream", &stream), ("reason", reason)];
+                to.sample(&labels, count as f64);
+            }
+        }
     }
 
     fn refuses_ports(&self, _: &Config) -> Option<String> {

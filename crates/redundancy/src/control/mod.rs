@@ -1,11 +1,20 @@
 //! Redundancy elimination in the control thread: it makes the caches, adds up counters, and lets
-//! decoders report to encoders over UDP.
+//! decoders and encoders talk over UDP.
 //!
-//! Encoders and decoders are two applications, since flows are recorded between them.
+//! - `near`, `far`: the conversation, as seen by encoder and decoder, without clock and sockets
+//! - `encode`, `decode`: the applications
+//!
+//! Encoders and decoders are two applications, since packets pass filters and flow records between
+//! them.
 
 mod both;
 mod decode;
 mod encode;
+mod far;
+mod near;
+
+#[cfg(test)]
+mod hostile_tests;
 
 use crate::section::{RedundancyRole, RedundancySections, RedundancySettings};
 use wattline_router::RouterError;

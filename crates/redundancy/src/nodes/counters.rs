@@ -70,6 +70,10 @@ counters! {
         late_packets,
         /// Encoded packets dropped because a packet was missing.
         missed_packets,
+        /// Encoded packets dropped because their sender lacks the secret.
+        forged_packets,
+        /// Encoded packets dropped because the encoder has another version of the protocol.
+        other_version_packets,
         /// Encoded packets dropped because the digest was wrong.
         integrity_failures,
         /// Encoded packets dropped because they were malformed or fragments.

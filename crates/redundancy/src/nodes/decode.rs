@@ -5,11 +5,17 @@ use super::store::Store;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-use wattline_packet::redundancy::{Encoded, Key, LONGEST_PAYLOAD, MOST_MISSING, name_of};
+use wattline_packet::redundancy::{
+    BadHeader, Encoded, Key, LONGEST_PAYLOAD, MOST_MISSING, name_of,
+};
 
 /// State that all workers of a decoder share.
 pub struct DecoderCache {
+    /// Packets that encoded packets may refer to.
     store: Store,
+    /// Packets that arrived, until the encoder names those that are its own; `None` if all are
+    /// assumed to be. Packets of others evict each other here, and none of the cache.
+    arrived: Option<Store>,
     /// Missed packets to report to the encoder.
     pub misses: Misses,
     generation: u16,
@@ -17,12 +23,43 @@ pub struct DecoderCache {
     is_unknown: AtomicBool,
 }
 
+/// Part of the cache's size that arrived packets get besides.
+const ARRIVED_PART: usize = 4;
+
 impl DecoderCache {
-    /// An empty cache of this many bytes; `generation` is the number of the decoder's run.
+    /// An empty cache that takes only packets which the encoder offers.
+    #[must_use]
+    pub fn confirmed(cache_bytes: usize, generation: u16) -> Self {
+        let arrived = Some(Store::new(cache_bytes / ARRIVED_PART));
+        Self { arrived, ..Self::new(cache_bytes, generation) }
+    }
+
+    /// Moves an arrived packet to the cache, where encoded packets may refer to it; for the control
+    /// thread. Returns false if it is not there. `buffer` has room for the longest payload.
+    pub fn accept(&self, digest: u64, buffer: &mut [u8]) -> bool {
+        let stores = self.arrived.iter().chain([&self.store]);
+        let mut found = stores.filter_map(|store| {
+            let at = store.find(name_of(digest))?;
+            let record = store.look(at).filter(|record| record.digest == digest)?;
+            let is_whole = store.copy(at, 0, buffer.get_mut(..record.length)?);
+            is_whole.then_some(record)
+        });
+        let Some(record) = found.next() else { return false };
+        let payload = buffer.get(..record.length).unwrap_or_default();
+        self.store.insert(digest, record.protocol, payload);
+        true
+    }
+
+    fn remember(&self, digest: u64, protocol: u8, payload: &[u8]) {
+        self.arrived.as_ref().unwrap_or(&self.store).insert(digest, protocol, payload);
+    }
+
+    /// An empty cache that takes all packets that arrive, of this many bytes; `generation` is the number of the decoder's run.
     #[must_use]
     pub fn new(cache_bytes: usize, generation: u16) -> Self {
         Self {
             store: Store::new(cache_bytes),
+            arrived: None,
             misses: Misses::new(MOST_MISSING),
             generation,
             is_unknown: AtomicBool::new(false),
@@ -36,7 +73,8 @@ impl DecoderCache {
 
     /// Bytes of memory in use.
     pub fn memory_bytes(&self) -> u64 {
-        self.store.capacity_bytes() + self.store.capacity_bytes() / 16
+        let stores = self.arrived.iter().chain([&self.store]);
+        stores.map(|store| store.capacity_bytes() + store.capacity_bytes() / 16).sum()
     }
 
     /// Whether an encoder has to be told the generation; true only once per occurrence.
@@ -57,6 +95,10 @@ pub enum Decoded<'a> {
     },
     /// The payload belongs to another stream.
     Foreign,
+    /// The encoder has another version of the protocol.
+    OtherVersion,
+    /// Header or regions are not from an encoder that has the key.
+    Forged,
     /// The payload does not have the format of an encoder.
     Malformed,
     /// The payload refers to a packet that is not in the cache, perhaps not yet.
@@ -82,14 +124,28 @@ impl Decoder {
 
     /// Adds a payload that arrived unencoded to the cache.
     pub fn remember(&self, protocol: u8, payload: &[u8]) {
-        self.shared.store.insert(self.key.digest(payload, protocol), protocol, payload);
+        self.shared.remember(self.key.digest(payload, protocol), protocol, payload);
+    }
+
+    /// Whether a packet that an encoded packet refers to may still arrive. The encoder does not refer
+    /// to packets before they are confirmed.
+    #[must_use]
+    pub fn may_come(&self) -> bool {
+        self.shared.arrived.is_none()
     }
 
     /// Restores the bytes that follow an IP header, and adds them to the cache.
     pub fn decode(&mut self, bytes: &[u8]) -> Decoded<'_> {
-        let Ok(encoded) = Encoded::parse(bytes) else { return Decoded::Malformed };
+        let encoded = match Encoded::parse(bytes) {
+            Ok(encoded) => encoded,
+            Err(BadHeader::Version) => return Decoded::OtherVersion,
+            Err(_) => return Decoded::Malformed,
+        };
         if encoded.header.stream != self.stream {
             return Decoded::Foreign;
+        }
+        if !encoded.is_authentic(&self.key) {
+            return Decoded::Forged;
         }
         if encoded.header.generation.get() != self.shared.generation {
             self.shared.is_unknown.store(true, Relaxed);
@@ -107,12 +163,12 @@ impl Decoder {
         if self.key.digest(payload, protocol) != digest {
             return Decoded::Damaged;
         }
-        self.shared.store.insert(digest, protocol, payload);
+        self.shared.remember(digest, protocol, payload);
         Decoded::Whole { protocol, payload }
     }
 
     /// Records what the encoder must know about a payload that could not be restored: the missing
-    /// packet, and this packet, which is now missing as well.
+    /// packets.
     pub fn report(&self, bytes: &[u8]) {
         let Ok(encoded) = Encoded::parse(bytes) else { return };
         for region in encoded.regions {
@@ -120,7 +176,10 @@ impl Decoder {
                 self.shared.misses.note(region.name());
             }
         }
-        self.shared.misses.note(name_of(encoded.header.digest.get()));
+        if self.shared.arrived.is_none() {
+            // This packet is missing now as well.
+            self.shared.misses.note(name_of(encoded.header.digest.get()));
+        }
     }
 }
 

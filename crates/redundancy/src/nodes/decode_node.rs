@@ -1,10 +1,13 @@
 //! `redundancy4-decode` and `redundancy6-decode`: restore encoded packets.
 //!
-//! The nodes are between input and lookup. Packets that arrive unencoded are added to the cache. An
-//! encoded packet that refers to a missing packet waits a few milliseconds, since the other may be
-//! on its way through another queue. After that it is dropped and reported to the encoder.
+//! The nodes follow the inputs directly: access lists, source checks and policies judge the restored
+//! packet. Packets that arrive unencoded are added to the cache. An
+//! encoded packet that refers to a missing packet is dropped and reported to the encoder. Where the
+//! encoder does not wait for confirmations, the packet first waits a few milliseconds, since the other
+//! may be on its way through another queue.
 //!
-//! - next: the next node at its place, `drop` (`redundancy-missing`, `redundancy-damaged`)
+//! - next: the next node at its place, `drop` (`redundancy-missing`, `redundancy-forged`,
+//!   `redundancy-damaged`)
 
 use super::counters::DecodeCounters;
 use super::decode::{Decoded, Decoder};
@@ -109,8 +112,11 @@ impl DecodeNode {
                 DROP
             }
             Fate::Wait => {
-                section.counters.waited_packets.add(1);
-                if self.may_wait(&context.pool) {
+                let may_wait = section.decoder.may_come() && {
+                    section.counters.waited_packets.add(1);
+                    self.may_wait(&context.pool)
+                };
+                if may_wait {
                     self.waiting.push(Waiting {
                         packet: *packet,
                         section: number,
@@ -200,6 +206,9 @@ impl DecodeSection {
         };
         let counters = &*self.counters;
         let (counter, reason) = match self.decoder.decode(view.payload) {
+            Decoded::Whole { protocol, .. } if !self.rules.may_be_encoded(family, protocol) => {
+                (&counters.malformed_packets, DropReason::RedundancyDamaged)
+            }
             Decoded::Whole { protocol, payload } => {
                 let length = family.header() + payload.len();
                 let begin = packet.frame.offset as usize % chunk + ethernet::HEADER;
@@ -216,6 +225,10 @@ impl DecodeSection {
                 return Fate::On;
             }
             Decoded::Missing => return Fate::Wait,
+            Decoded::Forged => (&counters.forged_packets, DropReason::RedundancyForged),
+            Decoded::OtherVersion => {
+                (&counters.other_version_packets, DropReason::RedundancyDamaged)
+            }
             Decoded::Malformed => (&counters.malformed_packets, DropReason::RedundancyDamaged),
             Decoded::Damaged => (&counters.integrity_failures, DropReason::RedundancyDamaged),
         };

@@ -2,6 +2,7 @@
 
 use super::bypass::Flows;
 use super::index::Index;
+use super::outbox::Outbox;
 use super::peer::Peer;
 use super::select::{Sample, Selection, Selector, WINDOW};
 use super::store::{Position, Store};
@@ -29,19 +30,58 @@ pub struct EncodeSettings {
     pub bypass_entropy: bool,
 }
 
+/// Shortest payload in bytes that is offered to a decoder: an offer takes eight bytes, which must be
+/// few beside the packet.
+pub const SHORTEST_OFFERED: usize = 256;
+
 /// State that all workers of an encoder share.
 pub struct EncoderCache {
     store: Store,
     index: Index,
+    /// Payloads to be offered to the decoder; `None` if it is assumed to receive all.
+    outbox: Option<Outbox>,
     /// State of the decoder, as far as it is known.
     pub peer: Peer,
 }
 
+/// A payload to be offered to the decoder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offered {
+    /// Position in the encoder's cache.
+    pub at: u64,
+    /// Digest of the payload.
+    pub digest: u64,
+}
+
 impl EncoderCache {
-    /// An empty cache; packets are sent unencoded until the decoder is known to be alive.
+    /// An empty cache of an encoder that refers only to payloads which the decoder has confirmed.
+    #[must_use]
+    pub fn confirmed(settings: &EncodeSettings) -> Self {
+        Self { outbox: Some(Outbox::new()), ..Self::new(settings) }
+    }
+
+    /// Returns payloads to offer, the oldest first, and forgets them; for the control thread.
+    #[must_use]
+    pub fn take_offers(&self, most: usize) -> Vec<Offered> {
+        let positions = self.outbox.as_ref().map(|outbox| outbox.take(most)).unwrap_or_default();
+        let offered = |at| self.store.look(at).map(|found| Offered { at, digest: found.digest });
+        positions.into_iter().filter_map(offered).collect()
+    }
+
+    /// Records the decoder's answer to an offer: it has the payload at this position, or not.
+    pub fn answered(&self, at: u64, is_present: bool) {
+        match is_present {
+            true => self.store.confirm(at),
+            false => self.store.kill(at),
+        }
+    }
+
+    /// An empty cache of an encoder that assumes that the decoder has all that was sent. Packets are
+    /// sent unencoded until the decoder is known to be alive.
     #[must_use]
     pub fn new(settings: &EncodeSettings) -> Self {
         Self {
+            outbox: None,
             store: Store::new(settings.cache_bytes),
             index: Index::new(settings.cache_bytes, settings.period),
             peer: Peer::default(),
@@ -88,6 +128,9 @@ pub enum Encoded {
     /// The payload was not tried.
     Skipped,
 }
+
+/// A payload is cached if more than one sample in this many is not in a young record.
+const FRESH_PART: usize = 8;
 
 /// A part of the payload that the decoder has.
 #[derive(Clone, Copy)]
@@ -151,14 +194,21 @@ impl Encoder {
     /// cache. `flow` is a hash of its flow.
     pub fn encode(&mut self, protocol: u8, flow: u32, payload: &[u8], out: &mut [u8]) -> Encoded {
         let Self { shared, key, stream, selector, entries, matches, record, flows, .. } = self;
-        let (store, index) = (&shared.store, &shared.index);
+        let EncoderCache { store, index, outbox, peer } = &**shared;
+        let (reach, floor, generation) = peer.now();
+        let outbox = outbox.as_ref();
+        if outbox.is_some() && reach == 0 {
+            // Nobody is there to confirm it.
+            return Encoded::WithoutGain;
+        }
         if flows.as_mut().is_some_and(|flows| flows.skips(flow, payload)) {
-            // The decoder caches it, so positions must advance here as well.
-            store.skip(payload.len());
+            if outbox.is_none() {
+                // The decoder caches it, so positions must advance here as well.
+                store.skip(payload.len());
+            }
             return Encoded::Skipped;
         }
         let digest = key.digest(payload, protocol);
-        let (reach, floor, generation) = shared.peer.now();
         let samples = selector.select(payload);
         matches.clear();
         if reach > 0 {
@@ -167,12 +217,46 @@ impl Encoder {
             entries.extend(samples.iter().map(|sample| index.get(sample.fingerprint)));
             let may = |at: Position| store.age(at) <= reach && at >= floor;
             let retransmissions = &mut self.retransmissions;
-            let mut finder = Finder { store, payload, protocol, matches, record, retransmissions };
+            let only_confirmed = outbox.is_some();
+            let mut finder = Finder {
+                store,
+                payload,
+                protocol,
+                matches,
+                record,
+                retransmissions,
+                only_confirmed,
+            };
             finder.find(samples, entries, may);
         }
-        let at = store.insert(digest, protocol, payload);
-        for sample in samples {
-            index.put(sample.fingerprint, at, sample.offset);
+        if let Some(outbox) = outbox {
+            // Windows whose last record is young keep it: the new one is not confirmed yet.
+            let (mut last, mut is_settled) = (None, false);
+            for entry in entries.iter_mut().filter(|entry| **entry != 0) {
+                let (at, _) = Index::place(*entry, store);
+                if last != Some(at) {
+                    let is_young = at >= floor && store.age(at) <= reach / 2;
+                    is_settled = is_young && store.look(at).is_some_and(|found| !found.dead);
+                    last = Some(at);
+                }
+                if !is_settled {
+                    *entry = 0;
+                }
+            }
+            let fresh = entries.iter().filter(|entry| **entry == 0).count();
+            if payload.len() >= SHORTEST_OFFERED && FRESH_PART * fresh > samples.len() {
+                let at = store.insert(digest, protocol, payload);
+                let fresh = samples.iter().zip(&*entries).filter(|(_, entry)| **entry == 0);
+                fresh.for_each(|(sample, _)| index.put(sample.fingerprint, at, sample.offset));
+                if let Some(given_up) = outbox.put(at) {
+                    store.kill(given_up);
+                }
+            }
+        } else {
+            let at = store.insert(digest, protocol, payload);
+            for sample in samples {
+                index.put(sample.fingerprint, at, sample.offset);
+            }
         }
         record.at = None;
         let header = Header {
@@ -182,8 +266,9 @@ impl Encoder {
             protocol,
             regions: matches.len() as u8,
             digest: digest.into(),
+            code: 0.into(),
         };
-        match write(&header, matches, payload, out) {
+        match write(header, key, matches, payload, out) {
             Some(length) => {
                 if let Some(flows) = flows {
                     flows.gained(flow);
@@ -203,6 +288,8 @@ struct Finder<'a> {
     matches: &'a mut Vec<Match>,
     record: &'a mut Loaded,
     retransmissions: &'a mut u64,
+    /// Whether a record must be confirmed before packets may refer to it.
+    only_confirmed: bool,
 }
 
 impl Finder<'_> {
@@ -241,16 +328,19 @@ impl Finder<'_> {
     /// Copies a record that may be referred to.
     fn load(&mut self, at: Position) -> bool {
         self.record.at = None;
-        let Some(found) = self.store.look(at).filter(|found| !found.dead) else {
+        let Some(found) = self.store.look(at) else { return false };
+        if found.dead || (self.only_confirmed && !found.confirmed) {
             return false;
-        };
+        }
         let Some(into) = self.record.bytes.get_mut(..found.length) else { return false };
         if !self.store.copy(at, 0, into) {
             return false;
         }
         // Equal ports and sequence number: this is the same segment again, so the first copy was
         // probably lost. Neither this packet nor any other may refer to that copy.
-        let again = self.protocol == TCP
+        // A confirmed copy was not lost.
+        let again = !self.only_confirmed
+            && self.protocol == TCP
             && found.protocol == TCP
             && self.payload.first_chunk::<8>() == into.first_chunk::<8>();
         if again {
@@ -269,14 +359,19 @@ impl Finder<'_> {
 }
 
 /// Writes header, regions and literals; `None` if the result is not shorter than the payload.
-fn write(header: &Header, matches: &[Match], payload: &[u8], out: &mut [u8]) -> Option<usize> {
+fn write(
+    mut header: Header,
+    key: &Key,
+    matches: &[Match],
+    payload: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
     let covered: usize = matches.iter().map(|it| it.end - it.start).sum();
     let length = HEADER + matches.len() * REGION + payload.len() - covered;
     if matches.is_empty() || length >= payload.len() {
         return None;
     }
     let (head, rest) = out.get_mut(..length)?.split_first_chunk_mut::<HEADER>()?;
-    head.copy_from_slice(header.as_bytes());
     let (regions, mut literals) = rest.split_at_mut_checked(matches.len() * REGION)?;
     let mut last = 0;
     let mut copy = |from: usize, to: usize| {
@@ -293,6 +388,8 @@ fn write(header: &Header, matches: &[Match], payload: &[u8], out: &mut [u8]) -> 
         last = found.end;
     }
     copy(last, payload.len())?;
+    header.sign(regions, key);
+    head.copy_from_slice(header.as_bytes());
     Some(length)
 }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wattline_packet::protocol::UDP;
-use wattline_packet::redundancy::{HEADER, Key, LONGEST_PAYLOAD, REGION};
+use wattline_packet::redundancy::{HEADER, Key, LONGEST_PAYLOAD, REGION, VERSION};
 
 /// A payload on the wire, and the original.
 #[derive(Clone)]
@@ -254,7 +254,7 @@ proptest! {
     fn any_bytes_are_taken_for_an_encoded_packet(mut bytes: Vec<u8>, regions in 0u8..34) {
         let mut link = Link::new(settings(Selection::Maxp, 1 << 16), 1 << 16);
         if bytes.len() > 5 {
-            bytes[..2].copy_from_slice(&[0x10, 5]);
+            bytes[..2].copy_from_slice(&[VERSION << 4, 5]);
             bytes[5] = regions;
         }
         let decoded = matches!(link.decoder.decode(&bytes), Decoded::Whole { .. });

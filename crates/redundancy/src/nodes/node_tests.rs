@@ -24,6 +24,8 @@ struct Ends {
     bench: Bench,
     family: Family,
     encode: EncodeNode,
+    /// Another encoder with the same cache, for packets that the node leaves alone.
+    encoder: Encoder,
     encoded: Arc<EncodeCounters>,
     decode: DecodeNode,
     decoded: Arc<DecodeCounters>,
@@ -37,13 +39,14 @@ impl Ends {
         near.decoder_is_alive(CACHE as u64, 1, true);
         let far = Arc::new(DecoderCache::new(CACHE, 1));
         let (encoded, decoded) = (Arc::default(), Arc::default());
-        let encoder = Encoder::new(&settings, near);
+        let encoder = Encoder::new(&settings, near.clone());
         let encode = EncodeSection { rules: rules(), encoder, counters: Arc::clone(&encoded) };
         let decoder = Decoder::new(settings.stream, settings.key, far.clone());
         let decode = DecodeSection { rules: rules(), decoder, counters: Arc::clone(&decoded) };
         Self {
             bench: Bench::new(),
             family,
+            encoder: Encoder::new(&settings, near),
             encode: EncodeNode::new(family, vec![encode]),
             encoded,
             decode: DecodeNode::new(family, vec![decode]),
@@ -88,6 +91,12 @@ impl Ends {
     fn count(&self, name: &str) -> u64 {
         let lists = [self.encoded.list(), self.decoded.list()].concat();
         lists.iter().filter(|(of, _)| *of == name).map(|(_, count)| count).sum()
+    }
+}
+
+fn fix_checksum_of(family: Family, frame: &mut [u8]) {
+    if family == Family::V4 {
+        fix_checksum(frame);
     }
 }
 
@@ -191,8 +200,13 @@ fn damage_and_what_does_not_fit_a_frame_is_dropped() {
     *damaged.last_mut().unwrap() ^= 1;
     let (edge, packet, _) = ends.decode(&damaged);
     assert_eq!((edge, packet.reason), (1, DropReason::RedundancyDamaged));
-    damaged[34] = 0x20;
-    assert_eq!(ends.decode(&damaged).0, 1);
+    let mut older = damaged;
+    older[34] = 0x10;
+    assert_eq!(ends.decode(&older).0, 1);
+    let mut forged = wires[1].clone();
+    forged[34 + 20] ^= 1;
+    let (edge, packet, _) = ends.decode(&forged);
+    assert_eq!((edge, packet.reason), (1, DropReason::RedundancyForged));
     let mut fragment = wires[1].clone();
     fragment[20] = 0x20;
     assert_eq!(ends.decode(&fragment).0, 1);
@@ -207,7 +221,40 @@ fn damage_and_what_does_not_fit_a_frame_is_dropped() {
     ends.bench.context.pool.frame_bytes(&packet.frame).copy_from_slice(&bytes);
     let (edge, packet) = ends.bench.process(&mut ends.decode, packet);
     assert_eq!((edge, packet.reason), (1, DropReason::RedundancyDamaged));
-    let counted =
-        ["integrity_failures", "malformed_packets", "foreign_packets", "too_long_packets"];
-    assert_eq!(counted.map(|name| ends.count(name)), [1, 2, 1, 1]);
+    let counted = [
+        "integrity_failures",
+        "malformed_packets",
+        "foreign_packets",
+        "too_long_packets",
+        "other_version_packets",
+        "forged_packets",
+    ];
+    assert_eq!(counted.map(|name| ends.count(name)), [1; 6]);
+}
+
+/// Inputs send such packets to the kernel, and an encoder leaves them alone.
+#[test]
+fn packets_that_inputs_would_not_forward_do_not_come_out() {
+    for (family, protocols) in [(Family::V4, vec![50, 51, 253]), (Family::V6, vec![0, 43, 44, 253])]
+    {
+        for protocol in protocols {
+            let mut ends = Ends::new(family);
+            let content = payload(1, 7);
+            let plain = ends.frame(&content);
+            let wire = ends.encode(&plain, 1500);
+            ends.decode(&wire);
+            let mut out = vec![0; 2000];
+            let encoded = ends.encoder.encode(protocol, 0, &payload(2, 7), &mut out);
+            let Encoded::Shorter { length, .. } = encoded else { panic!("{encoded:?}") };
+            let mut frame = ends.frame(&out[..length]);
+            match family {
+                Family::V4 => frame[23] = 253,
+                Family::V6 => frame[20] = 253,
+            }
+            fix_checksum_of(family, &mut frame);
+            let (edge, packet, _) = ends.decode(&frame);
+            assert_eq!((edge, packet.reason), (1, DropReason::RedundancyDamaged), "{protocol}");
+            assert_eq!(ends.count("malformed_packets"), 1);
+        }
+    }
 }

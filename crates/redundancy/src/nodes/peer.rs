@@ -67,6 +67,11 @@ impl Misses {
         }
     }
 
+    /// Returns true if there are names.
+    pub fn are_there(&self) -> bool {
+        self.names.iter().any(|slot| slot.load(Acquire) != 0)
+    }
+
     /// Removes and returns all names, each once.
     pub fn fetch(&self) -> Vec<u64> {
         let taken = self.names.iter().map(|slot| slot.swap(0, AcqRel));

@@ -4,15 +4,21 @@
 use ipnet::IpNet;
 use std::net::IpAddr;
 use wattline_dataplane::port::PortId;
+use wattline_packet::Family;
 use wattline_packet::flow::ports;
-use wattline_packet::protocol::AUTHENTICATION;
+use wattline_packet::protocol::{self, AUTHENTICATION};
 use wattline_packet::redundancy::LONGEST_PAYLOAD;
 
-/// Length in bytes below which a payload is not worth caching: an encoded packet has at least 26
+/// Length in bytes below which a payload is not worth caching: an encoded packet has at least 30
 /// bytes after its IP header, and some literals.
 pub const SHORTEST_PAYLOAD: usize = 64;
 /// Encapsulating security payload (RFC 4303).
 const ESP: u8 = 50;
+
+/// Extension headers of IPv6 with which packets are not encoded: routers read them, or they mark
+/// fragments.
+pub(super) const EXTENSIONS_FOR_ROUTERS: [u8; 3] =
+    [protocol::HOP_BY_HOP, protocol::ROUTING, protocol::FRAGMENT];
 
 /// Rules of one section.
 #[derive(Debug, Clone)]
@@ -46,14 +52,26 @@ impl Rules {
             && !has(&self.except)
     }
 
+    /// Whether payloads of this protocol are encoded at all: not if they are encrypted. A decoder would
+    /// mistake encoded packets of another encoder for packets of this one.
+    fn carries(&self, protocol: u8) -> bool {
+        protocol != ESP && protocol != AUTHENTICATION && protocol != self.protocol
+    }
+
+    /// Whether an encoder may have sent a packet of this protocol encoded. Inputs treat the others
+    /// differently from packets that are forwarded, so none may appear behind them.
+    pub(super) fn may_be_encoded(&self, family: Family, protocol: u8) -> bool {
+        self.carries(protocol)
+            && !(family == Family::V6 && EXTENSIONS_FOR_ROUTERS.contains(&protocol))
+    }
+
     /// Reason why a payload is skipped; `None` if it is cached and may be encoded.
     #[inline]
     pub(super) fn bypass(&self, protocol: u8, payload: &[u8]) -> Option<Bypass> {
         if !(SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&payload.len()) {
             return Some(Bypass::Length);
         }
-        // The decoder would mistake encoded packets for packets of this encoder.
-        if protocol == ESP || protocol == AUTHENTICATION || protocol == self.protocol {
+        if !self.carries(protocol) {
             return Some(Bypass::Encrypted);
         }
         let (from, to) = ports(protocol, payload)?;

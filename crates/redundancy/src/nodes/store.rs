@@ -25,6 +25,8 @@ const WAYS: usize = 8;
 const BYTES_PER_NAME: usize = 128;
 /// Bit of a stamp: no packet may refer to this record any more.
 const DEAD: u64 = 1 << 63;
+/// Bit of a stamp: the decoder has confirmed that it has this record.
+const CONFIRMED: u64 = 1 << 62;
 
 /// Position of a record: words since the store was made.
 pub(super) type Position = u64;
@@ -40,6 +42,8 @@ pub(super) struct Record {
     pub protocol: u8,
     /// Whether references to it are forbidden.
     pub dead: bool,
+    /// Whether the decoder has confirmed that it has the payload.
+    pub confirmed: bool,
 }
 
 /// The packet cache.
@@ -193,12 +197,13 @@ impl Store {
         let (digest, second) = (digest.load(Relaxed), second.load(Relaxed));
         let [length, protocol] = [(second >> 32) as u16, (second >> 48) as u8 as u16];
         let (length, protocol) = (usize::from(length), protocol as u8);
-        let right = second & !DEAD == stamp(at, length, protocol);
+        let right = second & !(DEAD | CONFIRMED) == stamp(at, length, protocol);
         (right && self.is_whole(at)).then_some(Record {
             digest,
             length,
             protocol,
             dead: second & DEAD != 0,
+            confirmed: second & CONFIRMED != 0,
         })
     }
 
@@ -233,11 +238,22 @@ impl Store {
 
     /// Forbids further references to the record.
     pub(super) fn kill(&self, at: Position) {
+        self.mark(at, DEAD);
+    }
+
+    /// Records that the decoder has the payload of the record.
+    pub(super) fn confirm(&self, at: Position) {
+        self.mark(at, CONFIRMED);
+    }
+
+    fn mark(&self, at: Position, flag: u64) {
         let Some([_, cell, ..]) = self.cells(at) else { return };
-        let Some(record) = self.look(at) else { return };
-        let alive = stamp(at, record.length, record.protocol);
-        // Only if it is unchanged: a word of another record must not be modified.
-        let _ = cell.compare_exchange(alive, alive | DEAD, Relaxed, Relaxed);
+        let seen = cell.load(Relaxed);
+        if self.look(at).is_some() {
+            // Only if it is unchanged: a word of another record must not be modified. A flag that
+            // another thread sets meanwhile wins, which costs savings only.
+            let _ = cell.compare_exchange(seen, seen | flag, Relaxed, Relaxed);
+        }
     }
 }
 
@@ -289,6 +305,9 @@ mod tests {
         assert!(first != second && store.find(5) == Some(second));
         store.kill(second);
         assert!(store.look(second).unwrap().dead && !store.look(first).unwrap().dead);
+        store.confirm(first);
+        let record = store.look(first).unwrap();
+        assert!(record.confirmed && !record.dead && !store.look(second).unwrap().confirmed);
         assert_eq!(store.look(second + 1), None, "no record begins there");
     }
 

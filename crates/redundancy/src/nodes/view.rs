@@ -1,12 +1,13 @@
 //! View of an IP packet for encoder and decoder nodes, and its modification.
 
+use super::rules::EXTENSIONS_FOR_ROUTERS;
 use std::net::IpAddr;
 use wattline_dataplane::frame::ChunkMemory;
 use wattline_dataplane::packet::Packet;
 use wattline_packet::checksum::update;
 use wattline_packet::ipv4::{self, Ipv4Header};
 use wattline_packet::ipv6::{self, Ipv6Header};
-use wattline_packet::{Family, FromBytes, protocol};
+use wattline_packet::{Family, FromBytes};
 
 /// The parts of a packet that matter here.
 #[derive(Debug, Clone, Copy)]
@@ -53,10 +54,7 @@ impl<'a> View<'a> {
                     addresses: bytes.get(8..40)?,
                     hops: header.hop_limit,
                     protocol: next,
-                    unfit: matches!(
-                        next,
-                        protocol::HOP_BY_HOP | protocol::ROUTING | protocol::FRAGMENT
-                    ),
+                    unfit: EXTENSIONS_FOR_ROUTERS.contains(&next),
                     payload: bytes.get(ipv6::HEADER..length)?,
                     length,
                 })

@@ -163,3 +163,69 @@ fn content_that_comes_again_is_sent_once() {
         assert!((85..92).contains(&percent), "{selection}: {percent} %");
     }
 }
+
+/// A port with an access list and a source check: they judge the packets as they were before
+/// encoding, whatever an encoded packet shows of them.
+#[test]
+fn decoded_packets_are_judged_like_packets_that_were_never_encoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let path = folder.join("in.pcap");
+    let mut writer = Writer::create(&path, LinkType::ETHERNET, Resolution::Nanos).unwrap();
+    let content: Vec<u8> = (0..1300u32).map(|at| (at * at / 7 + at) as u8).collect();
+    let mut frames = Vec::new();
+    for number in 0..12u8 {
+        // The last sources have no route back to the port.
+        let source = if number < 9 { [192, 0, 2, 9] } else { [10, 0, 0, 9] };
+        let mut source6 = [0; 16];
+        source6[..6].copy_from_slice(&[0x20, 1, 0x0d, 0xb8, 0, 0x0a]);
+        (source6[5], source6[15]) = if number < 9 { (0x0a, 9) } else { (0xff, 9) };
+        let link = || etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1]);
+        let mut destination6 = source6;
+        destination6[5] = 0x99;
+        let four = || link().ipv4(source, [203, 0, 113, 5], 64);
+        let six = || link().ipv6(source6, destination6, 64);
+        // In turn: UDP, telnet, another protocol.
+        let mut write = |is_six: bool| {
+            let mut frame = Vec::new();
+            let payload = [&[number; 20][..], &content].concat();
+            match (number % 3, is_six) {
+                (0, false) => four().udp(4000, 5000).write(&mut frame, &payload).unwrap(),
+                (0, true) => six().udp(4000, 5000).write(&mut frame, &payload).unwrap(),
+                (1, false) => {
+                    let seq = u32::from(number) * 2000;
+                    four().tcp(4001, 23, seq, 1000).write(&mut frame, &payload).unwrap();
+                }
+                (1, true) => {
+                    let seq = u32::from(number) * 2000;
+                    six().tcp(4001, 23, seq, 1000).write(&mut frame, &payload).unwrap();
+                }
+                (_, false) => four().write(&mut frame, etherparse::IpNumber(99), &payload).unwrap(),
+                (_, true) => six().write(&mut frame, etherparse::IpNumber(99), &payload).unwrap(),
+            }
+            frames.push(frame);
+        };
+        write(false);
+        write(true);
+    }
+    for (number, frame) in frames.iter().enumerate() {
+        writer.write(Duration::from_micros(number as u64), frame).unwrap();
+    }
+    writer.finish().unwrap();
+    let filter = "[[acl]]\nname = \"no-telnet\"\non = [\"a\"]\naction = \"deny\"\nprotocol = \"tcp\"\n\
+        destination_ports = 23\n[[acl]]\nname = \"udp\"\non = [\"a\"]\naction = \"permit\"\n\
+        protocol = \"udp\"\n[urpf]\nstrict = [\"a\"]\n";
+    let common = "feedback = false\nsecret = \"test\"\n";
+    let encode = format!("[[redundancy]]\nrole = \"encode\"\nport = \"b\"\n{common}");
+    let decode = format!("[[redundancy]]\nrole = \"decode\"\nport = \"a\"\n{common}{filter}");
+    route(folder, &path, "plain-1.pcap", "");
+    let plain = route(folder, &folder.join("plain-1.pcap"), "plain-2.pcap", filter);
+    let encoder = route(folder, &path, "encoded.pcap", &encode);
+    assert_eq!(encoder["applications"]["redundancy_encode"][0]["encoded_packets"], 23, "{encoder}");
+    let decoder = route(folder, &folder.join("encoded.pcap"), "decoded.pcap", &decode);
+    let (expected, found) =
+        (read(&folder.join("plain-2.pcap")), read(&folder.join("decoded.pcap")));
+    assert_eq!(expected.len(), 6, "UDP from the port's own side: {plain}");
+    assert_eq!(found, expected, "{decoder}");
+    assert_eq!(decoder["dropped"], plain["dropped"]);
+}

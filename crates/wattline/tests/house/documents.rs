@@ -264,6 +264,8 @@ pub fn metrics_of_code() -> BTreeSet<String> {
         ("govern/src/metrics.rs", 6),
         ("filter/src/acl/control.rs", 2),
         ("filter/src/urpf/control.rs", 1),
+        ("redundancy/src/control/encode.rs", 1),
+        ("redundancy/src/control/decode.rs", 1),
     ] {
         let source = read(&format!("crates/{file}"));
         let code = source.split("#[cfg(test)]").next().unwrap_or_default();

@@ -93,7 +93,7 @@ impl Selector {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::sample::fingerprint;
     use super::*;
     use proptest::prelude::*;

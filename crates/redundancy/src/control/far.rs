@@ -1,0 +1,142 @@
+//! Conversation of a decoder with its encoder: it reports that it is alive, answers challenges and
+//! confirms offered payloads. See `near` for the other side.
+
+use super::both::{HELLO, random};
+use crate::nodes::DecoderCache;
+use std::time::Instant;
+use wattline_packet::redundancy::{
+    Key, LONGEST_PAYLOAD, MessageError, Offer, OfferKind, Present, Report,
+};
+
+/// Result of a message from an encoder.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A report to be sent back.
+    Report(Vec<u8>),
+    /// No effect.
+    Nothing,
+    /// No effect, since the sender has another version of the protocol.
+    OtherVersion,
+}
+
+/// The decoder's side.
+pub(super) struct Far {
+    stream: u8,
+    key: Key,
+    /// Random number of this run.
+    epoch: u64,
+    /// Counter of the last report.
+    counter: u64,
+    /// Token of the encoder; 0 before its first challenge.
+    token: u64,
+    /// Counter of the report that the last challenge answered.
+    challenged: u64,
+    /// Number of the last offer.
+    number: u64,
+    reported: Option<Instant>,
+    buffer: Box<[u8]>,
+    pub counts: Counts,
+}
+
+/// Numbers for statistics.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Reports that were made.
+    pub reports: u64,
+    /// Messages that are malformed, or whose sender has another secret or version.
+    pub refused: u64,
+    /// Messages of the past: of another epoch or token, or received before.
+    pub replayed: u64,
+    /// Payloads that the encoder offered, and those of them that were there.
+    pub offered: u64,
+    pub accepted: u64,
+}
+
+impl Far {
+    pub fn new(stream: u8, key: Key) -> Self {
+        Self {
+            stream,
+            key,
+            epoch: random(),
+            counter: 0,
+            token: 0,
+            challenged: 0,
+            number: 0,
+            reported: None,
+            buffer: vec![0; LONGEST_PAYLOAD].into(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Low bits of the epoch, as in encoded packets.
+    pub fn generation(&self) -> u16 {
+        self.epoch as u16
+    }
+
+    /// Takes a message that may be from the encoder.
+    pub fn hear(&mut self, bytes: &[u8], cache: &DecoderCache, now: Instant) -> Heard {
+        let offer = match Offer::parse(bytes, &self.key) {
+            Ok(offer) if offer.stream == self.stream => offer,
+            Ok(_) => return Heard::Nothing,
+            Err(error) => {
+                self.counts.refused += 1;
+                return match error {
+                    MessageError::Version => Heard::OtherVersion,
+                    MessageError::Malformed | MessageError::Code => Heard::Nothing,
+                };
+            }
+        };
+        let is_mine = offer.epoch == self.epoch;
+        match offer.kind {
+            OfferKind::Challenge { report }
+                if is_mine && report > self.challenged && report <= self.counter =>
+            {
+                self.challenged = report;
+                if self.token != offer.token {
+                    (self.token, self.number) = (offer.token, 0);
+                }
+                Heard::Report(self.report(0, Present::default(), cache, now))
+            }
+            OfferKind::Offer { number }
+                if is_mine && offer.token == self.token && number > self.number =>
+            {
+                self.number = number;
+                let mut present = Present::default();
+                for (place, digest) in offer.digests.iter().enumerate() {
+                    if cache.accept(*digest, &mut self.buffer) {
+                        present.add(place);
+                        self.counts.accepted += 1;
+                    }
+                }
+                self.counts.offered += offer.digests.len() as u64;
+                Heard::Report(self.report(number, present, cache, now))
+            }
+            OfferKind::Challenge { .. } | OfferKind::Offer { .. } => {
+                self.counts.replayed += 1;
+                Heard::Nothing
+            }
+        }
+    }
+
+    /// Returns a report if one is due: regularly, or since something is missing.
+    pub fn due(&mut self, cache: &DecoderCache, now: Instant) -> Option<Vec<u8>> {
+        let is_time = self.reported.is_none_or(|at| now.saturating_duration_since(at) >= HELLO);
+        let is_due = is_time || cache.take_unknown() || cache.misses.are_there();
+        is_due.then(|| self.report(0, Present::default(), cache, now))
+    }
+
+    fn report(
+        &mut self,
+        offer: u64,
+        present: Present,
+        cache: &DecoderCache,
+        now: Instant,
+    ) -> Vec<u8> {
+        self.counter += 1;
+        self.counts.reports += 1;
+        self.reported = Some(now);
+        let Self { stream, epoch, token, counter, .. } = *self;
+        let (capacity, missing) = (cache.capacity_bytes(), cache.misses.fetch());
+        Report { stream, epoch, token, counter, capacity, offer, present, missing }.write(&self.key)
+    }
+}

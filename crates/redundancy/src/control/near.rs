@@ -1,0 +1,228 @@
+//! Conversation of an encoder with its decoder: which reports are believed, and which payloads the
+//! decoder has confirmed.
+//!
+//! Neither side stores anything. Each start of a decoder has a random *epoch*. The encoder answers a
+//! report of an unknown epoch with a *challenge*, which contains a random *token*, and believes reports
+//! that contain the token. No report from before the challenge does. Reports of an epoch are counted,
+//! so none is believed twice. See `far` for the other side.
+
+use super::both::{DEAD, random};
+use crate::nodes::EncoderCache;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use wattline_packet::redundancy::{
+    Key, MOST_OFFERED, MessageError, Offer, OfferKind, Present, Report,
+};
+
+/// Largest number of offers per tick; each has up to [`MOST_OFFERED`] payloads.
+const OFFERS_AT_ONCE: usize = 64;
+/// Time after which an offer counts as lost.
+const LATE: Duration = Duration::from_secs(1);
+
+/// Result of a message from a decoder.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// The report is believed.
+    Report,
+    /// The same, and it is the first of a new epoch.
+    Start,
+    /// A challenge to be sent back, since the report proves nothing yet.
+    Challenge(Vec<u8>),
+    /// No effect.
+    Nothing,
+    /// No effect, since the sender has another version of the protocol.
+    OtherVersion,
+}
+
+/// The encoder's side.
+pub(super) struct Near {
+    stream: u8,
+    key: Key,
+    /// Token for the next epoch.
+    token: u64,
+    session: Option<Session>,
+    pub counts: Counts,
+}
+
+/// Numbers for statistics.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Reports that were believed.
+    pub reports: u64,
+    /// Messages that are malformed, or whose sender has another secret or version.
+    pub refused: u64,
+    /// Reports that were believed before, or are older than one that was.
+    pub replayed: u64,
+    /// Reports that were answered with a challenge.
+    pub unproven: u64,
+    /// Packets that the decoder reported as missing.
+    pub missing: u64,
+    /// Epochs of the decoder.
+    pub resets: u64,
+    /// Payloads that were offered, and those that the decoder confirmed.
+    pub offered: u64,
+    pub confirmed: u64,
+}
+
+struct Session {
+    epoch: u64,
+    token: u64,
+    /// Counter of the last report.
+    counter: u64,
+    /// Source of the last report.
+    from: SocketAddr,
+    heard: Instant,
+    /// Number of the last offer.
+    number: u64,
+    open: VecDeque<OpenOffer>,
+}
+
+/// An offer without an answer.
+struct OpenOffer {
+    number: u64,
+    sent: Instant,
+    /// Positions in the cache.
+    positions: Vec<u64>,
+}
+
+impl OpenOffer {
+    fn answer(&self, present: Present, cache: &EncoderCache) -> u64 {
+        let answers = self.positions.iter().enumerate();
+        answers
+            .map(|(place, at)| {
+                cache.answered(*at, present.has(place));
+                u64::from(present.has(place))
+            })
+            .sum()
+    }
+}
+
+impl Near {
+    pub fn new(stream: u8, key: Key) -> Self {
+        Self { stream, key, token: random(), session: None, counts: Counts::default() }
+    }
+
+    /// Takes a message that came from the decoder's address.
+    pub fn hear(
+        &mut self,
+        bytes: &[u8],
+        from: SocketAddr,
+        cache: &EncoderCache,
+        now: Instant,
+    ) -> Heard {
+        let report = match Report::parse(bytes, &self.key) {
+            Ok(report) if report.stream == self.stream => report,
+            Ok(_) => return Heard::Nothing,
+            Err(error) => {
+                self.counts.refused += 1;
+                return match error {
+                    MessageError::Version => Heard::OtherVersion,
+                    MessageError::Malformed | MessageError::Code => Heard::Nothing,
+                };
+            }
+        };
+        let is_known = |it: &&mut Session| (it.epoch, it.token) == (report.epoch, report.token);
+        let heard = if let Some(session) = self.session.as_mut().filter(is_known) {
+            if report.counter <= session.counter {
+                self.counts.replayed += 1;
+                return Heard::Nothing;
+            }
+            (session.counter, session.from, session.heard) = (report.counter, from, now);
+            Heard::Report
+        } else if self.is_old(&report) {
+            self.counts.replayed += 1;
+            return Heard::Nothing;
+        } else if report.token == self.token {
+            self.begin(&report, from, now);
+            Heard::Start
+        } else {
+            self.counts.unproven += 1;
+            return Heard::Challenge(self.challenge(&report));
+        };
+        self.counts.reports += 1;
+        self.counts.missing += report.missing.len() as u64;
+        cache.decoder_is_alive(report.capacity, report.epoch as u16, heard == Heard::Start);
+        report.missing.iter().for_each(|name| cache.decoder_misses(*name));
+        self.close(report.offer, report.present, cache);
+        heard
+    }
+
+    /// Returns true for a report of the present epoch from before its last one, whatever its token.
+    fn is_old(&self, report: &Report) -> bool {
+        let mut session = self.session.iter();
+        session.any(|it| it.epoch == report.epoch && report.counter <= it.counter)
+    }
+
+    fn begin(&mut self, report: &Report, from: SocketAddr, now: Instant) {
+        self.session = Some(Session {
+            epoch: report.epoch,
+            token: report.token,
+            counter: report.counter,
+            from,
+            heard: now,
+            number: 0,
+            open: VecDeque::new(),
+        });
+        self.token = random();
+        self.counts.resets += 1;
+    }
+
+    fn challenge(&self, report: &Report) -> Vec<u8> {
+        let kind = OfferKind::Challenge { report: report.counter };
+        let (stream, epoch, token) = (self.stream, report.epoch, self.token);
+        Offer { stream, epoch, token, kind, digests: Vec::new() }.write(&self.key)
+    }
+
+    fn close(&mut self, number: u64, present: Present, cache: &EncoderCache) {
+        let Some(session) = &mut self.session else { return };
+        if let Ok(place) = session.open.binary_search_by_key(&number, |offer| offer.number)
+            && let Some(offer) = session.open.remove(place)
+        {
+            self.counts.confirmed += offer.answer(present, cache);
+        }
+    }
+
+    /// Returns true if the decoder was alive and has been silent for too long.
+    pub fn falls_silent(&self, cache: &EncoderCache, now: Instant) -> bool {
+        let silent = |it: &Session| now.saturating_duration_since(it.heard) > DEAD;
+        let is_silent = self.session.as_ref().is_some_and(silent) && cache.peer.is_usable();
+        if is_silent {
+            cache.peer.is_gone();
+        }
+        is_silent
+    }
+
+    /// Returns the offers that are due, and where to send them.
+    pub fn offers(
+        &mut self,
+        cache: &EncoderCache,
+        now: Instant,
+    ) -> Option<(SocketAddr, Vec<Vec<u8>>)> {
+        let session = self.session.as_mut()?;
+        let is_late = |it: &OpenOffer| now.saturating_duration_since(it.sent) >= LATE;
+        while session.open.front().is_some_and(is_late) {
+            if let Some(lost) = session.open.pop_front() {
+                lost.answer(Present::default(), cache);
+            }
+        }
+        let offered = cache.take_offers(OFFERS_AT_ONCE * MOST_OFFERED);
+        self.counts.offered += offered.len() as u64;
+        let mut messages = Vec::new();
+        for part in offered.chunks(MOST_OFFERED) {
+            session.number += 1;
+            let number = session.number;
+            let offer = Offer {
+                stream: self.stream,
+                epoch: session.epoch,
+                token: session.token,
+                kind: OfferKind::Offer { number },
+                digests: part.iter().map(|it| it.digest).collect(),
+            };
+            messages.push(offer.write(&self.key));
+            let positions = part.iter().map(|it| it.at).collect();
+            session.open.push_back(OpenOffer { number, sent: now, positions });
+        }
+        Some((session.from, messages))
+    }
+}
