@@ -143,7 +143,7 @@ pub fn load_prefixes(path: &Path) -> Result<Vec<IpNet>, RoutesFileError> {
 }
 
 fn text_of(path: &Path) -> Result<String, RoutesFileError> {
-    let bytes = std::fs::read(path)
+    let bytes = wattline_files::read(path, wattline_files::MOST_TEXT)
         .map_err(|source| RoutesFileError::Unreadable { path: path.to_owned(), source })?;
     if bytes.starts_with(&GZIP_MAGIC) {
         return Err(RoutesFileError::Compressed { path: path.to_owned() });

@@ -94,7 +94,7 @@ fn known(tree: &Tree) -> Vec<String> {
     let mut all = tree.entries(NET);
     all.extend(recorded.iter().filter(|name| !tree.exists(format!("{NET}/{name}"))).cloned());
     // Such as the file `bonding_masters`.
-    all.retain(|name| tree.path(format!("{NET}/{name}")).is_dir() || recorded.contains(name));
+    all.retain(|name| tree.is_directory(format!("{NET}/{name}")) || recorded.contains(name));
     all
 }
 

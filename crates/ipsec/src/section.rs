@@ -4,6 +4,7 @@ use crate::esp::algorithm::Algorithm;
 use crate::esp::association::{DontFragment, Dscp, Limits};
 use crate::esp::key::KeyMaterial;
 use ipnet::IpNet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -241,9 +242,10 @@ fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
         .map(|table| Some(required(reader, table, "name", parse_name)?.value))
         .collect();
     let mut places = vec![None; tables.len()];
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
     for (place, table) in tables.iter().enumerate() {
         if let Some(name) = &names[place]
-            && names[..place].contains(&Some(name.clone()))
+            && *by_name.entry(name).or_insert(place) != place
         {
             reader.problem_in(table, "name", format!("another tunnel is named {name} already"));
         }
@@ -253,17 +255,16 @@ fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
             settings.tunnels.push(tunnel);
         }
     }
+    let mut taken = HashSet::new();
     for (table, number) in tables.iter().zip(&places).filter_map(|(it, at)| Some((it, (*at)?))) {
         let tunnel = &settings.tunnels[number];
-        let same =
-            |other: &TunnelSettings| (other.spi_in, other.local) == (tunnel.spi_in, tunnel.local);
-        if settings.tunnels[..number].iter().any(same) {
+        if !taken.insert((tunnel.spi_in, tunnel.local)) {
             let message = "another tunnel to this address has the same one".to_owned();
             reader.problem_in(table, "spi_in", message);
         }
     }
     for table in each(reader, root, POLICY, "ipsec_policy") {
-        settings.policies.extend(read_policy(reader, &table, &names, &places));
+        settings.policies.extend(read_policy(reader, &table, &by_name, &places));
     }
     Some(settings)
 }
@@ -373,10 +374,13 @@ fn read_lifetime(
     Lifetime { limits: Limits { packets: limit(packets), bytes: limit(bytes) }, time }
 }
 
+/// Names that a message lists; there may be a message for each line of the file.
+const MOST_NAMES: usize = 32;
+
 fn read_policy(
     reader: &mut Reader,
     table: &Table,
-    names: &[Option<String>],
+    names: &HashMap<&str, usize>,
     places: &[Option<usize>],
 ) -> Option<PolicySettings> {
     reader.refuse_unknown(table);
@@ -395,12 +399,15 @@ fn read_policy(
     let action = match (action.as_str(), table.has("tunnel")) {
         ("protect", true) => {
             let name = reader.string(table, "tunnel")?;
-            let Some(place) = names.iter().position(|known| known.as_ref() == Some(&name.value))
-            else {
-                let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-                let message = match known.is_empty() {
-                    true => "is not a tunnel: there is none; add an [[ipsec_tunnel]]".to_owned(),
-                    false => format!("is not a tunnel: the tunnels are {}", known.join(", ")),
+            let Some(place) = names.get(name.value.as_str()).copied() else {
+                let message = match names.len() {
+                    0 => "is not a tunnel: there is none; add an [[ipsec_tunnel]]".to_owned(),
+                    1..=MOST_NAMES => {
+                        let mut known: Vec<&str> = names.keys().copied().collect();
+                        known.sort_unstable_by_key(|name| names[name]);
+                        format!("is not a tunnel: the tunnels are {}", known.join(", "))
+                    }
+                    many => format!("is none of the {many} tunnels"),
                 };
                 reader.problem(POLICY, "tunnel", &name.span, message);
                 return None;

@@ -2,7 +2,7 @@
 
 use crate::setting::Setting;
 use crate::table_text;
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_linux::{ethtool, napi};
@@ -99,17 +99,7 @@ impl Access for Machine {
         {
             return answer.map_err(failed);
         }
-        let path = self.tree.path(setting.path());
-        // Not created where it is not there: a vanished CPU must stay vanished.
-        let mut file = std::fs::File::options().write(true).open(&path).map_err(failed)?;
-        let line = format!("{value}\n");
-        if self.tree.is_live() {
-            // In one system call, as attributes want it.
-            return file.write_all(line.as_bytes()).map_err(failed);
-        }
-        // A plain file takes a value as an attribute does, wholly or not at all, only by name.
-        let new = path.with_extension("new");
-        std::fs::write(&new, line).and_then(|()| std::fs::rename(&new, &path)).map_err(failed)
+        self.tree.write(setting.path(), value).map_err(failed)
     }
 }
 

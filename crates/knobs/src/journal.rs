@@ -21,12 +21,18 @@ mod writer;
 pub use writer::Journal;
 
 use crate::setting::Setting;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use wattline_files::Directory;
+
+/// The journal's name in the state directory, and the name of one that is kept for its damaged lines.
+const NAME: &str = "knobs.journal";
+const DAMAGED: &str = "knobs.journal.damaged";
 
 /// Longest journal in bytes; thousands of settings with dozens of values each stay far below it.
 const LONGEST_JOURNAL: u64 = 64 << 20;
@@ -35,8 +41,6 @@ const BAD_LINES_NAMED: usize = 100;
 /// How each entry begins. Quotes within a value are escaped, so in the middle of a line this begins
 /// an entry that follows an incomplete one.
 const BEGINNING: &[u8] = br#"{"boot":""#;
-/// `O_NOFOLLOW | O_NONBLOCK`: neither a link to another file nor a pipe is a journal.
-const O_PLAIN: i32 = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits() as i32;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
@@ -65,7 +69,7 @@ pub struct Contents {
     pub entries: Vec<Entry>,
     /// Number of changes of another boot: they ended with that kernel.
     pub outlived: usize,
-    /// Malformed lines, with their number and the reason; without an incomplete last line.
+    /// Malformed and incomplete lines, with their number and the reason.
     pub bad_lines: Vec<String>,
 }
 
@@ -90,22 +94,37 @@ pub enum JournalError {
     },
 }
 
-/// Reads a journal; an absent one is empty.
+/// Returns the journal's path, for messages.
+pub fn path(directory: &Directory) -> PathBuf {
+    directory.path().join(NAME)
+}
+
+/// Reads the journal of a state directory; an absent one is empty.
 ///
 /// # Errors
 /// [`JournalError`].
-pub fn read(path: &Path, boot: &str) -> Result<Contents, JournalError> {
-    let failed = |error| JournalError::File { path: path.to_path_buf(), error };
-    let untrusted = |what: String| JournalError::Untrusted { path: path.to_path_buf(), what };
-    let file = match File::options().read(true).custom_flags(O_PLAIN).open(path) {
+pub fn read(directory: &Directory, boot: &str) -> Result<Contents, JournalError> {
+    let path = path(directory);
+    let failed = |error| JournalError::File { path: path.clone(), error };
+    let untrusted = |what: String| JournalError::Untrusted { path: path.clone(), what };
+    let file = match directory.open_file(Path::new(NAME), OFlags::RDONLY) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
+        // A link, a pipe, a device, a directory.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory
+            ) || error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>
+        {
+            return Err(untrusted("not a regular file".into()));
+        }
         Err(error) => return Err(failed(error)),
     };
     let metadata = file.metadata().map_err(failed)?;
     let own = rustix::process::geteuid().as_raw();
-    if !metadata.is_file() || metadata.len() > LONGEST_JOURNAL {
-        return Err(untrusted("not a regular file of at most 64 MiB".into()));
+    if metadata.len() > LONGEST_JOURNAL {
+        return Err(untrusted("longer than 64 MiB".into()));
     }
     if metadata.mode() & 0o022 != 0 || (metadata.uid() != own && metadata.uid() != 0) {
         return Err(untrusted(format!(
@@ -125,8 +144,7 @@ pub fn parse(bytes: &[u8], boot: &str) -> Contents {
     let mut index: BTreeMap<Setting, usize> = BTreeMap::new();
     let mut unnamed = 0;
     for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        // Incomplete: the write that it announces had not begun.
-        let Some(line) = line.strip_suffix(b"\n") else { break };
+        let whole = line.strip_suffix(b"\n");
         let mut bad = |why: String| {
             if contents.bad_lines.len() < BAD_LINES_NAMED {
                 contents.bad_lines.push(format!("line {}: {why}", number + 1));
@@ -134,8 +152,13 @@ pub fn parse(bytes: &[u8], boot: &str) -> Contents {
                 unnamed += 1;
             }
         };
+        let line = whole.unwrap_or_else(|| {
+            bad("incomplete: the file was cut here".into());
+            line
+        });
         let entry = match serde_json::from_slice::<Line>(line) {
             Ok(entry) => entry,
+            Err(_) if whole.is_none() => break,
             Err(error) => {
                 let behind = last_entry(line);
                 let used = if behind.is_some() { "; the entry at its end is used" } else { "" };
@@ -203,25 +226,19 @@ impl Entry {
 ///
 /// # Errors
 /// [`JournalError::File`].
-pub fn remove(path: &Path) -> Result<(), JournalError> {
-    match std::fs::remove_file(path) {
-        Ok(()) => disk::sync_directory(path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-    .map_err(|error| JournalError::File { path: path.to_path_buf(), error })
+pub fn remove(directory: &Directory) -> Result<(), JournalError> {
+    let removed = directory.remove(Path::new(NAME)).and_then(|()| directory.sync());
+    removed.map_err(|error| JournalError::File { path: path(directory), error })
 }
 
-/// Keeps a journal with damaged lines under another name, out of the way of the next; needs no
-/// room. Says which name.
+/// Keeps a journal with damaged lines under another name, out of the way of the next; needs no room.
 ///
 /// # Errors
 /// [`JournalError::File`].
-pub fn put_aside(path: &Path) -> Result<PathBuf, JournalError> {
-    let kept = path.with_extension("journal.damaged");
-    let moved = std::fs::rename(path, &kept).and_then(|()| disk::sync_directory(path));
-    moved.map_err(|error| JournalError::File { path: path.to_path_buf(), error })?;
-    Ok(kept)
+pub fn put_aside(directory: &Directory) -> Result<(), JournalError> {
+    let moved = directory.rename(Path::new(NAME), Path::new(DAMAGED));
+    let moved = moved.and_then(|()| directory.sync());
+    moved.map_err(|error| JournalError::File { path: path(directory), error })
 }
 
 #[cfg(test)]
@@ -230,11 +247,11 @@ mod tests {
 
     const MAX: &str = "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
 
-    fn written() -> (tempfile::TempDir, PathBuf) {
+    fn written() -> (tempfile::TempDir, Directory) {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("journal");
+        let opened = Directory::open(directory.path()).unwrap();
         let setting: Setting = MAX.parse().unwrap();
-        let mut journal = Journal::create(&path, "boot-a").unwrap();
+        let mut journal = Journal::create(&opened, "boot-a").unwrap();
         journal.intend(&setting, "3300000", "1650000").unwrap();
         journal.found(&setting, "1600000").unwrap();
         journal.intend(&setting, "1600000", "2400000").unwrap();
@@ -242,27 +259,27 @@ mod tests {
         // Known values cost no further line.
         journal.intend(&setting, "2400000", "1650000").unwrap();
         journal.found(&setting, "1600000").unwrap();
-        (directory, path)
+        (directory, opened)
     }
 
     #[test]
     fn the_original_value_and_all_of_ours_are_kept() {
-        let (_directory, path) = written();
-        let contents = read(&path, "boot-a").unwrap();
+        let (_directory, opened) = written();
+        let contents = read(&opened, "boot-a").unwrap();
         assert_eq!(contents.bad_lines, Vec::<String>::new());
         let [entry] = &contents.entries[..] else { panic!("{contents:?}") };
         assert_eq!(entry.old, "3300000");
         assert_eq!(entry.ours, ["1650000", "1600000", "2400000"]);
         assert!(!entry.unfinished);
-        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 4);
+        assert_eq!(std::fs::read_to_string(path(&opened)).unwrap().lines().count(), 4);
     }
 
     #[test]
     fn a_long_run_keeps_the_journal_short_and_the_old_value_in_it() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("journal");
+        let opened = Directory::open(directory.path()).unwrap();
         let table: Setting = "ethtool:eth0/redirect-table".parse().unwrap();
-        let mut journal = Journal::create(&path, "boot-a").unwrap();
+        let mut journal = Journal::create(&opened, "boot-a").unwrap();
         let mut present = "0,1".repeat(128);
         let old = present.clone();
         for turn in 0..20_000 {
@@ -271,8 +288,8 @@ mod tests {
             journal.found(&table, &new).unwrap();
             present = new;
         }
-        assert!(std::fs::metadata(&path).unwrap().len() < 2 << 20);
-        let contents = read(&path, "boot-a").unwrap();
+        assert!(std::fs::metadata(path(&opened)).unwrap().len() < 2 << 20);
+        let contents = read(&opened, "boot-a").unwrap();
         assert_eq!(contents.bad_lines, Vec::<String>::new());
         let [entry] = &contents.entries[..] else { panic!("{}", contents.entries.len()) };
         assert_eq!((&entry.old, entry.unfinished), (&old, false));
@@ -281,29 +298,29 @@ mod tests {
 
     #[test]
     fn changes_of_another_boot_are_not_ours_to_undo() {
-        let (_directory, path) = written();
-        let contents = read(&path, "boot-b").unwrap();
+        let (_directory, opened) = written();
+        let contents = read(&opened, "boot-b").unwrap();
         assert_eq!((contents.entries.len(), contents.outlived), (0, 4));
     }
 
     #[test]
     fn hostile_lines_are_named_and_the_rest_is_used() {
-        let (_directory, path) = written();
-        let mut text = std::fs::read_to_string(&path).unwrap();
+        let (_directory, opened) = written();
+        let mut text = std::fs::read_to_string(path(&opened)).unwrap();
         text.insert_str(0, "garbage\n{\"boot\":\"boot-a\",\"setting\":\"/etc/shadow\",\"old\":\"a\",\"new\":\"b\"}\n");
         text.push_str(
             "{\"boot\":\"boot-a\",\"setting\":\"ethtool:e/rx-usecs\",\"found\":\"1\"}\n{\"cut",
         );
         let contents = parse(text.as_bytes(), "boot-a");
         assert_eq!(contents.entries.len(), 1);
-        assert_eq!(contents.bad_lines.len(), 3, "{:?}", contents.bad_lines);
+        assert_eq!(contents.bad_lines.len(), 4, "{:?}", contents.bad_lines);
         assert!(contents.bad_lines[1].starts_with("line 2: "), "{:?}", contents.bad_lines);
     }
 
     #[test]
     fn an_entry_behind_one_that_was_cut_is_used() {
-        let (_directory, path) = written();
-        let text = std::fs::read(&path).unwrap();
+        let (_directory, opened) = written();
+        let text = std::fs::read(path(&opened)).unwrap();
         let whole = parse(&text, "boot-a");
         let line = text.iter().position(|byte| *byte == b'\n').unwrap();
         for cut in 1..=line {
@@ -331,12 +348,39 @@ mod tests {
     #[test]
     fn a_journal_that_others_may_write_is_refused() {
         use std::os::unix::fs::PermissionsExt;
-        let (directory, path) = written();
+        let (directory, opened) = written();
+        let path = path(&opened);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(matches!(read(&path, "boot-a"), Err(JournalError::Untrusted { .. })));
-        let link = directory.path().join("link");
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(read(&link, "boot-a").is_err());
-        assert_eq!(read(&directory.path().join("none"), "boot-a").unwrap(), Contents::default());
+        assert!(matches!(read(&opened, "boot-a"), Err(JournalError::Untrusted { .. })));
+        let other = directory.path().join("other");
+        std::fs::rename(&path, &other).unwrap();
+        assert_eq!(read(&opened, "boot-a").unwrap(), Contents::default());
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(matches!(read(&opened, "boot-a"), Err(JournalError::Untrusted { .. })));
+        remove(&opened).unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+        assert!(matches!(read(&opened, "boot-a"), Err(JournalError::Untrusted { .. })));
+    }
+
+    #[test]
+    fn journal_cut_within_a_line_is_reported_and_its_whole_lines_are_used() {
+        let (_directory, opened) = written();
+        let text = std::fs::read(path(&opened)).unwrap();
+        for cut in 0..=text.len() {
+            let contents = parse(&text[..cut], "boot-a");
+            let end = text[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let expected: &[String] = match cut - end {
+                0 => &[],
+                _ => {
+                    let line = text[..end].iter().filter(|byte| **byte == b'\n').count() + 1;
+                    &[format!("line {line}: incomplete: the file was cut here")]
+                }
+            };
+            assert_eq!(contents.bad_lines, expected, "cut at {cut}");
+            // A line without its end alone is used as well.
+            let end = if text[cut..].first() == Some(&b'\n') { cut + 1 } else { end };
+            assert_eq!(contents.entries, parse(&text[..end], "boot-a").entries, "cut at {cut}");
+        }
     }
 }

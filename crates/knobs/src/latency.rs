@@ -54,9 +54,12 @@ impl DmaLatency {
     /// No CPU takes longer than `longest` to wake up, in whole microseconds.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// [`ReadError`]; a recording has no such device.
     pub fn hold(tree: &Tree, longest: Span) -> Result<Self, ReadError> {
         let path = tree.path(DEVICE);
+        if !tree.is_live() {
+            return Err(ReadError::Missing(path));
+        }
         let failed = |error: std::io::Error| ReadError::of(&path, &error);
         let micros = i32::try_from(longest.as_picos() / 1_000_000).unwrap_or(i32::MAX);
         let mut file = File::options().write(true).open(&path).map_err(failed)?;
@@ -70,11 +73,10 @@ impl DmaLatency {
     /// [`ReadError`].
     pub fn present(tree: &Tree) -> Result<Span, ReadError> {
         use std::io::Read;
-        let path = tree.path(DEVICE);
         let mut bytes = [0; 4];
-        File::open(&path)
+        tree.open(DEVICE)
             .and_then(|mut file| file.read_exact(&mut bytes))
-            .map_err(|error| ReadError::of(&path, &error))?;
+            .map_err(|error| ReadError::of(&tree.path(DEVICE), &error))?;
         let micros = u64::try_from(i32::from_ne_bytes(bytes)).unwrap_or(0);
         Ok(Span::from_micros(micros))
     }

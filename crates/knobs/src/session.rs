@@ -7,17 +7,17 @@ use crate::journal::{self, Entry, Journal, JournalError};
 use crate::on_exit::{self, OnExit};
 use crate::restore::{self, Report};
 use crate::setting::Setting;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use wattline_files::Directory;
 use wattline_linux::sysfs::{ReadError, Tree};
 
 /// Where journal and lock are.
 pub const STATE_DIRECTORY: &str = "/var/lib/wattline";
-const JOURNAL: &str = "knobs.journal";
 const LOCK: &str = "knobs.lock";
 
 /// A session, or a restore, cannot begin.
@@ -74,7 +74,7 @@ pub struct Session<A: Access> {
 
 /// Journal and lock of a machine.
 struct State {
-    journal: PathBuf,
+    directory: Directory,
     boot: String,
     // Held as long as this lives.
     lock: File,
@@ -94,9 +94,9 @@ impl State {
             let path = path.to_path_buf();
             move |error| SessionError::State { path, error }
         };
-        std::fs::create_dir_all(directory).map_err(at(directory))?;
-        let path = directory.join(LOCK);
-        let mut lock = open_lock(&path, directory).map_err(at(&path))?;
+        let directory = tree.make_directory(directory).map_err(at(directory))?;
+        let path = directory.path().join(LOCK);
+        let mut lock = open_lock(&directory).map_err(at(&path))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut holder = String::new();
             let _ = (&lock).take(20).read_to_string(&mut holder);
@@ -105,12 +105,12 @@ impl State {
         // Only for the message above; a full disk is no reason to restore nothing.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
-        Ok(Self { journal: directory.join(JOURNAL), boot, lock })
+        Ok(Self { directory, boot, lock })
     }
 
     /// Undoes what the journal holds, and puts it away if all of it is undone.
     fn restore(&self, access: &mut impl Access) -> Result<Report, SessionError> {
-        let contents = journal::read(&self.journal, &self.boot)?;
+        let contents = journal::read(&self.directory, &self.boot)?;
         let mut report = Report {
             lines: restore::restore(access, &contents.entries),
             outlived: contents.outlived,
@@ -119,9 +119,9 @@ impl State {
         };
         if report.failures().next().is_none() {
             let put_away = if report.bad_lines.is_empty() {
-                journal::remove(&self.journal)
+                journal::remove(&self.directory)
             } else {
-                journal::put_aside(&self.journal).map(|_| ())
+                journal::put_aside(&self.directory)
             };
             report.journal_problem = put_away.err().map(|error| error.to_string());
         }
@@ -131,14 +131,30 @@ impl State {
 
 /// The file of the lock; one that is there can be had on a read-only or full disk too, and where
 /// there is none the directory does: all who come later find the same.
-fn open_lock(path: &Path, directory: &Path) -> io::Result<File> {
-    let made = File::options().read(true).write(true).create(true).truncate(false).open(path);
+fn open_lock(directory: &Directory) -> io::Result<File> {
+    let name = Path::new(LOCK);
+    let made = match directory.create_new(name, 0o644) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            directory.open_to_change(name)
+        }
+        made => made,
+    };
     made.or_else(|error| match error.kind() {
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::StorageFull => {
-            File::open(path).or_else(|_| File::open(directory))
+            directory.open_file(name, OFlags::RDONLY).or_else(|_| directory.as_file())
         }
         _ => Err(error),
     })
+}
+
+/// What the journal below a state directory holds; nothing where there is no such directory.
+fn recorded(tree: &Tree, state: &Path) -> Result<journal::Contents, SessionError> {
+    let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
+    match tree.directory(state) {
+        Ok(directory) => Ok(journal::read(&directory, &boot)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(journal::Contents::default()),
+        Err(error) => Err(SessionError::State { path: state.to_path_buf(), error }),
+    }
 }
 
 /// Undoes what an earlier run left behind.
@@ -165,18 +181,16 @@ pub struct Commands {
 /// What a restore would do, as shell commands; touches nothing and needs no lock.
 ///
 /// # Errors
-/// [`SessionError::Journal`], [`SessionError::Boot`].
+/// [`SessionError::State`], [`SessionError::Journal`], [`SessionError::Boot`].
 pub fn restore_commands(tree: &Tree, state: &Path) -> Result<Commands, SessionError> {
-    let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
-    let contents = journal::read(&state.join(JOURNAL), &boot)?;
+    let contents = recorded(tree, state)?;
     let commands = restore::commands(&contents.entries);
     Ok(Commands { commands, bad_lines: contents.bad_lines })
 }
 
 /// The settings that a journal says were changed.
 pub(crate) fn changed(tree: &Tree, state: &Path) -> Result<Vec<Setting>, SessionError> {
-    let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
-    let contents = journal::read(&state.join(JOURNAL), &boot)?;
+    let contents = recorded(tree, state)?;
     Ok(contents.entries.into_iter().map(|entry| entry.setting).collect())
 }
 
@@ -190,12 +204,12 @@ impl<A: Access> Session<A> {
         let state = State::open(tree, state)?;
         let report = state.restore(&mut access)?;
         if report.failures().next().is_some() {
-            return Err(SessionError::Unrestored(report, state.journal.clone()));
+            return Err(SessionError::Unrestored(report, journal::path(&state.directory)));
         }
         if let Some(problem) = report.journal_problem {
             return Err(SessionError::Left(problem));
         }
-        let journal = Journal::create(&state.journal, &state.boot)?;
+        let journal = Journal::create(&state.directory, &state.boot)?;
         let (tree, on_exit) = (tree.clone(), OnExit::default());
         Ok((Self { access, tree, on_exit, journal, state, over: false }, report))
     }
@@ -381,7 +395,7 @@ impl<A: Access> Session<A> {
         let lines = restore::restore(&mut self.access, self.journal.entries());
         let mut report = Report { lines, ..Report::default() };
         let journal = if report.failures().next().is_none() {
-            journal::remove(&self.state.journal)
+            journal::remove(&self.state.directory)
         } else {
             self.journal.settle()
         };
@@ -399,7 +413,7 @@ impl<A: Access> Session<A> {
             // The journal of what could not be restored must not be overwritten.
             return Ok(report);
         }
-        self.journal = Journal::create(&self.state.journal, &self.state.boot)?;
+        self.journal = Journal::create(&self.state.directory, &self.state.boot)?;
         let changes = on_exit::fastest(&self.tree, &on_exit::policies(&settings));
         self.apply(&changes);
         Ok(report)

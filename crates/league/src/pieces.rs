@@ -85,8 +85,7 @@ impl Store {
         let kept = Kept { key, result };
         let text = serde_json::to_vec(&kept).map_err(|error| io(error.into()))?;
         // Whoever is killed while it writes leaves no half a file.
-        let part = path.with_extension("part");
-        fs::write(&part, text).and_then(|()| fs::rename(&part, &path)).map_err(io)?;
+        wattline_files::replace(&path, &text).map_err(io)?;
         Ok(kept.result)
     }
 }

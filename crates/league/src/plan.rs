@@ -98,7 +98,7 @@ impl Plan {
     /// # Errors
     /// When the file cannot be read or [`Self::parse`] fails.
     pub fn load(path: &Path) -> Result<Self, LeagueError> {
-        let text = std::fs::read_to_string(path)
+        let text = wattline_files::read_text(path, wattline_files::MOST_TEXT)
             .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
         Self::parse(&path.display().to_string(), &text)
     }

@@ -1,19 +1,22 @@
 //! Files below `/sys`, `/proc` and `/dev`, read through a root, so that the recorded tree of
 //! another machine can stand in for this one.
 
+use rustix::fs::{FileType, OFlags};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use wattline_files::{Directory, Links, Root};
 
 /// Attributes are at most a page; `/proc/cpuinfo` of a large machine is some hundred KiB.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// A machine's files: those of this one, or of a recording.
+/// A machine's files: those of this one, or of a recording. A recording may come from anybody: its
+/// links are followed for reading alone, and only while they stay below its root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    root: PathBuf,
+    root: Root,
 }
 
 /// Why a file gave no value.
@@ -53,23 +56,100 @@ impl Tree {
 
     /// The tree below `root`, which holds `sys`, `proc` and so on.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: Root::new(root) }
     }
 
     /// Whether this is the running machine, not a recording.
     pub fn is_live(&self) -> bool {
-        self.root == Path::new("/")
+        self.root.path() == Path::new("/")
     }
 
-    /// The file that stands for the absolute path `path`.
+    /// The file that stands for the absolute path `path`: for messages, and for other programs. A
+    /// file of a recording is opened by [`Self::open`], which does not leave it.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
-        self.root.join(path.strip_prefix("/").unwrap_or(path))
+        self.root.path().join(path.strip_prefix("/").unwrap_or(path))
     }
 
     /// Whether something is at `path`.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
-        self.path(path).exists()
+        self.file_type(path.as_ref()).is_some()
+    }
+
+    /// Whether a directory is at `path`.
+    pub fn is_directory(&self, path: impl AsRef<Path>) -> bool {
+        self.file_type(path.as_ref()) == Some(FileType::Directory)
+    }
+
+    /// Whether a regular file is at `path`.
+    pub fn is_file(&self, path: impl AsRef<Path>) -> bool {
+        self.file_type(path.as_ref()) == Some(FileType::RegularFile)
+    }
+
+    fn file_type(&self, path: &Path) -> Option<FileType> {
+        if self.is_live() {
+            let found = rustix::fs::stat(self.path(path)).ok()?;
+            return Some(FileType::from_raw_mode(found.st_mode));
+        }
+        self.root.file_type(path)
+    }
+
+    /// Opens a file for reading; a pipe in its place is not waited for.
+    ///
+    /// # Errors
+    /// As opening a file fails.
+    pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        // A pipe that was put in the place of an attribute must not stop us.
+        let flags = OFlags::NONBLOCK;
+        if self.is_live() {
+            let flags = flags.bits() as i32;
+            return File::options().read(true).custom_flags(flags).open(self.path(path));
+        }
+        self.root.open(path.as_ref(), OFlags::RDONLY | flags, Links::Inside)
+    }
+
+    /// Gives an attribute that exists another value. No link is followed.
+    ///
+    /// # Errors
+    /// As opening and writing a file fails.
+    pub fn write(&self, path: impl AsRef<Path>, value: &str) -> io::Result<()> {
+        let line = format!("{value}\n");
+        if self.is_live() {
+            // In one system call, as attributes want it.
+            let mut file = self.root.open(path.as_ref(), OFlags::WRONLY, Links::None)?;
+            return file.write_all(line.as_bytes());
+        }
+        // A plain file takes a value as an attribute does, wholly or not at all, only by name.
+        self.root.replace(path.as_ref(), line.as_bytes())
+    }
+
+    /// Opens the directory `path` of this machine, as [`Self::path`] names it. Below the root of a
+    /// recording no link is followed.
+    ///
+    /// # Errors
+    /// As opening a directory fails.
+    pub fn directory(&self, path: &Path) -> io::Result<Directory> {
+        match self.recorded(path) {
+            Some(below) => self.root.directory(below),
+            None => Directory::open(path),
+        }
+    }
+
+    /// [`Self::directory`] that makes what is missing of it.
+    ///
+    /// # Errors
+    /// As making and opening a directory fails.
+    pub fn make_directory(&self, path: &Path) -> io::Result<Directory> {
+        if let Some(below) = self.recorded(path) {
+            return self.root.make_directory(below);
+        }
+        std::fs::create_dir_all(path)?;
+        Directory::open(path)
+    }
+
+    /// Returns the path below the root of a recording; `None` for one outside, which is the caller's.
+    fn recorded<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        path.strip_prefix(self.root.path()).ok().filter(|_| !self.is_live())
     }
 
     /// The text of a file without surrounding white space.
@@ -77,15 +157,11 @@ impl Tree {
     /// # Errors
     /// [`ReadError`]; also for a file longer than 1 MiB and for bytes that are no UTF-8.
     pub fn text(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
-        let path = self.path(path);
         let mut bytes = Vec::new();
-        // Non-blocking: a pipe that was put in the place of an attribute must not stop us.
-        File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open(&path)
-            .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes))
-            .map_err(|error| ReadError::of(&path, &error))?;
+        let read =
+            self.open(&path).and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes));
+        let path = self.path(path);
+        read.map_err(|error| ReadError::of(&path, &error))?;
         if bytes.len() as u64 > LONGEST_FILE {
             let reason = format!("longer than {LONGEST_FILE} bytes");
             return Err(ReadError::Failed { path, reason });
@@ -117,11 +193,17 @@ impl Tree {
     /// Names in a directory in natural order (`cpu2` before `cpu10`); none where there is no
     /// such directory.
     pub fn entries(&self, directory: impl AsRef<Path>) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.path(directory)) else { return Vec::new() };
-        let mut names: Vec<String> =
-            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names = self.names(directory.as_ref()).unwrap_or_default();
         names.sort_by_cached_key(|name| natural_key(name));
         names
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
+        if !self.is_live() {
+            return self.root.names(directory);
+        }
+        let entries = std::fs::read_dir(self.path(directory))?;
+        Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
     /// Entries named `prefix` and a number, with that number.
@@ -153,6 +235,11 @@ impl ReadError {
             // ENODEV and ENXIO: the device behind the file has gone.
             Some(libc::ENOENT | libc::ENOTDIR | libc::ENODEV | libc::ENXIO) => Self::Missing(path),
             Some(libc::EACCES | libc::EPERM) => Self::NoPermission(path),
+            // Only within a recording (openat2).
+            Some(libc::EXDEV) => {
+                let reason = "leads out of the recorded tree, so it is not read".to_string();
+                Self::Failed { path, reason }
+            }
             _ => Self::Failed { path, reason: error.to_string() },
         }
     }
@@ -163,18 +250,19 @@ impl ReadError {
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     // The largest NR_CPUS of any architecture: a hostile range must not eat the memory.
     const MOST_CPUS: u32 = 8192;
-    let mut cpus = Vec::new();
+    let mut listed = [false; MOST_CPUS as usize];
+    // A list of all of them, each by itself, is not longer. More parts would be read many times.
+    let mut parts = 0;
     for part in text.split([',', ' ', '\n']).filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last >= MOST_CPUS {
+        parts += 1;
+        if first > last || last >= MOST_CPUS || parts > MOST_CPUS {
             return None;
         }
-        cpus.extend(first..=last);
+        listed[first as usize..=last as usize].fill(true);
     }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Some(cpus)
+    Some((0..MOST_CPUS).zip(listed).filter_map(|(cpu, listed)| listed.then_some(cpu)).collect())
 }
 
 fn shortened(text: &str) -> String {
@@ -208,6 +296,15 @@ mod tests {
         for wrong in ["3-1", "a", "0-4294967295", "-1", "0-"] {
             assert_eq!(cpu_list(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn cpu_list_takes_no_more_than_all_cpus() {
+        let all: Vec<u32> = (0..8192).collect();
+        assert_eq!(cpu_list("0-8191,8191-8191,5,0-8191"), Some(all.clone()));
+        assert_eq!(cpu_list(&"0-8191,".repeat(8192)), Some(all));
+        assert_eq!(cpu_list(&"0-8191,".repeat(149_000)), None);
+        assert_eq!(cpu_list(&" ".repeat(1 << 20)), Some(vec![]));
     }
 
     #[test]

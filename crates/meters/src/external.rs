@@ -137,7 +137,7 @@ impl External {
             meter.columns = Some(meter.columns_of(head)?);
         }
         for (_, line) in first.iter().skip(1) {
-            meter.last = meter.sample(line).ok().or(meter.last);
+            let _ = meter.sample(line).and_then(|sample| meter.take(sample));
         }
         Ok(meter)
     }
@@ -219,15 +219,51 @@ impl External {
             }
         };
         PLAUSIBLE.check(Watts(watts)).map_err(|rejection| rejection.to_string())?;
-        if let Some(last) = self.last.filter(|last| last.seconds >= seconds) {
-            return Err(format!("time {seconds} is not after {} of the line before", last.seconds));
+        if seconds.abs() > LATEST {
+            return Err(format!("time is {seconds}, expected seconds, at most {LATEST}"));
         }
         Ok(Sample { seconds, watts })
+    }
+
+    /// Takes a sample, and returns the energy and the time since the one before; none for the first.
+    ///
+    /// # Errors
+    /// When the times of the two say nothing about the time in between. A jump of the meter's clock
+    /// begins a new series, so that later samples count again.
+    fn take(&mut self, sample: Sample) -> Result<Option<(f64, f64)>, String> {
+        let Some(last) = self.last else {
+            self.last = Some(sample);
+            return Ok(None);
+        };
+        let step = sample.seconds - last.seconds;
+        if step.abs() > LONGEST_GAP {
+            self.last = Some(sample);
+            return Err(format!(
+                "time {} is more than {LONGEST_GAP} s from {} of the line before; the energy in \
+                 between is not known",
+                sample.seconds, last.seconds
+            ));
+        }
+        if step < SHORTEST_STEP {
+            return Err(format!(
+                "time {} is not after {} of the line before",
+                sample.seconds, last.seconds
+            ));
+        }
+        self.last = Some(sample);
+        Ok(Some(((last.watts + sample.watts) / 2.0 * step, step)))
     }
 }
 
 /// What a wall-plug or rack meter can see.
 const PLAUSIBLE: Plausible = Plausible { lowest: Watts(0.0), highest: Watts(100_000.0) };
+/// Seconds that a time has at most: thousands of years since 1970. More is another unit.
+const LATEST: f64 = 1e11;
+/// Seconds between two samples at most. What the machine drew in between is not known otherwise, or
+/// the meter's clock was set.
+const LONGEST_GAP: f64 = 3_600.0;
+/// Seconds between two samples at least; times since 1970 are no finer in 64 bits.
+const SHORTEST_STEP: f64 = 1e-6;
 /// Far above any line of a meter: more is another kind of file.
 const LONGEST_LINE: usize = 64 << 10;
 /// `O_NONBLOCK` of Linux on every architecture that Wattline runs on.
@@ -257,8 +293,7 @@ impl Meter for External {
         }
         self.heard = Some(now);
         let mut mistakes = Vec::new();
-        let mut begun = self.last;
-        let mut energy = 0.0;
+        let (mut energy, mut seconds) = (0.0, 0.0);
         for (number, line) in &lines {
             if self.columns.is_none() {
                 match self.columns_of(line) {
@@ -267,19 +302,16 @@ impl Meter for External {
                 }
                 continue;
             }
-            match self.sample(line) {
-                Ok(sample) => {
-                    begun.get_or_insert(sample);
-                    if let Some(last) = self.last.replace(sample) {
-                        energy +=
-                            (last.watts + sample.watts) / 2.0 * (sample.seconds - last.seconds);
-                    }
+            match self.sample(line).and_then(|sample| self.take(sample)) {
+                Ok(Some((joules, step))) => {
+                    energy += joules;
+                    seconds += step;
                 }
+                Ok(None) => {}
                 Err(why) => mistakes.push(format!("{}, line {number}: {why}", self.path.display())),
             }
         }
-        let elapsed = begun.zip(self.last).map(|(begun, last)| last.seconds - begun.seconds);
-        let elapsed = Span::from_seconds(elapsed.unwrap_or(0.0));
+        let elapsed = Span::from_seconds(seconds);
         if elapsed == Span::ZERO {
             // Without a figure the mistakes are all there is to say.
             let none =
@@ -288,9 +320,9 @@ impl Meter for External {
         }
         // The samples beside a line that makes no sense are as good as any.
         self.mistakes = mistakes;
-        let energy = Joules(energy);
+        let power = PLAUSIBLE.check(Watts(energy / seconds))?;
         let provenance = self.description.provenance;
-        Ok(Reading { energy: Some(energy), elapsed, power: energy / elapsed, provenance })
+        Ok(Reading { energy: Some(Joules(energy)), elapsed, power, provenance })
     }
 }
 

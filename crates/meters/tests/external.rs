@@ -109,3 +109,70 @@ fn a_file_that_is_cut_and_a_pipe_without_a_writer_are_survived() {
     write!(writer, "time,watts\n0,10\n2,20\n").unwrap();
     assert_eq!(meter.read(at(1.0)).unwrap().energy, Some(Joules(30.0)));
 }
+
+/// Lines whose times or powers nobody can have measured give no figure, and the reason is named.
+#[test]
+fn implausible_samples_are_not_measured() {
+    for (line, reason) in [
+        ("1e308,100", "expected seconds"),
+        ("-1e308,100", "expected seconds"),
+        ("1e12,100", "expected seconds"),
+        ("inf,100", "expected a number"),
+        ("NaN,100", "expected a number"),
+        ("5e-324,100", "is not after"),
+        ("1e-9,100", "is not after"),
+        ("0,100", "is not after"),
+        ("-5,100", "is not after"),
+        ("1e10,100", "energy in between is not known"),
+        ("-1e10,100", "energy in between is not known"),
+        ("1,1e300", "not plausible"),
+        ("1,-1", "not plausible"),
+        ("1,1e999", "expected a number"),
+        ("1,NaN", "expected a number"),
+    ] {
+        let mut log = log("time,watts\n0,100\n");
+        let mut meter = External::open(&log.path, Options::default()).unwrap();
+        writeln!(log.file, "{line}").unwrap();
+        match meter.read(at(1.0)) {
+            Err(Rejection::BadLines(lines)) => {
+                assert!(lines[0].contains(reason), "{line}: {lines:?}");
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn jump_of_the_meters_clock_costs_one_interval() {
+    let mut log = log("time,watts\n0,100\n");
+    let mut meter = External::open(&log.path, Options::default()).unwrap();
+    for (line, energy) in
+        [("1", 100.0), ("1e9", 0.0), ("1000000001", 100.0), ("5", 0.0), ("7", 200.0)]
+    {
+        writeln!(log.file, "{line},100").unwrap();
+        let read = meter.read(at(1.0));
+        let found = read.as_ref().map_or(0.0, |reading| reading.energy.unwrap().get());
+        assert!((found - energy).abs() < 1e-3, "{line}: {read:?}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn every_figure_is_finite_and_plausible(
+        samples in proptest::collection::vec((proptest::num::f64::ANY, proptest::num::f64::ANY), 1..20),
+        steps in proptest::collection::vec((1e-9..1e4f64, -1.0..2e5f64), 1..20),
+    ) {
+        let mut log = log("time,watts\n");
+        let mut meter = External::open(&log.path, Options::default()).unwrap();
+        let mut time = 0.0;
+        let steps = steps.into_iter().map(|(step, watts)| { time += step; (time, watts) });
+        for (time, watts) in samples.into_iter().chain(steps) {
+            writeln!(log.file, "{time},{watts}").unwrap();
+            if let Ok(reading) = meter.read(at(1.0)) {
+                proptest::prop_assert!((0.0..=100_000.0).contains(&reading.power.get()));
+                proptest::prop_assert!(reading.energy.is_some_and(|it| it.get().is_finite()));
+                proptest::prop_assert!(reading.elapsed > Span::ZERO);
+            }
+        }
+    }
+}

@@ -38,7 +38,7 @@ impl Made {
         if path.symlink_metadata().is_err() {
             self.0.push(path.to_path_buf());
         }
-        fs::write(path, text).map_err(failed(path))
+        wattline_files::replace(path, text.as_ref()).map_err(failed(path))
     }
 
     /// What cannot be removed stays: why the results are not there is told already.

@@ -65,11 +65,13 @@ pub(crate) fn read(name_or_path: &str, kind: Kind) -> Result<Cow<'static, str>, 
     if let Some(text) = text_of(name_or_path, kind) {
         return Ok(Cow::Borrowed(text));
     }
-    std::fs::read_to_string(name_or_path).map(Cow::Owned).map_err(|cause| LoadError::Unreadable {
-        file: name_or_path.to_string(),
-        cause,
-        hint: hint_for(name_or_path, kind),
-    })
+    wattline_files::read_text(name_or_path.as_ref(), wattline_files::MOST_TEXT)
+        .map(Cow::Owned)
+        .map_err(|cause| LoadError::Unreadable {
+            file: name_or_path.to_string(),
+            cause,
+            hint: hint_for(name_or_path, kind),
+        })
 }
 
 /// Suggestion for a name that is neither a shipped nor another file.

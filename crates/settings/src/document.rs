@@ -5,14 +5,17 @@ use super::reader::{Reader, Table};
 use super::schema::Schema;
 use std::path::Path;
 
+/// Longest configuration; one with 100,000 tables has a tenth of it.
+const MOST_BYTES: u64 = 16 << 20;
+
 /// The text of a configuration file.
 ///
 /// # Errors
-/// When it cannot be read, or is no text.
+/// When it cannot be read, is longer than 16 MiB, or is no text.
 pub fn read_text(path: &Path) -> Result<String, ConfigError> {
     let unreadable =
         |source| ConfigError::Unreadable { named_by: "", path: path.to_owned(), source };
-    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let bytes = wattline_files::read(path, MOST_BYTES).map_err(unreadable)?;
     Ok(String::from_utf8(bytes).map_err(|error| not_text(path, &error))?)
 }
 

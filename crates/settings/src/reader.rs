@@ -32,6 +32,8 @@ pub fn defaulted<T>(found: Option<At<T>>) -> T {
 /// Collects problems while values are read.
 pub struct Reader<'t> {
     text: &'t str,
+    /// Places of the line ends in the text, ascending.
+    line_ends: Vec<usize>,
     schema: Schema,
     /// What was wrong so far.
     pub problems: Vec<Problem>,
@@ -68,7 +70,9 @@ impl<'a, 't> Table<'a, 't> {
 impl<'t> Reader<'t> {
     /// For a text in which what `schema` lists may stand.
     pub fn new(text: &'t str, schema: Schema) -> Self {
-        Self { text, schema, problems: Vec::new() }
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let line_ends = ends.map(|(at, _)| at).collect();
+        Self { text, line_ends, schema, problems: Vec::new() }
     }
 
     /// Reads the text as TOML and hands its top level to `read`. Syntax errors and what is unknown at
@@ -103,8 +107,7 @@ impl<'t> Reader<'t> {
 
     /// The line of a place in the text, from 1.
     fn line(&self, at: usize) -> usize {
-        let before = &self.text.as_bytes()[..at.min(self.text.len())];
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
+        self.line_ends.partition_point(|end| *end < at) + 1
     }
 
     /// The text at a place, its first line only.

@@ -2,9 +2,10 @@
 
 use crate::exit::ExitError;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
+use wattline_files::is_of_this_process;
 
 /// Said of a regular file that exists, where nobody asked for it to be replaced.
 pub const THERE: &str = "is there already; allowed with --overwrite";
@@ -87,35 +88,35 @@ pub fn without(
 }
 
 /// Opens `path` for writing. A regular file that exists is replaced only with `overwrite`; pipes
-/// and devices are opened as they are, and so is what standard output goes to already.
+/// and devices are opened as they are, and so is what standard output goes to already. A link is not
+/// followed ([`wattline_files::create`]).
 ///
 /// # Errors
 /// [`ErrorKind::AlreadyExists`] for a regular file without `overwrite`, which is unchanged then;
 /// else as opening and creating a file fails.
 pub fn open(path: &Path, overwrite: bool) -> io::Result<File> {
-    if overwrite || of_this_process(path) {
-        return File::create(path);
+    if overwrite || is_of_this_process(path) {
+        return wattline_files::create(path);
     }
     match File::create_new(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         done => return done,
     }
     // What was opened is asked, not the name: another file may get the name in between.
-    let file = OpenOptions::new().write(true).open(path)?;
+    let there = || io::Error::new(ErrorKind::AlreadyExists, THERE);
+    if path.is_file() {
+        return Err(there());
+    }
+    let file = wattline_files::open_existing(path)?;
     match file.metadata()?.is_file() {
-        true => Err(io::Error::new(ErrorKind::AlreadyExists, THERE)),
+        true => Err(there()),
         false => Ok(file),
     }
 }
 
 /// Is a regular file there that [`open`] would refuse? To be asked early; only `open` makes sure.
 pub fn refuses(path: &Path, overwrite: bool) -> bool {
-    !overwrite && path.is_file() && !of_this_process(path)
-}
-
-/// Does this name something that the process has open, such as a file of the shell's `>`?
-fn of_this_process(path: &Path) -> bool {
-    ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"].iter().any(|it| path.starts_with(it))
+    !overwrite && path.is_file() && !is_of_this_process(path)
 }
 
 #[cfg(test)]

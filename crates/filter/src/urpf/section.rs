@@ -1,5 +1,6 @@
 //! The `[urpf]` section of the configuration.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use wattline_router::application::SourceCheck;
 use wattline_router::config::{ApplicationSection, PortSettings, Settings, read_port_names};
@@ -64,13 +65,14 @@ impl ApplicationSection for UrpfSection {
         let table = single(reader, root, SECTION, "urpf")?;
         reader.refuse_unknown(&table);
         let mut checks: Vec<(usize, SourceCheck)> = Vec::new();
+        let mut listed = HashSet::new();
         for (key, check) in [("strict", SourceCheck::Strict), ("loose", SourceCheck::Loose)] {
             for port in read_port_names(reader, &table, key, ports) {
-                if checks.iter().any(|(listed, _)| *listed == port.value) {
+                if listed.insert(port.value) {
+                    checks.push((port.value, check));
+                } else {
                     let message = "is listed already: a port checks in one way".to_owned();
                     reader.problem(SECTION, key, &port.span, message);
-                } else {
-                    checks.push((port.value, check));
                 }
             }
         }

@@ -5,7 +5,7 @@ use super::profiled::Profiled;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use wattline_server::tables::{
     Conditions, Fingerprint, NOT_MEASURED, ProfilePoint, ProfileTables, same_frequencies,
@@ -296,12 +296,7 @@ impl Points {
 pub(super) fn write(path: &Path, text: &str) -> Result<(), PointsError> {
     let failed =
         |error: std::io::Error| PointsError::File { path: path.to_owned(), why: error.to_string() };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let mut file = fs::File::create(&new).map_err(failed)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::rename(&new, path).map_err(failed)
+    wattline_files::replace(path, text.as_bytes()).map_err(failed)
 }
 
 /// In what two profiles differ, in words.

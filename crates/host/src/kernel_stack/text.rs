@@ -2,22 +2,20 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use wattline_linux::sysfs::Tree;
 
 /// A file of the kernel that is read again and again, without being opened or allocating anew.
 pub(super) struct Text {
-    path: PathBuf,
+    tree: Tree,
+    path: String,
     /// Stays open on the running machine; the file of a recording may be another one each time.
     file: Option<File>,
-    live: bool,
     buffer: Vec<u8>,
 }
 
 impl Text {
     pub fn new(tree: &Tree, path: &str) -> Self {
-        let path = tree.path(path);
-        Self { path, file: None, live: tree.is_live(), buffer: vec![0; 256] }
+        Self { tree: tree.clone(), path: path.to_owned(), file: None, buffer: vec![0; 256] }
     }
 
     /// The number that it holds now.
@@ -29,8 +27,8 @@ impl Text {
     pub fn read(&mut self) -> &str {
         /// Of more than a thousand CPUs.
         const MOST: usize = 4 << 20;
-        if self.file.is_none() || !self.live {
-            self.file = File::open(&self.path).ok();
+        if self.file.is_none() || !self.tree.is_live() {
+            self.file = self.tree.open(&self.path).ok();
         }
         let Some(file) = &self.file else { return "" };
         let mut length = 0;

@@ -3,8 +3,11 @@
 use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use wattline_files::Directory;
+
+/// Mode of the file: nobody else may write it.
+const MODE: u32 = 0o600;
 
 /// A file that grows at its end. Each call can fail; tests put one in its place that does.
 pub(crate) trait Disk: Debug + Send {
@@ -24,19 +27,17 @@ pub(crate) trait Disk: Debug + Send {
 /// A file.
 #[derive(Debug)]
 pub(super) struct Named {
-    path: PathBuf,
+    directory: Directory,
+    name: PathBuf,
     file: File,
 }
 
 impl Named {
     /// Makes an empty file.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_path_buf(), file: make(path)? })
+    pub fn create(directory: &Directory, name: &str) -> io::Result<Self> {
+        let file = directory.create_new(Path::new(name), MODE)?;
+        Ok(Self { directory: directory.clone(), name: name.into(), file })
     }
-}
-
-fn make(path: &Path) -> io::Result<File> {
-    File::options().append(true).create_new(true).mode(0o600).open(path)
 }
 
 impl Disk for Named {
@@ -53,31 +54,11 @@ impl Disk for Named {
     }
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let new = self.path.with_extension("journal.new");
-        let _ = std::fs::remove_file(&new);
-        let written = make(&new).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            std::fs::rename(&new, &self.path)?;
-            Ok(file)
-        });
-        match written {
-            Ok(file) => self.file = file,
-            Err(error) => {
-                // On a full disk half a file takes the room that the old one may need.
-                let _ = std::fs::remove_file(&new);
-                return Err(error);
-            }
-        }
+        self.file = self.directory.replaced(&self.name, bytes, MODE)?;
         Ok(())
     }
 
     fn sync_name(&mut self) -> io::Result<()> {
-        sync_directory(&self.path)
+        self.directory.sync()
     }
-}
-
-/// A name is on disk only when its directory is.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }

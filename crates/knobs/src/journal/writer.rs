@@ -8,11 +8,12 @@
 //! then the file is written anew.
 
 use super::disk::{Disk, Named};
-use super::{Entry, JournalError, LONGEST_JOURNAL, Line, remove, take};
+use super::{Entry, JournalError, LONGEST_JOURNAL, Line, NAME, path, remove, take};
 use crate::setting::Setting;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use wattline_files::Directory;
 
 /// A journal is written anew when it has grown by so much.
 const COMPACT_AFTER: u64 = 1 << 20;
@@ -44,12 +45,13 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::File`].
-    pub fn create(path: &Path, boot: &str) -> Result<Self, JournalError> {
-        let failed = |error| JournalError::File { path: path.to_path_buf(), error };
-        remove(path)?;
-        let mut disk = Named::create(path).map_err(failed)?;
+    pub fn create(directory: &Directory, boot: &str) -> Result<Self, JournalError> {
+        let path = path(directory);
+        let failed = |error| JournalError::File { path: path.clone(), error };
+        remove(directory)?;
+        let mut disk = Named::create(directory, NAME).map_err(failed)?;
         disk.sync_name().map_err(failed)?;
-        Ok(Self::on(Box::new(disk), path, boot))
+        Ok(Self::on(Box::new(disk), &path, boot))
     }
 
     /// Begins one on a disk that is empty.

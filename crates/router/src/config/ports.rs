@@ -1,10 +1,10 @@
 //! The `[[port]]` sections.
 
 use super::mac::{is_unicast, parse_mac};
-use super::settings::{PortKind, PortSettings, port_named};
+use super::settings::{PortKind, PortSettings};
 use super::words::parse_steer;
 use ipnet::IpNet;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Component, PathBuf};
 use toml::de::DeValue;
@@ -110,9 +110,14 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
 pub(super) fn place(ports: Vec<PortSettings>, present: &[PortSettings]) -> Vec<PortSettings> {
     let mut placed: Vec<PortSettings> = present.iter().map(|_| PortSettings::vacant()).collect();
     let mut new = Vec::new();
+    let mut known = HashMap::new();
+    for (place, port) in present.iter().enumerate().filter(|(_, port)| !port.is_vacant()) {
+        known.entry(port.name.as_str()).or_insert(place);
+    }
     for port in ports {
         // Of two ports of one name, which is a mistake, the second has no place yet.
-        match port_named(present, &port.name).filter(|place| placed[*place].is_vacant()) {
+        let place = known.get(port.name.as_str()).copied();
+        match place.filter(|place| placed[*place].is_vacant()) {
             Some(place) => placed[place] = port,
             None => new.push(port),
         }

@@ -54,7 +54,7 @@ pub(super) fn read_path(reader: &mut Reader, root: &Table) -> Option<At<String>>
 /// # Errors
 /// When it cannot be read, or with what is wrong in it.
 pub fn load(path: &Path, config: &Config) -> Result<Vec<RouteSettings>, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| {
+    let text = wattline_files::read_text(path, wattline_files::MOST_TEXT).map_err(|source| {
         let path = path.to_owned();
         ConfigError::Unreadable { named_by: "routes_file: ", path, source }
     })?;
@@ -75,7 +75,7 @@ pub fn parse(text: &str, file: &str, config: &Config) -> Result<Vec<RouteSetting
 /// # Errors
 /// When it cannot be read.
 pub(super) fn check(path: &Path, config: Option<&Config>) -> std::io::Result<Option<Problems>> {
-    let text = std::fs::read_to_string(path)?;
+    let text = wattline_files::read_text(path, wattline_files::MOST_TEXT)?;
     let checked = each_line(&text, &path.display().to_string(), |content| {
         let line = read_line(content)?;
         config.map_or(Ok(()), |config| on_ports(line, config).map(drop))

@@ -182,15 +182,56 @@ pub fn read_port_names(
 
 /// What to say of a port that there is not.
 fn known(ports: &[PortSettings]) -> String {
+    /// Names that a message lists; there may be a message for each line of the file.
+    const MOST_NAMES: usize = 32;
     // Names that are missing or given twice are mistakes of their own, told elsewhere.
     let mut names: Vec<&str> = Vec::new();
     for name in ports.iter().map(|port| port.name.as_str()).filter(|name| !name.is_empty()) {
+        if names.len() > MOST_NAMES {
+            break;
+        }
         if !names.contains(&name) {
             names.push(name);
         }
     }
-    match names.is_empty() {
-        true => "is not a port: there is none; name one in [[port]]".to_owned(),
-        false => format!("is not a port: the ports are {}", names.join(", ")),
+    match names.len() {
+        0 => "is not a port: there is none; name one in [[port]]".to_owned(),
+        1..=MOST_NAMES => format!("is not a port: the ports are {}", names.join(", ")),
+        _ => format!("is none of the {} ports", ports.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use std::fmt::Write as _;
+    use std::time::{Duration, Instant};
+
+    /// Checks that compare each table with all others took minutes for so many.
+    #[test]
+    fn time_to_check_grows_with_the_length_of_the_file() {
+        let mut right = String::new();
+        for port in 0..20_000 {
+            let (high, low) = (port >> 8, port & 255);
+            let _ = writeln!(right, "[[port]]\nname = \"p{port}\"\ninterface = \"e{port}\"");
+            let _ = writeln!(right, "addresses = [\"10.{high}.{low}.1/24\"]");
+        }
+        let mut wrong = right.replace("interface =", "interfase =");
+        for route in 0..20_000 {
+            let (high, low) = (route >> 8, route & 255);
+            let _ =
+                writeln!(wrong, "[[route]]\nprefix = \"11.{high}.{low}.0/24\"\nport = \"none\"");
+        }
+        let same = "[[port]]\nname = \"a\"\ninterface = \"e\"\n".repeat(100_000);
+        let unknown: String = (0..100_000).map(|key| format!("k{key} = 1\n")).collect();
+        let begun = Instant::now();
+        assert!(Config::parse(&right, "right").is_ok());
+        for text in [&wrong, &same, &unknown] {
+            let problems = Config::parse(text, "wrong").unwrap_err();
+            assert!(problems.list.len() >= 40_000, "{}", problems.list.len());
+            let last = problems.list.last().unwrap().line;
+            assert!(last <= text.lines().count() && last + 5 > text.lines().count(), "{last}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     }
 }

@@ -3,6 +3,7 @@
 use crate::input::columns::{self, Column, Findings, Line};
 use crate::input::{InvalidFile, LoadError, ProblemKind};
 use std::ops::RangeInclusive;
+use wattline_files::{MOST_TEXT, read_text};
 
 /// One measurement: a server under a steady load.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,7 +43,7 @@ const fn column(name: &'static str, allowed: RangeInclusive<f64>, unit: &'static
 
 /// Reads the rows of a CSV file.
 pub fn load(path: &str) -> Result<Vec<Row>, LoadError> {
-    let text = std::fs::read_to_string(path).map_err(|cause| LoadError::Unreadable {
+    let text = read_text(path.as_ref(), MOST_TEXT).map_err(|cause| LoadError::Unreadable {
         file: path.to_string(),
         cause,
         hint: String::new(),

@@ -2,6 +2,7 @@
 
 use crate::input::columns::{self, Column, Findings};
 use crate::input::{InvalidFile, LoadError};
+use wattline_files::{MOST_TEXT, read_text};
 use wattline_units::{PacketsPerSecond, Span};
 
 /// A piece of a trace with a constant rate.
@@ -22,7 +23,7 @@ const COLUMNS: [Column; 2] = [
 
 /// Reads a trace from a file.
 pub fn load(path: &str) -> Result<Vec<Interval>, LoadError> {
-    let text = std::fs::read_to_string(path).map_err(|cause| LoadError::Unreadable {
+    let text = read_text(path.as_ref(), MOST_TEXT).map_err(|cause| LoadError::Unreadable {
         file: path.to_string(),
         cause,
         hint: String::new(),

@@ -3,7 +3,7 @@
 use super::write::{COLUMNS, DEFAULT, SATURATED, UNKNOWN};
 use super::{Conditions, ProfilePoint, ProfileTables};
 use crate::input::{InvalidFile, LoadError, Problem, ProblemKind};
-use std::io::{self, Read as _};
+use wattline_files::read_text;
 use wattline_units::Span;
 
 const VERSION: u32 = 1;
@@ -29,11 +29,14 @@ impl ProfileTables {
     /// # Errors
     /// Fails when it cannot be read, and like [`Self::parse`].
     pub fn load(path: &str) -> Result<Self, LoadError> {
-        let text = text_of(path).map_err(|cause| LoadError::Unreadable {
-            file: path.to_owned(),
-            cause,
-            hint: "; `wattline profile` and `wattline sim --requests ... --profile FILE` make one"
-                .to_owned(),
+        let text = read_text(path.as_ref(), ProfileTables::MOST_BYTES).map_err(|cause| {
+            LoadError::Unreadable {
+                file: path.to_owned(),
+                cause,
+                hint:
+                    "; `wattline profile` and `wattline sim --requests ... --profile FILE` make one"
+                        .to_owned(),
+            }
         })?;
         Ok(Self::parse(path, &text)?)
     }
@@ -55,17 +58,6 @@ impl ProfileTables {
             }
         }
     }
-}
-
-/// Reads a file up to what tables may have. A device tells no length and has no end.
-fn text_of(path: &str) -> io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(ProfileTables::MOST_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > ProfileTables::MOST_BYTES {
-        let why = format!("longer than {} bytes, which no tables need", ProfileTables::MOST_BYTES);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
-    }
-    Ok(text)
 }
 
 fn problem(line: Option<usize>, field: &str, why: String) -> Problem {

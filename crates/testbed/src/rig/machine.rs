@@ -365,8 +365,7 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
         qemu.args(["netns", "exec", namespace, "setpriv"]);
     }
     qemu.args(["--pdeathsig", "KILL"]).arg(rig.program("qemu-system-x86_64"));
-    qemu.env("LD_LIBRARY_PATH", rig.libraries());
-    qemu.env("QEMU_MODULE_DIR", rig.root.join("usr/lib/x86_64-linux-gnu/qemu"));
+    rig.set_environment(&mut qemu);
     for firmware in ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"] {
         qemu.arg("-L").arg(rig.root.join(firmware));
     }
@@ -422,6 +421,36 @@ fn last_lines(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Another build's modules, as an installed emulator has them, in a mount namespace.
+    #[test]
+    fn emulator_loads_no_modules_of_another_build() {
+        let Some(rig) = Rig::find() else {
+            return wattline_needs::tool("the virtual hardware lab is not fetched (rig/fetch)");
+        };
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["upper/qemu", "work"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        for module in ["accel-qtest-x86_64", "hw-display-qxl", "ui-opengl", "hw-usb-host"] {
+            let planted = folder.path().join(format!("upper/qemu/{module}.so"));
+            fs::write(planted, "a module of another build").unwrap();
+        }
+        let script = "mount -t tmpfs tmpfs \"$1/work\" && mkdir \"$1/work/upper\" \"$1/work/work\" \
+            && cp -r \"$1/upper/qemu\" \"$1/work/upper\" && mount -t overlay overlay \
+            -o \"lowerdir=/usr/lib/x86_64-linux-gnu,upperdir=$1/work/upper,workdir=$1/work/work\" \
+            /usr/lib/x86_64-linux-gnu || exit 77; shift; exec \"$@\"";
+        let mut qemu = Command::new("unshare");
+        qemu.args(["-m", "sh", "-c", script, "sh"]).arg(folder.path());
+        qemu.arg(rig.program("qemu-system-x86_64")).args(["-device", "help"]);
+        rig.set_environment(&mut qemu);
+        let output = qemu.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(77) || errors.contains("unshare failed") {
+            return wattline_needs::machine(format_args!("no overlay can be mounted: {errors}"));
+        }
+        assert!(output.status.success() && errors.is_empty(), "{}: {errors}", output.status);
+    }
 
     #[test]
     fn an_emulator_that_a_signal_ended_has_crashed_and_one_that_gave_up_has_not() {

@@ -97,8 +97,16 @@ impl Rig {
     /// A command of such a program, which finds the libraries unpacked beside it.
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.program(name));
-        command.env("LD_LIBRARY_PATH", self.libraries());
+        self.set_environment(&mut command);
         command
+    }
+
+    /// Lets a command find libraries, and the emulator its modules, where they are unpacked. Modules of
+    /// another build, which this machine may have, are refused by the emulator; `rig/fetch` sees to it
+    /// that they are not looked for.
+    fn set_environment(&self, command: &mut Command) {
+        command.env("LD_LIBRARY_PATH", self.libraries());
+        command.env("QEMU_MODULE_DIR", self.root.join("usr/lib/x86_64-linux-gnu/qemu"));
     }
 
     /// Where unpacked programs have their libraries.

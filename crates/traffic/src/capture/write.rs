@@ -38,7 +38,7 @@ impl Writer<BufWriter<File>> {
         resolution: Resolution,
     ) -> Result<Self, CaptureError> {
         let file = path.as_ref().to_path_buf();
-        match File::create(&file) {
+        match wattline_files::create(&file) {
             Ok(output) => Self::new(file, BufWriter::new(output), link_type, resolution),
             Err(error) => {
                 Err(CaptureError { file, offset: 0, packet: 1, problem: Problem::Open(error) })

@@ -382,18 +382,8 @@ fn write_all(plan: &Planned, points: &Points) -> Result<(), ExitError> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), ExitError> {
-    let failed = |error: std::io::Error| {
-        ExitError::new(ExitError::IO, format!("{}: {error}", path.display()))
-    };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path));
-    written.map_err(|error| {
-        // It is not whole; that it cannot be removed either is no news then.
-        let _ = std::fs::remove_file(&new);
-        failed(error)
-    })
+    wattline_files::replace(path, text.as_bytes())
+        .map_err(|error| ExitError::new(ExitError::IO, format!("{}: {error}", path.display())))
 }
 
 fn progress(of: usize, known: usize) -> ProgressBar {

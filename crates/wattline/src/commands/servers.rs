@@ -31,7 +31,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         ServerFile::load(name).map_err(server_errors::of_model)?;
         let text = match library::text_of(name, Kind::Servers) {
             Some(text) => text.to_string(),
-            None => std::fs::read_to_string(name)?,
+            None => wattline_files::read_text(name.as_ref(), wattline_files::MOST_TEXT)?,
         };
         write!(out, "{text}")?;
         return Ok(());

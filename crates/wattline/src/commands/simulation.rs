@@ -121,7 +121,7 @@ pub fn steps_of(knob: &Entry) -> (String, String) {
 /// The traffic of this text, or of the TOML file that it names.
 pub fn traffic(text: &str) -> Result<Spec, ExitError> {
     let spec = if text.ends_with(".toml") {
-        let content = std::fs::read_to_string(text)
+        let content = wattline_files::read_text(text.as_ref(), wattline_files::MOST_TEXT)
             .map_err(|error| ExitError::no_input(text.as_ref(), &error))?;
         Spec::from_toml(&content)
     } else {

@@ -32,7 +32,7 @@ impl Store {
     /// When it cannot be read or written, or a whole line of it has no figures.
     pub fn open(path: &Path) -> Result<Self, ReproduceError> {
         let failed = |source| ReproduceError::Write { path: path.to_owned(), source };
-        let text = match std::fs::read_to_string(path) {
+        let text = match wattline_files::read_text(path, wattline_files::MOST_TEXT) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed(error));
             }

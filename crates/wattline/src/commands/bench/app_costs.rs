@@ -28,7 +28,7 @@ struct Output {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let text = std::fs::read_to_string(&args.report)
+    let text = wattline_files::read_text(&args.report, wattline_files::MOST_TEXT)
         .map_err(|error| ExitError::no_input(&args.report, &error))?;
     let costs = costs(&text, &args.name, args.machine.as_deref()).map_err(|error| {
         let file = args.report.display();

@@ -118,14 +118,14 @@ fn load(args: &Args) -> Result<Recorded, ExitError> {
 
 fn rows(path: &Path) -> Result<Vec<Row>, (u8, String)> {
     let at = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let file = std::fs::File::open(path).map_err(|error| {
+    let bytes = wattline_files::read(path, wattline_files::MOST_TEXT).map_err(|error| {
         let code = match error.kind() {
             io::ErrorKind::PermissionDenied => ExitError::NO_PERMISSION,
             _ => ExitError::NO_INPUT,
         };
         (code, at(&error))
     })?;
-    recording::read(file).map_err(|error| (ExitError::DATA, at(&error)))
+    recording::read(&bytes[..]).map_err(|error| (ExitError::DATA, at(&error)))
 }
 
 /// Measures the phases one after the other.

@@ -97,7 +97,8 @@ fn predict(model: &DevicePowerModel, args: &Args, ports: u16) -> Result<Value, E
 }
 
 fn load(path: &Path) -> Result<DevicePowerModel, ExitError> {
-    let text = std::fs::read_to_string(path).map_err(|error| ExitError::no_input(path, &error))?;
+    let text = wattline_files::read_text(path, wattline_files::MOST_TEXT)
+        .map_err(|error| ExitError::no_input(path, &error))?;
     DevicePowerModel::parse(&path.display().to_string(), &text).map_err(refused)
 }
 

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tar::{Builder, Header};
+use wattline_files::Root;
 
 /// What names of archives end in.
 const ARCHIVES: [&[u8]; 2] = [b".tar.gz", b".tgz"];
@@ -18,7 +19,7 @@ const ARCHIVES: [&[u8]; 2] = [b".tar.gz", b".tgz"];
 /// A new folder or archive.
 pub enum Place {
     /// Holds the files by their paths.
-    Folder(PathBuf),
+    Folder(Root),
     /// The same within one folder of the archive's name. It is in memory, some megabytes, until it
     /// is whole: an interrupt leaves no half of it.
     Archive { path: PathBuf, folder: PathBuf, archive: Box<Builder<GzEncoder<Vec<u8>>>> },
@@ -46,9 +47,8 @@ impl Place {
         let mut place = Self::begin(path)?;
         let filled = fill(&mut place);
         match place {
-            Self::Folder(folder) => {
-                filled.map_err(|error| without(&folder, error, |folder| fs::remove_dir_all(folder)))
-            }
+            Self::Folder(root) => filled
+                .map_err(|error| without(root.path(), error, |folder| fs::remove_dir_all(folder))),
             Self::Archive { path, archive, .. } => {
                 let filled = filled?;
                 let whole = archive.into_inner().and_then(GzEncoder::finish);
@@ -65,7 +65,7 @@ impl Place {
     fn begin(path: &Path) -> Result<Self, ExitError> {
         let Some(folder) = folder_of(path) else {
             fs::create_dir(path).map_err(|error| new(path, &error))?;
-            return Ok(Self::Folder(path.to_owned()));
+            return Ok(Self::Folder(Root::new(path)));
         };
         if path.symlink_metadata().is_ok() {
             return Err(new(path, &io::Error::from(io::ErrorKind::AlreadyExists)));
@@ -80,12 +80,17 @@ impl Place {
     /// When it cannot be written.
     pub fn put(&mut self, file: &Path, text: &str) -> Result<(), ExitError> {
         match self {
-            Self::Folder(folder) => {
-                let target = folder.join(file);
-                if let Some(parent) = target.parent() {
-                    fs::create_dir_all(parent).map_err(|error| cannot_write(parent, &error))?;
-                }
-                fs::write(&target, text).map_err(|error| cannot_write(&target, &error))
+            Self::Folder(root) => {
+                let parent = file.parent().unwrap_or(Path::new(""));
+                let name = Path::new(file.file_name().unwrap_or_default());
+                let made = root.make_directory(parent);
+                let made = made.and_then(|directory| {
+                    // The same file can belong to two knobs.
+                    directory.remove(name)?;
+                    directory.create_new(name, 0o666)
+                });
+                let written = made.and_then(|mut file| file.write_all(text.as_bytes()));
+                written.map_err(|error| cannot_write(&root.path().join(file), &error))
             }
             Self::Archive { path, folder, archive } => {
                 // Of the owner and the time of the record, an archive says nothing.

@@ -81,12 +81,11 @@ impl Recorder<'_> {
     fn directory(&mut self, path: &Path, names: &[&str], deep: u32) -> Result<(), ExitError> {
         for name in self.tree.entries(path) {
             let below = path.join(&name);
-            let real = self.tree.path(&below);
             // The way back to the device, the subsystem and the parent: not part of this.
             if ["device", "subsystem", "driver", "power", "uevent"].contains(&name.as_str()) {
                 continue;
             }
-            if real.is_dir() {
+            if self.tree.is_directory(&below) {
                 if deep > 0 {
                     self.directory(&below, names, deep - 1)?;
                 }
@@ -154,7 +153,7 @@ impl Recorder<'_> {
             let interrupt = Path::new("/proc/irq").join(number.to_string());
             self.file(&interrupt.join("smp_affinity_list"))?;
             for name in self.tree.entries(&interrupt) {
-                if self.tree.path(interrupt.join(&name)).is_dir() {
+                if self.tree.is_directory(interrupt.join(&name)) {
                     self.put(interrupt.join(name).join("recorded"), "")?;
                 }
             }
@@ -168,7 +167,7 @@ impl Recorder<'_> {
 
     /// Copies a file to another place of the record.
     fn file_as(&mut self, path: &Path, to: &Path) -> Result<(), ExitError> {
-        if !self.tree.path(path).is_file() {
+        if !self.tree.is_file(path) {
             return Ok(());
         }
         match self.tree.text(path) {
