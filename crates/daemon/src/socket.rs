@@ -49,6 +49,8 @@ pub enum Request {
     Reload,
     /// Drain and end.
     Stop,
+    /// The same; the kernel then forwards in clear what the configuration protects.
+    StopAndOpen,
     /// Show state of a router.
     Show {
         /// Which state.
@@ -91,7 +93,8 @@ impl Request {
         match self {
             Self::Stats | Self::Graph | Self::Metrics | Self::Show { .. } => true,
             Self::Capture(_) | Self::Trace(_) => true,
-            Self::Active { .. } | Self::Reload | Self::Stop | Self::ClearCounters => false,
+            Self::Active { .. } | Self::Reload | Self::ClearCounters => false,
+            Self::Stop | Self::StopAndOpen => false,
         }
     }
 }

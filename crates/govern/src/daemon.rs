@@ -236,7 +236,8 @@ impl Daemon {
                 Err(Reload::Refused(error)) => Answer::Error(error.to_string()),
                 Err(Reload::Lost(error)) => return (Answer::Error(error.to_string()), Err(error)),
             },
-            Request::Stop => {
+            // A governor blocks nothing.
+            Request::Stop | Request::StopAndOpen => {
                 self.stopping = true;
                 Answer::Ok(json!({}))
             }

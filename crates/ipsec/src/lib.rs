@@ -2,12 +2,14 @@
 //! daemon that are in the kernel.
 //!
 //! - [`esp`]: ESP (RFC 4303), the nodes in every worker, and the cryptography
+//! - [`block`]: policies in the kernel that block protected traffic while no router runs
 //! - `control`: tunnels and their keys, sequence numbers on disk, reports to the kernel
 //! - `section`: `[ipsec]`, `[[ipsec_tunnel]]` and `[[ipsec_policy]]` of the configuration
 //!
 //! A program hands [`APPLICATION`] to its router (`wattline-router`).
 #![forbid(unsafe_code)]
 
+pub mod block;
 mod control;
 pub mod esp;
 mod section;

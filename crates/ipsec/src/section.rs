@@ -18,11 +18,11 @@ use wattline_settings::{
 use wattline_units::parse_count;
 
 /// Name of the general section.
-const IPSEC: Section = Section::Named("[ipsec]");
+pub(crate) const IPSEC: Section = Section::Named("[ipsec]");
 /// Name of the section of a tunnel.
-const TUNNEL: Section = Section::Named("[[ipsec_tunnel]]");
+pub(crate) const TUNNEL: Section = Section::Named("[[ipsec_tunnel]]");
 /// Name of the section of a policy.
-const POLICY: Section = Section::Named("[[ipsec_policy]]");
+pub(crate) const POLICY: Section = Section::Named("[[ipsec_policy]]");
 
 /// Keys of the sections, in the order of the reference.
 #[rustfmt::skip]
@@ -31,8 +31,8 @@ const KEYS: &[Key] = &[
         "Where sequence numbers are kept over restarts, so that none is ever used twice with a key.\nMade with mode 0700 where it is missing."),
     Key::new(IPSEC, "kernel", Some("false"), "true", "true or false",
         "Follow the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
-    Key::new(IPSEC, "block_when_stopped", Some("false"), "true", "true or false",
-        "After a normal end, the kernel continues to block packets that the policies of this file protect.\nAfter a crash it always does, until the next normal end."),
+    Key::new(IPSEC, "block_when_stopped", Some("true"), "false", "true or false",
+        "While no router runs, the kernel blocks packets that the policies of this file protect: before the start, when a start\nfails, and after the end. `wattline stop --open` ends this once. With false, the kernel forwards them in clear except after a crash."),
     Key::new(TUNNEL, "name", None, "\"branch\"", "a name of letters, digits, '-', '_' and '.', unique among the tunnels",
         "The tunnel's name in this file and in all output. Required."),
     Key::new(TUNNEL, "local", None, "\"198.51.100.1\"", "a unicast IPv4 or IPv6 address",
@@ -96,7 +96,7 @@ pub struct IpsecSettings {
     pub state: PathBuf,
     /// Whether to use the kernel's SAs and policies.
     pub kernel: bool,
-    /// Whether the kernel continues to block protected packets after an orderly end.
+    /// Whether the kernel blocks protected packets while no router runs.
     pub block_when_stopped: bool,
     /// Tunnels with keys from the configuration.
     pub tunnels: Vec<TunnelSettings>,

@@ -130,10 +130,15 @@ pub trait Application: Send {
     }
 
     /// Called once before traffic is taken over, if the router has interfaces: for what has to
-    /// hold in the kernel from then on.
-    fn take_over(&mut self, rib: &Rib) {
-        let _ = rib;
+    /// hold in the kernel from then on. `tun` is the device by which the router's packets enter the
+    /// kernel.
+    fn take_over(&mut self, rib: &Rib, tun: Option<&str>) {
+        let _ = (rib, tun);
     }
+
+    /// The kernel is to forward everything once the router has ended, whatever the configuration
+    /// says.
+    fn open_at_end(&mut self) {}
 
     /// What of its configuration does not hold on this machine now, in a sentence each.
     fn complaints(&self) -> Vec<String> {

@@ -427,6 +427,11 @@ impl Router {
                 self.stopping = true;
                 Answer::Ok(json!({}))
             }
+            Request::StopAndOpen => {
+                self.applications.iter_mut().for_each(|it| it.open_at_end());
+                self.stopping = true;
+                Answer::Ok(json!({}))
+            }
         }
     }
 

@@ -173,6 +173,7 @@ impl Router {
         // A bond may refuse what others take, and the kernel forwards then: but not where its packets
         // are judged.
         let may_fail = &bonds - &guarded().collect();
+        let tunnel = (has_interfaces || devices.have_taps()).then(Tunnel::open).flatten();
         let (mut attached, mut failed) = (HashMap::new(), BTreeMap::new());
         if let Some(kernel) = &mut kernel {
             kernel.inherited = Inherited::take();
@@ -204,7 +205,8 @@ impl Router {
             kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
             kernel.tell_programs(&rib);
             if has_interfaces || devices.have_taps() {
-                applications.iter_mut().for_each(|it| it.take_over(&rib));
+                let tun = tunnel.as_ref().map(|tunnel| &*tunnel.name);
+                applications.iter_mut().for_each(|it| it.take_over(&rib, tun));
             }
         }
         let opened = queues::open(&config, &interfaces, failed, &may_fail, &mut devices)?;
@@ -236,7 +238,6 @@ impl Router {
         check_steered(&config)?;
         let platforms = extensions.platforms;
         let mut power = plan.map(|plan| Power::open(plan, &config, platforms)).transpose()?;
-        let tunnel = (has_interfaces || devices.have_taps()).then(Tunnel::open).flatten();
 
         // An overrun leaves its socket in error until it is read.
         let watched = lookout.iter().flat_map(|it| it.watch().descriptors());

@@ -234,7 +234,7 @@ mod tests {
             policy(PolicyDirection::In, 3, true),
             policy(PolicyDirection::Forward, 3, true),
         ];
-        Snapshot { associations, policies, unreadable: 0 }
+        Snapshot { associations, policies, ..Snapshot::default() }
     }
 
     #[test]

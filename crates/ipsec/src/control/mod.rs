@@ -21,11 +21,13 @@ use ipnet::IpNet;
 use std::collections::HashMap;
 use std::io::Read;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use store::Store;
 use tunnel::{Receiving, Sending};
 use wattline_dataplane::feature::Feature;
 use wattline_dataplane::routes::Routes;
+use wattline_linux::namespace::interface_index;
 use wattline_linux::netlink::xfrm::XfrmFollower;
 use wattline_rib::Rib;
 use wattline_router::RouterError;
@@ -48,6 +50,7 @@ pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> 
     if let Some(ipsec) = &mut ipsec {
         // Otherwise nobody tells which addresses the machine has.
         ipsec.follows_addresses = config.router.kernel_routes;
+        ipsec.file.clone_from(&config.file);
     }
     Ok(ipsec.into_iter().map(|ipsec| Box::new(ipsec) as _).collect())
 }
@@ -59,6 +62,8 @@ pub struct Ipsec {
     policies: Vec<Policy>,
     kernel: Option<Kernel>,
     settings: IpsecSettings,
+    /// The configuration file.
+    file: PathBuf,
     /// Blocking policies in the kernel.
     blocks: Option<Blocks>,
     missing_ends: MissingEnds,
@@ -162,6 +167,7 @@ impl Ipsec {
             policies,
             kernel,
             settings,
+            file: PathBuf::new(),
             blocks,
             missing_ends,
             follows_addresses: true,
@@ -292,6 +298,9 @@ impl Application for Ipsec {
             .collect();
         let blocked = self.blocks.as_ref().map_or(0, |blocks| blocks.count);
         let mut stats = serde_json::json!({ "tunnels": tunnels, "blocked_in_kernel": blocked });
+        if let Some(blocks) = &self.blocks {
+            stats["block"] = blocks.stats();
+        }
         if let Some(Kernel { tunnels, .. }) = &self.kernel {
             let inbound = |it: &Receiving| {
                 let mut stats = it.stats();
@@ -324,9 +333,24 @@ impl Application for Ipsec {
         true
     }
 
-    fn take_over(&mut self, rib: &Rib) {
+    fn take_over(&mut self, rib: &Rib, tun: Option<&str>) {
         let own: Vec<_> = rib.own_networks().collect();
-        self.blocks = Blocks::install(&self.settings, &own);
+        let tun = tun.and_then(|tun| interface_index(tun).ok());
+        self.blocks = Some(Blocks::install(&self.file, &self.settings, &own, tun));
+    }
+
+    fn reload(&mut self, config: &Config) -> Option<&'static str> {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.follow(config.of());
+        }
+        // Tunnels and policies of the router itself need a restart.
+        None
+    }
+
+    fn open_at_end(&mut self) {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.open();
+        }
     }
 
     fn refuses_ports(&self, _: &Config) -> Option<String> {
@@ -335,7 +359,7 @@ impl Application for Ipsec {
 
     fn finish(&mut self, all_ended: bool) {
         if let Some(blocks) = &mut self.blocks {
-            blocks.remove();
+            blocks.end();
         }
         if !all_ended {
             // As after a crash, the next router continues above all reserved numbers.

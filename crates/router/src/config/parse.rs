@@ -36,6 +36,7 @@ impl Config {
         let mut reader = Reader::new(&text, keys::schema(sections));
         let Draft { mut config, routes_file } =
             reader.document(|reader, root| Draft::read(reader, root, sections, present));
+        config.file = path.to_owned();
         config.resolve_paths(path.parent().unwrap_or(Path::new("")));
         if reader.problems.is_empty() {
             return Ok(config);
@@ -134,6 +135,7 @@ fn read(
     let read = |section: &&dyn ApplicationSection| section.read(reader, root, &ports);
     let applications = sections.iter().filter_map(read).collect();
     let config = Config {
+        file: PathBuf::new(),
         router,
         ports,
         routes,

@@ -16,6 +16,8 @@ use wattline_settings::LogLevel;
 /// that are named exist, and values are in range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
+    /// The file that it was read from; empty for a text.
+    pub file: PathBuf,
     /// The `[router]` section.
     pub router: RouterSettings,
     /// The ports; a port's id is its index. They are in the order of the file, unless ports have come

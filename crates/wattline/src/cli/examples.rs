@@ -59,7 +59,15 @@ const EXAMPLES: &[Examples] = &[
         "stop",
         &[
             ("The router that runs", "wattline stop"),
+            ("Let the kernel then forward what IPsec protects", "wattline stop --open"),
             ("The result for a script", "wattline stop --json"),
+        ],
+    ),
+    (
+        "block",
+        &[
+            ("What the kernel blocks now", "wattline block"),
+            ("Block what a configuration protects", "wattline block router.toml"),
         ],
     ),
     (

@@ -3,6 +3,7 @@
 mod active;
 mod ask;
 mod bench;
+mod block;
 mod capture;
 mod clear;
 mod config;
@@ -83,6 +84,9 @@ pub enum Command {
     Reload(reload::Args),
     /// Let a running router forward what is queued, and end.
     Stop(stop::Args),
+    /// Keep the kernel from forwarding in clear what IPsec protects while no router runs; or print
+    /// what is kept back.
+    Block(block::Args),
     /// Print every configuration key with its default and meaning, or check a file.
     Config(config::Args),
     /// Look up addresses in a file of routes: the matching prefix and its next hop.
@@ -152,6 +156,7 @@ impl Command {
             Self::Active(args) => active::run(&args, json),
             Self::Reload(args) => reload::run(&args, json),
             Self::Stop(args) => stop::run(&args, json),
+            Self::Block(args) => block::run(&args, json),
             Self::Config(args) => config::run(&args, json),
             Self::Lookup(args) => lookup::run(&args, json),
             Self::Sim(args) => sim::run(&args, json),

@@ -1,11 +1,13 @@
 //! `wattline plan`: what a governor would write on this machine, and why.
 
+use super::block;
 use super::root::Root;
 use crate::applications;
 use crate::exit::ExitError;
 use crate::output;
 use crate::platforms::{PlanError, plan};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use wattline_govern::config::Config as Governor;
@@ -44,13 +46,28 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     // Clap has seen that it is there.
     let path = args.config.as_deref().unwrap_or(Path::new(""));
     let config = Config::load(path, &applications::sections())?;
+    let block = block::plan(&config);
     let Some(plan) = plan(&config, &tree)? else {
         let none = json!({ "platform": "none", "at_start": [], "later": [] });
-        return output::print(&none, json, |out, _| {
-            writeln!(out, "[power] platform is not \"host\": nothing would be written")
+        return output::print(&Whole { plan: none, block }, json, |out, whole| {
+            writeln!(out, "[power] platform is not \"host\": nothing would be written")?;
+            whole.block.iter().try_for_each(|block| block::print_plan(out, block))
         });
     };
-    output::print(&plan, json, print)
+    output::print(&Whole { plan, block }, json, |out, whole| {
+        print(out, &whole.plan)?;
+        whole.block.iter().try_for_each(|block| block::print_plan(out, block))
+    })
+}
+
+/// What a router would do to this machine.
+#[derive(Serialize)]
+struct Whole<P> {
+    #[serde(flatten)]
+    plan: P,
+    /// The traffic that the kernel would block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block: Option<Value>,
 }
 
 /// What a governor of the machine would do, and why.

@@ -1,7 +1,7 @@
 //! `wattline run`: the router.
 
 use super::dashboard::Dashboard;
-use super::stats;
+use super::{block, stats};
 use crate::applications::APPLICATIONS;
 use crate::exit::ExitError;
 use crate::platforms::PLATFORMS;
@@ -33,6 +33,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let dashboard = args.dashboard.open()?;
     let level = log_to_standard_error();
     let set_level = move |new: LogLevel| level.store(new as u8, Ordering::Relaxed);
+    block::at_start(&args.config);
     let router = Router::start(&args.config, EXTENSIONS, Box::new(set_level))?;
     tracing::info!("control socket {}", router.socket_path().display());
     let name = args.config.file_stem().unwrap_or_default().to_string_lossy();

@@ -1,15 +1,16 @@
 //! `wattline stop`: the end of a router.
 
 use super::ask::Which;
+use super::block;
 use crate::exit::ExitError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use wattline_daemon::socket::Request;
+use wattline_daemon::socket::{self, Request, SocketError};
 
 /// A router whose ports are quiet ends in tenths of a second; a driver that hangs is waited for longer.
 const SECONDS: i64 = 60;
@@ -17,16 +18,27 @@ const SECONDS: i64 = 60;
 /// Which router.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Let the kernel then forward in clear what IPsec protects, until the next start. If no router
+    /// runs, this ends all blocks in this network namespace.
+    #[arg(long)]
+    open: bool,
     #[command(flatten)]
     which: Which,
 }
 
 /// Runs the command: it ends when the router has, so that another may be started then.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let path = args.which.path()?;
+    let path = match args.which.path() {
+        Err(SocketError::None(_)) if args.open => return block::open(json),
+        path => path?,
+    };
+    // Nobody answers there.
+    if args.open && UnixStream::connect(&path).is_err_and(|error| is_absent(&error)) {
+        return block::open(json);
+    }
     // Before it is told to end; in another namespace of processes it has no number here.
     let process = process_of(&path);
-    let answer = args.which.ask(Request::Stop)?;
+    let answer = socket::ask(&path, if args.open { Request::StopAndOpen } else { Request::Stop })?;
     let limit = Timespec { tv_sec: SECONDS, tv_nsec: 0 };
     if let Some(process) = process
         && poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)) == Ok(0)
@@ -35,7 +47,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::IO, why));
     }
     if json {
-        writeln!(std::io::stdout(), "{answer:#}")?;
+        writeln!(io::stdout(), "{answer:#}")?;
     }
     Ok(())
 }
@@ -45,4 +57,8 @@ fn process_of(path: &Path) -> Option<OwnedFd> {
     let stream = UnixStream::connect(path).ok()?;
     let process = socket_peercred(&stream).ok()?.pid;
     pidfd_open(process, PidfdFlags::empty()).ok()
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_wattline");
 
-const UNITS: [&str; 2] = ["wattline.service", "wattline-govern.service"];
+const UNITS: [&str; 3] = ["wattline.service", "wattline-govern.service", "wattline-block.service"];
 
 #[test]
 fn the_unit_files_are_accepted_by_systemd() {

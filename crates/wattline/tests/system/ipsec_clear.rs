@@ -23,21 +23,21 @@ const BRANCH6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0x77, 0, 0, 0, 9);
 /// Beyond the sink, and of no policy.
 const OTHER4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 const OTHER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
-const KIND: Kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
+pub const KIND: Kind = Kind { algorithm: "aes128-gcm", key_bytes: 20, ipv6: false, udp: false };
 
 /// From whom to whom: Ethernet stations, then addresses.
 #[derive(Clone, Copy)]
-struct Way {
-    stations: (Station, Station),
+pub struct Way {
+    pub stations: (Station, Station),
     v4: (Ipv4Addr, Ipv4Addr),
     v6: (Ipv6Addr, Ipv6Addr),
 }
 
-const OUT: Way =
+pub const OUT: Way =
     Way { stations: (SOURCE, LEFT), v4: (SOURCE.v4, BRANCH4), v6: (SOURCE.v6, BRANCH6) };
-const BACK: Way =
+pub const BACK: Way =
     Way { stations: (SINK, RIGHT), v4: (BRANCH4, SOURCE.v4), v6: (BRANCH6, SOURCE.v6) };
-const ELSEWHERE: Way =
+pub const ELSEWHERE: Way =
     Way { stations: (SOURCE, LEFT), v4: (SOURCE.v4, OTHER4), v6: (SOURCE.v6, OTHER6) };
 
 impl Way {
@@ -47,7 +47,7 @@ impl Way {
     }
 
     /// A UDP packet with these options, the fragment field as given.
-    fn ipv4(&self, options: &[u8], fragment: u16, length: usize) -> Vec<u8> {
+    pub fn ipv4(&self, options: &[u8], fragment: u16, length: usize) -> Vec<u8> {
         let payload = marked(length);
         let header_length = 20 + options.len();
         let mut header = vec![0x40 | (header_length / 4) as u8, 0];
@@ -68,7 +68,7 @@ impl Way {
     }
 
     /// The same with these extension headers, the first of which is of kind `next`.
-    fn ipv6(&self, next: u8, extensions: &[u8], length: usize) -> Vec<u8> {
+    pub fn ipv6(&self, next: u8, extensions: &[u8], length: usize) -> Vec<u8> {
         let payload = [extensions, &marked(length)].concat();
         let mut header = vec![0x60, 0, 0, 0];
         header.extend((payload.len() as u16).to_be_bytes());
@@ -79,7 +79,7 @@ impl Way {
     }
 
     /// What the gateway encrypts, or a router forwards, by what it is.
-    fn forwarded(&self) -> Vec<(&'static str, Vec<u8>)> {
+    pub fn forwarded(&self) -> Vec<(&'static str, Vec<u8>)> {
         vec![
             ("plain", self.ipv4(&[], 0, 60)),
             ("plain IPv6", self.ipv6(17, &[], 60)),
@@ -127,11 +127,11 @@ fn marked(length: usize) -> Vec<u8> {
     payload
 }
 
-fn holds_mark(frame: &[u8]) -> bool {
+pub fn holds_mark(frame: &[u8]) -> bool {
     frame.windows(MARK.len()).any(|window| window == MARK)
 }
 
-fn is_esp(frame: &[u8]) -> bool {
+pub fn is_esp(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[8, 0]) && frame.get(23) == Some(&50)
 }
 
@@ -244,7 +244,7 @@ impl Gateway {
     }
 }
 
-fn plain(frames: Vec<(&'static str, Vec<u8>)>) -> Vec<Vec<u8>> {
+pub fn plain(frames: Vec<(&'static str, Vec<u8>)>) -> Vec<Vec<u8>> {
     frames.into_iter().map(|(_, frame)| frame).collect()
 }
 
@@ -319,29 +319,31 @@ fn packets_that_no_socket_takes_do_not_pass_in_clear() {
     });
 }
 
-/// Killed, it leaves its policies in the kernel, and its successor takes them over; ended in
-/// order, it takes them with it, unless it was told not to.
+/// Without `block_when_stopped` a router leaves its policies behind only if it is killed. Its
+/// successor takes them over, and takes them with it.
 #[test]
 fn a_router_that_is_killed_leaves_the_kernel_blocking() {
     quiet("a_router_that_is_killed_leaves_the_kernel_blocking", || {
         let mut gateway = Gateway::new();
+        gateway.wattline.take().unwrap().stop().unwrap();
+        gateway.start("block_when_stopped = false");
         let count = gateway.stats()["applications"]["ipsec"]["blocked_in_kernel"].clone();
         if count == 0 {
             return wattline_needs::machine("the kernel has no XFRM");
         }
-        // Two policies, forwarded and this machine's own packets.
-        assert_eq!((count, gateway.policies().len()), (4.into(), 4));
+        let policies = gateway.policies().len();
+        assert_eq!(count, policies);
         // What the gateway itself sends the kernel holds back.
         let ping = ["-n", "-c", "1", "-W", "1", "-I", "198.18.0.1", "10.77.0.9"];
         assert!(gateway.topology.router.run("ping", &ping, LIMIT).is_err());
         gateway.wattline.take().unwrap().kill();
-        assert_eq!(gateway.policies().len(), 4);
+        assert_eq!(gateway.policies().len(), policies);
         gateway.none_in_clear(OUT, &OUT.forwarded());
         let frames = plain(ELSEWHERE.forwarded());
         assert_eq!(gateway.send(ELSEWHERE, &frames).len(), frames.len(), "no policy's");
 
-        gateway.start("");
-        assert_eq!(gateway.policies().len(), 4, "taken over, not made twice");
+        gateway.start("block_when_stopped = false");
+        assert_eq!(gateway.policies().len(), policies, "taken over, not made twice");
         let frames = plain(OUT.forwarded());
         let received = gateway.send(OUT, &frames);
         assert!(received.iter().all(|received| is_esp(&received.frame)));
@@ -350,11 +352,6 @@ fn a_router_that_is_killed_leaves_the_kernel_blocking() {
         assert_eq!(gateway.policies(), [""; 0]);
         // As the how-to says.
         assert_eq!(gateway.send(OUT, &frames).len(), frames.len(), "the kernel forwards on");
-
-        gateway.start("block_when_stopped = true");
-        gateway.wattline.take().unwrap().stop().unwrap();
-        assert_eq!(gateway.policies().len(), 4);
-        gateway.none_in_clear(OUT, &OUT.forwarded());
     });
 }
 

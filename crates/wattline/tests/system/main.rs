@@ -20,6 +20,7 @@ mod faults;
 mod governed_ports;
 mod hot_ports;
 mod ipsec;
+mod ipsec_block;
 mod ipsec_clear;
 mod life;
 mod looking;

@@ -22,7 +22,7 @@ pub use rules::Rule;
 pub use spread::spread_of_bond;
 pub use watch::Watch;
 
-use super::xfrm::{PolicyDirection, XfrmFollower};
+use super::xfrm::{PolicyAction, PolicyDirection, XfrmFollower};
 use ipnet::IpNet;
 use std::io;
 use std::path::Path;
@@ -89,9 +89,11 @@ pub fn read() -> ForwardPath {
 }
 
 fn ipsec_policies() -> io::Result<Vec<[IpNet; 2]>> {
-    let snapshot = XfrmFollower::new()?.poll()?;
-    let policies = snapshot.map(|it| it.policies).unwrap_or_default();
-    let sent = policies.iter().filter(|policy| policy.direction != PolicyDirection::In);
+    let snapshot = XfrmFollower::new()?.poll()?.unwrap_or_default();
+    // What our own policies let pass is what they do not block.
+    let blocking = snapshot.ours.iter().filter(|policy| policy.action == PolicyAction::Block);
+    let policies = snapshot.policies.iter().chain(blocking);
+    let sent = policies.filter(|policy| policy.direction != PolicyDirection::In);
     Ok(sent.map(|policy| [policy.source, policy.destination]).collect())
 }
 

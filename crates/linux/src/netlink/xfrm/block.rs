@@ -1,181 +1,315 @@
 //! Policies of our own in the kernel: what it must not forward in clear.
 //!
 //! A policy needs neither an association nor a protocol to be built in: one that blocks is held
-//! against every packet that the kernel forwards. It outlives the process that made it, so ours
-//! are told from those of others, and from those of another router of ours, by their index.
+//! against every packet that the kernel forwards. It outlives the process that made it.
+//!
+//! The kernel compares all bytes of a selector when it looks for the policy that another one
+//! replaces, but ignores the field `user` when it looks for the policy of a packet. This field
+//! therefore holds the owner: no policy of another program, such as an IKE daemon, takes the place
+//! of ours, and none of ours takes the place of another's.
 
+use super::decode::{self, OURS};
 use super::model::{PolicyAction, PolicyDirection};
 use super::report::{address, ask, family, message};
-use super::{BUFFER_BYTES, XFRM_MSG_GETPOLICY, decode, dump};
-use ipnet::IpNet;
+use super::{BUFFER_BYTES, XFRM_MSG_GETPOLICY, dump};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 
-const XFRM_MSG_NEWPOLICY: u16 = 0x13;
 const XFRM_MSG_DELPOLICY: u16 = 0x14;
 const XFRM_MSG_UPDPOLICY: u16 = 0x19;
-/// Lengths of `struct xfrm_userpolicy_info` and `struct xfrm_userpolicy_id`.
+/// Lengths of `struct xfrm_userpolicy_info`, `struct xfrm_userpolicy_id` and `struct xfrm_selector`.
 const USERPOLICY_INFO: usize = 168;
 const USERPOLICY_ID: usize = 64;
-/// Where the index stands in the former.
+const SELECTOR: usize = 56;
+/// Places in the first.
+const INTERFACE: usize = 48;
+const USER: usize = 52;
+const ADDED: usize = 136;
+const PRIORITY: usize = 152;
 const INDEX: usize = 156;
+const DIRECTION: usize = 160;
+const ACTION: usize = 161;
 /// `struct xfrm_lifetime_cfg`: four limits without one.
 const LIMITS: std::ops::Range<usize> = 56..88;
+const ICMPV6: u8 = 58;
+
+/// Direction and selector, of which the kernel has one policy at most.
+type SelectorKey = (u8, [u8; SELECTOR]);
 
 /// A policy that drops packets or lets them pass as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// Where packets come from.
+    /// Prefix of the source addresses.
     pub source: IpNet,
-    /// Where they go, of the same family.
+    /// Prefix of the destination addresses, of the same family.
     pub destination: IpNet,
-    /// Which way.
+    /// Direction of the packets.
     pub direction: PolicyDirection,
-    /// What becomes of them.
+    /// Treatment of the packets.
     pub action: PolicyAction,
-    /// The lowest decides.
-    pub priority: u32,
+    /// Restriction to some of the packets between the prefixes.
+    pub only: Option<Only>,
 }
 
-/// The policies of one owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockOwner(u8);
+/// A part of the packets between two prefixes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Only {
+    /// ICMPv6 of one type.
+    Icmp6(u8),
+    /// Packets that are sent by one interface, by its index.
+    To(u32),
+}
+
+impl Block {
+    /// `struct xfrm_selector`.
+    fn selector(&self, user: u32) -> [u8; SELECTOR] {
+        let mut body = [0; SELECTOR];
+        body[..16].copy_from_slice(&address(self.destination.network()));
+        body[16..32].copy_from_slice(&address(self.source.network()));
+        body[40..42].copy_from_slice(&family(self.source.addr()).to_ne_bytes());
+        body[42] = self.destination.prefix_len();
+        body[43] = self.source.prefix_len();
+        match self.only {
+            Some(Only::Icmp6(kind)) => {
+                // The type stands for the source port.
+                body[36..38].copy_from_slice(&u16::from(kind).to_be_bytes());
+                body[38..40].fill(0xff);
+                body[44] = ICMPV6;
+            }
+            Some(Only::To(index)) => body[INTERFACE..USER].copy_from_slice(&index.to_ne_bytes()),
+            None => {}
+        }
+        body[USER..].copy_from_slice(&user.to_ne_bytes());
+        body
+    }
+
+    fn key(&self, owner: BlockOwner) -> SelectorKey {
+        (code(self.direction), self.selector(owner.0))
+    }
+
+    /// `struct xfrm_userpolicy_info`.
+    fn body(&self, user: u32, priority: u32) -> [u8; USERPOLICY_INFO] {
+        let mut body = [0; USERPOLICY_INFO];
+        body[..SELECTOR].copy_from_slice(&self.selector(user));
+        body[LIMITS].fill(0xff);
+        body[PRIORITY..INDEX].copy_from_slice(&priority.to_ne_bytes());
+        body[DIRECTION] = code(self.direction);
+        body[ACTION] = u8::from(self.action == PolicyAction::Block);
+        body
+    }
+}
+
+/// The owner of policies in the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BlockOwner(u32);
 
 impl BlockOwner {
     /// Most policies of an owner.
-    pub const MOST: u32 = 1 << 13;
-    /// What indices begin with: the kernel counts its own up from 8.
-    const FIRST: u32 = 0x5700_0000;
+    pub const MOST: usize = 0xfffe;
+    /// Priority of policies for one interface; the others follow in their order. The highest number
+    /// applies last, so that a policy of an IKE daemon or an administrator precedes ours.
+    pub const PRIORITY: u32 = 0xffff_0000;
 
-    /// That of this name. One in 256 other names is the same.
+    /// The owner of this name. One in 16 million other names is the same.
     pub fn named(name: &[u8]) -> Self {
         // FNV-1a, folded.
         let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        Self((hash ^ hash >> 32 ^ hash >> 16 ^ hash >> 8) as u8)
+        Self(OURS << 24 | (hash ^ hash >> 24 ^ hash >> 48) as u32 & 0x00ff_ffff)
     }
 
-    /// The lowest three bits are the direction, as the kernel wants it.
-    fn index(self, number: u32, direction: PolicyDirection) -> u32 {
-        Self::FIRST | u32::from(self.0) << 16 | number << 3 | u32::from(code(direction))
+    /// The number that the kernel shows as the user of the policies (`ip -s xfrm policy`).
+    pub fn number(self) -> u32 {
+        self.0
     }
 
-    fn owns(self, index: u32) -> bool {
-        index & 0xffff_0000 == self.index(0, PolicyDirection::In) & 0xffff_0000
-    }
-
-    /// Puts these policies into the kernel, in place of those that this owner has there. Gives
-    /// those that somebody else's policy of the same addresses and direction stands in for: these
-    /// are left as they are.
+    /// Adds these policies, of which the first that matches a packet applies. Policies that the owner
+    /// has already stay, with the treatment and the place that they have here.
     ///
     /// # Errors
     /// When the kernel has no XFRM, or refuses them: some may be there then. More than
     /// [`Self::MOST`] are `InvalidInput`.
-    pub fn install(self, blocks: &[Block]) -> io::Result<Vec<Block>> {
-        if blocks.len() > Self::MOST as usize {
+    pub fn install(self, blocks: &[Block]) -> io::Result<()> {
+        if blocks.len() > Self::MOST {
             let most = Self::MOST;
             let message = format!("{} policies, where {most} are the most", blocks.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let known = listed()?;
-        let mut kept = Vec::new();
-        let mut others = Vec::new();
-        for (number, block) in (0..).zip(blocks) {
-            let same = known.iter().find(|known| known.is_for(block));
-            let index = match same {
-                Some(known) if !self.owns(known.index) => {
-                    others.push(block.clone());
-                    continue;
-                }
-                // It keeps its index. Nothing passes in between.
-                Some(known) => known.index,
-                None => self.free_index(number, block.direction, &known, &kept),
-            };
-            let kind = if same.is_some() { XFRM_MSG_UPDPOLICY } else { XFRM_MSG_NEWPOLICY };
-            ask(message(kind, 0, &block.body(index)))?;
-            kept.push(index);
+        let known: HashMap<_, _> = known.iter().map(|it| (it.key(), it)).collect();
+        let mut last = Self::PRIORITY;
+        for block in blocks {
+            let of_interface = matches!(block.only, Some(Only::To(_)));
+            last += u32::from(!of_interface);
+            let priority = if of_interface { Self::PRIORITY } else { last };
+            let same = known.get(&block.key(self));
+            if same.is_none_or(|it| (it.priority, it.action) != (priority, block.action)) {
+                ask(message(XFRM_MSG_UPDPOLICY, 0, &block.body(self.0, priority)))?;
+            }
         }
-        let old = known.iter().map(|known| known.index);
-        for index in old.filter(|index| self.owns(*index) && !kept.contains(index)) {
-            delete(index)?;
-        }
-        Ok(others)
+        Ok(())
     }
 
-    /// An index that no policy of this owner has.
-    fn free_index(
-        self,
-        number: u32,
-        direction: PolicyDirection,
-        known: &[Known],
-        kept: &[u32],
-    ) -> u32 {
-        let taken =
-            |index: &u32| kept.contains(index) || known.iter().any(|known| known.index == *index);
-        let numbers = (number..Self::MOST).chain(0..number);
-        let mut free = numbers.map(|number| self.index(number, direction));
-        // With all taken the kernel chooses one itself, and the policy is nobody's.
-        free.find(|index| !taken(index)).unwrap_or(0)
-    }
-
-    /// Takes all policies of this owner away; says how many there were.
+    /// Removes all policies of this owner but these; returns their number.
     ///
     /// # Errors
     /// When the kernel has no XFRM, or does not answer.
-    pub fn remove_all(self) -> io::Result<usize> {
-        let own: Vec<u32> =
-            listed()?.iter().map(|known| known.index).filter(|index| self.owns(*index)).collect();
-        own.iter().try_for_each(|index| delete(*index))?;
-        Ok(own.len())
+    pub fn retain(self, blocks: &[Block]) -> io::Result<usize> {
+        let kept: HashSet<_> = blocks.iter().map(|block| block.key(self)).collect();
+        let owned = |known: &Known| known.owner == self.0 || known.is_of_earlier_version();
+        remove(|known| owned(known) && !kept.contains(&known.key()))
     }
+
+    /// True if a router uses them now: one of them is for an interface that exists.
+    ///
+    /// # Errors
+    /// As [`Self::retain`].
+    pub fn is_in_use(self) -> io::Result<bool> {
+        let exists = |known: &Known| known.interface().is_some_and(has_interface);
+        Ok(listed()?.iter().any(|known| known.owner == self.0 && exists(known)))
+    }
+
+    /// The owners of all policies in the kernel.
+    ///
+    /// # Errors
+    /// As [`Self::retain`].
+    pub fn all() -> io::Result<BTreeSet<Self>> {
+        let owners = listed()?.into_iter().map(|known| known.owner);
+        Ok(owners.filter(|owner| owner >> 24 == OURS).map(Self).collect())
+    }
+
+    /// Removes the policies of all owners; returns their number.
+    ///
+    /// # Errors
+    /// As [`Self::retain`].
+    pub fn remove_all() -> io::Result<usize> {
+        remove(|known| known.is_ours())
+    }
+
+    /// The policies in the kernel that block packets in a direction, with their owners.
+    ///
+    /// # Errors
+    /// As [`Self::retain`].
+    pub fn blocked(direction: PolicyDirection) -> io::Result<Vec<Blocked>> {
+        let mut ours = listed()?;
+        ours.retain(|it| it.is_ours() && it.action == PolicyAction::Block);
+        ours.retain(|it| it.direction == direction);
+        ours.sort_by_key(|it| (it.owner, it.priority));
+        let blocked = |known: Known| {
+            let (source, destination) = known.prefixes()?;
+            Some(Blocked { owner: Self(known.owner), source, destination, added: known.added })
+        };
+        Ok(ours.into_iter().filter_map(blocked).collect())
+    }
+}
+
+/// A policy of ours that the kernel has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocked {
+    /// Its owner.
+    pub owner: BlockOwner,
+    /// Prefix of the source addresses.
+    pub source: IpNet,
+    /// Prefix of the destination addresses.
+    pub destination: IpNet,
+    /// Time when it was made, in seconds of the Unix epoch.
+    pub added: u64,
 }
 
 /// A policy that the kernel has.
 struct Known {
-    index: u32,
-    source: IpNet,
-    destination: IpNet,
+    selector: [u8; SELECTOR],
     direction: PolicyDirection,
-    /// By more than addresses.
-    otherwise: bool,
+    action: PolicyAction,
+    priority: u32,
+    index: u32,
+    owner: u32,
+    added: u64,
 }
 
 impl Known {
-    fn is_for(&self, block: &Block) -> bool {
-        (self.source, self.destination, self.direction)
-            == (block.source, block.destination, block.direction)
-            && !self.otherwise
+    fn read(body: &[u8]) -> Option<Self> {
+        let word = |at: usize| body.get(at..)?.first_chunk().map(|it| u32::from_ne_bytes(*it));
+        Some(Self {
+            selector: *body.first_chunk()?,
+            direction: match *body.get(DIRECTION)? {
+                0 => PolicyDirection::In,
+                1 => PolicyDirection::Out,
+                2 => PolicyDirection::Forward,
+                _ => return None,
+            },
+            action: if *body.get(ACTION)? == 0 { PolicyAction::Allow } else { PolicyAction::Block },
+            priority: word(PRIORITY)?,
+            index: word(INDEX)?,
+            owner: word(USER)?,
+            added: body.get(ADDED..)?.first_chunk().map(|it| u64::from_ne_bytes(*it))?,
+        })
     }
+
+    fn key(&self) -> SelectorKey {
+        (code(self.direction), self.selector)
+    }
+
+    /// The only interface whose packets it is for.
+    fn interface(&self) -> Option<u32> {
+        let index = self.selector[INTERFACE..].first_chunk().map(|it| u32::from_ne_bytes(*it));
+        index.filter(|index| *index != 0)
+    }
+
+    fn is_ours(&self) -> bool {
+        decode::are_ours(self.owner, self.index)
+    }
+
+    /// The kernel's own indices count up from 8.
+    fn is_of_earlier_version(&self) -> bool {
+        self.owner == 0 && self.index >> 24 == OURS
+    }
+
+    /// Source and destination.
+    fn prefixes(&self) -> Option<(IpNet, IpNet)> {
+        let ipv4 =
+            u16::from_ne_bytes([self.selector[40], self.selector[41]]) == libc::AF_INET as u16;
+        let prefix = |at: usize, length: u8| -> Option<IpNet> {
+            let bytes: [u8; 16] = *self.selector.get(at..)?.first_chunk()?;
+            if ipv4 {
+                let address = [bytes[0], bytes[1], bytes[2], bytes[3]];
+                return Some(Ipv4Net::new(address.into(), length).ok()?.into());
+            }
+            Some(Ipv6Net::new(bytes.into(), length).ok()?.into())
+        };
+        Some((prefix(16, self.selector[43])?, prefix(0, self.selector[42])?))
+    }
+}
+
+fn has_interface(index: u32) -> bool {
+    use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None);
+    socket.and_then(|socket| netdevice::index_to_name(&socket, index)).is_ok()
 }
 
 fn listed() -> io::Result<Vec<Known>> {
     let mut known = Vec::new();
     let mut buffer = zeroize::Zeroizing::new(vec![0; BUFFER_BYTES]);
-    dump(XFRM_MSG_GETPOLICY, USERPOLICY_ID, &mut buffer, |body| {
-        let index = body.get(INDEX..).and_then(|bytes| bytes.first_chunk());
-        if let (Some(policy), Some(index)) = (decode::policy(body), index) {
-            known.push(Known {
-                index: u32::from_ne_bytes(*index),
-                source: policy.source,
-                destination: policy.destination,
-                direction: policy.direction,
-                otherwise: policy.narrower || policy.bound,
-            });
-        }
-    })?;
+    dump(XFRM_MSG_GETPOLICY, USERPOLICY_ID, &mut buffer, |body| known.extend(Known::read(body)))?;
     Ok(known)
 }
 
-fn delete(index: u32) -> io::Result<()> {
-    let mut body = [0; USERPOLICY_ID];
-    body[56..60].copy_from_slice(&index.to_ne_bytes());
-    body[60] = (index & 7) as u8;
-    match ask(message(XFRM_MSG_DELPOLICY, 0, &body)) {
-        // Somebody else has taken it away.
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+/// Removes policies; returns their number.
+fn remove(chosen: impl Fn(&Known) -> bool) -> io::Result<usize> {
+    let chosen: Vec<Known> = listed()?.into_iter().filter(chosen).collect();
+    for Known { index, direction, .. } in &chosen {
+        let mut body = [0; USERPOLICY_ID];
+        body[56..60].copy_from_slice(&index.to_ne_bytes());
+        body[60] = code(*direction);
+        match ask(message(XFRM_MSG_DELPOLICY, 0, &body)) {
+            // Somebody else has removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
     }
+    Ok(chosen.len())
 }
 
 fn code(direction: PolicyDirection) -> u8 {
@@ -183,24 +317,6 @@ fn code(direction: PolicyDirection) -> u8 {
         PolicyDirection::In => 0,
         PolicyDirection::Out => 1,
         PolicyDirection::Forward => 2,
-    }
-}
-
-impl Block {
-    /// `struct xfrm_userpolicy_info`.
-    fn body(&self, index: u32) -> [u8; USERPOLICY_INFO] {
-        let mut body = [0; USERPOLICY_INFO];
-        body[..16].copy_from_slice(&address(self.destination.network()));
-        body[16..32].copy_from_slice(&address(self.source.network()));
-        body[40..42].copy_from_slice(&family(self.source.addr()).to_ne_bytes());
-        body[42] = self.destination.prefix_len();
-        body[43] = self.source.prefix_len();
-        body[LIMITS].fill(0xff);
-        body[152..156].copy_from_slice(&self.priority.to_ne_bytes());
-        body[INDEX..INDEX + 4].copy_from_slice(&index.to_ne_bytes());
-        body[160] = code(self.direction);
-        body[161] = u8::from(self.action == PolicyAction::Block);
-        body
     }
 }
 
@@ -214,38 +330,32 @@ mod tests {
             destination: destination.parse().unwrap(),
             direction: PolicyDirection::Forward,
             action,
-            priority: 3,
+            only: None,
         }
     }
 
     #[test]
-    fn what_is_said_is_understood_as_the_same() {
+    fn policies_are_read_as_they_were_written() {
         for (source, destination) in
             [("10.1.0.0/16", "10.2.0.0/24"), ("2001:db8::/32", "2001:db8:1::/48")]
         {
             let block = block(source, destination, PolicyAction::Block);
-            let read = decode::policy(&block.body(9)).unwrap();
+            let body = block.body(BlockOwner::named(b"x").0, 9);
+            let read = decode::policy(&body).unwrap();
             assert_eq!((read.source, read.destination), (block.source, block.destination));
             assert_eq!((read.direction, read.action), (block.direction, block.action));
-            assert_eq!((read.priority, read.narrower, read.bound), (3, false, false));
+            assert_eq!((read.priority, read.narrower, read.bound), (9, false, false));
+            let known = Known::read(&body).unwrap();
+            assert_eq!(known.prefixes(), Some((block.source, block.destination)));
+            assert!(known.key() == block.key(BlockOwner::named(b"x")) && decode::is_ours(&body));
+            assert!(known.key() != block.key(BlockOwner::named(b"y")));
         }
+        assert!(!decode::is_ours(
+            &block("10.1.0.0/16", "10.2.0.0/24", PolicyAction::Block).body(0, 9)
+        ));
     }
 
-    #[test]
-    fn owners_know_their_own() {
-        let (one, other) = (BlockOwner(1), BlockOwner(2));
-        for direction in [PolicyDirection::In, PolicyDirection::Out, PolicyDirection::Forward] {
-            for number in [0, 1, BlockOwner::MOST - 1] {
-                let index = one.index(number, direction);
-                assert!(one.owns(index) && !other.owns(index));
-                assert_eq!(index & 7, u32::from(code(direction)));
-            }
-        }
-        assert!(!one.owns(8) && !one.owns(0));
-        assert_ne!(BlockOwner::named(b"/var/a"), BlockOwner::named(b"/var/b"));
-    }
-
-    /// In a namespace of its own, with `ip xfrm policy` to look at it.
+    /// In a namespace of its own, with `ip xfrm policy` as another program.
     #[test]
     fn policies_come_change_and_go_and_others_stay() {
         let name = format!("wl-block-{}", std::process::id());
@@ -257,33 +367,59 @@ mod tests {
         if let Err(error) = namespace.ip(add) {
             return wattline_needs::machine(format_args!("the kernel has no XFRM ({error})"));
         }
-        let owner = BlockOwner::named(b"here");
+        let earlier = "xfrm policy add src 10.1.0.0/16 dst 10.8.0.0/16 dir fwd \
+                       index 1459617794 action block";
+        namespace.ip(earlier).unwrap();
+        let (owner, second) = (BlockOwner::named(b"here"), BlockOwner::named(b"there"));
         let there = || {
             let known = namespace.enter(|| listed().unwrap()).unwrap();
             let mut known: Vec<String> = known
                 .iter()
-                .map(|it| format!("{} {}", it.destination, owner.owns(it.index)))
+                .map(|it| {
+                    let (_, destination) = it.prefixes().unwrap();
+                    format!("{destination} {:?} {}", it.action, it.owner == owner.0)
+                })
                 .collect();
             known.sort();
             known
         };
-        let install =
-            |blocks: &[Block]| namespace.enter(|| owner.install(blocks)).unwrap().unwrap();
+        let within =
+            |act: &(dyn Fn() -> io::Result<usize> + Sync)| namespace.enter(act).unwrap().unwrap();
+        let set = |owner: BlockOwner, blocks: &[Block]| {
+            within(&|| owner.install(blocks).and_then(|()| owner.retain(blocks)))
+        };
         let two =
             ["10.2.0.0/16", "10.9.0.0/16"].map(|to| block("10.1.0.0/16", to, PolicyAction::Block));
-        assert_eq!(install(&two), [two[1].clone()], "somebody else's stands");
-        assert_eq!(there(), ["10.2.0.0/16 true", "10.9.0.0/16 false"]);
-        // The next router: one stays, one is new, one goes.
+        let other = "10.9.0.0/16 Block false";
+        assert_eq!(set(owner, &two), 1, "the one of an earlier version goes");
+        let both = ["10.2.0.0/16 Block true", other, "10.9.0.0/16 Block true"];
+        assert_eq!(there(), both);
+        assert_eq!(set(owner, &two), 0);
+        assert_eq!(there(), both, "set again, nothing is doubled");
+        let blocked = namespace.enter(|| BlockOwner::blocked(PolicyDirection::Forward));
+        let blocked = blocked.unwrap().unwrap();
+        assert_eq!(blocked.len(), 2);
+        assert!(blocked.iter().all(|it| it.owner == owner && it.added > 1_500_000_000));
+        // The next configuration: one changes, one is new, one goes.
         let next = [
             block("2001:db8::/32", "2001:db8:1::/48", PolicyAction::Block),
             block("10.1.0.0/16", "10.2.0.0/16", PolicyAction::Allow),
         ];
-        assert!(install(&next).is_empty());
-        assert_eq!(there(), ["10.2.0.0/16 true", "10.9.0.0/16 false", "2001:db8:1::/48 true"]);
-        assert!(install(&next[..1]).is_empty());
-        assert_eq!(there(), ["10.9.0.0/16 false", "2001:db8:1::/48 true"]);
-        assert_eq!(namespace.enter(|| owner.remove_all()).unwrap().unwrap(), 1);
-        assert_eq!(namespace.enter(|| owner.remove_all()).unwrap().unwrap(), 0);
-        assert_eq!(there(), ["10.9.0.0/16 false"]);
+        assert_eq!(set(owner, &next), 1);
+        assert_eq!(there(), ["10.2.0.0/16 Allow true", other, "2001:db8:1::/48 Block true"]);
+        let loopback = Block { only: Some(Only::To(1)), ..next[0].clone() };
+        let in_use = || namespace.enter(|| owner.is_in_use()).unwrap().unwrap();
+        for (index, expected) in [(9999, false), (1, true)] {
+            let one = Block { only: Some(Only::To(index)), ..loopback.clone() };
+            within(&|| owner.install(std::slice::from_ref(&one)).map(|()| 0));
+            assert_eq!(in_use(), expected);
+        }
+        assert_eq!(within(&|| owner.retain(&next)), 2);
+        // A second owner has the same policies, which stay when those of the first go.
+        assert_eq!(set(second, &next), 0);
+        assert_eq!(set(owner, &[]), 2);
+        assert_eq!(there(), ["10.2.0.0/16 Allow false", other, "2001:db8:1::/48 Block false"]);
+        assert_eq!(within(&BlockOwner::remove_all), 2);
+        assert_eq!(there(), [other]);
     }
 }

@@ -193,6 +193,20 @@ pub(super) fn policy(body: &[u8]) -> Option<Policy> {
     Some(found)
 }
 
+/// First byte of the owner of every policy of ours, and of the index of policies that earlier
+/// versions made, which left the owner empty.
+pub(super) const OURS: u32 = 0x57;
+
+/// Returns true if owner (the field `user`) and index are those of a policy of ours.
+pub(super) fn are_ours(owner: u32, index: u32) -> bool {
+    owner >> 24 == OURS || owner == 0 && index >> 24 == OURS
+}
+
+/// Returns true if the message of a policy shows one of ours.
+pub(super) fn is_ours(body: &[u8]) -> bool {
+    u32_at(body, 52).zip(u32_at(body, 156)).is_some_and(|(owner, index)| are_ours(owner, index))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::frame::{Request, frames};

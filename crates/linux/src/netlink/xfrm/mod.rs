@@ -9,7 +9,7 @@ mod decode;
 mod model;
 mod report;
 
-pub use block::{Block, BlockOwner};
+pub use block::{Block, BlockOwner, Blocked, Only};
 pub use model::{
     Association, Current, Key, Policy, PolicyAction, PolicyDirection, Snapshot, Template,
 };
@@ -81,6 +81,7 @@ impl XfrmFollower {
         })?;
         // An empty `struct xfrm_userpolicy_id`: of whatever kind.
         dump(XFRM_MSG_GETPOLICY, 64, &mut buffer, |body| match decode::policy(body) {
+            Some(policy) if decode::is_ours(body) => snapshot.ours.push(policy),
             Some(policy) => snapshot.policies.push(policy),
             None => snapshot.unreadable += u64::from(!decode::is_of_socket(body)),
         })?;

@@ -10,8 +10,10 @@ use zeroize::Zeroizing;
 pub struct Snapshot {
     /// Security associations.
     pub associations: Vec<Association>,
-    /// Policies, in no order; the lower the priority, the earlier.
+    /// Policies of other programs, in no order; the lower the priority, the earlier.
     pub policies: Vec<Policy>,
+    /// Policies of [`super::BlockOwner`]s.
+    pub ours: Vec<Policy>,
     /// Messages that could not be understood.
     pub unreadable: u64,
 }

@@ -1,0 +1,220 @@
+//! Blocking policies in the kernel (XFRM) for the traffic that a configuration protects.
+//!
+//! They keep the kernel from forwarding this traffic in clear: before the router starts, when it
+//! cannot start, when it has ended or was killed, and while it runs, on interfaces that are no ports.
+//! They belong to the configuration, not to a process: its path names their owner.
+
+mod partial;
+mod protected;
+mod registry;
+
+pub use protected::Protected;
+
+use crate::section::IpsecSettings;
+use ipnet::IpNet;
+use partial::Partial;
+use rustix::io::Errno;
+use serde_json::{Value, json};
+use std::io;
+use std::path::{Path, PathBuf};
+use wattline_linux::netlink::xfrm::{Block, BlockOwner, Blocked, PolicyDirection};
+use wattline_router::config::{Config, PortSettings};
+use wattline_settings::ConfigError;
+
+/// Result of [`follow`].
+#[derive(Debug, PartialEq)]
+pub struct Outcome {
+    /// The traffic that is blocked for this configuration.
+    pub blocked: Protected,
+    /// Remarks for the operator.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    fn nothing(note: &str) -> Self {
+        Self { blocked: Protected::default(), notes: vec![note.to_owned()] }
+    }
+}
+
+/// The absolute path of a configuration file. The file itself may be missing, or be a link to one
+/// file today and to another tomorrow.
+fn absolute(file: &Path) -> PathBuf {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let folder = std::fs::canonicalize(folder)
+        .or_else(|_| std::path::absolute(folder))
+        .unwrap_or_else(|_| folder.to_owned());
+    folder.join(file.file_name().unwrap_or_default())
+}
+
+/// The owner of the policies of a configuration file.
+pub fn owner(file: &Path) -> BlockOwner {
+    BlockOwner::named(absolute(file).as_os_str().as_encoded_bytes())
+}
+
+/// Adds these policies for a configuration file.
+///
+/// # Errors
+/// As [`follow`].
+fn add(file: &Path, blocks: &[Block]) -> io::Result<()> {
+    let owner = owner(file);
+    if !blocks.is_empty() {
+        // First: nothing else could say whose policies they are.
+        registry::note(owner, &absolute(file));
+    }
+    owner.install(blocks)
+}
+
+/// Makes these policies the only ones of a configuration file, and removes those of configurations
+/// that do not exist any more. Returns the number of removed policies.
+///
+/// # Errors
+/// As [`follow`].
+pub fn set(file: &Path, blocks: &[Block]) -> io::Result<usize> {
+    let owner = owner(file);
+    add(file, blocks)?;
+    let mut removed = owner.retain(blocks)?;
+    if blocks.is_empty() {
+        registry::forget(owner);
+    }
+    for other in BlockOwner::all()? {
+        if other != owner && registry::is_removed(other) && !other.is_in_use()? {
+            removed += other.retain(&[])?;
+            registry::forget(other);
+        }
+    }
+    Ok(removed)
+}
+
+/// Makes the kernel block what a configuration file protects, and nothing else for it. `config` is
+/// the file as it was read. If it has mistakes, policies are only added, from what can be read. If it
+/// does not exist, all are removed.
+///
+/// # Errors
+/// When the kernel refuses them, or has no XFRM ([`is_missing`]).
+pub fn follow(file: &Path, config: &Result<Config, ConfigError>) -> io::Result<Outcome> {
+    // Without rights, or XFRM, what follows tells.
+    if owner(file).is_in_use().unwrap_or(false) {
+        return Ok(Outcome::nothing(
+            "a router with this configuration runs, and keeps the policies",
+        ));
+    }
+    match config {
+        Ok(config) => {
+            let settings = config.of::<IpsecSettings>();
+            let in_kernel = |port: &PortSettings| port.kind.in_kernel().is_some();
+            if !config.ports.iter().any(in_kernel) {
+                return Ok(Outcome::nothing("no port is an interface, so nothing is blocked"));
+            }
+            if settings.is_some_and(|settings| !settings.block_when_stopped) {
+                return Ok(Outcome::nothing(
+                    "block_when_stopped is false, so nothing is blocked while no router runs",
+                ));
+            }
+            let blocked = settings.map(Protected::of).unwrap_or_default();
+            let blocks = blocked.blocks(None);
+            if blocks.is_empty() {
+                // Whoever may not look may start no router either.
+                let removed = match remove_from(file) {
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => 0,
+                    removed => removed?,
+                };
+                let note =
+                    format!("no policy protects packets; kernel policies removed: {removed}");
+                return Ok(Outcome::nothing(&note));
+            }
+            set(file, &blocks)?;
+            let notes = Vec::new();
+            Ok(Outcome { blocked, notes })
+        }
+        Err(ConfigError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            let removed = remove_from(file)?;
+            let note =
+                format!("the configuration does not exist; kernel policies removed: {removed}");
+            Ok(Outcome::nothing(&note))
+        }
+        Err(_) => {
+            let kept = "what was blocked before stays blocked";
+            let Ok(bytes) = std::fs::read(file) else { return Ok(Outcome::nothing(kept)) };
+            let partial = Partial::read(&String::from_utf8_lossy(&bytes));
+            if partial.captures_only || !partial.when_stopped {
+                return Ok(Outcome::nothing(kept));
+            }
+            let mut notes = vec![kept.to_owned()];
+            if partial.unreadable > 0 {
+                let count = partial.unreadable;
+                notes.push(format!(
+                    "[[ipsec_policy]]: {count} without a readable prefix cannot be blocked"
+                ));
+            }
+            add(file, &partial.protected.blocks(None))?;
+            Ok(Outcome { blocked: partial.protected, notes })
+        }
+    }
+}
+
+/// Removes all policies of a configuration that protects nothing; a kernel without XFRM has none.
+fn remove_from(file: &Path) -> io::Result<usize> {
+    set(file, &[]).or_else(|error| if is_missing(&error) { Ok(0) } else { Err(error) })
+}
+
+/// Lets the kernel of this network namespace forward everything again; returns the number of
+/// policies that were removed.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub fn open() -> io::Result<usize> {
+    match BlockOwner::remove_all() {
+        Err(error) if is_missing(&error) => Ok(0),
+        removed => removed,
+    }
+}
+
+/// Everything that the kernel of this network namespace blocks for any configuration.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn list() -> io::Result<Value> {
+    let blocked = match BlockOwner::blocked(PolicyDirection::Out) {
+        Err(error) if is_missing(&error) => Vec::new(),
+        blocked => blocked?,
+    };
+    let one = |it: &Blocked| {
+        json!({
+            "source": it.source.to_string(), "destination": it.destination.to_string(),
+            "owner": it.owner.number(), "since_seconds": it.added,
+            "configuration": registry::configuration(it.owner),
+        })
+    };
+    Ok(json!({ "blocked": blocked.iter().map(one).collect::<Vec<_>>() }))
+}
+
+/// A description of the traffic that is blocked for a configuration, for statistics and plans.
+pub fn describe(file: &Path, blocked: &Protected) -> Value {
+    let prefix = |(source, destination): (IpNet, IpNet)| json!({ "source": source.to_string(), "destination": destination.to_string() });
+    json!({
+        "configuration": file,
+        "owner": owner(file).number(),
+        "blocked": blocked.prefixes().map(prefix).collect::<Vec<_>>(),
+    })
+}
+
+/// The same for a configuration that no router has read, if it protects anything.
+pub fn plan(config: &Config) -> Option<Value> {
+    let settings = config.of::<IpsecSettings>()?;
+    let blocked = Protected::of(settings);
+    blocked.prefixes().next()?;
+    let mut plan = describe(&config.file, &blocked);
+    plan["when_stopped"] = settings.block_when_stopped.into();
+    // Unknown without rights.
+    if let Ok(present) = BlockOwner::blocked(PolicyDirection::Out) {
+        let own = owner(&config.file);
+        plan["blocked_now"] = present.iter().filter(|it| it.owner == own).count().into();
+    }
+    Some(plan)
+}
+
+/// True if the kernel has no XFRM.
+pub fn is_missing(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT))
+}
