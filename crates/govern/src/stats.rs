@@ -28,6 +28,7 @@ pub(crate) fn waiting(why: Option<&str>, around: &Around<'_>) -> Value {
     let Around { config, tree: _, uptime_seconds, rivals, restarts } = *around;
     json!({
         "uptime_seconds": uptime_seconds,
+        "log_lines_lost": wattline_daemon::logging::lines_lost(),
         "govern": {
             "profile": config.profile.name,
             "overrides": config.overrides(),
@@ -64,6 +65,7 @@ pub(crate) fn stats(session: &mut Session, around: &Around<'_>) -> Value {
     });
     json!({
         "uptime_seconds": uptime_seconds,
+        "log_lines_lost": wattline_daemon::logging::lines_lost(),
         "ports": ports,
         "workers": seen.as_ref().map(|seen| cores(session, seen)),
         "power": seen.as_ref().map(|seen| power(session, seen)),

@@ -13,6 +13,8 @@
 //! the statistics. Applications on the packets' way and what a governor drives are not part of it:
 //! the program (`wattline run`) hands both over ([`Extensions`]).
 #![forbid(unsafe_code)]
+// A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod application;
 mod attachments;
@@ -437,6 +439,7 @@ impl Router {
         let names: Vec<String> = self.of_ports(|_, port| port.name.clone());
         let mut stats = Stats::from_sum(&sum, &names);
         stats.uptime_seconds = self.started.elapsed().as_secs_f64();
+        stats.log_lines_lost = wattline_daemon::logging::lines_lost();
         let (ipv4, ipv6) = self.routes.len();
         stats.routes = Prefixes { ipv4, ipv6 };
         stats.workers = snapshots

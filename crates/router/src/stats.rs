@@ -35,6 +35,8 @@ pub struct Stats {
     /// Chunks of frame memory that were freed though they were free already, or not of that memory:
     /// a defect of Wattline.
     pub frees_refused: u64,
+    /// Lines of the log that could not be written.
+    pub log_lines_lost: u64,
     /// Frames dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// ICMP errors that were not sent, by reason.

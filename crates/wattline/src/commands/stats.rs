@@ -6,6 +6,7 @@ mod power;
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use crate::output;
 use power::{number, print_power};
 use serde_json::Value;
 use std::io::{self, Write};
@@ -22,7 +23,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let stats = args.which.ask(Request::Stats)?;
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout();
     if json {
         writeln!(out, "{stats:#}")?;
     } else {
@@ -33,6 +34,9 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 
 /// The counters as tables.
 pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
+    if let Some(lost @ 1..) = stats["log_lines_lost"].as_u64() {
+        writeln!(out, "{lost} lines of the log were lost: standard error could not take them\n")?;
+    }
     if stats["govern"].is_object() {
         return governor::print(stats, out);
     }

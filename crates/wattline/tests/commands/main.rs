@@ -29,3 +29,4 @@ mod server_commands;
 mod service;
 mod sim_commands;
 mod top;
+mod unwritten_log;
