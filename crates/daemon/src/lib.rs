@@ -7,14 +7,19 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod dashboard;
+mod directory;
 mod group;
 pub mod http;
 pub mod logging;
 pub mod metrics;
 pub mod moderation;
 pub mod notify;
+mod peer;
 mod pending;
+mod places;
 pub mod rates;
 pub mod reload;
 pub mod socket;
+mod socket_error;
 pub mod stream;
+mod timed;

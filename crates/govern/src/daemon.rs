@@ -114,7 +114,8 @@ impl Daemon {
             .map_err(|error| GovernError::system("listening on the control socket", error))?;
         let fingerprint = Fingerprint::of(&options.tree, &config);
         let session = Session::begin(&config, &options.tree)?;
-        let pending = serve_all(listener, asking(sender.clone()));
+        let pending = serve_all(listener, asking(sender.clone()))
+            .map_err(|error| GovernError::system("serving the control socket", error))?;
         if let Some(address) = config.metrics {
             let ask = asking(sender.clone());
             let text = move || match ask(Request::Metrics)? {

@@ -2,14 +2,14 @@
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use crate::output;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use wattline_daemon::socket::Request;
+use wattline_daemon::socket::{Request, connect};
 
 /// A router whose ports are quiet ends in tenths of a second; a driver that hangs is waited for longer.
 const SECONDS: i64 = 60;
@@ -35,14 +35,14 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::IO, why));
     }
     if json {
-        writeln!(std::io::stdout(), "{answer:#}")?;
+        writeln!(output::stdout(), "{answer:#}")?;
     }
     Ok(())
 }
 
 /// The process that listens at a socket; readable when it has ended.
 fn process_of(path: &Path) -> Option<OwnedFd> {
-    let stream = UnixStream::connect(path).ok()?;
+    let stream = connect(path).ok()?;
     let process = socket_peercred(&stream).ok()?.pid;
     pidfd_open(process, PidfdFlags::empty()).ok()
 }
