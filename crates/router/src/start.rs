@@ -343,6 +343,7 @@ impl Router {
             signals: Some(signals),
             socket: server,
             stopping: false,
+            needs_restart: Vec::new(),
             cleared: None,
             watchers: Watchers::default(),
         })

@@ -34,6 +34,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 
 /// The counters as tables.
 pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
+    print_needs_restart(stats, out)?;
     if let Some(lost @ 1..) = stats["log_lines_lost"].as_u64() {
         writeln!(out, "{lost} lines of the log were lost: standard error could not take them\n")?;
     }
@@ -136,6 +137,16 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What of the configuration is not in force before a restart, if anything is.
+pub fn print_needs_restart(answer: &Value, out: &mut impl Write) -> io::Result<()> {
+    let names = answer["needs_restart"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let names: Vec<&str> = names.collect();
+    match names.is_empty() {
+        true => Ok(()),
+        false => writeln!(out, "not in force before a restart: {}\n", names.join(", ")),
+    }
 }
 
 /// What an application counts, as it says it: a line for each value and for each list of values;

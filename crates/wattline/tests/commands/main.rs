@@ -6,6 +6,7 @@ mod copy;
 mod capture_faults;
 mod captures;
 mod config;
+mod control;
 mod dashboard;
 mod documented;
 mod flow_records;
