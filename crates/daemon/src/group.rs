@@ -3,7 +3,6 @@
 //! A machine has it where somebody made it (`groupadd --system wattline`); without it nobody but the
 //! owner and root gets in.
 
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Its name.
@@ -40,12 +39,6 @@ fn number(groups: &str, name: &str) -> Option<u32> {
         (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
     });
     numbers.next()
-}
-
-/// Whether whoever is at the other end may change the daemon: root and the user who runs it.
-pub(super) fn may_change(stream: &UnixStream) -> bool {
-    rustix::net::sockopt::socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
 #[cfg(test)]

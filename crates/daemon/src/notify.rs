@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
+use wattline_report::plain;
 
 /// Most descriptors in one message: one port of a router needs one, and a kernel takes 253.
 const MOST_DESCRIPTORS: usize = 64;
@@ -16,6 +17,8 @@ const MOST_DESCRIPTORS: usize = 64;
 /// is given between: two seconds together.
 const SENDS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
+/// Most characters of a status.
+const STATUS_MAX: usize = 500;
 
 /// Connection to the service manager, if there is one.
 #[derive(Debug, Default)]
@@ -48,6 +51,20 @@ impl Notifier {
     /// The daemon has started.
     pub fn ready(&self) {
         self.tell("READY=1");
+    }
+
+    /// The daemon begins to read its configuration again.
+    pub fn reloading(&self) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+    }
+
+    /// The daemon has read its configuration again; `outcome` is shown by `systemctl status`.
+    pub fn reloaded(&self, outcome: &str) {
+        let line: String = outcome.chars().map(|it| if it == '\n' { ' ' } else { it }).collect();
+        let line: String = plain(&line).chars().take(STATUS_MAX).collect();
+        self.tell(&format!("READY=1\nSTATUS={line}"));
     }
 
     /// The daemon is shutting down.
@@ -194,6 +211,24 @@ mod tests {
             assert_eq!(told, ["READY=1", "WATCHDOG=1", "STOPPING=1"]);
         }
         assert!(connect("/nowhere/at/all").is_err());
+    }
+
+    #[test]
+    fn outcome_of_a_reload_is_one_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let socket = Some(connect(&path.display().to_string()).unwrap());
+        let notifier = Notifier { socket, alive: None };
+        notifier.reloading();
+        notifier.reloaded("refused:\nREADY=0\u{1b}");
+        let read = || {
+            let mut buffer = [0; 128];
+            let length = manager.recv(&mut buffer).unwrap();
+            String::from_utf8_lossy(&buffer[..length]).into_owned()
+        };
+        assert!(read().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+        assert_eq!(read(), "READY=1\nSTATUS=refused: READY=0\\u001b");
     }
 
     #[test]

@@ -17,6 +17,16 @@ pub struct Report {
     pub not_as_configured: Vec<String>,
 }
 
+impl Report {
+    /// Logs what became of the configuration: a warning where a part of it is not in force.
+    pub fn log(&self) {
+        match self.needs_restart.is_empty() {
+            true => tracing::info!("configuration read again: {self}"),
+            false => tracing::warn!("configuration read again: {self}"),
+        }
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |names: &[&str]| {

@@ -5,30 +5,38 @@
 //! members of the group `wattline` if there is one ([`super::group`]); members may read, but change
 //! nothing.
 
+pub use super::directory::directory;
+use super::directory::{OF_ROOT, check, prepare};
 use super::group::{self, GROUP};
+pub use super::peer::connect;
+use super::peer::{Peer, reach};
 pub use super::pending::Pending;
+use super::places::{Place, Places, Share};
+pub use super::socket_error::SocketError;
 use super::stream::{Inlet, Outlet};
+use super::timed::Timed;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use wattline_linux::privileges;
 
 /// Longest request in bytes; a longer one ends the connection.
 const LONGEST_REQUEST: u64 = 64 << 10;
-/// Most connections at once; each has a thread of its own.
-const CONNECTIONS_MAX: usize = 64;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 /// Mode of the socket's file unless the group is admitted.
 const OWNER_ONLY: u32 = 0o600;
-/// How long either side waits for the other.
+/// Time that the other side has for a request and its answer together. What the daemon takes to
+/// answer does not count.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted or served.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A request to a daemon, which refuses what it does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +105,11 @@ impl Request {
             Self::Stop | Self::StopAndOpen => false,
         }
     }
+
+    /// Returns true if more than one answer comes, for as long as the other side likes.
+    fn goes_on(&self) -> bool {
+        matches!(self, Self::Capture(_) | Self::Trace(_))
+    }
 }
 
 /// A prefix in its usual text form.
@@ -164,60 +177,6 @@ impl From<Answer> for Reply {
     }
 }
 
-/// Why a request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum SocketError {
-    /// No daemon was found.
-    #[error("no router or governor answers in {0}: start one, or name its socket with --socket")]
-    None(PathBuf),
-    /// More than one daemon was found.
-    #[error("several routers or governors are running: choose one with --socket: {}", .0.join(", "))]
-    Several(Vec<String>),
-    /// This user may not open the socket.
-    #[error(
-        "this user may not open {path}: run this as root, or become a member of the group {GROUP} \
-         (`usermod -aG {GROUP} USER`; the group must exist when the router starts)"
-    )]
-    NotAllowed {
-        /// A socket, or the directory.
-        path: PathBuf,
-    },
-    /// The daemon does not answer.
-    #[error("nothing answers at {path}: {source}")]
-    Silent {
-        /// Its socket.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The daemon refused the request.
-    #[error("the request was refused: {0}")]
-    Refused(String),
-    /// The socket cannot be made.
-    #[error("{path}: {source}; set socket = \"PATH\" in the configuration to use another path")]
-    Bind {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-/// Where daemons of root have their sockets.
-const OF_ROOT: &str = "/run/wattline";
-
-/// The directory in which daemons put their sockets, unless the configuration says otherwise.
-pub fn directory() -> PathBuf {
-    if let Some(directory) = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
-        return PathBuf::from(directory).join("wattline");
-    }
-    let user = rustix::process::getuid();
-    if user.is_root() {
-        return PathBuf::from(OF_ROOT);
-    }
-    std::env::temp_dir().join(format!("wattline-{}", user.as_raw()))
-}
-
 /// The socket of a daemon that runs this configuration file in this process.
 pub fn default_path(config: &Path) -> PathBuf {
     let name = config.file_stem().unwrap_or_default().to_string_lossy();
@@ -240,17 +199,14 @@ impl Server {
     /// When that is impossible, or another daemon answers there.
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         let error = |source| SocketError::Bind { path: path.to_owned(), source };
-        if let Some(directory) = path.parent() {
-            let mut builder = std::fs::DirBuilder::new();
-            builder.recursive(true).mode(0o700).create(directory).map_err(error)?;
-        }
+        prepare(path)?;
         // Any other kind of file may be of use to somebody: only a socket is ever removed.
         if let Ok(found) = path.symlink_metadata() {
             if !found.file_type().is_socket() {
                 let message = "a file that is not a socket exists there: name another path";
                 return Err(error(io::Error::new(io::ErrorKind::AlreadyExists, message)));
             }
-            if UnixStream::connect(path).is_ok() {
+            if reach(path).is_ok() {
                 let message = "another router or governor already uses it";
                 return Err(error(io::Error::new(io::ErrorKind::AddrInUse, message)));
             }
@@ -311,7 +267,7 @@ fn remove_dead(directory: &Path) {
         let is_gone = |process: u32| !Path::new("/proc").join(process.to_string()).exists();
         let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
         let refused = || {
-            let error = UnixStream::connect(&path).err();
+            let error = reach(&path).err();
             error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         };
         if is_socket && process.is_some_and(is_gone) && refused() {
@@ -320,37 +276,52 @@ fn remove_dead(directory: &Path) {
     }
 }
 
-/// Answers whoever connects, in threads that end with the process: one for each connection, so
-/// that a silent one does not keep others out. `answer` is as for [`serve`]. Before it ends, the
-/// process waits for the value that is returned.
-#[must_use]
+/// Answers whoever connects, in threads that end with the process and have no capabilities: one for
+/// each connection, so that a silent one does not keep others out. `answer` is as for [`serve`].
+/// Before it ends, the process waits for the value that is returned.
+///
+/// # Errors
+/// When the process may have no further thread.
 pub fn serve_all<R: Into<Reply>>(
     listener: UnixListener,
     answer: impl Fn(Request) -> Option<R> + Clone + Send + 'static,
-) -> Pending {
+) -> io::Result<Pending> {
     let pending = Pending::default();
     let counted = pending.clone();
-    std::thread::spawn(move || {
-        // Each thread holds one of these while it lives.
-        let open = Arc::new(());
-        for stream in listener.incoming().flatten() {
-            if Arc::strong_count(&open) > CONNECTIONS_MAX {
-                let message = format!("{CONNECTIONS_MAX} connections are open, which is the most");
-                // Whoever connected may have gone, and must not be waited for.
-                let _ = stream.set_nonblocking(true);
-                let _ = (&stream).write_all(format!("{}\n", json_error(&message)).as_bytes());
-                continue;
-            }
-            let (answer, place, pending) = (answer.clone(), open.clone(), counted.clone());
-            std::thread::spawn(move || {
-                if let Err(error) = serve(&stream, &pending, answer) {
-                    tracing::debug!("control socket: {error}");
-                }
-                drop(place);
+    std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        privileges::drop_all_or_warn();
+        let places = Places::default();
+        for stream in listener.incoming() {
+            let outcome = stream.and_then(|stream| {
+                let place = match places.take(Peer::of(&stream)) {
+                    Ok(place) => place,
+                    Err(why) => {
+                        refuse(&stream, &why);
+                        return Ok(());
+                    }
+                };
+                let (answer, pending) = (answer.clone(), counted.clone());
+                let serve = move || {
+                    if let Err(error) = serve(&stream, &place, &pending, answer) {
+                        tracing::debug!("control socket: {error}");
+                    }
+                };
+                std::thread::Builder::new().name("control".to_owned()).spawn(serve).map(drop)
             });
+            // Without descriptors or threads it fails at once, again and again.
+            if let Err(error) = outcome {
+                tracing::debug!("control socket: {error}");
+                std::thread::sleep(PAUSE);
+            }
         }
-    });
-    pending
+    })?;
+    Ok(pending)
+}
+
+/// Tells a connection that has no place why, without waiting for it.
+fn refuse(stream: &UnixStream, why: &str) {
+    let _ = stream.set_nonblocking(true);
+    let _ = (&mut &*stream).write_all(format!("{}\n", json_error(why)).as_bytes());
 }
 
 fn json_error(message: &str) -> String {
@@ -361,32 +332,38 @@ fn json_error(message: &str) -> String {
 /// daemon has ended meanwhile.
 ///
 /// # Errors
-/// When the connection fails.
-pub fn serve<R: Into<Reply>>(
+/// When the connection fails, or the other side is too slow.
+fn serve<R: Into<Reply>>(
     stream: &UnixStream,
+    place: &Place,
     pending: &Pending,
     answer: impl Fn(Request) -> Option<R>,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let may_change = group::may_change(stream);
-    let mut reader = BufReader::new(stream);
+    let may_change = place.peer().may_change;
+    let mut reader = BufReader::new(Timed::new(stream, PATIENCE));
     let mut line = String::new();
     loop {
         line.clear();
+        reader.get_mut().give(PATIENCE);
         if (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)? == 0 {
             return Ok(());
         }
         let in_flight = pending.begin();
+        let read = Instant::now();
         let refused = |message: String| Reply::Answer(Answer::Error(message));
+        let mut stream_share = None;
         let reply = match serde_json::from_str::<Request>(&line) {
             Ok(request) if !may_change && !request.only_looks() => refused(format!(
                 "only its owner and root may change it; members of the group {GROUP} may look"
             )),
-            Ok(request) => {
-                let reply = answer(request).map(Into::into);
-                reply.unwrap_or_else(|| refused("it has just ended".to_owned()))
-            }
+            Ok(request) => match shares(place, &request) {
+                Err(why) => refused(why),
+                Ok((_turn, share)) => {
+                    stream_share = share;
+                    let reply = answer(request).map(Into::into);
+                    reply.unwrap_or_else(|| refused("it has just ended".to_owned()))
+                }
+            },
             Err(error) => refused(format!("not a request: {error}")),
         };
         let (answer, body) = match reply {
@@ -395,56 +372,65 @@ pub fn serve<R: Into<Reply>>(
         };
         let mut text = serde_json::to_string(&answer)?;
         text.push('\n');
-        let mut writer = stream;
-        writer.write_all(text.as_bytes())?;
+        let timed = reader.get_mut();
+        timed.extend(read.elapsed());
+        timed.write_all(text.as_bytes())?;
         drop(in_flight);
         if let Some(body) = body {
-            return body(&mut Outlet::new(stream));
+            let ended = body(&mut Outlet::new(stream));
+            drop(stream_share);
+            return ended;
         }
     }
+}
+
+/// What a member's request takes: a turn until its answer, and a place among captures and traces.
+///
+/// # Errors
+/// With the limit that is reached.
+fn shares(place: &Place, request: &Request) -> Result<(Option<Share>, Option<Share>), String> {
+    let turn = place.turn(PATIENCE)?;
+    let stream = if request.goes_on() { place.stream()? } else { None };
+    Ok((turn, stream))
 }
 
 /// Asks the daemon at `path`.
 ///
 /// # Errors
-/// When it does not answer or refuses.
+/// When it does not answer or refuses, or is a daemon of another user.
 pub fn ask(path: &Path, request: Request) -> Result<Value, SocketError> {
-    let silent = |source| SocketError::Silent { path: path.to_owned(), source };
-    let exchange = || -> io::Result<Answer> {
-        let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut text = serde_json::to_string(&request)?;
-        text.push('\n');
-        (&stream).write_all(text.as_bytes())?;
-        let mut line = String::new();
-        BufReader::new(&stream).read_line(&mut line)?;
-        Ok(serde_json::from_str(&line)?)
-    };
-    match exchange().map_err(silent)? {
-        Answer::Ok(value) => Ok(value),
-        Answer::Error(message) => Err(SocketError::Refused(message)),
-    }
+    let (answer, _) = exchange(path, &request)?;
+    Ok(answer)
 }
 
 /// Asks the daemon at `path` for what goes on for a while: its answer, and where the rest comes.
 ///
 /// # Errors
-/// When it does not answer or refuses.
+/// As [`ask`].
 pub fn listen(path: &Path, request: &Request) -> Result<(Value, Inlet), SocketError> {
-    let silent = |source| SocketError::Silent { path: path.to_owned(), source };
+    let (answer, inlet) = exchange(path, request)?;
+    inlet
+        .wait_without_end()
+        .map_err(|source| SocketError::Silent { path: path.to_owned(), source })?;
+    Ok((answer, inlet))
+}
+
+fn exchange(path: &Path, request: &Request) -> Result<(Value, Inlet), SocketError> {
+    let stream = connect(path)?;
     let begin = || -> io::Result<(Answer, Inlet)> {
-        let stream = UnixStream::connect(path)?;
+        // An answer to what was asked takes the daemon up to its own patience.
+        stream.set_read_timeout(Some(2 * PATIENCE))?;
         let mut text = serde_json::to_string(request)?;
         text.push('\n');
-        (&stream).write_all(text.as_bytes())?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let sent = (&stream).write_all(text.as_bytes());
         let mut inlet = Inlet::new(stream);
-        let answer = serde_json::from_value(inlet.line()?)?;
-        inlet.wait_without_end()?;
+        // A daemon without a place for this connection says so and hangs up before it is asked.
+        let line = inlet.answer();
+        let answer = serde_json::from_value(if line.is_err() { sent.and(line)? } else { line? })?;
         Ok((answer, inlet))
     };
-    match begin().map_err(silent)? {
-        (Answer::Ok(head), inlet) => Ok((head, inlet)),
+    match begin().map_err(|source| SocketError::Silent { path: path.to_owned(), source })? {
+        (Answer::Ok(value), inlet) => Ok((value, inlet)),
         (Answer::Error(message), _) => Err(SocketError::Refused(message)),
     }
 }
@@ -461,8 +447,13 @@ pub fn find() -> Result<PathBuf, SocketError> {
 fn find_in(directories: &[PathBuf]) -> Result<PathBuf, SocketError> {
     let denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
     let mut living: Vec<PathBuf> = Vec::new();
-    let mut forbidden = None;
+    let (mut forbidden, mut untrusted) = (None, None);
     for directory in directories {
+        if let Err(error) = check(directory) {
+            // Another may have what is looked for.
+            untrusted.get_or_insert(error);
+            continue;
+        }
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) => {
@@ -476,7 +467,7 @@ fn find_in(directories: &[PathBuf]) -> Result<PathBuf, SocketError> {
             if path.extension().is_none_or(|it| it != "sock") || living.contains(&path) {
                 continue;
             }
-            match UnixStream::connect(&path) {
+            match reach(&path) {
                 Ok(_) => living.push(path),
                 Err(error) if denied(&error) => {
                     forbidden.get_or_insert(path);
@@ -485,10 +476,11 @@ fn find_in(directories: &[PathBuf]) -> Result<PathBuf, SocketError> {
             }
         }
     }
-    match (living.len(), forbidden) {
-        (0, Some(path)) => Err(SocketError::NotAllowed { path }),
-        (0, None) => Err(SocketError::None(directories.first().cloned().unwrap_or_default())),
-        (1, _) => Ok(living.swap_remove(0)),
+    match (living.len(), untrusted, forbidden) {
+        (0, Some(error), _) => Err(error),
+        (0, None, Some(path)) => Err(SocketError::NotAllowed { path }),
+        (0, None, None) => Err(SocketError::None(directories.first().cloned().unwrap_or_default())),
+        (1, ..) => Ok(living.swap_remove(0)),
         _ => Err(SocketError::Several(
             living.iter().map(|path| path.display().to_string()).collect(),
         )),
@@ -498,6 +490,7 @@ fn find_in(directories: &[PathBuf]) -> Result<PathBuf, SocketError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::places;
 
     #[test]
     fn only_a_dead_daemon_s_socket_is_replaced() {
@@ -581,7 +574,8 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
             let server = scope.spawn(move || {
-                let _ = serve(&there, &Pending::default(), |request| match request {
+                let place = Places::default().take(Peer::of(&there)).unwrap();
+                let _ = serve(&there, &place, &Pending::default(), |request| match request {
                     Request::Active { workers } => Some(Answer::Ok(workers.into())),
                     _ => None,
                 });
@@ -627,10 +621,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("test.sock");
         let server = Server::bind(&path).unwrap();
-        let _pending = serve_all(server.listener().unwrap(), |_| Some(Answer::Ok(7.into())));
+        let _pending =
+            serve_all(server.listener().unwrap(), |_| Some(Answer::Ok(7.into()))).unwrap();
         assert_eq!(ask(&path, Request::Stats).unwrap(), 7);
         let crowd: Vec<_> =
-            (0..2 * CONNECTIONS_MAX).map(|_| UnixStream::connect(&path).unwrap()).collect();
+            (0..2 * places::ALL).map(|_| UnixStream::connect(&path).unwrap()).collect();
         let refused = (crowd.iter().rev()).find_map(|stream| {
             stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
             let mut line = String::new();
@@ -658,7 +653,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(100));
             Some(Answer::Ok(7.into()))
         };
-        let pending = serve_all(server.listener().unwrap(), slow);
+        let pending = serve_all(server.listener().unwrap(), slow).unwrap();
         let stream = UnixStream::connect(&path).unwrap();
         (&stream).write_all(b"{\"request\":\"stop\"}\n").unwrap();
         was_asked.recv().unwrap();
@@ -668,6 +663,81 @@ mod tests {
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line).unwrap();
         assert_eq!(line, "{\"ok\":7}\n");
+    }
+
+    /// Connections of a user who has no more rights than members of the group.
+    fn as_member<T: Send>(connect: impl FnOnce() -> T + Send) -> T {
+        let other = rustix::process::Uid::from_raw(1234);
+        std::thread::scope(|scope| {
+            let member = || {
+                rustix::thread::set_thread_res_uid(other, other, other).unwrap();
+                connect()
+            };
+            scope.spawn(member).join().unwrap()
+        })
+    }
+
+    #[test]
+    fn members_of_the_group_cannot_keep_root_out() {
+        use std::os::unix::fs::PermissionsExt;
+        if !rustix::process::geteuid().is_root() {
+            return wattline_needs::rights("root, for connections of another user");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("test.sock");
+        let server = Server::bind(&path).unwrap();
+        for (path, mode) in [(directory.path(), 0o755), (path.as_path(), 0o666)] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        // An answer that takes its time, and is longer than a socket holds.
+        let answer = |request| {
+            std::thread::sleep(Duration::from_millis(20));
+            let large = matches!(request, Request::Graph);
+            Some(Answer::Ok(if large { "x".repeat(4 << 20).into() } else { 7.into() }))
+        };
+        let _pending = serve_all(server.listener().unwrap(), answer).unwrap();
+        let texts = ["{", "{\"request\":\"graph\"}\n", "{\"request\":\"stop\"}\n"];
+        let held = as_member(|| {
+            let connect = |number: usize| {
+                let stream = UnixStream::connect(&path).unwrap();
+                // One that was refused has hung up.
+                let _ = (&stream).write_all(texts[number % texts.len()].as_bytes());
+                stream
+            };
+            (0..2 * places::ALL).map(connect).collect::<Vec<_>>()
+        });
+        let begun = Instant::now();
+        for _ in 0..5 {
+            assert_eq!(ask(&path, Request::Stop).unwrap(), 7);
+        }
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        let mut told = Vec::new();
+        for stream in held {
+            stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            let mut line = String::new();
+            let _ = BufReader::new(&stream).take(1000).read_line(&mut line);
+            told.push(line);
+        }
+        for refused in ["of this user are open", "only its owner and root may change it"] {
+            assert!(told.iter().any(|line| line.contains(refused)), "{refused}: {told:?}");
+        }
+    }
+
+    /// Its time is for the whole request, however often a byte comes.
+    #[test]
+    fn request_that_comes_byte_by_byte_is_cut_off() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let server = std::thread::spawn(move || {
+            let place = Places::default().take(Peer::of(&there)).unwrap();
+            let begun = Instant::now();
+            let ended = serve(&there, &place, &Pending::default(), |_| Some(Answer::Ok(7.into())));
+            (ended.map_err(|error| error.kind()), begun.elapsed())
+        });
+        while !server.is_finished() && (&here).write_all(b" ").is_ok() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let (ended, took) = server.join().unwrap();
+        assert!(ended.is_err() && (PATIENCE..6 * PATIENCE).contains(&took), "{ended:?} {took:?}");
     }
 
     #[test]
@@ -687,7 +757,9 @@ mod tests {
         let thread = std::thread::spawn(move || {
             // The first connection was the attempt to bind twice.
             for stream in listener.incoming().take(4) {
-                let _ = serve(&stream.unwrap(), &Pending::default(), |request| match request {
+                let stream = stream.unwrap();
+                let place = Places::default().take(Peer::of(&stream)).unwrap();
+                let _ = serve(&stream, &place, &Pending::default(), |request| match request {
                     Request::Active { workers } => Some(Answer::Ok(workers.into())),
                     _ => None,
                 });

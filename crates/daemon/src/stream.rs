@@ -4,25 +4,33 @@
 //! `{"bytes":N}` is followed by N bytes; `{"event":…}` and `{"end":…}` are complete. Whoever listens
 //! asks for the end by closing its sending side, and still gets what has come so far.
 
+use super::timed::Timed;
 use rustix::net::RecvFlags;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
-/// Longest line that is read.
+/// Longest line of a part.
 const LONGEST_LINE: u64 = 1 << 20;
+/// Longest answer before the parts: of all routes, say.
+const LONGEST_ANSWER: u64 = 256 << 20;
+/// Time that the other side has to take a part.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes of one part.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The sending end. What the other side does not take within its patience is an error.
+/// The sending end. A part that the other side does not take in time, however slowly it reads, is
+/// an error.
 pub struct Outlet<'a> {
     stream: &'a UnixStream,
+    timed: Timed<'a>,
 }
 
 impl<'a> Outlet<'a> {
     pub(super) fn new(stream: &'a UnixStream) -> Self {
-        Self { stream }
+        Self { stream, timed: Timed::new(stream, PATIENCE) }
     }
 
     /// Sends bytes.
@@ -31,7 +39,7 @@ impl<'a> Outlet<'a> {
     /// When the connection fails or is too slow.
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.line(&json!({ "bytes": bytes.len() }))?;
-        self.stream.write_all(bytes)
+        self.timed.write_all(bytes)
     }
 
     /// Sends a value.
@@ -63,7 +71,8 @@ impl<'a> Outlet<'a> {
     fn line(&mut self, value: &Value) -> io::Result<()> {
         let mut text = value.to_string();
         text.push('\n');
-        self.stream.write_all(text.as_bytes())
+        self.timed.give(PATIENCE);
+        self.timed.write_all(text.as_bytes())
     }
 }
 
@@ -132,9 +141,18 @@ impl Inlet {
         Err(io::Error::new(io::ErrorKind::InvalidData, "it sent what is no part of an answer"))
     }
 
-    pub(super) fn line(&mut self) -> io::Result<Value> {
+    /// The answer, which comes before all parts.
+    pub(super) fn answer(&mut self) -> io::Result<Value> {
+        self.line_of(LONGEST_ANSWER)
+    }
+
+    fn line(&mut self) -> io::Result<Value> {
+        self.line_of(LONGEST_LINE)
+    }
+
+    fn line_of(&mut self, longest: u64) -> io::Result<Value> {
         let mut line = String::new();
-        if (&mut self.reader).take(LONGEST_LINE).read_line(&mut line)? == 0 {
+        if (&mut self.reader).take(longest).read_line(&mut line)? == 0 {
             let message = "it ended without a last word";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
         }

@@ -76,6 +76,9 @@ pub struct Daemon {
     bell: Sender<Message>,
     signals: signal_hook::iterator::Handle,
     stopping: bool,
+    /// What of the configuration, as it was last read, is not in force before a restart.
+    needs_restart: Vec<&'static str>,
+    notifier: Notifier,
 }
 
 /// Reads the configuration, the built-in one without a file.
@@ -114,7 +117,8 @@ impl Daemon {
             .map_err(|error| GovernError::system("listening on the control socket", error))?;
         let fingerprint = Fingerprint::of(&options.tree, &config);
         let session = Session::begin(&config, &options.tree)?;
-        let pending = serve_all(listener, asking(sender.clone()));
+        let pending = serve_all(listener, asking(sender.clone()))
+            .map_err(|error| GovernError::system("serving the control socket", error))?;
         if let Some(address) = config.metrics {
             let ask = asking(sender.clone());
             let text = move || match ask(Request::Metrics)? {
@@ -135,6 +139,8 @@ impl Daemon {
             started: Instant::now(),
             signals: handle,
             stopping: false,
+            needs_restart: Vec::new(),
+            notifier: Notifier::default(),
             options,
             config,
             session: Some(session),
@@ -159,15 +165,15 @@ impl Daemon {
     /// Governs until a signal or a request says stop. Gives the last statistics, and what went
     /// wrong on the way out.
     pub fn run(mut self) -> (Value, Result<(), GovernError>) {
-        let mut notifier = Notifier::from_environment();
-        notifier.ready();
-        let longest = notifier.patience().map_or(TICK, |most| most.min(TICK));
+        self.notifier = Notifier::from_environment();
+        self.notifier.ready();
+        let longest = self.notifier.patience().map_or(TICK, |most| most.min(TICK));
         let begin = Instant::now();
         let mut due = [TICK, PARTS, RIVALS].map(|period| begin + period);
         let mut failed = None;
         while !self.stopping && failed.is_none() {
             let now = Instant::now();
-            notifier.alive(now);
+            self.notifier.alive(now);
             for (index, period) in [TICK, PARTS, RIVALS].into_iter().enumerate() {
                 if due[index] > now {
                     continue;
@@ -186,7 +192,7 @@ impl Daemon {
                 Err(RecvTimeoutError::Disconnected) => self.stopping = true,
             }
         }
-        notifier.stopping();
+        self.notifier.stopping();
         self.signals.close();
         let last = self.stats();
         // Such as how often no point of its tables met the target.
@@ -203,15 +209,9 @@ impl Daemon {
 
     fn handle(&mut self, message: Message) -> Result<(), GovernError> {
         match message {
-            Message::Signal(SIGHUP) => match self.reload() {
-                Ok(report) => {
-                    tracing::info!("configuration read again: {report}");
-                    Ok(())
-                }
-                Err(Reload::Refused(error)) => {
-                    tracing::error!("the configuration stays as it was:\n{error}");
-                    Ok(())
-                }
+            Message::Signal(SIGHUP) => match self.read_again() {
+                // In the log.
+                Ok(_) | Err(Reload::Refused(_)) => Ok(()),
                 Err(Reload::Lost(error)) => Err(error),
             },
             Message::Signal(_) => {
@@ -231,7 +231,7 @@ impl Daemon {
         let answer = match request {
             Request::Stats => Answer::Ok(self.stats()),
             Request::Metrics => Answer::Ok(metrics::text(&self.stats(), &self.options.tree).into()),
-            Request::Reload => match self.reload() {
+            Request::Reload => match self.read_again() {
                 Ok(report) => Answer::Ok(json!(report)),
                 Err(Reload::Refused(error)) => Answer::Error(error.to_string()),
                 Err(Reload::Lost(error)) => return (Answer::Error(error.to_string()), Err(error)),
@@ -275,6 +275,7 @@ impl Daemon {
             uptime_seconds: self.started.elapsed().as_secs_f64(),
             rivals: &self.rivals,
             restarts: self.restarts,
+            needs_restart: &self.needs_restart,
         };
         match &mut self.session {
             Some(session) => stats(session, &around),
@@ -372,6 +373,25 @@ impl Daemon {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Reads the configuration again, and says in the log and to the service manager what came of it.
+    fn read_again(&mut self) -> Result<Report, Reload> {
+        self.notifier.reloading();
+        let outcome = self.reload();
+        match &outcome {
+            Ok(report) => {
+                self.needs_restart.clone_from(&report.needs_restart);
+                report.log();
+                self.notifier.reloaded(&format!("configuration read again: {report}"));
+            }
+            Err(Reload::Refused(error)) => {
+                tracing::error!("the configuration stays as it was:\n{error}");
+                self.notifier.reloaded(&format!("the configuration stays as it was: {error}"));
+            }
+            Err(Reload::Lost(_)) => {}
+        }
+        outcome
     }
 
     fn reload(&mut self) -> Result<Report, Reload> {

@@ -3,7 +3,7 @@
 use crate::counters::interrupts;
 use crate::guard::Rule;
 use serde_json::Value;
-use wattline_daemon::metrics::{Exposition, Kind, of_governor};
+use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, of_governor};
 use wattline_linux::sysfs::Tree;
 
 /// All metrics; `stats` is the answer to `stats`.
@@ -12,6 +12,7 @@ pub(crate) fn text(stats: &Value, tree: &Tree) -> String {
     let to = &mut text;
     to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the governor was started.");
     to.sample(&[], stats["uptime_seconds"].as_f64().unwrap_or(0.0));
+    log_lines_lost(to, stats["log_lines_lost"].as_u64().unwrap_or(0));
     interfaces(to, stats);
     cores(to, stats, tree);
     of_governor(to, &stats["power"]);

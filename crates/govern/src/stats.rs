@@ -21,13 +21,17 @@ pub(crate) struct Around<'a> {
     pub rivals: &'a [Rival],
     /// Stretches of governing that ended because the machine or the configuration changed.
     pub restarts: u64,
+    /// What of the configuration, as it was last read, is not in force before a restart.
+    pub needs_restart: &'a [&'static str],
 }
 
 /// While nothing is governed, because the policy cannot work on the machine as it is.
 pub(crate) fn waiting(why: Option<&str>, around: &Around<'_>) -> Value {
-    let Around { config, tree: _, uptime_seconds, rivals, restarts } = *around;
+    let Around { config, tree: _, uptime_seconds, rivals, restarts, needs_restart } = *around;
     json!({
         "uptime_seconds": uptime_seconds,
+        "needs_restart": needs_restart,
+        "log_lines_lost": wattline_daemon::logging::lines_lost(),
         "govern": {
             "profile": config.profile.name,
             "overrides": config.overrides(),
@@ -43,7 +47,7 @@ pub(crate) fn waiting(why: Option<&str>, around: &Around<'_>) -> Value {
 
 /// Everything, now.
 pub(crate) fn stats(session: &mut Session, around: &Around<'_>) -> Value {
-    let Around { config, tree, uptime_seconds, rivals, restarts } = *around;
+    let Around { config, tree, uptime_seconds, rivals, restarts, needs_restart } = *around;
     let seen = session.look();
     let names = session.inventory.interfaces();
     let ports: Vec<Interface> = names.iter().map(|name| Interface::read(tree, name)).collect();
@@ -64,6 +68,8 @@ pub(crate) fn stats(session: &mut Session, around: &Around<'_>) -> Value {
     });
     json!({
         "uptime_seconds": uptime_seconds,
+        "needs_restart": needs_restart,
+        "log_lines_lost": wattline_daemon::logging::lines_lost(),
         "ports": ports,
         "workers": seen.as_ref().map(|seen| cores(session, seen)),
         "power": seen.as_ref().map(|seen| power(session, seen)),

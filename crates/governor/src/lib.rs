@@ -10,6 +10,8 @@
 //! such a caller, with a thread of its own. Nothing here knows of routers, workers or a
 //! configuration.
 #![forbid(unsafe_code)]
+// A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod account;
 #[cfg(any(test, feature = "conformance"))]

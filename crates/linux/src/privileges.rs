@@ -96,12 +96,21 @@ fn narrow_bounding_set() {
     }
 }
 
-/// Gives up all capabilities of this thread, for one that only works on open sockets.
+/// Gives up all capabilities of this thread, for one that only works on open sockets, and of those
+/// that it will start. No program that it runs gets any.
 ///
 /// # Errors
 /// When the kernel refuses, which leaves all as it was.
 pub fn drop_all() -> std::io::Result<()> {
+    rustix::thread::set_no_new_privs(true)?;
     keep(CapabilitySet::empty())
+}
+
+/// Gives up all capabilities of this thread; a failure is logged, and the thread goes on.
+pub fn drop_all_or_warn() {
+    if let Err(error) = drop_all() {
+        tracing::warn!("cannot drop the capabilities of a thread that needs none: {error}");
+    }
 }
 
 fn keep(kept: CapabilitySet) -> std::io::Result<()> {

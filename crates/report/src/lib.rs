@@ -1,7 +1,7 @@
 //! Tables, charts and pages for people, in a terminal and in a browser.
 //!
 //! [`columns`] aligns text, and [`sparkline`] draws a curve in one line of it. [`plot`] draws
-//! charts as SVG. [`Table`] is the data of a figure, and [`Check`] compares a computed figure with
+//! charts as SVG. [`plain`] makes text safe to show. [`Table`] is the data of a figure, and [`Check`] compares a computed figure with
 //! a published one. [`machine`] is the machine that ran. [`page`] combines them into one HTML page without external resources. This
 //! crate knows nothing of the origin of figures.
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ mod escape;
 pub mod machine;
 mod notes;
 pub mod page;
+mod plain;
 pub mod plot;
 pub mod runs;
 mod sparkline;
@@ -23,6 +24,7 @@ pub use check::{Check, Grounds, Verdict};
 pub use escape::escape;
 pub use machine::Machine;
 pub use notes::Notes;
+pub use plain::{Plain, plain};
 pub use sparkline::sparkline;
 pub use spread::Spread;
 pub use table::Table;

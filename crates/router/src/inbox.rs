@@ -1,6 +1,7 @@
 //! What other threads tell the control thread.
 
 use super::neighbour_requests::{self, Batch, fair_share};
+use std::io;
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -74,8 +75,12 @@ impl InboxSender {
         receiver.recv_timeout(PATIENCE).ok()
     }
 
-    /// Answers the control socket, in threads that end with the process; before that, it waits for the value that is returned.
-    pub fn answer(&self, listener: UnixListener) -> Pending {
+    /// Answers the control socket, in threads that end with the process; before that, it waits for
+    /// the value that is returned.
+    ///
+    /// # Errors
+    /// When the process may have no further thread.
+    pub fn answer(&self, listener: UnixListener) -> io::Result<Pending> {
         let inbox_sender = self.clone();
         serve_all(listener, move |request| inbox_sender.ask(request))
     }

@@ -13,6 +13,8 @@
 //! the statistics. Applications on the packets' way and what a governor drives are not part of it:
 //! the program (`wattline run`) hands both over ([`Extensions`]).
 #![forbid(unsafe_code)]
+// A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod application;
 mod attachments;
@@ -76,6 +78,7 @@ use surplus::Surplus;
 use takeover::Lookout;
 use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
+use wattline_daemon::reload::Report;
 use wattline_daemon::socket::{Answer, Pending, Reply, Request, Server};
 use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::port::{PortId, Waiter};
@@ -132,6 +135,8 @@ pub struct Router {
     signals: Option<signal_hook::iterator::Handle>,
     socket: Server,
     stopping: bool,
+    /// What of the configuration, as it was last read, is not in force before a restart.
+    needs_restart: Vec<&'static str>,
     /// Since when counters are shown.
     cleared: Option<Cleared>,
     /// Captures and traces.
@@ -176,7 +181,7 @@ impl Router {
             self.devices.look(Instant::now());
             self.end_tunnels();
             while let Ok(message) = self.inbox.try_recv() {
-                self.handle(message);
+                self.handle(message, &notifier);
             }
             self.commit();
             failure = self.failure();
@@ -366,17 +371,15 @@ impl Router {
         }
     }
 
-    fn handle(&mut self, message: Message) {
+    fn handle(&mut self, message: Message, notifier: &Notifier) {
         match message {
             Message::Neighbours(batch, _handled) => {
                 if let Some(kernel) = &mut self.kernel {
                     kernel.resolve(&self.rib, &batch);
                 }
             }
-            Message::Signal(signal_hook::consts::SIGHUP) => match self.reload() {
-                Ok(report) => tracing::info!("configuration read again: {report}"),
-                Err(error) => tracing::error!("the configuration stays as it was:\n{error}"),
-            },
+            // Whoever sent it sees the outcome in the log alone.
+            Message::Signal(signal_hook::consts::SIGHUP) => drop(self.read_again(notifier)),
             Message::Signal(_) => self.stopping = true,
             Message::WorkerEnded => {}
             Message::Request(request, answer) => {
@@ -384,11 +387,33 @@ impl Router {
                 let reply = match request {
                     Request::Capture(look) => self.watch(watchers::Kind::Capture, &look),
                     Request::Trace(look) => self.watch(watchers::Kind::Trace, &look),
+                    Request::Reload => Reply::Answer(match self.read_again(notifier) {
+                        Ok(report) => to_answer(&report),
+                        Err(error) => Answer::Error(error.to_string()),
+                    }),
                     request => Reply::Answer(self.answer(request)),
                 };
                 let _ = answer.send(reply);
             }
         }
+    }
+
+    /// Reads the configuration again, and says in the log and to the service manager what came of it.
+    fn read_again(&mut self, notifier: &Notifier) -> Result<Report, RouterError> {
+        notifier.reloading();
+        let outcome = self.reload();
+        match &outcome {
+            Ok(report) => {
+                self.needs_restart.clone_from(&report.needs_restart);
+                report.log();
+                notifier.reloaded(&format!("configuration read again: {report}"));
+            }
+            Err(error) => {
+                tracing::error!("the configuration stays as it was:\n{error}");
+                notifier.reloaded(&format!("the configuration stays as it was: {error}"));
+            }
+        }
+        outcome
     }
 
     fn answer(&mut self, request: Request) -> Answer {
@@ -413,16 +438,14 @@ impl Router {
                 self.workers.set_active(workers);
                 Answer::Ok(json!({ "active_workers": workers }))
             }
-            Request::Reload => match self.reload() {
-                Ok(report) => to_answer(&report),
-                Err(error) => Answer::Error(error.to_string()),
-            },
             Request::ClearCounters => {
                 self.cleared = Some(Cleared::now(self.stats()));
                 Answer::Ok(json!({}))
             }
-            // Answered by `handle`, as more comes after their answers.
-            Request::Capture(_) | Request::Trace(_) => Answer::Error("not here".to_owned()),
+            // Answered by `handle`.
+            Request::Capture(_) | Request::Trace(_) | Request::Reload => {
+                Answer::Error("not here".to_owned())
+            }
             Request::Stop => {
                 self.stopping = true;
                 Answer::Ok(json!({}))
@@ -443,6 +466,8 @@ impl Router {
         let names: Vec<String> = self.of_ports(|_, port| port.name.clone());
         let mut stats = Stats::from_sum(&sum, &names);
         stats.uptime_seconds = self.started.elapsed().as_secs_f64();
+        stats.log_lines_lost = wattline_daemon::logging::lines_lost();
+        stats.needs_restart.clone_from(&self.needs_restart);
         let (ipv4, ipv6) = self.routes.len();
         stats.routes = Prefixes { ipv4, ipv6 };
         stats.workers = snapshots

@@ -2,7 +2,7 @@
 
 use crate::application::Application;
 use crate::stats::{Stats, XdpTraffic};
-use wattline_daemon::metrics::{Exposition, Kind, of_governor};
+use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, of_governor};
 use wattline_dataplane::counters::{PortCounters, Snapshot};
 
 /// What of a port counts packets, and under which labels.
@@ -28,6 +28,7 @@ pub(crate) fn of_router(
     let to = &mut text;
     to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the router was started.");
     to.sample(&[], stats.uptime_seconds);
+    log_lines_lost(to, stats.log_lines_lost);
     packets(to, stats, workers);
     work(to, stats, workers);
     // By its names in the answer to `stats`, which are fixed, whatever is governed.

@@ -58,7 +58,7 @@ impl Router {
                     "by_workers_because": port.xdp_closed_because,
                 })
             });
-        json!({ "ports": ports.collect::<Vec<_>>() })
+        json!({ "ports": ports.collect::<Vec<_>>(), "needs_restart": self.needs_restart })
     }
 
     fn routes_to(&self, within: Option<IpNet>, most: usize) -> Value {

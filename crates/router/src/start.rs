@@ -304,10 +304,10 @@ impl Router {
             kernel.set_obstacles_of_forwarding(obstacles);
             kernel.update_egress_ports(&rib, Instant::now());
         }
-        let listener = server
+        let pending = server
             .listener()
+            .and_then(|listener| inbox_sender.answer(listener))
             .map_err(|source| RouterError::system("serving the control socket", source))?;
-        let pending = inbox_sender.answer(listener);
         if let Some(address) = config.metrics {
             serve_metrics(address, &inbox_sender)?;
         }
@@ -344,6 +344,7 @@ impl Router {
             signals: Some(signals),
             socket: server,
             stopping: false,
+            needs_restart: Vec::new(),
             cleared: None,
             watchers: Watchers::default(),
         })

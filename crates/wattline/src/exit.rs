@@ -30,6 +30,8 @@ impl ExitError {
     pub const SOFTWARE: u8 = 70;
     /// Reading or writing failed.
     pub const IO: u8 = 74;
+    /// Done in part: the rest needs a restart.
+    pub const NEEDS_RESTART: u8 = 75;
     /// A capability or permission is missing.
     pub const NO_PERMISSION: u8 = 77;
     /// The configuration is wrong.

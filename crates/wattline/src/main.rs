@@ -27,6 +27,7 @@ fn main() -> ExitCode {
             error.exit()
         }
     };
+    let unattended = cli.command.is_unattended();
     match cli.command.run(cli.json, cli::line) {
         Ok(()) => ExitCode::SUCCESS,
         // Code 0: the reader of our output has gone, which is no failure.
@@ -35,7 +36,10 @@ fn main() -> ExitCode {
             if cli.json && !error.after_result {
                 tell(&error);
             }
-            eprintln!("{error}");
+            match unattended {
+                true => output::note_within(&error),
+                false => output::write_note(&error),
+            }
             ExitCode::from(error.code)
         }
     }
@@ -55,5 +59,5 @@ fn tell(error: &ExitError) {
     let lines: Vec<&str> = error.message.lines().collect();
     let document = serde_json::json!({ "error": { "exit_code": error.code, "messages": lines } });
     // Whoever has closed the output does not want to know.
-    let _ = writeln!(std::io::stdout(), "{document:#}");
+    let _ = output::print_within(|out| writeln!(out, "{document:#}"));
 }

@@ -2,8 +2,51 @@
 
 use crate::exit::ExitError;
 use serde::Serialize;
-use std::io::{StdoutLock, Write};
+use std::fmt::Display;
+use std::io::{self, StdoutLock, Write};
 use std::path::Path;
+use std::time::Duration;
+use wattline_daemon::logging::write_within;
+use wattline_report::{Plain, plain};
+
+/// Standard output for text: without characters that control a terminal.
+pub type Stdout = Plain<StdoutLock<'static>>;
+
+/// Time that a daemon waits for a reader of its output that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Returns standard output for text.
+pub fn stdout() -> Stdout {
+    Plain::new(io::stdout().lock())
+}
+
+/// Writes a line to standard error. A line that cannot be written is lost.
+pub fn write_note(text: impl Display) {
+    let text = text.to_string();
+    let _ = writeln!(io::stderr(), "{}", plain(&text));
+}
+
+/// Writes a line to standard error, with the arguments of `format!`.
+macro_rules! note {
+    ($($arguments:tt)*) => { $crate::output::write_note(format_args!($($arguments)*)) };
+}
+pub(crate) use note;
+
+/// Writes a line to standard error without waiting for a reader that stalls: for what runs
+/// unattended.
+pub fn note_within(text: impl Display) {
+    let text = format!("{}\n", plain(&text.to_string()));
+    let _ = write_within(io::stderr(), text.into_bytes(), PATIENCE);
+}
+
+/// Writes the account of a daemon that has ended to standard output, without waiting for a reader
+/// that stalls.
+pub fn print_within(fill: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), ExitError> {
+    let mut text = Vec::new();
+    fill(&mut text)?;
+    let text = plain(&String::from_utf8_lossy(&text)).into_owned();
+    Ok(write_within(io::stdout(), text.into_bytes(), PATIENCE)?)
+}
 
 /// The command as it was given, for a shell.
 pub fn command_line() -> String {
@@ -37,7 +80,7 @@ pub fn print_beside<T: Serialize>(
     written: Result<(), ExitError>,
     result: &T,
     json: bool,
-    table: impl FnOnce(&mut StdoutLock<'static>, &T) -> std::io::Result<()>,
+    table: impl FnOnce(&mut Stdout, &T) -> io::Result<()>,
 ) -> Result<(), ExitError> {
     let printed = print(result, json, table);
     // With the result printed, a program that reads JSON gets no second document.
@@ -51,7 +94,7 @@ pub fn print_with_page<T: Serialize>(
     (page, written): (Option<&Path>, Result<(), ExitError>),
     result: &T,
     json: bool,
-    table: impl FnOnce(&mut StdoutLock<'static>, &T) -> std::io::Result<()>,
+    table: impl FnOnce(&mut Stdout, &T) -> io::Result<()>,
 ) -> Result<(), ExitError> {
     let page = page.filter(|_| written.is_ok());
     print_beside(written, result, json, |out, result| {
@@ -64,11 +107,11 @@ pub fn print_with_page<T: Serialize>(
 pub fn print<T: Serialize>(
     result: &T,
     json: bool,
-    table: impl FnOnce(&mut StdoutLock<'static>, &T) -> std::io::Result<()>,
+    table: impl FnOnce(&mut Stdout, &T) -> io::Result<()>,
 ) -> Result<(), ExitError> {
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout();
     if json {
-        serde_json::to_writer_pretty(&mut out, result).map_err(std::io::Error::from)?;
+        serde_json::to_writer_pretty(&mut out, result).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
         table(&mut out, result)?;

@@ -87,9 +87,14 @@ impl Running {
     fn ask(&self, request: &[&str]) -> Option<serde_json::Value> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
         let output = command.args(request).arg("--json").arg("--socket").arg(&self.socket).output();
-        // What is refused is a document as well.
-        let output = output.ok().filter(|output| output.status.success())?;
+        // What is refused is a document as well; what needs a restart has a code of its own.
+        let output = output.ok().filter(|it| matches!(it.status.code(), Some(0 | 75)))?;
         serde_json::from_slice(&output.stdout).ok()
+    }
+
+    fn run(&self, arguments: &[&str]) -> std::process::Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
+        command.args(arguments).arg("--socket").arg(&self.socket).output().unwrap()
     }
 
     fn forwarded(&self) -> u64 {
@@ -220,9 +225,22 @@ fn a_changed_configuration_is_applied_while_packets_flow() {
     row.configure(2, "");
     let report = router.ask(&["reload"]).unwrap();
     assert_eq!(report["needs_restart"][0], "[router] workers", "{report}");
+    let again = router.run(&["reload"]);
+    assert_eq!(again.status.code(), Some(75), "{again:?}");
+    let message = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(message.contains("not in force before a restart: [router] workers"), "{message}");
+    assert_eq!(router.ask(&["stats"]).unwrap()["needs_restart"][0], "[router] workers");
+    for command in [&["stats"][..], &["show", "ports"]] {
+        let shown = String::from_utf8(router.run(command).stdout).unwrap();
+        assert!(shown.contains("not in force before a restart: [router] workers"), "{shown}");
+    }
     until("the static route is gone", || !row.ping("10.9.9.9"));
     std::fs::write(row.path("router.toml"), "nonsense").unwrap();
     assert!(router.ask(&["reload"]).is_none(), "a wrong file is refused");
+    assert_eq!(router.run(&["reload"]).status.code(), Some(78));
+    row.configure(1, "");
+    assert_eq!(router.run(&["reload"]).status.code(), Some(0));
+    assert!(router.ask(&["stats"]).unwrap()["needs_restart"].is_null());
     assert!(row.ping("10.2.0.2"), "and changes nothing");
     let _ = &row.sink;
 }

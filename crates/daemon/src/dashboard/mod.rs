@@ -16,6 +16,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wattline_linux::privileges;
 
 /// Time between two looks at the daemon.
 const EVERY: Duration = Duration::from_secs(1);
@@ -108,6 +109,7 @@ impl Opened {
         let mut frames = Frames::new(name);
         let watch = std::thread::Builder::new().name("dashboard".to_owned());
         let look = move || {
+            privileges::drop_all_or_warn();
             let mut next = Instant::now();
             loop {
                 let frame = frames.next(stats().as_ref());
@@ -146,9 +148,7 @@ fn answer(asked: &Asked, feed: &Arc<Feed>) -> Answer {
 }
 
 fn events(feed: &Arc<Feed>) -> Answer {
-    let Some((history, frames)) = feed.join() else {
-        return Answer::refusal(503, "too many look at once: try again in a while");
-    };
+    let (history, frames) = feed.join();
     Answer::events(move |client| {
         // Whoever lost the connection tries again after so many milliseconds.
         client.give(PATIENCE);

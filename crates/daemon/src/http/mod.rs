@@ -6,26 +6,29 @@
 
 mod answer;
 mod host;
+mod places;
 mod request;
 
 pub use answer::{Answer, Client};
 pub use host::Hosts;
 pub use request::Asked;
 
+use places::Places;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use wattline_linux::privileges;
 
 /// What whoever asks may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at a time; further ones are told to come back.
+    /// Connections at a time; a further one takes the place of the oldest.
     pub connections: usize,
     /// Bytes of a request's head.
     pub head: usize,
-    /// How long a client may take to send its head, and how long to take each answer.
+    /// How long a client may take to send its head and take the answer, together; of a stream, to
+    /// take each event.
     pub patience: Duration,
 }
 
@@ -66,12 +69,14 @@ pub fn serve(
     limits: Limits,
     answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let served = Arc::new(Served { hosts, limits, answer, open: AtomicUsize::new(0) });
+    let places = Places::new(limits.connections);
+    let served = Arc::new(Served { hosts, limits, answer, places });
     let thread_name = name.to_owned();
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        for stream in listener.incoming() {
-            match stream {
-                Ok(stream) => accept(&served, stream, &thread_name),
+        privileges::drop_all_or_warn();
+        loop {
+            match listener.accept() {
+                Ok((stream, from)) => accept(&served, stream, from, &thread_name),
                 // Without descriptors accept fails at once, again and again.
                 Err(error) => {
                     tracing::debug!("{thread_name}: {error}");
@@ -87,51 +92,41 @@ struct Served<F> {
     hosts: Hosts,
     limits: Limits,
     answer: F,
-    /// Connections that are being served.
-    open: AtomicUsize,
+    places: Arc<Places>,
 }
 
-/// One of the connections that are allowed at a time, until it is dropped.
-struct Place<F>(Arc<Served<F>>);
-
-impl<F> Place<F> {
-    fn take(served: &Arc<Served<F>>) -> Option<Self> {
-        let most = served.limits.connections;
-        let more = |open| (open < most).then_some(open + 1);
-        served.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Self(Arc::clone(served)))
-    }
-}
-
-impl<F> Drop for Place<F> {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-fn accept<F>(served: &Arc<Served<F>>, stream: TcpStream, name: &str)
+fn accept<F>(served: &Arc<Served<F>>, stream: TcpStream, from: SocketAddr, name: &str)
 where
     F: Fn(&Asked) -> Answer + Send + Sync + 'static,
 {
-    let Some(place) = Place::take(served) else {
+    let stream = Arc::new(stream);
+    let Some(place) = served.places.take(&stream, from.ip()) else {
         // A new socket has room for this: nobody is waited for.
         let _ = stream.set_nonblocking(true);
         let busy = Answer::refusal(503, "too many look at once: try again in a while");
         let _ = busy.send(&mut Client::new(&stream, Instant::now()), false);
         return;
     };
+    let served = Arc::clone(served);
     let connection = std::thread::Builder::new().name(name.to_owned());
     let spawned = connection.spawn(move || {
-        let served = &place.0;
         let _ = stream.set_nodelay(true);
-        let deadline = Instant::now() + served.limits.patience;
+        let mut deadline = Instant::now() + served.limits.patience;
         let (answer, head_only) = match request::read(&stream, served.limits.head, deadline) {
-            Ok(asked) => (decide(served, &asked), asked.head_only),
+            Ok(asked) => {
+                let read = Instant::now();
+                let answer = place.asking(|| decide(&served, &asked));
+                // What the daemon takes is not the client's time.
+                deadline += read.elapsed();
+                (answer, asked.head_only)
+            }
             // It went away, or never said anything: there is nobody to answer.
             Err(request::Refusal::Gone) => return,
-            Err(request::Refusal::Answer(status, why)) => (Answer::refusal(status, why), false),
+            Err(request::Refusal::Answer(status, why)) => {
+                deadline = Instant::now() + served.limits.patience;
+                (Answer::refusal(status, why), false)
+            }
         };
-        let deadline = Instant::now() + served.limits.patience;
         let mut client = Client::new(&stream, deadline);
         if answer.send(&mut client, head_only).is_ok() {
             request::linger(&stream);

@@ -3,7 +3,9 @@
 
 mod exposition;
 pub mod http;
+mod log;
 mod power;
 
 pub use exposition::{Exposition, Kind};
+pub use log::log_lines_lost;
 pub use power::of_governor;

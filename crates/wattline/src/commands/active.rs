@@ -2,6 +2,7 @@
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use crate::output;
 use std::io::Write;
 use wattline_daemon::socket::Request;
 
@@ -19,7 +20,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let answer = args.which.ask(Request::Active { workers: args.workers })?;
     if json {
-        writeln!(std::io::stdout(), "{answer:#}")?;
+        writeln!(output::stdout(), "{answer:#}")?;
     }
     Ok(())
 }

@@ -36,7 +36,9 @@ impl From<SocketError> for ExitError {
         let code = match &error {
             SocketError::None(_) => Self::NO_INPUT,
             SocketError::Several(_) => Self::USAGE,
-            SocketError::NotAllowed { .. } => Self::NO_PERMISSION,
+            SocketError::NotAllowed { .. }
+            | SocketError::Untrusted { .. }
+            | SocketError::Foreign { .. } => Self::NO_PERMISSION,
             SocketError::Silent { source, .. } => match source.kind() {
                 std::io::ErrorKind::PermissionDenied => Self::NO_PERMISSION,
                 std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {

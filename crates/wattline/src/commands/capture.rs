@@ -3,6 +3,7 @@
 use super::looking::{Looking, part, summary};
 use crate::exit::ExitError;
 use crate::new_file;
+use crate::output::{self, note};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use wattline_daemon::socket::Request;
@@ -57,10 +58,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             }
             Part::Event(_) => {}
             Part::End(end) if json && !to_output => {
-                return Ok(writeln!(io::stdout(), "{end:#}")?);
+                return Ok(writeln!(output::stdout(), "{end:#}")?);
             }
             Part::End(end) => {
-                eprintln!("{}", summary(&end));
+                note!("{}", summary(&end));
                 return Ok(());
             }
         }

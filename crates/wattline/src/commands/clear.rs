@@ -2,6 +2,7 @@
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use crate::output;
 use std::io::Write;
 use wattline_daemon::socket::Request;
 
@@ -27,7 +28,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         What::Counters => args.which.ask(Request::ClearCounters)?,
     };
     if json {
-        writeln!(std::io::stdout(), "{answer:#}")?;
+        writeln!(output::stdout(), "{answer:#}")?;
     }
     Ok(())
 }

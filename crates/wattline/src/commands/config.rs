@@ -34,7 +34,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Router::check(&Config::load(path, &sections)?)?;
         return right(path, json);
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     if json {
         writeln!(out, "{:#}", json!({ "keys": listed(keys::all(&sections)) }))?;
     } else if args.markdown {
@@ -59,7 +59,7 @@ fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
             .map_err(|error| ExitError::new(ExitError::CONFIG, error))?;
         return right(path, json);
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     if json {
         writeln!(out, "{:#}", json!({ "keys": listed(own::all()) }))?;
     } else if args.markdown {

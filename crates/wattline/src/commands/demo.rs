@@ -132,7 +132,7 @@ fn watched(
     if !dashboard.is_wanted() {
         return Ok(Watch::default());
     }
-    run::log_to_standard_error();
+    let _logging = run::log_to_standard_error()?;
     let days = day.map_or(0, |day| day.policies.len());
     let watch = Watch::new(days + if comparison { compare::stages() } else { 0 });
     let told = watch.clone();

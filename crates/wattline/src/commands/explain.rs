@@ -2,6 +2,7 @@
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use crate::output;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -26,7 +27,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
              [power] platform = \"host\" or \"scale\"",
         ));
     }
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout();
     if json {
         let of = |key: &str| power[key].clone();
         let told = json!({ "policy": of("policy"), "rule": stats["govern"]["rule"],

@@ -2,16 +2,14 @@
 
 use super::dashboard::Dashboard;
 use super::root::Root;
-use super::{run, stats};
+use super::run;
 use crate::exit::ExitError;
 use crate::output;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use wattline_govern::{Daemon, GovernError, Options, profile};
 use wattline_host::TakeOverError;
-use wattline_settings::LogLevel;
 
 /// What to govern by.
 #[derive(Debug, clap::Args)]
@@ -44,38 +42,28 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             let message = format!("there is no profile \"{name}\": there are {}", profile::names());
             return Err(ExitError::new(ExitError::USAGE, message));
         };
-        write!(std::io::stdout(), "{}", profile.text)?;
+        write!(output::stdout(), "{}", profile.text)?;
         return Ok(());
     }
     let dashboard = args.dashboard.open()?;
-    let level = run::log_to_standard_error();
-    let set_log_level = move |new: LogLevel| level.store(new as u8, Ordering::Relaxed);
+    let logging = run::log_to_standard_error()?;
     let tree = args.root.tree()?;
     let options = Options {
         config: args.config.clone(),
         force: args.force,
         metrics: args.metrics,
         tree,
-        set_log_level: Box::new(set_log_level),
+        set_log_level: run::set_level(&logging),
     };
     let daemon = Daemon::start(options)?;
     tracing::info!("control socket {}", daemon.socket_path().display());
     dashboard.show("governor", daemon.statistics())?;
     let (account, outcome) = daemon.run();
-    let printed = print(&account, json);
+    drop(logging);
+    let printed = run::print_account(&account, json);
     // What went wrong matters more than a reader who has gone.
     outcome?;
     printed
-}
-
-fn print(account: &serde_json::Value, json: bool) -> Result<(), ExitError> {
-    let mut out = std::io::stdout().lock();
-    if json {
-        writeln!(out, "{account:#}")?;
-    } else {
-        stats::print(account, &mut out)?;
-    }
-    Ok(())
 }
 
 impl From<GovernError> for ExitError {

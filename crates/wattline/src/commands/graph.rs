@@ -2,6 +2,7 @@
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use crate::output;
 use serde_json::Value;
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
@@ -19,7 +20,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let graph = args.which.ask(Request::Graph)?;
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout();
     if json {
         writeln!(out, "{graph:#}")?;
     } else if args.dot {

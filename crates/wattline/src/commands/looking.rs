@@ -3,6 +3,7 @@
 use super::ask::Which;
 use super::duration;
 use crate::exit::ExitError;
+use crate::output::note;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wattline_daemon::socket::{Look, Request};
@@ -75,12 +76,10 @@ fn stop_by_signal(stopper: Stopper) -> std::io::Result<()> {
 
 fn say_unseen(head: &Value) {
     for what in head["unseen"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        eprintln!("not seen: {what}");
+        note!("not seen: {what}");
     }
     if head["diverts_xdp"] == true {
-        eprintln!(
-            "workers forward what XDP programs would, until this ends (--keep-xdp lets them)"
-        );
+        note!("workers forward what XDP programs would, until this ends (--keep-xdp lets them)");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `wattline lookup`: what a file of routes says about addresses.
 
 use crate::exit::ExitError;
+use crate::output;
 use ipnet::IpNet;
 use serde::Serialize;
 use std::io::{BufWriter, Read, Write};
@@ -55,7 +56,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         ExitError::new(ExitError::DATA, format_args!("{}: {error}", args.routes.display()))
     })?;
     let matches = addresses.into_iter().map(|address| tables.find(address));
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(output::stdout());
     if json {
         let results: Vec<_> = matches.collect();
         writeln!(out, "{:#}", serde_json::json!({ "results": results }))?;

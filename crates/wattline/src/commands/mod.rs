@@ -139,6 +139,11 @@ pub enum Command {
 }
 
 impl Command {
+    /// Returns true for what runs with nobody there to read its output.
+    pub fn is_unattended(&self) -> bool {
+        matches!(self, Self::Run(_) | Self::Govern(_) | Self::Guard(_))
+    }
+
     /// Runs it; `json` asks for results as JSON, `line` gives the whole command line.
     pub fn run(self, json: bool, line: fn() -> clap::Command) -> Result<(), ExitError> {
         match self {

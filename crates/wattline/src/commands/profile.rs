@@ -5,7 +5,7 @@ use super::root::Root;
 use super::server_errors;
 use super::simulation;
 use crate::exit::ExitError;
-use crate::output;
+use crate::output::{self, note};
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::Write;
@@ -362,7 +362,7 @@ fn prepare(
     }
     for (what, can) in [("frequency", can.set_frequency), ("moderation", can.set_moderation)] {
         if !can {
-            eprintln!("{what} cannot be set here: the profile has one value of it");
+            note!("{what} cannot be set here: the profile has one value of it");
         }
     }
     let loads_rps = plan.loads.iter().map(|share| share * wanted.rate).collect();
@@ -412,10 +412,7 @@ fn tell(bar: &ProgressBar, plan: &Planned, grid: &Grid, now: &Progress) {
     let told = if doubt.is_empty() { result } else { format!("{result}, {doubt}") };
     if bar.is_hidden() {
         let (known, of) = (now.known, now.of);
-        eprintln!(
-            "{known}/{most}{of} {name}: {told}; {most}{} to go",
-            HumanDuration(now.remaining)
-        );
+        note!("{known}/{most}{of} {name}: {told}; {most}{} to go", HumanDuration(now.remaining));
     } else if !doubt.is_empty() || matches!(now.outcome, Outcome::LeftOut(_)) {
         bar.println(format!("{name}: {told}"));
     }

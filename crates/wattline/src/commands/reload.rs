@@ -2,6 +2,7 @@
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use crate::output;
 use serde_json::Value;
 use std::io::Write;
 use wattline_daemon::socket::Request;
@@ -16,14 +17,26 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let answer = args.which.ask(Request::Reload)?;
-    let mut out = std::io::stdout().lock();
-    if json {
-        writeln!(out, "{answer:#}")?;
+    print(&answer, json)?;
+    let waiting = names(&answer["needs_restart"]);
+    if waiting.is_empty() {
         return Ok(());
     }
+    let message = format!("not in force before a restart: {}", waiting.join(", "));
+    Err(ExitError::new(ExitError::NEEDS_RESTART, message).after_result())
+}
+
+fn names(value: &Value) -> Vec<&str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn print(answer: &Value, json: bool) -> std::io::Result<()> {
+    let mut out = output::stdout();
+    if json {
+        return writeln!(out, "{answer:#}");
+    }
     for (key, title) in [("applied", "in force"), ("needs_restart", "needs a restart")] {
-        let names = answer[key].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let names: Vec<&str> = names.collect();
+        let names = names(&answer[key]);
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         writeln!(out, "{title}: {names}")?;
     }

@@ -2,6 +2,7 @@
 
 use super::root::Root;
 use crate::exit::ExitError;
+use crate::output;
 use serde_json::json;
 use std::io::Write;
 use wattline_knobs::restore::{Report, Restored};
@@ -21,7 +22,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let tree = args.root.tree()?;
     let state = args.root.state();
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     if args.print {
         let undo = restore_commands(&tree, &state)?;
         if json {

@@ -4,14 +4,12 @@ use super::dashboard::Dashboard;
 use super::{block, stats};
 use crate::applications::APPLICATIONS;
 use crate::exit::ExitError;
+use crate::output;
 use crate::platforms::PLATFORMS;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use tracing::Level;
-use tracing_subscriber::filter::dynamic_filter_fn;
-use tracing_subscriber::layer::SubscriberExt;
+use wattline_daemon::logging::{self, Logging};
 use wattline_router::stats::Stats;
 use wattline_router::{Extensions, Remedy, Router, RouterError};
 use wattline_settings::LogLevel;
@@ -31,14 +29,14 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let dashboard = args.dashboard.open()?;
-    let level = log_to_standard_error();
-    let set_level = move |new: LogLevel| level.store(new as u8, Ordering::Relaxed);
+    let logging = log_to_standard_error()?;
     block::at_start(&args.config);
-    let router = Router::start(&args.config, EXTENSIONS, Box::new(set_level))?;
+    let router = Router::start(&args.config, EXTENSIONS, set_level(&logging))?;
     tracing::info!("control socket {}", router.socket_path().display());
     let name = args.config.file_stem().unwrap_or_default().to_string_lossy();
     dashboard.show(&name, router.statistics())?;
     let (account, outcome) = router.run();
+    drop(logging);
     let printed = print(&account, json);
     // What went wrong matters more than a reader who has gone.
     outcome.map_err(|error| ExitError::from(error).after_result())?;
@@ -46,41 +44,37 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 }
 
 fn print(account: &Stats, json: bool) -> Result<(), ExitError> {
-    let mut out = std::io::stdout().lock();
     let account = serde_json::to_value(account).map_err(std::io::Error::from)?;
-    if json {
-        writeln!(out, "{account:#}")?;
-    } else {
-        stats::print(&account, &mut out)?;
-    }
-    Ok(())
+    print_account(&account, json)
 }
 
-/// Begins to log; the level can be changed at any time.
-pub(super) fn log_to_standard_error() -> Arc<AtomicU8> {
-    let level = Arc::new(AtomicU8::new(LogLevel::Info as u8));
-    let shared = level.clone();
-    // Dynamic, since the answer for one place in the code changes with a reload.
-    let filter = dynamic_filter_fn(move |metadata, _| {
-        let shown = match shared.load(Ordering::Relaxed) {
-            0 => Level::ERROR,
-            1 => Level::WARN,
-            2 => Level::INFO,
-            3 => Level::DEBUG,
-            _ => Level::TRACE,
-        };
-        metadata.level() <= &shown
-    });
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(Level::TRACE)
-        .with_target(false)
-        .with_ansi(false)
-        .finish()
-        .with(filter);
-    // Only a test that runs two commands in one process could have set one before.
-    let _ = tracing::subscriber::set_global_default(subscriber);
-    level
+/// Prints the last statistics of a daemon.
+pub(super) fn print_account(account: &serde_json::Value, json: bool) -> Result<(), ExitError> {
+    output::print_within(|out| match json {
+        true => writeln!(out, "{account:#}"),
+        false => stats::print(account, out),
+    })
+}
+
+/// Begins to log to standard error.
+pub(super) fn log_to_standard_error() -> Result<Logging, ExitError> {
+    let failed =
+        |error| ExitError::new(ExitError::IO, format_args!("cannot begin to log: {error}"));
+    logging::start(Level::INFO).map_err(failed)
+}
+
+/// Returns what sets the level of the log by that of a configuration.
+pub(super) fn set_level(logging: &Logging) -> Box<dyn Fn(LogLevel)> {
+    let set = logging.set_level();
+    Box::new(move |level| {
+        set(match level {
+            LogLevel::Error => Level::ERROR,
+            LogLevel::Warn => Level::WARN,
+            LogLevel::Info => Level::INFO,
+            LogLevel::Debug => Level::DEBUG,
+            LogLevel::Trace => Level::TRACE,
+        });
+    })
 }
 
 impl From<RouterError> for ExitError {

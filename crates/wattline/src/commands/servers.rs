@@ -21,7 +21,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     let Some(name) = &args.name else {
         return list(&mut out, json);
     };

@@ -1,7 +1,9 @@
 //! `wattline show`: what a running router knows.
 
 use super::ask::Which;
+use super::stats;
 use crate::exit::ExitError;
+use crate::output;
 use ipnet::IpNet;
 use serde_json::Value;
 use std::io::{self, BufWriter, Write};
@@ -71,7 +73,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         What::Acl => (Topic::Acl, None),
     };
     let answer = args.which.ask(Request::Show { topic, within, most: args.most })?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(output::stdout());
     if json {
         writeln!(out, "{answer:#}")?;
     } else {
@@ -167,7 +169,7 @@ fn ports(answer: &Value, out: &mut impl Write) -> io::Result<()> {
             }
         }
     }
-    Ok(())
+    stats::print_needs_restart(answer, out)
 }
 
 fn acl(answer: &Value, out: &mut impl Write) -> io::Result<()> {

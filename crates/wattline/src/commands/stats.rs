@@ -6,6 +6,7 @@ mod power;
 
 use super::ask::Which;
 use crate::exit::ExitError;
+use crate::output;
 use power::{number, print_power};
 use serde_json::Value;
 use std::io::{self, Write};
@@ -22,7 +23,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let stats = args.which.ask(Request::Stats)?;
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout();
     if json {
         writeln!(out, "{stats:#}")?;
     } else {
@@ -33,6 +34,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 
 /// The counters as tables.
 pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
+    print_needs_restart(stats, out)?;
+    if let Some(lost @ 1..) = stats["log_lines_lost"].as_u64() {
+        writeln!(out, "{lost} lines of the log were lost: standard error could not take them\n")?;
+    }
     if stats["govern"].is_object() {
         return governor::print(stats, out);
     }
@@ -132,6 +137,16 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// What of the configuration is not in force before a restart, if anything is.
+pub fn print_needs_restart(answer: &Value, out: &mut impl Write) -> io::Result<()> {
+    let names = answer["needs_restart"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let names: Vec<&str> = names.collect();
+    match names.is_empty() {
+        true => Ok(()),
+        false => writeln!(out, "not in force before a restart: {}\n", names.join(", ")),
+    }
 }
 
 /// What an application counts, as it says it: a line for each value and for each list of values;

@@ -3,14 +3,14 @@
 use super::ask::Which;
 use super::block;
 use crate::exit::ExitError;
+use crate::output;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use wattline_daemon::socket::{self, Request, SocketError};
+use wattline_daemon::socket::{self, Request, SocketError, connect};
 
 /// A router whose ports are quiet ends in tenths of a second; a driver that hangs is waited for longer.
 const SECONDS: i64 = 60;
@@ -33,7 +33,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         path => path?,
     };
     // Nobody answers there.
-    if args.open && UnixStream::connect(&path).is_err_and(|error| is_absent(&error)) {
+    if args.open && connect(&path).is_err_and(|error| is_absent(&error)) {
         return block::open(json);
     }
     // Before it is told to end; in another namespace of processes it has no number here.
@@ -47,18 +47,19 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::IO, why));
     }
     if json {
-        writeln!(io::stdout(), "{answer:#}")?;
+        writeln!(output::stdout(), "{answer:#}")?;
     }
     Ok(())
 }
 
 /// The process that listens at a socket; readable when it has ended.
 fn process_of(path: &Path) -> Option<OwnedFd> {
-    let stream = UnixStream::connect(path).ok()?;
+    let stream = connect(path).ok()?;
     let process = socket_peercred(&stream).ok()?.pid;
     pidfd_open(process, PidfdFlags::empty()).ok()
 }
 
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+fn is_absent(error: &SocketError) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotFound};
+    matches!(error, SocketError::Silent { source, .. } if matches!(source.kind(), NotFound | ConnectionRefused))
 }

@@ -2,6 +2,7 @@
 
 use super::looking::{Looking, part, summary};
 use crate::exit::ExitError;
+use crate::output::{self, note};
 use serde_json::Value;
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
@@ -20,7 +21,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let (_, mut inlet) = args.looking.begin(SNAP, Request::Trace)?;
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout();
     let mut first = None;
     loop {
         match part(&mut inlet)? {
@@ -32,7 +33,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             }
             Part::End(end) if json => return Ok(writeln!(out, "{end}")?),
             Part::End(end) => {
-                eprintln!("{}", summary(&end));
+                note!("{}", summary(&end));
                 return Ok(());
             }
         }

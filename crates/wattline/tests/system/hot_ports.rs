@@ -117,9 +117,10 @@ impl Row {
         let mut command = Command::new(binary());
         command.args(["reload", "--json", "--socket"]).arg(self.router.socket());
         let output = command::run_to_end(&mut command, LIMIT, "").unwrap();
-        match output.status.success() {
-            true => Ok(serde_json::from_slice(&output.stdout).unwrap()),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        match output.status.code() {
+            // The second where a part of it needs a restart.
+            Some(0 | 75) => Ok(serde_json::from_slice(&output.stdout).unwrap()),
+            _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
     }
 

@@ -11,6 +11,7 @@ mod applications;
 mod bgp;
 mod capture_ports;
 mod chain;
+mod control;
 mod cores;
 mod crafted;
 mod differential;

@@ -2,6 +2,7 @@
 
 use super::page::PageArgs;
 use crate::exit::ExitError;
+use crate::output::note;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use wattline_bench::fib::{self, Error, Lookups, Options, Report};
@@ -50,7 +51,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let show_progress = std::io::stderr().is_terminal();
     let report = fib::run(&options, |step| {
         if show_progress {
-            eprintln!("{step} ...");
+            note!("{step} ...");
         }
     })
     .map_err(|error| {

@@ -3,9 +3,9 @@
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
 use crate::output;
+use crate::output::Stdout;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use std::io::StdoutLock;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl PageArgs {
         html: impl FnOnce(&R) -> String,
         report: &R,
         json: bool,
-        table: impl FnOnce(&mut StdoutLock<'static>, &R) -> std::io::Result<()>,
+        table: impl FnOnce(&mut Stdout, &R) -> std::io::Result<()>,
     ) -> Result<(), ExitError> {
         match &self.page {
             Some(page) => {
@@ -56,7 +56,7 @@ pub(super) fn write_and_print<R: Serialize>(
     (page, html, overwrite): (&Path, String, Overwrite),
     report: &R,
     json: bool,
-    table: impl FnOnce(&mut StdoutLock<'static>, &R) -> std::io::Result<()>,
+    table: impl FnOnce(&mut Stdout, &R) -> std::io::Result<()>,
 ) -> Result<(), ExitError> {
     let written = overwrite.write(page, &html);
     output::print_with_page((Some(page), written), report, json, table)

@@ -34,7 +34,7 @@ pub fn run(args: &Args, json: bool, line: &clap::Command) -> Result<(), ExitErro
     match &args.what {
         What::Man { folder } => man(line, folder)?,
         What::Completions { folder } => completions(line, folder)?,
-        What::Reference => std::io::stdout().write_all(reference(line).as_bytes())?,
+        What::Reference => output::stdout().write_all(reference(line).as_bytes())?,
     }
     Ok(())
 }

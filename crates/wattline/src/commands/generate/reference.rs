@@ -20,6 +20,7 @@ of JSON for each packet and one for the end, and `meter record` writes CSV, with
 | 69 | hardware or a kernel feature is missing |
 | 70 | a defect of the program itself |
 | 74 | reading or writing failed |
+| 75 | done in part: the rest of a configuration needs a restart |
 | 77 | a capability or permission is missing |
 | 78 | the configuration is wrong |
 ";

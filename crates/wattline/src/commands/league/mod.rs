@@ -5,7 +5,7 @@ mod interrupted;
 use crate::commands::simulation;
 use crate::exit::ExitError;
 use crate::new_file::Overwrite;
-use crate::output;
+use crate::output::{self, note};
 use crate::progress::Counted;
 use serde::Serialize;
 use std::io::Write;
@@ -142,7 +142,7 @@ fn watched<T>(
 ) -> Result<T, ExitError> {
     let Some(out) = &args.out else {
         if pieces >= MANY {
-            eprintln!("an interruption loses all {pieces} pieces; --out DIR keeps them");
+            note!("an interruption loses all {pieces} pieces; --out DIR keeps them");
         }
         let bar = Counted::new(pieces as u64, "pieces");
         let found = play(&|| bar.step());
@@ -152,7 +152,7 @@ fn watched<T>(
     let kept = || league::kept(plan, args.part, store);
     let before = kept()?;
     if before > 0 {
-        eprintln!("{before} of {pieces} pieces are in {} already", out.display());
+        note!("{before} of {pieces} pieces are in {} already", out.display());
     }
     let bar = Counted::new(pieces as u64, "pieces");
     let left = || {

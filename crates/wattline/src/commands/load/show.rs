@@ -1,5 +1,6 @@
 //! What people see: the live line, and the table at the end.
 
+use crate::output::note;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use wattline_requests::engine::{Interval, LoadOptions};
@@ -56,7 +57,7 @@ impl LiveLine {
 
     /// Says something beside the line.
     pub fn warn(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| note!("{text}"));
     }
 
     /// Takes the line away.

@@ -4,7 +4,7 @@ use super::clock::Clock;
 use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
-use crate::output;
+use crate::output::{self, note};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use wattline_meters::Meter;
@@ -133,7 +133,7 @@ fn measure(meters: &Meters, time: Span, with_polling: bool) -> Result<Recorded, 
     let mut meters = meters.some()?;
     let clock = Clock::start();
     let mut phase = |what: &str| {
-        eprintln!("{what}; then press Enter, and leave it so for {} s", time.as_seconds());
+        note!("{what}; then press Enter, and leave it so for {} s", time.as_seconds());
         let mut line = String::new();
         if io::stdin().lock().read_line(&mut line)? == 0 {
             let message = "standard input ended before all phases were measured";

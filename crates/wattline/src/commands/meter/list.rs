@@ -2,6 +2,7 @@
 
 use super::meters::Meters;
 use crate::exit::ExitError;
+use crate::output;
 use serde_json::json;
 use std::io::Write;
 use wattline_meters::{Description, Survey, disjoint};
@@ -11,7 +12,7 @@ pub fn run(meters: &Meters, json: bool) -> Result<(), ExitError> {
     let Survey { meters, missing } = meters.open()?;
     let all: Vec<&Description> = meters.iter().map(|meter| meter.description()).collect();
     let summed: Vec<&str> = disjoint(all.iter().copied()).iter().map(|d| d.id.as_str()).collect();
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     if json {
         writeln!(out, "{:#}", json!({ "meters": all, "summed": summed, "missing": missing }))?;
         return Ok(());

@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
+use crate::output;
 use serde_json::json;
 use std::io::{self, Write};
 use wattline_meters::crosscheck::{Comparison, compare};
@@ -29,7 +30,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
         print_json(&descriptions, &results, total.as_ref(), &checks)?;
     } else {
         print_table(&descriptions, &results, total.as_ref())?;
-        let mut out = io::stdout().lock();
+        let mut out = output::stdout();
         checks.iter().try_for_each(|check| writeln!(out, "{check}"))?;
     }
     if results.iter().all(Result::is_err) {
@@ -74,7 +75,7 @@ fn print_json(
         "source": provenance.source, "accuracy": provenance.accuracy,
     });
     let value = json!({ "meters": lines, "total": total, "checks": checks });
-    writeln!(io::stdout().lock(), "{value:#}")
+    writeln!(output::stdout(), "{value:#}")
 }
 
 fn print_table(
@@ -82,7 +83,7 @@ fn print_table(
     results: &[Result<Reading, Rejection>],
     total: Option<&Total>,
 ) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = output::stdout();
     let mut table =
         Columns::new([text("meter"), number("power (W)"), number("energy (J)"), text("source")]);
     let mut row = |name: &str, watts: &str, joules: &str, source: String| {

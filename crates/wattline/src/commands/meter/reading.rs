@@ -1,5 +1,6 @@
 //! One reading of a meter.
 
+use crate::output::note;
 use wattline_meters::{Meter, Reading, Rejection};
 use wattline_units::Time;
 
@@ -7,7 +8,7 @@ use wattline_units::Time;
 pub(super) fn reading(meter: &mut dyn Meter, now: Time) -> Result<Reading, Rejection> {
     let result = meter.read(now);
     for mistake in meter.mistakes() {
-        eprintln!("wattline: left out: {mistake}");
+        note!("wattline: left out: {mistake}");
     }
     result
 }

@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::meters::Meters;
 use crate::commands::duration;
 use crate::exit::ExitError;
+use crate::output::{self, note};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -35,7 +36,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
             };
             ExitError::new(code, format_args!("{}: {error}", path.display()))
         })?),
-        None => Box::new(io::stdout().lock()),
+        None => Box::new(output::stdout()),
     };
     let mut out = csv::Writer::from_writer(out);
     let clock = Clock::start();
@@ -54,9 +55,9 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
     }
     let statistics = ticks.statistics();
     if json {
-        eprintln!("{:#}", serde_json::json!(statistics));
+        note!("{:#}", serde_json::json!(statistics));
     } else {
-        eprintln!(
+        note!(
             "{} readings, {} ticks missed, every {:.6} s (deviation {:.6} s)",
             statistics.taken,
             statistics.missed,

@@ -8,6 +8,7 @@ mod record;
 use super::meter::over;
 use super::root::Root;
 use crate::exit::ExitError;
+use crate::output;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ fn crosscheck(meters: &mut [Box<dyn Meter>]) -> Vec<Comparison> {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let tree = args.root.tree()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = output::stdout();
     if let Some(place) = &args.record {
         let recorded = record::record(&tree, place)?;
         if json {
