@@ -50,6 +50,11 @@ impl Notifier {
         self.tell("READY=1");
     }
 
+    /// One line about the daemon's state, for people (`systemctl status`).
+    pub fn status(&self, line: &str) {
+        self.tell(&format!("STATUS={line}"));
+    }
+
     /// The daemon is shutting down.
     pub fn stopping(&self) {
         self.tell("STOPPING=1");
@@ -181,17 +186,19 @@ mod tests {
             let mut notifier = Notifier { socket, alive: Some((period, last)) };
             assert_eq!(notifier.patience(), Some(Duration::from_secs(1)));
             notifier.ready();
+            notifier.status("as it should be");
             notifier.alive(last + Duration::from_millis(10));
             notifier.alive(last + Duration::from_millis(1010));
             notifier.stopping();
-            let told: Vec<String> = (0..3)
+            let told: Vec<String> = (0..4)
                 .map(|_| {
                     let mut buffer = [0; 64];
                     let length = listener.recv(&mut buffer).unwrap();
                     String::from_utf8_lossy(&buffer[..length]).into_owned()
                 })
                 .collect();
-            assert_eq!(told, ["READY=1", "WATCHDOG=1", "STOPPING=1"]);
+            let expected = ["READY=1", "STATUS=as it should be", "WATCHDOG=1", "STOPPING=1"];
+            assert_eq!(told, expected);
         }
         assert!(connect("/nowhere/at/all").is_err());
     }
