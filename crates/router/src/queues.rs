@@ -170,11 +170,14 @@ fn expected_queues(config: &Config, others: &[Interface]) -> u32 {
 /// The MTU in bytes for which there is to be memory, where a port is `link` or is not there yet.
 fn wanted_mtu(config: &Config, port: PortId, link: Option<&Link>) -> u32 {
     let wanted = config.ports[usize::from(port.0)].mtu.map(u32::from);
-    // The program leaves longer packets to the kernel, unless an application has to see all.
-    let leaves_long = config.applications.is_empty();
-    let largest = link.filter(|_| leaves_long).map(largest);
-    let limits = [link.map(|link| link.mtu), wanted, largest];
-    limits.into_iter().flatten().min().unwrap_or(ETHERNET_MTU)
+    // The program leaves longer packets to the kernel, or drops them where it is guarded. As few as
+    // possible are, where an application has to see all.
+    let largest = match link {
+        Some(link) if config.applications.is_empty() => largest(link),
+        _ => largest_mtu(Options::default().headroom),
+    };
+    let present = link.map(|link| link.mtu);
+    present.into_iter().chain(wanted).min().unwrap_or(ETHERNET_MTU).min(largest)
 }
 
 /// Says that there is no interface of this name.
