@@ -9,7 +9,7 @@ REQUIRE = $${WATTLINE_REQUIRE-$$(cat target/tools/required 2>/dev/null)}
 REQUIRE_LONG = $${WATTLINE_REQUIRE-$$(cat target/tools/required-long 2>/dev/null)}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long libraries lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test python site bpf rig rig-copi rig-shell clean-experiments
+.PHONY: help demo test test-long libraries lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test boot-test python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ container-test:   ## build the container image and run the program in it
 units-test:       ## let systemd run the package's units in a container
 	@scripts/test-units
 
+boot-test:        ## boot the package twice as a router with a tunnel, in a container
+	@scripts/test-boot
+
 python:           ## the Python package as a wheel, and its tests
 	@scripts/test-python
 
@@ -72,7 +75,7 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 	$(CARGO) test -p wattline-requests --test suite -- --ignored --test-threads 1
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
 		$(CARGO) test --workspace --features wattline/arrow --lib --bins
-	WATTLINE_REQUIRE="$(REQUIRE_LONG)" $(MAKE) python package-test rpm-test container-test units-test
+	WATTLINE_REQUIRE="$(REQUIRE_LONG)" $(MAKE) python package-test rpm-test container-test units-test boot-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
 	WATTLINE_REQUIRE="$(REQUIRE)" CARGO="$(CARGO)" scripts/test-libraries whole
 	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --nocapture

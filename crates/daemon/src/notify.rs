@@ -53,18 +53,24 @@ impl Notifier {
         self.tell("READY=1");
     }
 
-    /// The daemon begins to read its configuration again.
+    /// Reports that the daemon begins to read its configuration again.
     pub fn reloading(&self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
         self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
-    /// The daemon has read its configuration again; `outcome` is shown by `systemctl status`.
+    /// Reports that the daemon has read its configuration again, and the outcome as its status.
     pub fn reloaded(&self, outcome: &str) {
-        let line: String = outcome.chars().map(|it| if it == '\n' { ' ' } else { it }).collect();
+        self.ready();
+        self.status(outcome);
+    }
+
+    /// Reports a line about the daemon's state, for people (`systemctl status`).
+    pub fn status(&self, line: &str) {
+        let line: String = line.chars().map(|it| if it == '\n' { ' ' } else { it }).collect();
         let line: String = plain(&line).chars().take(STATUS_MAX).collect();
-        self.tell(&format!("READY=1\nSTATUS={line}"));
+        self.tell(&format!("STATUS={line}"));
     }
 
     /// The daemon is shutting down.
@@ -198,17 +204,19 @@ mod tests {
             let mut notifier = Notifier { socket, alive: Some((period, last)) };
             assert_eq!(notifier.patience(), Some(Duration::from_secs(1)));
             notifier.ready();
+            notifier.status("as it should be");
             notifier.alive(last + Duration::from_millis(10));
             notifier.alive(last + Duration::from_millis(1010));
             notifier.stopping();
-            let told: Vec<String> = (0..3)
+            let told: Vec<String> = (0..4)
                 .map(|_| {
                     let mut buffer = [0; 64];
                     let length = listener.recv(&mut buffer).unwrap();
                     String::from_utf8_lossy(&buffer[..length]).into_owned()
                 })
                 .collect();
-            assert_eq!(told, ["READY=1", "WATCHDOG=1", "STOPPING=1"]);
+            let expected = ["READY=1", "STATUS=as it should be", "WATCHDOG=1", "STOPPING=1"];
+            assert_eq!(told, expected);
         }
         assert!(connect("/nowhere/at/all").is_err());
     }

@@ -73,6 +73,8 @@ drop_reasons! {
     PuntQueueFull = "punt-queue-full",
     /// The kernel refused it: its interface for punted packets is down, or there is none.
     PuntRefused = "punt-refused",
+    /// The router has no TUN device by which packets reach the kernel.
+    PuntUnavailable = "punt-unavailable",
     /// The worker reached its limit for packets to the kernel, each of which costs a system call.
     PuntLimited = "punt-limited",
     /// An encoded packet refers to a packet that this decoder does not have.

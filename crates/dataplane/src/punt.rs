@@ -13,7 +13,7 @@ pub trait PuntSink: Send {
     fn punt(&mut self, pool: &mut FramePool, frame: &Frame) -> Result<(), DropReason>;
 }
 
-/// Sink for ports without a kernel behind them: counts packets as punted and discards them.
+/// Sink for captures, which have no kernel behind them: counts packets as punted and discards them.
 #[derive(Debug, Default)]
 pub struct Discard;
 
@@ -21,5 +21,15 @@ impl PuntSink for Discard {
     fn punt(&mut self, pool: &mut FramePool, frame: &Frame) -> Result<(), DropReason> {
         pool.free(frame.offset);
         Ok(())
+    }
+}
+
+/// Sink of a router that has no device by which packets reach the kernel: accepts none.
+#[derive(Debug, Default)]
+pub struct Unavailable;
+
+impl PuntSink for Unavailable {
+    fn punt(&mut self, _: &mut FramePool, _: &Frame) -> Result<(), DropReason> {
+        Err(DropReason::PuntUnavailable)
     }
 }

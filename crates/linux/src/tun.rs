@@ -10,6 +10,9 @@ use std::path::Path;
 /// `TUNSETIFF`: _IOW('T', 202, int).
 pub(crate) const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 
+/// The file by which devices are made.
+pub const DEVICE: &str = "/dev/net/tun";
+
 /// A device that exists as long as its file is open.
 pub struct Tun {
     /// What packets are written to, one per write. Does not block.
@@ -29,7 +32,7 @@ impl Tun {
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open("/dev/net/tun")?;
+            .open(DEVICE)?;
         let mut request = named(pattern)?;
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
         ioctl(file.as_raw_fd(), TUNSETIFF, &mut request)?;

@@ -1,10 +1,12 @@
 //! Routing state to look at.
 
-use super::prefixes::Candidate;
+use super::hops::HopKey;
+use super::prefixes::{Candidate, Rank};
 use super::{Rib, Source};
 use ipnet::IpNet;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 use std::net::IpAddr;
+use wattline_dataplane::next_hop::NextHop;
 use wattline_linux::netlink::{Hop, RouteKind};
 
 /// A route.
@@ -107,6 +109,31 @@ impl Rib {
             }
         };
         (found.iter().take(most).map(view).collect(), found.len())
+    }
+
+    /// Prefixes whose packets the workers leave to the kernel by their routes: over links that are no
+    /// ports, or by routes that only the kernel understands. Those of own addresses are not among
+    /// them. `None` if there are more than `most`.
+    pub fn prefixes_to_kernel(&self, most: usize) -> Option<BTreeSet<IpNet>> {
+        let mut found = BTreeSet::new();
+        for prefix in self.prefixes.with_routes() {
+            let Some(entry) = self.prefixes.get(prefix) else { continue };
+            let is_own = entry.candidates.first().is_some_and(|it| it.rank == Rank::Local);
+            if !is_own && entry.installed.as_ref().is_some_and(|key| self.punts(key)) {
+                found.insert(prefix);
+                if found.len() > most {
+                    return None;
+                }
+            }
+        }
+        Some(found)
+    }
+
+    fn punts(&self, key: &HopKey) -> bool {
+        match key {
+            HopKey::Group(members) => members.iter().any(|(member, _)| self.punts(member)),
+            key => matches!(self.meaning(key), NextHop::Punt),
+        }
     }
 
     /// The name of a link, where there is such a link.

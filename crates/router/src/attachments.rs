@@ -9,12 +9,14 @@
 
 use super::busy_poll::why_in_vain;
 use super::channels;
-use super::kernel::KernelSide;
+use super::kernel::{KernelSide, Target};
 use super::link_state::LinkState;
-use super::queues::{self, Interface, WorkerInterfaces, describe, duplicate};
+use super::queues::{self, Interface, Unopened, Why, WorkerInterfaces, describe, duplicate};
+use super::takeover::Lookout;
 use super::workers::Workers;
 use crate::{RouterError, config::Config};
-use std::collections::BTreeMap;
+use ipnet::IpNet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
@@ -29,6 +31,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How often the queues of interfaces that are served are counted: the kernel sends no event when they
 /// change, and drivers may give new ones no program (veth does not).
 const COUNT_QUEUES: Duration = Duration::from_secs(1);
+/// The log's words for a port that was attached before.
+const AGAIN: &str = "attached again to";
 /// How long workers take, mostly, to let go of queues that are about to be opened again.
 const LET_GO: Duration = Duration::from_millis(50);
 /// How often it is asked whether workers have taken queues: they were woken.
@@ -85,17 +89,19 @@ struct Attachment {
     /// Name of the port, and of its interface.
     name: String,
     interface: String,
-    /// Number of queues when it was added; there is memory for so many.
+    /// The queues for which there is memory.
     queues: u32,
-    /// Queues that are served, or were last.
+    /// Queues that are served, or were last; 0 before the first time.
     queues_served: u32,
     /// When they are counted next.
     next_count: Instant,
-    /// Whether its interface was a bond then, and so whether its XDP program is the one for bonds.
-    is_bond: bool,
-    /// Whether it was added while the router runs, and has not been served yet.
-    is_new: bool,
+    /// Whether its XDP program is the one for bonds, once it has a program.
+    is_bond: Option<bool>,
+    /// The log's words for the next time that it is attached.
+    attached_words: &'static str,
     state: State,
+    /// Whether its frames reach workers without a copy.
+    zero_copy: bool,
     /// State of its queues, shared with the workers.
     statuses: Vec<QueueStatus>,
     /// Until when its queues may be in use by its own former sockets: by then the kernel has let go
@@ -108,6 +114,8 @@ struct Attachment {
     /// The application that filters arriving packets, if any. While the port is not served, the
     /// kernel must not forward them unfiltered.
     judged: Option<String>,
+    /// Reason why it could not be blocked, and the time of the next try.
+    unblocked: Option<(String, Instant)>,
 }
 
 enum State {
@@ -124,16 +132,6 @@ enum State {
     },
 }
 
-/// Why a port has no interface.
-enum Why {
-    /// The interface does not exist, or cannot be used yet: there is nothing to try.
-    Absent(String),
-    /// Opening the interface failed.
-    Failed(String),
-    /// The kernel would do more with the packets than route them, so the port is left to it.
-    Left(String),
-}
-
 /// Changes that a check of the interfaces has found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
@@ -141,6 +139,8 @@ pub(super) struct Changes {
     pub links: Vec<(PortId, u32)>,
     /// Modes of ports that are served again.
     pub modes: Vec<(PortId, String)>,
+    /// Whether frames of one of them reach workers without a copy.
+    pub zero_copy: bool,
 }
 
 /// Parts of the router that are needed to attach and detach an interface.
@@ -151,49 +151,76 @@ pub(super) struct Surroundings<'a> {
     pub workers: &'a Workers,
     /// Returns why a port has to be left to the kernel, if it has to.
     pub left: &'a dyn Fn(PortId) -> Option<String>,
+    /// Returns the prefixes whose packets a port leaves to the kernel.
+    pub left_prefixes: &'a dyn Fn(PortId) -> BTreeSet<IpNet>,
 }
 
 impl Attachments {
-    /// The attachments when the router starts; `failed` holds the reasons of ports that could not
-    /// be opened.
+    /// The attachments when the router starts, of `interfaces` that are open, and of ports that could
+    /// not be opened. `with_program` are those of the latter that have a program all the same.
     pub fn new(
         config: &Config,
         interfaces: &[Interface],
+        unopened: &[Unopened],
         workers: Vec<WorkerInterfaces>,
         statuses: &[(PortId, QueueStatus)],
         judged: &BTreeMap<PortId, String>,
-        failed: &BTreeMap<PortId, String>,
+        with_program: &dyn Fn(PortId) -> bool,
     ) -> Self {
-        let state = |port: &PortId, link: &Link| match failed.get(port) {
-            None => State::Attached { ifindex: link.index },
-            Some(why) => State::Without {
-                why: Why::Failed(why.clone()),
-                seen: Some(link.clone()),
-                next_try: Instant::now() + TRY_AGAIN,
-            },
+        let vacant = |port: PortId| {
+            let settings = &config.ports[usize::from(port.0)];
+            Attachment {
+                port,
+                name: settings.name.clone(),
+                interface: settings.kind.taken_over().unwrap_or_default().to_owned(),
+                queues: 0,
+                queues_served: 0,
+                next_count: Instant::now(),
+                is_bond: None,
+                attached_words: "attached to",
+                state: State::without(Why::Absent(String::new()), None, Instant::now()),
+                zero_copy: false,
+                statuses: Vec::new(),
+                released_by: Instant::now(),
+                renamed: None,
+                link: None,
+                judged: judged.get(&port).cloned(),
+                unblocked: None,
+            }
         };
-        let of = |Interface { port, link, queues }: &Interface| Attachment {
-            port: *port,
-            name: config.ports[usize::from(port.0)].name.clone(),
-            interface: link.name.clone(),
+        let open = |Interface { port, link, queues }: &Interface| Attachment {
             queues: *queues,
             queues_served: *queues,
-            next_count: Instant::now(),
-            is_bond: link.is_bond(),
-            is_new: false,
-            state: state(port, link),
+            is_bond: Some(link.is_bond()),
+            attached_words: AGAIN,
+            state: State::Attached { ifindex: link.index },
             statuses: (statuses.iter())
                 .filter(|(of, _)| of == port)
                 .map(|(_, status)| status.clone())
                 .collect(),
-            released_by: Instant::now(),
-            renamed: None,
-            link: failed.get(port).is_none().then(|| LinkState::of(link)),
-            judged: judged.get(port).cloned(),
+            link: Some(LinkState::of(link)),
+            ..vacant(*port)
         };
-        let ports: Vec<Attachment> = interfaces.iter().map(of).collect();
+        let not_open = |it: &Unopened| {
+            let bond = it.link.as_ref().map(Link::is_bond);
+            let first_try = match it.why {
+                Why::Failed(_) => Instant::now() + TRY_AGAIN,
+                Why::Absent(_) | Why::Left(_) => Instant::now(),
+            };
+            Attachment {
+                queues: it.queues,
+                is_bond: bond.filter(|_| with_program(it.port)),
+                state: State::without(it.why.clone(), it.link.clone(), first_try),
+                ..vacant(it.port)
+            }
+        };
+        let ports = interfaces.iter().map(open).chain(unopened.iter().map(not_open));
+        let ports: Vec<Attachment> = ports.collect();
         for port in ports.iter().filter(|it| it.link.is_some_and(|link| link != LinkState::Up)) {
             port.tell();
+        }
+        for port in ports.iter().filter(|it| it.ifindex().is_none()) {
+            port.tell_unopened();
         }
         Self { ports, workers, leaving: Vec::new(), released: Vec::new() }
     }
@@ -272,18 +299,20 @@ impl Attachments {
             queues: *queues,
             queues_served: *queues,
             next_count: Instant::now(),
-            is_bond: link.is_bond(),
-            is_new: true,
-            state: State::Without {
-                why: Why::Absent("it is about to be taken over".to_owned()),
-                seen: Some(link.clone()),
-                next_try: Instant::now(),
-            },
+            is_bond: Some(link.is_bond()),
+            attached_words: "added on",
+            state: State::without(
+                Why::Absent("it is about to be taken over".to_owned()),
+                Some(link.clone()),
+                Instant::now(),
+            ),
+            zero_copy: false,
             statuses: Vec::new(),
             released_by: Instant::now(),
             renamed: None,
             link: None,
             judged,
+            unblocked: None,
         });
         Ok(OpenPort { port: *port, queues: opened })
     }
@@ -347,6 +376,23 @@ impl Attachments {
     pub fn state(&self, port: PortId) -> Option<(&'static str, Option<String>)> {
         let attachment = self.ports.iter().find(|it| it.port == port)?;
         Some(attachment.describe())
+    }
+
+    /// One line about which interfaces are served; empty if no port has one.
+    pub fn summary(&self) -> String {
+        let all = self.ports.len();
+        if all == 0 {
+            return String::new();
+        }
+        let state = |it: &Attachment| match it.state {
+            State::Attached { .. } => None,
+            _ => Some(format!("{} ({})", it.name, it.describe().0)),
+        };
+        let others: Vec<String> = self.ports.iter().filter_map(state).collect();
+        match others.len() {
+            0 => format!("ports: all of {all} attached"),
+            count => format!("ports: {} of {all} attached; not {}", all - count, others.join(", ")),
+        }
     }
 
     /// What is not as the configuration says, in a sentence for each port. A cable that is not there
@@ -421,10 +467,16 @@ impl Attachments {
             if matches!(attachment.state, State::Without { .. }) && !is_left {
                 attachment.look_for_another(workers, around, &mut changes, now);
             }
-            attachment.keep_blocked(around);
+            attachment.keep_blocked(around, now);
             attachment.finish(workers, around, &mut changes, now);
         }
         changes
+    }
+}
+
+impl State {
+    fn without(why: Why, seen: Option<Link>, next_try: Instant) -> Self {
+        Self::Without { why, seen, next_try }
     }
 }
 
@@ -465,10 +517,16 @@ impl Attachment {
             State::HandedOver { .. } => ("attaching", Some("workers take its queues".to_owned())),
             State::Without { why: Why::Absent(why), .. } => ("absent", Some(why.clone())),
             State::Without { why: Why::Failed(why), .. } => {
-                let drops = self.judged.as_ref().map(|what| {
-                    format!("; what comes in for others is dropped, as {what} would not hold")
+                let judged = self.judged.as_ref().map(|what| match &self.unblocked {
+                    None => {
+                        format!("; what comes in for others is dropped, as {what} would not hold")
+                    }
+                    Some((error, _)) => format!(
+                        "; the kernel forwards what comes in without {what}, as the port cannot be \
+                         blocked: {error}"
+                    ),
                 });
-                ("failed", Some(format!("{why}{}", drops.unwrap_or_default())))
+                ("failed", Some(format!("{why}{}", judged.unwrap_or_default())))
             }
             State::Without { why: Why::Left(why), .. } => match &self.judged {
                 None => ("left", Some(why.clone())),
@@ -511,6 +569,27 @@ impl Attachment {
             (state, Some(reason)) => tracing::warn!("port {name}: {state}: {reason}"),
             (state, None) => tracing::info!("port {name}: {state}"),
         }
+    }
+
+    /// Logs why the port is not served from the start on.
+    fn tell_unopened(&self) {
+        let (name, interface) = (&self.name, &self.interface);
+        match &self.state {
+            State::Without { why: Why::Absent(why), .. } => tracing::warn!(
+                "port {name}: {why}; the port is attached as soon as {interface} is there and up, and \
+                 the kernel forwards what is routed over it until then"
+            ),
+            State::Without { why: Why::Failed(why), .. } => self.tell_failed(why),
+            _ => {}
+        }
+    }
+
+    fn tell_failed(&self, reason: &str) {
+        tracing::warn!(
+            "port {}: cannot be attached: {reason}; the kernel forwards what is routed over it, and \
+             the router tries again once a second",
+            self.name
+        );
     }
 
     /// Why the interface that is served is of no more use, if it is so.
@@ -557,7 +636,7 @@ impl Attachment {
         );
         let why = Why::Absent("the number of its queues has changed".to_owned());
         // Its workers have to let go of the queues first.
-        self.state = State::Without { why, seen: Some(link.clone()), next_try: now + LET_GO };
+        self.state = State::without(why, Some(link.clone()), now + LET_GO);
         if let Err(error) = around.kernel.cover_queues(self.port) {
             tracing::error!("port {}: {error}", self.name);
         }
@@ -579,7 +658,7 @@ impl Attachment {
              and the kernel forwards what is routed over it until then"
         );
         (self.renamed, self.link) = (None, None);
-        self.state = State::Without { why: Why::Absent(why), seen: None, next_try: now };
+        self.state = State::without(Why::Absent(why), None, now);
         self.withdraw(workers, around);
     }
 
@@ -600,7 +679,7 @@ impl Attachment {
             // What is not there is not taken over.
             (State::Without { why, .. }, Some(left)) => *why = Why::Left(left),
             (State::Attached { .. } | State::HandedOver { .. }, Some(left)) => {
-                self.state = State::Without { why: Why::Left(left), seen: None, next_try: now };
+                self.state = State::without(Why::Left(left), None, now);
                 self.withdraw(workers, around);
             }
             (_, None) => {}
@@ -609,23 +688,42 @@ impl Attachment {
 
     /// Sees to it that a port whose packets are judged has a program that leaves none to the
     /// kernel, also where its interface comes back while the port is left.
-    fn keep_blocked(&self, around: &mut Surroundings<'_>) {
+    fn keep_blocked(&mut self, around: &mut Surroundings<'_>, now: Instant) {
         if self.judged.is_none() || self.ifindex().is_some() {
+            self.unblocked = None;
+            return;
+        }
+        if self.unblocked.as_ref().is_some_and(|(_, next_try)| now < *next_try) {
             return;
         }
         let attached = around.kernel.attached_to(self.port);
         let done = match around.rib.link_named_as(self.port).cloned() {
             Some(link) if attached == Some(link.index) => Ok(()),
-            Some(link) => around.kernel.block_again(self.port, &link).map_err(|it| it.to_string()),
+            Some(link) => {
+                let left = (around.left_prefixes)(self.port);
+                let to = Target { name: &self.name, link: &link, left: &left };
+                let blocked = around.kernel.block_again(self.port, &to, around.rib);
+                if blocked.is_ok() {
+                    self.is_bond = Some(link.is_bond());
+                }
+                blocked.map_err(|it| it.to_string())
+            }
             // Moved to another namespace, where it is nobody's port.
             None if attached.is_some() => {
                 around.kernel.detach_port(self.port).map_err(|it| it.to_string())
             }
             None => Ok(()),
         };
-        if let Err(error) = done {
-            tracing::debug!("port {}: it cannot be blocked: {error}", self.name);
+        let before = self.unblocked.take();
+        let Err(error) = done else { return };
+        if before.is_none_or(|(before, _)| before != error) {
+            tracing::error!(
+                "port {}: cannot be blocked: {error}; the kernel forwards what comes in without {}",
+                self.name,
+                self.judged.as_deref().unwrap_or_default()
+            );
         }
+        self.unblocked = Some((error, now + TRY_AGAIN));
     }
 
     /// Takes the port back from program, routes and workers.
@@ -670,10 +768,8 @@ impl Attachment {
         (*seen, *next_try) = (link.clone(), now + TRY_AGAIN);
         let interface = &self.interface;
         let usable = match link {
-            None => Err(format!("there is no interface {interface}")),
-            Some(link) if !link.enabled => Err(format!(
-                "the interface {interface} is there and down, and is served once it is up"
-            )),
+            None => Err(queues::no_interface(interface)),
+            Some(link) if !link.enabled => Err(queues::is_down(interface)),
             Some(link) => Ok(link),
         };
         let link = match usable {
@@ -685,17 +781,15 @@ impl Attachment {
         };
         let Err(new) = self.attach(&link, workers, around) else { return };
         self.withdraw(workers, around);
-        let State::Without { why, .. } = &mut self.state else { return };
+        let State::Without { why, .. } = &self.state else { return };
         if let Why::Failed(reason) = &new
-            && !matches!(&*why, Why::Failed(before) if before == reason)
+            && !matches!(why, Why::Failed(before) if before == reason)
         {
-            tracing::warn!(
-                "port {}: cannot be attached again: {reason}; the kernel forwards what is routed \
-                 over it, and the router tries again once a second",
-                self.name
-            );
+            self.tell_failed(reason);
         }
-        *why = new;
+        if let State::Without { why, .. } = &mut self.state {
+            *why = new;
+        }
     }
 
     /// The program, then the sockets, which are offered to the workers.
@@ -709,27 +803,31 @@ impl Attachment {
         let found = queues::interface(self.port, link, around.config).map_err(Why::Failed)?;
         if found.queues > self.queues {
             return Err(Why::Failed(format!(
-                "{0} has {1} queues, and when the router was started there were {2}, for which its \
-                 memory was made: {3}, or restart",
+                "{0} has {1} queues, and the memory that was made for it at the start is for {2}: {3}, \
+                 or restart",
                 link.name,
                 found.queues,
                 self.queues,
                 channels::remedy(&link.name, self.queues)
             )));
         }
-        if link.is_bond() != self.is_bond {
-            let (now, then) = if self.is_bond { ("no", "a") } else { ("a", "no") };
+        if self.is_bond.is_some_and(|was_bond| link.is_bond() != was_bond) {
+            let (now, then) = if link.is_bond() { ("a", "no") } else { ("no", "a") };
             return Err(Why::Failed(format!(
-                "{} is {now} bond, and was {then} bond when the router was started, for which its \
-                 program was loaded: restart",
+                "{} is {now} bond, and was {then} bond before, for which its program was loaded: \
+                 restart",
                 link.name
             )));
         }
-        let program = around.kernel.attach_again(self.port, link).map_err(|error| match error {
+        let left = (around.left_prefixes)(self.port);
+        let to = Target { name: &self.name, link, left: &left };
+        let program = around.kernel.attach_again(self.port, &to, around.rib);
+        let program = program.map_err(|error| match error {
             // It goes while it is looked at.
             XdpError::NoInterface { .. } => Why::Absent(format!("{} is gone", link.name)),
             error => failed(&error),
         })?;
+        self.is_bond = Some(link.is_bond());
         // The wait is here, and not between tries, for which the program would come and go each time.
         let patience = self.released_by.saturating_duration_since(Instant::now());
         let opened = open_queues(&found, around.config, &program, workers, patience);
@@ -742,6 +840,7 @@ impl Attachment {
     /// taken back.
     fn hand_over(&mut self, opened: OpenQueues, workers: &[WorkerInterfaces], threads: &Workers) {
         let OpenQueues { ifindex, queues, sockets, mode } = opened;
+        self.zero_copy = queues.iter().flatten().any(|queue| queue.mode().zero_copy);
         self.statuses = queues.iter().flatten().map(AfXdpQueue::status).collect();
         self.queues_served = self.statuses.len() as u32;
         for (number, (worker, queues)) in workers.iter().zip(queues).enumerate() {
@@ -776,13 +875,13 @@ impl Attachment {
         });
         match done {
             Ok(()) => {
-                let how = if self.is_new { "added on" } else { "attached again to" };
+                let how = std::mem::replace(&mut self.attached_words, AGAIN);
                 tracing::info!(
                     "port {}: {how} interface {} (index {ifindex}), {mode}",
                     self.name,
                     self.interface
                 );
-                self.is_new = false;
+                changes.zero_copy |= self.zero_copy;
                 around.rib.serve(self.port, Some(ifindex));
                 changes.modes.push((self.port, mode));
                 self.state = State::Attached { ifindex };
@@ -790,12 +889,17 @@ impl Attachment {
             }
             Err(error) => {
                 tracing::error!("port {}: {error}", self.name);
-                let (why, next_try) = (Why::Failed(error.to_string()), now + TRY_AGAIN);
-                self.state = State::Without { why, seen: None, next_try };
+                let why = Why::Failed(error.to_string());
+                self.state = State::without(why, None, now + TRY_AGAIN);
                 self.withdraw(workers, around);
             }
         }
     }
+}
+
+/// The prefixes whose packets a port leaves to the kernel.
+pub(super) fn left_prefixes(lookout: Option<&Lookout>, port: PortId) -> BTreeSet<IpNet> {
+    lookout.and_then(|lookout| lookout.left_prefixes(port)).cloned().unwrap_or_default()
 }
 
 /// Opens the queues of an interface for all workers. Queues that are in use are waited for,

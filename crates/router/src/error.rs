@@ -38,6 +38,9 @@ pub enum RouterError {
     /// The configuration does not fit this machine.
     #[error("{0}")]
     Unfit(String),
+    /// The kernel does more with the packets than the router would, for now.
+    #[error("{0}")]
+    Obstructed(String),
     /// Capabilities are missing.
     #[error(
         "the process lacks {}: run it as root, or `setcap {}=ep` on the program",
@@ -130,7 +133,6 @@ impl RouterError {
             Self::Capabilities(_) => Remedy::Permission,
             Self::Socket(error) => match error {
                 OpenError::MissingCapability { .. } => Remedy::Permission,
-                OpenError::MtuTooLarge { .. } | OpenError::NoSuchQueue { .. } => Remedy::Config,
                 _ => Remedy::Machine,
             },
             Self::Bpf(error) | Self::Xdp { error: XdpError::Bpf(error), .. } => match error {
@@ -140,7 +142,7 @@ impl RouterError {
             Self::Dpdk { error: DpdkError::NotBuilt | DpdkError::TooFewQueues { .. }, .. } => {
                 Remedy::Config
             }
-            Self::Dpdk { .. } | Self::Xdp { .. } => Remedy::Machine,
+            Self::Dpdk { .. } | Self::Xdp { .. } | Self::Obstructed(_) => Remedy::Machine,
             Self::Captures(errors) => match errors.first().map(|error| &error.problem) {
                 Some(Problem::Open(_)) => Remedy::Input,
                 Some(Problem::Io(_)) => Remedy::System,

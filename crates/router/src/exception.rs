@@ -128,12 +128,11 @@ impl PuntSink for KernelSink {
         let bytes = pool.frame_bytes(frame);
         let for_tap =
             |tap: &&Tap| bytes.starts_with(&tap.mac) || bytes.first().is_some_and(is_group);
-        if let Some(tap) = tap.filter(for_tap) {
-            write(&tap.file, bytes)?;
-        } else if let Some(tunnel) = &mut self.tunnel {
+        let Some(tap) = tap.filter(for_tap) else {
+            let tunnel = self.tunnel.as_mut().ok_or(DropReason::PuntUnavailable)?;
             return tunnel.punt(pool, frame);
-        }
-        // There is no kernel behind a port without an interface.
+        };
+        write(&tap.file, bytes)?;
         pool.free(frame.offset);
         Ok(())
     }
@@ -219,9 +218,15 @@ mod tests {
         let ours = [&MAC[..], &[9; 54]].concat();
         let broadcast = [0xff; 60];
         let unpacked = [0; 60];
-        for (port, bytes) in [(0, &ours[..]), (2, &broadcast), (2, &unpacked), (1, &ours)] {
+        for (port, bytes) in [(0, &ours[..]), (2, &broadcast)] {
             let frame = put(&mut pool, port, bytes);
             assert_eq!(sink.punt(&mut pool, &frame), Ok(()));
+        }
+        // Without a tunnel, nothing takes these.
+        for (port, bytes) in [(2, &unpacked[..]), (1, &ours)] {
+            let frame = put(&mut pool, port, bytes);
+            assert_eq!(sink.punt(&mut pool, &frame), Err(DropReason::PuntUnavailable));
+            pool.free(frame.offset);
         }
         assert_eq!(pool.free_chunks(), 64);
         let got = |kernel: &UnixDatagram| {

@@ -4,8 +4,9 @@ use super::by_workers::ByWorkers;
 use super::error::RouterError;
 use super::neighbour_requests::{Batch, NeighbourRequests};
 use super::succession::{self, Inherited};
+use super::unpuntable::join;
 use super::xdp_counts::{Counted, XdpCounts};
-use super::xdp_forward::Forwarding;
+use super::xdp_forward::{BEHIND_BOND, Forwarding};
 use crate::stats::{Departed, KernelStats, XdpTraffic};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -13,7 +14,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
-use wattline_linux::netlink::{ChangeFeed, Event, Link};
+use wattline_linux::netlink::{ChangeFeed, Event, Link, attached_program};
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
@@ -41,6 +42,8 @@ pub(super) struct KernelSide {
     tunnel_ends: HashSet<IpAddr>,
     /// Ports whose programs leave nothing to the kernel that it would forward.
     guarded: HashSet<PortId>,
+    /// Prefixes whose packets all other programs leave to it.
+    unpuntable: BTreeSet<IpNet>,
     /// Ports whose programs do not forward by themselves, and why.
     by_workers: BTreeMap<PortId, String>,
     /// Attachments of the router before this one.
@@ -59,6 +62,16 @@ pub(super) struct NewPort<'a> {
     /// Whether it leaves nothing to the kernel that it would forward.
     pub guarded: bool,
     /// Prefixes whose packets are left to the kernel.
+    pub left: &'a BTreeSet<IpNet>,
+}
+
+/// The link that a program is attached to.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    /// Name of the port.
+    pub name: &'a str,
+    pub link: &'a Link,
+    /// Prefixes whose packets the program leaves to the kernel.
     pub left: &'a BTreeSet<IpNet>,
 }
 
@@ -99,6 +112,7 @@ impl KernelSide {
             routes,
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
+            unpuntable: BTreeSet::new(),
             by_workers: BTreeMap::new(),
             inherited: Inherited::default(),
             longest: u16::MAX,
@@ -152,8 +166,12 @@ impl KernelSide {
     }
 
     /// Attaches the XDP program to the link of a port.
-    pub fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<String, RouterError> {
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the port has no program then.
+    pub fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<String, XdpError> {
         let mac = link.mac.unwrap_or_default();
+        self.leave_bond_to_workers(port, link);
         let by_program = !self.by_workers.contains_key(&port);
         let forwarding = self.forwarding.as_ref().filter(|_| by_program);
         let forward = forwarding.map(Forwarding::forward);
@@ -171,7 +189,7 @@ impl KernelSide {
                 }),
             None => anew(),
         };
-        let program = program.map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
+        let program = program?;
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.add(port, link.index, name)?;
         }
@@ -180,18 +198,17 @@ impl KernelSide {
         Ok(mode)
     }
 
-    /// Loads the program of a port whose interface refuses it for now, in the mode that fits a bond.
-    pub fn attach_later(
-        &mut self,
-        port: PortId,
-        name: &str,
-        link: &Link,
-    ) -> Result<(), RouterError> {
-        let mac = link.mac.unwrap_or_default();
-        let program = XdpProgram::load_detached(mac, XdpMode::Generic);
-        let program = program.map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
-        self.keep(port, name, mac, program);
-        Ok(())
+    /// Lets the program of a port forward nothing by itself where its link is a bond.
+    fn leave_bond_to_workers(&mut self, port: PortId, link: &Link) {
+        if !link.is_bond() {
+            return;
+        }
+        let reasons = self.by_workers.entry(port).or_default();
+        if reasons.is_empty() {
+            BEHIND_BOND.clone_into(reasons);
+        } else if !reasons.ends_with(BEHIND_BOND) {
+            *reasons += &format!(", {BEHIND_BOND}");
+        }
     }
 
     fn keep(&mut self, port: PortId, name: &str, mac: [u8; 6], program: XdpProgram) {
@@ -224,42 +241,66 @@ impl KernelSide {
         rib: &Rib,
         new: &NewPort<'_>,
     ) -> Result<String, RouterError> {
+        if !new.by_workers.is_empty() {
+            self.by_workers.insert(port, new.by_workers.join(", "));
+        }
+        if new.guarded {
+            self.guarded.insert(port);
+        }
+        // A guarded program drops what needs a socket: it is that once there are sockets.
+        self.load(port, &Target { name, link, left: new.left }, rib, false).map_err(|error| {
+            self.by_workers.remove(&port);
+            self.guarded.remove(&port);
+            RouterError::Xdp { port: name.to_owned(), error }
+        })
+    }
+
+    /// Loads the program of a port that has none and attaches it, after everything is written to its
+    /// maps that it has to know. A `blocked` one leaves nothing to the kernel from its first frame on.
+    fn load(
+        &mut self,
+        port: PortId,
+        to: &Target<'_>,
+        rib: &Rib,
+        blocked: bool,
+    ) -> Result<String, XdpError> {
+        let Target { name, link, left } = *to;
+        let none = BTreeSet::new();
+        let left = &join(left, self.unpuntable(port).unwrap_or(&none));
+        // Loading costs far more than asking, and an occupied interface is tried once a second.
+        if let Ok(Some(_)) = attached_program(link.index) {
+            return Err(XdpError::Occupied { ifindex: link.index });
+        }
         let mac = link.mac.unwrap_or_default();
-        let by_workers = !new.by_workers.is_empty();
+        self.leave_bond_to_workers(port, link);
+        let by_workers = self.by_workers.contains_key(&port);
         let forward = self.forwarding.as_ref().filter(|_| !by_workers).map(Forwarding::forward);
         let local = self.local(rib);
         let longest = self.longest;
-        // A guarded program drops what needs a socket: it is that once there are sockets.
         let mut tell = |program: &XdpProgram| {
             program.set_longest(longest)?;
+            program.set_guarded(blocked)?;
             for (address, ends_tunnels) in &local {
                 program.add_local(*address, *ends_tunnels)?;
             }
             for vlan in rib.vlans_of(link.index) {
                 program.set_vlan(vlan, true)?;
             }
-            for prefix in new.left {
+            for prefix in left {
                 program.add_left(prefix.addr(), prefix.prefix_len())?;
             }
-            program.set_leaves(!new.left.is_empty())
+            program.set_leaves(!left.is_empty())
         };
-        let program = XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut tell)
-            .map_err(|error| RouterError::Xdp { port: name.to_owned(), error })?;
-        if let Some(forwarding) = &mut self.forwarding {
+        let program = XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut tell)?;
+        if let Some(forwarding) = self.forwarding.as_mut().filter(|_| !blocked) {
             forwarding.add(port, link.index, name)?;
-        }
-        if by_workers {
-            self.by_workers.insert(port, new.by_workers.join(", "));
-        }
-        if new.guarded {
-            self.guarded.insert(port);
         }
         let mode = self.mode_of(port, &program);
         self.keep(port, name, mac, program);
         if let Some(program) = self.programs.get_mut(&port) {
             program.local = local;
             program.vlans = rib.vlans_of(link.index).collect();
-            program.left.clone_from(new.left);
+            program.left.clone_from(left);
         }
         Ok(mode)
     }
@@ -336,6 +377,11 @@ impl KernelSide {
         self.programs.get(&port).map_or(Ok(()), |program| program.program.cover_queues())
     }
 
+    /// Returns true if a port has a program, attached or not.
+    pub fn has_program(&self, port: PortId) -> bool {
+        self.programs.contains_key(&port)
+    }
+
     /// The interface that the program of a port is attached to.
     pub fn attached_to(&self, port: PortId) -> Option<u32> {
         self.programs.get(&port)?.program.interface()
@@ -345,8 +391,16 @@ impl KernelSide {
     ///
     /// # Errors
     /// See [`XdpError`]; the program is attached nowhere then.
-    pub fn block_again(&mut self, port: PortId, link: &Link) -> Result<(), XdpError> {
-        let Some(program) = self.programs.get_mut(&port) else { return Ok(()) };
+    pub fn block_again(
+        &mut self,
+        port: PortId,
+        to: &Target<'_>,
+        rib: &Rib,
+    ) -> Result<(), XdpError> {
+        let link = to.link;
+        let Some(program) = self.programs.get_mut(&port) else {
+            return self.load(port, to, rib, true).map(|_| ());
+        };
         let mac = link.mac.unwrap_or_default();
         program.program.set_guarded(true)?;
         program.program.attach_again(link.index, mac)?;
@@ -354,14 +408,20 @@ impl KernelSide {
         Ok(())
     }
 
-    /// Attaches the program of a port to the link that came in place of the one that is gone. All
-    /// its frames go to the kernel before sockets are set.
+    /// Attaches the program of a port to the link that came in place of the one that is gone, or was
+    /// not there at the start. All its frames go to the kernel before sockets are set.
     ///
     /// # Errors
     /// See [`XdpError`]; the program is attached nowhere then.
-    pub fn attach_again(&mut self, port: PortId, link: &Link) -> Result<String, XdpError> {
+    pub fn attach_again(
+        &mut self,
+        port: PortId,
+        to: &Target<'_>,
+        rib: &Rib,
+    ) -> Result<String, XdpError> {
+        let link = to.link;
         let Some(program) = self.programs.get_mut(&port) else {
-            return Err(XdpError::NoInterface { ifindex: link.index });
+            return self.load(port, to, rib, false);
         };
         let mac = link.mac.unwrap_or_default();
         program.program.attach_again(link.index, mac)?;
@@ -527,8 +587,11 @@ impl KernelSide {
     /// Leaves packets of these prefixes to the kernel, by port, and takes over those of all others.
     pub fn leave_prefixes<'a>(&mut self, of: impl Fn(PortId) -> Option<&'a BTreeSet<IpNet>>) {
         let none = BTreeSet::new();
-        for (port, program) in &mut self.programs {
-            if let Err(error) = program.leave(of(*port).unwrap_or(&none)) {
+        let Self { programs, guarded, unpuntable, .. } = self;
+        for (port, program) in programs {
+            let left = of(*port).unwrap_or(&none);
+            let left = if guarded.contains(port) { left.clone() } else { join(left, unpuntable) };
+            if let Err(error) = program.leave(&left) {
                 tracing::error!("[[port]] {}: {error}", program.name);
             }
         }
@@ -541,6 +604,17 @@ impl KernelSide {
             Some((link, request.address))
         });
         self.requests.resolve(&neighbours.collect::<Vec<_>>(), batch.left_out);
+    }
+
+    /// Sets the prefixes whose packets no worker can give to the kernel. [`Self::leave_prefixes`] has
+    /// to follow.
+    pub fn set_unpuntable(&mut self, prefixes: BTreeSet<IpNet>) {
+        self.unpuntable = prefixes;
+    }
+
+    /// Prefixes whose packets a port leaves to the kernel as no worker could give them to it.
+    pub fn unpuntable(&self, port: PortId) -> Option<&BTreeSet<IpNet>> {
+        (!self.guarded.contains(&port) && !self.unpuntable.is_empty()).then_some(&self.unpuntable)
     }
 
     /// Asks for gateways that routes need, and confirms neighbours that are in use.

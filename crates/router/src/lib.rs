@@ -53,6 +53,7 @@ mod succession;
 mod surplus;
 mod takeover;
 mod tun;
+mod unpuntable;
 mod watch;
 mod workers;
 mod xdp_counts;
@@ -71,11 +72,13 @@ use inbox::{InboxSender, Message};
 use kernel::KernelSide;
 use pulse::Change;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use surplus::Surplus;
 use takeover::Lookout;
+use unpuntable::Unpuntable;
 use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
@@ -125,6 +128,8 @@ pub struct Router {
     lookout: Option<Lookout>,
     /// The device by which packets enter the kernel.
     tun: Option<String>,
+    /// What becomes of packets for the kernel where there is no such device.
+    unpuntable: Option<Unpuntable>,
     /// Updates that the tables refused.
     refused: u64,
     waiter: PollWaiter,
@@ -152,14 +157,25 @@ impl Router {
         if let Some(kernel) = &mut self.kernel {
             kernel.inherited.settle(&notifier);
         }
+        let mut told = String::new();
+        self.tell_manager(&notifier, &mut told);
         notifier.ready();
         let longest = notifier.patience().map_or(LONGEST_SLEEP, |most| most.min(LONGEST_SLEEP));
         let mut failure = None;
         while !self.stopping && !self.workers.have_ended() && failure.is_none() {
             let now = Instant::now();
             notifier.alive(now);
-            let Self { applications, rib, routes, kernel, attachments, power, lookout, .. } =
-                &mut self;
+            let Self {
+                applications,
+                rib,
+                routes,
+                kernel,
+                attachments,
+                power,
+                lookout,
+                unpuntable,
+                ..
+            } = &mut self;
             if let Some(power) = power {
                 power.tick(now);
             }
@@ -171,6 +187,7 @@ impl Router {
             let deadlines = deadlines.chain(attachments.deadline(now));
             let deadlines = deadlines.chain(lookout.iter().map(Lookout::deadline));
             let deadlines = deadlines.chain(power.as_ref().and_then(|power| power.due()));
+            let deadlines = deadlines.chain(unpuntable.iter().filter_map(|it| it.deadline(now)));
             let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
             self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
             self.follow_kernel();
@@ -184,10 +201,21 @@ impl Router {
                 self.handle(message, &notifier);
             }
             self.commit();
+            self.leave_unpuntable();
+            self.tell_manager(&notifier, &mut told);
             failure = self.failure();
         }
         notifier.stopping();
         self.end(&notifier, failure)
+    }
+
+    /// Reports the ports that are not served to the service manager, when they change.
+    fn tell_manager(&self, notifier: &Notifier, told: &mut String) {
+        let status = self.attachments.summary();
+        if status != *told {
+            notifier.status(&status);
+            *told = status;
+        }
     }
 
     /// Why it cannot continue.
@@ -299,8 +327,11 @@ impl Router {
         };
         let now = Instant::now();
         let left = |port| Some(lookout.as_ref()?.left(port)?.to_owned());
-        let mut around = Surroundings { config, kernel, rib, workers, left: &left };
+        let left_prefixes = |port| attachments::left_prefixes(lookout.as_ref(), port);
+        let left_prefixes = &left_prefixes;
+        let mut around = Surroundings { config, kernel, rib, workers, left: &left, left_prefixes };
         let changes = attachments.look(&mut around, now);
+        self.zero_copy |= changes.zero_copy;
         for (port, mode) in changes.modes {
             self.modes[usize::from(port.0)] = mode;
         }
@@ -346,11 +377,24 @@ impl Router {
         }
     }
 
+    /// Leaves to the kernel what no worker could give to it, where there is no TUN device.
+    fn leave_unpuntable(&mut self) {
+        let Self { unpuntable: Some(unpuntable), kernel: Some(kernel), rib, lookout, .. } = self
+        else {
+            return;
+        };
+        if let Some(prefixes) = unpuntable.collect(rib, Instant::now()) {
+            kernel.set_unpuntable(prefixes);
+            kernel.leave_prefixes(|port| lookout.as_ref()?.left_prefixes(port));
+        }
+    }
+
     /// Brings the workers' tables and the XDP programs up to date.
     fn commit(&mut self) {
         if !self.rib.has_changes() {
             return;
         }
+        self.unpuntable.iter_mut().for_each(Unpuntable::routes_changed);
         let ports_changed = self.rib.ports_changed();
         if let Err(errors) = self.rib.commit(&mut self.routes) {
             self.refused += errors.len() as u64;
@@ -550,13 +594,23 @@ impl Router {
 
     /// Which packets of a port are left to the kernel, where those of some prefixes are.
     pub(crate) fn left_alone(&self, port: usize) -> Option<String> {
-        let prefixes = self.lookout.as_ref()?.left_prefixes(PortId(port as u16))?;
+        let port = PortId(port as u16);
+        let unpuntable = self.kernel.as_ref().and_then(|kernel| kernel.unpuntable(port));
+        let left = self.lookout.as_ref().and_then(|lookout| lookout.left_prefixes(port));
+        let prefixes: BTreeSet<_> = left.into_iter().chain(unpuntable).flatten().collect();
+        if prefixes.is_empty() {
+            return None;
+        }
+        let why = match unpuntable {
+            Some(_) => ", as workers could not give them to it without /dev/net/tun",
+            None => "",
+        };
         let some: Vec<String> = prefixes.iter().take(5).map(ToString::to_string).collect();
         let more = match prefixes.len().saturating_sub(some.len()) {
             0 => String::new(),
             more => format!(" and {more} more prefixes"),
         };
-        Some(format!("the kernel forwards packets from and to {}{more}", some.join(", ")))
+        Some(format!("the kernel forwards packets from and to {}{more}{why}", some.join(", ")))
     }
 
     /// What is counted since counters were cleared.

@@ -12,7 +12,6 @@ use super::kernel::NewPort;
 use super::queues::{self, Interface};
 use super::statics::port_spec;
 use super::takeover::judged_and_left;
-use super::xdp_forward::BEHIND_BOND;
 use crate::config::{Config, PortKind, PortSettings};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -209,7 +208,7 @@ impl Router {
         for interface in interfaces {
             let Interface { port, link, .. } = interface;
             let name = &wanted.ports[usize::from(port.0)].name;
-            let mut by_workers = wanted.why_by_workers(usize::from(port.0));
+            let by_workers = wanted.why_by_workers(usize::from(port.0));
             let judges = (!by_workers.is_empty()).then(|| by_workers.join(", "));
             let guarded = guards || judges.is_some();
             if let Some(lookout) = lookout {
@@ -219,9 +218,6 @@ impl Router {
                     wrong.push(judged_and_left(name, judges, why));
                     continue;
                 }
-            }
-            if link.is_bond() {
-                by_workers.push(BEHIND_BOND);
             }
             let left = left_at_first(lookout.as_ref(), *port);
             let new = NewPort { by_workers: &by_workers, guarded, left: &left };

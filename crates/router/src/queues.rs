@@ -23,11 +23,14 @@ use wattline_ports::afxdp::{
     largest_mtu_in_one_piece, open_worker,
 };
 use wattline_ports::capture::{CaptureOptions, CaptureQueue, CaptureStatus};
+use wattline_rib::Rib;
 
 /// Chunks where all ports are captures: room for the longest frame that a capture can hold, as
 /// offloads make them, so that it is the graph that drops it, with a reason.
 const CAPTURE_CHUNK: u32 = 66 * 1024;
 const CAPTURE_HEADROOM: u32 = 256;
+/// MTU in bytes that is expected of an interface that is not there.
+const ETHERNET_MTU: u32 = 1500;
 /// Preferred busy polling as the kernel's documentation suggests it
 /// (Documentation/networking/napi.rst).
 const BUSY_POLL: BusyPoll = BusyPoll { duration: Duration::from_micros(20), budget: 64 };
@@ -74,8 +77,117 @@ pub(super) struct Opened {
     pub zero_copy: bool,
     /// How each port runs, for the status.
     pub modes: Vec<String>,
-    /// Ports without queues so far, and why.
+    /// Ports whose queues could not be opened, and why.
     pub failed: BTreeMap<PortId, String>,
+}
+
+/// A port whose interface is not opened at the start.
+#[derive(Debug, Clone)]
+pub(super) struct Unopened {
+    pub port: PortId,
+    pub why: Why,
+    /// Its link, where there is one.
+    pub link: Option<Link>,
+    /// The queues for which there is to be memory, and the MTU in bytes of what they receive.
+    pub queues: u32,
+    pub mtu: u32,
+}
+
+/// Why a port has no interface.
+#[derive(Debug, Clone)]
+pub(super) enum Why {
+    /// The interface does not exist, or cannot be used yet: there is nothing to try.
+    Absent(String),
+    /// Opening the interface failed.
+    Failed(String),
+    /// The kernel would do more with the packets than route them, so the port is left to it.
+    Left(String),
+}
+
+impl Unopened {
+    /// An interface that was to be opened, and could not be.
+    pub fn failed(interface: &Interface, config: &Config, why: String) -> Self {
+        let Interface { port, link, queues } = interface.clone();
+        let mtu = wanted_mtu(config, port, Some(&link));
+        Self { port, why: Why::Failed(why), link: Some(link), queues, mtu }
+    }
+
+    /// The queues that a worker is to serve of it.
+    fn share(&self, worker: usize, workers: usize) -> usize {
+        (self.queues as usize).saturating_sub(worker).div_ceil(workers)
+    }
+}
+
+/// The interfaces that are ports, as they are now, and ports whose interface cannot be used yet.
+///
+/// # Errors
+/// With every interface that can never be a port.
+pub(super) fn interfaces(
+    config: &Config,
+    rib: &Rib,
+) -> Result<(Vec<Interface>, Vec<Unopened>), RouterError> {
+    let (mut fit, mut unusable, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+    for (port, settings) in (0..).map(PortId).zip(&config.ports) {
+        let Some(name) = settings.kind.taken_over() else { continue };
+        let link = rib.link_of(port);
+        let why = match link.map(|link| (link, interface(port, link, config))) {
+            None => Why::Absent(no_interface(name)),
+            Some((_, Ok(interface))) => {
+                fit.push(interface);
+                continue;
+            }
+            Some((link, Err(problem))) if link.mac.is_none() => {
+                let name = &settings.name;
+                wrong.push(format!("[[port]] {name}: interface = \"{}\": {problem}", link.name));
+                continue;
+            }
+            Some((link, Err(_))) if !link.enabled => Why::Absent(is_down(name)),
+            Some((_, Err(problem))) => Why::Failed(problem),
+        };
+        unusable.push((port, why, link));
+    }
+    if !wrong.is_empty() {
+        return Err(RouterError::Unfit(wrong.join("\n")));
+    }
+    let expected = expected_queues(config, &fit);
+    let unopened = unusable.into_iter().map(|(port, why, link)| {
+        let counted = link.and_then(|link| receive_queues(&link.name).ok());
+        let queues = counted.filter(|queues| *queues > 0).unwrap_or(expected);
+        let mtu = wanted_mtu(config, port, link);
+        Unopened { port, why, link: link.cloned(), queues, mtu }
+    });
+    Ok((fit, unopened.collect()))
+}
+
+/// The queues for which memory is made where an interface is not there to count them: as many as the
+/// largest of the others has. Without others one for each processor, as most cards have.
+fn expected_queues(config: &Config, others: &[Interface]) -> u32 {
+    let processors = || std::thread::available_parallelism().map_or(1, |it| it.get() as u32);
+    let queues = others.iter().map(|it| it.queues).max().unwrap_or_else(processors);
+    queues.max(config.router.workers.into())
+}
+
+/// The MTU in bytes for which there is to be memory, where a port is `link` or is not there yet.
+fn wanted_mtu(config: &Config, port: PortId, link: Option<&Link>) -> u32 {
+    let wanted = config.ports[usize::from(port.0)].mtu.map(u32::from);
+    // The program leaves longer packets to the kernel, or drops them where it is guarded. As few as
+    // possible are, where an application has to see all.
+    let largest = match link {
+        Some(link) if config.applications.is_empty() => largest(link),
+        _ => largest_mtu(Options::default().headroom),
+    };
+    let present = link.map(|link| link.mtu);
+    present.into_iter().chain(wanted).min().unwrap_or(ETHERNET_MTU).min(largest)
+}
+
+/// Says that there is no interface of this name.
+pub(super) fn no_interface(name: &str) -> String {
+    format!("there is no interface {name}")
+}
+
+/// Says that the interface of this name is down.
+pub(super) fn is_down(name: &str) -> String {
+    format!("the interface {name} is there and down, and is served once it is up")
 }
 
 /// An interface that is to be opened.
@@ -123,41 +235,40 @@ pub(super) fn receive_queues(name: &str) -> io::Result<u32> {
     Ok(count)
 }
 
-/// Opens everything but the queues of ports that have `failed`. A port of `may_fail` is one of those
-/// where its own queues cannot be opened; there is memory for them, to open them later. The devices
-/// give theirs away.
+/// Opens everything that can be. There is memory for the queues of all other ports, to open them
+/// later. The devices give their queues away.
+///
+/// # Errors
+/// With what concerns more than one port.
 pub(super) fn open(
     config: &Config,
     interfaces: &[Interface],
-    mut failed: BTreeMap<PortId, String>,
-    may_fail: &HashSet<PortId>,
+    unopened: &[Unopened],
     devices: &mut Devices,
 ) -> Result<Opened, RouterError> {
+    let mut failed = BTreeMap::new();
+    let (mut interfaces, mut unopened) = (interfaces.to_vec(), unopened.to_vec());
     loop {
-        let error = match open_but(config, interfaces, &failed, devices) {
+        let error = match open_all(config, &interfaces, &unopened, devices) {
             Err(RouterError::Socket(error)) => error,
             other => return Ok(Opened { failed, ..other? }),
         };
-        let of =
-            error.interface().and_then(|name| interfaces.iter().find(|it| it.link.name == name));
-        // Where none is left, there is nothing to be served.
-        let others = interfaces.len() > failed.len() + 1;
-        match of
-            .filter(|it| others && !failed.contains_key(&it.port) && may_fail.contains(&it.port))
-        {
-            Some(of) => failed.insert(of.port, error.to_string()),
-            None => return Err(error.into()),
-        };
+        let of = error.interface();
+        let of = of.and_then(|name| interfaces.iter().position(|it| it.link.name == name));
+        let Some(place) = of else { return Err(error.into()) };
+        let interface = interfaces.remove(place);
+        unopened.push(Unopened::failed(&interface, config, error.to_string()));
+        failed.insert(interface.port, error.to_string());
     }
 }
 
-/// Opens the queues of all ports that have not `failed`. Worker q serves the queues q, q + workers,
+/// Opens the queues of these interfaces. Worker q serves the queues q, q + workers,
 /// q + 2 workers … of each interface, so that none is unserved; a device of DPDK has a queue for each;
 /// captures have one queue, which the first serves.
-fn open_but(
+fn open_all(
     config: &Config,
     interfaces: &[Interface],
-    failed: &BTreeMap<PortId, String>,
+    unopened: &[Unopened],
     devices: &mut Devices,
 ) -> Result<Opened, RouterError> {
     let workers = usize::from(config.router.workers);
@@ -182,10 +293,8 @@ fn open_but(
         let mut ports: Vec<Option<Box<dyn PortQueue>>> =
             (0..config.ports.len() + spare).map(|_| None).collect();
         let mut descriptors = Vec::new();
-        let all = addresses(config, interfaces, worker);
-        let (later, addresses): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|address| failed.contains_key(&address.port));
-        let pool = if addresses.is_empty() {
+        let addresses = addresses(config, interfaces, worker);
+        let pool = if interfaces.is_empty() && unopened.is_empty() {
             // Only the first worker has captures to read.
             let has_work = worker == 0 || !devices.is_empty();
             let chunks = if has_work { config.router.frames } else { 1 };
@@ -196,15 +305,19 @@ fn open_but(
             FramePool::zeroed(chunks, chunk, headroom)
         } else {
             let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
-            let later = later.len() + spare;
+            let shares = unopened.iter().map(|it| it.share(worker, workers));
+            let later = shares.sum::<usize>() + spare;
+            let later_mtu = unopened.iter().map(|it| it.mtu).max().unwrap_or(0);
             let leaves_long = config.applications.is_empty();
-            let options = Options { busy_poll, later, leaves_long, ..Options::default() };
+            let options =
+                Options { busy_poll, later, later_mtu, leaves_long, ..Options::default() };
             let cpu = config.router.cpus.get(worker).copied();
             let worker = on_cpu_of(worker, cpu, || open_worker(&addresses, &options))?;
             let longest_packet = worker.longest_packet();
             opened.longest_packet = opened.longest_packet.min(longest_packet);
             let room = addresses.len() + later;
             let places = interfaces.iter().map(|it| it.port);
+            let places = places.chain(unopened.iter().map(|it| it.port));
             let spare_places = (config.ports.len()..).take(spare).map(|it| PortId(it as u16));
             let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> =
                 places.chain(spare_places).map(|port| (port, Vec::new())).collect();
@@ -281,10 +394,7 @@ pub(super) fn addresses(
     let workers = u32::from(config.router.workers);
     let of = |interface: &Interface| {
         let Interface { port, link, queues } = interface;
-        let wanted = config.ports[usize::from(port.0)].mtu.map_or(u32::MAX, u32::from);
-        let mtu = link.mtu.min(wanted);
-        // The program leaves longer packets to the kernel, unless an application has to see all.
-        let mtu = if config.applications.is_empty() { mtu.min(largest(link)) } else { mtu };
+        let mtu = wanted_mtu(config, *port, Some(link));
         let address = |queue| QueueAddress {
             port: *port,
             interface: link.name.clone(),
@@ -389,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_may_fail_keeps_no_other_from_being_opened() {
+    fn port_that_cannot_be_opened_keeps_no_other_from_being_opened() {
         let made = || {
             let namespace = Namespace::create(format!("wl-queues-{}", std::process::id()))?;
             namespace.ip("link add v0 type veth peer name v1")?;
@@ -405,23 +515,50 @@ mod tests {
             let index = interface_index("v0").unwrap();
             // Sockets of an interface that is not there cannot be opened.
             let interfaces = [interface(0, "v0", index), interface(1, "x0", index + 1000)];
-            let open = |interfaces: &[Interface], may_fail: &[u16]| {
-                let may_fail = may_fail.iter().map(|port| PortId(*port)).collect();
-                open(&config, interfaces, BTreeMap::new(), &may_fail, &mut Devices::default())
+            let open = |interfaces: &[Interface], unopened: &[Unopened]| {
+                open(&config, interfaces, unopened, &mut Devices::default())
             };
             if let Err(error) = open(&interfaces[..1], &[]) {
                 return wattline_needs::rights(&error);
             }
-            assert!(open(&interfaces, &[]).is_err());
-            assert!(open(&interfaces, &[0]).is_err(), "it is not that one");
-            assert!(open(&interfaces[1..], &[1]).is_err(), "there would be none");
-            let opened = open(&interfaces, &[1]).unwrap();
-            let ports: Vec<PortId> = opened.sockets.iter().map(|(port, ..)| *port).collect();
-            assert_eq!(ports, [PortId(0)]);
-            assert!(opened.failed[&PortId(1)].contains("x0"), "{:?}", opened.failed);
-            let handovers = &opened.interfaces[0].handovers;
-            assert_eq!(handovers.len(), 2 + config.spare_ports(), "it can come later");
+            let absent = Unopened {
+                why: Why::Absent(no_interface("x0")),
+                link: None,
+                ..Unopened::failed(&interfaces[1], &config, String::new())
+            };
+            for (fit, unopened, served, failed) in [
+                (&interfaces[..], &[][..], &[PortId(0)][..], true),
+                (&interfaces[1..], &[], &[], true),
+                (&interfaces[..1], std::slice::from_ref(&absent), &[PortId(0)], false),
+                (&[], std::slice::from_ref(&absent), &[], false),
+            ] {
+                let opened = open(fit, unopened).unwrap();
+                let ports: Vec<PortId> = opened.sockets.iter().map(|(port, ..)| *port).collect();
+                assert_eq!(ports, served);
+                let why = opened.failed.get(&PortId(1));
+                assert_eq!(why.is_some_and(|why| why.contains("x0")), failed, "{why:?}");
+                let of_worker = &opened.interfaces[0];
+                let places = fit.len() + unopened.len() + config.spare_ports();
+                assert_eq!(of_worker.handovers.len(), places, "it can come later");
+                assert_eq!(of_worker.room, places);
+                assert_eq!(opened.longest_packet, of_worker.longest_packet);
+            }
         });
         tried.unwrap();
+    }
+
+    #[test]
+    fn memory_is_expected_for_as_many_queues_as_others_have() {
+        let config = Config::parse(PORTS, "test").unwrap();
+        let large = Interface { queues: 3, ..interface(0, "v0", 1) };
+        assert_eq!(expected_queues(&config, &[interface(1, "x0", 2), large]), 3);
+        assert!(expected_queues(&config, &[]) >= 1);
+        let workers = PORTS.to_owned() + "[router]\nworkers = 7\n";
+        let config = Config::parse(&workers, "test").unwrap();
+        assert_eq!(expected_queues(&config, &[interface(0, "v0", 1)]), 7);
+        let absent = Unopened::failed(&interface(0, "v0", 1), &config, String::new());
+        let absent = Unopened { queues: 7, ..absent };
+        let shares: Vec<usize> = (0..3).map(|worker| absent.share(worker, 3)).collect();
+        assert_eq!(shares, [3, 2, 2]);
     }
 }

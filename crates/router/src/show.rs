@@ -129,8 +129,10 @@ impl Router {
             if let Some((state @ ("left" | "blocked"), reason)) = self.attachments.state(port) {
                 return Some(format!("the port is {state}: {}", reason.unwrap_or_default()));
             }
-            let prefixes = self.lookout.as_ref()?.left_prefixes(port)?;
-            let prefix = prefixes.iter().find(|prefix| prefix.contains(&address))?;
+            let left = self.lookout.as_ref().and_then(|it| it.left_prefixes(port));
+            let unpuntable = self.kernel.as_ref().and_then(|it| it.unpuntable(port));
+            let mut prefixes = left.into_iter().chain(unpuntable).flatten();
+            let prefix = prefixes.find(|prefix| prefix.contains(&address))?;
             Some(format!("the kernel forwards packets from and to {prefix}"))
         };
         let ports = self.config.present_ports();

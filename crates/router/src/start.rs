@@ -1,6 +1,6 @@
 //! Starting a router: everything is opened and checked before the first packet is taken over.
 
-use super::attachments::{Attachments, Surroundings};
+use super::attachments::{Attachments, Surroundings, left_prefixes};
 use super::busy_poll::why_in_vain;
 use super::cpu;
 use super::dpdk::{self, Devices};
@@ -12,17 +12,18 @@ use super::inbox::{InboxSender, Message};
 use super::kernel::KernelSide;
 use super::platform::{Plan, Platforms};
 use super::power::{self, Power, check_steered};
-use super::queues::{self, Interface, Opened};
+use super::queues::{self, Interface, Opened, Unopened};
 use super::succession::Inherited;
 use super::surplus::Surplus;
 use super::takeover::{self, Lookout};
 use super::tun::Tunnel;
+use super::unpuntable::Unpuntable;
 use super::watch::watchers::Watchers;
 use super::workers::{Equipment, Workers, waiter_of};
 use super::{Router, statics, xdp_forward};
 use crate::application::{self, Applications};
 use crate::config::{Config, Takeover, routes_file};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -30,12 +31,13 @@ use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 use wattline_daemon::socket::{self, Answer, Reply, Request};
 use wattline_dataplane::port::PortId;
-use wattline_dataplane::punt::{Discard, PuntSink};
+use wattline_dataplane::punt::{Discard, PuntSink, Unavailable};
 use wattline_dataplane::routes::Routes;
 use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_rib::{Rib, Source};
 use wattline_settings::LogLevel;
+use wattline_xdp::XdpError;
 
 /// Requests for neighbours that may wait; a worker repeats what does not fit.
 const NEIGHBOUR_REQUESTS: usize = 4096;
@@ -124,13 +126,18 @@ impl Router {
                 }
             }
         }
-        let interfaces = interfaces(&config, &rib)?;
-        let numbers = (interfaces.iter().map(|it| (it.link.name.clone(), it.link.index)))
-            .chain(taps(&config, &rib)?)
-            .collect();
-        let port_links = statics::port_links(&config, &numbers);
+        let (mut interfaces, mut unopened) = queues::interfaces(&config, &rib)?;
+        let links = interfaces.iter().map(|it| &it.link);
+        let links = links.chain(unopened.iter().filter_map(|it| it.link.as_ref()));
+        let numbers = links.map(|link| (link.name.clone(), link.index));
+        let numbers = numbers.chain(taps(&config, &rib)?).collect();
+        let mut port_links = statics::port_links(&config, &numbers);
         for event in statics::events(&config, &extra_routes, &port_links) {
             rib.apply(Source::Static, event);
+        }
+        for port in unopened.iter().map(|it| it.port) {
+            // Else the next link of its name would be the port before it is attached.
+            rib.serve(port, None);
         }
         rib.commit(&mut routes).map_err(refused)?;
 
@@ -153,7 +160,7 @@ impl Router {
         if let Some(lookout) = &mut lookout {
             lookout.look_first(&config, &rib, Instant::now());
             if let Some(refusal) = lookout.refusal(&config) {
-                return Err(RouterError::Unfit(refusal));
+                return Err(RouterError::Obstructed(refusal));
             }
             let left = ports().filter(judged).filter_map(|port| Some((port, lookout.left(port)?)));
             let left: Vec<String> = left
@@ -163,41 +170,37 @@ impl Router {
                 })
                 .collect();
             if !left.is_empty() {
-                return Err(RouterError::Unfit(left.join("\n")));
+                return Err(RouterError::Obstructed(left.join("\n")));
             }
             lookout.tell_first(&config);
         }
-        // The program first: it refuses a second instance before that touches a queue.
-        let bonds: HashSet<PortId> =
-            interfaces.iter().filter(|it| it.link.is_bond()).map(|it| it.port).collect();
-        // A bond may refuse what others take, and the kernel forwards then: but not where its packets
-        // are judged.
-        let may_fail = &bonds - &guarded().collect();
         let tunnel = (has_interfaces || devices.have_taps()).then(Tunnel::open).flatten();
-        let (mut attached, mut failed) = (HashMap::new(), BTreeMap::new());
+        // The program first: it finds another instance before that one's queues are touched.
+        let mut attached = HashMap::new();
         if let Some(kernel) = &mut kernel {
             kernel.inherited = Inherited::take();
             kernel.guard(guarded().collect());
             for port in ports() {
-                let mut why = config.why_by_workers(usize::from(port.0));
-                if bonds.contains(&port) {
-                    why.push(xdp_forward::BEHIND_BOND);
-                }
+                let why = config.why_by_workers(usize::from(port.0));
                 if !why.is_empty() {
                     kernel.leave_to_workers(port, why.join(", "));
                 }
             }
-            for Interface { port, link, .. } in &interfaces {
+            for interface in std::mem::take(&mut interfaces) {
+                let Interface { port, link, .. } = &interface;
                 let name = &config.ports[usize::from(port.0)].name;
                 match kernel.attach(*port, name, link) {
                     Ok(mode) => {
                         attached.insert(*port, mode);
+                        interfaces.push(interface);
                     }
-                    Err(RouterError::Xdp { error, .. }) if may_fail.contains(port) => {
-                        kernel.attach_later(*port, name, link)?;
-                        failed.insert(*port, error.to_string());
+                    // The process or the kernel lacks something, for every port.
+                    Err(error @ XdpError::Bpf(_)) => {
+                        return Err(RouterError::Xdp { port: name.clone(), error });
                     }
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        unopened.push(Unopened::failed(&interface, &config, error.to_string()));
+                    }
                 }
             }
             kernel.inherited.give_up_rest();
@@ -209,11 +212,27 @@ impl Router {
                 applications.iter_mut().for_each(|it| it.take_over(&rib, tun));
             }
         }
-        let opened = queues::open(&config, &interfaces, failed, &may_fail, &mut devices)?;
-        let Opened { workers: queues, sockets, longest_packet, captures, states, failed, .. } =
-            opened;
-        let mut attachments =
-            Attachments::new(&config, &interfaces, opened.interfaces, &states, &judges, &failed);
+        let opened = queues::open(&config, &interfaces, &unopened, &mut devices)?;
+        let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;
+        for interface in std::mem::take(&mut interfaces) {
+            match opened.failed.get(&interface.port) {
+                None => interfaces.push(interface),
+                Some(why) => {
+                    attached.remove(&interface.port);
+                    unopened.push(Unopened::failed(&interface, &config, why.clone()));
+                }
+            }
+        }
+        let has_program = |port| kernel.as_ref().is_some_and(|kernel| kernel.has_program(port));
+        let mut attachments = Attachments::new(
+            &config,
+            &interfaces,
+            &unopened,
+            opened.interfaces,
+            &states,
+            &judges,
+            &has_program,
+        );
         let mut modes = opened.modes;
         for (port, mode) in attached {
             modes[usize::from(port.0)] += &format!(", {mode}");
@@ -225,19 +244,16 @@ impl Router {
                 modes[usize::from(port.0)] += &format!(", {why}");
             }
         }
-        for (port, why) in &failed {
+        for port in unopened.iter().map(|it| it.port) {
             modes[usize::from(port.0)] = "not attached".to_owned();
-            tracing::warn!(
-                "port {}: cannot be attached: {why}; the kernel forwards what is routed over it, and \
-                 the router tries again once a second",
-                config.ports[usize::from(port.0)].name
-            );
-            rib.serve(*port, None);
-            kernel.as_mut().map_or(Ok(()), |kernel| kernel.detach_port(*port))?;
+            rib.serve(port, None);
+            kernel.as_mut().map_or(Ok(()), |kernel| kernel.detach_port(port))?;
         }
         check_steered(&config)?;
         let platforms = extensions.platforms;
         let mut power = plan.map(|plan| Power::open(plan, &config, platforms)).transpose()?;
+        let mut unpuntable = (has_interfaces && tunnel.is_none()).then(Unpuntable::default);
+        unpuntable.iter_mut().for_each(Unpuntable::routes_changed);
 
         // An overrun leaves its socket in error until it is read.
         let watched = lookout.iter().flat_map(|it| it.watch().descriptors());
@@ -269,6 +285,7 @@ impl Router {
                     Box::new(KernelSink::new(devices.taps(config.ports.len()), tunnel))
                 }
                 Some(tunnel) => Box::new(tunnel),
+                None if has_interfaces => Box::new(Unavailable),
                 None => Box::new(Discard),
             };
             let features = application::features(&mut applications, worker);
@@ -280,7 +297,17 @@ impl Router {
         workers.configure(&config.router);
         if let Some(power) = &mut power {
             let forwarded = governing::forwarded(&config, kernel.as_ref(), opened.zero_copy);
-            power.start(&config, attachments.queues(&config), &workers, forwarded)?;
+            let queues = attachments.queues(&config);
+            if unopened.is_empty() || !power.follows_ports() {
+                power.start(&config, queues, &workers, forwarded)?;
+            } else {
+                // It may be fit for the ports only when all are there.
+                power.resume(&config, queues, &workers, forwarded);
+                if !power.governs() {
+                    workers.set_active(workers.count());
+                    workers.configure(&config.router);
+                }
+            }
         }
         if has_interfaces {
             fallback::warn();
@@ -294,9 +321,22 @@ impl Router {
                 rib: &mut rib,
                 workers: &workers,
                 left: &left,
+                left_prefixes: &|port| left_prefixes(lookout.as_ref(), port),
             };
-            attachments.look(&mut around, Instant::now());
+            let changes = attachments.look(&mut around, Instant::now());
+            for (port, link) in changes.links {
+                port_links[usize::from(port.0)] = link;
+            }
+            for event in statics::events(&config, &extra_routes, &port_links) {
+                rib.apply(Source::Static, event);
+            }
             rib.commit(&mut routes).map_err(refused)?;
+            if let Some(unpuntable) = &mut unpuntable
+                && let Some(prefixes) = unpuntable.collect(&rib, Instant::now())
+            {
+                kernel.set_unpuntable(prefixes);
+                kernel.leave_prefixes(|port| lookout.as_ref()?.left_prefixes(port));
+            }
             let sockets = sockets.into_iter().filter(|(port, ..)| left(*port).is_none()).collect();
             kernel.hand_over(sockets, longest_packet)?;
             kernel.warn_of_mtus(&rib);
@@ -336,6 +376,7 @@ impl Router {
             devices,
             lookout,
             tun: tunnel.map(|tunnel| tunnel.name),
+            unpuntable,
             refused: 0,
             waiter,
             inbox,
@@ -406,34 +447,11 @@ fn look_once(
         }
         return Ok(());
     }
-    Err(RouterError::Unfit(format!(
+    Err(RouterError::Obstructed(format!(
         "packets that are forwarded here would pass by what the kernel does:\n{}\nports over DPDK cannot be \
          left to the kernel: remove that, or say [router] takeover = \"force\" to forward all the same",
         reasons.join("\n")
     )))
-}
-
-/// The interfaces that are ports, as they are now; all that are unfit are named.
-fn interfaces(config: &Config, rib: &Rib) -> Result<Vec<Interface>, RouterError> {
-    let mut fit = Vec::new();
-    let mut wrong = Vec::new();
-    for (place, settings) in config.ports.iter().enumerate() {
-        let Some(name) = settings.kind.taken_over() else { continue };
-        let port = PortId(place as u16);
-        let found = match rib.link_of(port) {
-            Some(link) => queues::interface(port, link, config),
-            None => Err("there is no such interface (`ip link` shows those that exist)".to_owned()),
-        };
-        let problem = match found {
-            Ok(interface) => {
-                fit.push(interface);
-                continue;
-            }
-            Err(problem) => problem,
-        };
-        wrong.push(format!("[[port]] {}: interface = \"{name}\": {problem}", settings.name));
-    }
-    if wrong.is_empty() { Ok(fit) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
 }
 
 /// What this router's choice between several next hops is drawn from. Routers in a row that choose

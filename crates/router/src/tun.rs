@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::punt::PuntSink;
-use wattline_linux::tun::Tun;
+use wattline_linux::tun::{DEVICE, Tun};
 
 const ETHERNET_HEADER: usize = 14;
 const VLAN_TAG: usize = 4;
@@ -19,8 +19,8 @@ pub(super) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Makes the device. Nothing where the kernel has none: the XDP program already leaves
-    /// nearly everything to the kernel that workers would punt, so this loses little.
+    /// Makes the device. Nothing where that is impossible: the programs of ports then leave to the
+    /// kernel what workers would punt by their routes ([`super::unpuntable`]), and the rest is dropped.
     pub fn open() -> Option<Self> {
         match Tun::open("wattline%d") {
             Ok(tun) => {
@@ -28,7 +28,7 @@ impl Tunnel {
                 Some(Self { file: Arc::new(tun.file), name: tun.name })
             }
             Err(error) => {
-                tracing::warn!("packets that only the kernel can handle are lost: {error}");
+                tracing::warn!("{}", advice(&error));
                 None
             }
         }
@@ -38,6 +38,25 @@ impl Tunnel {
     pub fn sink(&self) -> TunnelSink {
         TunnelSink { file: self.file.clone() }
     }
+}
+
+/// Says that there is no device, and what to do about it.
+fn advice(error: &std::io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::NotFound => {
+            "load the module with `modprobe tun`; a container gets the file by `--device /dev/net/tun`"
+        }
+        ErrorKind::PermissionDenied => {
+            "allow it to this process: `--device /dev/net/tun` of a container, DeviceAllow= of a unit, \
+             CAP_NET_ADMIN"
+        }
+        _ => "see that the kernel has the driver tun",
+    };
+    format!(
+        "{DEVICE}: {error}: workers cannot give packets to the kernel, so ports leave to it what is \
+         routed over other interfaces, and workers drop the rest as {}; {remedy}, and restart",
+        DropReason::PuntUnavailable.name()
+    )
 }
 
 /// Writes punted packets to the device. A system call per packet: this is the rare way.
@@ -96,6 +115,16 @@ mod tests {
         assert_eq!(result, Err(DropReason::PuntQueueFull));
         drop(reader);
         assert_eq!(write(&device, &[0; 4096]), Err(DropReason::PuntRefused));
+    }
+
+    #[test]
+    fn missing_device_is_named_with_the_remedy() {
+        for kind in [ErrorKind::NotFound, ErrorKind::PermissionDenied] {
+            let advice = advice(&kind.into());
+            for part in ["/dev/net/tun: ", "--device /dev/net/tun", "punt-unavailable"] {
+                assert!(advice.contains(part), "{part} in: {advice}");
+            }
+        }
     }
 
     #[test]

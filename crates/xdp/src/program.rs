@@ -98,15 +98,6 @@ impl XdpProgram {
         Err(XdpError::Refused { ifindex, refusals })
     }
 
-    /// Loads the program for an interface that refuses it for now: [`Self::attach_again`] attaches it,
-    /// in this mode.
-    ///
-    /// # Errors
-    /// See [`XdpError`].
-    pub fn load_detached(mac: [u8; 6], mode: XdpMode) -> Result<Self, XdpError> {
-        Ok(Self { loaded: Loaded::new(mac, None)?, link: None, mode, refused: None })
-    }
-
     /// Attaches the program to another interface than before, in the mode in which it runs: to the
     /// one that came in place of one that is gone. What was counted, local addresses and VLANs
     /// stay; there is no socket until one is set. Where it is attached there already, it stays so

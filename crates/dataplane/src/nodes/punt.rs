@@ -4,7 +4,7 @@
 //! second, so that a flood of packets for the kernel does not delay all others.
 //!
 //! - next: `drop` (`punt-queue-full`: the way to the kernel takes no more; `punt-refused`: it
-//!   takes none or not this; `punt-limited`)
+//!   takes none or not this; `punt-unavailable`: there is none; `punt-limited`)
 
 use crate::drop_reason::DropReason;
 use crate::graph::{CONSUMED, Context, Edge, Node};

@@ -91,6 +91,14 @@ pub enum OpenError {
         /// Size of the frame memory.
         bytes: usize,
     },
+    /// There is no frame memory.
+    #[error("{action}: {source}")]
+    Memory {
+        /// What was being done.
+        action: &'static str,
+        /// What the kernel answered.
+        source: Errno,
+    },
     /// Anything else.
     #[error("{action} for queue {queue} of {interface}: {source}")]
     System {
@@ -119,7 +127,8 @@ impl OpenError {
             | Self::RingSize(_)
             | Self::MissingCapability { .. }
             | Self::MissingFeature { .. }
-            | Self::LockedMemory { .. } => None,
+            | Self::LockedMemory { .. }
+            | Self::Memory { .. } => None,
         }
     }
 }

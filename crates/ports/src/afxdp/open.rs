@@ -70,7 +70,8 @@ impl WorkerMemory {
     }
 }
 
-/// Opens the queues of one worker: one socket each, one UMEM for all.
+/// Opens the queues of one worker: one socket each, one UMEM for all. Without addresses, the memory
+/// alone is made, for the queues of [`Options::later`].
 ///
 /// The chunk is the smallest that holds the frames of every interface. Where that is more than a page,
 /// frames come and go in several pieces, which takes Linux 6.6; on an older kernel, only packets that
@@ -85,7 +86,7 @@ pub fn open_worker(
     addresses: &[QueueAddress],
     options: &Options,
 ) -> Result<OpenedWorker, OpenError> {
-    if addresses.is_empty() {
+    if addresses.is_empty() && options.later == 0 {
         return Err(OpenError::NoQueues);
     }
     let ring_allowed = Options::RING_MIN..=Options::RING_MAX;
@@ -99,13 +100,15 @@ pub fn open_worker(
         }
         result => result,
     };
-    let layout = layout_for(addresses, Layout::LARGEST, options.headroom)?;
+    // No socket says whether this kernel knows frames in several pieces.
+    let largest = if addresses.is_empty() { Layout::PAGE } else { Layout::LARGEST };
+    let layout = layout_for(addresses, options.later_mtu, largest, options.headroom)?;
     match open(layout) {
         // Before Linux 6.6 the kernel says the same of a queue that is not there.
         Err(OpenError::NoSuchQueue { .. }) if layout.pieces > 1 => {
             let opened = open(Layout::PAGE)?;
             if !options.leaves_long {
-                layout_for(addresses, Layout::PAGE, options.headroom)?;
+                layout_for(addresses, 0, Layout::PAGE, options.headroom)?;
             }
             Ok(opened)
         }
@@ -123,9 +126,10 @@ pub fn largest_mtu_in_one_piece(headroom: u32) -> u32 {
     Layout::PAGE.largest_mtu(headroom)
 }
 
-/// What all of them need, which may be `largest` at most.
+/// What all of them need, and queues that are opened later, which may be `largest` at most.
 fn layout_for(
     addresses: &[QueueAddress],
+    later_mtu: u32,
     largest: Layout,
     headroom: u32,
 ) -> Result<Layout, OpenError> {
@@ -134,7 +138,8 @@ fn layout_for(
         let interface = address.interface.clone();
         return Err(OpenError::MtuTooLarge { interface, mtu: address.mtu, limit });
     }
-    let mtu = addresses.iter().map(|address| address.mtu).max().unwrap_or(0);
+    let mtus = addresses.iter().map(|address| address.mtu);
+    let mtu = mtus.chain([later_mtu.min(limit)]).max().unwrap_or(0);
     Ok(Layout::of(mtu, headroom))
 }
 
@@ -148,20 +153,12 @@ fn open_all(
     let queues = addresses.len() + options.later;
     let chunks = queues * 3 * options.ring as usize + 8 * BATCH_MAX;
     let bytes = chunks * layout.chunk() as usize;
-    let first = &addresses[0];
-    let (memory, region) =
-        ChunkMemory::map(bytes, layout.chunk() as usize).map_err(|source| OpenError::System {
-            action: "allocating the frame memory",
-            interface: first.interface.clone(),
-            queue: first.queue,
-            source,
-        })?;
+    let (memory, region) = ChunkMemory::map(bytes, layout.chunk() as usize)
+        .map_err(|source| OpenError::Memory { action: "allocating the frame memory", source })?;
     if u32::try_from(region.length()).is_err() {
         // More than 1000 queues of the largest rings: a frame's offset has 32 bits.
-        return Err(OpenError::System {
+        return Err(OpenError::Memory {
             action: "dividing more than 4 GiB of frame memory",
-            interface: first.interface.clone(),
-            queue: first.queue,
             source: Errno::OVERFLOW,
         });
     }
@@ -192,19 +189,22 @@ mod tests {
     fn the_chunk_fits_every_port() {
         let of = |mtus: &[u32]| {
             let addresses: Vec<QueueAddress> = mtus.iter().map(|mtu| address(*mtu)).collect();
-            layout_for(&addresses, Layout::LARGEST, 0).unwrap().chunk()
+            layout_for(&addresses, 0, Layout::LARGEST, 0).unwrap().chunk()
         };
         assert_eq!(of(&[1500]), 2048);
         assert_eq!(of(&[1500, 3822]), 4096);
         assert_eq!(of(&[9000, 1500]), 16_384);
+        let later = |mtu, largest| layout_for(&[address(1500)], mtu, largest, 0).unwrap().chunk();
+        assert_eq!(later(9000, Layout::LARGEST), 16_384);
+        assert_eq!((later(9000, Layout::PAGE), later(100_000, Layout::LARGEST)), (4096, 16_384));
     }
 
     #[test]
     fn an_mtu_beyond_all_chunks_is_refused_with_the_limit() {
         let addresses = [address(1500), address(16_111)];
-        let text = layout_for(&addresses, Layout::LARGEST, 0).unwrap_err().to_string();
+        let text = layout_for(&addresses, 0, Layout::LARGEST, 0).unwrap_err().to_string();
         assert!(text.contains("16111") && text.contains("16110") && text.contains("x0"), "{text}");
-        let text = layout_for(&[address(9000)], Layout::PAGE, 0).unwrap_err().to_string();
+        let text = layout_for(&[address(9000)], 0, Layout::PAGE, 0).unwrap_err().to_string();
         assert!(text.contains("9000") && text.contains("3822"), "{text}");
         assert_eq!((largest_mtu(0), largest_mtu_in_one_piece(0)), (16_110, 3822));
     }

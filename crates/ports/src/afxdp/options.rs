@@ -47,6 +47,8 @@ pub struct Options {
     /// Queues that may be opened later ([`super::WorkerMemory::open`]), for which there is to be
     /// memory beside that of those that are opened at once.
     pub later: usize,
+    /// The largest MTU in bytes that these are expected to have, as far as AF_XDP takes it.
+    pub later_mtu: u32,
     /// Whether packets that are longer than the kernel's chunks may be left to others where the
     /// kernel knows no frames in several pieces.
     pub leaves_long: bool,
@@ -62,6 +64,7 @@ impl Default for Options {
             busy_poll: None,
             patience: Duration::from_millis(1500),
             later: 0,
+            later_mtu: 0,
             leaves_long: false,
         }
     }

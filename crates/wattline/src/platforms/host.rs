@@ -337,9 +337,11 @@ fn not_begun(error: NotBegun) -> RouterError {
 fn not_governed(error: TakeOverError) -> RouterError {
     match error {
         TakeOverError::Policy(error) => RouterError::power("policy", &error),
-        TakeOverError::Session(SessionError::Busy { .. }) | TakeOverError::Platform(_) => {
-            RouterError::Unfit(format!("[power] {error}"))
+        // Its holder may end: another try can succeed.
+        TakeOverError::Session(SessionError::Busy { .. }) => {
+            RouterError::Obstructed(format!("[power] {error}"))
         }
+        TakeOverError::Platform(_) => RouterError::Unfit(format!("[power] {error}")),
         TakeOverError::Session(error) => {
             RouterError::system("[power]", std::io::Error::other(error))
         }

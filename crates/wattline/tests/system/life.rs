@@ -5,7 +5,7 @@ use crate::harness::{ADAPTIVE, Bench, XDP, binary, has, quiet};
 use crate::throughput::Server;
 use std::time::Duration;
 use wattline_testbed::command;
-use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
+use wattline_testbed::forwarder::Forwarder;
 use wattline_testbed::probe::{Load, Probe};
 use wattline_testbed::topology::{Options, SINK, Topology};
 
@@ -94,21 +94,6 @@ fn stop_ends_when_the_router_has_ended() {
         let state = stat.as_ref().ok().and_then(|stat| stat.rsplit(") ").next()?.chars().next());
         assert!(state.is_none_or(|state| state == 'Z'), "{stat:?}");
         assert_eq!(programs(&bench.topology), [""; 0]);
-    });
-}
-
-#[test]
-fn a_second_instance_on_a_port_is_refused_and_the_first_goes_on() {
-    let test = "a_second_instance_on_a_port_is_refused_and_the_first_goes_on";
-    quiet(test, || {
-        let bench = Bench::start(Options::default(), ADAPTIVE);
-        let second = Wattline::start_with(&bench.topology, binary(), |socket| {
-            configuration(Mode::Adaptive, 1, socket)
-        });
-        let error = second.expect_err("two instances on one port").to_string();
-        assert!(error.contains("left"), "names the port: {error}");
-        assert!(reaches(&bench.topology, &SINK.v4.to_string()));
-        bench.finish();
     });
 }
 

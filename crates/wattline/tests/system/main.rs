@@ -32,6 +32,7 @@ mod recorded;
 mod redundancy;
 mod returning;
 mod soak;
+mod starting;
 mod steering;
 mod takeover;
 mod throughput;
