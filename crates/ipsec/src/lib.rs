@@ -14,6 +14,7 @@ mod control;
 pub mod esp;
 mod section;
 
+pub use control::keys::{DeclaredKey, declare_new};
 pub use section::{
     IpsecSections, IpsecSettings, KeySource, Lifetime, PolicyAction, PolicySettings, TunnelSettings,
 };

@@ -28,7 +28,7 @@ pub(crate) const POLICY: Section = Section::Named("[[ipsec_policy]]");
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
     Key::new(IPSEC, "state", Some("\"/var/lib/wattline/ipsec\""), "\"state\"", "the path of a directory, relative to this file",
-        "Where sequence numbers are kept over restarts, so that none is ever used twice with a key.\nMade with mode 0700 where it is missing."),
+        "Where the use of keys is recorded over restarts, so that no nonce is ever used twice with a key. Keys that are not\nknown there are refused until `wattline new-keys` declares them. Made with mode 0700 where it is missing."),
     Key::new(IPSEC, "kernel", Some("false"), "true", "true or false",
         "Follow the kernel's associations and policies (XFRM), which an IKE daemon such as strongSwan makes."),
     Key::new(IPSEC, "block_when_stopped", Some("true"), "false", "true or false",
@@ -92,7 +92,9 @@ const KEYS: &[Key] = &[
 /// IPsec settings of the configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IpsecSettings {
-    /// Directory in which sequence numbers survive restarts.
+    /// File of the configuration; empty if it is none.
+    pub file: PathBuf,
+    /// Directory in which the use of keys survives restarts.
     pub state: PathBuf,
     /// Whether to use the kernel's SAs and policies.
     pub kernel: bool,
@@ -186,7 +188,9 @@ impl Settings for IpsecSettings {
         IPSEC.heading()
     }
 
-    fn resolve_paths(&mut self, directory: &Path) {
+    fn resolve_paths(&mut self, file: &Path) {
+        file.clone_into(&mut self.file);
+        let directory = file.parent().unwrap_or(Path::new(""));
         let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
         resolve(&mut self.state);
         let keys = self.tunnels.iter_mut().flat_map(|it| [&mut it.key_in, &mut it.key_out]);
@@ -228,6 +232,7 @@ fn read(reader: &mut Reader, root: &Table) -> Option<IpsecSettings> {
     let table = single_or_empty(reader, root, IPSEC, "ipsec");
     reader.refuse_unknown(&table);
     let mut settings = IpsecSettings {
+        file: PathBuf::new(),
         state: defaulted(reader.parsed(&table, "state", path)),
         kernel: reader.flag(&table, "kernel"),
         block_when_stopped: reader.flag(&table, "block_when_stopped"),

@@ -150,6 +150,21 @@ pub struct Wattline {
     folder: TempDir,
 }
 
+/// Declares the keys of all tunnels in a configuration new; those that were used stay known.
+///
+/// # Errors
+/// When a key is refused.
+pub fn declare_keys(binary: &Path, config: &Path, text: &str) -> Result<(), Error> {
+    let tunnels = text.split("[[ipsec_tunnel]]").skip(1);
+    let name = |tunnel: &str| Some(tunnel.split_once("name = \"")?.1.split_once('"')?.0.to_owned());
+    let names: Vec<String> = tunnels.filter_map(name).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut command = Command::new(binary);
+    command::run(command.arg("new-keys").arg(config).args(names), LIMIT).map(drop)
+}
+
 impl Wattline {
     /// Starts it with a configuration of one's own, made for a control socket.
     ///
@@ -176,8 +191,9 @@ impl Wattline {
             .map_err(|source| Error::io("making a folder for a configuration", source))?;
         let config = folder.path().join("router.toml");
         let text = configuration(&folder.path().join("socket"));
-        std::fs::write(&config, text)
+        std::fs::write(&config, &text)
             .map_err(|source| Error::io(format!("writing {}", config.display()), source))?;
+        declare_keys(binary, &config, &text)?;
         let mut command = namespace.command(&binary.to_string_lossy());
         command.arg("run").arg(&config).arg("--json").stdin(Stdio::null());
         command.stdout(create(&folder, "stdout")?).stderr(create(&folder, "stderr")?);

@@ -134,7 +134,7 @@ fn encrypting() -> Vec<Feature> {
         Some(Arc::new(Outbound {
             common: common(number, algorithm, ["198.51.100.1", "198.51.100.2"]),
             sequence,
-            salt: 0,
+            iv_offset: 0,
             dscp: Dscp::Copy,
             dont_fragment: DontFragment::Copy,
             mtu: u16::MAX,

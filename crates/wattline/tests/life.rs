@@ -326,6 +326,9 @@ fn a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one() {
         key.replace("0011", "1100")
     );
     row.configure(1, &tunnel);
+    let mut declared = Command::new(env!("CARGO_BIN_EXE_wattline"));
+    declared.arg("new-keys").arg(row.path("router.toml")).arg("branch");
+    assert!(declared.output().unwrap().status.success());
     let router = row.start();
     let warning = || {
         let sas = router.ask(&["show", "sas"]).unwrap();

@@ -94,7 +94,7 @@ impl Ipsec {
                 let outbound = Arc::new(Outbound {
                     common,
                     sequence,
-                    salt: 0,
+                    iv_offset: 0,
                     dscp: Dscp::Copy,
                     dont_fragment: DontFragment::Copy,
                     mtu: u16::MAX,

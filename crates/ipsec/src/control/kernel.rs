@@ -6,12 +6,13 @@
 //! ports) is left to the kernel.
 
 use super::kernel_terms::terms;
+use super::key_state::Role;
 use super::origin::Origin;
-use super::store::Store;
+use super::store::{KeyFile, Store};
 use super::tunnel::{Receiving, Sending, Terms};
 use crate::esp::association::{DontFragment, Dscp};
 use crate::esp::policy::{Decision, Policy, Prefixes};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 use wattline_linux::netlink::xfrm::{
     Association, Policy as KernelPolicy, PolicyAction, PolicyDirection, Snapshot, Template,
@@ -36,7 +37,7 @@ pub(super) struct Tunnels {
 
 impl Tunnels {
     /// Adopts the kernel's present state; `first` is the number of the first tunnel.
-    pub fn follow(&mut self, snapshot: &Snapshot, store: &Store, first: usize, salt: u64) {
+    pub fn follow(&mut self, snapshot: &Snapshot, store: &Store, first: usize) {
         self.left = snapshot.unreadable;
         // The kernel lists the newest first, but applies the oldest first among equal priorities.
         let mut policies: Vec<&KernelPolicy> = snapshot.policies.iter().rev().collect();
@@ -59,6 +60,11 @@ impl Tunnels {
         let mut associations: Vec<&Association> =
             snapshot.associations.iter().filter(|it| !it.is_larval()).collect();
         associations.sort_by_key(|it| std::cmp::Reverse(it.current.added));
+        // The key of a deleted SA is free for another one.
+        let live: HashSet<Identity> =
+            associations.iter().filter_map(|it| Some(identity(&terms(it)?))).collect();
+        self.sending.retain(|identity, _| live.contains(identity));
+        self.receiving.retain(|identity, _| live.contains(identity));
         for association in associations {
             let selectors = selectors(&policies, association);
             let sends = self.tunnels.iter().any(|(it, _)| fits(it, association));
@@ -69,13 +75,14 @@ impl Tunnels {
                     continue;
                 }
             };
-            let identity = (terms.spi, terms.key.fingerprint());
+            let identity = identity(&terms);
             let origin = self.origins.remove(&identity);
             origins.insert(identity, origin.unwrap_or_else(|| Origin::new(association)));
             let made = if sends {
                 let known = self.sending.remove(&identity).map(Ok);
                 let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
-                let one = known.unwrap_or_else(|| Sending::new(&terms, store, salt, outer));
+                let new = || Sending::new(&terms, key_file(store, &terms, Role::Send)?, outer);
+                let one = known.unwrap_or_else(new);
                 one.map(|one| {
                     for (template, identities) in &mut self.tunnels {
                         if fits(template, association) {
@@ -92,7 +99,11 @@ impl Tunnels {
                 });
                 let ours = Terms { ends: (terms.ends.1, terms.ends.0), ..terms };
                 let window = association.window.clamp(32, 65_536);
-                let one = known.unwrap_or_else(|| Receiving::new(&ours, store, window, selectors));
+                let new = || {
+                    let key = key_file(store, &ours, Role::Receive)?;
+                    Receiving::new(&ours, key, store, window, selectors)
+                };
+                let one = known.unwrap_or_else(new);
                 one.map(|one| {
                     receiving.insert(identity, one);
                 })
@@ -172,6 +183,18 @@ impl Tunnels {
     }
 }
 
+fn identity(terms: &Terms) -> Identity {
+    (terms.spi, terms.key.fingerprint())
+}
+
+/// State of a key. The kernel has its keys from an IKE daemon, which makes new ones each time; a
+/// key without state is one that was not used here.
+fn key_file(store: &Store, terms: &Terms, role: Role) -> Result<KeyFile, String> {
+    let (key, algorithm) = (&terms.key, terms.algorithm);
+    let known = store.key(key, algorithm, role)?;
+    known.map_or_else(|| store.new_key(key, algorithm, role), Ok)
+}
+
 fn fits(template: &Template, association: &Association) -> bool {
     (template.source, template.destination, template.protocol)
         == (association.source, association.destination, association.protocol)
@@ -243,7 +266,7 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let mut tunnels = Tunnels::default();
         let both = || vec![association(0x1001, NEAR, FAR), association(0x1002, FAR, NEAR)];
-        tunnels.follow(&snapshot(both()), &store, 3, 0);
+        tunnels.follow(&snapshot(both()), &store, 3);
         let decisions: Vec<_> = tunnels.policies().iter().map(|it| it.decision).collect();
         assert_eq!(decisions, [Decision::Protect(3), Decision::Bypass], "by priority");
         let sending = tunnels.outbound().next().unwrap().unwrap().association.clone();
@@ -265,7 +288,7 @@ mod tests {
         });
         receiving.window.accept(20).unwrap();
         for (list, count) in [(more, 2), (snapshot(both()), 1)] {
-            tunnels.follow(&list, &store, 3, 0);
+            tunnels.follow(&list, &store, 3);
             let now = tunnels.inbound().next().unwrap().association.clone();
             assert_eq!(now.selectors.len(), count);
             assert!(now.window.accept(20).is_err(), "received before");
@@ -277,17 +300,42 @@ mod tests {
         // deleted. The kernel lists the newest first.
         let mut four = vec![association(0x2001, NEAR, FAR), association(0x2002, FAR, NEAR)];
         four.extend(both());
-        tunnels.follow(&snapshot(four.clone()), &store, 3, 0);
+        tunnels.follow(&snapshot(four.clone()), &store, 3);
         let spi = |tunnels: &Tunnels| {
             tunnels.outbound().next().unwrap().map(|it| it.association.common.spi)
         };
         assert_eq!((spi(&tunnels), tunnels.inbound().count()), (Some(0x2001), 2));
-        tunnels.follow(&snapshot(four[..2].to_vec()), &store, 3, 0);
+        tunnels.follow(&snapshot(four[..2].to_vec()), &store, 3);
         assert_eq!((spi(&tunnels), tunnels.inbound().count()), (Some(0x2001), 1));
         // Nothing is left, so packets that a policy protects cannot be sent.
-        tunnels.follow(&snapshot(vec![]), &store, 3, 0);
+        tunnels.follow(&snapshot(vec![]), &store, 3);
         assert_eq!(spi(&tunnels), None);
         assert_eq!(tunnels.policies()[0].decision, Decision::Protect(3));
+    }
+
+    /// Manual SAs may share a key, under which nonces of the two directions could meet.
+    #[test]
+    fn a_key_serves_one_association_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut tunnels = Tunnels::default();
+        let key = || association(0x1001, NEAR, FAR).aead;
+        let near = || association(0x1001, NEAR, FAR);
+        let reverse = || Association { aead: key(), ..association(0x1002, FAR, NEAR) };
+        tunnels.follow(&snapshot(vec![near(), reverse()]), &store, 0);
+        let counts = |tunnels: &Tunnels| {
+            (tunnels.outbound().flatten().count(), tunnels.inbound().count(), tunnels.left)
+        };
+        assert_eq!(counts(&tunnels), (1, 0, 1));
+        let sending = tunnels.outbound().flatten().next().unwrap().association.clone();
+        // The same key under another SPI goes on with other IVs; the other direction stays refused.
+        let other = || Association { aead: key(), ..association(0x2001, NEAR, FAR) };
+        tunnels.follow(&snapshot(vec![other()]), &store, 0);
+        assert_eq!(counts(&tunnels), (1, 0, 0));
+        let next = tunnels.outbound().flatten().next().unwrap().association.clone();
+        assert_ne!(next.iv_offset, sending.iv_offset);
+        tunnels.follow(&snapshot(vec![reverse()]), &store, 0);
+        assert_eq!(counts(&tunnels), (0, 0, 1));
     }
 
     #[test]
@@ -309,7 +357,7 @@ mod tests {
         all.policies.push(KernelPolicy { bound: true, ..policy(PolicyDirection::Out, 0, true) });
         // An SA that is still being negotiated belongs to nobody yet.
         all.associations.push(Association { aead: None, ..association(0x1005, NEAR, FAR) });
-        tunnels.follow(&all, &store, 0, 0);
+        tunnels.follow(&all, &store, 0);
         let decisions: Vec<_> = tunnels.policies().iter().map(|it| it.decision).collect();
         let last = [Decision::Protect(0), Decision::Bypass];
         assert_eq!(decisions[..2], [Decision::Discard; 2], "by ports; transport mode");
@@ -330,16 +378,16 @@ mod tests {
         let spi = |tunnels: &Tunnels| {
             tunnels.outbound().next().unwrap().map(|it| it.association.common.spi)
         };
-        tunnels.follow(&all, &store, 0, 0);
+        tunnels.follow(&all, &store, 0);
         assert_eq!(spi(&tunnels), Some(0x1002), "the newest that is listed first");
         all.policies[1].templates[0].spi = 0x1003;
-        tunnels.follow(&all, &store, 0, 0);
+        tunnels.follow(&all, &store, 0);
         assert_eq!(spi(&tunnels), Some(0x1003), "the one that the policy names");
         // Of two policies with the same priority the older one applies, which is listed last.
         let block =
             KernelPolicy { action: PolicyAction::Block, ..policy(PolicyDirection::Out, 3, true) };
         all.policies.insert(0, block);
-        tunnels.follow(&all, &store, 0, 0);
+        tunnels.follow(&all, &store, 0);
         assert_eq!(tunnels.policies()[0].decision, Decision::Protect(0));
     }
 }

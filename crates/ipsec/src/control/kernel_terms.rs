@@ -79,7 +79,7 @@ pub(super) mod tests {
 
     /// A tunnel of AES-GCM between two ends.
     pub fn association(spi: u32, from: [u8; 4], to: [u8; 4]) -> Association {
-        let key = Key(Zeroizing::new(vec![spi as u8; 20]));
+        let key = Key(Zeroizing::new(spi.to_be_bytes().repeat(5)));
         Association {
             source: from.into(),
             destination: to.into(),

@@ -1,8 +1,11 @@
-//! Keys from separate files.
+//! Keys of tunnels: where they come from, and whether they may be used.
 
+use super::key_state::Role;
+use super::store::{KeyFile, Store};
 use crate::esp::algorithm::Algorithm;
 use crate::esp::key::KeyMaterial;
-use crate::section::KeySource;
+use crate::section::{IpsecSettings, KeySource, TunnelSettings};
+use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -11,11 +14,171 @@ use zeroize::Zeroizing;
 /// Buffer size in bytes, more than any key in hexadecimal digits.
 const LONGEST: usize = 1024;
 
+/// Names of the keys of a tunnel, with what they are used for.
+const DIRECTIONS: [(&str, Role); 2] = [("key_in", Role::Receive), ("key_out", Role::Send)];
+
+/// Loads the two keys of each tunnel, for received packets and for sent ones.
+///
+/// # Errors
+/// Returns all faults of the files, and keys that occur twice.
+pub(super) fn load_all(tunnels: &[TunnelSettings]) -> Result<Vec<[KeyMaterial; 2]>, Vec<String>> {
+    let (mut keys, mut errors) = (Vec::new(), Vec::new());
+    let mut known: HashMap<u64, String> = HashMap::new();
+    for tunnel in tunnels {
+        let loaded =
+            [(&tunnel.key_in, "key_in"), (&tunnel.key_out, "key_out")].map(|(source, key)| {
+                let of = format!("{key} of tunnel {}", tunnel.name);
+                match load(source, tunnel.algorithm) {
+                    Ok(key) => {
+                        let fingerprint = key.cipher_fingerprint(tunnel.algorithm);
+                        // With the same key in both directions, nonces would be used twice.
+                        if let Some(other) = known.insert(fingerprint, of.clone()) {
+                            errors.push(format!(
+                            "{of} is the same as {other}, apart from a salt or integrity key: each \
+                             direction needs a key of its own"
+                        ));
+                        }
+                        Some(key)
+                    }
+                    Err(error) => {
+                        errors.push(within(tunnel, key, &error));
+                        None
+                    }
+                }
+            });
+        if let [Some(key_in), Some(key_out)] = loaded {
+            keys.push([key_in, key_out]);
+        }
+    }
+    if errors.is_empty() { Ok(keys) } else { Err(errors) }
+}
+
+/// Opens the state of the keys of all tunnels.
+///
+/// # Errors
+/// Returns all faults, and the command for keys that have no state.
+pub(super) fn open_all(
+    settings: &IpsecSettings,
+    keys: &[[KeyMaterial; 2]],
+    store: &Store,
+) -> Result<Vec<[KeyFile; 2]>, Vec<String>> {
+    let (mut opened, mut errors, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    for (tunnel, keys) in settings.tunnels.iter().zip(keys) {
+        match open(tunnel, keys, store) {
+            Ok([Some(key_in), Some(key_out)]) => opened.push([key_in, key_out]),
+            Ok(states) => {
+                for (state, (key, _)) in states.iter().zip(DIRECTIONS) {
+                    if state.is_none() {
+                        errors.push(format!(
+                            "[[ipsec_tunnel]] {}: {key}: {} does not know this key, so nobody knows \
+                             which of its nonces have been used",
+                            tunnel.name,
+                            store.directory().display()
+                        ));
+                    }
+                }
+                unknown.push(tunnel.name.as_str());
+            }
+            Err(found) => errors.extend(found),
+        }
+    }
+    if !unknown.is_empty() {
+        let file = match settings.file.as_os_str().is_empty() {
+            true => "CONFIG".into(),
+            false => settings.file.to_string_lossy(),
+        };
+        errors.push(format!(
+            "keys that were never used anywhere are declared by `wattline new-keys {file} {}`; if \
+             they may have been used, because [ipsec] state was lost, make new keys for both ends \
+             first",
+            unknown.join(" ")
+        ));
+    }
+    if errors.is_empty() { Ok(opened) } else { Err(errors) }
+}
+
+/// A key of a configured tunnel that [`declare_new`] was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredKey {
+    /// Name of the tunnel.
+    pub tunnel: String,
+    /// Its key in the configuration, `key_in` or `key_out`.
+    pub key: &'static str,
+    /// False if its use was known before; nothing changes then.
+    pub is_new: bool,
+}
+
+/// Declares that the keys of these tunnels were never used if nothing is known of them.
+///
+/// # Errors
+/// Returns a tunnel that does not exist, and all faults of keys and of their state. Nothing is
+/// declared then.
+pub fn declare_new(
+    settings: &IpsecSettings,
+    tunnels: &[String],
+) -> Result<Vec<DeclaredKey>, Vec<String>> {
+    let known: Vec<&str> = settings.tunnels.iter().map(|tunnel| tunnel.name.as_str()).collect();
+    if let Some(name) = tunnels.iter().find(|name| !known.contains(&name.as_str())) {
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(vec![format!(
+            "{name} is not a tunnel of this configuration; allowed: {known}"
+        )]);
+    }
+    let keys = load_all(&settings.tunnels)?;
+    let store = Store::open(&settings.state).map_err(|error| vec![error])?;
+    let asked = || {
+        let all = settings.tunnels.iter().zip(&keys);
+        all.filter(|(tunnel, _)| tunnels.contains(&tunnel.name))
+    };
+    let (mut states, mut errors) = (Vec::new(), Vec::new());
+    for (tunnel, keys) in asked() {
+        match open(tunnel, keys, &store) {
+            Ok(state) => states.push(state),
+            Err(found) => errors.extend(found),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let mut declared = Vec::new();
+    for ((tunnel, keys), states) in asked().zip(&states) {
+        for ((key, state), (name, role)) in keys.iter().zip(states).zip(DIRECTIONS) {
+            if state.is_none() {
+                let made = store.new_key(key, tunnel.algorithm, role);
+                made.map_err(|error| vec![within(tunnel, name, &error)])?;
+            }
+            let (tunnel, is_new) = (tunnel.name.clone(), state.is_none());
+            declared.push(DeclaredKey { tunnel, key: name, is_new });
+        }
+    }
+    Ok(declared)
+}
+
+/// Opens the state of both keys of a tunnel.
+fn open(
+    tunnel: &TunnelSettings,
+    keys: &[KeyMaterial; 2],
+    store: &Store,
+) -> Result<[Option<KeyFile>; 2], Vec<String>> {
+    let [key_in, key_out] = [0, 1].map(|at: usize| {
+        let (name, role) = DIRECTIONS[at];
+        store.key(&keys[at], tunnel.algorithm, role).map_err(|error| within(tunnel, name, &error))
+    });
+    match (key_in, key_out) {
+        (Ok(key_in), Ok(key_out)) => Ok([key_in, key_out]),
+        (one, other) => Err([one.err(), other.err()].into_iter().flatten().collect()),
+    }
+}
+
+fn within(tunnel: &TunnelSettings, key: &str, error: &str) -> String {
+    format!("[[ipsec_tunnel]] {}: {key}: {error}", tunnel.name)
+}
+
 /// Loads the key at `source`.
 ///
 /// # Errors
 /// Returns the fault of the file and what to do, but never the contents.
-pub(super) fn load(source: &KeySource, algorithm: Algorithm) -> Result<KeyMaterial, String> {
+fn load(source: &KeySource, algorithm: Algorithm) -> Result<KeyMaterial, String> {
     match source {
         KeySource::Inline(key) => Ok(key.clone()),
         KeySource::File(path) => {

@@ -3,9 +3,11 @@
 
 mod blocks;
 mod ends;
+mod iv_ranges;
 mod kernel;
 mod kernel_terms;
-mod keys;
+mod key_state;
+pub mod keys;
 mod origin;
 mod reservation;
 mod store;
@@ -18,8 +20,7 @@ use crate::section::{IpsecSettings, KeySource, PolicyAction};
 use blocks::Blocks;
 use ends::{MissingEnds, SetBy};
 use ipnet::IpNet;
-use std::collections::HashMap;
-use std::io::Read;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -46,6 +47,10 @@ const ICMP_BURST: u32 = 50;
 /// Starts the application that the configuration asks for.
 pub fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, RouterError> {
     let Some(settings) = config.of::<IpsecSettings>() else { return Ok(Vec::new()) };
+    // Keys are in memory from here on. A limit of core files is not enough: the kernel ignores it
+    // where it hands them to a program.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| RouterError::system("forbidding core dumps", error))?;
     let mut ipsec = Ipsec::new(settings)?;
     if let Some(ipsec) = &mut ipsec {
         // Otherwise nobody tells which addresses the machine has.
@@ -80,8 +85,6 @@ pub struct Ipsec {
 struct Kernel {
     follower: XfrmFollower,
     tunnels: kernel::Tunnels,
-    /// Makes the IVs of GCM different from the kernel's, which are a counter.
-    salt: u64,
 }
 
 impl Kernel {
@@ -92,11 +95,7 @@ impl Kernel {
                 source,
             )
         })?;
-        let mut salt = [0; 8];
-        std::fs::File::open("/dev/urandom")
-            .and_then(|mut random| random.read_exact(&mut salt))
-            .map_err(|source| RouterError::system("reading random numbers", source))?;
-        Ok(Self { follower, tunnels: kernel::Tunnels::default(), salt: u64::from_ne_bytes(salt) })
+        Ok(Self { follower, tunnels: kernel::Tunnels::default() })
     }
 }
 
@@ -112,26 +111,19 @@ impl Ipsec {
         let store = Store::open(&settings.state).map_err(RouterError::Unfit)?;
         #[cfg(feature = "ipsec-mb")]
         tracing::info!("ipsec: cryptography by {}", crate::esp::crypt::library());
+        let unfit = |errors: Vec<String>| RouterError::Unfit(errors.join("\n"));
+        let keys = keys::load_all(&settings.tunnels).map_err(unfit)?;
+        let states = keys::open_all(settings, &keys, &store).map_err(unfit)?;
         let (mut tunnels, mut errors) = (Vec::new(), Vec::new());
-        let mut keys: HashMap<u64, String> = HashMap::new();
-        for (place, tunnel) in settings.tunnels.iter().enumerate() {
+        for (place, ((tunnel, keys), states)) in
+            settings.tunnels.iter().zip(keys).zip(states).enumerate()
+        {
             let policies: Vec<_> = (settings.policies.iter())
                 .filter(|policy| policy.action == PolicyAction::Protect(place))
                 .map(|policy| (policy.source, policy.destination))
                 .collect();
-            match tunnel::from_settings(tunnel, &store, &policies) {
-                Ok((sending, receiving, fingerprints)) => {
-                    for (fingerprint, key) in fingerprints.into_iter().zip(["key_in", "key_out"]) {
-                        let name = format!("{key} of tunnel {}", tunnel.name);
-                        // With the same key in both directions, every nonce would be used twice.
-                        if let Some(other) = keys.insert(fingerprint, name.clone()) {
-                            errors.push(format!(
-                                "{name} is the same as {other}: each direction needs a key of its own"
-                            ));
-                        }
-                    }
-                    tunnels.push((sending, receiving));
-                }
+            match tunnel::from_settings(tunnel, keys, states, &store, &policies) {
+                Ok(both) => tunnels.push(both),
                 Err(error) => errors.push(error),
             }
             for (key, source) in [("key_in", &tunnel.key_in), ("key_out", &tunnel.key_out)] {
@@ -145,7 +137,7 @@ impl Ipsec {
             }
         }
         if !errors.is_empty() {
-            return Err(RouterError::Unfit(errors.join("\n")));
+            return Err(unfit(errors));
         }
         let policies = (settings.policies.iter())
             .map(|policy| Policy {
@@ -183,10 +175,10 @@ impl Ipsec {
 
     /// Adopts changes in the kernel; true if there were any.
     fn follow_kernel(&mut self) -> bool {
-        let Some(Kernel { follower, tunnels, salt }) = &mut self.kernel else { return false };
+        let Some(Kernel { follower, tunnels }) = &mut self.kernel else { return false };
         match follower.poll() {
             Ok(Some(snapshot)) => {
-                tunnels.follow(&snapshot, &self.store, self.tunnels.len(), *salt);
+                tunnels.follow(&snapshot, &self.store, self.tunnels.len());
                 self.sas_changed = true;
                 true
             }
@@ -380,41 +372,4 @@ impl Application for Ipsec {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::section::IpsecSections;
-
-    /// Number before the next router's first packet.
-    fn next_router_after(all_ended: bool) -> u64 {
-        let folder = tempfile::tempdir().unwrap();
-        let text = format!(
-            "[[port]]\nname = \"a\"\ncapture = {{ read = \"x\" }}\n[ipsec]\nstate = {:?}\n\
-             [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
-             spi_in = 0x1001\nspi_out = 0x1002\n\
-             key_in = \"00112233445566778899aabbccddeeff01020304\"\n\
-             key_out = \"ffeeddccbbaa9988776655443322110004030201\"\n",
-            folder.path()
-        );
-        let config = Config::parse_with(&text, "test", &[&IpsecSections]).unwrap();
-        let settings = config.of::<IpsecSettings>().unwrap();
-        let mut ipsec = Ipsec::new(settings).unwrap().unwrap();
-        let worker = ipsec.tunnels[0].0.association.clone();
-        worker.sequence.take(5);
-        ipsec.finish(all_ended);
-        // A worker that was left behind continues for a moment.
-        if !all_ended {
-            worker.sequence.take(5);
-        }
-        drop(ipsec);
-        let next = Ipsec::new(settings).unwrap().unwrap();
-        let last = next.tunnels[0].0.association.sequence.last();
-        assert!(last >= worker.sequence.last(), "a number would be used twice");
-        last
-    }
-
-    #[test]
-    fn the_next_router_goes_on_above_all_that_may_be_used() {
-        assert_eq!(next_router_after(true), 5);
-        assert!(next_router_after(false) >= 10);
-    }
-}
+mod tests;

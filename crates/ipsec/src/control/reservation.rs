@@ -1,7 +1,7 @@
 //! Writing a number to the disk beside the control thread: a disk that is slow, or hangs, holds up the
 //! numbers that wait for it and nothing else.
 
-use super::store::Number;
+use super::store::Numbers;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ pub(super) trait Keep: Send + 'static {
     fn write(&mut self, value: u64) -> Result<(), String>;
 }
 
-impl Keep for Number {
+impl Keep for Numbers {
     fn value(&self) -> u64 {
         self.value()
     }
     fn write(&mut self, value: u64) -> Result<(), String> {
-        self.write(value, true)
+        self.write(value)
     }
 }
 

@@ -1,131 +1,465 @@
-//! Sequence numbers that outlive the process.
+//! What keys were used for, kept over restarts.
 //!
-//! A key that is used again after a restart must never see a sequence number twice: the nonce of
-//! GCM would repeat (RFC 4106 section 2), and the peer would drop packets as replays. Numbers are
-//! therefore written to disk before they may be used ([`Number::write`] waits for the disk), one
-//! stretch at a time. Received numbers are written as well, so that old packets are not accepted
-//! again.
+//! A key that is used again after a restart must never see a nonce twice (RFC 4106 section 2), and
+//! the peer drops sequence numbers that it has seen as replays. Both are therefore written to disk
+//! before they may be used, one stretch at a time ([`Numbers::write`] waits for the disk). Received
+//! numbers are written as well, so that old packets are not accepted again.
 //!
-//! There is one file for each key and direction, named by a keyed hash of the key; a new key starts
-//! again. The file is locked while in use, so that two routers cannot use one key.
+//! - `CIPHERKEY.state` holds the state of a key ([`KeyState`]), named by a keyed hash of the
+//!   cipher's key alone: keys that differ only in the salt or the integrity key share it. It is
+//!   locked while in use, so that two routers cannot use one key. Its length varies, so a new file
+//!   replaces the old one: at every moment, also when the power fails, one of the two is whole.
+//! - `KEY-SPI.in` holds the highest number received by an SA, in 20 digits that overwrite each
+//!   other.
+//!
+//! A missing file is not a new key. Files that cannot be read, or that hold anything else, are
+//! errors: nobody could tell which nonces are left.
 
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{DirBuilder, File};
-use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use super::iv_ranges::IvRange;
+use super::key_state::{KeyState, LONGEST, Role};
+use crate::esp::algorithm::Algorithm;
+use crate::esp::key::KeyMaterial;
+use aws_lc_rs::rand;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::retry_on_intr;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Number of digits; fixed, so that each number overwrites the one before.
 const DIGITS: usize = 20;
 
+/// Remedy for a state that cannot be used.
+const REMEDY: &str = "it records which nonces the key has used, and without it none is safe: replace \
+                      this key at both ends, then delete the file";
+
 /// Directory of the files.
 #[derive(Debug, Clone)]
-pub(super) struct Store(PathBuf);
+pub(super) struct Store {
+    directory: PathBuf,
+    /// Files of versions that had one for each key, SPI and direction.
+    earlier: Vec<Earlier>,
+}
 
-/// A sequence number on disk.
-#[derive(Debug)]
-pub(super) struct Number {
-    file: File,
+/// A file `KEY-SPI.out` or `KEY-SPI.in`. Those of received numbers are still in use.
+#[derive(Debug, Clone)]
+struct Earlier {
+    fingerprint: u64,
+    spi: u32,
+    role: Role,
     path: PathBuf,
-    value: u64,
 }
 
 impl Store {
     /// Opens the directory, and creates it if it is missing.
     ///
     /// # Errors
-    /// Fails when it cannot be created.
+    /// Fails when it cannot be created or read.
     pub fn open(path: &Path) -> Result<Self, String> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|error| format!("[ipsec] state: cannot make {}: {error}", path.display()))?;
-        Ok(Self(path.to_owned()))
+        let failed = |error| format!("[ipsec] state: cannot read {}: {error}", path.display());
+        let mut earlier = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(failed)? {
+            earlier.extend(Earlier::new(entry.map_err(failed)?.path()));
+        }
+        Ok(Self { directory: path.to_owned(), earlier })
     }
 
-    /// Number of a key and direction; 0 if there is none yet.
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Opens the state of a key; `None` if there is none.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be used, when another process uses it, or when the key was used in
+    /// the other direction.
+    pub fn key(
+        &self,
+        key: &KeyMaterial,
+        algorithm: Algorithm,
+        role: Role,
+    ) -> Result<Option<KeyFile>, String> {
+        let _locked = self.lock()?;
+        let path = self.path(key, algorithm);
+        let opened = open_locked(&path)?;
+        let known = opened.is_some();
+        let (file, state) = match opened {
+            Some((file, text)) => {
+                let state = KeyState::parse(&text);
+                (Some(file), state.ok_or_else(|| unusable(&path, "is damaged"))?)
+            }
+            None => (None, KeyState::new(role)),
+        };
+        let earlier = |of: Role| {
+            let fingerprint = key.fingerprint();
+            self.earlier.iter().filter(move |it| (it.fingerprint, it.role) == (fingerprint, of))
+        };
+        if state.role != role {
+            return Err(swapped(&path, role));
+        }
+        let other = match role {
+            // Received numbers of a key that has a state are files of today.
+            Role::Send => earlier(Role::Receive).find(|_| !known),
+            Role::Receive => earlier(Role::Send).next(),
+        };
+        if let Some(Earlier { path, .. }) = other {
+            return Err(swapped(path, role));
+        }
+        let mut key_file = KeyFile { file, path, state };
+        match role {
+            Role::Send => key_file.absorb(earlier(Role::Send))?,
+            Role::Receive if !known => {
+                let mut any = false;
+                for Earlier { path, .. } in earlier(Role::Receive) {
+                    fill(path)?;
+                    any = true;
+                }
+                if any {
+                    key_file.save(&KeyState::new(role))?;
+                }
+            }
+            Role::Receive => {}
+        }
+        Ok(key_file.file.is_some().then_some(key_file))
+    }
+
+    /// Makes the state of a key that was never used.
+    ///
+    /// # Errors
+    /// Fails when it cannot be written, or when there is a file already.
+    pub fn new_key(
+        &self,
+        key: &KeyMaterial,
+        algorithm: Algorithm,
+        role: Role,
+    ) -> Result<KeyFile, String> {
+        let _locked = self.lock()?;
+        let path = self.path(key, algorithm);
+        let mut key_file = KeyFile { file: None, path, state: KeyState::new(role) };
+        key_file.save(&KeyState::new(role))?;
+        Ok(key_file)
+    }
+
+    /// Number received last by an SA; 0 if it is new. The state of its key must be open.
     ///
     /// # Errors
     /// Fails when the file cannot be used, or when another process uses it.
-    pub fn number(&self, fingerprint: u64, spi: u32, direction: &str) -> Result<Number, String> {
-        let path = self.0.join(format!("{fingerprint:016x}-{spi:08x}.{direction}"));
-        let number = Number::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // A new file is on disk only after its directory has been written as well.
-        let synced = File::open(&self.0).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| format!("{}: cannot be synced: {error}", self.0.display()))?;
-        Ok(number)
+    pub fn received(&self, key: &KeyMaterial, spi: u32) -> Result<Received, String> {
+        let path = self.directory.join(format!("{:016x}-{spi:08x}.in", key.fingerprint()));
+        let (file, value) = match open_locked(&path)? {
+            Some((file, text)) => {
+                (file, digits(&text).ok_or_else(|| unusable(&path, "holds no number"))?)
+            }
+            None => {
+                let file = write_new(&path, zero().as_bytes());
+                (file.map_err(|error| cannot(&path, &error))?, 0)
+            }
+        };
+        Ok(Received { file, path, value })
+    }
+
+    fn path(&self, key: &KeyMaterial, algorithm: Algorithm) -> PathBuf {
+        self.directory.join(format!("{:016x}.state", key.cipher_fingerprint(algorithm)))
+    }
+
+    /// Keeps other processes from making files until it is dropped.
+    fn lock(&self) -> Result<File, String> {
+        let locked = File::open(&self.directory).and_then(|directory| {
+            retry_on_intr(|| flock(&directory, FlockOperation::LockExclusive))?;
+            Ok(directory)
+        });
+        locked.map_err(|error| cannot(&self.directory, &error))
     }
 }
 
-impl Number {
-    fn open(path: &Path) -> Result<Self, String> {
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(|error| format!("cannot open it: {error}"))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| "another router uses this key now: each tunnel needs its own")?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(|error| format!("cannot read it: {error}"))?;
-        let value = match text.trim() {
-            "" => 0,
-            digits => digits.parse().map_err(|_| {
-                "holds no number, so nobody knows which sequence numbers were used: \
-                 replace the keys of this tunnel, then delete the file"
-            })?,
+impl Earlier {
+    /// Reads the name of a file; `None` for all others.
+    fn new(path: PathBuf) -> Option<Self> {
+        let (stem, ending) = path.file_name()?.to_str()?.split_once('.')?;
+        let role = match ending {
+            "out" => Role::Send,
+            "in" => Role::Receive,
+            _ => return None,
         };
-        Ok(Self { file, path: path.to_owned(), value })
+        let (fingerprint, spi) = stem.split_once('-')?;
+        let fingerprint = u64::from_str_radix(fingerprint, 16).ok()?;
+        let spi = u32::from_str_radix(spi, 16).ok()?;
+        Some(Self { fingerprint, spi, role, path })
+    }
+}
+
+/// State of a key, locked.
+#[derive(Debug)]
+pub(super) struct KeyFile {
+    /// `None` until it exists.
+    file: Option<File>,
+    path: PathBuf,
+    state: KeyState,
+}
+
+impl KeyFile {
+    /// Takes over files of earlier versions, whose IVs were the sequence numbers, and removes them.
+    fn absorb<'e>(&mut self, files: impl Iterator<Item = &'e Earlier>) -> Result<(), String> {
+        let (mut locked, mut numbers) = (Vec::new(), Vec::new());
+        for Earlier { spi, path, .. } in files {
+            // Gone since the directory was read: taken over by another SA with this key.
+            let Some((file, text)) = open_locked(path)? else { continue };
+            let number = digits(&text).ok_or_else(|| unusable(path, "holds no number"))?;
+            numbers.push((*spi, number));
+            locked.push((file, path));
+        }
+        let Some(highest) = numbers.iter().map(|it| it.1).max() else { return Ok(()) };
+        let mut state = self.state.clone();
+        state.used.add(IvRange { first: 0, last: highest });
+        for (spi, number) in numbers {
+            // A receiver follows gaps of less than 2^32 only (RFC 4303 appendix A2).
+            let number = if highest <= u32::MAX.into() { highest } else { number };
+            let known = state.sequences.entry(spi).or_default();
+            *known = number.max(*known);
+        }
+        self.save(&state)?;
+        for (_, path) in locked {
+            std::fs::remove_file(path).map_err(|error| cannot(path, &error))?;
+        }
+        Ok(())
     }
 
-    /// The number as last written.
+    /// Replaces the file; it is on disk when this returns.
+    fn save(&mut self, state: &KeyState) -> Result<(), String> {
+        let there = self.path.symlink_metadata().map(|it| (it.dev(), it.ino()));
+        let ours = self.file.as_ref().map(|file| file.metadata().map(|it| (it.dev(), it.ino())));
+        let is_ours = match (there, ours) {
+            (Ok(there), Some(Ok(ours))) => there == ours,
+            (Err(error), None) => error.kind() == ErrorKind::NotFound,
+            _ => false,
+        };
+        if !is_ours {
+            let path = self.path.display();
+            return Err(format!("{path}: was replaced or removed while the key was in use"));
+        }
+        let written = write_new(&self.path, state.text().as_bytes());
+        // The old file stays locked until now.
+        self.file = Some(written.map_err(|error| cannot(&self.path, &error))?);
+        self.state.clone_from(state);
+        Ok(())
+    }
+
+    /// Begins to send with the key, above `used` at least. Numbers up to `most` may be given.
+    ///
+    /// # Errors
+    /// Fails when the IVs are used up.
+    pub fn send(self, spi: u32, used: u64, most: u64) -> Result<Numbers, String> {
+        let random = || {
+            let mut bytes = [0; 8];
+            rand::fill(&mut bytes).ok()?;
+            Some(u64::from_be_bytes(bytes))
+        };
+        let ivs = self.state.used.choose(random).ok_or_else(|| {
+            format!("{}: nearly all nonces of the key are used: replace it", self.path.display())
+        })?;
+        let last = self.state.sequences.get(&spi).map_or(used, |last| used.max(*last));
+        let most = most.min(last.saturating_add(ivs.last - ivs.first));
+        let before = self.state.clone();
+        Ok(Numbers { key: self, before, spi, last, first_iv: ivs.first, most, value: last })
+    }
+}
+
+/// Sequence numbers and IVs of a sending SA.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    key: KeyFile,
+    /// State without those of this start.
+    before: KeyState,
+    spi: u32,
+    /// Number before the first one of this start, and the IV of that one.
+    last: u64,
+    first_iv: u64,
+    most: u64,
+    value: u64,
+}
+
+impl Numbers {
+    /// Highest number that may have been used.
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// Writes another number. With `sync` it is on disk when this returns.
+    /// Highest number that may ever be used.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Difference between the IV of a packet and its sequence number, modulo 2^64.
+    pub fn iv_offset(&self) -> u64 {
+        self.first_iv.wrapping_sub(self.last).wrapping_sub(1)
+    }
+
+    /// Writes another number; it is on disk when this returns.
     ///
     /// # Errors
     /// Fails when it cannot be written; the old number then remains valid.
-    pub fn write(&mut self, value: u64, sync: bool) -> Result<(), String> {
-        let failed = |error| format!("{}: cannot write it: {error}", self.path.display());
-        let text = format!("{value:0DIGITS$}\n");
-        self.file.write_all_at(text.as_bytes(), 0).map_err(failed)?;
-        if sync {
-            self.file.sync_data().map_err(failed)?;
+    pub fn write(&mut self, value: u64) -> Result<(), String> {
+        let mut state = self.before.clone();
+        state.sequences.insert(self.spi, value);
+        if value > self.last {
+            let last = value.wrapping_add(self.iv_offset());
+            state.used.add(IvRange { first: self.first_iv, last });
         }
+        self.key.save(&state)?;
         self.value = value;
         Ok(())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Highest number that an SA has received.
+#[derive(Debug)]
+pub(super) struct Received {
+    file: File,
+    path: PathBuf,
+    value: u64,
+}
 
-    #[test]
-    fn numbers_survive_and_are_nobody_elses() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("a/b")).unwrap();
-        let mut number = store.number(7, 0x1001, "out").unwrap();
-        assert_eq!(number.value(), 0);
-        number.write(u64::MAX, true).unwrap();
-        number.write(12, false).unwrap();
-        assert!(store.number(7, 0x1001, "out").unwrap_err().contains("another router"));
-        assert_eq!(store.number(7, 0x1001, "in").unwrap().value(), 0);
-        drop(number);
-        assert_eq!(store.number(7, 0x1001, "out").unwrap().value(), 12);
-        assert_eq!(store.number(8, 0x1001, "out").unwrap().value(), 0);
+impl Received {
+    /// The number as last written.
+    pub fn value(&self) -> u64 {
+        self.value
     }
 
-    #[test]
-    fn a_damaged_file_is_not_taken_for_a_new_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let path = folder.path().join("0000000000000007-00001001.out");
-        std::fs::write(&path, "12x").unwrap();
-        let error = store.number(7, 0x1001, "out").unwrap_err();
-        assert!(error.contains("replace the keys") && error.contains("00001001.out"), "{error}");
+    /// Writes another number, without waiting for the disk.
+    ///
+    /// # Errors
+    /// Fails when it cannot be written; the old number then remains valid.
+    pub fn write(&mut self, value: u64) -> Result<(), String> {
+        let text = format!("{value:0DIGITS$}\n");
+        let written = self.file.write_all_at(text.as_bytes(), 0);
+        written.map_err(|error| cannot(&self.path, &error))?;
+        self.value = value;
+        Ok(())
     }
+}
+
+fn zero() -> String {
+    format!("{:0DIGITS$}\n", 0)
+}
+
+/// Reads a number in all its digits.
+fn digits(text: &str) -> Option<u64> {
+    let digits = text.strip_suffix('\n')?;
+    let whole = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    whole.then(|| digits.parse().ok())?
+}
+
+/// Writes 0 to a file of received numbers, which earlier versions left empty until something was
+/// received.
+fn fill(path: &Path) -> Result<(), String> {
+    if !path.symlink_metadata().is_ok_and(|it| it.is_file() && it.len() == 0) {
+        return Ok(());
+    }
+    let file = File::open(path).map_err(|error| cannot(path, &error))?;
+    lock_file(&file, path)?;
+    write_new(path, zero().as_bytes()).map(drop).map_err(|error| cannot(path, &error))
+}
+
+fn lock_file(file: &File, path: &Path) -> Result<(), String> {
+    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        let path = path.display();
+        format!(
+            "{path}: another router, tunnel or SA uses this key now: each direction of each tunnel \
+             needs its own"
+        )
+    })
+}
+
+fn swapped(path: &Path, wanted: Role) -> String {
+    let (used, wanted) = match wanted {
+        Role::Send => ("receiving", "sending"),
+        Role::Receive => ("sending", "receiving"),
+    };
+    format!(
+        "{}: the key has been used for {used} before, so it cannot be used for {wanted}: the nonces \
+         of the other end would repeat; replace this key at both ends",
+        path.display()
+    )
+}
+
+fn unusable(path: &Path, fault: &str) -> String {
+    format!("{}: {fault}; {REMEDY}", path.display())
+}
+
+fn cannot(path: &Path, error: &io::Error) -> String {
+    format!("{}: cannot be written: {error}", path.display())
+}
+
+/// Opens, locks and reads a file; `None` if there is none.
+fn open_locked(path: &Path) -> Result<Option<(File, String)>, String> {
+    loop {
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            // A link may lead to the state of another key. A pipe must not be waited for.
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+            .open(path);
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if path.symlink_metadata().is_ok_and(|it| !it.is_file()) => {
+                let fault = format!("is not a regular file ({error})");
+                return Err(unusable(path, &fault));
+            }
+            Err(error) => return Err(unusable(path, &format!("cannot be opened: {error}"))),
+        };
+        let status = file.metadata().map_err(|error| unusable(path, &error.to_string()))?;
+        if !status.is_file() {
+            return Err(unusable(path, "is not a regular file"));
+        }
+        lock_file(&file, path)?;
+        // Its owner may have replaced it before the lock was free.
+        let there = path.symlink_metadata().map(|it| (it.dev(), it.ino()));
+        if !there.is_ok_and(|it| it == (status.dev(), status.ino())) {
+            continue;
+        }
+        let mut text = String::new();
+        match (&mut file).take(LONGEST as u64 + 1).read_to_string(&mut text) {
+            Ok(0) => return Err(unusable(path, "is empty")),
+            Ok(length) if length > LONGEST => return Err(unusable(path, "is too long")),
+            Ok(_) => return Ok(Some((file, text))),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                return Err(unusable(path, "is damaged"));
+            }
+            Err(error) => return Err(unusable(path, &format!("cannot be read: {error}"))),
+        }
+    }
+}
+
+/// Replaces a file by a new one, which is returned, locked. Before and after, whatever ends this
+/// process or the machine, a whole file has the name.
+fn write_new(path: &Path, contents: &[u8]) -> io::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let temporary = Path::new(&name);
+    match std::fs::remove_file(temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let options = || OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
+    let write = || {
+        let mut file = options().open(temporary)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        std::fs::rename(temporary, path)?;
+        // The name is on disk only after its directory has been written as well.
+        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
+        Ok(file)
+    };
+    let written = write();
+    if written.is_err() {
+        // Room on the disk; what remains is removed by the next attempt.
+        let _ = std::fs::remove_file(temporary);
+    }
+    written
 }

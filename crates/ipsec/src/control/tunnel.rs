@@ -1,9 +1,8 @@
 //! A tunnel in use: its two SAs, their numbers on disk, and their lifetime.
 
-use super::keys;
 use super::origin::Progress;
 use super::reservation::Reservation;
-use super::store::{Number, Store};
+use super::store::{KeyFile, Received, Store};
 use crate::esp::algorithm::Algorithm;
 use crate::esp::association::{Common, DontFragment, Dscp, Inbound, Outbound};
 use crate::esp::key::KeyMaterial;
@@ -102,21 +101,24 @@ pub(super) struct Sending {
     number: Reservation,
     age: Age,
     told: bool,
+    /// Reason why numbers could not be written, since then.
+    fault: Option<String>,
 }
 
 impl Sending {
     pub fn new(
         terms: &Terms,
-        store: &Store,
-        salt: u64,
+        key: KeyFile,
         (mtu, dscp, dont_fragment): (u16, Dscp, DontFragment),
     ) -> Result<Self, String> {
-        let number = store.number(terms.key.fingerprint(), terms.spi, "out")?;
-        let sequence = Sequence::new(number.value().max(terms.used), terms.extended);
-        let common = terms.common()?;
-        let association = Arc::new(Outbound { common, sequence, salt, dscp, dont_fragment, mtu });
-        let number = Reservation::new(number);
-        let mut sending = Self { association, number, age: Age::new(terms), told: false };
+        let most = if terms.extended { u64::MAX } else { u32::MAX.into() };
+        let numbers = key.send(terms.spi, terms.used, most)?;
+        let sequence = Sequence::new(numbers.value(), terms.extended).up_to(numbers.most());
+        let (common, iv_offset) = (terms.common()?, numbers.iv_offset());
+        let association =
+            Arc::new(Outbound { common, sequence, iv_offset, dscp, dont_fragment, mtu });
+        let (number, age) = (Reservation::new(numbers), Age::new(terms));
+        let mut sending = Self { association, number, age, told: false, fault: None };
         if let Some(wanted) = sending.wanted() {
             sending.number.write(wanted)?;
             sending.association.sequence.reserve(wanted);
@@ -135,12 +137,14 @@ impl Sending {
     }
 
     /// Reserves a stretch of numbers ahead, without waiting for the disk; it is on disk before it may
-    /// be used.
-    fn reserve(&mut self) -> Result<(), String> {
-        if let Some(written) = self.number.poll()? {
+    /// be used. Returns true once one has been written.
+    fn reserve(&mut self) -> Result<bool, String> {
+        let written = self.number.poll()?;
+        if let Some(written) = written {
             self.association.sequence.reserve(written);
         }
-        self.wanted().map_or(Ok(()), |wanted| self.number.begin(wanted))
+        self.wanted().map_or(Ok(()), |wanted| self.number.begin(wanted))?;
+        Ok(written.is_some())
     }
 
     pub fn tick(&mut self, now: Instant) {
@@ -153,10 +157,20 @@ impl Sending {
                 common.name
             );
         }
-        if let Err(error) = self.reserve() {
-            tracing::error!(
-                "ipsec: {error}; sending stops when the reserved sequence numbers are used up"
-            );
+        let name = self.association.clone();
+        let name = &name.common.name;
+        match self.reserve() {
+            Err(fault) if self.fault.as_ref() != Some(&fault) => {
+                tracing::error!(
+                    "ipsec {name}: {fault}; sending stops when the reserved sequence numbers are used \
+                     up, unless it can be written before"
+                );
+                self.fault = Some(fault);
+            }
+            Ok(true) if self.fault.take().is_some() => {
+                tracing::info!("ipsec {name}: its sequence numbers can be written again");
+            }
+            Ok(_) | Err(_) => {}
         }
     }
 
@@ -192,22 +206,25 @@ impl Sending {
 /// A receiving SA with its highest number on disk.
 pub(super) struct Receiving {
     pub association: Arc<Inbound>,
-    number: Number,
+    number: Received,
+    /// Locked while the SA is in use.
+    _key: KeyFile,
     age: Age,
 }
 
 impl Receiving {
     pub fn new(
         terms: &Terms,
+        key: KeyFile,
         store: &Store,
         window: u32,
         selectors: Vec<Prefixes>,
     ) -> Result<Self, String> {
-        let number = store.number(terms.key.fingerprint(), terms.spi, "in")?;
+        let number = store.received(&terms.key, terms.spi)?;
         let window = Arc::new(ReplayWindow::new(window, number.value().max(terms.used)));
         let common = Arc::new(terms.common()?);
         let association = Arc::new(Inbound { common, window, selectors });
-        Ok(Self { association, number, age: Age::new(terms) })
+        Ok(Self { association, number, _key: key, age: Age::new(terms) })
     }
 
     /// Changes the selectors. Nothing else changes: received numbers stay so, also while some
@@ -224,7 +241,7 @@ impl Receiving {
         self.age.tick(now, &self.association.common, "inbound");
         let highest = self.association.window.highest();
         if highest > self.number.value()
-            && let Err(error) = self.number.write(highest, false)
+            && let Err(error) = self.number.write(highest)
         {
             tracing::error!("ipsec: {error}; after a restart old packets may be accepted again");
         }
@@ -268,16 +285,17 @@ fn stats(common: &Common, state: &str) -> Value {
     })
 }
 
-/// Both directions of a configured tunnel, and the fingerprints of their keys.
+/// Both directions of a configured tunnel: received packets, then sent ones, in keys and their
+/// state.
 pub(super) fn from_settings(
     settings: &TunnelSettings,
+    [key_in, key_out]: [KeyMaterial; 2],
+    [state_in, state_out]: [KeyFile; 2],
     store: &Store,
     policies: &[(IpNet, IpNet)],
-) -> Result<(Sending, Receiving, [u64; 2]), String> {
+) -> Result<(Sending, Receiving), String> {
     let within =
         |key: &str, error: String| format!("[[ipsec_tunnel]] {}: {key}: {error}", settings.name);
-    let key =
-        |key, source| keys::load(source, settings.algorithm).map_err(|error| within(key, error));
     let terms = |spi, key| Terms {
         name: settings.name.clone(),
         spi,
@@ -290,24 +308,24 @@ pub(super) fn from_settings(
         soft: settings.soft,
         used: 0,
     };
-    let inbound = terms(settings.spi_in, key("key_in", &settings.key_in)?);
-    let outbound = terms(settings.spi_out, key("key_out", &settings.key_out)?);
-    let fingerprints = [inbound.key.fingerprint(), outbound.key.fingerprint()];
+    let inbound = terms(settings.spi_in, key_in);
+    let outbound = terms(settings.spi_out, key_out);
     let outer = (settings.mtu, settings.dscp, settings.dont_fragment);
     let selectors = policies
         .iter()
         .map(|(source, destination)| Prefixes { source: *destination, destination: *source })
         .collect();
     let sending =
-        Sending::new(&outbound, store, 0, outer).map_err(|error| within("key_out", error))?;
-    let receiving = Receiving::new(&inbound, store, settings.window, selectors)
+        Sending::new(&outbound, state_out, outer).map_err(|error| within("key_out", error))?;
+    let receiving = Receiving::new(&inbound, state_in, store, settings.window, selectors)
         .map_err(|error| within("key_in", error))?;
-    Ok((sending, receiving, fingerprints))
+    Ok((sending, receiving))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::key_state::Role;
     use crate::esp::association::Limits;
     use std::time::Duration;
 
@@ -327,6 +345,20 @@ mod tests {
         }
     }
 
+    fn sending(terms: &Terms, store: &Store) -> Sending {
+        let state = store.key(&terms.key, terms.algorithm, Role::Send).unwrap();
+        let state = state
+            .unwrap_or_else(|| store.new_key(&terms.key, terms.algorithm, Role::Send).unwrap());
+        Sending::new(terms, state, (u16::MAX, Dscp::Copy, DontFragment::Copy)).unwrap()
+    }
+
+    fn receiving(terms: &Terms, store: &Store) -> Receiving {
+        let state = store.key(&terms.key, terms.algorithm, Role::Receive).unwrap();
+        let state = state
+            .unwrap_or_else(|| store.new_key(&terms.key, terms.algorithm, Role::Receive).unwrap());
+        Receiving::new(terms, state, store, 64, vec![]).unwrap()
+    }
+
     fn seconds(seconds: u64) -> Option<Duration> {
         Some(Duration::from_secs(seconds))
     }
@@ -336,10 +368,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let time = |time| Lifetime { time, ..Lifetime::default() };
-        let terms = terms(time(seconds(60)), time(seconds(90)));
-        let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
-        let mut sending = Sending::new(&terms, &store, 0, outer).unwrap();
-        let mut receiving = Receiving::new(&terms, &store, 64, vec![]).unwrap();
+        let mut terms = terms(time(seconds(60)), time(seconds(90)));
+        let mut sending = sending(&terms, &store);
+        terms.key = KeyMaterial::new(terms.algorithm, vec![8; 20]).unwrap();
+        let mut receiving = receiving(&terms, &store);
         let begin = sending.age.since.max(receiving.age.since);
         for (after, state) in [(59, "active"), (60, "expiring"), (89, "expiring"), (90, "ended")] {
             sending.tick(begin + Duration::from_secs(after));
@@ -359,9 +391,7 @@ mod tests {
     fn a_disk_that_hangs_holds_back_numbers_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
-        let terms = terms(Lifetime::default(), Lifetime::default());
-        let mut sending = Sending::new(&terms, &store, 0, outer).unwrap();
+        let mut sending = sending(&terms(Lifetime::default(), Lifetime::default()), &store);
         let sequence = &sending.association.clone().sequence;
         assert_eq!(sequence.reserved(), STRETCH);
         let (disk, lets) = crate::control::reservation::tests::disk();
@@ -389,7 +419,7 @@ mod tests {
             (limits(10, u64::MAX), limits(20, u64::MAX)),
             (limits(u64::MAX, 1000), limits(u64::MAX, 2000)),
         ] {
-            let mut receiving = Receiving::new(&terms(soft, hard), &store, 64, vec![]).unwrap();
+            let mut receiving = receiving(&terms(soft, hard), &store);
             for state in ["active", "expiring", "ended"] {
                 receiving.tick(Instant::now());
                 assert_eq!(receiving.stats()["state"], state);
@@ -403,10 +433,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let mut terms = terms(Lifetime::default(), Lifetime::default());
-        let outer = (u16::MAX, Dscp::Copy, DontFragment::Copy);
         for (used, expiring) in [(1 << 31, false), ((1 << 32) - (1 << 20), true)] {
             terms.used = used;
-            let sending = Sending::new(&terms, &store, 0, outer).unwrap();
+            let sending = sending(&terms, &store);
             assert_eq!(sending.progress().expiring, expiring);
         }
     }

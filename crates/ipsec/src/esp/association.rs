@@ -167,8 +167,8 @@ pub struct Outbound {
     pub common: Common,
     /// Source of sequence numbers.
     pub sequence: Sequence,
-    /// Combined with sequence numbers to give the IV of GCM; 0 if the numbers alone are unique.
-    pub salt: u64,
+    /// Added to a sequence number, modulo 2^64, to give the number from which the IV is made.
+    pub iv_offset: u64,
     /// DSCP of the outer header.
     pub dscp: Dscp,
     /// "Don't fragment" flag of the outer header.

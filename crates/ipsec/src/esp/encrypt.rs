@@ -355,7 +355,7 @@ fn prepare<'d>(
     Ok(Job {
         transform: &common.transform,
         sequence,
-        unique: sequence ^ association.salt,
+        unique: sequence.wrapping_add(association.iv_offset),
         // Offsets of frames, which have 32 bits.
         start: start as u32,
         end: end as u32,

@@ -78,14 +78,25 @@ impl KeyMaterial {
     /// Distinguishes keys without revealing anything about them: a keyed hash, truncated to 64
     /// bits.
     pub fn fingerprint(&self) -> u64 {
-        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.0), b"wattline fingerprint");
-        u64::from_be_bytes(*tag.as_ref().first_chunk().unwrap_or(&[0; 8]))
+        hash(&self.0, b"wattline fingerprint")
+    }
+
+    /// The same for the cipher's key alone. A salt or integrity key beside it makes no other key of
+    /// it: nonces are unique for a cipher's key, and nobody should have to rely on a salt for this.
+    pub fn cipher_fingerprint(&self, algorithm: Algorithm) -> u64 {
+        let cipher = self.parts(algorithm).map_or(&self.0[..], |parts| parts.0);
+        hash(cipher, b"wattline cipher fingerprint")
     }
 
     /// The cipher's key, and the salt or integrity key after it.
     pub(super) fn parts(&self, algorithm: Algorithm) -> Option<(&[u8], &[u8])> {
         self.0.split_at_checked(algorithm.cipher_key())
     }
+}
+
+fn hash(key: &[u8], label: &[u8]) -> u64 {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), label);
+    u64::from_be_bytes(*tag.as_ref().first_chunk().unwrap_or(&[0; 8]))
 }
 
 #[cfg(test)]
@@ -102,6 +113,20 @@ mod tests {
             key.fingerprint(),
             KeyMaterial::new(Algorithm::Aes128Gcm, vec![0xac; 20]).unwrap().fingerprint()
         );
+    }
+
+    #[test]
+    fn salt_and_integrity_key_make_no_other_cipher_key() {
+        let of = |algorithm: Algorithm, change: usize| {
+            let mut bytes = vec![0xab; algorithm.key_material()];
+            bytes[change] ^= 1;
+            KeyMaterial::new(algorithm, bytes).unwrap().cipher_fingerprint(algorithm)
+        };
+        let gcm = of(Algorithm::Aes128Gcm, 16);
+        assert_eq!(gcm, of(Algorithm::Aes128Gcm, 19));
+        assert_eq!(gcm, of(Algorithm::Aes128CbcSha1, 20));
+        assert_ne!(gcm, of(Algorithm::Aes128Gcm, 15));
+        assert_ne!(gcm, of(Algorithm::Aes256Gcm, 35));
     }
 
     #[test]

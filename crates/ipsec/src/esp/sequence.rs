@@ -34,6 +34,12 @@ impl Sequence {
         Self { last: AtomicU64::new(last), reserved: AtomicU64::new(last.min(most)), most }
     }
 
+    /// The same counter, which gives no number above `most`.
+    #[must_use]
+    pub fn up_to(self, most: u64) -> Self {
+        Self { most: most.min(self.most), ..self }
+    }
+
     /// Allows numbers up to `bound`, and never lowers the bound; returns the bound in force.
     pub fn reserve(&self, bound: u64) -> u64 {
         let bound = bound.min(self.most);

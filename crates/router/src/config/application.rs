@@ -15,9 +15,10 @@ pub trait Settings: SameSettings + Any + Debug + Send + Sync + RefUnwindSafe {
         None
     }
 
-    /// Makes paths that are relative to the configuration relative to this directory.
-    fn resolve_paths(&mut self, directory: &Path) {
-        let _ = directory;
+    /// Makes paths that are relative to the directory of this configuration file relative to the
+    /// present directory.
+    fn resolve_paths(&mut self, file: &Path) {
+        let _ = file;
     }
 }
 

@@ -37,7 +37,7 @@ impl Config {
         let Draft { mut config, routes_file } =
             reader.document(|reader, root| Draft::read(reader, root, sections, present));
         config.file = path.to_owned();
-        config.resolve_paths(path.parent().unwrap_or(Path::new("")));
+        config.resolve_paths(path);
         if reader.problems.is_empty() {
             return Ok(config);
         }
@@ -73,12 +73,13 @@ impl Config {
         })
     }
 
-    fn resolve_paths(&mut self, directory: &Path) {
+    fn resolve_paths(&mut self, file: &Path) {
+        let directory = file.parent().unwrap_or(Path::new(""));
         let resolve = |path: &mut PathBuf| *path = directory.join(&*path);
         self.routes_file.iter_mut().for_each(resolve);
         // Nobody else has them yet.
         for settings in self.applications.iter_mut().filter_map(Arc::get_mut) {
-            settings.resolve_paths(directory);
+            settings.resolve_paths(file);
         }
         for port in &mut self.ports {
             if let PortKind::Capture { read, write, .. } = &mut port.kind {

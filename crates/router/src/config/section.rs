@@ -82,8 +82,8 @@ mod tests {
         fn heading(&self) -> &'static str {
             "[say]"
         }
-        fn resolve_paths(&mut self, directory: &Path) {
-            self.file = directory.join(&self.file);
+        fn resolve_paths(&mut self, file: &Path) {
+            self.file = file.with_file_name(&self.file);
         }
     }
 

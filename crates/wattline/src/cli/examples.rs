@@ -28,6 +28,14 @@ const EXAMPLES: &[Examples] = &[
             ("Check a file", "wattline config router.toml"),
         ],
     ),
+    #[cfg(feature = "ipsec")]
+    (
+        "new-keys",
+        &[(
+            "The first start of a tunnel, after its keys were made",
+            "wattline new-keys /etc/wattline/router.toml branch",
+        )],
+    ),
     (
         "lookup",
         &[

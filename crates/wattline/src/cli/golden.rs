@@ -13,18 +13,18 @@ fn root() -> PathBuf {
 /// What `--help` prints of every command that is not hidden, by the name of its file.
 fn helps() -> BTreeMap<String, String> {
     let mut helps = BTreeMap::new();
-    collect(&line(), "wattline", &mut helps);
+    collect(&line(), &["wattline"], &mut helps);
     helps
 }
 
-fn collect(command: &clap::Command, path: &str, helps: &mut BTreeMap<String, String>) {
+fn collect(command: &clap::Command, path: &[&str], helps: &mut BTreeMap<String, String>) {
     // Not by `render_long_help`: `--help` is short where no argument has more to tell.
-    let words = path.split('-').chain(["--help"]);
+    let words = path.iter().chain(&["--help"]);
     let help = line().try_get_matches_from(words).unwrap_err().render().to_string();
-    helps.insert(format!("{path}.txt"), help);
+    helps.insert(format!("{}.txt", path.join("-")), help);
     for command in command.get_subcommands() {
         if !command.is_hide_set() && command.get_name() != "help" {
-            collect(command, &format!("{path}-{}", command.get_name()), helps);
+            collect(command, &[path, &[command.get_name()]].concat(), helps);
         }
     }
 }

@@ -5,7 +5,10 @@ use std::fmt::Write;
 
 /// Headings and the commands below them.
 pub const GROUPS: [(&str, &[&str]); 5] = [
-    ("Route packets", &["run", "config", "lookup", "reload", "active", "stop", "block"]),
+    (
+        "Route packets",
+        &["run", "config", "new-keys", "lookup", "reload", "active", "stop", "block"],
+    ),
     ("Watch what runs", &["top", "stats", "explain", "show", "trace", "capture", "graph", "clear"]),
     ("Save power on this machine", &["govern", "profile", "probe", "plan", "meter", "restore"]),
     (

@@ -22,6 +22,8 @@ mod load;
 mod looking;
 mod lookup;
 mod meter;
+#[cfg(feature = "ipsec")]
+mod new_keys;
 mod nics;
 mod optimise;
 mod page_file;
@@ -89,6 +91,10 @@ pub enum Command {
     Block(block::Args),
     /// Print every configuration key with its default and meaning, or check a file.
     Config(config::Args),
+    /// Declare that the keys of IPsec tunnels are new: without this, a key whose use is not recorded
+    /// is refused.
+    #[cfg(feature = "ipsec")]
+    NewKeys(new_keys::Args),
     /// Look up addresses in a file of routes: the matching prefix and its next hop.
     Lookup(lookup::Args),
     /// Run a policy on a server model in virtual time.
@@ -163,6 +169,8 @@ impl Command {
             Self::Stop(args) => stop::run(&args, json),
             Self::Block(args) => block::run(&args, json),
             Self::Config(args) => config::run(&args, json),
+            #[cfg(feature = "ipsec")]
+            Self::NewKeys(args) => new_keys::run(&args, json),
             Self::Lookup(args) => lookup::run(&args, json),
             Self::Sim(args) => sim::run(&args, json),
             Self::Sweep(args) => sweep::run(&args, json),

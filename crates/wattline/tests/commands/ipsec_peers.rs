@@ -106,6 +106,7 @@ tunnel = "peer"
     );
     let path = folder.join("gateway.toml");
     std::fs::write(&path, config).unwrap();
+    run(Command::new(env!("CARGO_BIN_EXE_wattline")).arg("new-keys").arg(&path).arg("peer"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_wattline"));
     let output = command.arg("run").arg(&path).arg("--json").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -19,6 +19,7 @@ mod league;
 mod load;
 mod metrics;
 mod metrics_page;
+mod new_keys;
 mod nics;
 mod pages;
 mod power;

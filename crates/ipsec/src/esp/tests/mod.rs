@@ -69,7 +69,7 @@ impl Options {
         Arc::new(Outbound {
             common: self.common("out", self.ends()),
             sequence,
-            salt: 0,
+            iv_offset: 0,
             dscp: self.dscp,
             dont_fragment: self.dont_fragment,
             mtu: self.mtu,

@@ -1,0 +1,139 @@
+//! State of a key, and its text on disk.
+//!
+//! ```text
+//! wattline key state 1
+//! role send
+//! sequence 0x00001002 16777216
+//! ivs 5d2f0c1ab93e7700 5d2f0c1aba3e76ff
+//! sha256 0123456789abcdef
+//! ```
+//!
+//! The last line is a checksum of the lines before it. A text that differs in any byte from the one
+//! that its contents would give is refused.
+
+use super::iv_ranges::{IvRange, IvRanges};
+use aws_lc_rs::digest::{SHA256, digest};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Most bytes of a text.
+pub(super) const LONGEST: usize = 1 << 20;
+
+/// Use of a key. One key for both would repeat the nonces of the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Send,
+    Receive,
+}
+
+impl Role {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+        }
+    }
+}
+
+/// Use of a key so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeyState {
+    pub role: Role,
+    /// Highest sequence number that may have been sent under each SPI.
+    pub sequences: BTreeMap<u32, u64>,
+    /// IVs that may have been sent.
+    pub used: IvRanges,
+}
+
+impl KeyState {
+    /// State of a key that was never used.
+    pub fn new(role: Role) -> Self {
+        Self { role, sequences: BTreeMap::new(), used: IvRanges::default() }
+    }
+
+    /// Returns its text.
+    pub fn text(&self) -> String {
+        let mut text = format!("wattline key state 1\nrole {}\n", self.role.name());
+        for (spi, number) in &self.sequences {
+            let _ = writeln!(text, "sequence {spi:#010x} {number}");
+        }
+        for IvRange { first, last } in self.used.iter() {
+            let _ = writeln!(text, "ivs {first:016x} {last:016x}");
+        }
+        let sum = digest(&SHA256, text.as_bytes());
+        let sum = u64::from_be_bytes(*sum.as_ref().first_chunk().unwrap_or(&[0; 8]));
+        let _ = writeln!(text, "sha256 {sum:016x}");
+        text
+    }
+
+    /// Reads a text; `None` if it is not exactly what [`Self::text`] writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines().skip(1);
+        let role = match lines.next()? {
+            "role send" => Role::Send,
+            "role receive" => Role::Receive,
+            _ => return None,
+        };
+        let mut state = Self::new(role);
+        for line in lines {
+            let mut words = line.split(' ');
+            match (words.next()?, words.next()?, words.next()) {
+                ("sequence", spi, Some(number)) => {
+                    let spi = u32::from_str_radix(spi.strip_prefix("0x")?, 16).ok()?;
+                    state.sequences.insert(spi, number.parse().ok()?);
+                }
+                ("ivs", first, Some(last)) => {
+                    let end = |text| u64::from_str_radix(text, 16).ok();
+                    let range = IvRange { first: end(first)?, last: end(last)? };
+                    (range.first <= range.last).then(|| state.used.add(range))?;
+                }
+                ("sha256", _, None) => {}
+                _ => return None,
+            }
+        }
+        (state.text() == text).then_some(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::iv_ranges::tests::Random;
+
+    #[test]
+    fn text_leads_back_and_no_other_does() {
+        let mut state = KeyState::new(Role::Send);
+        assert_eq!(KeyState::parse(&state.text()), Some(state.clone()));
+        state.sequences = [(0x1002, 7), (u32::MAX, u64::MAX)].into();
+        for (first, last) in [(0, 0), (77, 1 << 40), (u64::MAX, u64::MAX)] {
+            state.used.add(IvRange { first, last });
+        }
+        let text = state.text();
+        assert_eq!(KeyState::parse(&text), Some(state));
+        assert_eq!(KeyState::parse(&text.replace("send", "receive")), None);
+        for cut in 0..text.len() {
+            assert_eq!(KeyState::parse(&text[..cut]), None, "{cut}");
+        }
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                let text = String::from_utf8_lossy(&bytes);
+                assert_eq!(KeyState::parse(&text), None, "byte {at}, bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn longest_text_is_read() {
+        let mut state = KeyState::new(Role::Send);
+        let mut random = Random(3);
+        for _ in 0..5000 {
+            let first = random.next();
+            state.used.add(IvRange { first, last: first });
+        }
+        let text = state.text();
+        assert!(text.len() < LONGEST / 4);
+        assert_eq!(KeyState::parse(&text), Some(state));
+    }
+}
