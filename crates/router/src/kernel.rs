@@ -12,13 +12,14 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use wattline_dataplane::nodes::NeighbourRequest;
+use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{ChangeFeed, Event, Link, Neighbour, Requester};
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::{
-    ForwardedByCpu, KeptLink, Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram,
+    ForwardedByCpu, KeptLink, LocalAddress, Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram,
 };
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
@@ -71,8 +72,7 @@ struct Program {
     program: XdpProgram,
     name: String,
     mac: [u8; 6],
-    /// True where tunnels end.
-    local: HashMap<IpAddr, bool>,
+    local: HashMap<IpAddr, LocalAddress>,
     vlans: HashSet<u16>,
     /// Prefixes whose packets are left to the kernel.
     left: BTreeSet<IpNet>,
@@ -238,8 +238,8 @@ impl KernelSide {
         // A guarded program drops what needs a socket: it is that once there are sockets.
         let mut tell = |program: &XdpProgram| {
             program.set_longest(longest)?;
-            for (address, ends_tunnels) in &local {
-                program.add_local(*address, *ends_tunnels)?;
+            for (address, kind) in &local {
+                program.add_local(*address, *kind)?;
             }
             for vlan in rib.vlans_of(link.index) {
                 program.set_vlan(vlan, true)?;
@@ -303,10 +303,20 @@ impl KernelSide {
         self.feed.request_dump(now);
     }
 
-    /// The addresses of this machine, and whether tunnels end there.
-    fn local(&self, rib: &Rib) -> HashMap<IpAddr, bool> {
-        let ends = &self.tunnel_ends;
-        local_addresses(rib).into_iter().map(|it| (it, ends.contains(&it))).collect()
+    /// The addresses of this machine and of its IPv4 networks.
+    fn local(&self, rib: &Rib) -> HashMap<IpAddr, LocalAddress> {
+        let mut local: HashMap<_, _> = rib
+            .own_networks()
+            .filter(|network| network.addr().is_ipv4())
+            .flat_map(shared)
+            .map(|address| (address, LocalAddress::Shared))
+            .collect();
+        for address in rib.own_networks().map(|network| network.addr()) {
+            let ends_tunnels = self.tunnel_ends.contains(&address);
+            let kind = if ends_tunnels { LocalAddress::EndsTunnels } else { LocalAddress::Host };
+            local.insert(address, kind);
+        }
+        local
     }
 
     /// Takes a port back whose interface is gone: also where that is not so for others, as in
@@ -666,16 +676,16 @@ impl Program {
     fn tell(
         &mut self,
         mac: [u8; 6],
-        local: &HashMap<IpAddr, bool>,
+        local: &HashMap<IpAddr, LocalAddress>,
         vlans: &HashSet<u16>,
     ) -> Result<(), BpfError> {
         if self.mac != mac && mac != [0; 6] {
             self.program.set_mac(mac)?;
             self.mac = mac;
         }
-        for (address, ends_tunnels) in local {
-            if self.local.get(address) != Some(ends_tunnels) {
-                self.program.add_local(*address, *ends_tunnels)?;
+        for (address, kind) in local {
+            if self.local.get(address) != Some(kind) {
+                self.program.add_local(*address, *kind)?;
             }
         }
         for address in self.local.keys().filter(|address| !local.contains_key(*address)) {
@@ -703,21 +713,6 @@ fn forget_who_answered(asked: &mut HashMap<(u32, IpAddr), Instant>, event: &Even
     if let Event::Neighbour(Neighbour { link, address, mac: Some(_), .. }) = event {
         asked.remove(&(*link, *address));
     }
-}
-
-/// The machine's own addresses with the broadcast addresses of their prefixes.
-fn local_addresses(rib: &Rib) -> HashSet<IpAddr> {
-    let mut local = HashSet::new();
-    for net in rib.own_networks() {
-        local.insert(net.addr());
-        if let IpNet::V4(net) = net
-            && net.prefix_len() <= 30
-        {
-            local.insert(net.broadcast().into());
-            local.insert(net.network().into());
-        }
-    }
-    local
 }
 
 #[cfg(test)]
