@@ -28,7 +28,8 @@ pub enum Punted<'a> {
     /// The kernel may forward it.
     Transit(Transit<'a>),
     /// The kernel may unpack or forward it, and no packet can be found in it that could be judged: a
-    /// frame in a VLAN that is not routed here, or a packet whose own header sends it on from here.
+    /// frame in a VLAN that is not routed here, a packet whose own header sends it on from here, or one
+    /// with addresses that no router forwards, which the inputs do not see behind a tag.
     Opaque,
 }
 
@@ -80,7 +81,7 @@ impl<'a> Punted<'a> {
     }
 
     fn of_ipv4(bytes: &'a [u8], own: &OwnAddresses, is_tagged: bool) -> Self {
-        use ipv4::AddressKind::{Broadcast, Multicast};
+        use ipv4::AddressKind::{Broadcast, Multicast, Unicast};
         let Ok((header, _)) = Ipv4Header::ref_from_prefix(bytes) else { return Self::Opaque };
         let destination = header.destination.get();
         if matches!(ipv4::kind_of(destination), Broadcast | Multicast) {
@@ -92,12 +93,20 @@ impl<'a> Punted<'a> {
         if own.is_own(Ipv4Addr::from(destination).into()) {
             return if ipv4::is_source_routed(options) { Self::Opaque } else { Self::Local };
         }
+        // As `ip4-input`: a route may lead to these, since loopback addresses are this machine's.
+        let source = header.source.get();
+        if ipv4::kind_of(source) != Unicast
+            || ipv4::kind_of(destination) != Unicast
+            || own.holds(source)
+        {
+            return Self::Opaque;
+        }
         let is_unseen = is_tagged || !options.is_empty();
         Self::Transit(Transit { bytes, is_tagged, is_unseen })
     }
 
     fn of_ipv6(bytes: &'a [u8], own: &OwnAddresses, is_tagged: bool) -> Self {
-        use ipv6::AddressKind::{LinkLocal, Multicast};
+        use ipv6::AddressKind::{Global, LinkLocal, Multicast};
         let Ok((header, _)) = Ipv6Header::ref_from_prefix(bytes) else { return Self::Opaque };
         let destination = ipv6::kind_of(&header.destination);
         if destination == Multicast {
@@ -108,11 +117,16 @@ impl<'a> Punted<'a> {
             let stays = ipv6::payload(&bytes[..end]).is_some_and(|payload| !payload.routed);
             return if stays { Self::Local } else { Self::Opaque };
         }
+        let source = ipv6::kind_of(&header.source);
+        // As `ip6-input`.
+        if ![source, destination].iter().all(|kind| matches!(kind, Global | LinkLocal)) {
+            return Self::Opaque;
+        }
         // The kernel forwards from and to link-local addresses on one link.
         let is_unseen = is_tagged
             || header.next_header == HOP_BY_HOP
             || destination == LinkLocal
-            || ipv6::kind_of(&header.source) == LinkLocal;
+            || source == LinkLocal;
         Self::Transit(Transit { bytes, is_tagged, is_unseen })
     }
 }
@@ -200,6 +214,18 @@ mod tests {
         // Not this machine's alone: the kernel may forward to them.
         for to in [[192, 0, 2, 0], [192, 0, 2, 255]] {
             assert_eq!(kind(&options(&[], to)), Kind::Transit(14, false));
+        }
+    }
+
+    #[test]
+    fn packets_with_addresses_that_no_router_forwards_are_opaque() {
+        for from in [[0, 1, 2, 3], [127, 0, 0, 1], [224, 0, 0, 5], [240, 0, 0, 1], [192, 0, 2, 1]] {
+            let mut frame = frame4_vlan(MAC_A, 0);
+            frame[30..34].copy_from_slice(&from);
+            assert_eq!(kind(&frame), Opaque, "{from:?}");
+        }
+        for to in ["::", "::1"] {
+            assert_eq!(kind(&ipv6(0, &[17, 0, 1, 4, 0, 0, 0, 0], to)), Opaque, "{to}");
         }
     }
 

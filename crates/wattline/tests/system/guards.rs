@@ -283,7 +283,10 @@ const SIGN_OF_NUMBER: u32 = 0xd700_0000;
 /// quote it.
 fn number_of(frame: &[u8]) -> Option<u32> {
     let quotes = match frame.get(12..14)? {
-        [8, 0] => frame.get(23) == Some(&1) && matches!(frame.get(34)?, 3 | 4 | 5 | 11 | 12),
+        [8, 0] => {
+            let behind = 14 + usize::from(frame.get(14)? & 15) * 4;
+            frame.get(23) == Some(&1) && matches!(frame.get(behind)?, 3 | 4 | 5 | 11 | 12)
+        }
         [0x86, 0xdd] => frame.get(20) == Some(&58) && *frame.get(54)? < 128,
         _ => false,
     };
@@ -378,7 +381,7 @@ impl Case {
             }
         }
         match (later, self.payload) {
-            (_, Payload::Other(number)) => number < 146,
+            (_, Payload::Other(number)) => number < 146 || self.source.is_ipv4(),
             (Some(offset), Payload::Tcp(..)) => offset > 1,
             (None, Payload::Tcp(port, length)) => port != TELNET && (!is_first || length >= 20),
             _ => true,
