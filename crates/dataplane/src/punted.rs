@@ -48,6 +48,9 @@ pub struct Transit<'a> {
 impl<'a> Punted<'a> {
     /// Classifies a packet on a machine with these addresses.
     pub fn of(packet: &Packet, memory: &'a ChunkMemory, own: &OwnAddresses) -> Self {
+        if usize::from(packet.frame.length) < ethernet::HEADER {
+            return Self::Opaque;
+        }
         let bytes = packet.network_bytes(memory);
         let kind = packet.network_offset().checked_sub(2).and_then(|at| memory.array::<2>(at));
         let Some(kind) = kind.map(|kind| u16::from_be_bytes(*kind)) else { return Self::Opaque };
