@@ -69,6 +69,7 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
 		$(CARGO) test -p wattline --features arrow --test system
 	$(CARGO) test -p wattline --test house -- --ignored
+	$(CARGO) test -p wattline --test system guards -- --ignored --nocapture
 	$(CARGO) check -p wattline --no-default-features
 	$(CARGO) test -p wattline --test commands profile -- --include-ignored --nocapture
 	WATTLINE_BINARY=target/release/wattline $(CARGO) test -p wattline --test commands documented -- --ignored --nocapture

@@ -108,6 +108,10 @@ drop_reasons! {
     Congestion = "tunnel-congestion",
     /// No rule of the port's access list permits it.
     AclDenied = "acl-denied",
+    /// The port's access list asks for its protocol or ports, and its headers do not show them.
+    AclUnreadable = "acl-unreadable",
+    /// Rules of its port judge what is forwarded, the kernel might forward it, and no rule can judge it.
+    Unjudged = "unjudged",
     /// Its source address has no route, or none that leads to the port by which it came (RFC 3704).
     ReversePath = "reverse-path",
     /// The worker ended while it held the packet.

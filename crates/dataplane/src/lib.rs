@@ -27,6 +27,7 @@ pub mod packet;
 pub mod port;
 mod port_id;
 pub mod punt;
+pub mod punted;
 pub mod routes;
 mod spin;
 pub mod tap;

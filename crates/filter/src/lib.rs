@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
-mod unjudged;
 pub mod urpf;
 
 use wattline_router::application::ApplicationKind;

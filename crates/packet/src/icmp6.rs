@@ -46,7 +46,7 @@ pub fn may_report(packet: &[u8], error: Icmp6Error) -> bool {
     let Some(payload) = ipv6::payload(packet) else { return false };
     // A later fragment does not show whether it belongs to an error.
     let about_error = payload.protocol == protocol::ICMP6
-        && (payload.fragment == Fragment::Later
+        && (matches!(payload.fragment, Fragment::Later(_))
             || packet.get(payload.offset).is_none_or(|kind| *kind < 128 || *kind == 137));
     let multicast = ipv6::kind_of(&header.destination) == AddressKind::Multicast;
     let too_big = matches!(error, Icmp6Error::PacketTooBig { .. });

@@ -126,6 +126,27 @@ impl Ipv4Header {
     }
 }
 
+/// True if options contain a source route (RFC 791 section 3.1), which has the destination send the
+/// packet on, or are malformed.
+pub fn is_source_routed(options: &[u8]) -> bool {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    let mut rest = options;
+    loop {
+        rest = match rest {
+            [] | [END, ..] => return false,
+            [NO_OPERATION, rest @ ..] => rest,
+            [LOOSE | STRICT, ..] | [_] => return true,
+            [_, length, ..] => match rest.get(usize::from(*length)..) {
+                Some(following) if *length >= 2 => following,
+                _ => return true,
+            },
+        };
+    }
+}
+
 /// Kind of an address, as far as its first byte shows (RFC 1812 sections 4.2.2.11 and 5.3.7, RFC
 /// 6890).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,6 +231,25 @@ mod tests {
         assert_eq!(parse(&patched(8, 63)), Ipv4Error::Checksum);
         assert_eq!(parse(&fixed(patched(3, 28))), Ipv4Error::TotalLength);
         assert_eq!(parse(&fixed(patched(3, 19))), Ipv4Error::TotalLength);
+    }
+
+    #[test]
+    fn source_routes_are_found_behind_other_options() {
+        for options in
+            [&[][..], &[0, 131], &[1, 1, 1, 0], &[148, 4, 0, 0], &[7, 7, 4, 0, 0, 0, 0, 0]]
+        {
+            assert!(!is_source_routed(options), "{options:?}");
+        }
+        for options in [
+            &[131, 7, 4, 10, 0, 0, 1, 0][..],
+            &[1, 137, 3, 4],
+            &[148, 4, 0, 0, 1, 131, 3, 4],
+            &[7, 0, 0, 0],
+            &[7, 9, 0, 0],
+            &[1, 1, 1, 7],
+        ] {
+            assert!(is_source_routed(options), "{options:?}");
+        }
     }
 
     #[test]

@@ -74,6 +74,23 @@ pub struct Payload {
     pub offset: usize,
     /// Contents of a fragment header on the way.
     pub fragment: Fragment,
+    /// True behind an authentication header.
+    pub authenticated: bool,
+    /// True behind a routing header that has the destination send the packet on.
+    pub routed: bool,
+}
+
+/// True for the extension headers that [`payload`] follows. ESP is none of them: it hides the
+/// payload.
+pub fn is_extension(number: u8) -> bool {
+    is_generic(number) || matches!(number, protocol::AUTHENTICATION | protocol::FRAGMENT)
+}
+
+/// True for extension headers that begin with the next header and their length in units of 8 bytes,
+/// without the first 8 (RFC 6564 section 4, RFC 7045 section 4).
+fn is_generic(number: u8) -> bool {
+    use protocol::{DESTINATION_OPTIONS, HIP, HOP_BY_HOP, MOBILITY, ROUTING, SHIM6};
+    matches!(number, HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY | HIP | SHIM6)
 }
 
 /// Whether a packet is a fragment.
@@ -83,50 +100,53 @@ pub enum Fragment {
     Whole,
     /// The first of several fragments, which contains the payload's header.
     First,
-    /// A later fragment, without the payload's header.
-    Later,
+    /// A later fragment, without the payload's header: its offset in units of 8 bytes.
+    Later(u16),
 }
-
-/// Largest number of extension headers in a walk; valid packets have at most six.
-const MOST_HEADERS: usize = 16;
 
 /// Walks from the fixed header at the start of `packet` to the payload.
 ///
-/// `None` if the chain exceeds the bytes or is longer than any valid one. The walk ends at data
-/// that it cannot parse (ESP, unknown protocols, later fragments).
+/// `None` if the chain exceeds the bytes. The walk ends at data that it cannot parse (ESP, unknown
+/// protocols, later fragments). Hosts accept any number and order of headers (RFC 8200 section 4.1), so
+/// the walk does too; each header has at least 8 bytes, so it ends.
 pub fn payload(packet: &[u8]) -> Option<Payload> {
     let (header, _) = Ipv6Header::ref_from_prefix(packet).ok()?;
-    let mut next = header.next_header;
-    let mut offset = HEADER;
-    let mut fragment = Fragment::Whole;
-    for _ in 0..MOST_HEADERS {
-        match next {
-            protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS => {
-                let [following, length] = *packet.get(offset..)?.first_chunk()?;
-                next = following;
-                offset += 8 + usize::from(length) * 8;
+    let mut found = Payload {
+        protocol: header.next_header,
+        offset: HEADER,
+        fragment: Fragment::Whole,
+        authenticated: false,
+        routed: false,
+    };
+    loop {
+        let rest = packet.get(found.offset..)?;
+        let kind = found.protocol;
+        if is_generic(kind) {
+            let [following, length, _, segments_left] = *rest.first_chunk()?;
+            found.routed |= kind == protocol::ROUTING && segments_left != 0;
+            found.protocol = following;
+            found.offset += 8 + usize::from(length) * 8;
+        } else if kind == protocol::AUTHENTICATION {
+            let [following, length] = *rest.first_chunk()?;
+            found.authenticated = true;
+            found.protocol = following;
+            found.offset += 8 + usize::from(length) * 4;
+        } else if kind == protocol::FRAGMENT {
+            let [following, _, high, low] = *rest.first_chunk()?;
+            let field = u16::from_be_bytes([high, low]);
+            found.protocol = following;
+            found.offset += 8;
+            if field >> 3 != 0 {
+                found.fragment = Fragment::Later(field >> 3);
+                return (found.offset <= packet.len()).then_some(found);
             }
-            protocol::AUTHENTICATION => {
-                let [following, length] = *packet.get(offset..)?.first_chunk()?;
-                next = following;
-                offset += 8 + usize::from(length) * 4;
+            if field & 1 != 0 {
+                found.fragment = Fragment::First;
             }
-            protocol::FRAGMENT => {
-                let [following, _, high, low] = *packet.get(offset..)?.first_chunk()?;
-                let field = u16::from_be_bytes([high, low]);
-                next = following;
-                offset += 8;
-                if field >> 3 != 0 {
-                    return Some(Payload { protocol: next, offset, fragment: Fragment::Later });
-                }
-                if field & 1 != 0 {
-                    fragment = Fragment::First;
-                }
-            }
-            _ => return Some(Payload { protocol: next, offset, fragment }),
+        } else {
+            return Some(found);
         }
     }
-    None
 }
 
 #[cfg(test)]
@@ -152,8 +172,12 @@ mod tests {
         rest.extend_from_slice(&[protocol::FRAGMENT, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         rest.extend_from_slice(&[protocol::UDP, 0, 0, 1, 0, 0, 0, 7]);
         let found = payload(&packet(protocol::HOP_BY_HOP, &rest)).unwrap();
-        let expected =
-            Payload { protocol: protocol::UDP, offset: 40 + 32, fragment: Fragment::First };
+        let expected = Payload {
+            protocol: protocol::UDP,
+            offset: 40 + 32,
+            fragment: Fragment::First,
+            ..found
+        };
         assert_eq!(found, expected);
     }
 
@@ -161,17 +185,45 @@ mod tests {
     fn later_fragments_have_no_payload_header() {
         let rest = [protocol::TCP, 0, 0, 8, 0, 0, 0, 7];
         let found = payload(&packet(protocol::FRAGMENT, &rest)).unwrap();
-        assert_eq!(found.fragment, Fragment::Later);
+        assert_eq!(found.fragment, Fragment::Later(1));
         let atomic = [protocol::TCP, 0, 0, 0, 0, 0, 0, 7];
         let found = payload(&packet(protocol::FRAGMENT, &atomic)).unwrap();
         assert_eq!(found.fragment, Fragment::Whole);
     }
 
     #[test]
-    fn endless_chains_end() {
+    fn chain_of_any_length_is_followed_to_its_end() {
+        for count in [1, 15, 16, 17, 33, 180, 1000] {
+            let mut rest = [protocol::DESTINATION_OPTIONS, 0, 1, 4, 0, 0, 0, 0].repeat(count - 1);
+            rest.extend_from_slice(&[protocol::TCP, 0, 1, 4, 0, 0, 0, 0]);
+            rest.extend_from_slice(&[0; 20]);
+            let found = payload(&packet(protocol::DESTINATION_OPTIONS, &rest)).unwrap();
+            assert_eq!((found.protocol, found.offset), (protocol::TCP, 40 + 8 * count));
+        }
+    }
+
+    #[test]
+    fn chain_that_leaves_the_packet_has_no_payload() {
         let rest = [protocol::DESTINATION_OPTIONS, 0, 0, 0, 0, 0, 0, 0].repeat(100);
         assert_eq!(payload(&packet(protocol::DESTINATION_OPTIONS, &rest)), None);
-        assert_eq!(payload(&packet(protocol::DESTINATION_OPTIONS, &rest[..8])), None);
+        for (kind, length) in [(60, 1), (0, 255), (43, 1), (51, 2), (135, 1), (139, 9), (140, 1)] {
+            let rest = [protocol::TCP, length, 0, 0, 0, 0, 0, 0];
+            assert_eq!(payload(&packet(kind, &rest)), None, "{kind}");
+        }
+        assert_eq!(payload(&packet(protocol::FRAGMENT, &[protocol::TCP, 0, 0, 8])), None);
+    }
+
+    #[test]
+    fn authentication_and_routing_headers_are_noted() {
+        let mut rest = vec![protocol::ROUTING, 4, 0, 0];
+        rest.resize(24, 0);
+        rest.extend_from_slice(&[protocol::NO_NEXT, 2, 4, 1]);
+        rest.resize(48, 0);
+        let found = payload(&packet(protocol::AUTHENTICATION, &rest)).unwrap();
+        assert_eq!((found.protocol, found.offset), (protocol::NO_NEXT, 88));
+        assert!(found.authenticated && found.routed);
+        rest[27] = 0;
+        assert!(!payload(&packet(protocol::AUTHENTICATION, &rest)).unwrap().routed);
     }
 
     #[test]

@@ -49,8 +49,19 @@ pub mod protocol {
     pub const ICMP6: u8 = 58;
     /// IPv6 destination options.
     pub const DESTINATION_OPTIONS: u8 = 60;
+    /// No payload (RFC 8200 section 4.7).
+    pub const NO_NEXT: u8 = 59;
     /// SCTP.
     pub const SCTP: u8 = 132;
+    /// IPv6 mobility header.
+    pub const MOBILITY: u8 = 135;
+    /// Host identity protocol.
+    pub const HIP: u8 = 139;
+    /// Site multihoming by IPv6 intermediation (RFC 5533).
+    pub const SHIM6: u8 = 140;
+    /// First number that IANA has not assigned. It could be a protocol or an extension header of IPv6; 253
+    /// and 254 are for experiments with either (RFC 4727, RFC 7045).
+    pub const UNASSIGNED: u8 = 146;
 }
 
 #[cfg(test)]

@@ -13,13 +13,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{ChangeFeed, Event, Link, attached_program};
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::{
-    ForwardedByCpu, KeptLink, Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram,
+    ForwardedByCpu, KeptLink, LocalAddress, Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram,
 };
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
@@ -80,8 +81,7 @@ struct Program {
     program: XdpProgram,
     name: String,
     mac: [u8; 6],
-    /// True where tunnels end.
-    local: HashMap<IpAddr, bool>,
+    local: HashMap<IpAddr, LocalAddress>,
     vlans: HashSet<u16>,
     /// Prefixes whose packets are left to the kernel.
     left: BTreeSet<IpNet>,
@@ -280,8 +280,8 @@ impl KernelSide {
         let mut tell = |program: &XdpProgram| {
             program.set_longest(longest)?;
             program.set_guarded(blocked)?;
-            for (address, ends_tunnels) in &local {
-                program.add_local(*address, *ends_tunnels)?;
+            for (address, kind) in &local {
+                program.add_local(*address, *kind)?;
             }
             for vlan in rib.vlans_of(link.index) {
                 program.set_vlan(vlan, true)?;
@@ -338,10 +338,20 @@ impl KernelSide {
         self.feed.request_dump(now);
     }
 
-    /// The addresses of this machine, and whether tunnels end there.
-    fn local(&self, rib: &Rib) -> HashMap<IpAddr, bool> {
-        let ends = &self.tunnel_ends;
-        local_addresses(rib).into_iter().map(|it| (it, ends.contains(&it))).collect()
+    /// The addresses of this machine and of its IPv4 networks.
+    fn local(&self, rib: &Rib) -> HashMap<IpAddr, LocalAddress> {
+        let mut local: HashMap<_, _> = rib
+            .own_networks()
+            .filter(|network| network.addr().is_ipv4())
+            .flat_map(shared)
+            .map(|address| (address, LocalAddress::Shared))
+            .collect();
+        for address in rib.own_networks().map(|network| network.addr()) {
+            let ends_tunnels = self.tunnel_ends.contains(&address);
+            let kind = if ends_tunnels { LocalAddress::EndsTunnels } else { LocalAddress::Host };
+            local.insert(address, kind);
+        }
+        local
     }
 
     /// Takes a port back whose interface is gone: also where that is not so for others, as in
@@ -722,16 +732,16 @@ impl Program {
     fn tell(
         &mut self,
         mac: [u8; 6],
-        local: &HashMap<IpAddr, bool>,
+        local: &HashMap<IpAddr, LocalAddress>,
         vlans: &HashSet<u16>,
     ) -> Result<(), BpfError> {
         if self.mac != mac && mac != [0; 6] {
             self.program.set_mac(mac)?;
             self.mac = mac;
         }
-        for (address, ends_tunnels) in local {
-            if self.local.get(address) != Some(ends_tunnels) {
-                self.program.add_local(*address, *ends_tunnels)?;
+        for (address, kind) in local {
+            if self.local.get(address) != Some(kind) {
+                self.program.add_local(*address, *kind)?;
             }
         }
         for address in self.local.keys().filter(|address| !local.contains_key(*address)) {
@@ -753,18 +763,4 @@ impl Program {
 /// whose frames no socket of the bond takes; outside of drivers it runs at the bond itself.
 fn mode_for(link: &Link) -> XdpModeChoice {
     if link.is_bond() { XdpModeChoice::Only(XdpMode::Generic) } else { XdpModeChoice::Auto }
-}
-/// The machine's own addresses with the broadcast addresses of their prefixes.
-fn local_addresses(rib: &Rib) -> HashSet<IpAddr> {
-    let mut local = HashSet::new();
-    for net in rib.own_networks() {
-        local.insert(net.addr());
-        if let IpNet::V4(net) = net
-            && net.prefix_len() <= 30
-        {
-            local.insert(net.broadcast().into());
-            local.insert(net.network().into());
-        }
-    }
-    local
 }

@@ -14,10 +14,12 @@
  * (checksum, lengths) are the data plane's, or those of forward.h.
  *
  * While the interface is guarded (policies say what may leave, and the kernel does not know them),
- * nothing passes that the kernel would forward: options, link-local and reserved IPv4 addresses and
- * what has a tag of number 0 go to the socket too, where a worker asks the policies; what no worker
- * can see (no socket, too long for one, a tag of number 0 before another) is dropped, and counted
- * as that.
+ * only that passes which the kernel certainly forwards to nobody: what is for an address of this
+ * machine, for a group, or used up its TTL, and protocols of the link. All else that has come to the
+ * interface's own station, whatever its addresses and options, goes to the socket, where a worker asks
+ * the policies. What no worker can see is dropped, and counted as that: no socket, too long for one,
+ * another station's or VLAN's (an interface of the kernel's on top of this one may route it), and
+ * protocols that the kernel may unpack.
  */
 #pragma once
 
@@ -36,6 +38,18 @@ static __always_inline bool fits(struct frame *frame, __u32 length)
     return frame->guarded || frame->forwards;
 }
 
+/* A packet that may be forwarded, on a guarded interface: a worker's, if one can see it. */
+static __always_inline enum owner judged(const struct frame *frame, enum verdict *verdict)
+{
+    if (frame->unseen != VERDICT_REDIRECTED) {
+        *verdict = frame->unseen;
+        return OWNER_KNOWN;
+    }
+    if (frame->odd == IS_TOO_LONG)
+        VERDICT(TOO_LONG_FOR_WORKERS);
+    return OWNER_WORKER;
+}
+
 /*
  * A packet to an address of this machine, whose payload begins at `payload`: a worker's where it is
  * ESP, or ESP in UDP, and tunnels end at the address; else the kernel's.
@@ -46,8 +60,12 @@ static __always_inline enum owner local(const struct frame *frame, __u8 address,
 {
     const struct esp_in_udp *datagram = payload;
 
+    /* Its header may send it on from here (source routes). */
+    if (frame->guarded && frame->odd == HAS_OPTIONS)
+        return judged(frame, verdict);
     /* The kernel puts fragments together; no ESP packet should come in any. */
-    if (address != ENDS_TUNNELS || frame->odd != IS_PLAIN || is_fragment)
+    if (address != ENDS_TUNNELS || frame->odd != IS_PLAIN || is_fragment ||
+        frame->unseen != VERDICT_REDIRECTED)
         VERDICT(LOCAL);
     if (protocol == PROTOCOL_ESP)
         return OWNER_WORKER;
@@ -59,13 +77,17 @@ static __always_inline enum owner local(const struct frame *frame, __u8 address,
     return OWNER_WORKER;
 }
 
-/* A complete packet that is for another machine. */
+/* Whether an entry of the local addresses is one that the kernel forwards nothing to. */
+static __always_inline bool is_local(const struct frame *frame, const __u8 *address)
+{
+    return address && (*address != IS_SHARED || !frame->guarded);
+}
+
+/* A packet that is for another machine. */
 static __always_inline enum owner transit(const struct frame *frame, enum owner transit,
                                           enum verdict *verdict)
 {
-    if (frame->odd == IS_TOO_LONG && frame->guarded)
-        VERDICT(TOO_LONG_FOR_WORKERS);
-    return frame->odd == HAS_OPTIONS ? OWNER_WORKER : transit;
+    return frame->guarded ? judged(frame, verdict) : transit;
 }
 
 /* Whether packets from this address, or to it, are the kernel's. */
@@ -88,14 +110,21 @@ static __always_inline bool is_left_v6(const __be32 *address)
 /* The first 16 bits of 169.254.0.0/16 (RFC 3927). */
 #define IPV4_LINK_LOCAL 0xa9fe
 
-/* RFC 791; which addresses are not forwarded: RFC 1812, section 5.3.7. */
+/*
+ * RFC 791; which addresses are not forwarded: RFC 1812, section 5.3.7. The kernel forwards some of
+ * them (0.0.0.0/8 since Linux 5.3, 240.0.0.0/4, 127.0.0.0/8 with route_localnet, link-local ones): on a
+ * guarded interface only the destination decides, and workers drop what is not forwarded.
+ */
 static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdict)
 {
     const struct ipv4 *ip = frame->header;
     __u8 to, from, *address;
 
-    if (!has(frame, ip, sizeof(*ip)))
+    if (!has(frame, ip, sizeof(*ip))) {
+        if (frame->guarded)
+            return judged(frame, verdict);
         VERDICT(SHORT);
+    }
     if (ip->version_words < IPV4_PLAIN || ip->version_words > 0x4f)
         VERDICT(MALFORMED);
     if (ip->version_words != IPV4_PLAIN) {
@@ -106,27 +135,24 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
     if (ip->time_to_live <= 1)
         VERDICT(TIME_TO_LIVE);
 
-    /*
-     * Groups are never forwarded. Reserved addresses (240.0.0.0/4) the kernel forwards; workers
-     * drop them. 255.255.255.255 is this link.
-     */
+    /* Groups are never forwarded here. 255.255.255.255 is this link. */
     to = byte_at(&ip->to, 0);
     if (to > 223 && (!frame->guarded || to <= 239 || ip->to == 0xffffffff))
         VERDICT(MULTICAST);
     from = byte_at(&ip->from, 0);
-    if (from > 223 && !frame->guarded)
-        VERDICT(MARTIAN);
-    if (to == 0 || to == 127 || from == 0 || from == 127)
-        VERDICT(MARTIAN);
-    /* The kernel forwards these where a route says so. */
-    if (!frame->guarded && (bpf_ntohs(half_at(&ip->to)) == IPV4_LINK_LOCAL ||
-                            bpf_ntohs(half_at(&ip->from)) == IPV4_LINK_LOCAL))
-        VERDICT(LINK_LOCAL);
+    if (!frame->guarded) {
+        if (from > 223 || to == 0 || to == 127 || from == 0 || from == 127)
+            VERDICT(MARTIAN);
+        /* The kernel forwards these where a route says so. */
+        if (bpf_ntohs(half_at(&ip->to)) == IPV4_LINK_LOCAL ||
+            bpf_ntohs(half_at(&ip->from)) == IPV4_LINK_LOCAL)
+            VERDICT(LINK_LOCAL);
+    }
     if (!fits(frame, bpf_ntohs(ip->length)))
         VERDICT(TOO_LONG);
 
     address = bpf_map_lookup_elem(&wl_local_v4, &ip->to);
-    if (address)
+    if (is_local(frame, address))
         return local(frame, *address, ip->protocol,
                      bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT, ip + 1, verdict);
     if (frame->leaves && (is_left_v4(ip->from) || is_left_v4(ip->to)))
@@ -146,37 +172,67 @@ static __always_inline bool is_unspecified_or_loopback(const __be32 *address)
     return (address[0] | address[1] | address[2]) == 0 && bpf_ntohl(address[3]) <= 1;
 }
 
-/* RFC 8200; which addresses are not forwarded: RFC 4291, sections 2.5 and 2.7. */
+/*
+ * Whether a routing header may be among the first headers of a packet. Those behind an authentication
+ * header come from a neighbour that the kernel trusts.
+ */
+static __always_inline bool may_be_routed(const struct frame *frame, const struct ipv6 *ip)
+{
+    const struct fragment *fragment = (const void *)(ip + 1);
+    __u8 next = ip->next_header;
+
+    if (next == PROTOCOL_FRAGMENT) {
+        if (!has(frame, fragment, sizeof(*fragment)))
+            return true;
+        /* The kernel goes on with what the first fragment says. */
+        if (bpf_ntohs(fragment->offset_flags) & IPV6_FRAGMENT_OFFSET)
+            return false;
+        next = fragment->next_header;
+    }
+    return next == PROTOCOL_HOP_BY_HOP || next == PROTOCOL_ROUTING ||
+           next == PROTOCOL_DESTINATION_OPTIONS || next == PROTOCOL_FRAGMENT;
+}
+
+/*
+ * RFC 8200; which addresses are not forwarded: RFC 4291, sections 2.5 and 2.7. The kernel forwards
+ * some of them, above all back to the link they came from: on a guarded interface only the destination
+ * decides.
+ */
 static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdict)
 {
     const struct ipv6 *ip = frame->header;
     __u8 *address;
 
-    if (!has(frame, ip, sizeof(*ip)))
+    if (!has(frame, ip, sizeof(*ip))) {
+        if (frame->guarded)
+            return judged(frame, verdict);
         VERDICT(SHORT);
+    }
     if ((byte_at(ip, 0) & 0xf0) != 0x60)
         VERDICT(MALFORMED);
-    if (ip->next_header == PROTOCOL_HOP_BY_HOP) {
-        if (!frame->guarded)
-            VERDICT(OPTIONS);
-        frame->odd = HAS_OPTIONS;
-    }
+    if (ip->next_header == PROTOCOL_HOP_BY_HOP && !frame->guarded)
+        VERDICT(OPTIONS);
     if (ip->hop_limit <= 1)
         VERDICT(TIME_TO_LIVE);
     if (byte_at(ip->to, 0) == 0xff)
         VERDICT(MULTICAST);
-    if (byte_at(ip->from, 0) == 0xff)
-        VERDICT(MARTIAN);
-    if (is_link_local(ip->to) || is_link_local(ip->from))
-        VERDICT(LINK_LOCAL);
-    if (is_unspecified_or_loopback(ip->to) || is_unspecified_or_loopback(ip->from))
-        VERDICT(MARTIAN);
+    if (!frame->guarded) {
+        if (byte_at(ip->from, 0) == 0xff)
+            VERDICT(MARTIAN);
+        if (is_link_local(ip->to) || is_link_local(ip->from))
+            VERDICT(LINK_LOCAL);
+        if (is_unspecified_or_loopback(ip->to) || is_unspecified_or_loopback(ip->from))
+            VERDICT(MARTIAN);
+    }
     if (!fits(frame, sizeof(*ip) + bpf_ntohs(ip->payload)))
         VERDICT(TOO_LONG);
 
     address = bpf_map_lookup_elem(&wl_local_v6, ip->to);
-    if (address)
+    if (is_local(frame, address)) {
+        if (frame->guarded && may_be_routed(frame, ip))
+            return judged(frame, verdict);
         return local(frame, *address, ip->next_header, false, ip + 1, verdict);
+    }
     if (frame->leaves && (is_left_v6(ip->from) || is_left_v6(ip->to)))
         VERDICT(LEFT);
     return transit(frame, OWNER_TRANSIT_V6, verdict);
@@ -190,54 +246,117 @@ static __always_inline bool is_routed(__u32 vlan)
     return routed && *routed;
 }
 
+/*
+ * Whether an EtherType, or an IEEE 802.3 length, is that of a protocol between neighbours, which the
+ * kernel neither forwards nor unpacks. As in the data plane's `src/punted.rs`.
+ */
+static __always_inline bool is_of_link(__u16 type)
+{
+    switch (type) {
+    case 0x0806: /* ARP */
+    case 0x0842: /* Wake-on-LAN */
+    case 0x8035: /* RARP */
+    case 0x8809: /* slow protocols: LACP, OAM */
+    case 0x8863: /* PPPoE discovery */
+    case 0x888e: /* EAPOL */
+    case 0x88cc: /* LLDP */
+    case 0x88f5: /* MVRP */
+    case 0x88f7: /* PTP */
+    case 0x8902: /* CFM */
+    case 0x9000: /* loopback test */
+        return true;
+    }
+    /* Lengths: LLC, with spanning tree and IS-IS behind it. */
+    return type < 0x0600;
+}
+
+static __always_inline bool is_tag(__u16 type)
+{
+    return type == ETHERTYPE_VLAN || type == ETHERTYPE_SERVICE_VLAN;
+}
+
+/* What is behind the Ethernet header and its tags. */
+static __always_inline enum owner payload(struct frame *frame, __u16 type, bool is_group,
+                                          enum verdict *verdict)
+{
+    if (type != ETHERTYPE_IPV4 && type != ETHERTYPE_IPV6) {
+        if (frame->guarded && !is_of_link(type))
+            VERDICT(PROTOCOL);
+        if (is_group)
+            VERDICT(LINK_MULTICAST);
+        if (frame->unseen == VERDICT_STATION)
+            VERDICT(OTHER_STATION);
+        VERDICT(NOT_IP);
+    }
+    /* The kernel forwards no IP packet of such a frame. */
+    if (is_group)
+        VERDICT(LINK_MULTICAST);
+    return type == ETHERTYPE_IPV4 ? ipv4(frame, verdict) : ipv6(frame, verdict);
+}
+
 /* Looks at a frame from its first byte on. */
 static __always_inline enum owner classify(struct frame *frame, enum verdict *verdict)
 {
     const struct ethernet *ethernet;
     __u16 type, vlan;
+    bool is_group;
 
     measure(frame);
     ethernet = frame->header;
     if (!has(frame, ethernet, sizeof(*ethernet)))
         VERDICT(SHORT);
-    if (ethernet->to[0] & 1)
-        VERDICT(LINK_MULTICAST);
-    if (word_at(ethernet->to) != word_at(station.mac) ||
-        half_at(ethernet->to + 4) != half_at(station.mac + 4))
-        VERDICT(OTHER_STATION);
     frame->longest = station.longest;
     frame->guarded = station.guarded;
     frame->leaves = station.leaves;
     frame->tagged = false;
     frame->odd = IS_PLAIN;
+    frame->unseen = VERDICT_REDIRECTED;
+
+    is_group = ethernet->to[0] & 1;
+    if (is_group && !frame->guarded)
+        VERDICT(LINK_MULTICAST);
+    if (!is_group && (word_at(ethernet->to) != word_at(station.mac) ||
+                      half_at(ethernet->to + 4) != half_at(station.mac + 4))) {
+        if (!frame->guarded)
+            VERDICT(OTHER_STATION);
+        frame->unseen = VERDICT_STATION;
+    }
 
     type = bpf_ntohs(ethernet->type);
     frame->header += sizeof(*ethernet);
-    if (type == ETHERTYPE_VLAN || type == ETHERTYPE_SERVICE_VLAN) {
+    if (is_tag(type)) {
         const struct tag *tag = frame->header;
 
         if (!has(frame, tag, sizeof(*tag)))
             VERDICT(SHORT);
         vlan = bpf_ntohs(tag->control) & TAG_VLAN;
-        if (type == ETHERTYPE_SERVICE_VLAN) {
-            if (vlan != 0 || !frame->guarded)
+        if (!frame->guarded) {
+            if (type == ETHERTYPE_SERVICE_VLAN)
                 VERDICT(NOT_IP);
-        } else if (vlan == 0 ? !frame->guarded : !is_routed(vlan)) {
-            VERDICT(VLAN);
+            if (!is_routed(vlan))
+                VERDICT(VLAN);
+        } else if (vlan != 0 && (type == ETHERTYPE_SERVICE_VLAN || !is_routed(vlan))) {
+            frame->unseen = VERDICT_TAGS;
         }
         type = bpf_ntohs(tag->type);
-        /*
-         * The kernel takes tags of number 0 off, one after the other, and forwards what is behind.
-         * Behind another number a second tag is the kernel's, which routes none of them.
-         */
-        if (vlan == 0 && (type == ETHERTYPE_VLAN || type == ETHERTYPE_SERVICE_VLAN))
-            VERDICT(TAGS);
         frame->tagged = true;
         frame->header += sizeof(*tag);
+        /*
+         * The kernel takes tags of number 0 off, one after the other, and forwards what is behind.
+         * Behind another number it may have an interface of its own for the second tag.
+         */
+        if (is_tag(type) && frame->guarded) {
+            if (vlan == 0)
+                VERDICT(TAGS);
+            tag = frame->header;
+            if (!has(frame, tag, sizeof(*tag)))
+                VERDICT(SHORT);
+            frame->unseen = VERDICT_TAGS;
+            type = bpf_ntohs(tag->type);
+            frame->header += sizeof(*tag);
+            if (is_tag(type))
+                VERDICT(TAGS);
+        }
     }
-    if (type == ETHERTYPE_IPV4)
-        return ipv4(frame, verdict);
-    if (type == ETHERTYPE_IPV6)
-        return ipv6(frame, verdict);
-    VERDICT(NOT_IP);
+    return payload(frame, type, is_group, verdict);
 }

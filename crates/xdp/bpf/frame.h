@@ -41,6 +41,11 @@ struct frame {
     bool guarded;
     bool leaves;
     bool tagged;
+    /*
+     * On a guarded interface, the verdict for a packet that may be forwarded and that no worker sees, as
+     * the frame is for another station or VLAN; VERDICT_REDIRECTED where workers see it.
+     */
+    enum verdict unseen;
     /* Whether the program forwards by itself, also what is too long for sockets. */
     bool forwards;
     /*

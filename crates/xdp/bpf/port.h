@@ -46,6 +46,11 @@ struct {
 #define IS_LOCAL 1
 /* The same where tunnels end. */
 #define ENDS_TUNNELS 2
+/*
+ * That of a network or of all in it (RFC 1812, section 5.3.5): the kernel answers to it, or forwards to it
+ * (the network's own address since Linux 5.14, the other with bc_forwarding).
+ */
+#define IS_SHARED 3
 
 /* IPv4 addresses of this machine, as on the wire. */
 struct {

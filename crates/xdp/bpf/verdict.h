@@ -33,6 +33,8 @@ enum verdict {
     VERDICT_TOO_LONG_FOR_WORKERS,
     VERDICT_TAGS,
     VERDICT_LEFT,
+    VERDICT_STATION,
+    VERDICT_PROTOCOL,
     /* How many there are. */
     VERDICTS,
 };
@@ -41,7 +43,7 @@ enum verdict {
 #define IS_SENT_ON (1U << VERDICT_REDIRECTED | 1U << VERDICT_FORWARDED)
 #define IS_DROPPED                                                                                 \
     (1U << VERDICT_NO_EGRESS_PORT | 1U << VERDICT_NO_WORKER | 1U << VERDICT_TOO_LONG_FOR_WORKERS |     \
-     1U << VERDICT_TAGS)
+     1U << VERDICT_TAGS | 1U << VERDICT_STATION | 1U << VERDICT_PROTOCOL)
 
 /* What the program returns; all else is the kernel's. */
 static __always_inline enum xdp_action action_of(enum verdict verdict)

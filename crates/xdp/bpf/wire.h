@@ -77,7 +77,21 @@ struct ipv6 {
 #define PROTOCOL_HOP_BY_HOP 0
 #define PROTOCOL_TCP 6
 #define PROTOCOL_UDP 17
+#define PROTOCOL_ROUTING 43
+#define PROTOCOL_FRAGMENT 44
 #define PROTOCOL_ESP 50
+#define PROTOCOL_DESTINATION_OPTIONS 60
+
+/* The fragment header of IPv6 (RFC 8200, section 4.5). */
+struct fragment {
+    __u8 next_header;
+    __u8 reserved;
+    __be16 offset_flags;
+    __be32 id;
+};
+
+/* The offset in `offset_flags`. */
+#define IPV6_FRAGMENT_OFFSET 0xfff8
 
 /* The first bytes of TCP and UDP alike. */
 struct ports {

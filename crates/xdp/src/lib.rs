@@ -35,6 +35,6 @@ pub use kept::KeptLink;
 pub use left::LEFT_PREFIXES_MAX;
 pub use load::{CountingSink, LiveGenerator, PassAll};
 pub use mode::{XdpMode, XdpModeChoice};
-pub use program::{LOCAL_ADDRESSES_MAX, QUEUES_MAX, XdpProgram};
+pub use program::{LOCAL_ADDRESSES_MAX, LocalAddress, QUEUES_MAX, XdpProgram};
 pub use verdict::{Verdict, XdpCounters};
 pub use ways::{FORWARD_PORTS_MAX, Sent};

@@ -20,10 +20,17 @@ pub const QUEUES_MAX: u32 = 256;
 /// Most local addresses of each family, likewise.
 pub const LOCAL_ADDRESSES_MAX: u32 = 16_384;
 
-/// The value of a local address, as in `bpf/port.h`.
-const IS_LOCAL: u8 = 1;
-/// The same where tunnels end.
-const ENDS_TUNNELS: u8 = 2;
+/// Kind of a local address; its number is the value in the program's maps, as in `bpf/port.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LocalAddress {
+    /// Address of this machine.
+    Host = 1,
+    /// Address of this machine where tunnels end.
+    EndsTunnels = 2,
+    /// Address of a network, or of all in it: the kernel answers to it, or forwards to it.
+    Shared = 3,
+}
 
 /// The program on one interface, attached until this is dropped.
 pub struct XdpProgram {
@@ -210,13 +217,14 @@ impl XdpProgram {
     }
 
     /// Leaves packets to this address to the kernel: an address of any interface of this
-    /// machine, or a subnet's broadcast address. Where `ends_tunnels`, all but ESP packets and
-    /// those in UDP (RFC 3948), which go to the sockets; IKE is still the kernel's.
+    /// machine, or a subnet's broadcast address. Where tunnels end, all but ESP packets and
+    /// those in UDP (RFC 3948), which go to the sockets; IKE is still the kernel's. Packets to shared
+    /// addresses go to the sockets while the interface is guarded.
     ///
     /// # Errors
     /// When there are more than [`LOCAL_ADDRESSES_MAX`] of the family.
-    pub fn add_local(&self, address: IpAddr, ends_tunnels: bool) -> Result<(), BpfError> {
-        let value = [if ends_tunnels { ENDS_TUNNELS } else { IS_LOCAL }];
+    pub fn add_local(&self, address: IpAddr, kind: LocalAddress) -> Result<(), BpfError> {
+        let value = [kind as u8];
         match address {
             IpAddr::V4(address) => self.loaded.maps.local_v4.set(&address.octets(), &value),
             IpAddr::V6(address) => self.loaded.maps.local_v6.set(&address.octets(), &value),

@@ -31,8 +31,8 @@ fn fixture() -> Option<Fixture> {
         Err(error) => panic!("{error}"),
     };
     let program = XdpProgram { loaded, link: None, mode: XdpMode::Generic, refused: None };
-    program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), false).unwrap();
-    program.add_local(IpAddr::V6("2001:db8::1".parse().unwrap()), false).unwrap();
+    program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), LocalAddress::Host).unwrap();
+    program.add_local(IpAddr::V6("2001:db8::1".parse().unwrap()), LocalAddress::Host).unwrap();
     let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
     sockopt::set_xdp_rx_ring_size(&socket, 64).unwrap();
     program.set_socket(0, socket.as_fd()).unwrap();
@@ -190,7 +190,11 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
 #[test]
 fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     let Some(Fixture { program, _socket }) = fixture() else { return };
-    program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), true).unwrap();
+    program.add_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), LocalAddress::EndsTunnels).unwrap();
+    for shared in ["192.0.2.0", "192.0.2.255"] {
+        program.add_local(shared.parse().unwrap(), LocalAddress::Shared).unwrap();
+    }
+    program.set_vlan(7, true).unwrap();
     program.set_longest(1500).unwrap();
     program.set_guarded(true).unwrap();
     use Verdict::*;
@@ -215,7 +219,27 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         frame[12..14].copy_from_slice(&0x88a8_u16.to_be_bytes());
         frame
     };
+    let service_of = |vlan: u16, frame: Vec<u8>| {
+        let mut frame = tagged(vlan, &frame);
+        frame[12..14].copy_from_slice(&0x88a8_u16.to_be_bytes());
+        frame
+    };
+    let to_other = |mut frame: Vec<u8>| {
+        frame[5] = 2;
+        frame
+    };
+    let to_all = |mut frame: Vec<u8>| {
+        frame[..6].fill(0xff);
+        frame
+    };
     let to_us = || destination_v4([192, 0, 2, 1]);
+    let to_us_v6 = |next: u8, payload: [u8; 8]| {
+        ipv6(|header| {
+            header[6] = next;
+            header[24..40].copy_from_slice(&"2001:db8::1".parse::<Ipv6Addr>().unwrap().octets());
+            header[40..48].copy_from_slice(&payload);
+        })
+    };
     let cases: Vec<(&str, Vec<u8>, Verdict)> = vec![
         ("IPv4 transit", ipv4(|_| ()), Redirected),
         ("IPv6 transit", ipv6(|_| ()), Redirected),
@@ -236,30 +260,81 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         ("too long, IPv6", long(ipv6(|_| ())), TooLongForWorkers),
         ("too long, with options", long(options(ipv4(|_| ()))), TooLongForWorkers),
         ("ESP", esp(to_us()), Redirected),
+        // The kernel forwards these, or would with another setting.
+        ("to this network", destination_v4([0, 0, 0, 1]), Redirected),
+        ("from this network", source_v4([0, 1, 2, 3]), Redirected),
+        ("from nowhere", source_v4([0; 4]), Redirected),
+        ("to loopback", destination_v4([127, 0, 0, 1]), Redirected),
+        ("from loopback", source_v4([127, 1, 2, 3]), Redirected),
+        ("from multicast", source_v4([224, 0, 0, 1]), Redirected),
+        ("to a network", destination_v4([192, 0, 2, 0]), Redirected),
+        ("to all of a network", destination_v4([192, 0, 2, 255]), Redirected),
+        ("to IPv6 link-local", destination_v6("fe80::1"), Redirected),
+        ("from IPv6 link-local", source_v6("fe80::1"), Redirected),
+        ("from unspecified", source_v6("::"), Redirected),
+        ("to unspecified", destination_v6("::"), Redirected),
+        ("from IPv6 loopback", source_v6("::1"), Redirected),
+        ("to IPv6 loopback", destination_v6("::1"), Redirected),
+        ("from IPv6 multicast", source_v6("ff02::1"), Redirected),
+        ("IPv4 header cut", ipv4(|_| ())[..33].to_vec(), Redirected),
+        ("IPv6 header cut", ipv6(|_| ())[..53].to_vec(), Redirected),
+        // Headers that may send a packet on which is for this machine.
+        ("to us, with options", options(to_us()), Redirected),
+        ("ESP, with options", esp(options(to_us())), Redirected),
+        ("to us, with hop-by-hop options", to_us_v6(0, [0; 8]), Redirected),
+        ("to us, with a routing header", to_us_v6(43, [0; 8]), Redirected),
+        ("to us, with destination options", to_us_v6(60, [0; 8]), Redirected),
+        (
+            "to us, a routing header in a fragment",
+            to_us_v6(44, [43, 0, 0, 1, 0, 0, 0, 9]),
+            Redirected,
+        ),
+        ("to us, a fragment header in one", to_us_v6(44, [44, 0, 0, 0, 0, 0, 0, 9]), Redirected),
+        ("to us, a fragment", to_us_v6(44, [17, 0, 0, 1, 0, 0, 0, 9]), Local),
+        ("to us, a later fragment", to_us_v6(44, [43, 0, 0, 9, 0, 0, 0, 9]), Local),
+        ("to us, authenticated", to_us_v6(51, [0; 8]), Local),
+        ("to us by IPv6", to_us_v6(17, [0; 8]), Local),
+        // Of interfaces that the kernel may have on top of this one.
+        ("another station", to_other(ipv4(|_| ())), Station),
+        ("another station, IPv6", to_other(ipv6(|_| ())), Station),
+        ("another station, with options", to_other(options(ipv4(|_| ()))), Station),
+        ("another station, in our VLAN", to_other(tagged(7, &ipv4(|_| ()))), Station),
+        ("to us at another station", to_other(to_us()), Local),
+        ("to us at another station, with options", to_other(options(to_us())), Station),
+        ("ESP to another station", to_other(esp(to_us())), Local),
+        ("ARP to another station", to_other(frame(0x0806, &[0; 28])), OtherStation),
+        ("another VLAN", tagged(8, &ipv4(|_| ())), Tags),
+        ("another VLAN, IPv6", tagged(8, &ipv6(|_| ())), Tags),
+        ("to us in another VLAN", tagged(8, &to_us()), Local),
+        ("ARP in another VLAN", tagged(8, &frame(0x0806, &[0; 28])), NotIp),
+        ("a VLAN in a VLAN", tagged(7, &tagged(9, &ipv4(|_| ()))), Tags),
+        ("to us, a VLAN in a VLAN", tagged(7, &tagged(9, &to_us())), Local),
+        ("three tags", tagged(7, &tagged(8, &tagged(9, &to_us()))), Tags),
+        ("a VLAN of 802.1ad", service_of(8, ipv4(|_| ())), Tags),
+        ("ours as one of 802.1ad", service_of(7, ipv4(|_| ())), Tags),
+        ("to us in a VLAN of 802.1ad", service_of(8, to_us()), Local),
+        ("a tag of 0x9100", frame(0x9100, &[0; 28]), Protocol),
+        ("MPLS", frame(0x8847, &[0; 28]), Protocol),
+        ("PPPoE", frame(0x8864, &[0; 28]), Protocol),
+        ("PPPoE to all", to_all(frame(0x8864, &[0; 28])), Protocol),
+        ("MACsec", frame(0x88e5, &[0; 28]), Protocol),
+        ("an unknown protocol", frame(0x88b5, &[0; 28]), Protocol),
+        ("MPLS in a VLAN", tagged(8, &frame(0x8847, &[0; 28])), Protocol),
+        ("PPPoE discovery", to_all(frame(0x8863, &[0; 28])), LinkMulticast),
+        ("LLDP", to_all(frame(0x88cc, &[0; 28])), LinkMulticast),
+        ("spanning tree", to_all(frame(38, &[0; 40])), LinkMulticast),
+        ("IPv4 to all stations", to_all(ipv4(|_| ())), LinkMulticast),
         // What is for this machine, for all, or is forwarded by nobody.
         ("to us", to_us(), Local),
-        ("to us, with options", options(to_us()), Local),
-        ("ESP, with options", esp(options(to_us())), Local),
         ("ESP, too long", esp(long(to_us())), Local),
         ("to us, too long", long(to_us()), Local),
-        (
-            "to us by IPv6, with options",
-            ipv6(|h| {
-                h[6] = 0;
-                h[24..40].copy_from_slice(&"2001:db8::1".parse::<Ipv6Addr>().unwrap().octets());
-            }),
-            Local,
-        ),
         ("to us, priority tag", tagged(0, &to_us()), Local),
         ("ARP, priority tag", tagged(0, &frame(0x0806, &[0; 28])), NotIp),
         ("ARP", frame(0x0806, &[0; 28]), NotIp),
-        ("another VLAN", tagged(8, &ipv4(|_| ())), Vlan),
         ("TTL 1, with options", ipv4(|h| (h[0], h[8]) = (0x46, 1)), TimeToLive),
         ("OSPF", destination_v4([224, 0, 0, 5]), Multicast),
         ("a group, with options", options(destination_v4([239, 0, 0, 5])), Multicast),
         ("limited broadcast", destination_v4([255; 4]), Multicast),
-        ("from loopback", source_v4([127, 1, 2, 3]), Martian),
-        ("IPv6 link-local", destination_v6("fe80::1"), LinkLocal),
     ];
     for (name, packet, expected) in &cases {
         let before = program.counters().unwrap();
@@ -267,7 +342,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         let after = program.counters().unwrap();
         let action = match expected {
             Redirected => XDP_REDIRECT,
-            TooLongForWorkers | Tags => XDP_DROP,
+            TooLongForWorkers | Tags | Station | Protocol => XDP_DROP,
             _ => XDP_PASS,
         };
         for verdict in Verdict::ALL {
@@ -285,7 +360,8 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     program.clear_socket(0).unwrap();
     for (name, packet, expected) in &cases {
         let action = program.loaded.program.test_run(packet).unwrap().result;
-        let dropped = matches!(expected, Redirected | TooLongForWorkers | Tags);
+        let dropped =
+            matches!(expected, Redirected | TooLongForWorkers | Tags | Station | Protocol);
         assert_eq!(action, if dropped { XDP_DROP } else { XDP_PASS }, "{name}");
     }
     let redirected = cases.iter().filter(|(.., verdict)| *verdict == Redirected).count();
@@ -337,16 +413,18 @@ fn esp_goes_to_the_socket_where_tunnels_end() {
         ("TCP", payload4(6, 0, &[0; 20]), false),
         ("ICMP", payload6(58, &[128, 0, 0, 0]), false),
     ];
-    for ends_tunnels in [false, true, false] {
+    use LocalAddress::{EndsTunnels, Host};
+    for kind in [Host, EndsTunnels, Host] {
         for address in ["192.0.2.1", "2001:db8::1"] {
-            program.add_local(address.parse().unwrap(), ends_tunnels).unwrap();
+            program.add_local(address.parse().unwrap(), kind).unwrap();
         }
         for (name, packet, is_esp) in &cases {
+            let ends_tunnels = kind == EndsTunnels;
             let action = if *is_esp && ends_tunnels { XDP_REDIRECT } else { XDP_PASS };
             assert_eq!(
                 program.loaded.program.test_run(packet).unwrap().result,
                 action,
-                "{name}, {ends_tunnels}"
+                "{name}, {kind:?}"
             );
         }
     }

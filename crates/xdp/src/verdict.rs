@@ -44,15 +44,22 @@ pub enum Verdict {
     NoWorker,
     /// Longer than what the sockets take, on an interface that is guarded: dropped.
     TooLongForWorkers,
-    /// A tag of number 0 before another, on an interface that is guarded: dropped.
+    /// Tags of a VLAN that is not routed here, or a tag of number 0 before another, on an interface that
+    /// is guarded and before a packet that is not for this machine: dropped.
     Tags,
     /// From or to a prefix whose packets are left to the kernel.
     Left,
+    /// Sent to another station, of which this machine may have an interface (macvlan), on an interface
+    /// that is guarded, and not for this machine: dropped.
+    Station,
+    /// Of a protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on an interface
+    /// that is guarded: dropped.
+    Protocol,
 }
 
 impl Verdict {
     /// All verdicts, in the order of their numbers.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Redirected,
         Self::Forwarded,
         Self::NoEgressPort,
@@ -74,16 +81,20 @@ impl Verdict {
         Self::TooLongForWorkers,
         Self::Tags,
         Self::Left,
+        Self::Station,
+        Self::Protocol,
     ];
 
     /// Those of frames that the kernel's stack never sees.
-    const KEPT: [Self; 6] = [
+    const KEPT: [Self; 8] = [
         Self::Redirected,
         Self::Forwarded,
         Self::NoEgressPort,
         Self::NoWorker,
         Self::TooLongForWorkers,
         Self::Tags,
+        Self::Station,
+        Self::Protocol,
     ];
 
     /// Its name in counters.
@@ -110,6 +121,8 @@ impl Verdict {
             Self::TooLongForWorkers => "too_long_dropped",
             Self::Tags => "tags_dropped",
             Self::Left => "left",
+            Self::Station => "station_dropped",
+            Self::Protocol => "protocol_dropped",
         }
     }
 }

@@ -15,7 +15,7 @@ use wattline_ports::afxdp::{
 };
 use wattline_ports::waiter::PollWaiter;
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES, balance};
-use wattline_xdp::{Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram};
+use wattline_xdp::{LocalAddress, Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram};
 
 const QUEUES: u32 = 2;
 /// Far longer than anything here takes.
@@ -245,7 +245,7 @@ fn generic_mode_serves_where_it_is_asked_for_and_local_packets_stay_with_the_ker
             let opened = worker(0);
             let choice = XdpModeChoice::Only(XdpMode::Generic);
             let program = XdpProgram::load(index("r0"), ROUTER_IN_MAC, choice).unwrap();
-            program.add_local(IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), false).unwrap();
+            program.add_local(IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1)), LocalAddress::Host).unwrap();
             program.set_socket(0, opened.queues[0].socket()).unwrap();
             (opened, program, UdpSocket::bind("10.1.0.1:9").unwrap())
         })

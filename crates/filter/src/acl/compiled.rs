@@ -8,9 +8,10 @@
 
 use super::intervals::{Intervals, Rows, Value};
 use super::rule::{Action, Rule};
-use super::subject::{Ends, Ports, Subject};
+use super::subject::{Ends, Ports, Protocol, Subject};
 use ipnet::IpNet;
 use std::ops::RangeInclusive;
+use wattline_packet::protocol;
 
 /// Most rules of an access list.
 pub const MOST_RULES: usize = 4096;
@@ -24,13 +25,25 @@ pub struct Compiled {
     sources6: Intervals<u128>,
     destinations6: Intervals<u128>,
     protocols: Box<[u32; 256]>,
+    /// By rule, whether it names protocols, and whether it names ports.
+    names: Box<[(bool, bool)]>,
     source_ports: Intervals<u16>,
     destination_ports: Intervals<u16>,
     /// Rows for packets that show no ports.
     all: u32,
     later: u32,
-    missing: u32,
     words: usize,
+}
+
+/// Outcome of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Match {
+    /// Position of the first rule that matches.
+    Rule(usize),
+    /// The first rule that may match asks for a field that the packet does not show.
+    Unreadable,
+    /// No rule matches.
+    None,
 }
 
 impl Compiled {
@@ -52,19 +65,19 @@ impl Compiled {
                 named.is_empty() || named.contains(&number)
             });
         }
-        let decided_by_ports =
-            |rule: usize, action| !rules[rule].has_ports() || rules[rule].action == action;
+        let permits_later =
+            |rule: usize| !rules[rule].has_ports() || rules[rule].action == Action::Permit;
         let mut compiled = Self {
             sources4: Intervals::new(&sources4, &mut rows),
             destinations4: Intervals::new(&destinations4, &mut rows),
             sources6: Intervals::new(&sources6, &mut rows),
             destinations6: Intervals::new(&destinations6, &mut rows),
             protocols,
+            names: rules.iter().map(|it| (!it.protocols.is_empty(), it.has_ports())).collect(),
             source_ports: Intervals::new(&source_ports, &mut rows),
             destination_ports: Intervals::new(&destination_ports, &mut rows),
             all: rows.add_of(count, |_| true),
-            later: rows.add_of(count, |rule| decided_by_ports(rule, Action::Permit)),
-            missing: rows.add_of(count, |rule| decided_by_ports(rule, Action::Deny)),
+            later: rows.add_of(count, permits_later),
             words: count.div_ceil(64),
             rows,
         };
@@ -72,9 +85,9 @@ impl Compiled {
         compiled
     }
 
-    /// Position of the first rule that matches; `None` if none does.
+    /// The first rule that matches. What a packet hides may match any rule.
     #[inline]
-    pub fn first_match(&self, subject: &Subject) -> Option<usize> {
+    pub fn first_match(&self, subject: &Subject) -> Match {
         let (source, destination) = match subject.ends {
             Ends::V4(source, destination) => {
                 (self.sources4.row(source.into()), self.destinations4.row(destination.into()))
@@ -85,18 +98,51 @@ impl Compiled {
         };
         let (from, to) = match subject.ports {
             Ports::Known(from, to) => (self.source_ports.row(from), self.destination_ports.row(to)),
-            Ports::None => (self.all, self.all),
+            Ports::None | Ports::Hidden => (self.all, self.all),
             Ports::Later => (self.later, self.later),
-            Ports::Missing => (self.missing, self.missing),
         };
-        let protocol = self.protocols[usize::from(subject.protocol)];
+        let number = match subject.protocol {
+            Protocol::Known(number) => self.protocols[usize::from(number)],
+            Protocol::Open(_) | Protocol::Hidden => self.all,
+        };
+        let also = match subject.authenticated {
+            true => self.protocols[usize::from(protocol::AUTHENTICATION)],
+            false => number,
+        };
         let [a, b, c, d, e] =
-            [source, destination, protocol, from, to].map(|number| self.rows.row(number));
-        (0..self.words).find_map(|word| {
+            [source, destination, number, from, to].map(|number| self.rows.row(number));
+        let also = self.rows.row(also);
+        let found = (0..self.words).find_map(|word| {
             let of = |row: &[u64]| row.get(word).copied().unwrap_or(0);
-            let bits = of(a) & of(b) & of(c) & of(d) & of(e);
+            let bits = of(a) & of(b) & (of(c) | of(also)) & of(d) & of(e);
             (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
-        })
+        });
+        match found {
+            None => Match::None,
+            Some(rule) if self.is_certain(rule, subject) => Match::Rule(rule),
+            Some(_) => Match::Unreadable,
+        }
+    }
+
+    /// Whether a rule that may match certainly does.
+    #[inline]
+    fn is_certain(&self, rule: usize, subject: &Subject) -> bool {
+        if subject.ports != Ports::Hidden {
+            return true;
+        }
+        let Some((names_protocols, names_ports)) = self.names.get(rule) else { return false };
+        let is_named = |number: u8| {
+            let row = self.rows.row(self.protocols[usize::from(number)]);
+            row.get(rule / 64).is_some_and(|word| word >> (rule % 64) & 1 != 0)
+        };
+        let is_of_protocol = !names_protocols
+            || (subject.authenticated && is_named(protocol::AUTHENTICATION))
+            || match subject.protocol {
+                Protocol::Known(_) => true,
+                Protocol::Open(number) => is_named(number),
+                Protocol::Hidden => false,
+            };
+        is_of_protocol && !names_ports
     }
 }
 
@@ -144,7 +190,7 @@ mod tests {
     use std::net::IpAddr;
 
     /// The rules compared one after the other: what the compiled form must agree with.
-    fn linear(rules: &[&Rule], subject: &Subject) -> Option<usize> {
+    fn linear(rules: &[&Rule], subject: &Subject) -> Match {
         let (source, destination): (IpAddr, IpAddr) = match subject.ends {
             Ends::V4(source, destination) => (source.into(), destination.into()),
             Ends::V6(source, destination) => (source.into(), destination.into()),
@@ -155,20 +201,39 @@ mod tests {
         let among = |ranges: &[RangeInclusive<u16>], port: u16| {
             ranges.is_empty() || ranges.iter().any(|range| range.contains(&port))
         };
-        rules.iter().position(|rule| {
+        for (place, rule) in rules.iter().enumerate() {
+            if !within(&rule.sources, source) || !within(&rule.destinations, destination) {
+                continue;
+            }
+            let names = |number| rule.protocols.is_empty() || rule.protocols.contains(&number);
+            let also = subject.authenticated && names(51);
+            // `None`: it is not known whether the rule matches.
+            let protocol = match subject.protocol {
+                Protocol::Known(number) => Some(names(number) || also),
+                Protocol::Open(number) if names(number) => Some(true),
+                Protocol::Open(_) | Protocol::Hidden => {
+                    if rule.protocols.is_empty() || also {
+                        Some(true)
+                    } else {
+                        None
+                    }
+                }
+            };
             let ports = match subject.ports {
                 Ports::Known(from, to) => {
-                    among(&rule.source_ports, from) && among(&rule.destination_ports, to)
+                    Some(among(&rule.source_ports, from) && among(&rule.destination_ports, to))
                 }
-                Ports::None => true,
-                Ports::Later => !rule.has_ports() || rule.action == Action::Permit,
-                Ports::Missing => !rule.has_ports() || rule.action == Action::Deny,
+                Ports::None => Some(true),
+                Ports::Later => Some(!rule.has_ports() || rule.action == Action::Permit),
+                Ports::Hidden => (!rule.has_ports()).then_some(true),
             };
-            within(&rule.sources, source)
-                && within(&rule.destinations, destination)
-                && (rule.protocols.is_empty() || rule.protocols.contains(&subject.protocol))
-                && ports
-        })
+            match (protocol, ports) {
+                (Some(false), _) | (_, Some(false)) => {}
+                (Some(true), Some(true)) => return Match::Rule(place),
+                _ => return Match::Unreadable,
+            }
+        }
+        Match::None
     }
 
     /// Few bits vary, so that prefixes overlap and packets meet them.
@@ -199,7 +264,7 @@ mod tests {
 
     fn rule() -> impl Strategy<Value = Rule> {
         let nets = || prop::collection::vec(prefix(), 0..3);
-        let protocols = prop::collection::vec(select(vec![1_u8, 6, 17, 58]), 0..3);
+        let protocols = prop::collection::vec(select(vec![1_u8, 6, 17, 51, 253]), 0..3);
         (any::<bool>(), nets(), nets(), protocols, port_ranges(), port_ranges()).prop_map(
             |(permit, sources, destinations, protocols, source_ports, destination_ports)| Rule {
                 name: String::new(),
@@ -222,10 +287,22 @@ mod tests {
             (IpAddr::V6(a), IpAddr::V4(_)) => Ends::V6(a, a),
         });
         let known = (port(), port()).prop_map(|(from, to)| Ports::Known(from, to));
-        let none = select(vec![Ports::None, Ports::Later, Ports::Missing]);
-        let ports = prop_oneof![3 => known.boxed(), 1 => none.boxed()];
-        (ends, select(vec![1_u8, 6, 17, 50, 58]), ports)
-            .prop_map(|(ends, protocol, ports)| Subject { ends, protocol, ports })
+        let of_known = prop_oneof![
+            3 => known.boxed(),
+            1 => select(vec![Ports::None, Ports::Later, Ports::Hidden]).boxed()
+        ];
+        let number = select(vec![1_u8, 6, 17, 50, 51]);
+        let shown = prop_oneof![
+            4 => (number.prop_map(Protocol::Known), of_known).boxed(),
+            1 => (select(vec![253_u8, 200]).prop_map(Protocol::Open), Just(Ports::Hidden)).boxed(),
+            1 => (Just(Protocol::Hidden), Just(Ports::Hidden)).boxed()
+        ];
+        (ends, shown, any::<bool>()).prop_map(|(ends, (protocol, ports), authenticated)| Subject {
+            ends,
+            protocol,
+            authenticated,
+            ports,
+        })
     }
 
     proptest! {
@@ -264,11 +341,12 @@ mod tests {
                 [10, (number >> 8) as u8, number as u8, 7].into(),
                 [192, 0, 2, 1].into(),
             ),
-            protocol: 17,
+            protocol: Protocol::Known(17),
+            authenticated: false,
             ports: Ports::Known(5, port),
         };
-        assert_eq!(compiled.first_match(&of(last, last as u16)), Some(last));
-        assert_eq!(compiled.first_match(&of(last, last as u16 + 10)), None);
-        assert_eq!(compiled.first_match(&of(0, 3)), Some(0));
+        assert_eq!(compiled.first_match(&of(last, last as u16)), Match::Rule(last));
+        assert_eq!(compiled.first_match(&of(last, last as u16 + 10)), Match::None);
+        assert_eq!(compiled.first_match(&of(0, 3)), Match::Rule(0));
     }
 }

@@ -1,11 +1,12 @@
 //! The access lists of all ports, as workers read them.
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Match};
 use super::counts::Counts;
 use super::rule::{Action, Rule};
 use super::subject::Subject;
 use std::collections::HashMap;
 use std::sync::Arc;
+use wattline_dataplane::drop_reason::DropReason;
 
 /// A rule and what it has matched.
 #[derive(Debug, Clone)]
@@ -84,19 +85,33 @@ impl Lists {
         self.by_port.get(port).is_some_and(Option::is_some)
     }
 
-    /// Whether what came in at a port may pass, counted; `worker` is the calling worker's number.
+    /// Judges a packet that came in at a port, and counts it; `worker` is the calling worker's number.
+    ///
+    /// # Errors
+    /// Returns the reason if the packet is to be dropped.
     #[inline]
-    pub fn permits(&self, port: usize, packet: &[u8], bytes: u64, worker: u16) -> bool {
-        let Some(Some(list)) = self.by_port.get(port) else { return true };
-        let found = Subject::of(packet).and_then(|subject| list.compiled.first_match(&subject));
-        match found.and_then(|place| list.entries.get(place)) {
+    pub fn judge(
+        &self,
+        port: usize,
+        packet: &[u8],
+        bytes: u64,
+        worker: u16,
+    ) -> Result<(), DropReason> {
+        let Some(Some(list)) = self.by_port.get(port) else { return Ok(()) };
+        let found = Subject::of(packet).map_or(Match::None, |it| list.compiled.first_match(&it));
+        let place = match found {
+            Match::Rule(place) => place,
+            Match::Unreadable => return Err(DropReason::AclUnreadable),
+            Match::None => usize::MAX,
+        };
+        match list.entries.get(place) {
             Some((action, counts)) => {
                 counts.add(worker, bytes);
-                *action == Action::Permit
+                if *action == Action::Permit { Ok(()) } else { Err(DropReason::AclDenied) }
             }
             None => {
                 self.unmatched.iter().skip(port).take(1).for_each(|it| it.add(worker, bytes));
-                false
+                Err(DropReason::AclDenied)
             }
         }
     }
@@ -125,14 +140,14 @@ mod tests {
         let udp = &frame4(MAC_A, 64, &[0, 7, 0, 53, 0, 8, 0, 0])[14..];
         let (deny, permit) = (rule(Action::Deny, 6, &[]), rule(Action::Permit, 17, &[]));
         let lists = Lists::new(&[deny.clone(), permit.clone()], 2, 2, None);
-        assert!(lists.permits(1, udp, 28, 0) && lists.permits(0, udp, 28, 1));
+        assert!(lists.judge(1, udp, 28, 0).is_ok() && lists.judge(0, udp, 28, 1).is_ok());
         assert_eq!(lists.rules[1].counts.total(), (2, 56));
         let later = Lists::new(&[permit, rule(Action::Deny, 17, &[])], 2, 2, Some(&lists));
-        assert!(later.permits(0, udp, 28, 0));
+        assert!(later.judge(0, udp, 28, 0).is_ok());
         assert_eq!(later.rules[0].counts.total(), (3, 84));
         assert_eq!(later.rules[1].counts.total(), (0, 0));
         // Workers that still have the former list count into the same.
-        assert!(lists.permits(0, udp, 28, 1));
+        assert!(lists.judge(0, udp, 28, 1).is_ok());
         assert_eq!(later.rules[0].counts.total(), (4, 112));
     }
 
@@ -141,10 +156,10 @@ mod tests {
         let udp = &frame4(MAC_A, 64, &[0, 7, 0, 53, 0, 8, 0, 0])[14..];
         let lists = Lists::new(&[rule(Action::Permit, 6, &[1])], 2, 1, None);
         assert_eq!([lists.has(0), lists.has(1), lists.has(2)], [false, true, false]);
-        assert!(lists.permits(0, udp, 28, 0));
-        assert!(!lists.permits(1, udp, 28, 0));
+        assert!(lists.judge(0, udp, 28, 0).is_ok());
+        assert!(lists.judge(1, udp, 28, 0).is_err());
         assert_eq!(lists.unmatched[1].total(), (1, 28));
         assert_eq!(lists.unmatched[0].total(), (0, 0));
-        assert!(!lists.permits(1, &[0; 20], 20, 0), "no IP");
+        assert!(lists.judge(1, &[0; 20], 20, 0).is_err(), "no IP");
     }
 }

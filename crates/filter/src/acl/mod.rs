@@ -6,8 +6,9 @@
 //!
 //! A later fragment carries no ports. A rule that permits certain ports matches it by its other
 //! fields, and a rule that denies certain ports does not: the datagram cannot be put together
-//! where its first fragment is denied. A packet that is too short for its ports is matched the other
-//! way round (tiny fragments, RFC 1858 section 3).
+//! where its first fragment is denied. A packet that does not show its protocol or ports is dropped where
+//! the first rule that may match it asks for them: its headers lead out of the packet, or a fragment
+//! cuts the header with the ports (RFC 1858 section 3, RFC 7112).
 
 pub mod compiled;
 pub(crate) mod control;

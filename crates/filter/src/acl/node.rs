@@ -2,14 +2,13 @@
 //!
 //! The nodes judge each received packet before the lookup, also packets that came out of a tunnel:
 //! for those the list of the port holds at which the outer packet came in. Packets to the router's
-//! own addresses pass, as they are not forwarded. Packets that no lookup sees and that the kernel would
-//! forward ([`crate::unjudged`]) do not pass the first two nodes; `acl-punted` judges them before the
-//! kernel gets them.
+//! own addresses pass, as they are not forwarded. Packets that the kernel may forward and that do not pass
+//! the first two nodes are judged by `acl-punted` before the kernel gets them; it drops those that no
+//! rule can judge ([`Punted`]).
 //!
-//! - next: `drop` (`acl-denied`), and the next node at its place
+//! - next: `drop` (`acl-denied`, `acl-unreadable`, `unjudged`), and the next node at its place
 
 use super::lists::Lists;
-use crate::unjudged::unjudged;
 use arc_swap::{ArcSwap, Cache};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,7 +16,8 @@ use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::feature::{Feature, NEXT, Place};
 use wattline_dataplane::graph::{Context, Edge, Node};
 use wattline_dataplane::own_addresses::OwnAddresses;
-use wattline_dataplane::packet::Packet;
+use wattline_dataplane::packet::{Packet, Protection};
+use wattline_dataplane::punted::Punted;
 
 const PASS: Edge = 0;
 const DROP: Edge = 1;
@@ -82,14 +82,23 @@ impl Node for AclNode {
             }
             let bytes = packet.network_bytes(memory);
             let judged = match self.which {
-                Which::Ipv4 => (!is_own4(bytes, own)).then_some(bytes),
-                Which::Ipv6 => (!is_own6(bytes, own)).then_some(bytes),
-                Which::Punted => unjudged(packet, memory).filter(|bytes| !is_own(bytes, own)),
+                Which::Ipv4 => Ok((!is_own4(bytes, own)).then_some(bytes)),
+                Which::Ipv6 => Ok((!is_own6(bytes, own)).then_some(bytes)),
+                Which::Punted => match Punted::of(packet, memory, own) {
+                    Punted::Transit(transit) => Ok(transit.is_unseen.then_some(transit.bytes)),
+                    Punted::Local => Ok(None),
+                    // What this router sends is no packet of the port.
+                    Punted::Opaque if packet.protection == Protection::Encrypted => Ok(None),
+                    Punted::Opaque => Err(DropReason::Unjudged),
+                },
             };
-            let Some(bytes) = judged else { continue };
             let length = u64::from(packet.frame.length);
-            if !lists.permits(port, bytes, length, self.worker) {
-                packet.reason = DropReason::AclDenied;
+            let result = judged.and_then(|bytes| match bytes {
+                Some(bytes) => lists.judge(port, bytes, length, self.worker),
+                None => Ok(()),
+            });
+            if let Err(reason) = result {
+                packet.reason = reason;
                 *edge = DROP;
             }
         }
@@ -107,15 +116,6 @@ fn is_own4(bytes: &[u8], own: &OwnAddresses) -> bool {
 fn is_own6(bytes: &[u8], own: &OwnAddresses) -> bool {
     let destination = bytes.get(24..).and_then(|rest| rest.first_chunk::<16>());
     destination.is_some_and(|bytes| own.is_own(IpAddr::from(*bytes)))
-}
-
-/// Whether a packet is for the router itself.
-fn is_own(bytes: &[u8], own: &OwnAddresses) -> bool {
-    match bytes.first().map_or(0, |byte| byte >> 4) {
-        4 => is_own4(bytes, own),
-        6 => is_own6(bytes, own),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

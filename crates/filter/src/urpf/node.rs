@@ -2,12 +2,11 @@
 //! to.
 //!
 //! The nodes look up the sources of a batch together, before the lookup of destinations. Packets
-//! that no lookup sees and that the kernel would forward ([`crate::unjudged`]) do not pass the first
-//! two; `urpf-punted` looks at them before the kernel gets them.
+//! that the kernel may forward and that do not pass the first two are checked by `urpf-punted` before
+//! the kernel gets them; it drops those in which it finds no source ([`Punted`]).
 //!
-//! - next: `drop` (`reverse-path`), and the next node at its place
+//! - next: `drop` (`reverse-path`, `unjudged`), and the next node at its place
 
-use crate::unjudged::unjudged;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -18,6 +17,7 @@ use wattline_dataplane::forwarding::{HopKind, Table};
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_dataplane::graph::{Context, Edge, Node};
 use wattline_dataplane::packet::{Packet, Protection};
+use wattline_dataplane::punted::Punted;
 use wattline_fib::NextHopId;
 use wattline_router::application::SourceCheck;
 
@@ -180,8 +180,17 @@ impl Node for UrpfNode {
             Which::Punted => {
                 for (packet, edge) in packets.iter_mut().zip(edges) {
                     let Some(check) = self.check(packet) else { continue };
-                    let source = unjudged(packet, memory).and_then(source_of);
-                    let Some(source) = source else { continue };
+                    let own = context.routes.table().own();
+                    let source = match Punted::of(packet, memory, own) {
+                        Punted::Transit(it) if it.is_unseen => source_of(it.bytes),
+                        Punted::Transit(_) | Punted::Local => continue,
+                        Punted::Opaque => None,
+                    };
+                    let Some(source) = source else {
+                        packet.reason = DropReason::Unjudged;
+                        *edge = DROP;
+                        continue;
+                    };
                     let way = match source {
                         IpAddr::V4(address) => context.routes.fib4.lookup(address.into()),
                         IpAddr::V6(address) => context.routes.fib6.lookup(address.into()),

@@ -109,7 +109,7 @@ impl Family<5> for Ipv6 {
         let payload = ipv6::payload(memory.get(start..end)?)?;
         let protocol = payload.protocol;
         let (ports, tcp_flags) = match payload.fragment {
-            Fragment::Later => (0, 0),
+            Fragment::Later(_) => (0, 0),
             Fragment::Whole | Fragment::First => {
                 transport(memory, start + payload.offset, end, protocol)
             }

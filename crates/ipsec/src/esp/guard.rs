@@ -6,14 +6,15 @@
 //! 4301 section 5). A packet that came in clear and should have come through a tunnel is dropped, a
 //! packet that a policy protects is encrypted as it is, and only the rest passes.
 //!
-//! Packets to this machine itself and to groups are not forwarded, and pass. So do packets whose
+//! Packets to this machine itself and to groups are not forwarded, and pass. Frames in which the kernel
+//! may find a packet to forward and this node cannot ([`Punted::Opaque`]) are dropped. Packets pass whose
 //! TTL has run out: the kernel answers them and forwards none. A packet from a tunnel is forwarded
 //! here if it leaves through a port, with its options unread, since the kernel would quote it in
 //! clear in its ICMP errors.
 //!
 //! - next: `esp4-encrypt`, `esp6-encrypt` (protected packets), `ip4-lookup`, `ip6-lookup` (packets
 //!   from a tunnel that leave through a port), `icmp4-error`, `icmp6-error` (such packets with
-//!   `ttl-expired`), `drop` (`ipsec-policy`), and the next node at its place (all others)
+//!   `ttl-expired`), `drop` (`ipsec-policy`, `unjudged`), and the next node at its place (all others)
 
 use super::database::{Database, Reader};
 use super::encrypt;
@@ -25,6 +26,7 @@ use wattline_dataplane::forwarding::RouteReader;
 use wattline_dataplane::frame::ChunkMemory;
 use wattline_dataplane::graph::{Context, Edge, Node};
 use wattline_dataplane::packet::{Packet, Protection};
+use wattline_dataplane::punted::Punted;
 use wattline_fib::NextHopId;
 use wattline_packet::FromBytes;
 use wattline_packet::ethernet;
@@ -86,7 +88,16 @@ impl Node for EspGuard {
         let Self { database, memory } = self;
         let database: &Database = database.load();
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            *edge = match look(packet, context.pool.memory()) {
+            let memory_of_frames = context.pool.memory();
+            let own = context.routes.table().own();
+            if packet.protection == Protection::None
+                && Punted::of(packet, memory_of_frames, own) == Punted::Opaque
+            {
+                packet.reason = DropReason::Unjudged;
+                *edge = DROP;
+                continue;
+            }
+            *edge = match look(packet, memory_of_frames) {
                 Some(seen) => judge(packet, &seen, database, memory, &mut context.routes),
                 None => PASS,
             };

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Aggregation;
-use wattline_linux::netlink::forward_path::{Aggregate, ForwardPath, MasterKind, QueueingKind};
+use wattline_linux::netlink::forward_path::{
+    Aggregate, ForwardPath, MasterKind, QueueingKind, Stacked,
+};
 use wattline_xdp::LEFT_PREFIXES_MAX;
 
 /// The routing rule that strongSwan's daemon adds (charon.routing_table). Its table only sends
@@ -190,6 +192,28 @@ pub(super) fn judge(
         }
     }
     reasons
+}
+
+/// Interfaces of the kernel that take frames of guarded ports, in sentences: what it would forward from
+/// there is dropped.
+pub(super) fn cut_off(
+    found: &ForwardPath,
+    ports: &[Interfaces],
+    guarded: &BTreeSet<PortId>,
+) -> Vec<String> {
+    let guarded = || ports.iter().filter(|of| guarded.contains(&of.port));
+    let of_port = |link: u32| guarded().flat_map(|of| &of.links).find(|(it, _)| *it == link);
+    let cut_off = found.stacked.iter().filter(|it| of_port(it.link).is_none());
+    let text = |it: &Stacked| {
+        let (_, lower) = of_port(it.lower)?;
+        let (kind, name) = (&it.kind, &it.name);
+        Some(format!(
+            "the {kind} {name} is on top of {lower}, whose packets are judged: of the frames for {name}, \
+             only those for this machine are received (verdicts station_dropped, tags_dropped and \
+             protocol_dropped count the others)"
+        ))
+    };
+    cut_off.filter_map(text).collect()
 }
 
 /// Everything that would be bypassed at a bond or team.
@@ -538,6 +562,28 @@ mod tests {
             })
             .collect();
         assert_eq!(of(&many, &[]), (vec![0, 1], vec![]));
+    }
+
+    #[test]
+    fn interface_on_top_of_a_guarded_port_is_reported() {
+        let stacked = |link, lower, kind: &str, name: &str| Stacked {
+            link,
+            lower,
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        };
+        let stacked = vec![
+            stacked(7, 1, "vlan", "eth0.7"),
+            stacked(8, 1, "macvlan", "vrrp7"),
+            stacked(9, 7, "vlan", "eth0.7.9"),
+            stacked(10, 2, "macvlan", "vrrp8"),
+        ];
+        let found = ForwardPath { stacked, ..ForwardPath::default() };
+        let told = cut_off(&found, &ports(), &[PortId(0)].into());
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("macvlan vrrp7") && told[1].contains("eth0.7.9"), "{told:?}");
+        assert_eq!(cut_off(&found, &ports(), &BTreeSet::new()), [""; 0]);
+        assert!(judge(&found, &ports(), &plain()).is_empty());
     }
 
     #[test]

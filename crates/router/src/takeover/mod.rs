@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::ethtool;
-use wattline_linux::netlink::forward_path::{self, Watch};
+use wattline_linux::netlink::forward_path::{self, ForwardPath, Watch};
 use wattline_rib::Rib;
 
 /// How often it is looked whatever the kernel says.
@@ -38,6 +38,9 @@ pub(super) struct Lookout {
     prefixes: BTreeMap<PortId, BTreeSet<IpNet>>,
     /// Ports that leave nothing to the kernel that it would forward.
     guarded: BTreeSet<PortId>,
+    /// Interfaces on top of those, and the ones that were logged.
+    cut_off: Vec<String>,
+    cut_off_logged: BTreeSet<String>,
 }
 
 impl Lookout {
@@ -51,7 +54,19 @@ impl Lookout {
     ) -> Self {
         let (reasons, left, prefixes) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let (watch, due) = (Watch::new(), Instant::now());
-        Self { watch, due, guards, checks, reasons, left, prefixes, guarded }
+        let (cut_off, cut_off_logged) = (Vec::new(), BTreeSet::new());
+        Self {
+            watch,
+            due,
+            guards,
+            checks,
+            reasons,
+            left,
+            prefixes,
+            guarded,
+            cut_off,
+            cut_off_logged,
+        }
     }
 
     /// What becomes readable when it should be looked again.
@@ -114,6 +129,7 @@ impl Lookout {
     pub fn tell_first(&mut self, config: &Config) {
         let reasons = std::mem::take(&mut self.reasons);
         self.tell(&reasons, config);
+        self.log_cut_off();
         self.reasons = reasons;
     }
 
@@ -129,6 +145,7 @@ impl Lookout {
         let before = (self.left.clone(), self.prefixes.clone());
         let reasons = self.judge(config, rib, now);
         self.tell(&reasons, config);
+        self.log_cut_off();
         self.reasons = reasons;
         before != (self.left.clone(), self.prefixes.clone())
     }
@@ -137,7 +154,9 @@ impl Lookout {
     fn judge(&mut self, config: &Config, rib: &Rib, now: Instant) -> Vec<Reason> {
         self.due = now + LOOK_EVERY;
         let ports = interfaces(config, rib);
-        let reasons = reasons(config, rib, &ports, self.guards, &self.checks);
+        let found = forward_path::read();
+        let reasons = reasons(&found, config, rib, &ports, self.guards, &self.checks);
+        self.cut_off = judge::cut_off(&found, &ports, &self.guarded);
         (self.left, self.prefixes) = match config.router.takeover {
             Takeover::Force => (BTreeMap::new(), BTreeMap::new()),
             // A router that runs leaves packets to the kernel rather than to nobody.
@@ -147,6 +166,16 @@ impl Lookout {
             }
         };
         reasons
+    }
+
+    /// Logs each interface on top of a guarded port once.
+    fn log_cut_off(&mut self) {
+        self.cut_off_logged.retain(|logged| self.cut_off.contains(logged));
+        for text in &self.cut_off {
+            if self.cut_off_logged.insert(text.clone()) {
+                tracing::warn!("{text}");
+            }
+        }
     }
 
     fn tell(&self, reasons: &[Reason], config: &Config) {
@@ -217,8 +246,9 @@ pub(super) fn judged_and_left(name: &str, judges: &str, why: &str) -> String {
     )
 }
 
-/// What the kernel does beside routing, now.
+/// What the kernel does beside routing, of what was found.
 fn reasons(
+    found: &ForwardPath,
     config: &Config,
     rib: &Rib,
     ports: &[Interfaces],
@@ -236,7 +266,7 @@ fn reasons(
         merges_packets: &|name| ethtool::merges_packets(name).unwrap_or(false),
         spreads_by: &forward_path::spread_of_bond,
     };
-    judge::judge(&forward_path::read(), ports, &circumstances)
+    judge::judge(found, ports, &circumstances)
 }
 
 /// What of it matters more than to be told, in sentences: for ports that cannot be left to the kernel.
@@ -246,7 +276,8 @@ pub(super) fn weighty_reasons(
     guards: bool,
     checks: &BTreeMap<PortId, SourceCheck>,
 ) -> Vec<String> {
-    let reasons = reasons(config, rib, &interfaces(config, rib), guards, checks);
+    let found = forward_path::read();
+    let reasons = reasons(&found, config, rib, &interfaces(config, rib), guards, checks);
     let weighty = reasons.iter().filter(|it| !it.is_mild);
     weighty.map(|it| format!("{}{}", whose(it, config), it.text)).collect()
 }

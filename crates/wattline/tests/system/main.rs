@@ -19,6 +19,7 @@ mod dpdk;
 mod errors;
 mod faults;
 mod governed_ports;
+mod guards;
 mod hot_ports;
 mod ipsec;
 mod ipsec_block;

@@ -3,7 +3,7 @@
 
 use super::XdpForward;
 use crate::loaded::Loaded;
-use crate::{Verdict, XdpMode, XdpProgram};
+use crate::{LocalAddress, Verdict, XdpMode, XdpProgram};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rustix::io::Errno;
@@ -82,7 +82,7 @@ impl Fixture {
         let loaded = Loaded::new(MAC, Some(forward.ways())).unwrap();
         let program = XdpProgram { loaded, link: None, mode: XdpMode::Native, refused: None };
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
-            program.add_local(address.parse().unwrap(), false).unwrap();
+            program.add_local(address.parse().unwrap(), LocalAddress::Host).unwrap();
         }
         Self { forward, program, out }
     }
@@ -379,7 +379,7 @@ fn a_way_that_is_closed_is_not_taken() {
             let out_of_range = crate::FORWARD_PORTS_MAX;
             assert_eq!(fixture.forward.refused(out_of_range).unwrap(), 0);
             let one = IpAddr::from([203, 0, 113, 7]);
-            fixture.program.add_local(one, false).unwrap();
+            fixture.program.add_local(one, LocalAddress::Host).unwrap();
             assert!(fixture.run("ours now", &frame).is_none());
         })
         .unwrap();

@@ -1,4 +1,5 @@
-//! Interfaces that belong to a bridge, a VRF or the like (`ip link`), and bonds.
+//! Interfaces that belong to a bridge, a VRF or the like (`ip link`), bonds, and interfaces on top of
+//! others.
 
 use super::super::frame::attributes;
 use super::super::model::Aggregation;
@@ -12,8 +13,10 @@ const RTM_GETLINK: u16 = 18;
 /// Length of `struct ifinfomsg`.
 const HEADER: usize = 16;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_INFO_KIND: u16 = 1;
 
 /// An interface that belongs to another.
@@ -49,11 +52,30 @@ pub struct Aggregate {
     pub members: Vec<String>,
 }
 
+/// An interface that takes some frames of another: those for its own station or VLAN.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stacked {
+    /// The interface's number.
+    pub link: u32,
+    /// The number of the one below.
+    pub lower: u32,
+    /// Its kind, as `ip -d link` names it.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Kinds of such interfaces. Tunnels are none: their packets are for this machine.
+const STACKED: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
+
+/// Everything that a dump of links says about them.
+pub(super) type Found = (Vec<Master>, Vec<Aggregate>, Vec<Stacked>);
+
 /// All of them.
 ///
 /// # Errors
 /// Only from the kernel.
-pub(super) fn read() -> io::Result<(Vec<Master>, Vec<Aggregate>)> {
+pub(super) fn read() -> io::Result<Found> {
     let mut links = Links::default();
     dump(NETLINK_ROUTE, RTM_GETLINK, &[0; HEADER], |answer| links.note(answer))?;
     Ok(links.found())
@@ -66,17 +88,22 @@ struct Links {
     names: BTreeMap<u32, (String, String)>,
     /// Links and their masters.
     owned: Vec<(u32, u32)>,
+    /// Links and those below them, in this namespace.
+    lower: Vec<(u32, u32)>,
 }
 
 impl Links {
     /// Notes the body of one message.
     fn note(&mut self, answer: &[u8]) {
-        let Self { names, owned } = self;
+        let Self { names, owned, lower } = self;
         let Some(index) = answer.get(4..).and_then(number) else { return };
         let (mut name, mut kind) = (String::new(), String::new());
+        let (mut below, mut is_elsewhere) = (None, false);
         for (attribute, content) in attributes(answer.get(HEADER..).unwrap_or_default()) {
             match attribute {
                 IFLA_IFNAME => name = text(content),
+                IFLA_LINK => below = number(content),
+                IFLA_LINK_NETNSID => is_elsewhere = true,
                 IFLA_MASTER => owned.extend(number(content).map(|master| (index, master))),
                 IFLA_LINKINFO => {
                     let found = attributes(content).find(|(it, _)| *it == IFLA_INFO_KIND);
@@ -85,11 +112,14 @@ impl Links {
                 _ => {}
             }
         }
+        if STACKED.contains(&kind.as_str()) && !is_elsewhere {
+            lower.extend(below.map(|below| (index, below)));
+        }
         names.insert(index, (name, kind));
     }
 
-    fn found(self) -> (Vec<Master>, Vec<Aggregate>) {
-        let Self { names, owned } = self;
+    fn found(self) -> Found {
+        let Self { names, owned, lower } = self;
         let master = |(link, master): (u32, u32)| {
             let (name, kind) = names.get(&master).cloned().unwrap_or_default();
             let kind = match kind.as_str() {
@@ -109,7 +139,12 @@ impl Links {
             })
         };
         let aggregates = names.iter().filter_map(aggregate).collect();
-        (owned.into_iter().map(master).collect(), aggregates)
+        let stacked = lower.iter().filter_map(|(link, lower)| {
+            let (name, kind) = names.get(link).cloned()?;
+            Some(Stacked { link: *link, lower: *lower, kind, name })
+        });
+        let stacked = stacked.collect();
+        (owned.into_iter().map(master).collect(), aggregates, stacked)
     }
 }
 
@@ -150,7 +185,8 @@ mod tests {
             frames(&message).for_each(|frame| links.note(frame.payload));
         }
         links.note(&[0; 3]);
-        let (masters, aggregates) = links.found();
+        let (masters, aggregates, stacked) = links.found();
+        assert_eq!(stacked, []);
         let of_bond = |link| {
             let (kind, name) = (MasterKind::Other("bond".to_owned()), "bond0".to_owned());
             Master { link, kind, name }
@@ -160,5 +196,24 @@ mod tests {
         let bond = Aggregate { link: 5, kind: Aggregation::Bond, members };
         let team = Aggregate { link: 6, kind: Aggregation::Team, members: Vec::new() };
         assert_eq!(aggregates, [bond, team]);
+    }
+
+    #[test]
+    fn interface_on_top_of_another_is_found_and_a_veth_is_not() {
+        let mut links = Links::default();
+        for (index, name, kind) in [(2, "eth0", "veth"), (3, "vrrp7", "macvlan")] {
+            let mut header = [0; HEADER];
+            header[4..8].copy_from_slice(&u32::to_ne_bytes(index));
+            let mut message = Request::new(RTM_GETLINK - 2, 0);
+            message.put(&header);
+            message.attribute(IFLA_IFNAME, &[name.as_bytes(), b"\0"].concat());
+            message.attribute(IFLA_LINK, &2_u32.to_ne_bytes());
+            message.nest(IFLA_LINKINFO, |info| {
+                info.attribute(IFLA_INFO_KIND, &[kind.as_bytes(), b"\0"].concat());
+            });
+            frames(&message.finish(1)).for_each(|frame| links.note(frame.payload));
+        }
+        let (kind, name) = ("macvlan".to_owned(), "vrrp7".to_owned());
+        assert_eq!(links.found().2, [Stacked { link: 3, lower: 2, kind, name }]);
     }
 }

@@ -15,7 +15,7 @@ mod spread;
 mod watch;
 
 pub use legacy::LegacyTable;
-pub use masters::{Aggregate, Master, MasterKind};
+pub use masters::{Aggregate, Master, MasterKind, Stacked};
 pub use nftables::Chain;
 pub use queueing::{Queueing, QueueingKind};
 pub use rules::Rule;
@@ -42,6 +42,8 @@ pub struct ForwardPath {
     pub masters: Vec<Master>,
     /// Interfaces that stand for several others.
     pub aggregates: Vec<Aggregate>,
+    /// Interfaces that take some frames of others.
+    pub stacked: Vec<Stacked>,
     /// Of IPsec policies for packets that are sent or forwarded, where these come from and go to.
     pub ipsec_policies: Vec<[IpNet; 2]>,
     /// What could not be read, with the reason.
@@ -77,15 +79,25 @@ pub fn read() -> ForwardPath {
         note("queueing disciplines and filters (`tc`)", error);
         Vec::new()
     });
-    let (masters, aggregates) = masters::read().unwrap_or_else(|error| {
+    let (masters, aggregates, stacked) = masters::read().unwrap_or_else(|error| {
         note("bridges, VRFs and bonds (`ip link`)", error);
-        (Vec::new(), Vec::new())
+        (Vec::new(), Vec::new(), Vec::new())
     });
     let ipsec_policies = ipsec_policies().unwrap_or_else(|error| {
         note("the policies of IPsec (`ip xfrm policy`)", error);
         Vec::new()
     });
-    ForwardPath { rules, chains, legacy, queueing, masters, aggregates, ipsec_policies, unread }
+    ForwardPath {
+        rules,
+        chains,
+        legacy,
+        queueing,
+        masters,
+        aggregates,
+        stacked,
+        ipsec_policies,
+        unread,
+    }
 }
 
 fn ipsec_policies() -> io::Result<Vec<[IpNet; 2]>> {
