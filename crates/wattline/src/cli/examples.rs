@@ -31,10 +31,13 @@ const EXAMPLES: &[Examples] = &[
     #[cfg(feature = "ipsec")]
     (
         "new-keys",
-        &[(
-            "The first start of a tunnel, after its keys were made",
-            "wattline new-keys /etc/wattline/router.toml branch",
-        )],
+        &[
+            (
+                "The first start of a tunnel, after its keys were made",
+                "wattline new-keys /etc/wattline/router.toml branch",
+            ),
+            ("Two tunnels at once", "wattline new-keys router.toml branch office"),
+        ],
     ),
     (
         "lookup",
