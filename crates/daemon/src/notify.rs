@@ -62,15 +62,12 @@ impl Notifier {
 
     /// Reports that the daemon has read its configuration again, and the outcome as its status.
     pub fn reloaded(&self, outcome: &str) {
-        self.ready();
-        self.status(outcome);
+        self.tell(&format!("READY=1\n{}", status_line(outcome)));
     }
 
     /// Reports a line about the daemon's state, for people (`systemctl status`).
     pub fn status(&self, line: &str) {
-        let line: String = line.chars().map(|it| if it == '\n' { ' ' } else { it }).collect();
-        let line: String = plain(&line).chars().take(STATUS_MAX).collect();
-        self.tell(&format!("STATUS={line}"));
+        self.tell(&status_line(line));
     }
 
     /// The daemon is shutting down.
@@ -169,6 +166,13 @@ fn send_with(
         }
     }
     Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Returns the message that sets the status: one line of plain characters.
+fn status_line(text: &str) -> String {
+    let line: String = text.chars().map(|it| if it == '\n' { ' ' } else { it }).collect();
+    let line: String = plain(&line).chars().take(STATUS_MAX).collect();
+    format!("STATUS={line}")
 }
 
 /// Connects to a path, or to an abstract name if it begins with `@` (unix(7)).
