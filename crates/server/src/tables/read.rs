@@ -278,6 +278,6 @@ mod tests {
     #[test]
     fn a_file_without_end_is_refused() {
         let told = ProfileTables::load("/dev/zero").unwrap_err().to_string();
-        assert!(told.contains("/dev/zero: longer than"), "{told}");
+        assert!(told.contains("/dev/zero: is longer than"), "{told}");
     }
 }

@@ -85,6 +85,7 @@ fn records_before_encoding_before_encryption_and_back() {
         for workers in ["1", "2", "1", "2"] {
             chain.active(workers);
             chain.transfer(HOST4, &file);
+            chain.wait_for_confirmations();
         }
 
         let saved = chain.encoder("saved_bytes").as_u64().unwrap();

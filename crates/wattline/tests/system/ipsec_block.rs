@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wattline_testbed::command;
+use wattline_testbed::forwarder::declare_keys;
 use wattline_testbed::raw::{RawSocket, Sniffer};
 use wattline_testbed::topology::{Options, SINK, SOURCE, Topology};
 
@@ -72,6 +73,8 @@ impl Machine {
     }
 
     fn start(&mut self) {
+        let text = std::fs::read_to_string(self.config()).unwrap();
+        declare_keys(&binary(), &self.config(), &text).unwrap();
         let mut command = self.topology.router.command(&binary().to_string_lossy());
         command.arg("run").arg(self.config()).stdin(Stdio::null()).stdout(Stdio::null());
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();

@@ -132,7 +132,7 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
         assert!(in_router(&topology, "ip", &rule));
         let strict = Wattline::start_with(&topology, binary(), choosing("strict", Mode::Adaptive));
         let refusal = strict.unwrap_err().to_string();
-        for word in ["tbf", "prohibit", "takeover", "exit status: 78"] {
+        for word in ["tbf", "prohibit", "takeover", "exit status: 69"] {
             assert!(refusal.contains(word), "{word}: {refusal}");
         }
         // Nothing was taken over, so there is nothing that the kernel forwards in its place.
