@@ -7,7 +7,7 @@
 //! set as permissively as it can be, and has interfaces of its own on top of the guarded port. Each
 //! frame carries its number, by which it is recognised wherever it leaves.
 
-use crate::harness::{binary, quiet};
+use crate::harness::{binary, privileged, quiet};
 use crate::ipsec::{Kind, keys};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -887,13 +887,13 @@ fn run(lab: &Lab, guard: &Guard, mode: Mode, name: &str, cases: &[Case]) {
 
 #[test]
 fn no_generated_frame_passes_a_guard() {
-    quiet("no_generated_frame_passes_a_guard", || nothing_leaks(false));
+    privileged("no_generated_frame_passes_a_guard", || nothing_leaks(false));
 }
 
 #[test]
 #[ignore = "many more header chains: `make test-long`"]
 fn no_generated_frame_of_the_long_series_passes_a_guard() {
-    quiet("no_generated_frame_of_the_long_series_passes_a_guard", || nothing_leaks(true));
+    privileged("no_generated_frame_of_the_long_series_passes_a_guard", || nothing_leaks(true));
 }
 
 /// An interface that is made on top of the port while packets flow is no way past the list either.
