@@ -1,6 +1,6 @@
 //! Directories of control sockets: only one that nobody else can change is used.
 //!
-//! Whoever can rename a socket can put one of his own in its place, and gets what others send.
+//! A user who can rename a socket can put one of his own in its place, and gets what others send.
 
 use super::socket_error::SocketError;
 use rustix::process::{geteuid, getuid};

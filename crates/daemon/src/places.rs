@@ -10,9 +10,9 @@ use std::time::Duration;
 
 /// Most connections at once; each has a thread of its own.
 pub(crate) const ALL: usize = 64;
-/// Of these, most of members of the group.
+/// Places that members of the group may take together.
 const OF_MEMBERS: usize = 48;
-/// Of these, most of one member.
+/// Places that one member may take.
 const OF_MEMBER: usize = 16;
 /// Most captures and traces of members at once. A router has four places for all.
 const STREAMS_OF_MEMBERS: usize = 2;

@@ -384,7 +384,7 @@ fn serve<R: Into<Reply>>(
     }
 }
 
-/// What a member's request takes: a turn until its answer, and a place among captures and traces.
+/// Resources of a member's request: a turn until its answer, and a place among captures and traces.
 ///
 /// # Errors
 /// With the limit that is reached.

@@ -1,10 +1,10 @@
-//! Why a request over the control socket failed.
+//! Errors of requests over the control socket.
 
 use super::group::GROUP;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a request failed.
+/// Reason for which a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// No daemon was found.
@@ -31,7 +31,7 @@ pub enum SocketError {
     Untrusted {
         /// The directory, or one above it.
         path: PathBuf,
-        /// Why it is not trusted.
+        /// Reason for which it is not trusted.
         why: String,
     },
     /// Another user than root listens at the socket.

@@ -76,7 +76,7 @@ pub struct Daemon {
     bell: Sender<Message>,
     signals: signal_hook::iterator::Handle,
     stopping: bool,
-    /// What of the configuration, as it was last read, is not in force before a restart.
+    /// Parts of the configuration, as last read, that are not in force before a restart.
     needs_restart: Vec<&'static str>,
     notifier: Notifier,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Around<'a> {
     pub rivals: &'a [Rival],
     /// Stretches of governing that ended because the machine or the configuration changed.
     pub restarts: u64,
-    /// What of the configuration, as it was last read, is not in force before a restart.
+    /// Parts of the configuration, as last read, that are not in force before a restart.
     pub needs_restart: &'a [&'static str],
 }
 

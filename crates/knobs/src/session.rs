@@ -147,7 +147,7 @@ fn open_lock(directory: &Directory) -> io::Result<File> {
     })
 }
 
-/// What the journal below a state directory holds; nothing where there is no such directory.
+/// Contents of the journal below a state directory; nothing where there is no such directory.
 fn recorded(tree: &Tree, state: &Path) -> Result<journal::Contents, SessionError> {
     let boot = tree.text("/proc/sys/kernel/random/boot_id")?;
     match tree.directory(state) {

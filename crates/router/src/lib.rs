@@ -128,7 +128,7 @@ pub struct Router {
     lookout: Option<Lookout>,
     /// The device by which packets enter the kernel.
     tun: Option<String>,
-    /// What becomes of packets for the kernel where there is no such device.
+    /// Handling of packets for the kernel where there is no such device.
     unpuntable: Option<Unpuntable>,
     /// Updates that the tables refused.
     refused: u64,
@@ -140,7 +140,7 @@ pub struct Router {
     signals: Option<signal_hook::iterator::Handle>,
     socket: Server,
     stopping: bool,
-    /// What of the configuration, as it was last read, is not in force before a restart.
+    /// Parts of the configuration, as last read, that are not in force before a restart.
     needs_restart: Vec<&'static str>,
     /// Since when counters are shown.
     cleared: Option<Cleared>,

@@ -93,7 +93,7 @@ pub(super) struct Unopened {
     pub mtu: u32,
 }
 
-/// Why a port has no interface.
+/// Reason for which a port has no interface.
 #[derive(Debug, Clone)]
 pub(super) enum Why {
     /// The interface does not exist, or cannot be used yet: there is nothing to try.

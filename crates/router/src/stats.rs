@@ -35,7 +35,7 @@ pub struct Stats {
     /// Chunks of frame memory that were freed though they were free already, or not of that memory:
     /// a defect of Wattline.
     pub frees_refused: u64,
-    /// What of the configuration, as it was last read, is not in force before a restart.
+    /// Parts of the configuration, as last read, that are not in force before a restart.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs_restart: Vec<&'static str>,
     /// Lines of the log that could not be written.

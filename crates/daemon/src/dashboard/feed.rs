@@ -38,7 +38,7 @@ impl Feed {
     }
 
     /// A new reader: what was, as an array in JSON, and what is to come, the last frame first.
-    /// Where there are too many, the one that has read for longest is dropped: nobody can keep
+    /// With too many of them, the one that has read for longest is dropped: nobody can keep
     /// others out by staying, and a page comes again.
     pub fn join(&self) -> (String, Receiver<Arc<str>>) {
         let mut state = self.state();

@@ -27,7 +27,7 @@ pub struct Limits {
     pub connections: usize,
     /// Bytes of a request's head.
     pub head: usize,
-    /// How long a client may take to send its head and take the answer, together; of a stream, to
+    /// Time that a client may take to send its head and take the answer, together; of a stream, to
     /// take each event.
     pub patience: Duration,
 }

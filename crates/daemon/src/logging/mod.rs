@@ -193,7 +193,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     log_directly(log, Level::ERROR, &text);
 }
 
-/// What the subscriber writes events to.
+/// Writer of the subscriber's events.
 struct ToQueue;
 
 /// An event that is being formatted; it is queued when it is dropped.

@@ -1,6 +1,6 @@
 //! Lines on their way to a file descriptor that may take none.
 //!
-//! Whoever logs puts a line into a queue of limited size. A thread of its own writes. Whoever logs waits
+//! A thread that logs puts a line into a queue of limited size. A thread of its own writes. Whoever logs waits
 //! for that, so that a line is written when what follows it happens, but for a moment only: the
 //! thread alone waits while the reader of a pipe stalls. A line that finds the queue full, and one that
 //! cannot be written (no space, reader gone), is lost and counted.
@@ -174,7 +174,7 @@ impl Queue {
     }
 }
 
-/// What is written to.
+/// Destination of the lines.
 struct Out<'a> {
     descriptor: &'a OwnedFd,
     /// True after a line of which only the beginning was written.

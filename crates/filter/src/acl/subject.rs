@@ -16,7 +16,7 @@ pub enum Ends {
     V6(Ipv6Addr, Ipv6Addr),
 }
 
-/// What a packet shows of its protocol.
+/// Protocol of a packet, as far as it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// Number of the payload after extension headers.

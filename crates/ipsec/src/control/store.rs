@@ -1,4 +1,4 @@
-//! What keys were used for, kept over restarts.
+//! Record of the use of keys, kept over restarts.
 //!
 //! A key that is used again after a restart must never see a nonce twice (RFC 4106 section 2), and
 //! the peer drops sequence numbers that it has seen as replays. Both are therefore written to disk

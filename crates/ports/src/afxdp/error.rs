@@ -43,7 +43,7 @@ pub enum OpenError {
     MissingFeature {
         /// What it lacks.
         feature: &'static str,
-        /// What the kernel answered.
+        /// The kernel's answer.
         source: Errno,
     },
     /// Someone else has a socket on this queue.
@@ -94,7 +94,7 @@ pub enum OpenError {
     /// There is no frame memory.
     #[error("{action}: {source}")]
     Memory {
-        /// What was being done.
+        /// Operation that failed.
         action: &'static str,
         /// What the kernel answered.
         source: Errno,

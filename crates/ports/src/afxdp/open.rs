@@ -126,7 +126,7 @@ pub fn largest_mtu_in_one_piece(headroom: u32) -> u32 {
     Layout::PAGE.largest_mtu(headroom)
 }
 
-/// What all of them need, and queues that are opened later, which may be `largest` at most.
+/// Requirements of all of them, and of queues that are opened later, which may be `largest` at most.
 fn layout_for(
     addresses: &[QueueAddress],
     later_mtu: u32,

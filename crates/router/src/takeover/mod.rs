@@ -246,7 +246,7 @@ pub(super) fn judged_and_left(name: &str, judges: &str, why: &str) -> String {
     )
 }
 
-/// What the kernel does beside routing, of what was found.
+/// Kernel features beside routing that were found.
 fn reasons(
     found: &ForwardPath,
     config: &Config,

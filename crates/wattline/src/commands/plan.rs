@@ -60,7 +60,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     })
 }
 
-/// What a router would do to this machine.
+/// Changes that a router would make to this machine.
 #[derive(Serialize)]
 struct Whole<P> {
     #[serde(flatten)]

@@ -139,7 +139,7 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What of the configuration is not in force before a restart, if anything is.
+/// Parts of the configuration that are not in force before a restart.
 pub fn print_needs_restart(answer: &Value, out: &mut impl Write) -> io::Result<()> {
     let names = answer["needs_restart"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let names: Vec<&str> = names.collect();

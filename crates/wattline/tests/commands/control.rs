@@ -61,7 +61,7 @@ fn of_threads(process: u32, field: &str) -> Vec<(String, String)> {
     statuses.map(|status| (value(&status, "Name"), value(&status, field))).collect()
 }
 
-/// What talks to clients could do nothing with the rights of root.
+/// Threads that serve clients have none of root's rights.
 #[test]
 fn threads_that_serve_clients_have_no_capabilities() {
     let mut machine = Machine::new();

@@ -94,7 +94,7 @@ const SPECIAL6: [&str; 27] = [
     "2001:2:0:2::1",
 ];
 
-/// What precedes the IP packet of a frame.
+/// Headers before the IP packet of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
     Plain,
@@ -166,7 +166,7 @@ impl Link {
 /// A header between that of IP and the payload, or the payload's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
-    /// Of this number, with so many bytes; options and the like are padding.
+    /// Header of this number and length in bytes; options and the like are padding.
     Extension(u8, usize),
     /// The same, but its length leads out of the packet.
     Overlong(u8),
@@ -218,7 +218,7 @@ impl Header {
     }
 }
 
-/// What a packet carries.
+/// Payload of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Payload {
     /// To this port, so many bytes of it.
