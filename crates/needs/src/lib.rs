@@ -10,6 +10,10 @@
 //! installed.
 #![forbid(unsafe_code)]
 
+mod program;
+
+pub use program::program;
+
 use std::fmt::Display;
 use std::io::Write as _;
 use std::panic::Location;

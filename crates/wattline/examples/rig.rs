@@ -4,7 +4,7 @@
 //!
 //! Ends with 1 where a check does not hold, with 69 where emulator or kernel cannot be had.
 
-#[path = "../tests/rig/checks/mod.rs"]
+#[path = "../../../tests/rig/checks/mod.rs"]
 mod checks;
 
 use checks::Checks;

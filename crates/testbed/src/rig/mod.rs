@@ -4,7 +4,7 @@
 //!
 //! [`Rig`] is what `rig/fetch` has unpacked; [`image`] packs the guest; [`Machine`] boots it,
 //! [`guest`] runs commands inside, [`monitor`] reads its registers from outside. Tests of the
-//! program turn every knob and compare the two (`crates/wattline/tests/rig/checks/`).
+//! program turn every knob and compare the two (`tests/rig/checks/`).
 
 pub mod agent;
 pub mod conformance;

@@ -1,0 +1,63 @@
+//! `config FILE` as a user runs it: what `run` refuses on any machine, it refuses too.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn wattline(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(wattline_needs::program());
+    command.args(args).current_dir(folder).output().unwrap()
+}
+
+/// What both say of a configuration, which is the same.
+#[cfg(not(feature = "dpdk"))]
+fn refused(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("r.toml"), text).unwrap();
+    let [checked, run] = ["config", "run"].map(|command| {
+        let output = wattline(folder.path(), &[command, "r.toml"]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(78), "{command}: {told}");
+        told
+    });
+    assert!(run.contains(checked.trim_end()), "{checked}{run}");
+    checked
+}
+
+const CAPTURE: &str = "[[port]]\nname = \"a\"\ncapture = { read = \"a.pcap\" }\n\
+                       mac = \"02:00:00:00:00:01\"\n";
+
+#[test]
+#[cfg(not(feature = "dpdk"))]
+fn ports_over_dpdk_are_refused_where_the_program_has_none() {
+    let text = "[router]\nmode = \"poll\"\n[[port]]\nname = \"x\"\ndpdk = \"net_null0\"\n";
+    let told = refused(text);
+    assert!(told.contains("[[port]] x") && told.contains("--features dpdk"), "{told}");
+}
+
+#[test]
+fn tables_that_are_not_there_are_refused() {
+    let power = "[power]\nplatform = \"host\"\npolicy = \"copi:tables=none-here.csv\"\n\
+                 server = \"westmere-2010\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("r.toml"), format!("{CAPTURE}{power}")).unwrap();
+    let output = wattline(folder.path(), &["config", "r.toml"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(78), "{told}");
+    assert!(told.contains("[power] policy") && told.contains("none-here.csv"), "{told}");
+}
+
+#[test]
+fn a_file_that_is_right_is_said_to_be_in_json() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("r.toml"), CAPTURE).unwrap();
+    std::fs::write(folder.path().join("g.toml"), "[govern]\n").unwrap();
+    for args in [&["config", "r.toml"][..], &["config", "--govern", "g.toml"]] {
+        let silent = wattline(folder.path(), args);
+        assert!(silent.status.success() && silent.stdout.is_empty(), "{silent:?}");
+        let told = wattline(folder.path(), &[args, &["--json"]].concat());
+        let document: Value = serde_json::from_slice(&told.stdout).unwrap();
+        assert_eq!(document["right"], true);
+        assert!(args.contains(&document["file"].as_str().unwrap()), "{document}");
+    }
+}

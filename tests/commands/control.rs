@@ -1,0 +1,208 @@
+//! The control socket of a governor: who is answered, with which rights, and what a reload says.
+
+use crate::copy::copy;
+use crate::govern::running::{Machine, until};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn run(machine: &Machine, arguments: &[&str]) -> Output {
+    let mut command = Command::new(wattline_needs::program());
+    command.args(arguments).arg("--socket").arg(machine.socket()).output().unwrap()
+}
+
+#[test]
+fn reload_tells_what_needs_a_restart_and_what_is_refused() {
+    let mut machine = Machine::new();
+    machine.start("");
+    assert_eq!(run(&machine, &["reload"]).status.code(), Some(0));
+    let own = fs::read_to_string(machine.path("govern.toml")).unwrap();
+    let other = own.replace(&format!("127.0.0.1:{}", machine.metrics), "127.0.0.1:1");
+    machine.write("govern.toml", &other);
+    for json in [false, true] {
+        let reload = run(&machine, if json { &["reload", "--json"] } else { &["reload"] });
+        assert_eq!(reload.status.code(), Some(75), "{reload:?}");
+        let said = String::from_utf8(reload.stderr).unwrap();
+        assert!(said.contains("not in force before a restart: [metrics] listen"), "{said}");
+        let answer: Option<serde_json::Value> = serde_json::from_slice(&reload.stdout).ok();
+        assert_eq!(answer.is_some(), json);
+    }
+    let stats = String::from_utf8(run(&machine, &["stats"]).stdout).unwrap();
+    assert!(stats.contains("not in force before a restart: [metrics] listen"), "{stats}");
+    machine.write("govern.toml", "nonsense");
+    let refused = run(&machine, &["reload"]);
+    assert_eq!(refused.status.code(), Some(78), "{refused:?}");
+    until("the service manager hears of it", || {
+        let told = machine.told();
+        told.contains("STATUS=the configuration stays as it was").then_some(())
+    });
+    machine.signal("-HUP");
+    machine.logs("ERROR the configuration stays as it was");
+    machine.write("govern.toml", &own);
+    assert_eq!(run(&machine, &["reload"]).status.code(), Some(0));
+    let stats = String::from_utf8(run(&machine, &["stats"]).stdout).unwrap();
+    assert!(!stats.contains("before a restart"), "{stats}");
+}
+
+/// The value of a field in the status of each thread of a process, with the threads' names.
+fn of_threads(process: u32, field: &str) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let status = |task: fs::DirEntry| fs::read_to_string(task.path().join("status")).ok();
+    let value = |status: &str, field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(&format!("{field}:\t")));
+        line.unwrap().trim().to_owned()
+    };
+    let statuses = tasks.filter_map(|task| status(task.unwrap()));
+    statuses.map(|status| (value(&status, "Name"), value(&status, field))).collect()
+}
+
+/// Threads that serve clients have none of root's rights.
+#[test]
+fn threads_that_serve_clients_have_no_capabilities() {
+    let mut machine = Machine::new();
+    let port = crate::metrics::free_port();
+    machine.start_with("", &["--dashboard", &format!("127.0.0.1:{port}")]);
+    let control = UnixStream::connect(machine.socket()).unwrap();
+    (&control).write_all(b"{\"request\":\"stats\"}\n").unwrap();
+    BufReader::new(&control).read_line(&mut String::new()).unwrap();
+    let mut metrics = TcpStream::connect(("127.0.0.1", machine.metrics)).unwrap();
+    metrics.write_all(b"GET ").unwrap();
+    let mut page = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    page.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    page.read_exact(&mut [0; 12]).unwrap();
+    let process = machine.process();
+    // Of each the one that accepts and the one of the connection; of the dashboard one more.
+    for (name, count) in [("control", 2), ("metrics", 2), ("dashboard", 3), ("log", 1)] {
+        let of_name = |field: &str| -> Vec<String> {
+            let all = of_threads(process, field).into_iter();
+            all.filter(|(its, _)| its == name).map(|(_, value)| value).collect()
+        };
+        until(&format!("{count} threads {name}"), || {
+            (of_name("CapEff").len() == count).then_some(())
+        });
+        for field in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+            until(&format!("{name} has none"), || {
+                of_name(field).iter().all(|value| value == "0000000000000000").then_some(())
+            });
+        }
+        until(name, || of_name("NoNewPrivs").iter().all(|value| value == "1").then_some(()));
+    }
+}
+
+/// A directory of the victim's name in a directory for temporary files, made by another user first.
+#[test]
+fn socket_directory_of_another_user_is_not_used() {
+    const VICTIM: u32 = 65534;
+    const SQUATTER: u32 = 1234;
+    if !rustix::process::geteuid().is_root() {
+        return wattline_needs::rights("root, for two other users");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let open = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(folder.path(), 0o755);
+    let program = folder.path().join("wattline");
+    fs::copy(wattline_needs::program(), &program).unwrap();
+    let tree = folder.path().join("tree");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/knobs/tests/fixtures");
+    copy(&fixtures.join("acpi-cpufreq"), &tree);
+    assert!(Command::new("chown").args(["-R", "65534"]).arg(&tree).status().unwrap().success());
+    let temporary = folder.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    open(&temporary, 0o1777);
+    let squatted = temporary.join(format!("wattline-{VICTIM}"));
+    fs::DirBuilder::new().mode(0o777).create(&squatted).unwrap();
+    open(&squatted, 0o777);
+    chown(&squatted, Some(SQUATTER), None).unwrap();
+    let victim = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(arguments).env_remove("XDG_RUNTIME_DIR").env("TMPDIR", &temporary);
+        command.uid(VICTIM).gid(VICTIM).stdin(Stdio::null());
+        command
+    };
+    let told = |output: Output| String::from_utf8(output.stderr).unwrap();
+    let refused = |output: Output| {
+        let told = told(output);
+        assert!(told.contains("it belongs to user 1234"), "{told}");
+        assert!(told.contains("XDG_RUNTIME_DIR"), "a remedy: {told}");
+    };
+    let tree = tree.to_str().unwrap();
+    refused(victim(&["govern", "--root", tree]).output().unwrap());
+    refused(victim(&["stop"]).output().unwrap());
+    // A link to a directory of his own is no better.
+    fs::remove_dir(&squatted).unwrap();
+    let own = folder.path().join("own");
+    fs::create_dir(&own).unwrap();
+    chown(&own, Some(VICTIM), None).unwrap();
+    std::os::unix::fs::symlink(&own, &squatted).unwrap();
+    let linked = told(victim(&["govern", "--root", tree]).output().unwrap());
+    assert!(linked.contains("it is a symbolic link"), "{linked}");
+    // Nor is a daemon of another user believed, wherever it listens.
+    let path = own.join("fake.sock");
+    let script = "import socket,os,sys\nl=socket.socket(socket.AF_UNIX)\nl.bind(sys.argv[1])\n\
+                  os.chmod(sys.argv[1],0o777)\nl.listen(5)\nprint(flush=True)\nl.accept()\n";
+    open(&own, 0o777);
+    let python = Command::new("python3")
+        .args(["-c", script])
+        .arg(&path)
+        .uid(SQUATTER)
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut fake = match python {
+        Ok(fake) => fake,
+        Err(error) => return wattline_needs::tool(format_args!("python3: {error}")),
+    };
+    fake.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let path = path.to_str().unwrap();
+    let told = told(victim(&["stats", "--socket", path]).output().unwrap());
+    assert!(told.contains("belongs to user 1234"), "{told}");
+    fake.kill().unwrap();
+    fake.wait().unwrap();
+}
+
+/// Whatever a daemon answers.
+#[test]
+fn answers_are_shown_without_control_characters() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let hostile = "\u{1b}]0;owned\u{7} \u{9b}31m \u{7f} \u{202e}data\r";
+    let serve = move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            let answer = if line.contains("stats") {
+                let port =
+                    serde_json::json!({ "name": hostile, "mode": hostile, "reason": hostile });
+                serde_json::json!({"ok": {"ports": [port], "dropped": {hostile: 1}}})
+            } else {
+                serde_json::json!({ "error": hostile })
+            };
+            let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
+        }
+    };
+    std::thread::spawn(serve);
+    for arguments in [&["stats"][..], &["stats", "--json"], &["stop"], &["stop", "--json"]] {
+        let output = Command::new(wattline_needs::program())
+            .args(arguments)
+            .arg("--socket")
+            .arg(&path)
+            .output();
+        let output = output.unwrap();
+        for text in [output.stdout, output.stderr] {
+            let text = String::from_utf8(text).unwrap();
+            let controls = |it: char| it.is_control() && it != '\n' || it == '\u{202e}';
+            assert!(!text.contains(controls), "{arguments:?}: {text:?}");
+            if arguments.contains(&"--json") && !text.is_empty() && text.starts_with('{') {
+                assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
+            }
+        }
+    }
+}

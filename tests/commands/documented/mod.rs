@@ -1,0 +1,126 @@
+//! The commands of the documentation, run as they stand there: every page by its scene, and those
+//! whose words promise more by a test of their own.
+
+mod configurations;
+mod pages;
+mod scenes;
+
+use pages::{blocks, page, root};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// A shell that finds the program under test as `wattline`.
+fn bash(script: &str, folder: &Path) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).current_dir(folder).env("PATH", scenes::path());
+    command
+}
+
+/// Lets `timeout` end a script that hangs.
+fn run(script: &str, folder: &Path, patience: Duration) -> Result<String, String> {
+    let script = format!("set -e -o pipefail\n{script}");
+    let file = folder.join("script-of-the-page");
+    std::fs::write(&file, script).unwrap();
+    let outer = format!("timeout {} bash script-of-the-page 2>&1", patience.as_secs());
+    let output = bash(&outer, folder).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() { Ok(text) } else { Err(format!("{}:\n{text}", output.status)) }
+}
+
+/// The tutorial, which has a test of its own.
+const FIRST_ROUTER: &str = "docs/tutorial/first-router.md";
+
+/// What the help shows first to those without a network and rights.
+#[test]
+fn the_example_with_captures_runs_as_it_is_shipped() {
+    let folder = tempfile::tempdir().unwrap();
+    scenes::copy_examples(&folder.path().join("examples"));
+    let told = run("wattline run examples/captures.toml", folder.path(), Duration::from_secs(60));
+    let told = told.unwrap();
+    assert!(told.contains("ttl-expired"), "{told}");
+    let sent = std::fs::metadata(folder.path().join("examples/out.pcap")).unwrap().len();
+    assert!(sent > 500, "{sent} bytes");
+}
+
+/// The script of the page that leads from a meter to a server file, on a recorded meter and with a
+/// router that forwards 3000 packets a second.
+#[test]
+fn the_script_that_measures_a_row_appends_it() {
+    if !bash("command -v jq", Path::new("/")).output().unwrap().status.success() {
+        return wattline_needs::tool("jq");
+    }
+    let page = page("docs/how-to/model-your-server.md");
+    let blocks = blocks(&page);
+    let script = blocks.iter().find(|block| block.starts_with("#!/bin/sh")).unwrap();
+    let script = script.replace("30s", "1s").replace("/ 30", "/ 1");
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    put("row", &script);
+    put("sudo", "#!/bin/sh\nexec \"$@\"\n");
+    let root = root().join("crates/meters/tests/fixtures/acpi-power-meter");
+    let program = format!(
+        "#!/bin/sh\ncase $1 in\nstats) n=$(cat n 2>/dev/null || echo 0); echo $((n + 3000)) > n\n\
+         echo \"{{\\\"forwarded\\\": $n}}\" ;;\n*) exec {} \"$@\" --root {} ;;\nesac\n",
+        wattline_needs::program(),
+        root.display()
+    );
+    put("wattline", &program);
+    run("export PATH=$PWD:$PATH\nsh row 1.6 2 5000", folder.path(), Duration::from_secs(60))
+        .unwrap();
+    let rows = std::fs::read_to_string(folder.path().join("rows.csv")).unwrap();
+    let lines: Vec<&str> = rows.lines().collect();
+    assert_eq!(lines[0], "frequency_hertz,cores,throughput_pps,power_watts,offered_pps");
+    assert_eq!(lines[1], "1600000000,2,3000,118.200,5000");
+}
+
+/// The tutorial from its first to its last block, in a mount namespace of its own with its own
+/// `/run`: names of network namespaces and sockets stay there.
+#[test]
+fn the_first_router_is_built_looked_at_and_killed_as_its_page_says() {
+    for tool in ["ip", "ethtool", "ping", "tcpdump", "tshark"] {
+        if bash(&format!("command -v {tool}"), Path::new("/"))
+            .output()
+            .map_or(true, |it| !it.status.success())
+        {
+            return wattline_needs::tool(tool);
+        }
+    }
+    let own = "unshare --mount true && test $(id -u) = 0";
+    if !bash(own, Path::new("/")).status().unwrap().success() {
+        return wattline_needs::rights("namespaces");
+    }
+    let blocks = blocks(&page(FIRST_ROUTER));
+    let killed = blocks.iter().position(|block| block.contains("kill -9")).expect("it is killed");
+    let mut script = "set -e -m -x\nmount -t tmpfs none /run\nip link set lo up\n".to_owned();
+    for (number, block) in blocks.iter().enumerate() {
+        script.push_str(block);
+        if number == killed {
+            // "The ping continues": another one does.
+            script.push_str("sleep 1\nip netns exec source ping -c 3 -W 2 198.19.0.2\n");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("tutorial"), script).unwrap();
+    let outer = "timeout 180 unshare --mount --net bash tutorial 2>&1";
+    let output = bash(outer, folder.path()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}:\n{told}", output.status);
+    // What the page promises to be seen.
+    for part in [
+        "3 packets transmitted, 3 received",
+        "in by west: 198.18.0.2 > 198.19.0.2 icmp, 98 bytes",
+        "ethernet-input > ip4-input > ip4-lookup > ip4-rewrite > output",
+        "sent by east",
+        "203.0.113.1",
+    ] {
+        assert!(told.contains(part), "{part} is missing in:\n{told}");
+    }
+    assert_eq!(told.matches("3 packets transmitted, 3 received").count(), 3, "{told}");
+    assert!(folder.path().join("pings.pcapng").exists());
+}

@@ -1,0 +1,35 @@
+//! The commands as users run them, in one program, so that those which wait do it side by side.
+
+#[path = "../../crates/knobs/tests/common/copy.rs"]
+mod copy;
+
+mod capture_faults;
+mod captures;
+mod config;
+mod control;
+mod dashboard;
+mod demo;
+mod documented;
+mod flow_records;
+mod full_disk;
+mod govern;
+mod governor;
+mod ipsec_peers;
+mod json_reference;
+mod league;
+mod load;
+mod metrics;
+mod metrics_page;
+mod new_keys;
+mod nics;
+mod pages;
+mod power;
+mod profile;
+mod prometheus;
+mod redundancy;
+mod report;
+mod server_commands;
+mod service;
+mod sim_commands;
+mod top;
+mod unwritten_log;

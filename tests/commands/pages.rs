@@ -1,0 +1,161 @@
+//! The pages of results in a browser, as users make them. Those of measurements that take long are
+//! looked at where they are made.
+
+use std::path::Path;
+use std::process::Command;
+use wattline_browser::{Browser, look, url_of};
+
+/// The largest page: it is to open at once.
+const LARGEST: u64 = 1 << 20;
+
+fn wattline(folder: &Path, arguments: &[&str]) {
+    let mut command = Command::new(wattline_needs::program());
+    let output = command.args(arguments).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Nothing is wrong with a page, its plots are there, and people read these words.
+fn is_fine(browser: &mut Browser, name: &str, page: &Path, words: &[&str]) {
+    let size = std::fs::metadata(page).unwrap().len();
+    assert!(size < LARGEST, "{name}: {size} bytes");
+    let wrong = look(browser, name, &url_of(page), "document.querySelectorAll('svg').length > 0");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let text = browser.text();
+    for word in words {
+        assert!(text.contains(word), "{name}: {word:?} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn a_day_in_miniature_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the page of demo") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let light = ["--load", "10%", "--size", "1514", "--duration", "2s"];
+    let day = ["demo", "--only", "day", "--policies", "poll,powersave"];
+    wattline(folder.path(), &[&day[..], &light].concat());
+    let page = folder.path().join("wattline-demo.html");
+    is_fine(&mut browser, "demo", &page, &["powersave", "emulated"]);
+}
+
+#[test]
+fn simulations_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the pages of sim and sweep") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let traffic = ["--traffic", "poisson:2Mpps,size=64"];
+    let one = ["sim", "--duration", "10ms", "--interval", "1ms", "--explain", "--page", "a b.html"];
+    wattline(folder.path(), &[&one[..], &traffic].concat());
+    let words = ["Over time", "Decisions", "modelled", "--page 'a b.html'"];
+    is_fine(&mut browser, "sim-command", &folder.path().join("a b.html"), &words);
+    let requests =
+        ["sim", "--requests", "memcached:100krps", "--duration", "20ms", "--page", "r.html"];
+    wattline(folder.path(), &requests);
+    is_fine(
+        &mut browser,
+        "requests-command",
+        &folder.path().join("r.html"),
+        &["memcached:100krps"],
+    );
+    let many = ["sweep", "--duration", "5ms", "--policy", "poll,powersave", "--page", "s.html"];
+    wattline(folder.path(), &[&many[..], &traffic].concat());
+    let words = ["2 simulations of 2 cases", "Least power without a lost packet"];
+    is_fine(&mut browser, "sweep-command", &folder.path().join("s.html"), &words);
+    let again = Command::new(wattline_needs::program())
+        .args(many)
+        .args(traffic)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&again.stderr);
+    assert!(!again.status.success() && told.contains("s.html: is there already"), "{told}");
+}
+
+#[test]
+fn short_benchmarks_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the pages of bench") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let routes: String =
+        (0..64).map(|net| format!("10.{net}.0.0/16\n2001:db8:{net}::/48\n")).collect();
+    std::fs::write(folder.path().join("routes.txt"), routes).unwrap();
+    let benchmarks = [
+        ("fib --routes routes.txt --repeats 2", &["ipv4 random", "prefixes"][..]),
+        ("pipeline --routes routes.txt --repeats 3", &["Where cycles go", "frame, bytes"]),
+        ("loop --decisions 1000 --repeats 3", &["powersave", "to plan a change"]),
+        ("sim --duration 1ms --runs 2", &["Where its time goes", "identical"]),
+    ];
+    for (benchmark, words) in benchmarks {
+        let name = benchmark.split_whitespace().next().unwrap();
+        let page = format!("{name}.html");
+        let arguments = ["bench"].into_iter().chain(benchmark.split_whitespace());
+        let arguments: Vec<&str> = arguments.chain(["--page", &page]).collect();
+        wattline(folder.path(), &arguments);
+        let all = [words, &["How it was measured", "machine"]].concat();
+        is_fine(&mut browser, &format!("bench-{name}"), &folder.path().join(&page), &all);
+    }
+}
+
+#[test]
+fn a_league_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the page of league") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let league = "servers = [\"westmere-2010\"]\npolicies = [\"wattline:p99={p99}\", \"ovs-sleep\"]\n\
+         traffics = [\"poisson:2Mpps,size=64\"]\nbudgets = [\"100us\"]\nseeds = [1, 2]\n\
+         duration = \"3ms\"\nwarmup = \"2ms\"\n";
+    std::fs::write(folder.path().join("small.toml"), league).unwrap();
+    wattline(folder.path(), &["league", "small.toml", "--out", "out"]);
+    is_fine(&mut browser, "league", &folder.path().join("out/index.html"), &["ovs-sleep"]);
+}
+
+#[test]
+fn claims_can_be_read_and_filtered_on_any_screen() {
+    let Some(mut browser) = Browser::start("the page of reproduce") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    wattline(folder.path(), &["reproduce", "bolla", "sohan", "--out", "out"]);
+    let page = folder.path().join("out/index.html");
+    is_fine(&mut browser, "reproduce", &page, &["contradicts itself", "meets"]);
+    let shown = "[...document.querySelectorAll('tr[data-verdict]')].filter(r => !r.hidden)\
+                 .every(r => r.dataset.verdict === 'meets')";
+    assert_eq!(browser.value(shown), false);
+    browser.value("document.querySelector('button[data-verdict=meets]').click()");
+    assert_eq!(browser.value(shown), true);
+}
+
+/// Answers every request with the same page until the test ends.
+fn answering() -> std::net::SocketAddr {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+                while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                    seen.extend_from_slice(&buffer[..length]);
+                    while let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") {
+                        seen.drain(..end + 4);
+                        let page = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                        if stream.write_all(page).is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_load_is_seen_by_its_distribution_and_over_time() {
+    let Some(mut browser) = Browser::start("the page of load") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // A name that would be a script if it were not shown as text.
+    let url = format!("http://{}/<script>alert(1)</script>", answering());
+    let load =
+        "--rate 200 --connections 4 --warmup 200ms --duration 2s --interval 500ms --page l.html";
+    let load: Vec<&str> =
+        ["load", "http", &url].into_iter().chain(load.split_whitespace()).collect();
+    wattline(folder.path(), &load);
+    let words =
+        ["Requests that took longer than a time", "Over time", "95th percentile", "alert(1)"];
+    is_fine(&mut browser, "load", &folder.path().join("l.html"), &words);
+}

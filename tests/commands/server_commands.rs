@@ -1,0 +1,143 @@
+//! `fit`, `optimise` and `servers` as a user runs them: output, exit codes, messages.
+
+use serde_json::Value;
+use std::fmt::Write;
+use std::process::{Command, Output};
+
+fn wattline(args: &[&str]) -> Output {
+    Command::new(wattline_needs::program()).args(args).output().expect("the program starts")
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = wattline(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
+}
+
+/// Exit code and message of a command that fails.
+fn refused(args: &[&str]) -> (i32, String) {
+    let output = wattline(args);
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Rows of a machine with 50 W of platform, 10 to 30 W per core and χ(t) = 2t - t².
+fn measured_rows() -> String {
+    let mut text = "frequency_hertz,cores,throughput_pps,power_watts,offered_pps\n".to_string();
+    for (cores, capacity) in [(1, 1e6), (2, 1.8e6)] {
+        for step in 0..=24 {
+            let load = f64::from(step) / 20.0;
+            let t = load.min(1.0);
+            let power = 50.0 + f64::from(cores) * (10.0 + 20.0 * (2.0 * t - t * t));
+            let (forwarded, offered) = (capacity * t, capacity * load);
+            writeln!(text, "2e9,{cores},{forwarded},{power},{offered}").expect("a String grows");
+        }
+    }
+    text
+}
+
+#[test]
+fn servers_lists_models_and_says_what_they_lack() {
+    let list = json(&["servers", "--json"]);
+    let servers = list["servers"].as_array().expect("a list");
+    let uses = |name: &str| &servers.iter().find(|server| server["name"] == name).unwrap()["uses"];
+    assert_eq!(*uses("westmere-2010"), serde_json::json!(["sim", "optimise"]));
+    assert_eq!(*uses("bolla-x"), serde_json::json!([]));
+    let shown = String::from_utf8(wattline(&["servers", "bolla-x"]).stdout).unwrap();
+    assert!(shown.contains("bolla.max_rate_pps") && shown.contains("1040 kpps at 3.0 GHz"));
+}
+
+/// One document, in the form of all others, or a refusal that is one.
+#[test]
+fn json_is_never_another_text() {
+    for args in [
+        &["servers", "westmere-2010", "--toml", "--json"][..],
+        &["--json", "servers", "westmere-2010", "--toml"],
+        &["govern", "--print-profile", "latency", "--json"],
+        &["generate", "reference", "--json"],
+    ] {
+        let output = wattline(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let error: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        assert!(error["error"]["messages"][0].as_str().unwrap().contains("has no JSON"), "{error}");
+    }
+    let choice = ["optimise", "--server", "westmere-2010", "--target", "5Mpps", "--json"];
+    assert!(wattline(&choice).stdout.starts_with(b"{\n  "));
+}
+
+#[test]
+fn mistakes_of_usage_are_told_in_json_without_what_a_terminal_shows() {
+    let messages = |args: &[&str]| -> Vec<String> {
+        let output = wattline(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let error: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        serde_json::from_value(error["error"]["messages"].clone()).unwrap()
+    };
+    let lines = messages(&["sim", "--nonsense", "--json"]);
+    assert!(lines[0].starts_with("unexpected argument '--nonsense'"), "{lines:?}");
+    assert!(lines.iter().all(|line| !line.is_empty() && !line.contains("For more")), "{lines:?}");
+    let lines = messages(&["--json"]).join(" ");
+    assert!(lines.contains("optimise") && !lines.contains("guard"), "{lines}");
+    assert!(!lines.contains("generate"), "{lines}");
+    assert!(!lines.contains("optimize"), "{lines}");
+}
+
+#[test]
+fn fit_then_optimise() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    std::fs::write(path("rows.csv"), measured_rows()).unwrap();
+    let files = ["--out", &path("mine.toml"), "--svg", &path("residuals.svg")];
+    let result = json(&[&["fit", &path("rows.csv"), "--json"], &files[..]].concat());
+    let plot = std::fs::read_to_string(path("residuals.svg")).unwrap();
+    assert!(plot.contains("residual (W)") && plot.contains("2.000 GHz"));
+    // A point for each row, and one in the legend.
+    assert_eq!(plot.matches("<circle").count(), 50 + 1);
+    let fit = &result["fit"];
+    let near = |value: &Value, expected: f64| (value.as_f64().unwrap() - expected).abs() < 1e-6;
+    assert!(near(&fit["base_watts"]["value"], 50.0), "{fit}");
+    assert!(near(&fit["frequencies"][0]["active_watts"]["value"], 30.0));
+    assert!(near(&fit["gamma"][1]["gamma"]["value"], 1.8));
+    assert_eq!(fit["chi"]["order"], 2);
+    assert_eq!(fit["residuals"].as_array().unwrap().len(), 50);
+
+    let mine = path("mine.toml");
+    let choice = json(&["optimise", "--server", &mine, "--target", "1Mpps", "--json"]);
+    assert_eq!(choice["cores"], 1);
+    assert!(near(&choice["power_watts"], 80.0), "{choice}");
+    assert_eq!(choice["source"], "modelled");
+    std::fs::write(path("day.csv"), "time_seconds,rate_pps\n0,0\n10,1800000\n").unwrap();
+    let day = json(&["optimise", "--server", &mine, "--trace", &path("day.csv"), "--json"]);
+    assert!(near(&day["energy_joules"], 10.0 * 60.0 + 10.0 * 110.0), "{day}");
+}
+
+#[test]
+fn optimise_on_the_reference_server() {
+    let args = ["optimise", "--server", "westmere-2010", "--target", "5Mpps", "--json"];
+    let free = json(&args);
+    let bound = json(&[&args[..], &["--latency-bound", "12us"]].concat());
+    assert!(bound["latency_mean_seconds"].as_f64().unwrap() <= 12e-6);
+    assert!(bound["power_watts"].as_f64() > free["power_watts"].as_f64());
+}
+
+#[test]
+fn mistakes_have_their_exit_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    std::fs::write(path("bad.csv"), "frequency_hertz,cores\n3.0,1\n").unwrap();
+    std::fs::write(path("bad.toml"), "name = \"x\"\nsocks = 1\n").unwrap();
+    let optimise =
+        |server: &str, target: &str| refused(&["optimise", "--server", server, "--target", target]);
+    let cases = [
+        (66, "did you mean the shipped `westmere-2010`?", optimise("westmere", "1Mpps")),
+        (78, "bolla.active_watts: Figures 1 and 2 are lost", optimise("bolla-a", "1Mpps")),
+        (78, "bad.toml:2: socks: unknown", optimise(&path("bad.toml"), "1Mpps")),
+        (65, "50.0000 Mpps are more than", optimise("westmere-2010", "50Mpps")),
+        (2, "\"5\" is not a rate such as 5Mpps", optimise("westmere-2010", "5")),
+        (66, "No such file", refused(&["fit", &path("none.csv")])),
+        (65, "bad.csv:1: throughput_pps: missing", refused(&["fit", &path("bad.csv")])),
+    ];
+    for (code, words, (found, message)) in cases {
+        assert_eq!(found, code, "{message}");
+        assert!(message.contains(words), "{words:?} not in {message}");
+    }
+}

@@ -1,0 +1,191 @@
+//! What all tests of the router share.
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::Duration;
+use wattline_testbed::forwarder::{Forwarder, Mode, Running};
+use wattline_testbed::leftovers::can_build_namespaces;
+use wattline_testbed::topology::{Options, Topology};
+
+/// Kernel forwarding, the reference.
+pub const KERNEL: Forwarder = Forwarder::Kernel;
+/// Wattline in each of its modes, with one worker.
+pub const POLL: Forwarder = Forwarder::Wattline { mode: Mode::Poll, workers: 1 };
+/// See [`POLL`].
+pub const INTERRUPT: Forwarder = Forwarder::Wattline { mode: Mode::Interrupt, workers: 1 };
+/// See [`POLL`].
+pub const ADAPTIVE: Forwarder = Forwarder::Wattline { mode: Mode::Adaptive, workers: 1 };
+/// Wattline with its XDP programs forwarding what they can.
+pub const XDP: Forwarder = Forwarder::Wattline { mode: Mode::XdpForward, workers: 1 };
+
+/// Makes of each function `fn name(forwarder: Forwarder)` one test for the kernel and one for
+/// every mode of Wattline.
+macro_rules! with_every_forwarder {
+    ($($function:ident),+ $(,)?) => {$(
+        mod $function {
+            tests_with! {
+                $function, privileged:
+                kernel: KERNEL, wattline_poll: POLL, wattline_interrupt: INTERRUPT,
+                wattline_adaptive: ADAPTIVE, wattline_xdp: XDP
+            }
+        }
+    )+};
+}
+
+/// The same for functions that send next to nothing, beside each other.
+macro_rules! quietly_with_every_forwarder {
+    ($($function:ident),+ $(,)?) => {$(
+        mod $function {
+            tests_with! {
+                $function, quiet:
+                kernel: KERNEL, wattline_poll: POLL, wattline_interrupt: INTERRUPT,
+                wattline_adaptive: ADAPTIVE, wattline_xdp: XDP
+            }
+        }
+    )+};
+}
+
+/// The same for functions that do not depend on how workers wait: with the kernel, with workers
+/// that do both, and with XDP programs.
+macro_rules! with_every_kind_of_forwarder {
+    ($($function:ident),+ $(,)?) => {$(
+        mod $function {
+            tests_with! {
+                $function, privileged:
+                kernel: KERNEL, wattline_adaptive: ADAPTIVE, wattline_xdp: XDP
+            }
+        }
+    )+};
+}
+
+/// Both.
+macro_rules! quietly_with_every_kind_of_forwarder {
+    ($($function:ident),+ $(,)?) => {$(
+        mod $function {
+            tests_with! {
+                $function, quiet:
+                kernel: KERNEL, wattline_adaptive: ADAPTIVE, wattline_xdp: XDP
+            }
+        }
+    )+};
+}
+
+/// A test of a function for each forwarder.
+macro_rules! tests_with {
+    ($function:ident, $how:ident: $($name:ident: $forwarder:ident),+) => {$(
+        #[test]
+        fn $name() {
+            use crate::harness::{$how, $forwarder};
+            $how(stringify!($function), || super::$function($forwarder));
+        }
+    )+};
+}
+
+/// The program under test.
+pub fn binary() -> &'static Path {
+    Path::new(wattline_needs::program())
+}
+
+/// Runs a test that needs root and loads the machine, one at a time: two processors cannot carry two loads
+/// without losing packets of both. Those of [`quiet`] run beside it. Says so where root is missing.
+pub fn privileged(test: &str, body: impl FnOnce()) {
+    if !can_build_namespaces(test) {
+        return;
+    }
+    let path = std::env::temp_dir().join("wattline-system-tests.lock");
+    let file = std::fs::File::create(&path).unwrap();
+    // Held until the file is closed, also when the body panics or the process dies.
+    flock(&file, FlockOperation::LockExclusive).unwrap();
+    body();
+}
+
+/// Runs a test that needs root and little of the machine, beside others.
+pub fn quiet(test: &str, body: impl FnOnce()) {
+    if can_build_namespaces(test) {
+        body();
+    }
+}
+
+/// True when a program is there; otherwise says that `test` is skipped.
+pub fn has(program: &str, test: &str) -> bool {
+    let there = wattline_testbed::command::installed(program);
+    if !there {
+        wattline_needs::skip(Some(test), wattline_needs::Need::Tool, program);
+    }
+    there
+}
+
+/// Asks a program that the test started to end.
+pub fn terminate(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// How long a long load lasts.
+pub fn load_time() -> Duration {
+    let seconds = std::env::var("WATTLINE_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(5))
+}
+
+/// A topology with a forwarder at work in it.
+pub struct Bench {
+    // First: the router is stopped before its namespace goes.
+    pub running: Running,
+    pub topology: Topology,
+    forwarder: Forwarder,
+}
+
+impl Bench {
+    pub fn start(options: Options, forwarder: Forwarder) -> Self {
+        Self::start_in(Topology::build(options).unwrap(), forwarder, "")
+    }
+
+    /// In a topology of one's own, with more in Wattline's configuration.
+    pub fn start_in(topology: Topology, forwarder: Forwarder, more: &str) -> Self {
+        let running = forwarder
+            .start_with(&topology, binary(), more)
+            .unwrap_or_else(|error| panic!("{error}"));
+        Self { running, topology, forwarder }
+    }
+
+    /// Stops the router. Where it is Wattline: every frame is accounted for, and it did not
+    /// leave the work to the kernel.
+    pub fn finish(self) {
+        let Some(totals) = self.running.stop().unwrap_or_else(|error| panic!("{error}")) else {
+            return;
+        };
+        assert!(
+            totals.balance(),
+            "received + generated = forwarded + punted + dropped: {totals:?}"
+        );
+        assert!(totals.forwarded > 0, "nothing went through Wattline: {totals:?}");
+        // What the router makes itself, workers send.
+        let transit = totals.forwarded > totals.generated;
+        let by_xdp = self.forwarder == XDP && transit;
+        assert_eq!(totals.xdp_forwarded > 0, by_xdp, "by whom: {totals:?}");
+    }
+}
+
+/// The captures of the shared data, or none with a word about it.
+pub fn captures(test: &str) -> Vec<PathBuf> {
+    let folder = data().join("captures");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        wattline_needs::skip(
+            Some(test),
+            wattline_needs::Need::Data,
+            format_args!("captures in {}", folder.display()),
+        );
+        return Vec::new();
+    };
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    paths
+}
+
+fn data() -> PathBuf {
+    std::env::var_os("WATTLINE_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    )
+}

@@ -1,0 +1,43 @@
+//! The router as a whole: real programs and real captures through real namespaces, once
+//! through the kernel and once through `wattline run`, whose answers must be the same.
+//!
+//! All of it needs root; without it every test says that it is skipped.
+//! `WATTLINE_SECONDS` sets how long the long loads last (default 5; 3 in `make test`, 30 for a full run).
+
+#[macro_use]
+mod harness;
+
+mod applications;
+mod bgp;
+mod capture_ports;
+mod chain;
+mod control;
+mod cores;
+mod crafted;
+mod differential;
+mod dpdk;
+mod errors;
+mod faults;
+mod governed_ports;
+mod guards;
+mod hot_ports;
+mod ipsec;
+mod ipsec_block;
+mod ipsec_clear;
+mod life;
+mod looking;
+mod multipath;
+mod neighbour_scan;
+mod on_interfaces;
+mod reachability;
+mod recorded;
+mod redundancy;
+mod returning;
+mod soak;
+mod starting;
+mod steering;
+mod takeover;
+mod throughput;
+mod watching;
+mod workers;
+mod xdp_forward;
