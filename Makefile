@@ -1,6 +1,9 @@
 # The two commands of the README are `make demo` and `make test`.
 CARGO ?= cargo
 SECONDS_OF_LOAD ?= 3
+BASE ?= main
+# What is tested in one build. `make libraries` needs another.
+export FEATURES = wattline/arrow,commands-tests/arrow
 # Names no directory of this machine. All targets use it for what is built for release: other flags would build everything anew.
 RELEASE = CARGO="$(CARGO)" scripts/cargo-release
 # Needs for which no test may be skipped (`tools`, `rights`, `data`, `machine`, `all`): what `make tools` found.
@@ -9,7 +12,7 @@ REQUIRE = $${WATTLINE_REQUIRE-$$(cat target/tools/required 2>/dev/null)}
 REQUIRE_LONG = $${WATTLINE_REQUIRE-$$(cat target/tools/required-long 2>/dev/null)}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long libraries lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test boot-test python site bpf rig rig-copi rig-shell clean-experiments
+.PHONY: help demo check test test-long libraries lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test boot-test python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,23 +62,31 @@ python:           ## the Python package as a wheel, and its tests
 site:             ## the documentation as a site, into target/site (needs mdbook)
 	@scripts/build-site
 
+check:            ## after a change: formatting, lints and tests of the packages that differ from main and of those that use them (BASE=COMMIT)
+	$(CARGO) fmt --all --check
+	packages=$$(scripts/run-tests --changed $(BASE) --list) && \
+		{ [ -z "$$packages" ] || $(CARGO) clippy $$packages --all-targets -- -D warnings; }
+	CARGO="$(CARGO)" scripts/run-tests --changed $(BASE)
+
 test: tools       ## lints, dependency checks and all tests, those with real components too
 	$(MAKE) lint dependencies
-	WATTLINE_REQUIRE="$(REQUIRE)" WATTLINE_SECONDS=$(SECONDS_OF_LOAD) $(CARGO) test --workspace --features wattline/arrow
-	WATTLINE_REQUIRE="$(REQUIRE)" $(MAKE) libraries
+	WATTLINE_REQUIRE="$(REQUIRE)" WATTLINE_SECONDS=$(SECONDS_OF_LOAD) CARGO="$(CARGO)" scripts/run-tests
 
+# Longer than `test`, and why it is not there: figures of all papers, long loads, soaks, series of guarded frames and
+# fuzzing take from minutes to hours; the special build with Intel's library, the program without applications and the
+# release build compile most of the workspace once more; packages, units and kernels need whole systems.
 test-long: tools-long test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, every page of the documentation with long measurements, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
 	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
-		$(CARGO) test -p wattline --features arrow --test system
-	$(CARGO) test -p wattline --test house -- --ignored
-	$(CARGO) test -p wattline --test system guards -- --ignored --nocapture
+		CARGO="$(CARGO)" scripts/run-tests system
+	WATTLINE_BINARY=target/debug/wattline $(CARGO) test -p system-tests -- --ignored --nocapture
+	$(CARGO) test -p house-tests -- --ignored
 	$(CARGO) check -p wattline --no-default-features
-	$(CARGO) test -p wattline --test commands profile -- --include-ignored --nocapture
-	WATTLINE_BINARY=target/release/wattline $(CARGO) test -p wattline --test commands documented -- --ignored --nocapture
+	WATTLINE_BINARY=target/release/wattline $(CARGO) test -p commands-tests profile -- --include-ignored --nocapture
+	WATTLINE_BINARY=target/release/wattline $(CARGO) test -p commands-tests documented -- --ignored --nocapture
 	$(CARGO) test -p wattline-requests --test suite -- --ignored --test-threads 1
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
-		$(CARGO) test --workspace --features wattline/arrow --lib --bins
+		$(CARGO) test --workspace --features $(FEATURES) --lib --bins
 	WATTLINE_REQUIRE="$(REQUIRE_LONG)" $(MAKE) python package-test rpm-test container-test units-test boot-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
 	WATTLINE_REQUIRE="$(REQUIRE)" CARGO="$(CARGO)" scripts/test-libraries whole
@@ -89,7 +100,7 @@ libraries:        ## what needs an optional library (DPDK, Intel's multi-buffer 
 lint:             ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path python/Cargo.toml --check
-	$(CARGO) clippy --workspace --all-targets --features wattline/arrow -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features $(FEATURES) -- -D warnings
 
 dependencies:     ## licences, sources and advisories of all dependencies; that packed crates are whole
 	scripts/check-dependencies
