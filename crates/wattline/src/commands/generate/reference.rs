@@ -28,7 +28,7 @@ A default is in brackets. Options after \"Also\" are described under [options of
 ";
 
 /// Commands that must share an option before it is described only once.
-const SHARING: usize = 3;
+const SHARING: usize = 2;
 
 /// The page, in Markdown.
 pub fn reference(line: &Command) -> String {
@@ -52,7 +52,8 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help")
 }
 
-/// Descriptions of options that several commands have in the same words, by their spelling.
+/// Descriptions of options that several commands have in the same words, by their spelling. Of two
+/// descriptions of one spelling the more frequent one is shared.
 fn shared(line: &Command) -> BTreeMap<String, String> {
     fn collect(command: &Command, counts: &mut BTreeMap<(String, String), usize>) {
         for argument in own(command).filter(|it| !it.is_positional()) {
@@ -62,11 +63,11 @@ fn shared(line: &Command) -> BTreeMap<String, String> {
     }
     let mut counts = BTreeMap::new();
     collect(line, &mut counts);
+    let mut counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count >= SHARING).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let mut shared = BTreeMap::new();
-    for ((spelling, item), count) in counts {
-        if count >= SHARING {
-            shared.entry(spelling).or_insert(item);
-        }
+    for ((spelling, item), _) in counts {
+        shared.entry(spelling).or_insert(item);
     }
     shared
 }
