@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_must_pass_workers() {
+    fn recorded_packets_must_pass_workers() {
         let text = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\n[flow_records]\n\
                     collectors = [\"netflow9://192.0.2.9:2055\"]\n";
         let config = Config::parse_with(text, "test", &[&FlowRecordsSection]).unwrap();

@@ -16,7 +16,7 @@ pub const KEYS: &[Key] = &[
         "How much is logged to standard error."),
 ];
 
-/// How much is logged.
+/// Amount of logging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
     /// Only what stops the daemon.
