@@ -13,7 +13,7 @@ pub const SECTION: Section = Section::Named("[log]");
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     Key::new(SECTION, "level", Some("\"info\""), "\"debug\"", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"",
-        "How much is logged to standard error."),
+        "Level of the log on standard error."),
 ];
 
 /// Amount of logging.
