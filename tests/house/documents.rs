@@ -150,6 +150,34 @@ fn every_page_is_in_the_table_of_contents_once() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Most words of all pages below `docs`. A new page takes the place of as many words.
+const MOST_WORDS: usize = 80_000;
+
+/// Most words of a row of the table of features.
+const MOST_WORDS_OF_A_ROW: usize = 40;
+
+#[test]
+fn documentation_is_short_enough_to_be_read() {
+    let pages = pages();
+    let own = pages.iter().filter(|(path, _)| path.starts_with("docs/"));
+    let words: usize = own.map(|(_, text)| text.split_whitespace().count()).sum();
+    println!("{words} words");
+    assert!(
+        words <= MOST_WORDS,
+        "docs has {words} words, allowed are {MOST_WORDS}: shorten a page"
+    );
+}
+
+#[test]
+fn rows_of_the_page_of_features_are_short() {
+    let words = |row: &str| row.split_whitespace().filter(|word| *word != "|").count();
+    let page = read("docs/explanation/status.md");
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    let long: Vec<&str> = rows.filter(|row| words(row) > MOST_WORDS_OF_A_ROW).collect();
+    assert!(long.is_empty(), "rows of more than {MOST_WORDS_OF_A_ROW} words: {long:#?}");
+    assert_eq!(words("| a b | c |"), 3);
+}
+
 /// Paths of tests between the backticks of a text.
 fn tests_of(text: &str) -> BTreeSet<&str> {
     let spans = text.split('`').skip(1).step_by(2);
@@ -226,22 +254,6 @@ fn every_kernel_feature_has_its_way_and_a_test_that_exists() {
     // The check can fail.
     let row = "| a | left | `linux/src/tun.rs: no_such_test`, `linux/src/none.rs: it` |";
     assert_eq!(named_tests(row).into_iter().filter_map(wrong_test).count(), 2);
-}
-
-/// What went wrong once, and the test that would fail if it did again.
-#[test]
-fn every_test_that_the_lab_notes_name_for_a_mended_fault_exists() {
-    for (page, least) in [("docs/lab-notes/router.md", 20), ("docs/lab-notes/closed-loop.md", 12)] {
-        let text = read(page);
-        let spans = text.split('`').skip(1).step_by(2).filter(|span| span.contains(".rs: "));
-        let named: Vec<(&str, Option<&str>)> = spans
-            .filter_map(|span| span.split_once(": "))
-            .map(|(file, test)| (file, Some(test)))
-            .collect();
-        assert!(named.len() > least, "{page}: {named:?}");
-        let wrong: Vec<String> = named.into_iter().filter_map(wrong_test).collect();
-        assert!(wrong.is_empty(), "{page}:\n{}", wrong.join("\n"));
-    }
 }
 
 /// Names of metrics between the quotation marks or backticks of a text.

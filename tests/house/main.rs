@@ -15,3 +15,4 @@ mod once;
 mod sight;
 mod site;
 mod skips;
+mod wording;

@@ -2,7 +2,7 @@
 //! (`cargo run --release -p wattline-bench --example redundancy -- [CAPTURE…]`).
 
 use std::path::Path;
-use wattline_bench::redundancy::{Payloads, measure, of_capture, synthetic, zstd_saves};
+use wattline_bench::redundancy::{Payloads, capture_payloads, measure, synthetic, zstd_saves};
 use wattline_redundancy::nodes::select::Selection;
 
 const CACHE: usize = 64 << 20;
@@ -21,7 +21,7 @@ fn main() -> Result<(), wattline_testbed::Error> {
     }
     for path in std::env::args().skip(1) {
         let name = path.rsplit('/').next().unwrap_or_default();
-        print(name, &of_capture(Path::new(&path))?);
+        print(name, &capture_payloads(Path::new(&path))?);
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use wattline_testbed::packets::{
 /// Live frames that hold less than this are compared with sockets.
 const LIVE_LEAST_PPS: f64 = 100e3;
 
-/// What is measured.
+/// Forwarding device under test.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Device {
     /// The kernel, in the context of its receiving thread.
@@ -45,7 +45,7 @@ pub struct Ports {
     pub source: IpAddr,
     /// The first destination address.
     pub destination: IpAddr,
-    /// How many addresses from there on.
+    /// Number of addresses from there on.
     pub destinations: u32,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Bed {
     between: Between,
 }
 
-/// Where the device stands.
+/// Position of the device.
 enum Between {
     Ports(Ports),
     Namespaces(Setup),
@@ -111,7 +111,7 @@ fn ends_of(setup: &Setup, ways: Ways) -> Result<Tester, Error> {
     Tester::open(from, Some(to), 1, ways)
 }
 
-/// How it was set up.
+/// Conditions of a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Conditions {
     /// The device: `kernel`, `workers`, `xdp` or `ports`.
@@ -120,11 +120,11 @@ pub struct Conditions {
     pub device_words: String,
     /// The links.
     pub links: String,
-    /// Which processors do what.
+    /// Assignment of processors.
     pub placement: String,
     /// Whether frames are sent and received without copies.
     pub zero_copy: bool,
-    /// How frames are sent and received.
+    /// Methods of sending and receiving frames.
     pub ways: String,
     /// Queues on each side.
     pub queues: u32,
@@ -207,7 +207,7 @@ impl Bed {
         Ok(threads)
     }
 
-    /// Where the generator's threads run.
+    /// Returns the placement of the generator's threads.
     pub fn placement(&self) -> fn(Role) -> Result<(), Error> {
         match self.between {
             Between::Ports(_) => anywhere,
@@ -215,7 +215,7 @@ impl Bed {
         }
     }
 
-    /// What the generator can do without the device.
+    /// Measures the limits of the generator without the device.
     ///
     /// Live frames need a processor all the time: beside other programs they hold no rate, or a
     /// small one. Sockets, which sleep between frames, then send from here on, where they hold more.
@@ -243,11 +243,11 @@ impl Bed {
         Ok((Self { tester, addresses, conditions, ways, router, between }, by_sockets))
     }
 
-    /// Where the device stands between given ports the link is a veth pair made for it, which no
-    /// card is.
+    /// Measures the limits. For a device between given ports the link is a veth pair made for it,
+    /// which no card is.
     fn limits_by(&self, load: &Load, ways: Ways) -> Result<Limits, Error> {
         if let Between::Ports(ports) = &self.between {
-            return limits::of_veth(load, ports.queues, ways, &self.placement());
+            return limits::veth_limits(load, ports.queues, ways, &self.placement());
         }
         let link = Setup::link()?;
         let mut tester = ends_of(&link, ways)?;
@@ -274,8 +274,8 @@ fn rest(runtime: &str, period: &str) -> Option<f64> {
     rests.then(|| (1000.0 * (1.0 - runtime / period)).round() / 10.0)
 }
 
-/// How the sender differs from the other threads, where threads of `SCHED_FIFO` have to rest for so
-/// much of each second, in percent.
+/// Describes the scheduling of the sender where threads of `SCHED_FIFO` have to rest for `rest`
+/// percent of each second.
 fn sender_beside(rest: Option<f64>) -> String {
     rest.map_or_else(String::new, |percent| {
         format!(
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_keeps_from_real_time_threads_is_told() {
+    fn time_withheld_from_real_time_threads_is_reported() {
         assert_eq!(rest("950000\n", "1000000\n"), Some(5.0));
         assert_eq!(rest("0\n", "1000000\n"), Some(100.0));
         for (runtime, period) in [("-1\n", "1000000\n"), ("5\n", "5\n"), ("", "5"), ("5", "x")] {

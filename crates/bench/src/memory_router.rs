@@ -189,7 +189,7 @@ impl MemoryRouter {
         self.worker.graph().names()
     }
 
-    /// Where captures and traces are left for the worker.
+    /// Returns the slots for captures and traces of the worker.
     pub fn tap_slots(&self) -> TapSlots {
         self.worker.tap_slots()
     }

@@ -60,7 +60,7 @@ pub fn synthetic(percent: u32, bytes: usize) -> (Payloads, f64) {
 ///
 /// # Errors
 /// Fails when the capture cannot be read.
-pub fn of_capture(path: &Path) -> Result<Payloads, Error> {
+pub fn capture_payloads(path: &Path) -> Result<Payloads, Error> {
     let payload = |frame: &Vec<u8>| {
         let packet = Ipv4Packet::parse(frame.get(14..)?).ok()?;
         Some((packet.header.protocol, packet.payload.to_vec()))
@@ -179,7 +179,7 @@ mod tests {
     const COST: f64 = 9.0;
 
     #[test]
-    fn what_is_saved_is_near_what_is_known_to_come_again() {
+    fn savings_are_near_the_known_repetition() {
         for percent in [0, 30, 90] {
             let (payloads, known) = synthetic(percent, 4 << 20);
             let reference = zstd_saves(&payloads).map_or("?".to_owned(), |it| format!("{it:.1} %"));
@@ -203,7 +203,7 @@ mod tests {
             return;
         };
         for path in entries.map(|entry| entry.unwrap().path()) {
-            let payloads = of_capture(&path).unwrap();
+            let payloads = capture_payloads(&path).unwrap();
             let reference = zstd_saves(&payloads).map_or("?".to_owned(), |it| format!("{it:.1} %"));
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             for selection in Selection::ALL {

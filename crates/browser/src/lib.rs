@@ -1,4 +1,4 @@
-//! What a browser makes of a page: for tests of pages and of the dashboard.
+//! Tests of pages and of the dashboard in a headless browser.
 //!
 //! [`Browser`] drives a headless Chromium by the DevTools protocol over a pipe
 //! (chromedevtools.github.io/devtools-protocol), without driver and without port. [`look`] opens a
@@ -26,7 +26,7 @@ pub struct Browser {
     requests: Vec<String>,
 }
 
-/// How a page is shown.
+/// Size and colour scheme of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
     /// Pixels.
@@ -119,7 +119,7 @@ impl Browser {
         }
     }
 
-    /// What people read on the page.
+    /// Returns the visible text of the page.
     pub fn text(&mut self) -> String {
         self.value("document.body.innerText").as_str().unwrap_or_default().to_owned()
     }
@@ -130,7 +130,7 @@ impl Browser {
         self.complaints.clone()
     }
 
-    /// What the page has asked for, itself included.
+    /// Returns the addresses that the page has requested, its own included.
     pub fn requests(&mut self) -> Vec<String> {
         self.value("1");
         self.requests.clone()

@@ -1,8 +1,8 @@
-//! What is wrong with a page, wherever it comes from.
+//! Complaints about a page, wherever it comes from.
 
 use super::{Browser, View};
 
-/// How each page is looked at.
+/// Views in which each page is checked.
 pub type Views = [(&'static str, View); 4];
 
 /// A desk and a telephone (the narrowest that are sold), by day and by night.
@@ -13,7 +13,7 @@ const VIEWS: Views = [
     ("narrow-dark", View { width: 360, height: 740, dark: true }),
 ];
 
-/// What a page must not be, as an expression that gives a list of complaints.
+/// Rules for every page, as an expression that gives a list of complaints.
 const RULES: &str = include_str!("rules.js");
 
 /// Milliseconds from asking for a page to its end of loading, and its length.

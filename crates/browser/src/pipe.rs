@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long anything may take; machines that run tests are busy.
+/// Longest wait for an answer; machines that run tests are busy.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A browser that is told what to do.
@@ -85,7 +85,7 @@ impl Pipe {
         }
     }
 
-    /// What it told by itself meanwhile.
+    /// Returns the events received meanwhile.
     pub fn events(&mut self) -> Vec<Value> {
         self.events.drain(..).collect()
     }

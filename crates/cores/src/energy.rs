@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_core_logs_for_itself_adds_up() {
+    fn logs_of_cores_add_up() {
         let mut whole = AwakeLog::new(2);
         let mut own = [AwakeLog::new(2), AwakeLog::new(2)];
         own[0].awake(0, 10);

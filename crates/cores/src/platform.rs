@@ -72,7 +72,7 @@ pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platfo
     }
 }
 
-/// Which cores of a model share a frequency.
+/// Returns which cores of a model share a frequency.
 pub fn domain_of(dvfs: DvfsDomain) -> FrequencyDomain {
     match dvfs {
         DvfsDomain::PerCore => FrequencyDomain::Core,

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_overtake_is_held_until_the_old_core_is_done() {
+    fn overtaking_packet_is_held_until_the_old_core_is_done() {
         let mut watch = Watch::default();
         assert!(watch.done(departure(0, 7, 1, 2)), "nothing has moved");
         watch.begin(0, 128 + 7, 8, MASK, 10);

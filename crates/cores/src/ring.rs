@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_the_ring_full_is_dropped() {
+    fn packet_for_a_full_ring_is_dropped() {
         let mut ring = Ring::new(Some(2));
         ring.watch_drops();
         (1..=5).for_each(|time| ring.push(packet(time)));

@@ -1,12 +1,12 @@
-//! What a demonstration says of itself while it runs, for a dashboard: the same words as the answer
-//! of a router to `stats`, and which of its stages runs.
+//! Status of a running demonstration for a dashboard: the words of a router's answer to `stats`,
+//! and the running stage.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Where a demonstration leaves its figures. By default nobody watches, and nothing is kept.
+/// Destination of a demonstration's figures. By default nothing is kept.
 #[derive(Debug, Clone, Default)]
 pub struct Watch(Option<Arc<Mutex<State>>>);
 
@@ -21,7 +21,7 @@ pub struct Done {
     pub lost_packets: u64,
     /// Mean power, where something can tell.
     pub power_watts: Option<f64>,
-    /// How the power was come by.
+    /// Source of the power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// 99th percentile of latency.
@@ -36,7 +36,7 @@ struct State {
     stages: usize,
     number: usize,
     name: String,
-    /// What is done apart from forwarding packets, where that is so.
+    /// Work other than forwarding packets, if any.
     meanwhile: Option<&'static str>,
     progress_ratio: Option<f64>,
     /// The newest figures; null between stages.
@@ -103,8 +103,8 @@ impl Watch {
         }
     }
 
-    /// What there is to show now, as an answer to `stats` with `stages` beside; nothing where nobody
-    /// watches. Figures have the time at which they were told.
+    /// Returns the current figures, as an answer to `stats` with `stages` beside; nothing if nobody
+    /// watches. Figures have the time at which they were published.
     pub fn stats(&self) -> Option<Value> {
         let state = self.state()?;
         let mut stats = match &state.figures {

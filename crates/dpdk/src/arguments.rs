@@ -1,4 +1,4 @@
-//! What DPDK's environment is started with.
+//! Arguments of DPDK's environment.
 
 use crate::name::DeviceText;
 
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_not_given_twice() {
+    fn given_arguments_are_not_repeated() {
         let all = of(&["--no-huge", "-l", "1", "--file-prefix=x", "--telemetry"], &["net_null0"]);
         let of_prefix = |prefix: &str| all.iter().filter(|it| it.starts_with(prefix)).count();
         assert_eq!(of_prefix("--lcores") + of_prefix("--huge-unlink"), 0);

@@ -14,7 +14,7 @@ use wattline_dataplane::port::PortId;
 
 /// Descriptors of each ring, as far as the device allows; l3fwd has as many.
 const DESCRIPTORS: u16 = 1024;
-/// What IPv4 needs, and the most that a frame of the data plane can hold.
+/// Smallest MTU, required by IPv4.
 const SMALLEST_MTU: u16 = 68;
 
 /// A device that runs. It is stopped and closed with the last of its handle and its queues.

@@ -1,6 +1,6 @@
-//! Why a device cannot be had.
+//! Errors of devices.
 
-/// Why DPDK does not start, or a device cannot be used.
+/// Reason why DPDK does not start, or a device cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DpdkError {
@@ -24,7 +24,7 @@ pub enum DpdkError {
          (`dpdk-devbind.py --status`) it has no card"
     )]
     Start {
-        /// What it was started with.
+        /// Arguments of the environment.
         arguments: String,
         /// Its error number.
         source: std::io::Error,
@@ -66,7 +66,7 @@ pub enum DpdkError {
     Refused {
         /// The device's name.
         device: String,
-        /// What was asked for.
+        /// Requested feature.
         what: &'static str,
         /// The driver's error number.
         source: std::io::Error,

@@ -14,7 +14,7 @@ pub struct Mempool {
     _opaque: [u8; 0],
 }
 
-/// What a device can do, and what holds of it now.
+/// Capabilities and present state of a device.
 #[repr(C)]
 #[derive(Default)]
 pub struct Description {

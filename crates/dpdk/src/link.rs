@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a device says of its link.
+/// State of a device's link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkState {
     /// Whether frames can pass.

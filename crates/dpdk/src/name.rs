@@ -1,4 +1,4 @@
-//! How a device is named in a configuration.
+//! Names of devices in a configuration.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dpdk_would_take_for_something_else_is_no_device() {
+    fn names_with_another_meaning_to_dpdk_are_refused() {
         for text in ["", ",iface=x", "--no-huge", "net_null0 -l 3", "03:00.0", "0000:03.00:0", "é0"]
         {
             assert_eq!(DeviceText::parse(text), None, "{text}");

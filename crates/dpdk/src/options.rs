@@ -1,6 +1,6 @@
-//! How a device is to be set up.
+//! Options of a device.
 
-/// How a device is to be set up.
+/// Options of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceOptions {
     /// Receive and transmit queues, one pair for each worker.

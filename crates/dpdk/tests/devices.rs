@@ -227,7 +227,7 @@ fn a_frame_that_no_chunk_holds_is_counted_and_one_that_is_too_long_not_sent() {
 }
 
 #[test]
-fn what_cannot_be_had_is_named() {
+fn unavailable_features_are_named() {
     let missing = open("net_ring9", ONE_QUEUE).unwrap_err().to_string();
     assert!(missing.contains("no device net_ring9"), "{missing}");
     let few = open("net_pcap2", DeviceOptions { queues: 2, ..ONE_QUEUE });

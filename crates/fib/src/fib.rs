@@ -103,8 +103,8 @@ impl<F: Family> Fib<F> {
         self.table.memory_bytes() + self.routes.mem_size()
     }
 
-    /// How much of the readers' cells the kernel keeps in huge pages, which it was asked to do;
-    /// `None` if the kernel does not say. Slow: for reports.
+    /// Returns how much of the readers' cells the kernel keeps in huge pages; `None` if the kernel
+    /// does not say. Slow: for reports.
     pub fn huge_pages(&self) -> Option<HugePages> {
         let tables = self.table.tables();
         HugePages::of(&[tables.root.range(), tables.groups.range()])

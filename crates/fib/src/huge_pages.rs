@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_touched_is_resident() {
+    fn touched_pages_are_resident() {
         let region = Region::<AtomicU16>::zeroed(4 << 20);
         region.iter().for_each(|cell| cell.store(1, Ordering::Relaxed));
         let Some(pages) = HugePages::of(&[region.range()]) else {

@@ -152,7 +152,7 @@ fn text_of(path: &Path) -> Result<String, RoutesFileError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What each line says, or which are invalid.
+/// Parses each line, or lists the invalid ones.
 fn each_line<'a, T>(
     text: &'a str,
     mut read: impl FnMut(&'a str) -> Result<T, (&'a str, String)>,

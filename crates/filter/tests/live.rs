@@ -181,7 +181,7 @@ fn write_config_as(folder: &Path, keys: &str, more: &str) {
     std::fs::write(folder.join("router.toml"), text).unwrap();
 }
 
-/// What [`Running`] starts; nothing by itself.
+/// Runs the router for [`Running`]; does nothing by itself.
 #[test]
 #[ignore = "the router of the other tests, which start it"]
 fn the_router() {
@@ -247,7 +247,7 @@ fn sources_are_checked_as_by_the_kernel() {
     }
 }
 
-/// What comes in at a port without rules does not go by workers for those of another port.
+/// Packets received at a port without rules bypass the workers of another port's rules.
 #[test]
 fn xdp_programs_go_on_forwarding_what_needs_no_judgement() {
     if !has("ethtool") {
@@ -357,8 +357,8 @@ fn an_access_list_holds_changes_and_is_counted() {
     assert_eq!(report["needs_restart"], serde_json::json!(["[[acl]]"]), "{report}");
 }
 
-/// What the kernel would have to do more with than to route it: the port is not left to the kernel,
-/// which knows nothing of the list. No packet that is denied passes, whatever comes and goes.
+/// A port whose packets the kernel would have to filter is not left to the kernel, which knows
+/// nothing of the list. No denied packet passes, whatever comes and goes.
 #[test]
 fn a_list_holds_when_a_rule_of_the_kernel_appears() {
     if !has("ethtool") {

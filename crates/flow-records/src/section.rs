@@ -22,9 +22,9 @@ const KEYS: &[Key] = &[
     Key::new(SECTION, "ports", Some("[]"), "[\"a\"]", "a list of names of ports",
         "Only flows that come in on these ports; empty: on all."),
     Key::new(SECTION, "observe", Some("\"routed\""), "\"received\"", "\"routed\" or \"received\"",
-        "Which packets: those that a route leads on, or all that were received in order, with those for the\nrouter itself and those without a route, but without the interface where they leave."),
+        "Observed packets: those that a route leads on, or all that were received in order, with those for the\nrouter itself and those without a route, but without the interface where they leave."),
     Key::duration(SECTION, "active_timeout", Some("\"60s\""), "\"30min\"", ("1s", "24h", "60s"),
-        "How often an active flow exports a record."),
+        "Time between two records of an active flow."),
     Key::duration(SECTION, "idle_timeout", Some("\"15s\""), "\"30s\"", ("1s", "1h", "15s"),
         "A flow ends after this time without a packet."),
     Key::whole(SECTION, "flows", Some("65536"), "1048576", 1024..=16777216,
@@ -32,11 +32,11 @@ const KEYS: &[Key] = &[
     Key::whole(SECTION, "sampling", Some("1"), "100", 1..=65535,
         "Observe one packet in this many. Collectors are told the factor, and multiply."),
     Key::new(SECTION, "sampling_mode", Some("\"deterministic\""), "\"random\"", "\"deterministic\" or \"random\"",
-        "Which packet of each group is observed: the last, or a random one."),
+        "Observed packet of each group: the last, or a random one."),
     Key::whole(SECTION, "observation_domain", Some("1"), "7", 0..=u32::MAX,
         "The number of this router's records at the collector (source id of NetFlow version 9)."),
     Key::duration(SECTION, "template_interval", Some("\"60s\""), "\"10min\"", ("1s", "1h", "60s"),
-        "How often templates and options are sent again."),
+        "Time until templates and options are sent again."),
     Key::whole(SECTION, "message_bytes", Some("1400"), "8900", 512..=65000,
         "Longest message; over UDP it should fit the path's MTU less 28 bytes (IPv4) or 48 (IPv6)."),
 ];
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_must_pass_workers() {
+    fn recorded_packets_must_pass_workers() {
         let text = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\n[flow_records]\n\
                     collectors = [\"netflow9://192.0.2.9:2055\"]\n";
         let config = Config::parse_with(text, "test", &[&FlowRecordsSection]).unwrap();

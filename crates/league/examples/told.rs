@@ -1,7 +1,8 @@
-//! What a policy that does not know the future could have: a plan of two modes that is told each leap and fall
-//! of an MMPP 3 and 10 us after it came, with its parameters found by trying. `cargo run --release -p
-//! wattline-league --example told -- FILE [TRIES]`: for each traffic `mmpp:` and budget of a league file the
-//! best plan, over all its seeds. No policy can be told so much; the bound knows the future beside.
+//! Upper bound for a policy without foresight: a plan of two modes that is informed of each leap
+//! and fall of an MMPP 3 and 10 us after it came, with its parameters found by trying. `cargo run
+//! --release -p wattline-league --example told -- FILE [TRIES]`: for each traffic `mmpp:` and
+//! budget of a league file the best plan, over all its seeds. No policy can be informed so early;
+//! the bound knows the future beside.
 
 use std::path::Path;
 use wattline_league::bound::{lower_bound, slot_length};
@@ -21,8 +22,8 @@ const FULL: u8 = u8::MAX;
 /// A run is worth so many times its late packets beyond the budget.
 const PENALTY: f64 = 20.0;
 
-/// What the plan does. Cores of the high that are not `ready` wake from the deepest state, and get packets
-/// once they are awake.
+/// Modes of the plan. Cores of the high that are not `ready` wake from the deepest state, and get
+/// packets once they are awake.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Modes {
     /// Cores, frequency (an index) and wait of the low.
@@ -149,7 +150,7 @@ impl<'a> Known<'a> {
         Ok(Self { case, changes, bound })
     }
 
-    /// How far a plan is above the bound, and its share of late packets.
+    /// Returns the gap of a plan to the bound, and its share of late packets.
     fn play(&self, modes: Modes, budget: Budget) -> Result<(f64, f64), LeagueError> {
         let Case { server, application, traffic, duration, warmup, seed } = self.case;
         let policy = PolicySpec::parse("poll").expect("a policy");

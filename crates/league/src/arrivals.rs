@@ -6,7 +6,7 @@ use wattline_cores::Link;
 use wattline_traffic::Block;
 use wattline_units::Span;
 
-/// How many packets arrive at the rings in each slot of the time that counts.
+/// Packets that arrive at the rings in each slot of the time that counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrivals {
     /// Length of a slot in picoseconds; the last one may be shorter.

@@ -1,4 +1,4 @@
-//! What tells this build of the program from all others: another build may play another result.
+//! Identity of this build of the program: another build may play another result.
 
 use crate::error::LeagueError;
 use sha2::{Digest, Sha256};

@@ -1,4 +1,4 @@
-//! What is played, and what counts as in time.
+//! Cases to play, and their definition of in time.
 
 use crate::error::LeagueError;
 use wattline_policy::PolicySpec;
@@ -29,7 +29,7 @@ impl Budget {
 pub struct Case<'a> {
     /// The server.
     pub server: &'a ServerModel,
-    /// What it does with each packet.
+    /// Application that processes each packet.
     pub application: Application,
     /// The packets.
     pub traffic: &'a Spec,
@@ -58,7 +58,7 @@ impl Case<'_> {
         }
     }
 
-    /// What a packet of so many bytes costs.
+    /// Returns the cost of a packet of so many bytes.
     pub(crate) fn cost(&self, bytes: u32) -> Result<PacketCost, LeagueError> {
         let cost = self.server.packet_cost(self.application, bytes);
         cost.ok_or_else(|| LeagueError::Application {

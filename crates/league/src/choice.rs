@@ -1,6 +1,6 @@
-//! Which setting of a rival is the best.
+//! Choice of the best setting of a rival.
 
-/// What a setting did on one of the tuning seeds.
+/// Result of a setting on one of the tuning seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trial {
     pub energy_joules: f64,

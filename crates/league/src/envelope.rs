@@ -19,11 +19,11 @@ pub struct Envelope {
     pub feasible_joules: Option<f64>,
     /// The best operating point that never changes (E0); `None` where none keeps the budget.
     pub static_best_joules: Option<f64>,
-    /// That point in words.
+    /// Best fixed point, in words.
     pub static_best: Option<String>,
-    /// How far the schedule is above the bound, as a share of the bound.
+    /// Gap of the schedule to the bound, as a share of the bound.
     pub feasible_gap: Option<f64>,
-    /// Of the bound: what no decision changes.
+    /// Part of the bound that no decision changes.
     pub base_joules: f64,
     /// Packets that came.
     pub packets: u64,

@@ -1,11 +1,11 @@
-//! What can go wrong.
+//! Errors of leagues.
 
 use thiserror::Error;
 use wattline_sim::SimError;
 use wattline_traffic::capture::CaptureError;
 use wattline_traffic::spec::BuildError;
 
-/// Why a case cannot be played or reckoned with.
+/// Reason why a case cannot be played or computed.
 #[derive(Debug, Error)]
 pub enum LeagueError {
     /// The simulation cannot be run.
@@ -32,7 +32,7 @@ pub enum LeagueError {
         budget: String,
         /// Name of the server.
         server: String,
-        /// What an unhindered packet takes.
+        /// Latency of an unhindered packet.
         least: String,
     },
     /// The server does not have the application.
@@ -46,9 +46,9 @@ pub enum LeagueError {
     /// A league file cannot be read.
     #[error("league {place}: {problem}")]
     File {
-        /// Which file, and where in it.
+        /// File, and place in it.
         place: String,
-        /// What is wrong and what is allowed.
+        /// Problem, and allowed values.
         problem: String,
     },
     /// Fields of a league file are wrong; all of them are told, each with its file.
@@ -62,7 +62,7 @@ pub enum LeagueError {
     Io {
         /// The file.
         path: String,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
 }

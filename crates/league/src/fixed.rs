@@ -18,7 +18,7 @@ pub(crate) const NAPS: [f64; 9] = [1.02, 0.97, 0.92, 0.85, 0.75, 0.65, 0.5, 0.35
 pub struct BestFixed {
     /// The point.
     pub point: FixedPoint,
-    /// What came of it.
+    /// Result of playing the point.
     pub played: Played,
     /// Points that were played to find it; all others cannot be cheaper.
     pub points_played: usize,

@@ -13,7 +13,7 @@ use wattline_units::{Span, Time};
 /// A core is called so much before it is needed, beside what it takes to wake.
 const MARGIN: Span = Span::from_micros(1);
 
-/// What holds from a time on.
+/// Setting that holds from a time on.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Moment {
     /// From then on.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_time_begins_before_a_point_holds() {
+    fn slow_changes_begin_before_a_point_holds() {
         let file = ServerFile::load("westmere-2010").unwrap();
         let found = moments(&[at(0, 2, 0, 80), at(2_000, 8, 13, 30)], file.model().unwrap(), 12);
         // Cores wake 86 + 4.8 + 1 us before, naps get shorter 80 us before, the frequency rises 10 us before.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use wattline_policy::PolicySpec;
 use wattline_units::Span;
 
-/// What is played alone.
+/// Unit of work of a league.
 enum Piece<'a> {
     Envelope(Span, Named<'a>),
     Play(Span, Named<'a>, PolicySpec),
@@ -209,8 +209,8 @@ fn own_of(plan: &Plan, part: Part) -> Result<Vec<Piece<'_>>, LeagueError> {
     Ok(own.map(|(_, piece)| piece).collect())
 }
 
-/// How many pieces of a league, or of a part of it, are in the store: they are not played again. A
-/// rival that is tuned counts when all its runs are there.
+/// Counts the pieces of a league, or of a part of it, that are in the store: they are not played
+/// again. A rival that is tuned counts when all its runs are there.
 ///
 /// # Errors
 /// When the store cannot be read.

@@ -10,7 +10,7 @@ use wattline_traffic::{Block, Packet, Source};
 #[derive(Debug)]
 pub(crate) struct Packets {
     packets: Vec<Packet>,
-    /// Where each block ends.
+    /// End of each block.
     ends: Vec<usize>,
 }
 

@@ -9,7 +9,7 @@ use wattline_units::Span;
 /// A column: its head, and its cells by row.
 type Column = (&'static str, Vec<String>);
 
-/// What says nothing: a figure that is not known, in no row.
+/// Cell without content: a figure that is not known, in no row.
 const NOTHING: &str = "-";
 
 /// The table of the standings.

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-/// Where pieces are kept.
+/// Storage of pieces.
 #[derive(Debug, Clone)]
 pub struct Store {
     kept: Option<Directory>,
@@ -21,13 +21,13 @@ pub struct Store {
 #[derive(Debug, Clone)]
 struct Directory {
     path: PathBuf,
-    /// Of the build whose pieces count.
+    /// Identity of the build whose pieces count.
     mark: String,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Kept<T> {
-    /// What was played, in words: two pieces whose names collide are told apart by it.
+    /// Description of the played piece: it tells two pieces whose names collide apart.
     key: String,
     result: T,
 }
@@ -40,11 +40,11 @@ impl Store {
     pub fn new(directory: Option<PathBuf>) -> Result<Self, LeagueError> {
         match directory {
             None => Ok(Self { kept: None, plays: true }),
-            Some(path) => Self::of_build(path, build_mark()?),
+            Some(path) => Self::open_for_build(path, build_mark()?),
         }
     }
 
-    fn of_build(path: PathBuf, mark: &str) -> Result<Self, LeagueError> {
+    fn open_for_build(path: PathBuf, mark: &str) -> Result<Self, LeagueError> {
         fs::create_dir_all(&path)
             .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
         Ok(Self { kept: Some(Directory { path, mark: mark.to_owned() }), plays: true })
@@ -111,7 +111,7 @@ mod tests {
         fs::write(path.path(), "{\"key\": \"a\", ").unwrap();
         assert_eq!(store.piece("a", || Ok(2.5)).unwrap(), 2.5);
         // Another build plays its own.
-        let other = Store::of_build(directory.path().join("pieces"), "other").unwrap();
+        let other = Store::open_for_build(directory.path().join("pieces"), "other").unwrap();
         assert_eq!(other.piece("a", || Ok(4.5)).unwrap(), 4.5);
         assert_eq!(store.piece("a", || -> Result<f64, _> { panic!("played") }).unwrap(), 2.5);
         let looked = store.looked_at();

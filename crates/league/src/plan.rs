@@ -215,8 +215,8 @@ fn same_nanos(a: &Span, b: &Span) -> bool {
     a.as_picos() / 1_000 == b.as_picos() / 1_000
 }
 
-/// Where a part of a text is: its line, and the key whose value it is or belongs to. Empty for the whole
-/// text, such as where a key is missing.
+/// Returns the place of a part of a text: its line, and the key whose value it is or belongs to.
+/// Empty for the whole text, such as for a missing key.
 fn place(text: &str, error: &toml::de::Error) -> String {
     // Of what is not there the parser says that it is not in the whole.
     let part = error.span().filter(|_| !error.message().starts_with("missing field"));

@@ -16,7 +16,7 @@ use wattline_units::Span;
 /// Length of the shortest frame, which passes soonest.
 const SHORTEST: u32 = 64;
 
-/// Where policies play.
+/// Servers, traffic and budgets that policies are played on.
 pub(crate) struct Stage<'a> {
     pub servers: &'a [(String, ServerModel)],
     /// `None` where it cannot be read.
@@ -35,7 +35,7 @@ impl Stage<'_> {
         })
     }
 
-    /// What servers lack for a policy, each server's once.
+    /// Lists features that servers lack for a policy, each server's once.
     pub fn lacks(&self, spec: &PolicySpec, traffics: &[(String, Spec)]) -> Vec<String> {
         let mut lacking: Vec<String> = Vec::new();
         let mut checked = BTreeSet::new();
@@ -117,7 +117,7 @@ mod tests {
     use crate::plan::Plan;
 
     #[test]
-    fn what_a_server_lacks_is_told_before_the_first_run() {
+    fn missing_server_features_are_reported_before_the_first_run() {
         let text = "servers = [\"westmere-2010\", \"xeon-platinum-8470\"]\n\
             policies = [\"napi:cores=100\", \"poll\"]\n\
             traffics = [\"constant:1Mpps,size=64\", \"capture:no-such.pcap\"]\n\

@@ -13,7 +13,7 @@ pub struct FixedPoint {
     pub frequency: usize,
     /// Deepest idle state of an active core, an index; the others may sleep as deep as they can.
     pub nap: usize,
-    /// How active cores wait.
+    /// Wait mode of active cores.
     pub wait: Wait,
     /// Shortest span between two interrupts of a queue.
     pub moderation: Span,

@@ -15,7 +15,7 @@ pub fn policy(text: &str, budget: Span) -> Result<PolicySpec, SpecError> {
     PolicySpec::parse(&text.replace(BUDGET, &micros))
 }
 
-/// What is wrong with a policy, without its text.
+/// Describes the problems of a policy, without its text.
 pub(crate) fn problems_of(error: &SpecError) -> Vec<String> {
     error.problems.iter().map(ToString::to_string).collect()
 }

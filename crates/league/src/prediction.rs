@@ -1,5 +1,5 @@
-//! What an operating point that never changes will draw: exact for timed sleep, a lower bound
-//! for interrupts.
+//! Predicted energy of a constant operating point: exact for timed sleep, a lower bound for
+//! interrupts.
 
 use crate::case::Case;
 use crate::error::LeagueError;

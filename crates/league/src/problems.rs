@@ -6,7 +6,7 @@ use std::fmt::Display;
 /// The problems found so far, each once and with its field.
 #[derive(Debug)]
 pub(crate) struct Problems<'a> {
-    /// Of the file.
+    /// Name of the file.
     name: &'a str,
     told: Vec<String>,
 }

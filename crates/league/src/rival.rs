@@ -20,7 +20,7 @@ pub(crate) struct Rival<'a> {
     pub traffic: usize,
 }
 
-/// What became of it within one budget.
+/// Result within one budget.
 #[derive(Debug)]
 pub(crate) struct Judged {
     /// The setting, with the budget in it.

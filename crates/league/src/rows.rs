@@ -1,4 +1,4 @@
-//! What a league found, row by row.
+//! Results of a league, row by row.
 
 use crate::envelope::Envelope;
 use serde::{Deserialize, Serialize};
@@ -24,8 +24,8 @@ pub struct Row {
     pub budget_seconds: f64,
     /// Energy of the server.
     pub energy_joules: f64,
-    /// How far that is above the lower bound, as a share of it; `None` in a league without bounds, and
-    /// where no schedule keeps the budget.
+    /// Gap to the lower bound, as a share of it; `None` in a league without bounds, and where no
+    /// schedule keeps the budget.
     pub gap_to_lower_bound: Option<f64>,
     /// The same less the base power on both sides, which no decision changes.
     pub gap_above_base: Option<f64>,

@@ -22,7 +22,7 @@ pub(crate) struct Named<'a> {
     pub traffic: &'a str,
 }
 
-/// What is kept of a run.
+/// Stored part of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub energy_joules: f64,
@@ -48,7 +48,7 @@ impl From<Played> for Kept {
     }
 }
 
-/// Where runs are played, or found.
+/// Player and store of runs.
 pub(crate) struct Runs<'a> {
     store: &'a Store,
     endings: Endings,
@@ -61,7 +61,7 @@ impl<'a> Runs<'a> {
         Self { store, endings: Endings::default(), captures: Mutex::default() }
     }
 
-    /// What tells a case from all others; the store adds the build. A capture counts by what it holds.
+    /// Returns the key of a case; the store adds the build. A capture counts by its contents.
     fn key(&self, named: &Named<'_>) -> Result<String, LeagueError> {
         let Case { server, application, traffic, duration, warmup, seed } = named.case;
         let text = named.traffic;
@@ -73,7 +73,7 @@ impl<'a> Runs<'a> {
         Ok(key)
     }
 
-    /// What a capture holds, read once.
+    /// Returns the hash of a capture, read once.
     fn hash_of(&self, capture: &Path) -> Result<String, LeagueError> {
         let mut known = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hash) = known.get(capture) {

@@ -1,4 +1,4 @@
-//! What the rows of a league say: per kind of traffic, with intervals.
+//! Summary of the rows of a league: per kind of traffic, with intervals.
 
 use crate::rows::{Results, Row, by_kind};
 use serde::Serialize;

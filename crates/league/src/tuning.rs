@@ -23,7 +23,7 @@ pub(crate) struct Written {
     grids: Vec<String>,
 }
 
-/// How rivals are tuned before they are judged.
+/// Tuning of rivals before they are judged.
 #[derive(Debug, Clone)]
 pub struct Tuning {
     /// The seeds on which settings are tried; none of them is a seed of the league.
@@ -49,7 +49,7 @@ pub struct Contender {
     pub settings: Vec<String>,
 }
 
-/// What the league around the tuning is like.
+/// Traffic, budgets and seeds of the league around the tuning.
 pub(crate) struct Judged<'a> {
     pub seeds: &'a [u64],
     /// `None` where it cannot be read.
@@ -123,8 +123,8 @@ impl Written {
 }
 
 impl Judged<'_> {
-    /// What is wrong with a grid; the same mistake is in many of its settings and is told once. `seen`
-    /// are the settings of the grids before.
+    /// Lists the mistakes of a grid; the same mistake in many of its settings is reported once.
+    /// `seen` are the settings of the grids before.
     fn wrong_with(
         &self,
         grid: &str,
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_is_the_leagues() {
+    fn unwritten_fields_are_the_leagues() {
         let tuning = read("seeds = [3]\ngrids = [\"poll\"]").unwrap();
         assert_eq!(tuning.duration, Span::from_micros(1_000));
         assert_eq!(tuning.traffics[0].0, "poisson:1Mpps,size=64");

@@ -1,6 +1,6 @@
-//! What stands twice in a league file. Rows are told apart by server, traffic, budget, seed and
-//! policy, so two of the same would be counted as two draws: the figures would be wrong, and the
-//! intervals too narrow.
+//! Duplicates in a league file. Rows are told apart by server, traffic, budget, seed and policy, so
+//! two of the same would be counted as two draws: the figures would be wrong, and the intervals too
+//! narrow.
 
 use crate::policy_text::policy;
 use crate::problems::Problems;

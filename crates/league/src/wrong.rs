@@ -7,7 +7,7 @@ use wattline_server::ServerModel;
 use wattline_sim::KnobBehaviour;
 use wattline_units::{Span, Time, Watts};
 
-/// What is wrong. The default is nothing.
+/// Injected faults. The default is none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wrong {
     /// The watts of cores and chips that the policy is told, as a multiple of the true ones.
@@ -103,7 +103,7 @@ impl Metered {
         ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
     }
 
-    /// What the meter shows.
+    /// Returns the reading that the meter shows.
     fn shown(&mut self, now: Time, power: Option<PowerView>) -> Option<PowerView> {
         let power = power?;
         match self.meter {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_leaves_to_the_driver_stays_so_behind_a_meter() {
+    fn settings_left_to_the_driver_stay_so_behind_a_meter() {
         let mut platform = wattline_cores::platform_of(&truth());
         platform.can.driver_rules = true;
         let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };

@@ -181,7 +181,7 @@ fn a_budget_that_the_online_policy_refuses_has_its_yardsticks() {
 /// All cores at 3.33 GHz serve 28.8 Mpps: of 30 almost 3 % cannot be in time, and late packets would be
 /// worth any price.
 #[test]
-fn where_no_schedule_keeps_the_budget_there_is_no_bound() {
+fn impossible_budget_has_no_bound() {
     let server = westmere();
     for (text, micros) in [("poisson:30Mpps,size=64", 100), ("constant:40Mpps,size=64", 1_000)] {
         let traffic = Spec::parse(text).unwrap();

@@ -34,7 +34,7 @@ fn with_run<T>(
     then(&case, allowed, &arrivals, played)
 }
 
-/// What came of it, and how far its energy is above the bound.
+/// Plays a case; returns the result, and the gap of its energy to the bound.
 fn play(traffic: &str, micros: u64, millis: u64) -> (Played, f64) {
     let run = (traffic, micros, millis);
     with_run(("westmere-2010", SEED), run, |case, allowed, arrivals, played| {
@@ -74,7 +74,7 @@ fn a_day_is_in_time() {
 }
 
 #[test]
-fn what_stays_the_same_costs_little_more_than_the_bound() {
+fn steady_load_costs_little_more_than_the_bound() {
     keeps("constant:6Mpps,size=64", 50, 0.015);
     keeps("poisson:8Mpps,size=64", 50, 0.02);
     keeps("poisson:16Mpps,size=64", 50, 0.03);
@@ -90,9 +90,9 @@ fn packets_go_to_cores_that_are_awake() {
     keeps_within("sawtooth:8Mpps,size=64,ratio=10,period=50ms", 50, 200, 0.033);
 }
 
-/// Where a core takes 290 us to wake, rings of waking cores fill first. Both seeds lost packets, and led
-/// to a rule: 29247 lost 219; on 521 a core that was parked with packets in its ring, and was needed again
-/// at once, lost 31.
+/// On a server whose cores take 290 us to wake, rings of waking cores fill first. Both seeds lost
+/// packets, and led to a rule: 29247 lost 219; on 521 a core that was parked with packets in its
+/// ring, and was needed again at once, lost 31.
 #[test]
 fn a_server_whose_cores_wake_slowly_loses_nothing() {
     for (traffic, micros, seed) in [
@@ -125,10 +125,10 @@ fn leaps_that_return_at_even_distances_are_expected() {
     keeps_within("flash:3Mpps,size=64,ratio=10,period=20ms", 50, 400, 0.045);
 }
 
-/// What waits while less is carried than comes has to fit into the rings, beside what comes in a nap. And a
-/// height that returns is news while the cores for it still wake. The first two lost 22 and 207 packets. The
-/// third lost 179: fifteen cores were napping for 0.6 ms when seven of them were parked, and the others
-/// napped on.
+/// Packets that wait while less is carried than comes have to fit into the rings, beside those that
+/// come in a nap. And a height that returns is news while the cores for it still wake. The first
+/// two lost 22 and 207 packets. The third lost 179: fifteen cores were napping for 0.6 ms when
+/// seven of them were parked, and the others napped on.
 #[test]
 fn a_height_that_returns_fits_into_the_rings() {
     for (server, traffic, micros) in [
@@ -154,7 +154,7 @@ fn falls_that_end_soon_are_not_followed() {
 /// a square wave's height is carried within the slack. While the plan took them for more, these were 2.8
 /// and 3.3 %; while it always kept most of the slack for naps, the square wave was 2.5 %.
 #[test]
-fn what_returns_at_even_distances_is_no_burst_at_random() {
+fn evenly_returning_trains_are_no_random_bursts() {
     keeps_within("onoff:5Mpps,size=64,burst=512", 500, 400, 0.015);
     keeps_within("square:5Mpps,size=64,ratio=10,period=2ms", 500, 400, 0.021);
 }

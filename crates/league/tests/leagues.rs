@@ -155,7 +155,8 @@ fn tuned_rivals_are_the_same_on_one_thread_and_two_and_after_an_interruption() {
     assert_eq!(league::play(&plan, &parts, 1, || {}).unwrap(), one);
 }
 
-/// What a run of this setting takes, and its share of late packets where it missed the budget.
+/// Returns the energy of a run of this setting, and its share of late packets if it missed the
+/// budget.
 fn tried(plan: &Plan, text: &str, traffic: &str, budget: Span, seed: u64) -> (f64, f64, bool) {
     let tuning = plan.tuning.as_ref().unwrap();
     let number = plan.traffics.iter().position(|(known, _)| known == traffic).unwrap();

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_read_reaches_no_further_than_the_head_of_the_next_chunk() {
+    fn read_only_slice_ends_before_the_head_of_the_next_chunk() {
         let mut memory = ChunkMemory::zeroed(2, 512);
         for (at, value) in [(510, 7), (511, 8), (512, 9), (573, 10), (1023, 11)] {
             memory.get_mut(at..at + 1).unwrap()[0] = value;

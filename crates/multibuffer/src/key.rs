@@ -21,7 +21,7 @@ pub enum Integrity {
     Sha256,
 }
 
-/// What a key is for.
+/// Purpose of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// GCM.
@@ -57,7 +57,7 @@ impl Key {
         Self { raw, mode }
     }
 
-    /// What it is for.
+    /// Returns the key's purpose.
     pub fn mode(&self) -> Mode {
         self.mode
     }

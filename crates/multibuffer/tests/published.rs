@@ -92,7 +92,7 @@ fn cbc_and_hmac_are_as_published() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn unfitting_lengths_are_refused() {
     let mut manager = Manager::new().unwrap();
     let (gcm, cbc) = (Mode::Gcm(Cipher::Aes128), Mode::Cbc(Cipher::Aes128, Integrity::Sha1));
     let mut key =

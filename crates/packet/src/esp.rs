@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn written_header_is_read_back(
             payload in prop::collection::vec(any::<u8>(), 0..300),
             log in 2u32..8,
             next: u8,

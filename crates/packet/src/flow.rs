@@ -164,8 +164,7 @@ mod tests {
         assert!(counts.iter().all(|count| count.abs_diff(1000) < 156), "{counts:?}");
     }
 
-    /// Of the flows that one router sends to its first next hop, another router sends equally many
-    /// to each of its own.
+    /// A second router spreads the flows that the first sends to one next hop equally over its own.
     #[test]
     fn routers_with_seeds_of_their_own_choose_independently() {
         let member = |hash: u32, seed, count: u64| (u64::from(seeded(hash, seed)) * count) >> 32;

@@ -7,7 +7,8 @@ use std::fmt::Write;
 pub fn reference_markdown() -> String {
     let mut page = String::from(
         "# Policies\n\nWritten from the registry; `wattline policies` prints the same. \
-         A policy is chosen as `name` or `name:key=value,key=value`.\n\n\
+         A policy is chosen as `name` or `name:key=value,key=value`. \
+         Default and allowed values of a parameter are in brackets, its source in italics.\n\n\
          Any of them takes a moderation of interrupts after its name, in place of its own: \
          `ondemand+84us` for a period that stays; `ondemand+ixgbe` for the adaptive rule of Intel's \
          10G driver (10 to 84 us), `ondemand+ixgbe-classic` for its older one, and `ondemand+dim` for Linux's dynamic interrupt moderation, \
@@ -24,13 +25,11 @@ pub fn reference_markdown() -> String {
             page.push_str("\nIt has no parameters.\n");
             continue;
         }
-        page.push_str(
-            "\n| parameter | default | allowed | meaning | source |\n|---|---|---|---|---|\n",
-        );
+        page.push('\n');
         for parameter in policy.parameters {
             let _ = writeln!(
                 page,
-                "| `{}` | `{}` | {} | {} | {} |",
+                "- `{}` (`{}`; {}): {}. *{}.*",
                 parameter.name,
                 parameter.default,
                 parameter.kind,

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 pub struct Notes<'a>(Vec<&'a str>);
 
 impl<'a> Notes<'a> {
-    /// Of the notes of all rows.
+    /// Collects the notes of all rows.
     pub fn of(all: impl Iterator<Item = &'a str>) -> Self {
         let mut once = std::collections::HashSet::new();
         let mut shared: Vec<&str> = Vec::new();
@@ -21,7 +21,7 @@ impl<'a> Notes<'a> {
         Self(shared)
     }
 
-    /// What stands in a row, as HTML.
+    /// Returns the cell of a row, as HTML.
     pub fn cell(&self, note: &str) -> String {
         match self.0.iter().position(|shared| *shared == note) {
             Some(index) => format!("note {}", index + 1),

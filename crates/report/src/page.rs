@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 
 /// The rules for what is not a plot, for pages that are served as well.
 pub const STYLE: &str = include_str!("page.css");
-/// What a page adds for those who look at it on a screen; all can be read without it.
+/// Script for readers on a screen; all can be read without it.
 const SCRIPT: &str = include_str!("page.js");
 
-/// What every page begins with; `title` is plain text. Close it with [`end`].
+/// Returns the beginning of every page; `title` is plain text. Close it with [`end`].
 ///
 /// The page runs no script and takes no style but its own, and loads nothing: its policy says so
 /// to the browser, so that a name that slipped through [`escape`] could do nothing either.
@@ -49,7 +49,7 @@ fn hash(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text))
 }
 
-/// Where the contents of a page go.
+/// Opening tags of a page's contents.
 const BODY: &str = "<body><main>";
 
 /// Closes a page that [`begin`] has begun: lists its sections, and says what made it, where and when.
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_comes_first_and_a_shared_note_stands_once() {
+    fn differing_rows_come_first_and_a_shared_note_stands_once() {
         let check = |ours, note: &str| Check::near(&[], "q", ours, 1.0, 0.1).note(note);
         let mut page = String::new();
         checks(&mut page, &[check(1.0, "shared"), check(3.0, "own"), check(1.0, "shared")]);

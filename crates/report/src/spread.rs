@@ -1,4 +1,4 @@
-//! How well a mean is known.
+//! Uncertainty of a mean.
 
 /// The mean of repetitions, and how far it can be off.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,14 +19,15 @@ const STUDENT: [f64; 30] = [
 /// Beyond that, the last of them: never less than what holds.
 const LARGE: f64 = 2.042;
 
-/// How many standard errors a mean can be off, for degrees of freedom from 1; infinite below.
+/// Returns the quantile of Student's t in standard errors, for degrees of freedom from 1; infinite
+/// below.
 pub(crate) fn student(degrees: usize) -> f64 {
     let below = degrees.checked_sub(1);
     below.map_or(f64::INFINITY, |below| STUDENT.get(below).copied().unwrap_or(LARGE))
 }
 
 impl Spread {
-    /// Of these values.
+    /// Computes the spread of these values.
     pub fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let count = values.clone().count();
         let mean = values.clone().sum::<f64>() / count as f64;

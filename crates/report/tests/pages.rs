@@ -1,4 +1,4 @@
-//! What a browser makes of a page: every part that pages are made of, with texts that mean no good.
+//! Pages in a browser: every part that pages are made of, with hostile texts.
 
 use wattline_browser::{Browser, View, look, url_of};
 use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};

@@ -55,7 +55,7 @@ impl Times {
         self.0.clear();
     }
 
-    /// How many times were counted.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
@@ -90,8 +90,8 @@ impl Times {
         Some(self.0.value_at_quantile(among_answered).min(self.0.max()))
     }
 
-    /// How many took longer than `nanos`. A time is known to one part in a thousand: one that may
-    /// have been longer counts as longer.
+    /// Returns how many took longer than `nanos`. A time is known to one part in a thousand: one
+    /// that may have been longer counts as longer.
     pub fn longer_than(&self, nanos: Nanos) -> u64 {
         let nanos = nanos.min(LONGEST);
         // Below the lowest time that shares a bucket with the bound, all were surely shorter.

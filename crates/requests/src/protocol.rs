@@ -1,8 +1,8 @@
-//! What the generator asks of a protocol: writing requests and reading answers.
+//! Interface of a protocol to the generator: writing requests and reading answers.
 
 use thiserror::Error;
 
-/// How a request that was answered ended.
+/// Outcome of a request that was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Done as asked.
@@ -15,14 +15,14 @@ pub enum Outcome {
     ServerError,
 }
 
-/// Where the reading of an answer stands.
+/// Progress of reading an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// All input is consumed; the answer goes on.
     More,
     /// The answer is complete. What is left of the input belongs to the next one.
     Answer {
-        /// How it ended.
+        /// Outcome of the request.
         outcome: Outcome,
         /// The server closes the connection after it.
         last: bool,
@@ -41,7 +41,7 @@ pub struct ProtocolError(pub &'static str);
 pub trait Protocol: Send {
     /// The state of a connection's reading.
     type Parser: Default + Send;
-    /// What is remembered of a request to read its answer.
+    /// State of a request that is needed to read its answer.
     type Expect: Copy + Send;
     /// Names of the operations, for counting.
     const OPERATIONS: &'static [&'static str];

@@ -6,7 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 /// A generator of a named algorithm; `SmallRng` promises no algorithm.
 pub(crate) type Random = Xoshiro256PlusPlus;
 
-/// What a stream of random numbers is for: streams of one seed are independent.
+/// Purpose of a stream of random numbers: streams of one seed are independent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stream {
     /// Sizes of keys and values.

@@ -36,13 +36,13 @@ pub struct Report {
     pub verdict: Verdict,
     /// Due in the measured time.
     pub due_requests: u64,
-    /// Of them, sent at any time.
+    /// Requests sent at any time.
     pub sent_requests: u64,
-    /// Of them, served, misses included.
+    /// Served requests, misses included.
     pub served_requests: u64,
-    /// Of them, gets of keys that the server has not.
+    /// Gets of keys that the server does not have.
     pub missed_requests: u64,
-    /// Of those that were due, not served: all kinds.
+    /// Requests that were due and not served: all kinds.
     pub failed_requests: u64,
     /// The kinds.
     #[serde(flatten)]
@@ -51,7 +51,7 @@ pub struct Report {
     pub failed_connects: u64,
     /// Connections that were opened again, in the whole run.
     pub reconnects: u64,
-    /// What was wrong with the first answer that broke the protocol.
+    /// Fault of the first answer that broke the protocol.
     pub first_protocol_error: Option<&'static str>,
     /// From the intended time to the answer, over all requests that were due: those that failed
     /// count as later than all others.
@@ -61,22 +61,22 @@ pub struct Report {
     pub latency_from_sending: TimesSummary,
     /// The generator's own limits.
     pub generator: Generator,
-    /// How reports to a governor fared; none where none were asked for.
+    /// Outcome of reports to a governor; none if none were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub governor_reports: Option<Reported>,
     /// Sent in the whole run, warm-up included, by operation.
     pub run_sent_requests: BTreeMap<&'static str, u64>,
     /// The distribution of the latency, for drawing.
     pub latency_curve: Vec<CurvePoint>,
-    /// What happened over time, warm-up included.
+    /// Events over time, warm-up included.
     pub intervals: Vec<Interval>,
 }
 
-/// What the generator itself added or could not do.
+/// Influence of the generator itself on the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Generator {
-    /// How late it sent: from the later of the intended time and the moment when a connection was
-    /// free, to the moment of sending. Part of the latencies.
+    /// Lateness of sending: from the later of the intended time and the moment when a connection
+    /// was free, to the moment of sending. Part of the latencies.
     pub lateness: TimesSummary,
     /// Turns of the event loops with work: an answer may have lain unread for so long.
     pub turns: TimesSummary,
@@ -89,7 +89,7 @@ pub struct Generator {
 }
 
 impl Report {
-    /// Of a recording.
+    /// Summarises a recording.
     pub fn new<P: Protocol>(
         protocol: &'static str,
         targets: Vec<String>,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// How the requests of all threads together are spread over time.
+/// Distribution of the requests of all threads over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {

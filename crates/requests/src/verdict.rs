@@ -15,7 +15,7 @@ const MOST_RUN_DELAY: f64 = 0.05;
 /// The generator's own lateness is worth a note above this share of the latency.
 pub const NOTED_LATENESS: f64 = 0.1;
 
-/// What kept the rate from being held.
+/// Cause of a rate that was not held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -27,7 +27,7 @@ pub enum Cause {
     Unknown,
 }
 
-/// How the rate that was sent compares with the one that was asked for.
+/// Comparison of the sent rate with the requested one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
     /// As asked for.
@@ -42,14 +42,14 @@ pub struct Verdict {
     pub rate_held: bool,
     /// Whether less was sent than that.
     pub saturated: bool,
-    /// What is the cause, when saturated.
+    /// Cause of the saturation, if any.
     pub saturation_cause: Option<Cause>,
     /// All this in words, with advice, when there is something to say.
     pub notes: Vec<String>,
 }
 
 impl Verdict {
-    /// Of a recording.
+    /// Judges a recording.
     pub fn of(options: &LoadOptions, recording: &Recording) -> Self {
         let length = seconds(recording.measured).max(f64::MIN_POSITIVE);
         let due = recording.window.due as f64;

@@ -18,7 +18,7 @@ impl ModelClock {
         Self { origin: OnceLock::new(), dilation: dilation.max(1) }
     }
 
-    /// How many times as long everything lasts.
+    /// Returns the factor by which everything lasts longer.
     pub fn dilation(&self) -> u32 {
         self.dilation
     }
@@ -28,7 +28,7 @@ impl ModelClock {
         let _ = self.origin.set(Instant::now());
     }
 
-    /// What it shows now.
+    /// Returns the present model time.
     pub fn now(&self) -> Time {
         let Some(origin) = self.origin.get() else { return Time::ZERO };
         let picos = origin.elapsed().as_nanos() * 1_000 / u128::from(self.dilation);
@@ -50,8 +50,8 @@ impl ModelClock {
         self.real().saturating_sub(self.lasting(at))
     }
 
-    /// How long it takes in real time from zero to `at`, rounded up, so that whoever waits so
-    /// long does not find it short of it.
+    /// Returns the real time from zero to `at`, rounded up, so that a thread that waits so long
+    /// does not wake early.
     pub fn lasting(&self, at: Time) -> Duration {
         let nanos = u128::from(at.as_picos()) * u128::from(self.dilation);
         Duration::from_nanos(u64::try_from(nanos.div_ceil(1_000)).unwrap_or(u64::MAX))

@@ -1,10 +1,10 @@
-//! How far the threads of the emulation lagged behind the model.
+//! Lag of the emulation's threads behind the model.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use wattline_units::Span;
 
-/// How far a core's thread lagged behind its model.
+/// Lag of a core's thread behind its model.
 #[derive(Debug, Default)]
 pub(super) struct Lateness {
     waits: AtomicU64,
@@ -59,8 +59,8 @@ impl Lateness {
     }
 }
 
-/// How far the threads lagged behind the model that they play: on a machine that has time for
-/// them, hardly. Lateness is real time, lags of orders are model time.
+/// Lag of the threads behind the model that they play: hardly any on a machine that has time for
+/// them. Lateness is real time, lags of orders are model time.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Disturbance {
     /// Waits of all threads for a point of time.
@@ -93,9 +93,9 @@ impl Disturbance {
         sum
     }
 
-    /// Why figures may show how far the threads lagged behind the model, where they may: more than
-    /// one frame in a hundred was there too late, or some core had gone on for more than 10 us
-    /// of the model, about two batches, before an order reached it.
+    /// Lists the reasons why figures may show the lag of threads: more than one frame in a hundred
+    /// came too late, or some core had gone on for more than 10 us of the model, about two batches,
+    /// before an order reached it.
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.late_frames * 100 > self.frames {

@@ -1,4 +1,4 @@
-//! What the cores of an emulated server and its governor share.
+//! State shared by the cores of an emulated server and its governor.
 
 use super::clock::ModelClock;
 use super::energy_account::{Change, EnergyAccount};
@@ -11,12 +11,12 @@ use wattline_policy::{CoreSet, Platform};
 use wattline_server::ServerModel;
 use wattline_units::{Joules, Provenance, Span};
 
-/// What cores and machine share.
+/// State shared by cores and machine.
 pub struct Emulation {
     pub(super) server: ServerModel,
     pub(super) platform: Platform,
     pub(super) clock: ModelClock,
-    /// What a core costs, by frequency and number of active cores less one.
+    /// Costs of a core, by frequency and number of active cores less one.
     pub(super) costs: Vec<Vec<Costs>>,
     pub(super) transition: Span,
     pub(super) mailboxes: Vec<Mailbox>,

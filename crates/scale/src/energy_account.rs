@@ -8,7 +8,7 @@ use wattline_policy::CoreSet;
 use wattline_server::ServerModel;
 use wattline_units::{BitsPerSecond, Joules, Provenance, Span, Watts};
 
-/// What changes the power of the parts that all cores share.
+/// Change of the power of the parts that all cores share.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Change {
     /// Frequencies, by core, as indices.
@@ -34,7 +34,7 @@ pub(super) struct EnergyAccount {
 }
 
 impl EnergyAccount {
-    /// Of so many cores, all active at the frequency of this index.
+    /// Creates an account of so many cores, all active at the frequency of this index.
     pub fn new(cores: usize, frequency: usize) -> Self {
         let nothing = Energy::new(Joules::ZERO, [], Provenance::EMULATED);
         Self {

@@ -1,8 +1,8 @@
-//! Why a server cannot be emulated.
+//! Errors of emulated servers.
 
 use wattline_cores::ModelError;
 
-/// Why a server cannot be emulated.
+/// Reason why a server cannot be emulated.
 #[derive(Debug, thiserror::Error)]
 pub enum ScaleError {
     /// The server, the application or the policy are not fit for each other.

@@ -14,8 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_packet::toeplitz::Toeplitz;
 
-/// Where a frame belongs: an entry of a port's indirection table, and which of the entry's stays
-/// at a core led it there.
+/// Place of a frame: an entry of a port's indirection table, and the entry's stay at a core that
+/// led it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     port: usize,
@@ -49,7 +49,7 @@ struct Entry {
     stays: VecDeque<Stay>,
 }
 
-/// Which core has what of each entry; shared by the cores and whoever rewrites the tables.
+/// Contents of each core by entry; shared by the cores and the writer of the tables.
 #[derive(Debug)]
 pub struct Handover {
     /// Lowest bits of the hash that number the entry.
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_leaves_nobody_waiting() {
+    fn withdrawn_frames_leave_nobody_waiting() {
         let handover = Handover::new(1, 128);
         handover.steer(0, 7, 0);
         handover.take_back(0, 7);

@@ -70,18 +70,18 @@ const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// Reports of cores come within so long after their time, or the run is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is emulated.
+/// Setting of an emulation.
 #[derive(Debug, Clone)]
 pub struct Setting {
     /// The server.
     pub server: ServerModel,
-    /// What it is said to do with each packet.
+    /// Application that processes each packet in the model.
     pub application: Application,
     /// The governor.
     pub policy: PolicySpec,
     /// Mean length of a packet in bytes, for policies that reckon with the model.
     pub mean_bytes: u32,
-    /// How many times as long everything lasts, at least 1.
+    /// Factor by which everything lasts longer, at least 1.
     pub dilation: u32,
     /// Seed of policy and service times.
     pub seed: u64,
@@ -155,7 +155,7 @@ impl Shared {
 /// An emulated server with its governor; the workers are whoever runs the [`Pacer`]s.
 pub struct Scale {
     shared: Arc<Shared>,
-    /// Of whoever closes an account; the number of the last one.
+    /// Lock for closing an account; the number of the last one.
     closing: Mutex<u64>,
     timer: Option<JoinHandle<()>>,
     timer_waiter: Option<PollWaiter>,
@@ -282,7 +282,7 @@ impl Scale {
         &self.shared.emulation.clock
     }
 
-    /// What the policy is told about the machine.
+    /// Returns the description of the machine for the policy.
     pub fn platform(&self) -> Platform {
         self.shared.governor().platform().clone()
     }
@@ -354,24 +354,25 @@ impl Scale {
         Ok((Totals { at, own, machine }, latency))
     }
 
-    /// How the cores run now, and what became of the steps that led there.
+    /// Gives access to the governor: the state of the cores, and the outcome of the steps that led
+    /// there.
     pub fn look<R>(&self, look: impl FnOnce(&mut Governor<ScaleMachine>) -> R) -> R {
         look(&mut self.shared.governor())
     }
 
-    /// What the loop itself counted so far.
+    /// Returns the counts of the loop so far.
     pub fn loop_totals(&self) -> LoopTotals {
         let now = self.shared.clock.now();
         self.shared.governor().loop_totals(now)
     }
 
-    /// What was held back so far to keep flows in order; nothing where no table is written.
+    /// Returns the frames held back so far to keep flows in order; nothing if no table is written.
     pub fn holds(&self) -> Holds {
         let order = self.shared.emulation.order.as_ref();
         order.map_or(Holds::default(), |order| order.holds(self.clock().dilation()))
     }
 
-    /// How far threads lagged behind the model so far.
+    /// Returns the lag of threads behind the model so far.
     pub fn disturbance(&self) -> Disturbance {
         Disturbance::of(self.shared.mailboxes.iter().map(|mailbox| &mailbox.lateness))
     }

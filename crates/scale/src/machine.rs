@@ -19,7 +19,7 @@ pub struct ScaleMachine {
     emulation: Arc<Emulation>,
     redirect: Option<Box<dyn Redirect>>,
     platform: Platform,
-    /// How the cores run, and how they will when the steps collected have been given out.
+    /// Present state of the cores, and the one after the collected steps have been given out.
     given: OperatingPoint,
     point: OperatingPoint,
     /// The time of the last look.

@@ -1,4 +1,4 @@
-//! What a governor and an emulated core tell each other.
+//! Messages between a governor and an emulated core.
 
 use super::disturbance::Lateness;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub(super) enum Order {
     Report { number: u64 },
 }
 
-/// What a core did up to a model time.
+/// Work of a core up to a model time.
 #[derive(Debug)]
 pub(super) struct Report {
     pub core: usize,
@@ -41,7 +41,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Of a core up to a time, in picoseconds, that it has come to.
+    /// Reports a core up to a time, in picoseconds, that it has reached.
     pub fn of(core: &mut Core, sink: &mut Sink, at: u64, number: u64) -> Self {
         core.book(at, sink);
         core.admit(at);
@@ -60,7 +60,7 @@ impl Report {
     }
 }
 
-/// How a core was seen last.
+/// Last report of a core.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
     pub at: Time,
@@ -70,7 +70,7 @@ pub(super) struct Seen {
     pub queues: Vec<QueueView>,
 }
 
-/// What a core's time goes into.
+/// Kind of time that a core accrues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Accruing {
     #[default]
@@ -80,7 +80,7 @@ pub(super) enum Accruing {
 }
 
 impl Seen {
-    /// What can be said of it at a later time, at which it may not have looked around yet.
+    /// Extrapolates the report to a later time, which the core may not have reached yet.
     pub fn view_at(&self, now: Time) -> CoreView {
         let passed = now.since(self.at);
         let mut view = self.view;

@@ -22,7 +22,7 @@ enum Kind {
     Drained(Transit),
 }
 
-/// Where a frame belongs.
+/// Place of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Counted(handover::Place),
@@ -38,8 +38,8 @@ struct Sums {
     longest_deferral: Duration,
 }
 
-/// What was held back for moves of indirection tables. Times are model time, the lateness of
-/// threads included.
+/// Frames held back for moves of indirection tables. Times are model time, the lateness of threads
+/// included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Holds {
     /// Longest time from a move until the old core had nothing left of what moved.
@@ -144,7 +144,7 @@ impl Order {
         sums.longest_deferral = sums.longest_deferral.max(deferral);
     }
 
-    /// What was held back so far, at this dilation.
+    /// Returns the frames held back so far, at this dilation.
     pub fn holds(&self, dilation: u32) -> Holds {
         let longest = match &self.kind {
             Kind::Counted(handover) => handover.longest(),

@@ -6,7 +6,7 @@ use wattline_cores::Latency;
 use wattline_governor::account::{Interval, LatencySummary};
 use wattline_units::{Span, Time};
 
-/// What was recorded.
+/// Recorded intervals of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Record {
     /// The whole stretch.
@@ -14,7 +14,7 @@ pub struct Record {
     pub whole: Interval,
     /// By interval. One that a late thread closed is longer than asked for.
     pub intervals: Vec<Interval>,
-    /// How far the threads lagged behind the model.
+    /// Lag of the threads behind the model.
     pub disturbance: Disturbance,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wattline_policy::CoreSet;
 use wattline_units::Time;
 
-/// Whoever can rewrite the indirection tables that spread packets over the workers.
+/// Writer of the indirection tables that spread packets over the workers.
 pub trait Redirect: Send {
     /// Sends what arrives after `now` to these cores, in shares by their weights (by number of the
     /// core); says how many entries moved.
@@ -33,7 +33,7 @@ pub trait Redirect: Send {
         counts.clear();
     }
 
-    /// What keeps flows in order meanwhile.
+    /// Returns the mechanism that keeps flows in order meanwhile.
     fn order(&self) -> Arc<Order>;
 }
 

@@ -19,11 +19,11 @@ pub fn hash(toeplitz: &Toeplitz, frame: &[u8]) -> u32 {
         ethernet::IPV6 => FlowKey::of_ipv6(packet),
         _ => None,
     };
-    key.map_or(0, |key| of_flow(toeplitz, &key))
+    key.map_or(0, |key| flow_hash(toeplitz, &key))
 }
 
 /// The hash of a flow.
-pub fn of_flow(toeplitz: &Toeplitz, key: &FlowKey) -> u32 {
+pub fn flow_hash(toeplitz: &Toeplitz, key: &FlowKey) -> u32 {
     match (key.source, key.destination, key.ports) {
         (IpAddr::V4(source), IpAddr::V4(destination), Some((from, to))) => {
             toeplitz.ipv4_ports((source, from), (destination, to))

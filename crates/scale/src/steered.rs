@@ -11,7 +11,7 @@ use wattline_units::Time;
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES, Table};
 
-/// Why a virtual card cannot be steered.
+/// Reason why a virtual card cannot be steered.
 #[derive(Debug, thiserror::Error)]
 pub enum SteerError {
     /// The sender's end cannot be reached.
@@ -22,7 +22,7 @@ pub enum SteerError {
     Attach {
         /// The sender's interface.
         interface: String,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: BpfError,
     },
     /// No thread can be started.
@@ -70,7 +70,7 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Of tables that lead to so many cores.
+    /// Creates tables that lead to so many cores.
     pub fn new(steerings: Vec<Steering>, cores: usize) -> Self {
         let table = IndirectionTable::new(TABLE_ENTRIES, CoreSet::first(cores));
         let tables = steerings.into_iter().map(|steering| (steering, table.clone())).collect();

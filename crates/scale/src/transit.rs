@@ -14,11 +14,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_policy::CoreSet;
 
-/// What was sent by the old table has reached its queue after so long (real time), and what a
-/// core has sent has passed the kernel.
+/// Time (real) until frames sent by the old table have reached their queue, and sent frames have
+/// passed the kernel.
 const GRACE: Duration = Duration::from_millis(2);
 
-/// Where a frame belongs: the core that took it, and when.
+/// Place of a frame: the core that took it, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     core: usize,
@@ -42,7 +42,7 @@ struct Giver {
     to: CoreSet,
     /// All that the old table had led to it is in its hands.
     complete: bool,
-    /// Of that, frames that have not left.
+    /// Frames of these that have not left.
     old: u64,
     /// Since when there have been none.
     empty_since: Option<Instant>,
@@ -57,7 +57,7 @@ struct State {
     longest: Duration,
 }
 
-/// Which cores wait for which.
+/// Cores that wait for other cores.
 #[derive(Debug)]
 pub(super) struct Transit {
     state: Mutex<State>,

@@ -63,7 +63,7 @@ fn emulated_cores_keep_their_word() {
     panic!("{found:?}");
 }
 
-/// What a probe finds.
+/// Returns the findings of a probe.
 fn findings(dilation: u32) -> Findings {
     let file = ServerFile::load("westmere-2010").unwrap();
     // With a card that moderates interrupts, so that the model has all its knobs.

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_text_that_is_no_toml_only_the_cause_is_told() {
+    fn invalid_toml_is_reported_by_its_cause_alone() {
         let told = parse("[ant\nlegs = 4\n").unwrap_err();
         assert!(told.list.iter().all(|problem| problem.key == SYNTAX), "{told}");
         assert_eq!(told.list[0].line, 1, "{told}");

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// Where in the file a key stands.
+/// Section of a file in which a key stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     /// Before the first section.
@@ -14,7 +14,7 @@ pub enum Section {
 }
 
 impl Section {
-    /// How it is written in the file.
+    /// Returns the heading of the section in the file.
     pub const fn heading(self) -> &'static str {
         match self {
             Self::Top => "top level",
@@ -26,7 +26,7 @@ impl Section {
 /// One key.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// Where it stands.
+    /// Section of the key.
     pub section: Section,
     /// Its name.
     pub name: &'static str,
@@ -34,9 +34,9 @@ pub struct Key {
     pub default: Option<&'static str>,
     /// An example value as TOML, for keys without a default.
     pub example: &'static str,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: Allowed,
-    /// What it does.
+    /// Meaning of the key.
     pub doc: &'static str,
 }
 
@@ -81,8 +81,8 @@ impl Key {
     }
 }
 
-/// What a key allows. Its text stands in error messages after "must be", in the reference and in
-/// `wattline config`; values are checked against the same range.
+/// Allowed values of a key. The text stands in error messages after "must be", in the reference and
+/// in `wattline config`; values are checked against the same range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// In words; the code that reads the key checks it.

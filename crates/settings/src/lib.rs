@@ -1,4 +1,4 @@
-//! What reads a configuration file of Wattline.
+//! Reader of Wattline's configuration files.
 //!
 //! A daemon lists its keys ([`Key`]) and the sections that they stand in ([`Schema`]). From this list
 //! come the checks, the defaults, the messages and the reference. [`read`] and [`Reader`] take typed

@@ -13,10 +13,10 @@ pub const SECTION: Section = Section::Named("[log]");
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     Key::new(SECTION, "level", Some("\"info\""), "\"debug\"", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"",
-        "How much is logged to standard error."),
+        "Level of the log on standard error."),
 ];
 
-/// How much is logged.
+/// Amount of logging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
     /// Only what stops the daemon.

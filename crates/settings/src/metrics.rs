@@ -14,7 +14,7 @@ pub const SECTION: Section = Section::Named("[metrics]");
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
     Key::new(SECTION, "listen", None, "\"127.0.0.1:9417\"", "an address and TCP port such as \"127.0.0.1:9417\" or \"[::1]:9417\"",
-        "Where GET /metrics is answered over HTTP, in the text format of Prometheus; nowhere by default.\nAnyone who reaches it may read it."),
+        "Address at which GET /metrics is answered over HTTP, in the text format of Prometheus; none by default.\nAnyone who reaches it may read it."),
 ];
 
 /// Reads the section: where metrics are served.

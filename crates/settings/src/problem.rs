@@ -1,4 +1,4 @@
-//! What is wrong with a configuration.
+//! Problems of a configuration.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// The key of problems with the text as a whole.
 pub(super) const SYNTAX: &str = "syntax";
 
-/// Why a configuration cannot be used.
+/// Reason why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read at all.
@@ -16,7 +16,7 @@ pub enum ConfigError {
         named_by: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
     /// It can be read, but says something that cannot be done.
@@ -29,9 +29,9 @@ pub enum ConfigError {
 pub struct Problems {
     /// The file.
     pub file: String,
-    /// What is wrong, in the order of lines; never empty.
+    /// Problems in the order of lines; never empty.
     pub list: Vec<Problem>,
-    /// What is wrong in a file that this one names.
+    /// Problems of a file that this one names.
     pub included: Option<Box<Self>>,
 }
 
@@ -44,7 +44,7 @@ pub struct Problem {
     pub key: String,
     /// The value as it stands in the file; empty when something is missing.
     pub value: String,
-    /// What is wrong with it, what is allowed and what to do.
+    /// Problem, allowed values and remedy.
     pub message: String,
 }
 

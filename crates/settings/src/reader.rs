@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 pub struct At<T> {
     /// The value.
     pub value: T,
-    /// Where it stands, in bytes.
+    /// Place in the file, in bytes.
     pub span: Range<usize>,
 }
 
@@ -35,18 +35,18 @@ pub struct Reader<'t> {
     /// Places of the line ends in the text, ascending.
     line_ends: Vec<usize>,
     schema: Schema,
-    /// What was wrong so far.
+    /// Problems so far.
     pub problems: Vec<Problem>,
 }
 
 /// A section of the file.
 #[derive(Clone)]
 pub struct Table<'a, 't> {
-    /// Which one.
+    /// Kind of the section.
     pub section: Section,
-    /// What it holds.
+    /// Contents of the section.
     pub table: &'a DeTable<'t>,
-    /// Where its heading stands.
+    /// Place of its heading.
     pub span: Range<usize>,
 }
 
@@ -55,7 +55,7 @@ impl<'a, 't> Table<'a, 't> {
         self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
     }
 
-    /// Where the value of a key stands; for a section, its heading.
+    /// Returns the place of the value of a key; for a section, its heading.
     pub fn span_of(&self, key: &str) -> Option<Range<usize>> {
         let (name, _) = self.table.iter().find(|(name, _)| name.get_ref() == key)?;
         Some(name.span())
@@ -85,7 +85,7 @@ impl<'t> Reader<'t> {
         read(self, &root)
     }
 
-    /// What is allowed for a key, as it stands behind "must be".
+    /// Returns the allowed values of a key, as they stand behind "must be".
     pub fn allowed(&self, section: Section, key: &str) -> Allowed {
         self.schema.find(section, key).map_or(Allowed::Words("a known key"), |key| key.allowed)
     }

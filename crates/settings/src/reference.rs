@@ -1,4 +1,4 @@
-//! The list of keys as people read it.
+//! Lists of keys for readers: a commented file and a reference page.
 
 use super::key::{Key, Section};
 use std::fmt::Write;
@@ -35,24 +35,20 @@ pub fn toml<'a>(
     text
 }
 
-/// Keys as the body of a reference page, in Markdown.
+/// Keys as the body of a reference page, in Markdown: name, default in brackets, meaning, values.
 pub fn markdown<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
     let mut text = String::new();
     let mut current = None;
     for key in keys {
         if current != Some(key.section) {
-            let _ = write!(
-                text,
-                "\n### {}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n",
-                key.section.heading()
-            );
+            let _ = write!(text, "\n### {}\n\n", key.section.heading());
             current = Some(key.section);
         }
-        let default = key.default.map_or("none".to_owned(), |default| format!("`{default}`"));
+        let default = key.default.map(|default| format!(" (`{default}`)")).unwrap_or_default();
         let doc = key.doc.replace('\n', " ");
         let _ = writeln!(
             text,
-            "| `{}` | {default} | {}, e.g. `{}` | {doc} |",
+            "- `{}`{default}: {doc} *Allowed: {}, e.g. `{}`.*",
             key.name, key.allowed, key.example
         );
     }

@@ -1,4 +1,4 @@
-//! What may stand in a file.
+//! Keys and sections that a file may contain.
 
 use super::key::{Key, Section};
 use super::suggest::{is_same_word, nearest};
@@ -12,7 +12,7 @@ pub struct Schema {
     pub keys: Vec<&'static Key>,
     /// Keys that may stand in every section beside their own.
     pub anywhere: &'static [&'static str],
-    /// What belongs in a file of another kind.
+    /// Names that belong in a file of another kind.
     pub misplaced: Misplaced,
 }
 
@@ -21,7 +21,7 @@ pub struct Schema {
 pub struct Misplaced {
     /// The names.
     pub names: &'static [&'static str],
-    /// What to say of each.
+    /// Message about each.
     pub message: String,
 }
 
@@ -37,14 +37,14 @@ impl Schema {
         is_section || self.find(section, name).is_some() || self.anywhere.contains(&name)
     }
 
-    /// What to say of a name that belongs in a file of another kind.
+    /// Returns the message about a name that belongs in a file of another kind.
     pub(super) fn misplaced(&self, section: Section, name: &str) -> Option<String> {
         let is_misplaced = section == Section::Top && self.misplaced.names.contains(&name);
         is_misplaced.then(|| self.misplaced.message.clone())
     }
 
-    /// What to say of a name that is not known in a section, and may be written as a section itself:
-    /// where it belongs, or the nearest that is known there.
+    /// Returns the message about a name that is unknown in a section, and may be written as a
+    /// section itself: its right place, or the nearest known name.
     pub(super) fn unknown(&self, section: Section, name: &str, is_section: bool) -> String {
         let here = || self.keys.iter().filter(|key| key.section == section).map(|key| key.name);
         let headings = || self.sections.iter().copied();

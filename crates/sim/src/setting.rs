@@ -39,7 +39,7 @@ const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
 const MOST_INTERVALS: u64 = 100_000;
 
 impl Setting<'_> {
-    /// What a policy is told when it is made for the simulated machine.
+    /// Returns the context of a policy that is made for the simulated machine.
     pub(crate) fn context<'a>(&'a self, platform: &'a Platform) -> BuildContext<'a> {
         let cost = self.server.packet_cost(self.application, self.mean_bytes);
         BuildContext {

@@ -14,7 +14,7 @@ use wattline_server::ServerModel;
 use wattline_traffic::Source;
 use wattline_units::{BitsPerSecond, Span, Watts};
 
-/// What one span took.
+/// Sums of one span.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tally {
     /// Energy of the server, in joules.

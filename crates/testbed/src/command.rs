@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a running program is looked at.
+/// Interval between two checks of a running program.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long a command that sets something up or takes it down may take: those that change
-/// interfaces wait for each other, all over the machine.
+/// Time limit of a command that sets something up or takes it down: those that change interfaces
+/// wait for each other, all over the machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a command to its end and returns its standard output.
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_installed_is_named() {
+    fn missing_program_is_named() {
         let error = run(&mut Command::new("wattline-no-such"), Duration::from_secs(1)).unwrap_err();
         assert!(
             matches!(error, Error::ProgramMissing { program } if program == "wattline-no-such")
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_installed_comes_first_and_what_is_unpacked_gets_its_libraries() {
+    fn installed_program_comes_first_and_unpacked_one_gets_its_libraries() {
         let folder = tempfile::tempdir().unwrap();
         let [installed, unpacked] = ["installed", "unpacked"].map(|name| folder.path().join(name));
         for bin in [installed.clone(), unpacked.join("sbin")] {

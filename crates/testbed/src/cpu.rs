@@ -1,4 +1,4 @@
-//! What an experiment cost in processor time: all of it, of the whole machine.
+//! Processor time of an experiment, of the whole machine.
 //!
 //! Packets are handled in the context of whoever is running (softirq), so a process's own
 //! time says little. Counted is what `/proc/stat` counts: every processor's time that was
@@ -28,7 +28,7 @@ impl CpuTime {
     ///
     /// # Errors
     /// Where `/proc/stat` cannot be read.
-    pub fn of_machine() -> Result<Self, Error> {
+    pub fn now() -> Result<Self, Error> {
         let text = std::fs::read_to_string("/proc/stat")
             .map_err(|source| Error::io("reading /proc/stat", source))?;
         parse(&text).ok_or_else(|| Error::Data {
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn work_is_counted() {
-        let before = CpuTime::of_machine().unwrap();
+        let before = CpuTime::now().unwrap();
         let mut sum = 0_u64;
         // As long as it takes for the tick counters to see it.
-        while (CpuTime::of_machine().unwrap() - before).busy_seconds() <= 0.0 {
+        while (CpuTime::now().unwrap() - before).busy_seconds() <= 0.0 {
             sum = (0..1_000_000_u64).fold(sum, |sum, step| sum.wrapping_mul(31).wrapping_add(step));
         }
         assert!(sum != 1);

@@ -1,4 +1,4 @@
-//! What can go wrong in an experiment.
+//! Errors of experiments.
 
 use std::path::PathBuf;
 use wattline_traffic::capture::CaptureError;
@@ -19,7 +19,7 @@ pub enum Error {
         command: String,
         /// Exit status or signal.
         status: String,
-        /// What it wrote to standard error, or else to standard output.
+        /// Output of the command on standard error, or else on standard output.
         output: String,
     },
     /// A program did not end in time and was stopped.
@@ -33,7 +33,7 @@ pub enum Error {
     /// The caller may not build namespaces or open raw sockets.
     #[error("{action} needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_NET_RAW): {source}")]
     Privilege {
-        /// What was tried.
+        /// Attempted action.
         action: String,
         /// The kernel's answer.
         source: std::io::Error,
@@ -45,13 +45,13 @@ pub enum Error {
         what: String,
         /// Who forbids it.
         reason: String,
-        /// What to change.
+        /// Remedy.
         remedy: &'static str,
     },
     /// An operating-system call failed.
     #[error("{action}: {source}")]
     Io {
-        /// What was tried.
+        /// Attempted action.
         action: String,
         /// The kernel's answer.
         source: std::io::Error,
@@ -67,13 +67,13 @@ pub enum Error {
     Data {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what is expected.
+        /// Problem, and the expected state.
         reason: String,
     },
     /// The virtual hardware lab could not be had, or its guest failed.
     #[error("{what}{}{console}", if console.is_empty() { "" } else { "\nlast lines of its console:\n" })]
     Rig {
-        /// What happened.
+        /// Description of the failure.
         what: String,
         /// Tail of the guest's console, where it had one.
         console: String,
@@ -92,19 +92,19 @@ pub enum Error {
         frames: String,
         /// The link without a device.
         link: String,
-        /// How frames were sent and received.
+        /// Methods of sending and receiving frames.
         ways: String,
-        /// Of what was due at the last rate, not sent in time, in per cent.
+        /// Share of the packets due at the last rate that were not sent in time, in per cent.
         unsent_percent: f64,
         /// Frames per second sent flat out.
         sent_rate_pps: f64,
-        /// Of them, received.
+        /// Received rate.
         received_rate_pps: f64,
     },
     /// The router under test ended or did not come up.
     #[error("the router {what}; the end of its log: {log}")]
     Router {
-        /// What happened.
+        /// Description of the failure.
         what: String,
         /// Tail of its standard error.
         log: String,

@@ -1,4 +1,4 @@
-//! What forwards in the middle of a topology: the kernel, or Wattline above it.
+//! Forwarder in the middle of a topology: the kernel, or Wattline above it.
 
 use crate::namespace::Namespace;
 use crate::topology::{LEFT, RIGHT, SINK, SOURCE, Station, Topology};
@@ -20,8 +20,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// As much of a router's log as an error message quotes.
 const LAST_WORDS: usize = 2_000;
 
-/// How Wattline forwards: by workers alone, by what they do when there is no work, or by its XDP
-/// programs.
+/// Mode of Wattline's forwarding: by workers alone, by their behaviour when there is no work, or by
+/// its XDP programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -54,9 +54,9 @@ pub enum Forwarder {
     Kernel,
     /// `wattline run` in the router's namespace.
     Wattline {
-        /// What its workers do when there is no work.
+        /// Behaviour of its workers when there is no work.
         mode: Mode,
-        /// How many there are; the topology should have as many queues.
+        /// Number of workers; the topology should have as many queues.
         workers: u16,
     },
 }
@@ -102,7 +102,7 @@ impl Forwarder {
 pub struct Running {
     /// The process above the kernel, where there is one.
     pub wattline: Option<Wattline>,
-    /// What makes source and sink take frames from XDP programs.
+    /// Programs by which source and sink take frames from XDP programs.
     _ends: Vec<PassAll>,
 }
 
@@ -116,14 +116,14 @@ impl Running {
     }
 }
 
-/// What `wattline run --json` prints at its end, as far as experiments need it.
+/// Totals that `wattline run --json` prints at its end, as far as experiments need them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Totals {
     /// Frames taken from ports.
     pub received: u64,
     /// Frames sent on.
     pub forwarded: u64,
-    /// Of both, frames that XDP programs forwarded by themselves.
+    /// Frames of both counts that XDP programs forwarded by themselves.
     #[serde(default)]
     pub xdp_forwarded: u64,
     /// Frames handed to the kernel.
@@ -213,7 +213,7 @@ impl Wattline {
         self.folder.path().join("socket")
     }
 
-    /// What it has written to standard error so far.
+    /// Returns the standard error so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default()
     }

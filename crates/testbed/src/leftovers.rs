@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// All namespaces of experiments begin so; the process id that follows says whose they are.
 pub(crate) const PREFIX: &str = "wattline-";
-/// Where iproute2 mounts named namespaces.
+/// Folder in which iproute2 mounts named namespaces.
 pub(crate) const FOLDER: &str = "/run/netns";
-/// How often namespaces are looked for after a signal.
+/// Rounds of looking for namespaces after a signal.
 const ROUNDS: u32 = 3;
 
 /// Kills what runs in a namespace. Errors are of no use here: what cannot be removed is found

@@ -119,8 +119,8 @@ mod tests {
     use crate::leftovers::{FOLDER, can_build_namespaces};
 
     #[test]
-    fn what_happens_in_a_namespace_stays_there() {
-        if !can_build_namespaces("what_happens_in_a_namespace_stays_there") {
+    fn changes_in_a_namespace_stay_there() {
+        if !can_build_namespaces("changes_in_a_namespace_stay_there") {
             return;
         }
         let namespace = Namespace::create("inside").unwrap();

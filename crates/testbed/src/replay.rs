@@ -87,8 +87,8 @@ pub fn is_transit(frame: &[u8]) -> bool {
     }
 }
 
-/// What a router leaves alone of a frame: the packet without link header and padding, with
-/// time to live and the checksum over it blanked.
+/// Returns the part of a frame that a router does not change: the packet without link header and
+/// padding, with time to live and the checksum over it blanked.
 pub fn fingerprint(frame: &[u8]) -> Vec<u8> {
     let mut packet = frame.get(14..).unwrap_or_default().to_vec();
     match packet.first().map(|byte| byte >> 4) {
@@ -106,14 +106,14 @@ pub fn fingerprint(frame: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// What came of frames that were sent into a router.
+/// Outcome of frames that were sent into a router.
 #[derive(Debug, Default)]
 pub struct Crossing {
     /// When each frame was sent, on [`crate::clock`]; `None` where it was longer than the link allows.
     pub sent_nanos: Vec<Option<u64>>,
-    /// What the router sent to the sink.
+    /// Frames that the router sent to the sink.
     pub to_sink: Vec<Received>,
-    /// What the router sent back to the source: ICMP errors.
+    /// Frames that the router sent back to the source: ICMP errors.
     pub to_source: Vec<Received>,
 }
 

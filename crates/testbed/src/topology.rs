@@ -58,7 +58,7 @@ pub const SINK: Station = Station {
     v6: Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 2),
 };
 
-/// What can be chosen of a topology.
+/// Options of a topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Queues of every interface, each way.
@@ -81,11 +81,11 @@ impl Default for Options {
 /// Three namespaces in a row; removed when dropped.
 #[derive(Debug)]
 pub struct Topology {
-    /// Where traffic comes from.
+    /// Namespace that sends.
     pub source: Namespace,
-    /// Where it is forwarded.
+    /// Namespace that forwards.
     pub router: Namespace,
-    /// Where it goes to.
+    /// Namespace that receives.
     pub sink: Namespace,
     /// As it was built.
     pub options: Options,

@@ -23,7 +23,7 @@ const KERNELS: [&str; 3] = ["6.1", "6.12", "6.18"];
 const NOT_ON: [(&str, &str, &str); 1] = [("6.1", "steer", "TCX (Linux 6.6)")];
 /// Makes this program the one inside.
 const INSIDE: &str = "WATTLINE_TEST_OBJECTS";
-/// What a line begins with that names objects, and says what became of them.
+/// Beginning of a line that names objects, with their outcome.
 const LOADED: &str = "loaded: ";
 /// Time for all tests of the crate in an emulated machine on a busy host.
 const PATIENCE: Duration = Duration::from_secs(800);
@@ -90,12 +90,12 @@ fn every_object_has_its_line() {
     assert_eq!(loaded.collect::<BTreeSet<_>>(), there);
 }
 
-/// What was seen on one kernel.
+/// Observations on one kernel.
 struct Seen {
     release: String,
     objects: usize,
     passed: usize,
-    /// What went wrong, in words.
+    /// Failures, in words.
     wrong: Vec<String>,
     /// Tests that said that they were skipped.
     skipped: usize,

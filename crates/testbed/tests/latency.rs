@@ -22,7 +22,7 @@ const BYTES: u16 = 1000;
 const DRAIN_PPS: f64 = 2_000.0;
 /// Bytes of Ethernet, IPv4 and UDP before the stamp.
 const HEADERS: usize = 14 + 20 + 8;
-/// How much more the generator may see: its own path, and the turns of other programs.
+/// Allowance for the generator: its own path, and the turns of other programs.
 const OWN: f64 = 5e-3;
 
 #[test]

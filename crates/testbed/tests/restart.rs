@@ -19,14 +19,14 @@ use wattline_testbed::leftovers::can_build_namespaces;
 use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
 use wattline_xdp::PassAll;
 
-/// What [`Manager`] starts; nothing by itself.
+/// Runs the router for [`Manager`]; does nothing by itself.
 #[test]
 #[ignore = "the router of the other tests, which start it"]
 fn the_router() {
     restarting::serve();
 }
 
-/// How often, unless `WATTLINE_RESTARTS` says.
+/// Number of restarts, unless `WATTLINE_RESTARTS` says.
 const RESTARTS: u64 = 2;
 
 fn restarts() -> u64 {
@@ -156,7 +156,7 @@ fn without_a_store_a_driver_may_lose_what_its_queues_hold_and_nothing_else() {
     }
 }
 
-/// What is left is used for the interface that it is of, and for no other.
+/// A kept attachment is used for its own interface, and for no other.
 #[test]
 fn another_interface_in_the_same_place_is_attached_anew() {
     let test = "another_interface_in_the_same_place_is_attached_anew";

@@ -8,9 +8,9 @@ use std::str::FromStr;
 /// A text that is no such quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseQuantityError {
-    /// What was given.
+    /// Given text.
     pub text: String,
-    /// What would have been right.
+    /// Expected form.
     pub expected: &'static str,
 }
 
@@ -84,7 +84,7 @@ impl FromStr for Span {
 }
 
 impl Span {
-    /// What a time has to look like, for messages.
+    /// Expected form of a time, for messages.
     pub const FORM: &'static str = "a time such as 50us (ns, us, ms, s, min, h, d)";
 }
 

@@ -1,4 +1,4 @@
-//! Where a figure comes from and how far it can be trusted.
+//! Source of a figure, and its accuracy.
 //!
 //! The accuracy classes follow the IETF GREEN data-source-accuracy identities:
 //! measured (gold, silver, bronze), estimated (learned, historic, static), unavailable.
@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a figure was come by.
+/// Source of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -20,7 +20,7 @@ pub enum Source {
     Unavailable,
 }
 
-/// How accurate a figure is, after the IETF GREEN identities.
+/// Accuracy of a figure, after the IETF GREEN identities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accuracy {
@@ -40,12 +40,12 @@ pub enum Accuracy {
     Unavailable,
 }
 
-/// What accompanies every figure of power or energy.
+/// Provenance of every figure of power or energy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Provenance {
-    /// How the figure was come by.
+    /// Source of the figure.
     pub source: Source,
-    /// How accurate it is.
+    /// Accuracy of the figure.
     pub accuracy: Accuracy,
 }
 

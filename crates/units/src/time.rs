@@ -128,7 +128,8 @@ impl Span {
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / PICOS_PER_SECOND
     }
-    /// How many whole times `part` fits into it; as often as can be counted for an empty part.
+    /// Returns how many whole times `part` fits into it; as often as can be counted for an empty
+    /// part.
     pub fn times(self, part: Self) -> u64 {
         self.0.checked_div(part.0).map_or(u64::MAX, in_64_bits)
     }
@@ -180,7 +181,8 @@ impl Div<u64> for Span {
 }
 impl Rem for Span {
     type Output = Span;
-    /// What is left when `part` was taken out as often as it fits in; nothing for an empty part.
+    /// Returns the remainder after `part` was taken out as often as it fits in; nothing for an
+    /// empty part.
     fn rem(self, part: Span) -> Span {
         Span(self.0.checked_rem(part.0).unwrap_or(0))
     }

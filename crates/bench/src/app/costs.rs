@@ -118,7 +118,7 @@ mod tests {
 
     /// The rows have the benchmark's format; a test in `super` compares them with a real report.
     #[test]
-    fn what_was_measured_becomes_a_file_of_costs() {
+    fn measurements_become_a_file_of_costs() {
         let row = |name: &str, bytes: f64| {
             let cost = |cycles: f64| json!({"median": cycles});
             let named = ["netflow", "ipsec-send", "ipsec-receive", "re"].into_iter().zip(2u32..);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_is_told() {
+    fn disallowed_options_are_reported() {
         let args = Args { application: "ipv5".to_owned(), ..Args::default() };
         assert!(run(&args).unwrap_err().to_string().contains("ipv4"));
         let args = Args { flows: 0, directions: vec![Direction::Send], ..Args::default() };

@@ -34,7 +34,7 @@ pub fn html(report: &Report) -> String {
     page.push_str("</div>\n");
     figures(&mut page, report);
     for row in &report.workloads {
-        of_nodes(&mut page, row);
+        node_table(&mut page, row);
         if let Some(order) = &row.order {
             put(
                 &mut page,
@@ -121,7 +121,7 @@ fn figures(page: &mut String, report: &Report) {
     page::table(page, heads, rows);
 }
 
-fn of_nodes(page: &mut String, row: &Row) {
+fn node_table(page: &mut String, row: &Row) {
     for with in row.applications.iter().filter(|with| !with.nodes.is_empty()) {
         put(
             page,

@@ -16,7 +16,7 @@ use wattline_testbed::replay;
 const PAYLOADS: usize = 1 << 20;
 /// Offset of the payload in the frame of a UDP packet.
 const PAYLOAD: usize = 14 + 20 + 8;
-/// How often the list of lengths is repeated before it is shuffled once.
+/// Repetitions of the list of lengths before it is shuffled once.
 const SHUFFLED: usize = 300;
 
 /// Prefixes of all source addresses, and of no destination: 10.0.0.0/8 and fd00::/8.

@@ -25,7 +25,7 @@ struct Watch {
     name: &'static str,
     filter: &'static str,
     ends: bool,
-    /// Where it is to be ended.
+    /// Slots of the capture or trace to end.
     running: Option<TapSlots>,
     records: Rc<RefCell<Option<Records>>>,
     counters: Option<Arc<TapCounters>>,

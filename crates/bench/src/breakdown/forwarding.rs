@@ -1,5 +1,5 @@
-//! Where processor time goes per forwarded packet: the kernel, Wattline's workers and its XDP
-//! programs, in the same groups.
+//! Processor time per forwarded packet by group of functions: the kernel, Wattline's workers and
+//! its XDP programs.
 
 use super::groups::{Group, Groups};
 use super::perf::{self, Perf};
@@ -16,7 +16,7 @@ use wattline_testbed::packets::{Load, Sizes};
 
 /// Packets a second, unless the generator holds less: each device forwards so many.
 const RATE_PPS: f64 = 200e3;
-/// Of the generator's limit, at most.
+/// Highest rate, as a share of the generator's limit.
 const OF_THE_LIMIT: f64 = 0.5;
 /// The load begins so long before samples are taken, and lasts until they are.
 const BEFORE: Duration = Duration::from_millis(500);
@@ -32,9 +32,9 @@ pub struct Forwarding {
     pub device_words: String,
     /// Packets that were sent per second.
     pub offered_rate_pps: f64,
-    /// Of all that were sent, the share that did not come through.
+    /// Share of the sent packets that did not come through.
     pub loss_ratio: f64,
-    /// Why the generator did not hold its rate, where it did not.
+    /// Reason why the generator did not hold its rate, if it did not.
     pub unsound_because: Option<String>,
     /// Processor time of the device's threads.
     pub forward: Side,
@@ -119,7 +119,7 @@ fn one(
         device_words: device.words(),
         offered_rate_pps: outcome.sent_rate_pps,
         loss_ratio: outcome.loss_ratio,
-        unsound_because: outcome.soundness().why_not(),
+        unsound_because: outcome.soundness().unsound_reason(),
         forward: side(&counts, seconds, packets, packets * f64::from(FRAME_BYTES)),
     })
 }
@@ -155,7 +155,7 @@ mod tests {
             Err(error @ Error::Forbidden { .. }) => return wattline_needs::machine(&error),
             Err(error) => panic!("{error}"),
         }
-        let (groups, _) = Groups::of_kernel("6.12").unwrap();
+        let (groups, _) = Groups::kernel_groups("6.12").unwrap();
         let all = match measure(&groups, &perf, Duration::from_secs(1), &mut |_| ()) {
             Ok(all) => all,
             Err(error @ Error::Generator { .. }) => return wattline_needs::machine(&error),

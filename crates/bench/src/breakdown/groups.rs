@@ -1,4 +1,4 @@
-//! Which function belongs to which part of a packet's way.
+//! Mapping of functions to the parts of a packet's path.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// Of the card, and what stands between it and the protocols.
+    /// Driver of the card, and the layer between it and the protocols.
     Driver,
     /// Internet protocol: routes, neighbours, filters.
     Ip,
@@ -74,7 +74,7 @@ impl Groups {
     ///
     /// # Errors
     /// Never with the tables that are built in, as a test says.
-    pub fn of_kernel(release: &str) -> Result<(Self, bool), String> {
+    pub fn kernel_groups(release: &str) -> Result<(Self, bool), String> {
         let groups = Self::parse(LINUX_6)?;
         let fits = version(release).is_some_and(|it| (groups.from..=groups.to).contains(&it));
         Ok((groups, fits))
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn functions_of_the_kernel_are_in_their_groups() {
-        let (groups, fits) = Groups::of_kernel("6.18.5-amd64").unwrap();
+        let (groups, fits) = Groups::kernel_groups("6.18.5-amd64").unwrap();
         assert!(fits);
         for (function, group) in [
             ("veth_xmit", Group::Driver),
@@ -167,13 +167,13 @@ mod tests {
         ] {
             assert_eq!(groups.of(function), group, "{function}");
         }
-        assert!(!Groups::of_kernel("4.19.0").unwrap().1);
-        assert!(!Groups::of_kernel("strange").unwrap().1);
+        assert!(!Groups::kernel_groups("4.19.0").unwrap().1);
+        assert!(!Groups::kernel_groups("strange").unwrap().1);
     }
 
     #[test]
     fn a_beginning_may_be_in_another_group() {
-        let (groups, _) = Groups::of_kernel("6.12").unwrap();
+        let (groups, _) = Groups::kernel_groups("6.12").unwrap();
         assert_eq!(groups.of("bpf_prog_1234_forward"), Group::Driver);
         let groups = groups.with("bpf_prog_", Group::Application);
         assert_eq!(groups.of("bpf_prog_1234_forward"), Group::Application);

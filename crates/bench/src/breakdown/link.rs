@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_sent_is_the_difference() {
+    fn sent_counts_are_differences() {
         let sent = Sent::parse("100.5\n10\n1000\n102.5\n30\n4000\n").unwrap();
         assert_eq!(sent, Sent { packets: 20.0, bytes: 3_000.0, seconds: 2.0 });
         for wrong in ["", "1 2 3", "1 2 3 1 2 3", "9 2 3 1 2 3", "a b c d e f"] {

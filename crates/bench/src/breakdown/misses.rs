@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-/// What is counted, as perf names it.
+/// Counted events, as perf names them.
 pub const EVENTS: &str = "LLC-load-misses,LLC-store-misses,cycles,instructions";
 
 /// One counter of all processors.
@@ -16,7 +16,7 @@ pub struct Event {
     pub per_packet: Option<f64>,
     /// Share of the time in which it counted; the figure is extrapolated from it.
     pub counted_share: f64,
-    /// Why there is none.
+    /// Reason why a counter is missing.
     pub reason: String,
 }
 
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_gives_nothing() {
+    fn text_without_a_table_gives_nothing() {
         assert_eq!(parse("Error: no permission\n", 1.0), []);
         assert_eq!(parse("", 1.0), []);
         assert_eq!(parse("5,,cycles,1,100.00,,", 0.0)[0].per_packet, None);

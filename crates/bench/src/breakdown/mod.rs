@@ -1,5 +1,5 @@
-//! Where processor time goes per packet in the kernel's stack (Liao and Bhuyan, section III):
-//! iperf3 over a veth pair, its programs and receiving threads sampled by `perf`.
+//! Processor time per packet in the kernel's stack (Liao and Bhuyan, section III): iperf3 over a
+//! veth pair, its programs and receiving threads sampled by `perf`.
 //!
 //! Samples come from a software clock (`cpu-clock`), which needs no counters: they are processor
 //! time, not cycles. The two sides are the sending program with the thread that receives its
@@ -56,7 +56,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Report, Erro
     // Before anything is built or measured.
     options.perf.check()?;
     let table = |reason| Error::Data { path: "table of groups".into(), reason };
-    let (groups, groups_fit_kernel) = Groups::of_kernel(&machine.kernel).map_err(table)?;
+    let (groups, groups_fit_kernel) = Groups::kernel_groups(&machine.kernel).map_err(table)?;
     let mut meters = Meters::of(&Tree::live());
     let nap = || std::thread::sleep(options.duration);
     if meters.missing.is_empty() {

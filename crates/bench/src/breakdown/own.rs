@@ -33,7 +33,7 @@ pub struct Own {
     pub cycles_per_packet: f64,
     /// Frequency of the time-stamp counter.
     pub clock_hertz: f64,
-    /// What the figures leave out.
+    /// Parts of the cost that the figures leave out.
     pub note: &'static str,
 }
 

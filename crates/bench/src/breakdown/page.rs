@@ -290,7 +290,7 @@ fn components(page: &mut String, report: &Report) {
     page::table(page, heads, rows);
 }
 
-/// Which counters there were, or why none.
+/// Names the counters that were read, or the reason why there were none.
 pub(super) fn counters(report: &Report) -> String {
     let events = report.results.first().map_or(&[][..], |result| &result.events);
     if events.is_empty() {
@@ -303,7 +303,7 @@ pub(super) fn counters(report: &Report) -> String {
     said.collect::<Vec<_>>().join("; ")
 }
 
-/// Which meters there were, or why none.
+/// Names the meters that were read, or the reason why there were none.
 pub(super) fn meters(report: &Report) -> String {
     match report.meters_missing.as_str() {
         "" => "those of this machine, see above".to_owned(),

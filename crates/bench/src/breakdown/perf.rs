@@ -11,12 +11,12 @@ use wattline_testbed::command;
 /// The kernel's setting (Documentation/admin-guide/sysctl/kernel.rst).
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 const HIDDEN: &str = "/proc/sys/kernel/kptr_restrict";
-/// What perf calls a function whose name it does not find.
+/// Perf's name of a function that it cannot resolve.
 const UNKNOWN: &str = "[unknown]";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What perf says, in its versions, where the kernel refuses perf_event_open(2): EACCES and EPERM by
-/// the setting or by seccomp, ENOSYS by a sandbox that has no such call.
+/// Messages of perf's versions where the kernel refuses perf_event_open(2): EACCES and EPERM by the
+/// setting or by seccomp, ENOSYS by a sandbox that has no such call.
 const REFUSALS: [&str; 5] = [
     "perf_event_paranoid",
     "Operation not permitted",
@@ -141,7 +141,7 @@ mod tests {
 
     /// The real perf, without the rights that root has.
     #[test]
-    fn where_the_kernel_forbids_perf_the_command_says_so_before_it_begins() {
+    fn forbidden_perf_is_reported_before_the_command_begins() {
         if !command::installed("perf") || !command::installed("setpriv") {
             return wattline_needs::tool("perf and setpriv");
         }
@@ -177,7 +177,7 @@ mod tests {
         assert!(told.is_empty(), "nothing was measured: {told:?}");
     }
 
-    /// What perf writes where seccomp answers, and on Debian's kernels with the setting 3.
+    /// Messages of perf where seccomp answers, and on Debian's kernels with the setting 3.
     #[test]
     fn refusals_of_sandboxes_are_told_from_other_failures() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is measured, and what came of it.
+//! Options and results of the breakdown.
 
 use super::forwarding::Forwarding;
 use super::misses::Event;
@@ -10,14 +10,14 @@ use crate::machine::Machine;
 use serde::Serialize;
 use std::time::Duration;
 
-/// What is measured.
+/// Options of the breakdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of each write and read of the program.
     pub io_bytes: Vec<u32>,
     /// Connections (the paper: 8).
     pub connections: u32,
-    /// How long samples are taken for each.
+    /// Sampling time of each measurement.
     pub duration: Duration,
     /// Whether Wattline's own data plane is measured, too, and how it and the kernel forward.
     pub own: bool,
@@ -56,7 +56,7 @@ pub struct Breakdown {
 pub struct Report {
     /// The machine.
     pub machine: Machine,
-    /// What is sampled.
+    /// Sampled event.
     pub event: &'static str,
     /// Samples per second of each processor.
     pub frequency_hertz: u32,
@@ -66,14 +66,14 @@ pub struct Report {
     pub groups_fit_kernel: bool,
     /// One entry for each size and setting.
     pub results: Vec<Breakdown>,
-    /// Which meters the machine lacks, and why; empty where it has some.
+    /// Missing meters with the reason; empty if the machine has some.
     pub meters_missing: String,
     /// Kernel, workers and XDP programs forwarding; empty where Wattline's own was left out.
     pub forwarding: Vec<Forwarding>,
-    /// Why these are missing, where they were to be measured.
+    /// Reason why these are missing, if they were to be measured.
     pub forwarding_missing: Option<String>,
     /// Wattline's own data plane; none where it was left out.
     pub own: Option<Own>,
-    /// How to read it.
+    /// Advice on reading the report.
     pub note: &'static str,
 }

@@ -1,4 +1,4 @@
-//! What `perf script` says, counted.
+//! Counts samples in the output of `perf script`.
 
 use super::groups::{Group, Groups};
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ nonsense
 
     #[test]
     fn samples_are_counted_by_side_and_group() {
-        let (groups, _) = Groups::of_kernel("6.12").unwrap();
+        let (groups, _) = Groups::kernel_groups("6.12").unwrap();
         let side = |pid| match pid {
             100 => Some(0),
             150 | 200 => Some(1),

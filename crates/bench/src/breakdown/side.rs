@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) const FREQUENCY_HERTZ: u32 = 1_999;
 /// Functions that are told of those that no group has.
 const UNCLAIMED_TOLD: usize = 10;
-/// How long `perf` may take beyond what it was asked for.
+/// Time that `perf` may take beyond its sampling time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Processor time of one group.
@@ -17,7 +17,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Share {
     /// The group.
     pub group: Group,
-    /// Of all samples of this side.
+    /// Share of all samples of this side.
     pub share: f64,
     /// Processor time per Ethernet packet of data.
     pub cpu_seconds_per_packet: f64,

@@ -15,7 +15,7 @@ use wattline_units::{Span, Time};
 /// once a second.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// How often it is asked whether the work has ended.
+/// Interval between two checks for the end of the work.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Mean power of one meter in one scenario.
@@ -23,9 +23,9 @@ const LOOK: Duration = Duration::from_millis(10);
 pub struct MeterPower {
     /// The meter.
     pub meter: String,
-    /// What it sees.
+    /// Part of the machine that the component covers.
     pub scope: Scope,
-    /// Where its figure comes from.
+    /// Source of the figure.
     pub source: String,
     /// Its accuracy class.
     pub accuracy: String,
@@ -38,9 +38,9 @@ pub struct MeterPower {
 pub struct ComponentPower {
     /// The meter.
     pub meter: String,
-    /// What it sees.
+    /// Part of the machine that the meter covers.
     pub scope: Scope,
-    /// Where its figures come from.
+    /// Source of the meter's figures.
     pub source: String,
     /// Their accuracy class: that of the meter, of a difference therefore worse.
     pub accuracy: String,
@@ -57,7 +57,7 @@ pub struct ComponentPower {
 /// This machine's meters.
 pub struct Meters {
     meters: Vec<Box<dyn Meter>>,
-    /// What is missing, in words; empty where there are meters.
+    /// Missing meters, in words; empty if there are meters.
     pub missing: String,
     began: Instant,
 }
@@ -147,7 +147,8 @@ impl Sum {
     }
 }
 
-/// What the link and the data cost, of the meters that had a figure in all three scenarios.
+/// Computes the power of the link and of the data from meters that had a figure in all three
+/// scenarios.
 pub fn components(
     idle: &[MeterPower],
     link: &[MeterPower],

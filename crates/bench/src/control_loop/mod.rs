@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_planned_turns_each_core_and_parks_half() {
+    fn plan_turns_each_core_and_parks_half() {
         let file = ServerFile::load("westmere-2010").unwrap();
         let platform = platform_of(file.model().unwrap());
         let [full, low] = ends(&platform);

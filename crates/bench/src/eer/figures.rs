@@ -1,4 +1,4 @@
-//! What follows from power at several loads.
+//! Figures derived from power at several loads.
 
 use super::class::Weighted;
 

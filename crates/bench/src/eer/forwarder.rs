@@ -18,14 +18,14 @@ use wattline_units::{Accuracy, Hertz, Source};
 
 /// Flows of the load.
 const FLOWS: u32 = 64;
-/// How often a reading is repeated where the generator did not do what it was asked for.
+/// Repetitions of a reading during which the generator missed its rate.
 const REPEATS: u32 = 2;
-/// How often a throughput is lowered where packets are lost later.
+/// Reductions of a throughput at which packets are lost later.
 const CHANCES: u32 = 4;
-/// How long the last packets are waited for.
+/// Wait for the last packets.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// What is measured, and for how long.
+/// Options of a measurement of a forwarder.
 #[derive(Debug, Clone)]
 pub struct ForwarderOptions {
     /// The device; one that is set up here.
@@ -36,7 +36,7 @@ pub struct ForwarderOptions {
     pub server: ServerModel,
     /// Before each reading.
     pub stabilisation: Duration,
-    /// Of each reading.
+    /// Duration of each reading.
     pub measurement: Duration,
 }
 
@@ -131,7 +131,7 @@ impl Forwarder {
                     .filter(|outcome| outcome.received_packets > 0)
                     .map(|outcome| used.as_secs_f64() / outcome.received_packets as f64),
             }),
-            disturbed_because: outcome.and_then(|outcome| outcome.soundness().why_not()),
+            disturbed_because: outcome.and_then(|outcome| outcome.soundness().unsound_reason()),
         })
     }
 }

@@ -32,7 +32,7 @@ pub struct Step {
     pub name: String,
     /// Share of the throughput.
     pub share: Option<f64>,
-    /// What was read.
+    /// Reading at this load.
     #[serde(flatten)]
     pub reading: Reading,
 }
@@ -47,7 +47,7 @@ impl Step {
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// What was measured.
+    /// Description of the subject.
     #[serde(flatten)]
     pub description: Description,
     /// The class whose weights are used.
@@ -56,7 +56,7 @@ pub struct Report {
     pub loads: [Weighted; 3],
     /// The highest load found that lost nothing and let no queue grow.
     pub throughput_pps: f64,
-    /// How often it was lowered by a fifth since, because a later reading disproved it.
+    /// Number of reductions by a fifth after a later reading disproved the throughput.
     pub lowered: u32,
     /// Every reading, in order.
     pub steps: Vec<Step>,
@@ -66,7 +66,7 @@ pub struct Report {
     pub proportionality_index: Option<f64>,
     /// See [`dynamic_range`].
     pub dynamic_range_ratio: Option<f64>,
-    /// Why there is no ratio.
+    /// Reason why there is no ratio.
     pub void: Option<String>,
 }
 

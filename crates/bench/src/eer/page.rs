@@ -70,9 +70,9 @@ pub fn html(report: &Report) -> String {
 
 fn readings(page: &mut String, steps: &[Step]) {
     if steps.iter().any(|step| step.reading.processor.is_some()) {
-        of_processor(page, steps);
+        processor_section(page, steps);
     } else {
-        of_cores(page, steps);
+        cores_section(page, steps);
     }
     let disturbed =
         |step: &Step| Some((step.name.clone(), step.reading.disturbed_because.clone()?));
@@ -95,7 +95,7 @@ fn is_disturbed(reading: &Reading) -> String {
 }
 
 /// Readings of a device whose processor time was measured.
-fn of_processor(page: &mut String, steps: &[Step]) {
+fn processor_section(page: &mut String, steps: &[Step]) {
     let heads = [
         "load",
         "offered, Mpps",
@@ -135,7 +135,7 @@ fn of_processor(page: &mut String, steps: &[Step]) {
 }
 
 /// Readings of a device whose cores and queues are known.
-fn of_cores(page: &mut String, steps: &[Step]) {
+fn cores_section(page: &mut String, steps: &[Step]) {
     let heads = [
         "load",
         "offered, Mpps",

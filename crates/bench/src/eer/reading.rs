@@ -1,8 +1,8 @@
-//! What a subject did under a load.
+//! Readings of a subject under a load.
 
 use serde::Serialize;
 
-/// What a subject did under a load. Rates and power are those of the measurement interval.
+/// Reading of a subject under a load. Rates and power are those of the measurement interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reading {
     /// Packets per second that were offered.
@@ -20,16 +20,16 @@ pub struct Reading {
     pub is_sound: bool,
     /// Mean power over the measurement interval.
     pub power_watts: f64,
-    /// Where the power is from: measured, modelled, emulated.
+    /// Source of the power: measured, modelled, emulated.
     pub source: String,
     /// The accuracy class of that.
     pub accuracy: String,
     /// The processor time that was measured, where it was.
     pub processor: Option<Processor>,
-    /// What the cores did, where that is known.
+    /// State of the cores, if known.
     #[serde(flatten)]
     pub state: Option<State>,
-    /// Why the reading may show something else than the subject, where it may.
+    /// Reason why the reading may show another influence than the subject.
     pub disturbed_because: Option<String>,
 }
 
@@ -43,13 +43,13 @@ impl Reading {
 /// The processor time that the subject took in a measurement interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Processor {
-    /// Of the interval; at most 1.
+    /// Busy share of the interval; at most 1.
     pub busy_ratio: f64,
     /// For each packet that came through; none without packets.
     pub seconds_per_packet: Option<f64>,
 }
 
-/// What the cores did in a measurement interval.
+/// State of the cores in a measurement interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct State {
     /// Mean number of active cores.
@@ -58,7 +58,7 @@ pub struct State {
     pub frequency_mean_hertz: f64,
     /// Share of the time of all cores in which they were awake.
     pub awake_ratio: f64,
-    /// How often a core fell asleep, for each packet; none without packets.
+    /// Sleeps of a core for each packet; none without packets.
     pub sleeps_per_packet: Option<f64>,
     /// Changes of the operating point: none where the policy has settled.
     pub transitions: u64,

@@ -1,4 +1,4 @@
-//! What a reader should know of a result before believing its figures.
+//! Remarks that a reader needs before trusting the figures of a result.
 
 use super::{Report, Step};
 
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// What the emulated server under PowerSave does: fewer watts at full load than at 90 %.
+    /// Mirrors the emulated server under PowerSave: fewer watts at full load than at 90 %.
     #[test]
     fn power_that_falls_under_more_load_is_explained_by_what_the_cores_did() {
         let steps = vec![

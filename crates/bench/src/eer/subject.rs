@@ -1,4 +1,4 @@
-//! What can be measured.
+//! Subjects of a measurement.
 
 use super::reading::Reading;
 use serde::Serialize;
@@ -31,22 +31,22 @@ pub trait Subject {
     /// The most that can be offered, in packets per second.
     fn most_pps(&self) -> f64;
 
-    /// How often the throughput is lowered by a fifth where a later reading disproves it; none for a
-    /// subject whose readings nothing disturbs.
+    /// Returns how many times the throughput may be lowered by a fifth after a later reading
+    /// disproves it; none for a subject whose readings nothing disturbs.
     fn second_chances(&self) -> u32 {
         0
     }
 
-    /// What it is, and how it is measured.
+    /// Describes the subject and its measurement.
     fn description(&self) -> Description;
 }
 
-/// What a subject is, and how it is measured.
+/// Description of a subject and its measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Description {
     /// The device.
     pub device: String,
-    /// What power is read from.
+    /// Origin of the power figures.
     pub power_from: String,
     /// Lengths of frames.
     pub frames: String,
@@ -54,12 +54,12 @@ pub struct Description {
     pub ports: u32,
     /// Before each reading, in seconds.
     pub stabilisation_seconds: f64,
-    /// Of each reading, in seconds.
+    /// Duration of each reading, in seconds.
     pub measurement_seconds: f64,
-    /// Of both: `real` or `model`.
+    /// Kind of time of both durations: `real` or `model`.
     pub time: String,
-    /// How a mean is made of what was read.
+    /// Method of averaging readings.
     pub averaging: String,
-    /// What a reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }

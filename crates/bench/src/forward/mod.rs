@@ -122,7 +122,7 @@ const NOTE: &str = "veth pairs, copy mode: compare the candidates of one run wit
                     half of processor 1 is taken away, so that there is always a frame to be \
                     forwarded and the time of a candidate that polls is useful time, too";
 
-/// How many runs it takes: [`run`] tells each that is done.
+/// Returns the number of runs; [`run`] reports each finished one.
 #[must_use]
 pub fn runs(options: &Options) -> usize {
     entries(options).len() * options.rounds as usize

@@ -108,7 +108,7 @@ impl Process {
 
     /// Its threads, once it runs.
     pub fn threads(&self) -> Result<Vec<Thread>, Error> {
-        Thread::of_process(self.child.id())
+        Thread::process_threads(self.child.id())
     }
 }
 

@@ -78,12 +78,12 @@ impl Setup {
         Ok(())
     }
 
-    /// Where frames come from.
+    /// Returns the namespace that sends frames.
     pub fn source(&self) -> &Namespace {
         &self.source
     }
 
-    /// Where they go to.
+    /// Returns the namespace that receives frames.
     pub fn sink(&self) -> &Namespace {
         &self.sink
     }

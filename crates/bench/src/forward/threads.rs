@@ -66,7 +66,7 @@ impl Thread {
     }
 
     /// All threads of a process.
-    pub fn of_process(pid: u32) -> Result<Vec<Self>, Error> {
+    pub fn process_threads(pid: u32) -> Result<Vec<Self>, Error> {
         Ok(numbers(&format!("/proc/{pid}/task"))?.into_iter().map(Self).collect())
     }
 
@@ -129,7 +129,7 @@ mod tests {
             sum = (0..100_000_u64).fold(sum, |sum, step| sum.wrapping_mul(31).wrapping_add(step));
         }
         assert!(sum != 1);
-        assert!(Thread::of_process(std::process::id()).unwrap().contains(&thread));
+        assert!(Thread::process_threads(std::process::id()).unwrap().contains(&thread));
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! What two cards carry between each other, and what that costs: throughput, processor time and,
-//! where the machine has meters, power (the two metrics of Sohan et al.: Gbit/s per watt of the
-//! card, and of the server).
+//! Throughput between two cards and its cost: processor time and, where the machine has meters,
+//! power (the two metrics of Sohan et al.: Gbit/s per watt of the card, and of the server).
 
 use crate::breakdown::{ComponentPower, MeterPower, Meters, components};
 use serde::Serialize;
@@ -11,7 +10,7 @@ use wattline_testbed::Error;
 use wattline_testbed::cpu::CpuTime;
 use wattline_testbed::packets::{Addresses, End, Load, Sizes, Tester, Ways, anywhere, plain_link};
 
-/// What is measured.
+/// Options of the measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The interface that sends, as `[NAMESPACE/]INTERFACE`.
@@ -22,7 +21,7 @@ pub struct Options {
     pub queues: u32,
     /// Lengths of frames.
     pub sizes: Vec<Sizes>,
-    /// How long each is sent, and how long power is read without data.
+    /// Sending time of each length, and duration of the power reading without data.
     pub duration: Duration,
 }
 
@@ -57,7 +56,7 @@ pub struct Measured {
     pub zero_copy: bool,
     /// Each length.
     pub carried: Vec<Carried>,
-    /// Which meters are missing and why; empty where there are some.
+    /// Missing meters with the reason; empty if there are some.
     pub meters_missing: String,
 }
 
@@ -110,11 +109,11 @@ fn one(
         ..Load::default()
     };
     let never = AtomicBool::new(false);
-    let (before, began) = (CpuTime::of_machine()?, Instant::now());
+    let (before, began) = (CpuTime::now()?, Instant::now());
     let (outcome, loaded) =
         meters.during(|| tester.trial(addresses, &load, &anywhere, &never, &mut |_| ()));
     let outcome = outcome?;
-    let (seconds, busy) = (began.elapsed(), CpuTime::of_machine()? - before);
+    let (seconds, busy) = (began.elapsed(), CpuTime::now()? - before);
     let received = outcome.received_packets.max(1) as f64;
     let share = outcome.received_packets as f64 / outcome.sent_packets.max(1) as f64;
     Ok(Carried {

@@ -26,7 +26,7 @@ pub struct Card {
     pub numa_node: Option<u32>,
     /// The bus as it runs now.
     pub pcie: Option<Pcie>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 

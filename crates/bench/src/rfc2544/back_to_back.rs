@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct BackToBack {
     /// Mean over the trials, in frames.
     pub frames: f64,
-    /// Of each trial.
+    /// Longest burst of each trial.
     pub each_frames: Vec<u64>,
     /// Rate at which the generator sent bursts, in packets per second.
     pub burst_rate_pps: f64,
@@ -22,7 +22,7 @@ pub struct BackToBack {
 }
 
 impl BackToBack {
-    /// Of the longest burst of each trial, `at` packets per second.
+    /// Summarises the longest burst of each trial, `at` packets per second.
     pub fn new(
         each_frames: Vec<u64>,
         burst_rate_pps: f64,

@@ -179,14 +179,15 @@ impl Measure<'_> {
     }
 }
 
-/// What was sent may differ from what was asked for: a line in order of that goes to and fro.
+/// Orders losses by rate, the highest first: sent rates may differ from requested ones, and a line
+/// through them would go to and fro.
 fn highest_first(found: &mut [LossAt]) {
     found.sort_by(|a, b| b.load_pps.total_cmp(&a.load_pps));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::{mostly_unsound, of_length};
+    use super::super::page::{length_section, mostly_unsound};
     use super::super::show::unsound;
     use super::*;
     use wattline_testbed::packets::{Latency, Soundness};
@@ -275,12 +276,12 @@ mod tests {
 
     /// In text, JSON and page; a point that says nothing about the device is none of its line.
     #[test]
-    fn what_is_not_sound_says_why() {
+    fn unsound_trial_has_a_reason() {
         const SHORT: &str = "the generator sent 55.55 % of what was due";
         const FULL: &str = "its receiver had no room for 7 packets that came";
         let length = disturbed();
         let mut page = String::new();
-        of_length(&mut page, &length);
+        length_section(&mut page, &length);
         let mut text = Vec::new();
         unsound(&mut text, std::slice::from_ref(&length)).unwrap();
         let text = String::from_utf8(text).unwrap();

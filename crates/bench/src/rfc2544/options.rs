@@ -1,11 +1,11 @@
-//! What is measured, and how.
+//! Options of the benchmark.
 
 use super::search::Goal;
 use crate::device::Device;
 use std::time::Duration;
 use wattline_testbed::packets::Sizes;
 
-/// What is measured, and how.
+/// Options of the benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The device.
@@ -14,13 +14,13 @@ pub struct Options {
     pub sizes: Vec<Sizes>,
     /// Flows.
     pub flows: u32,
-    /// What counts as throughput.
+    /// Definition of throughput.
     pub goal: Goal,
-    /// How long latency is measured (section 26.2: at least 120 s).
+    /// Duration of the latency test (section 26.2: at least 120 s).
     pub latency: Duration,
     /// A trial is over when nothing came for so long (section 23: two seconds).
     pub drain: Duration,
-    /// How often the longest burst is looked for (RFC 9004; section 26.4: at least 50 times).
+    /// Repetitions of the search for the longest burst (RFC 9004; section 26.4: at least 50).
     pub bursts: u32,
 }
 
@@ -57,7 +57,7 @@ impl Options {
         }
     }
 
-    /// What keeps the result from being one of RFC 2544, apart from the links.
+    /// Lists the reasons why the result does not comply with RFC 2544, apart from the links.
     pub(super) fn deviations(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut note = |is: bool, text: String| {

@@ -19,7 +19,7 @@ pub fn html(report: &Report) -> String {
     page.push_str("</ul>\n");
     overview(&mut page, report);
     for length in &report.lengths {
-        of_length(&mut page, length);
+        length_section(&mut page, length);
     }
     conditions(&mut page, report);
     page::end(&mut page);
@@ -41,7 +41,7 @@ fn verdict(report: &Report) -> String {
     format!("{found}{}", shortest.and_then(mostly_unsound).unwrap_or_default())
 }
 
-/// What the throughput is worth where the generator failed in most trials.
+/// Warns about a throughput during whose trials the generator mostly failed.
 pub(super) fn mostly_unsound(length: &OfLength) -> Option<String> {
     let trials = &length.throughput.trials;
     let unsound = trials.iter().filter(|trial| !trial.soundness.is_sound()).count();
@@ -122,7 +122,7 @@ fn overview(page: &mut String, report: &Report) {
 }
 
 /// The part of one frame length.
-pub(super) fn of_length(page: &mut String, length: &OfLength) {
+pub(super) fn length_section(page: &mut String, length: &OfLength) {
     let name = escape(&length.frames);
     put(page, format_args!("<h2 id=\"f-{name}\">Frames: {name}</h2>\n<div class=\"plots\">"));
     let loss = Chart::new(

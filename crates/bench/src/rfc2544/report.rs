@@ -60,7 +60,7 @@ pub struct OfLength {
     pub frames: String,
     /// Mean length in bytes.
     pub frame_mean_bytes: f64,
-    /// What the generator can do with such frames.
+    /// Limits of the generator with such frames.
     pub limits: Limits,
     /// Section 26.1.
     pub throughput: Found,
@@ -88,15 +88,15 @@ pub struct Report {
     pub flows: u32,
     /// Whether the throughputs are those of RFC 2544.
     pub is_compliant: bool,
-    /// What is otherwise than there.
+    /// Deviations from RFC 2544.
     pub deviations: Vec<String>,
     /// Length of the trials that count.
     pub final_trial_seconds: f64,
-    /// How far the bounds of a throughput may lie apart, as a share.
+    /// Largest distance between the bounds of a throughput, as a share.
     pub width: f64,
     /// Loss that a throughput may have.
     pub loss_ratio_goal: f64,
-    /// How long all of it took.
+    /// Duration of the whole run.
     pub run_seconds: f64,
     /// One entry for each frame length.
     pub lengths: Vec<OfLength>,

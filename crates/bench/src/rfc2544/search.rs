@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::time::Duration;
 use wattline_testbed::packets::Soundness;
 
-/// What a search looks for.
+/// Goal of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
     /// A trial has low loss when it lost no greater share than this.
@@ -66,7 +66,7 @@ impl Goal {
     }
 }
 
-/// What one trial found.
+/// Result of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Trial {
     /// Packets per second that were asked for: the intended load.
@@ -89,7 +89,7 @@ impl Trial {
     }
 }
 
-/// What a load is.
+/// Class of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Lower,
@@ -97,7 +97,7 @@ enum Class {
     Undecided,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
     /// The relevant lower bound in packets per second: the highest load that meets the goal below
@@ -107,8 +107,7 @@ pub struct Found {
     pub upper_bound_pps: Option<f64>,
     /// The conditional throughput: the lower bound less the loss that the goal lets pass.
     pub conditional_throughput_pps: Option<f64>,
-    /// What is above the throughput is the generator's limit, not the device's: the device may be
-    /// faster.
+    /// True if the throughput is the generator's limit; the device may be faster.
     pub limited_by_generator: bool,
     /// Every trial, in order.
     pub trials: Vec<Trial>,
@@ -297,7 +296,8 @@ mod tests {
         Goal { width: 0.01, ..Goal::short(Duration::from_secs(1)) }
     }
 
-    /// Of a generator that failed altogether where it sent less than was due.
+    /// Returns the soundness of a trial; the generator failed altogether if it sent less than was
+    /// due.
     fn soundness(sent: f64, due: f64) -> Soundness {
         let due_packets = due.ceil() as u64;
         let unsent_packets = if sent < due { due_packets } else { 0 };

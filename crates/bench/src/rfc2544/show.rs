@@ -61,13 +61,13 @@ pub(super) fn unsound(out: &mut impl Write, lengths: &[OfLength]) -> io::Result<
         let latency = length.latency.iter().map(|at| ("latency", at.load_pps, &at.soundness));
         let loss = length.frame_loss.iter().map(|at| ("frame loss", at.load_pps, &at.soundness));
         for (test, load_pps, soundness) in latency.chain(loss) {
-            if let Some(why) = soundness.why_not() {
+            if let Some(why) = soundness.unsound_reason() {
                 let (frames, mpps) = (&length.frames, load_pps / 1e6);
                 writeln!(out, "not sound: {frames}, {test} at {mpps:.3} Mpps: {why}")?;
             }
         }
         let trials = &length.throughput.trials;
-        let mut whys = trials.iter().filter_map(|trial| trial.soundness.why_not());
+        let mut whys = trials.iter().filter_map(|trial| trial.soundness.unsound_reason());
         if let Some(first) = whys.next() {
             let (frames, number, all) = (&length.frames, whys.count() + 1, trials.len());
             writeln!(

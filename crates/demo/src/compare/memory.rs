@@ -54,10 +54,10 @@ pub(super) fn run(settings: &Settings, reason: String, watch: &Watch) -> Result<
     let mut all = Totals::default();
     for (traffic, frames) in &sets {
         let background = background()?;
-        let before = CpuTime::of_machine()?;
+        let before = CpuTime::now()?;
         let (crossing, counted) = cross(traffic, frames, settings.load.rate_pps, watch)?;
-        let cpu = CpuTime::of_machine()? - before;
-        let figures = PassFigures::of_frames(frames, &crossing);
+        let cpu = CpuTime::now()? - before;
+        let figures = PassFigures::frame_counts(frames, &crossing);
         let row = Row::new(FORWARDER, traffic, figures, cpu, background);
         watch.done(row.done());
         rows.push(row);

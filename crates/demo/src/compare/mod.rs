@@ -17,9 +17,9 @@ pub use settings::Settings;
 use crate::watch::Watch;
 use wattline_testbed::Error;
 
-/// How many stages [`run`] has here: one for each forwarder.
+/// Returns the number of stages of [`run`]: one for each forwarder.
 pub fn stages() -> usize {
-    if why_no_namespaces().is_some() { 1 } else { 3 }
+    if missing_namespaces_reason().is_some() { 1 } else { 3 }
 }
 
 /// Sends the traffic through every forwarder that this machine allows, each a stage of what is
@@ -28,14 +28,14 @@ pub fn stages() -> usize {
 /// # Errors
 /// Fails when a capture cannot be read, or when a forwarder does not start.
 pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
-    if let Some(reason) = why_no_namespaces() {
+    if let Some(reason) = missing_namespaces_reason() {
         return memory::run(settings, reason, watch);
     }
     namespaces::run(settings, watch)
 }
 
 /// Reason why this process cannot build a router of namespaces; `None` if it can.
-fn why_no_namespaces() -> Option<String> {
+fn missing_namespaces_reason() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root: cannot build namespaces or open AF_XDP sockets".to_owned());
     }

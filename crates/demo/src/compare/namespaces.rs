@@ -83,13 +83,13 @@ fn pass(
     let mut rows = Vec::new();
 
     let background = background()?;
-    let before = CpuTime::of_machine()?;
+    let before = CpuTime::now()?;
     let outcome = mix(name, &topology, settings, watch)?;
     rows.push(Row::new(
         name,
         "mix",
         PassFigures::from(&outcome),
-        CpuTime::of_machine()? - before,
+        CpuTime::now()? - before,
         background,
     ));
     watch.done(rows[0].done());
@@ -98,10 +98,10 @@ fn pass(
         let live = Live::new(name, &replay.name, replay.frames.len() as u64, watch);
         live.show(0, 0);
         watch.meanwhile("packets of a capture");
-        let before = CpuTime::of_machine()?;
+        let before = CpuTime::now()?;
         let crossing = replay::cross(&topology, &replay.frames, settings.load.rate_pps)?;
-        let cpu = CpuTime::of_machine()? - before;
-        let figures = PassFigures::of_frames(&replay.frames, &crossing);
+        let cpu = CpuTime::now()? - before;
+        let figures = PassFigures::frame_counts(&replay.frames, &crossing);
         let row = Row::new(name, &replay.name, figures, cpu, background);
         watch.done(row.done());
         rows.push(row);

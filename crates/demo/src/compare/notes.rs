@@ -12,10 +12,10 @@ const BEFORE: Duration = Duration::from_millis(500);
 
 /// Use of the machine by other programs, in processors.
 pub(super) fn background() -> Result<f64, Error> {
-    let (start, before) = (monotonic_nanos(), CpuTime::of_machine()?);
+    let (start, before) = (monotonic_nanos(), CpuTime::now()?);
     std::thread::sleep(BEFORE);
     let seconds = (monotonic_nanos() - start) as f64 * 1e-9;
-    Ok((CpuTime::of_machine()? - before).busy_seconds() / seconds)
+    Ok((CpuTime::now()? - before).busy_seconds() / seconds)
 }
 
 /// Meaning of the figures, and disturbances.

@@ -27,7 +27,7 @@ impl From<&Outcome> for PassFigures {
 
 impl PassFigures {
     /// Figures from frames that were found behind the router.
-    pub fn of_frames(frames: &[Vec<u8>], crossing: &Crossing) -> Self {
+    pub fn frame_counts(frames: &[Vec<u8>], crossing: &Crossing) -> Self {
         let mut latencies = crossing.latencies(frames);
         latencies.sort_unstable();
         let at = |percent: usize| {
@@ -63,7 +63,7 @@ mod tests {
                 .into(),
             to_source: vec![],
         };
-        let figures = PassFigures::of_frames(&frames, &crossing);
+        let figures = PassFigures::frame_counts(&frames, &crossing);
         assert_eq!((figures.offered_packets, figures.forwarded_packets), (3, 2));
         assert!((figures.offered_rate_pps - 1_000.0).abs() < 1e-6);
         assert!((figures.latency_p50_seconds - 5e-6).abs() < 1e-12);

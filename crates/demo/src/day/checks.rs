@@ -15,10 +15,10 @@ pub(super) fn of(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
         checks.push(Check::near(&["PS-112"], "mean load of the links", load, 0.35, 0.02));
     }
     if let Some(poll) = poll {
-        of_poll(poll, &mut checks);
+        poll_checks(poll, &mut checks);
     }
     if let Some(powersave) = find("powersave") {
-        of_powersave(powersave, poll, napi, &mut checks);
+        powersave_checks(powersave, poll, napi, &mut checks);
     }
     checks.into_iter().map(|check| check.on(Grounds::Emulated)).collect()
 }
@@ -32,7 +32,7 @@ fn mean_latency_us(day: &Day) -> f64 {
     day.outcome.record.whole.latency.map_or(f64::NAN, |latency| latency.latency_mean_seconds * 1e6)
 }
 
-fn of_poll(poll: &Day, checks: &mut Vec<Check>) {
+fn poll_checks(poll: &Day, checks: &mut Vec<Check>) {
     if let Some(watts) = poll.outcome.record.whole.power_watts {
         let check = Check::near(
             &["PS-114"],
@@ -52,7 +52,7 @@ fn of_poll(poll: &Day, checks: &mut Vec<Check>) {
     );
 }
 
-fn of_powersave(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut Vec<Check>) {
+fn powersave_checks(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut Vec<Check>) {
     if let Some(saving) = own.saving_over_poll_ratio {
         checks.push(Check::within(
             &["PS-118", "PS-006"],

@@ -44,7 +44,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Why the figures may be affected, where this machine was so busy.
+    /// Returns the reason why the figures may be affected, if this machine was too busy.
     pub fn disturbed_because(&self) -> Option<String> {
         let late = self.feed_lateness_max_seconds;
         let late = (late > 0.0).then(|| format!("the generator was {:.1} ms late", late * 1e3));

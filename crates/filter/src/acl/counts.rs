@@ -4,7 +4,7 @@ use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use wattline_dataplane::counters::Counter;
 
-/// What one rule has matched, or what no rule of a port has.
+/// Counts of packets that one rule matched, or that no rule of a port matched.
 #[derive(Debug, Clone)]
 pub(super) struct Counts(Arc<[CachePadded<Pair>]>);
 

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rule_matches_is_dropped_where_there_is_a_list_and_only_there() {
+    fn unmatched_packet_is_dropped_only_under_a_list() {
         let udp = &frame4(MAC_A, 64, &[0, 7, 0, 53, 0, 8, 0, 0])[14..];
         let lists = Lists::new(&[rule(Action::Permit, 6, &[1])], 2, 1, None);
         assert_eq!([lists.has(0), lists.has(1), lists.has(2)], [false, true, false]);

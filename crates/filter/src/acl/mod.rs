@@ -27,7 +27,7 @@ use lists::Lists;
 use std::sync::Arc;
 use wattline_dataplane::feature::Feature;
 
-/// What the rules of one worker without a control thread have matched.
+/// Counts of the rules of one worker without a control thread.
 pub struct Tally(Arc<Lists>);
 
 /// The nodes of one worker with these rules, for so many ports: for benchmarks and tests.

@@ -22,7 +22,7 @@ use wattline_dataplane::punted::Punted;
 const PASS: Edge = 0;
 const DROP: Edge = 1;
 
-/// What a node looks at.
+/// Packets that a node judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     Ipv4,

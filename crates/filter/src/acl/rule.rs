@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use std::ops::RangeInclusive;
 
-/// What becomes of the packets that a rule matches.
+/// Fate of the packets that a rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// They are forwarded.
@@ -25,11 +25,11 @@ impl Action {
 /// A rule: it matches the packets that each of its fields matches. An empty field matches all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What it is called in counters.
+    /// Name of the rule in counters.
     pub name: String,
     /// Indices of the ports for which it holds; empty for all.
     pub on: Vec<usize>,
-    /// What becomes of the packets.
+    /// Fate of the packets.
     pub action: Action,
     /// Prefixes of the source address.
     pub sources: Vec<IpNet>,

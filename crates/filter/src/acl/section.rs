@@ -26,7 +26,7 @@ const KEYS: &[Key] = &[
     Key::new(SECTION, "on", Some("[]"), "[\"uplink\"]", "a list of names of ports",
         "Ports whose received packets the rule judges; empty: all. The rules of a port are compared in the order of\nthe file, and the first that matches decides. A port with rules drops what none of them matches."),
     Key::new(SECTION, "action", None, "\"deny\"", "\"permit\" or \"deny\"",
-        "What becomes of the packets. Required."),
+        "Fate of the packets. Required."),
     Key::new(SECTION, "source", Some("[]"), "[\"10.0.0.0/8\", \"2001:db8::/32\"]", "a prefix without host bits such as \"10.0.0.0/8\", or a list of them",
         "Source addresses; empty: all of both versions of IP."),
     Key::new(SECTION, "destination", Some("[]"), "\"198.51.100.0/24\"", "a prefix without host bits such as \"10.0.0.0/8\", or a list of them",

@@ -1,4 +1,4 @@
-//! What rules look at in a packet.
+//! Fields of a packet that rules compare.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wattline_packet::FromBytes;
@@ -10,9 +10,9 @@ use wattline_packet::protocol;
 /// Source and destination address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// Of an IPv4 packet.
+    /// Addresses of an IPv4 packet.
     V4(Ipv4Addr, Ipv4Addr),
-    /// Of an IPv6 packet.
+    /// Addresses of an IPv6 packet.
     V6(Ipv6Addr, Ipv6Addr),
 }
 
@@ -28,7 +28,7 @@ pub enum Protocol {
     Hidden,
 }
 
-/// What a packet shows of its ports.
+/// Ports of a packet, as far as they are visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ports {
     /// Source and destination port.
@@ -56,7 +56,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Of the IP packet that begins at `bytes`, with or without options; `None` if there is none.
+    /// Reads the IP packet that begins at `bytes`, with or without options; `None` if there is
+    /// none.
     #[inline]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         match bytes.first()? >> 4 {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn of_ipv6_the_payload_behind_extension_headers_counts() {
+    fn ipv6_payload_behind_extension_headers_counts() {
         let mut bytes = Vec::new();
         PacketBuilder::ipv6([1; 16], [2; 16], 64).tcp(7, 80, 0, 1).write(&mut bytes, b"x").unwrap();
         let plain = Subject::of(&bytes).unwrap();

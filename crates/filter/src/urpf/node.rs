@@ -24,7 +24,7 @@ use wattline_router::application::SourceCheck;
 const PASS: Edge = 0;
 const DROP: Edge = 1;
 
-/// How each port checks, by port number; also of ports that may be added.
+/// Check of each port, by port number; also of ports that may be added.
 #[derive(Clone)]
 pub(super) struct Checks(Arc<[AtomicU8]>);
 
@@ -45,7 +45,7 @@ impl Checks {
         all
     }
 
-    /// How many ports there is room for.
+    /// Returns the number of ports that have room.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_next_hops_one_has_to_lead_back() {
+    fn one_of_several_next_hops_has_to_lead_back() {
         let group = |ports: [u16; 2]| {
             move |router: &mut Router| {
                 let members =

@@ -28,7 +28,7 @@ pub struct UrpfSettings {
 }
 
 impl UrpfSettings {
-    /// How a port checks.
+    /// Returns the check of a port.
     pub fn check(&self, port: usize) -> Option<SourceCheck> {
         self.checks.iter().find(|(of, _)| *of == port).map(|(_, check)| *check)
     }

@@ -204,7 +204,7 @@ impl Application for FlowRecords {
         })
     }
 
-    /// What records a port, or does not, is settled at the start: all, or those that are named.
+    /// Refuses changes to the recorded ports: all, or the named ones, are settled at the start.
     fn refuses_ports(&self, new: &Config) -> Option<String> {
         let wanted = new.of::<FlowRecordsSettings>().map(|settings| chosen(settings, new));
         let of = |ports: &[bool]| (0..).zip(ports).filter(|it| *it.1).map(|it| it.0).collect();

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn where_records_are_not_taken_flows_stay_but_for_evicted_ones() {
+    fn flows_without_a_reader_stay_except_evicted_ones() {
         let (mut table, mut taken) =
             (Table::<2>::new(16), Taken { full: true, ..Taken::default() });
         for key in 0..16 {

@@ -76,7 +76,7 @@ fn ports_and_sampling_choose_packets() {
 
 /// A flow of such packets alone would name an egress port that none of them left by.
 #[test]
-fn what_is_answered_by_an_error_is_in_no_flow() {
+fn packet_answered_by_an_error_is_in_no_flow() {
     let long4 = || {
         let mut bytes = frame4(MAC_A, 64, &[7; 1600]);
         bytes[20] = 0x40;

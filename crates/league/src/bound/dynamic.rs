@@ -114,8 +114,8 @@ impl Pieces {
         std::mem::swap(&mut self.pieces, joined);
     }
 
-    /// Of the packets that are there `came` within the slot and the rest, at most `before`, was
-    /// there already: the function of that rest.
+    /// Adds the packets that `came` within the slot to those of before, at most `before`: the
+    /// function of the rest.
     fn begin_with(&mut self, came: f64, before: f64) {
         let mut drop = came;
         let mut gone = 0;

@@ -1,4 +1,4 @@
-//! What a stretch costs in which no core serves a packet.
+//! Cost of a stretch in which no core serves a packet.
 
 use crate::arrivals::Arrivals;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use wattline_server::ServerModel;
 pub(super) struct GapCost {
     /// Watts of a core that stays awake, at the lowest such power.
     polling: f64,
-    /// Of each idle state and frequency: watts asleep, seconds of waking, watts meanwhile.
+    /// Naps by idle state and frequency: watts asleep, seconds of waking, watts meanwhile.
     naps: Vec<(f64, f64, f64)>,
 }
 
@@ -93,7 +93,7 @@ impl GapClasses {
         Self { classes }
     }
 
-    /// What a second of gap costs at least in this slot, when a late packet has this price.
+    /// Returns the least cost of a second of gap in this slot, when a late packet has this price.
     pub fn watts(&self, slot: usize, price: f64) -> f64 {
         let of = |class: &Class| match class.late[slot] {
             u32::MAX => f64::INFINITY,

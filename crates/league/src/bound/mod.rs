@@ -59,7 +59,7 @@ pub struct LowerBound {
     pub joules: f64,
     /// Base power, with cores that take no part.
     pub base_joules: f64,
-    /// What moving the bits draws.
+    /// Energy of moving the bits.
     pub traffic_joules: f64,
     /// Serving and gaps, after the allowance for late packets was given back.
     pub cores_joules: f64,
@@ -67,7 +67,7 @@ pub struct LowerBound {
     pub late_price_joules: (f64, f64),
 }
 
-/// How fine the slots of the bound are for a case.
+/// Returns the length of the bound's slots for a case.
 pub fn slot_length(case: &Case<'_>, slack_seconds: f64) -> Span {
     let wanted = Span::from_seconds(slack_seconds / SLOTS_PER_DEADLINE);
     wanted.max(case.duration / MOST_SLOTS).max(Span::from_nanos(1))
@@ -110,7 +110,7 @@ pub fn lower_bound(
     }))
 }
 
-/// What no decision changes: base power, with cores that take no part.
+/// Computes the energy that no decision changes: base power, with cores that take no part.
 pub(crate) fn base_joules(case: &Case<'_>, arrivals: &Arrivals) -> f64 {
     let server = case.server;
     let unused = server.processor.cores().saturating_sub(case.cores()) as f64;
@@ -118,9 +118,9 @@ pub(crate) fn base_joules(case: &Case<'_>, arrivals: &Arrivals) -> f64 {
     (server.power.base.total().0 + parked) * arrivals.duration as f64 * 1e-12
 }
 
-/// What one change of the operating point can gain beyond the model, in joules: on every core a
-/// packet and a wake-up under way at the power of another frequency, and what all rings hold at
-/// the contention of a single core.
+/// Bounds the gain of one change of the operating point beyond the model, in joules: on every core
+/// a packet and a wake-up under way at the power of another frequency, and the contents of all
+/// rings at the contention of a single core.
 pub fn per_change_joules(case: &Case<'_>) -> f64 {
     let server = case.server;
     let (slow, fast) = (server.processor.lowest_frequency(), server.processor.highest_frequency());
@@ -135,7 +135,8 @@ pub fn per_change_joules(case: &Case<'_>) -> f64 {
         + held * contention * server.awake_core_power(fast).0
 }
 
-/// What the bits draw that must have left: not those of the last packets and of late ones.
+/// Computes the energy of the bits that must have left: without those of the last packets and of
+/// late ones.
 fn traffic_joules(case: &Case<'_>, budget: Budget, arrivals: &Arrivals, slack: f64) -> f64 {
     let recent = arrivals.slots_around(slack) + 1;
     let due = arrivals.bytes.len().saturating_sub(recent);

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_rate_and_slack_is_late() {
+    fn packets_beyond_rate_and_slack_are_late() {
         let of = |packets: &[u32], slack: f64, rate: f64| {
             let arrivals = arrivals(packets);
             let most = most_waiting(&arrivals, slack);

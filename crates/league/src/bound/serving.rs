@@ -1,4 +1,4 @@
-//! What serving packets costs at least: the lower hull over cores and frequencies.
+//! Least cost of serving packets: the lower hull over cores and frequencies.
 
 use crate::case::Case;
 use crate::error::LeagueError;

@@ -1,4 +1,4 @@
-//! Which changes of a schedule to try next.
+//! Choice of the next changes of a schedule to try.
 
 use super::moves::{MOVES, Move};
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_helps_is_drawn_more_often_and_draws_are_the_same_each_time() {
+    fn helpful_changes_are_drawn_more_often_and_reproducibly() {
         let mut chances = Chances::new(2);
         assert_eq!(chances.at(MOVES.len() + 1), Move::Donor(1));
         for _ in 0..100 {

@@ -33,7 +33,7 @@ use starts::{Kind, Starts};
 /// The best schedule that was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BestSchedule {
-    /// What came of it.
+    /// Result of playing the schedule.
     pub played: Played,
     /// The points with the seconds since the start of the run from which they hold.
     pub points: Vec<(f64, FixedPoint)>,

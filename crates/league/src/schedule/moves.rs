@@ -20,7 +20,7 @@ pub(super) enum Move {
     /// The point of the slot before the stretch, and of the one after it.
     Before,
     After,
-    /// What another schedule had here.
+    /// Setting that another schedule had here.
     Donor(usize),
 }
 
@@ -56,7 +56,7 @@ pub(super) const MOVES: [Move; 28] = [
     Move::After,
 ];
 
-/// What a point may be.
+/// Limits of a point.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub cores: usize,

@@ -30,7 +30,7 @@ pub(super) struct Player<'a> {
     pub case: &'a Case<'a>,
     pub budget: Budget,
     pub arrivals: &'a Arrivals,
-    /// What a packet may spend in queue and core, in seconds.
+    /// Time that a packet may spend in queue and core, in seconds.
     pub slack: f64,
     pub slot: Span,
     pub slots: usize,

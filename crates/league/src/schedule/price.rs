@@ -1,4 +1,4 @@
-//! What a late packet is worth, in joules: with it, parts of a schedule are compared one by one.
+//! Price of a late packet, in joules: with it, parts of a schedule are compared one by one.
 
 use super::player::Outcome;
 use wattline_sim::Tally;

@@ -16,7 +16,7 @@ use crate::play::Played;
 use crate::point::FixedPoint;
 use wattline_units::Span;
 
-/// How often changes that seemed to help are played again without those that did not.
+/// Rounds in which changes that seemed to help are played again without those that did not.
 const CHECKS: usize = 3;
 /// The search ends when so many schedules have not spared this share of the energy.
 const PATIENCE: usize = 120;
@@ -40,7 +40,7 @@ pub(super) struct Search<'a, 'b> {
     donors: &'b [Donor],
     limits: Limits,
     price: Price,
-    /// What a change has to spare, in late packets.
+    /// Least gain of a change, in late packets.
     margin: f64,
     /// The schedule so far, and what came of it.
     held: (Vec<FixedPoint>, Outcome),
@@ -55,7 +55,7 @@ struct Change {
     from: usize,
     to: usize,
     points: Vec<FixedPoint>,
-    /// What they spared in all runs that had them.
+    /// Energy that they spared in all runs that had them.
     spared: f64,
 }
 
@@ -122,7 +122,7 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(())
     }
 
-    /// Which length to try: what spared more of late is drawn more often.
+    /// Draws a length to try: lengths that spared more lately are drawn more often.
     fn class(&mut self) -> usize {
         let most = self.lengths.iter().map(|(_, _, spared)| *spared).fold(0.0, f64::max);
         let weight = |spared: f64| 0.15 + if most > 0.0 { spared / most } else { 0.0 };
@@ -157,7 +157,8 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(changes)
     }
 
-    /// What a run spared in the surroundings of a change, against the schedule that is held.
+    /// Returns the energy that a run spared in the surroundings of a change, against the held
+    /// schedule.
     fn spared(&self, change: &Change, outcome: &Outcome) -> f64 {
         let (before, after) = self.reach();
         let felt = change.from.saturating_sub(before)..(change.to + after).min(self.player.slots);
@@ -230,7 +231,7 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(())
     }
 
-    /// What a change has to spare.
+    /// Returns the least gain of a change.
     fn least(&self) -> f64 {
         self.margin * self.price.0
     }

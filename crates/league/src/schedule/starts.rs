@@ -11,7 +11,7 @@ use crate::prediction::Prediction;
 use wattline_policy::Wait;
 use wattline_units::Span;
 
-/// How a plan is made.
+/// Method of making a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Kind {
     /// Slots of a stretch.

@@ -13,7 +13,7 @@ use wattline_report::escape;
 use wattline_report::page::{end, put, table};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 
-/// What holds for every figure of these pages.
+/// Origin of every figure of these pages.
 const ORIGIN: &str =
     "All figures are of the simulator and of the server's model; nothing here was measured.";
 
@@ -71,7 +71,8 @@ fn latencies(share: &str, known: &[(&str, Option<f64>)]) -> Option<String> {
     (!values.is_empty()).then(|| bars("Latency", share, "µs", &values))
 }
 
-/// What each core does, as shares of its time in percent: name of the state, value by core.
+/// Tabulates the states of each core, as shares of its time in percent: name of the state, value by
+/// core.
 fn cores(states: Vec<(String, Vec<f64>)>) -> String {
     let count = states.first().map_or(0, |(_, values)| values.len());
     Bars {

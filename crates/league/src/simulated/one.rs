@@ -6,7 +6,7 @@ use wattline_report::page::{begin, table};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_sim::Report;
 
-/// What was simulated, and what came out.
+/// Setting and results of a simulation.
 #[derive(Debug)]
 pub struct Simulation<'a> {
     /// Name of the server model.
@@ -19,15 +19,15 @@ pub struct Simulation<'a> {
     pub application: &'a str,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// What is different from the ordinary, such as output links or knobs that fail.
+    /// Variations of the ordinary, such as output links or knobs that fail.
     pub variations: &'a [String],
-    /// What stands in for something else.
+    /// Notes on substituted inputs.
     pub notes: &'a [String],
     /// Changes of the operating point, where they were asked for.
     pub changes: &'a [Decision],
     /// The command that gives the same again.
     pub command: &'a str,
-    /// What came out.
+    /// Results.
     pub report: &'a Report,
 }
 

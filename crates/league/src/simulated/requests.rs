@@ -4,7 +4,7 @@ use super::{bars, conclude, cores, head, latencies, micros, optional};
 use wattline_report::page::{begin, table};
 use wattline_sim::requests::{RequestCore, RequestReport};
 
-/// What was simulated, and what came out.
+/// Setting and results of a simulation of requests.
 #[derive(Debug)]
 pub struct Requests<'a> {
     /// Name of the server model.
@@ -17,7 +17,7 @@ pub struct Requests<'a> {
     pub seed: u64,
     /// The command that gives the same again.
     pub command: &'a str,
-    /// What came out.
+    /// Results.
     pub report: &'a RequestReport,
 }
 

@@ -26,7 +26,7 @@ pub struct SweepRow<'a> {
     pub application: &'a str,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// What came out.
+    /// Results.
     pub report: &'a Report,
 }
 
@@ -147,7 +147,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Which policy needs the least for each traffic without losing a packet.
+/// Names the policy that needs the least for each traffic without losing a packet.
 fn least_power(page: &mut String, points: &[Point<'_>]) {
     let mut best: Vec<(&Point<'_>, usize)> = Vec::new();
     for point in points.iter().filter(|point| point.lost() == 0) {

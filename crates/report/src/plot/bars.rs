@@ -51,14 +51,14 @@ impl Bars {
     pub fn svg(&self) -> String {
         let (width, height) = (frame::WIDTH, frame::HEIGHT);
         let mut svg = Svg::new(width, height, &self.title, &self.x_label, &self.y.label);
-        let looks = colours::of_bars(self.series.len(), self.ordered);
+        let looks = colours::bar_looks(self.series.len(), self.ordered);
         let step = (frame::RIGHT - frame::LEFT) / self.groups.len().max(1) as f64;
         let numbers = self.series.iter().flat_map(|series| &series.values).copied();
         let (values, above) = match self.stacked {
             true => (Values::None, 24.0),
             false => {
                 let width = 0.8 * step / self.series.len().max(1) as f64;
-                Values::that_fit(numbers, width, self.y.range.is_none())
+                Values::choose(numbers, width, self.y.range.is_none())
             }
         };
         let mut axis = self.y.clone();

@@ -13,7 +13,7 @@ use super::svg::Svg;
 pub struct Series {
     /// As the legend names it.
     pub name: String,
-    /// How it is drawn.
+    /// Mark that draws the values.
     pub mark: Mark,
     /// (x, y); points outside the axes are left out, and break a line.
     pub points: Vec<(f64, f64)>,
@@ -39,12 +39,12 @@ pub struct Chart {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, the last on top.
+    /// Series, the last on top.
     pub series: Vec<Series>,
     /// Whether the series are steps of one thing, such as frequencies: their colours then follow
     /// in order.
     pub ordered: bool,
-    /// What is drawn below that.
+    /// Bands below the series.
     pub bands: Vec<Band>,
 }
 
@@ -109,7 +109,7 @@ impl Chart {
             labels.add(Some(f64::midpoint(low, high)), sign, &band.name);
         }
         let ours = self.series.iter().filter(|series| series.mark != Mark::Published).count();
-        let mut looks = colours::of_lines(ours, self.ordered).into_iter();
+        let mut looks = colours::line_looks(ours, self.ordered).into_iter();
         for series in &self.series {
             let look = if series.mark == Mark::Published { None } else { looks.next() };
             let end = draw(&mut svg, series, look.as_ref(), &x, &y);

@@ -1,4 +1,4 @@
-//! How the series of a plot are told apart: the one place where colours are given.
+//! Colours and shapes of the series of a plot: the one place where colours are given.
 //!
 //! A set without an order takes the palette of Okabe and Ito as far as it stands out from its paper by
 //! 3:1 at least, then two greys. More series than that repeat a colour, but never with the same
@@ -18,16 +18,17 @@ const MOST_WITHOUT_ORDER: usize = COLOURS * STYLES;
 /// Shapes of points.
 const SHAPES: usize = 4;
 
-/// How one series looks.
+/// Look of one series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Look {
-    /// Of `plot.css`, without the letter that says what is coloured: `0` or `q0`.
+    /// Suffix of a colour variable in `plot.css`, without the letter for the coloured part: `0` or
+    /// `q0`.
     colour: String,
     /// Class of a name in this colour; empty where the colour is too faint for text.
     pub name: String,
-    /// Which dash or texture, from 0; 0 has none.
+    /// Dash or texture, from 0; 0 has none.
     pub style: usize,
-    /// Which shape of points, from 0.
+    /// Shape of points, from 0.
     pub shape: usize,
     /// Whether bars need an outline to stand out from the paper.
     outlined: bool,
@@ -49,12 +50,12 @@ impl Look {
 }
 
 /// The looks of all series of a plot with lines and points.
-pub(super) fn of_lines(series: usize, ordered: bool) -> Vec<Look> {
+pub(super) fn line_looks(series: usize, ordered: bool) -> Vec<Look> {
     looks(series, ordered, SHADES_OF_LINES)
 }
 
 /// The looks of all series of a plot with bars.
-pub(super) fn of_bars(series: usize, ordered: bool) -> Vec<Look> {
+pub(super) fn bar_looks(series: usize, ordered: bool) -> Vec<Look> {
     looks(series, ordered, SHADES)
 }
 
@@ -98,7 +99,7 @@ mod tests {
     fn no_two_series_look_alike() {
         for series in 0..=SHADES_OF_LINES * STYLES {
             for ordered in [false, true] {
-                for looks in [of_lines(series, ordered), of_bars(series, ordered)] {
+                for looks in [line_looks(series, ordered), bar_looks(series, ordered)] {
                     let lines: BTreeSet<_> = looks.iter().map(|it| (it.line(), it.style)).collect();
                     let bars: BTreeSet<_> = looks.iter().map(|it| (it.bar(), it.style)).collect();
                     assert_eq!((lines.len(), bars.len()), (series, series), "ordered: {ordered}");
@@ -106,7 +107,7 @@ mod tests {
             }
         }
         // Points have no dash.
-        let points = of_lines(12, false);
+        let points = line_looks(12, false);
         let points: BTreeSet<_> = points.iter().map(|it| (it.point(), it.shape)).collect();
         assert_eq!(points.len(), 12);
     }
@@ -116,10 +117,10 @@ mod tests {
         let ends = |looks: Vec<Look>| (looks[0].bar(), looks[looks.len() - 1].bar());
         let of =
             |first: &str, last: &str| (format!("f{first} outline"), format!("f{last} outline"));
-        assert_eq!(ends(of_bars(2, true)), of("q0", "q15"));
-        assert_eq!(ends(of_bars(11, true)), of("q0", "q15"));
-        assert_eq!(ends(of_lines(3, true)), of("q0", "q8"));
-        assert_eq!(ends(of_bars(1, true)), of("q0", "q0"));
+        assert_eq!(ends(bar_looks(2, true)), of("q0", "q15"));
+        assert_eq!(ends(bar_looks(11, true)), of("q0", "q15"));
+        assert_eq!(ends(line_looks(3, true)), of("q0", "q8"));
+        assert_eq!(ends(bar_looks(1, true)), of("q0", "q0"));
     }
 
     /// Relative luminance (WCAG 2.2) of a variable of the style, in the light or the dark part.

@@ -1,4 +1,4 @@
-//! What all plots share: the area, title, axes and grid.
+//! Common parts of all plots: area, title, axes and grid.
 
 use super::axis::Axis;
 use super::scale::Scale;

@@ -6,14 +6,14 @@ use super::frame::{self, LINE, RIGHT, TOP};
 use super::mark::Mark;
 use super::svg::{Anchor, Svg};
 
-/// What stands before a name.
+/// Sign before a name.
 #[derive(Debug, Clone)]
 pub(super) enum Sign {
     /// As a series is drawn.
     Series(Mark, Look),
     /// A bar.
     Bar(Look),
-    /// What a paper printed: a cross.
+    /// Published value: a cross.
     Published,
     /// A grey band.
     Band,
@@ -23,7 +23,7 @@ pub(super) enum Sign {
 
 /// The middle of a sign.
 const AT: f64 = RIGHT + 22.0;
-/// Where names begin.
+/// Horizontal position of names.
 const TEXT: f64 = AT + 18.0;
 /// Letters of a name before it is broken.
 const LETTERS: usize = 22;
@@ -36,7 +36,7 @@ pub(super) struct Labels(Vec<Label>);
 
 #[derive(Debug)]
 struct Label {
-    /// Where its first line would stand, were it alone.
+    /// Position of the first line if it were alone.
     wanted: f64,
     sign: Sign,
     lines: Vec<String>,
@@ -122,14 +122,14 @@ impl Label {
 
 #[cfg(test)]
 mod tests {
-    use super::super::colours::of_lines;
+    use super::super::colours::line_looks;
     use super::*;
 
     #[test]
     fn names_never_lie_on_each_other_and_none_leaves_the_plot() {
         let mut labels = Labels::default();
         for (y, name) in [(300.0, "low"), (60.0, "high"), (302.0, "beside low"), (355.0, "least")] {
-            labels.add(Some(y), Sign::Series(Mark::Line, of_lines(1, false).remove(0)), name);
+            labels.add(Some(y), Sign::Series(Mark::Line, line_looks(1, false).remove(0)), name);
         }
         labels.add(None, Sign::Band, "a name so long that it needs two lines");
         let mut svg = Svg::new(760.0, 420.0, "t", "x", "y");

@@ -1,6 +1,6 @@
-//! How a series is drawn.
+//! Marks of series.
 
-/// How a series is drawn.
+/// Mark of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// A line.

@@ -1,4 +1,4 @@
-//! How far the bars of a plot reach, up and down.
+//! Extent of the bars of a plot, up and down.
 
 use super::bars::{BarSeries, Bars};
 

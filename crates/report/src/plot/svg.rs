@@ -13,7 +13,7 @@ const HATCH: f64 = 6.0;
 /// on a screen; every second, third, … is left where there are more.
 const MOST_VALUES: usize = 400;
 
-/// Where a text is held.
+/// Anchor of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -48,7 +48,7 @@ pub(super) struct Svg {
     body: String,
     width: f64,
     height: f64,
-    /// What it shows, for those who cannot see it.
+    /// Description for readers who cannot see the plot.
     label: String,
     title: String,
     /// Names and units of the axes.

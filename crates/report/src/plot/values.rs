@@ -8,7 +8,7 @@ pub(super) const SMALL_LETTER: f64 = 6.4;
 /// Width of a bar on which an upright value has room.
 const UPRIGHT: f64 = 11.0;
 
-/// How the values on top of bars are written: all in one way, or none.
+/// Orientation of the values on top of bars: all in one way, or none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Values {
     Across,
@@ -17,9 +17,9 @@ pub(super) enum Values {
 }
 
 impl Values {
-    /// How these values are written on bars of a width, and the room that they take above the
-    /// highest one; upright ones need an axis that gives them room.
-    pub fn that_fit(
+    /// Chooses the orientation of these values on bars of a width, and the room that they take
+    /// above the highest one; upright ones need an axis that gives them room.
+    pub fn choose(
         values: impl Iterator<Item = f64>,
         width: f64,
         axis_gives_room: bool,

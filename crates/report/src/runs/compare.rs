@@ -21,7 +21,7 @@ pub struct Mean {
     error: Option<f64>,
 }
 
-/// What can be said of a difference.
+/// Verdict on a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -65,7 +65,7 @@ pub struct Difference {
     pub half: Option<f64>,
     /// As a share of the first run's mean; absent where that is zero.
     pub relative: Option<f64>,
-    /// What follows.
+    /// Verdict.
     pub outcome: Outcome,
 }
 
@@ -171,8 +171,8 @@ impl Comparison {
         figures.into_iter().map(|(_, figure)| figure).collect()
     }
 
-    /// How many differences are shown, and how many intervals there are: of those about one in
-    /// twenty shows a difference that is none.
+    /// Counts the differences shown, and the intervals: about one in twenty of those shows a
+    /// difference that is none.
     pub fn counts(&self) -> (usize, usize) {
         let all = self.figures.iter().flat_map(|figure| figure.differences.iter().flatten());
         let scattered = all.filter(|it| it.half.is_some() && it.outcome != Outcome::Same);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_what_is_not_and_what_nobody_knows() {
+    fn differences_are_shown_not_shown_or_unknown() {
         let outcome = |one: &[f64], two: &[f64]| watts(&[one, two]).differences[0].unwrap().outcome;
         assert_eq!(outcome(&[1.0, 1.1, 0.9], &[2.0, 2.1, 1.9]), Outcome::More);
         assert_eq!(outcome(&[2.0, 2.1, 1.9], &[1.0, 1.1, 0.9]), Outcome::Less);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_comes_first_and_chance_is_counted() {
+    fn differences_come_first_and_chance_is_counted() {
         let runs =
             vec![run("a", &[1.0, 1.1, 0.9]), run("b", &[2.0, 2.1, 1.9]), run("c", &[1.0, 1.2])];
         let comparison = Comparison::of(runs, None);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_said() {
+    fn excess_figures_are_reported() {
         assert!(figures(&json!(vec![1; MOST])).is_some());
         assert!(figures(&json!(vec![1; MOST + 1])).is_none());
     }

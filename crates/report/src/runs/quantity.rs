@@ -1,8 +1,8 @@
-//! What a figure is, as its path says: its unit, and how much a reader wants to know it.
+//! Kind of a figure by its path: its unit, and its importance to a reader.
 
 use crate::plot::Axis;
 
-/// How the names of quantities end, and the unit that is shown.
+/// Suffixes of the names of quantities, and the unit that is shown.
 const UNITS: [(&str, &str); 15] = [
     ("bits_per_second", "bit/s"),
     ("seconds", "s"),
@@ -58,7 +58,7 @@ pub(super) fn axis(path: &str, most: f64) -> (Axis, f64) {
     (Axis::new(label), factor)
 }
 
-/// Where a figure stands among those of its depth: power before latency before loss before all others.
+/// Ranks a figure among those of its depth: power before latency before loss before all others.
 pub(super) fn rank(path: &str) -> usize {
     let last = path.rsplit('.').next().unwrap_or(path);
     let holds = |names: &&[&str]| {

@@ -28,11 +28,11 @@ pub struct Run {
 pub struct LeftOut {
     /// Its name.
     pub file: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// Why a folder is no run.
+/// Reason why a folder is no run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// It cannot be read.
@@ -40,7 +40,7 @@ pub enum RunError {
     Unreadable {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
     /// There are too many files in it.
@@ -57,7 +57,7 @@ pub enum RunError {
     Nothing {
         /// The folder.
         path: PathBuf,
-        /// What was there, and why it was not used.
+        /// Ignored contents of the folder, with the reason.
         left_out: String,
     },
 }

@@ -34,7 +34,7 @@ pub(super) fn difference(difference: Option<&Difference>) -> [String; 2] {
     [told, outcome.words().to_owned()]
 }
 
-/// How far something can be off needs no more than two digits.
+/// Formats an uncertainty with two digits, which is all that it needs.
 fn short(half: f64) -> String {
     let power = half.abs().log10().floor() as i32 - 1;
     let step = 10_f64.powi(power);
@@ -42,7 +42,7 @@ fn short(half: f64) -> String {
 }
 
 impl Comparison {
-    /// What holds for all that is shown.
+    /// Returns the sentences that hold for everything shown.
     pub(super) fn sentences(&self) -> Vec<String> {
         let (shown, intervals) = self.counts();
         let mut sentences = vec![format!(
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_shown_and_the_rest_is_counted() {
+    fn differences_are_shown_and_the_rest_is_counted() {
         let text = comparison().text(false);
         for words in [
             "poll: 3 repetitions",

@@ -12,7 +12,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
 }
 
 /// One change each of the shipped model. They were listed before the model was run
-/// (docs/lab-notes/receive-path.md); none of them is chosen by its result.
+/// (docs/explanation/receive-path.md); none of them is chosen by its result.
 fn changes() -> Vec<(&'static str, ReceivePath)> {
     let base = ReceivePath::default();
     let streams = Streams::default();

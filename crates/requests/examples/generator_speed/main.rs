@@ -1,5 +1,5 @@
-//! What the generator costs, beside other generators on the same servers, in one run:
-//! `cargo run --release -p wattline-requests --example generator_speed [CONNECTIONS]`.
+//! Cost of the generator beside other generators on the same servers, in one run: `cargo run
+//! --release -p wattline-requests --example generator_speed [CONNECTIONS]`.
 //!
 //! Figures are processor time a request, since other programs may take the processor away; they hold
 //! the system calls and, on the loopback, the server's side of TCP for what is sent. Each generator

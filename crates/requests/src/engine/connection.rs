@@ -24,11 +24,11 @@ pub(super) struct Pending<E> {
     pub freed: Nanos,
     /// When it was handed to the kernel.
     pub sent: Nanos,
-    /// What its answer is read by.
+    /// State needed to read the answer.
     pub expect: E,
 }
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Debug)]
 pub(super) enum State {
     /// Not there; to be opened at this time.
@@ -44,15 +44,15 @@ pub(super) enum State {
 pub(super) struct Connection<P: Protocol> {
     /// Number of its server.
     pub target: usize,
-    /// Where it stands.
+    /// State of the connection.
     pub state: State,
     /// Grows with each life.
     pub generation: u32,
     /// Requests under way, the oldest first.
     pub pending: VecDeque<Pending<P::Expect>>,
-    /// How many of them, the last ones, are in `out` and were not tried to be written.
+    /// Number of the last ones in `out` that were not tried to be written.
     pub fresh: usize,
-    /// What its answers are read with.
+    /// Parser of the answers.
     pub parser: P::Parser,
     out: Vec<u8>,
     written: usize,

@@ -1,4 +1,4 @@
-//! What happened interval by interval, for the live line and for curves.
+//! Events by interval, for the live line and for curves.
 
 use super::record::{Counts, Ending};
 use crate::clock::{Nanos, seconds};
@@ -6,8 +6,8 @@ use crate::latency::Times;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What happened in an interval of time, by the moments of sending and of answers. All intervals of
-/// a load are kept, which may last for days: it holds figures, no histogram.
+/// Events of an interval of time, by the moments of sending and of answers. All intervals of a load
+/// are kept, which may last for days: it holds figures, no histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     /// Its begin since the begin of the load, warm-up included.
@@ -33,10 +33,10 @@ pub struct Interval {
     pub latency_max_seconds: Option<f64>,
 }
 
-/// What one thread did in an interval.
+/// Part of one thread in an interval.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Which thread.
+    /// Number of the thread.
     pub thread: usize,
     /// Number of the interval.
     pub index: u64,
@@ -236,7 +236,7 @@ mod tests {
     /// A histogram is a quarter of a megabyte: with one in each, a load with intervals of 10 ms took
     /// 1.9 GB in 70 s.
     #[test]
-    fn what_is_kept_of_an_interval_is_small() {
+    fn kept_interval_is_small() {
         fn owns_nothing<T: Copy>(_: &T) {}
         let mut thread = Open::new(0, SECOND);
         let told = Collector::new(1, SECOND, 0, SECOND).take(&thread.turn(SECOND, SECOND));

@@ -1,4 +1,4 @@
-//! How the load is made.
+//! Options of a load.
 
 use crate::clock::Nanos;
 use crate::schedule::Arrivals;
@@ -11,15 +11,15 @@ const MOST_THREADS: usize = 256;
 const DEEPEST: usize = 1_024;
 const LONGEST: Duration = Duration::from_secs(10 * 86_400);
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
-/// What is kept of them all stays below 100 MB; 10 days have fewer of one second.
+/// Limit that keeps all of them below 100 MB; 10 days have fewer of one second.
 const MOST_INTERVALS: u32 = 1_000_000;
 
-/// How the load is made.
+/// Options of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadOptions {
     /// Requests a second of all threads together.
     pub rate: f64,
-    /// How they are spread over time.
+    /// Distribution of requests over time.
     pub arrivals: Arrivals,
     /// Connections of all threads together, dealt out over threads and servers in turn.
     pub connections: usize,
@@ -27,7 +27,7 @@ pub struct LoadOptions {
     pub threads: usize,
     /// Requests of a connection that may wait for their answers at the same time.
     pub depth: usize,
-    /// How long is measured.
+    /// Duration of the measurement.
     pub duration: Duration,
     /// Load before that, of which the report says nothing.
     pub warmup: Duration,
@@ -54,8 +54,8 @@ pub struct OptionsError {
 }
 
 impl LoadOptions {
-    /// How the load is made, in words: all that its latency depends on but the rate. The seed draws
-    /// other arrivals of the same kind, and intervals are for looking on.
+    /// Describes the load in words: all that its latency depends on but the rate. The seed draws
+    /// other arrivals of the same kind, and intervals are only for display.
     pub fn described(&self) -> String {
         let Self { arrivals, connections, threads, depth, duration, warmup, timeout, spin, .. } =
             self;

@@ -1,4 +1,4 @@
-//! What a thread writes down.
+//! Records of a thread.
 
 use crate::clock::{Nanos, seconds};
 use crate::latency::Times;
@@ -18,7 +18,7 @@ pub struct Failures {
     /// No complete answer within the timeout after sending.
     #[serde(rename = "timeout_requests")]
     pub timeout: u64,
-    /// What came was no answer to the request.
+    /// Answers that broke the protocol.
     #[serde(rename = "protocol_error_requests")]
     pub protocol: u64,
     /// The server said that it failed.
@@ -51,7 +51,7 @@ impl AddAssign for Failures {
     }
 }
 
-/// What became of requests.
+/// Requests by ending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Due by the schedule.
@@ -60,7 +60,7 @@ pub struct Counts {
     pub sent: [u64; OPERATIONS],
     /// Served, misses included.
     pub served: u64,
-    /// Of them: no such key.
+    /// Served requests without such a key.
     pub misses: u64,
     /// Not served.
     pub failures: Failures,
@@ -98,7 +98,7 @@ impl AddAssign for Counts {
     }
 }
 
-/// How a request that was sent ended.
+/// Ending of a request that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Answer(Outcome),
@@ -114,7 +114,7 @@ impl Ending {
     }
 }
 
-/// What one or more threads measured.
+/// Measurements of one or more threads.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
     /// Length of the measured time: less than asked for when the load was stopped.
@@ -129,8 +129,8 @@ pub struct Recording {
     pub latency: Times,
     /// The same from the moment of sending: without what they waited for a connection.
     pub response: Times,
-    /// How late the generator itself sent them: from the later of the intended time and the
-    /// moment when a connection was free.
+    /// Lateness of the generator itself: from the later of the intended time and the moment when a
+    /// connection was free.
     pub lateness: Times,
     /// Duration of a turn of the event loop that had work: a response waits so long at most
     /// before it is seen.
@@ -145,11 +145,11 @@ pub struct Recording {
     pub reconnects: u64,
     /// The first protocol error, for the message.
     pub first_protocol_error: Option<&'static str>,
-    /// What each thread spent in the window.
+    /// Use of each thread in the window.
     pub threads: Vec<ThreadUse>,
 }
 
-/// What a thread spent in the measured time.
+/// Use of a thread in the measured time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct ThreadUse {
     /// Processor time.
@@ -199,7 +199,7 @@ impl Usage {
         Self { at, cpu: crate::clock::thread_cpu_time(), run_delay, idle }
     }
 
-    /// What was spent from `self` on until `end`.
+    /// Returns the use from `self` until `end`.
     pub fn until(&self, end: &Self) -> ThreadUse {
         let wall = end.at.saturating_sub(self.at).max(1) as f64;
         let ratio = |nanos: Nanos| nanos as f64 / wall;

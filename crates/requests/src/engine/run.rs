@@ -20,7 +20,7 @@ const OTHER_FILES: u64 = 64;
 /// Between the last connection and the first request: all threads are at their loops.
 const LEAD: Nanos = 5_000_000;
 
-/// Why there was no load, or no end of it.
+/// Reason why there was no load, or no end of it.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// Options outside their ranges.
@@ -34,7 +34,7 @@ pub enum LoadError {
     Connect {
         /// The server.
         address: SocketAddr,
-        /// What happened.
+        /// Error of the system.
         error: io::Error,
     },
     /// More connections than the process may have files.

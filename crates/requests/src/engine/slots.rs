@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 pub(super) struct Slot {
     /// Number of its connection.
     pub connection: u32,
-    /// Which life of that connection it belongs to.
+    /// Generation of the connection that it belongs to.
     pub generation: u32,
     /// Since when it is free.
     pub freed: Nanos,

@@ -57,7 +57,7 @@ pub(super) struct Worker<'a, P: Protocol> {
     pub(super) parts: Sender<Part>,
 }
 
-/// What a worker is made of, beside its protocol.
+/// Parts of a worker beside its protocol.
 pub(super) struct Setting<'a> {
     pub options: &'a LoadOptions,
     pub addresses: &'a [SocketAddr],

@@ -31,7 +31,7 @@ enum State {
     UntilClosed(Outcome),
 }
 
-/// How an answer ends, known from its head.
+/// End of an answer, known from its head.
 #[derive(Debug, Clone, Copy)]
 struct Ending {
     outcome: Outcome,
@@ -129,8 +129,8 @@ impl HttpParser {
     }
 }
 
-/// Where in `input` the head ends whose beginning was `kept`: after the line feed of its first
-/// empty line.
+/// Finds the end in `input` of the head whose beginning was `kept`: after the line feed of its
+/// first empty line.
 fn blank_line(kept: &[u8], input: &[u8]) -> Option<usize> {
     let before = |at: usize, back: usize| match at.checked_sub(back) {
         Some(index) => Some(input[index]),
@@ -144,7 +144,7 @@ fn blank_line(kept: &[u8], input: &[u8]) -> Option<usize> {
     memchr_iter(b'\n', input).find(ends).map(|at| at + 1)
 }
 
-/// What follows a head; none after an interim answer.
+/// Parses a head; returns none after an interim answer.
 fn parse_head(to_head: bool, head: &[u8]) -> Result<Option<State>, ProtocolError> {
     // Not cleared: that would be 4 kB for each answer.
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS];

@@ -6,7 +6,7 @@ use crate::protocol::{Outcome, Protocol, ProtocolError, Step};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What is asked for.
+/// Options of HTTP requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpOptions {
     /// Pages; each connection asks for those of its server in turn.

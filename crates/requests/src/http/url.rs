@@ -16,7 +16,7 @@ pub struct Url {
     pub path: String,
 }
 
-/// Why a URL is of no use.
+/// Reason why a URL is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UrlError {
     /// It does not begin with `http://`.
@@ -36,7 +36,7 @@ pub enum UrlError {
     Resolve {
         /// Host and port.
         authority: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         error: String,
     },
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_break_a_request_is_refused() {
+    fn characters_that_break_a_request_are_refused() {
         for text in [
             "https://host/",
             "host",

@@ -31,7 +31,7 @@ impl FromStr for Dialect {
     }
 }
 
-/// What a request asks for.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// A key's value.
@@ -40,10 +40,10 @@ pub enum Operation {
     Set,
 }
 
-/// What is remembered of a request.
+/// State of a request until its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expect {
-    /// What it asks for.
+    /// Operation of the request.
     pub operation: Operation,
     /// The number of its key.
     pub key: u32,

@@ -11,7 +11,7 @@ use thiserror::Error;
 /// Sets sent before their answers are read.
 const BATCH: usize = 64;
 
-/// Why the keys could not be stored.
+/// Reason why the keys could not be stored.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// No connection, or a broken one.
@@ -19,7 +19,7 @@ pub enum LoadError {
     Io {
         /// The server.
         address: SocketAddr,
-        /// What happened.
+        /// Error of the system.
         error: io::Error,
     },
     /// Nobody answers there.
@@ -30,7 +30,7 @@ pub enum LoadError {
     NoAnswer {
         /// The server.
         address: SocketAddr,
-        /// How long was waited.
+        /// Elapsed wait.
         timeout: Duration,
     },
     /// Something else answers there.
@@ -38,7 +38,7 @@ pub enum LoadError {
     Protocol {
         /// The server.
         address: SocketAddr,
-        /// What was wrong.
+        /// Error of the protocol.
         error: ProtocolError,
     },
 }

@@ -1,4 +1,4 @@
-//! How long keys and values are.
+//! Lengths of keys and values.
 
 use rand::Rng;
 use std::fmt;

@@ -20,7 +20,7 @@ const MOST_KEYS: u32 = 10_000_000;
 /// Any printable bytes serve as values.
 const PRINTABLE: std::ops::RangeInclusive<u8> = b'!'..=b'~';
 
-/// How often each key is asked for.
+/// Popularity of keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Popularity {
     /// All equally often.
@@ -54,7 +54,7 @@ impl fmt::Display for Popularity {
     }
 }
 
-/// What the requests are.
+/// Options of the workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadOptions {
     /// Commands used.
@@ -67,7 +67,7 @@ pub struct WorkloadOptions {
     pub value_sizes: SizeDistribution,
     /// Gets for each set; infinity for gets alone, 0 for sets alone.
     pub gets_per_set: f64,
-    /// Which keys are asked for.
+    /// Popularity of the keys.
     pub popularity: Popularity,
     /// Seed of sizes, keys and operations.
     pub seed: u64,
@@ -89,7 +89,7 @@ impl WorkloadOptions {
     }
 }
 
-/// Why there is no such workload.
+/// Reason why a workload is refused.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum WorkloadError {
     /// Too few or too many keys.
@@ -166,7 +166,7 @@ impl Workload {
         Ok(Self { options, keys, ends, value_sizes, value, get_share })
     }
 
-    /// What it was made from.
+    /// Returns the options of the workload.
     pub fn options(&self) -> &WorkloadOptions {
         &self.options
     }
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memcached_would_not_take_is_refused() {
+    fn workload_beyond_memcached_limits_is_refused() {
         let refused = |change: fn(&mut WorkloadOptions)| {
             let mut options = options();
             change(&mut options);

@@ -16,14 +16,14 @@ pub struct Reporter {
     told: Reported,
 }
 
-/// How the reports fared.
+/// Outcome of the reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Reported {
     /// Taken by the socket. What the governor makes of them is in its statistics.
     pub sent_reports: u64,
     /// Not taken: nobody listens, its queue is full, or it must not be written to.
     pub failed_reports: u64,
-    /// Why the first of those was not taken.
+    /// Reason why the first of those was not taken.
     pub first_failure: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Reporter {
         None
     }
 
-    /// How the reports fared so far.
+    /// Returns the outcome of the reports so far.
     pub fn told(&self) -> &Reported {
         &self.told
     }
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// What the governor's source says of an interval is what the load says of it.
+    /// The governor's source and the load agree on an interval.
     #[test]
     fn a_governor_learns_the_number_of_requests_and_their_percentiles() {
         let folder = tempfile::tempdir().unwrap();

@@ -24,13 +24,13 @@ struct Part {
 }
 
 impl Window {
-    /// Of a length, at least a microsecond.
+    /// Creates a window of a length, at least a microsecond.
     pub fn new(length: Span) -> Self {
         let part = (length / PARTS).max(Span::from_nanos(125));
         Self { part, parts: Vec::new(), newest: Time::ZERO }
     }
 
-    /// How far it looks back.
+    /// Returns the length of the window.
     pub fn length(&self) -> Span {
         self.part * PARTS
     }
@@ -74,7 +74,7 @@ impl Window {
         part.failed = part.failed.saturating_add(count);
     }
 
-    /// What the window holds at a time.
+    /// Summarises the window at a time.
     pub fn summary(&self, now: Time, origin: Origin) -> Option<LatencySummary> {
         let (times, failed) = self.known(now);
         let samples = times.count().saturating_add(failed);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_window_is_forgotten() {
+    fn samples_older_than_the_window_are_forgotten() {
         let mut window = Window::new(Span::from_millis(800));
         for millis in 0..10_000 {
             window.record(Span::from_micros(millis), 1, at(millis));

@@ -97,7 +97,7 @@ fn h2load(page: &str, rate: u32, connections: u32) -> Vec<f64> {
     logged(&log)
 }
 
-/// What was found of a quantile, in seconds: by this generator, and by the other one.
+/// Quantile in seconds: by this generator, and by the other one.
 struct Pair {
     what: String,
     ours: f64,

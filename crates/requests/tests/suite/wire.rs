@@ -17,8 +17,8 @@ pub fn even() -> Delay {
     Arc::new(|number| Duration::from_secs_f64(0.16 + 0.64 * (number as f64 * GOLDEN).fract()))
 }
 
-/// Where answers of `server` come so much later. An answer that comes in several pieces is delayed
-/// several times: so small ones, without pipelining.
+/// Returns an address at which answers of `server` come later by `delay`. An answer in several
+/// pieces is delayed several times: use small ones, without pipelining.
 pub fn wire(server: SocketAddr, delay: &Delay) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

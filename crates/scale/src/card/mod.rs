@@ -25,7 +25,7 @@ use wattline_units::Time;
 /// The frame check sequence, which lengths in the model count and frames in memory lack.
 pub const FCS_BYTES: u16 = 4;
 
-/// What becomes of the frames that a card sends.
+/// Receiver of the frames that a card sends.
 pub trait FarEnd: Send {
     /// A frame left the card through a port.
     fn receive(&mut self, port: PortId, frame: &[u8]);
@@ -97,7 +97,7 @@ impl Card {
         CardQueue::new(Arc::clone(self), port, core)
     }
 
-    /// What keeps flows in order while its tables' entries move.
+    /// Returns the mechanism that keeps flows in order while table entries move.
     pub fn order(&self) -> Arc<Order> {
         Arc::clone(&self.order)
     }

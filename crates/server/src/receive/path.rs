@@ -34,7 +34,7 @@ pub enum Buffers {
 /// The paper prints the sizes of structures, packets per interrupt, connections, I/O size, that
 /// packets are chained, and the size of the last-level cache. Intel's documentation gives ways,
 /// level 1 and prefetchers; Linux 2.6.21 and the driver's neighbouring versions give the rest
-/// (docs/lab-notes/receive-path.md). **Assumed**, since nothing gives them: how many of the
+/// (docs/explanation/receive-path.md). **Assumed**, since nothing gives them: how many of the
 /// [`Self::queues`] are busy, that windows stand in the sockets, the layout of a page structure, and
 /// which prefetchers the firmware left on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -1,5 +1,5 @@
-//! The receive path compared with what it counted when its second model was made (2026-11-24; the
-//! reason is in docs/lab-notes/receive-path.md). Making it faster must not change a single count.
+//! The receive path compared with its counts when its second model was made (2026-11-24;
+//! docs/explanation/receive-path.md describes it). Making it faster must not change a single count.
 //! That caches, order of use and prefetcher count right at all is shown by their own tests, which
 //! compare them with plain lists.
 

@@ -26,7 +26,7 @@ pub struct RequestSetting<'a> {
     pub cores: Option<usize>,
 }
 
-/// Why a request server cannot be simulated.
+/// Reason why a request server cannot be simulated.
 #[derive(Debug, Error)]
 pub enum RequestError {
     /// The simulated time is zero or too long.

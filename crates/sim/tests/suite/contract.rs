@@ -112,7 +112,7 @@ fn clairvoyant_policies_alone_are_shown_what_is_offered() {
 }
 
 #[test]
-fn what_is_seen_adds_up() {
+fn observations_add_up() {
     let server = server("westmere-2010");
     let looks = Looks::WHOLE.and_late(Span::from_micros(20)).and_power().and_entries();
     let (seen, report) = witness(&server, 6.0, looks, |seen, point| {

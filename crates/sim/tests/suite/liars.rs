@@ -26,7 +26,7 @@ const BATCH: Part = |from, to| to.batch = from.batch;
 const WEIGHTS: Part = |from, to| to.weights.clone_from(&from.weights);
 const CORES: Part = |from, to| to.active = from.active;
 
-/// What a platform shows, to be spoilt.
+/// View of a platform, to be spoilt.
 struct Shown {
     queues: Vec<QueueView>,
     cores: Vec<CoreView>,
@@ -58,9 +58,9 @@ struct Liar {
     lie: Lie,
     probe: Box<dyn Policy>,
     platform: Platform,
-    /// What the probe was told.
+    /// Operating point reported to the probe.
     claimed: Option<OperatingPoint>,
-    /// What holds of a part that is kept back, or that was taken although it was denied.
+    /// Present value of a part that is kept back, or that was taken although it was denied.
     real: Option<OperatingPoint>,
     /// For so many more timers what was taken is kept: as long as the probe watches it.
     keeps: u32,
@@ -168,7 +168,7 @@ impl Policy for Liar {
     }
 }
 
-/// What is found of a lie.
+/// Returns the complaints about a lie.
 fn found(lie: Lie) -> Vec<String> {
     let describe = |platform: &mut Platform| {
         if let Lie::Takes(_, deny) = lie {

@@ -80,7 +80,7 @@ fn packets_are_conserved_and_littles_law_holds_under_every_policy() {
 }
 
 #[test]
-fn what_finds_its_transmit_ring_full_is_counted() {
+fn packets_for_a_full_transmit_ring_are_counted() {
     let mut server = server("westmere-2010");
     let unbounded = run(&with_links(&server, "napi", 10), MEETING);
     server.nic.tx_ring = Some(8);

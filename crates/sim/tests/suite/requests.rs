@@ -251,7 +251,7 @@ fn knobs_that_are_slow_fail_or_refuse_do_so_here_too() {
 }
 
 #[test]
-fn of_the_knobs_those_of_the_list_are_turned() {
+fn only_listed_knobs_are_turned() {
     let server = xeon();
     let mut turned = Vec::new();
     for policy in ["ondemand+84us", "schedutil+dim", "performance+84us"] {

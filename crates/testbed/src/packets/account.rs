@@ -1,4 +1,4 @@
-//! What became of every packet: received once, twice, late, damaged, never.
+//! Account of every packet: received once, twice, late, damaged, never.
 //!
 //! A bit for each packet that was sent makes loss and duplication exact, whatever the order in
 //! which packets come. Reordering is that of RFC 4737, section 3.3, within a flow: a packet is
@@ -13,7 +13,7 @@ use wattline_xdp::measured::{FlowTotal, QueueTotal, class_nanos};
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
 const WORD: u64 = u64::BITS as u64;
 
-/// What one receiving queue knows of one flow.
+/// Knowledge of one receiving queue about one flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct FlowCount {
     /// Number of the packet of this flow that comes next where none is lost.
@@ -41,7 +41,7 @@ pub(super) struct Account {
     pub duplicated: u64,
     /// See above.
     pub reordered: u64,
-    /// How far the number of a reordered packet lay behind the one that was expected next, at most.
+    /// Largest distance of a reordered packet from the number that was expected next.
     pub reordering_distance_max: u64,
     /// Damaged: the stamp does not match its checksum.
     pub corrupt: u64,
@@ -61,7 +61,7 @@ pub(super) struct Account {
     pub stall_nanos: u64,
 }
 
-/// What a program in the driver has counted at one queue.
+/// Counts of a program in the driver at one queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted<'a> {
     pub total: QueueTotal,
@@ -104,8 +104,8 @@ impl Account {
         })
     }
 
-    /// That of one queue of a program in the driver, which told copies from packets by itself: for
-    /// the trial `run`, in which each stream has so many flows.
+    /// Accounts for one queue of a program in the driver, which told copies from packets by itself:
+    /// for the trial `run`, in which each stream has so many flows.
     pub fn counted(run: u8, streams: &[usize], counted: &Counted<'_>) -> Result<Self, TooMany> {
         let Counted { total, flows, latencies } = *counted;
         let empty: Vec<_> = streams.iter().map(|flows| (*flows, 0)).collect();

@@ -1,5 +1,5 @@
-//! What the generator's own code costs per packet, without the kernel: frames that are made and
-//! handed to a queue in memory, then read from it and accounted for, on one thread.
+//! Cost of the generator's own code per packet, without the kernel: frames that are made and handed
+//! to a queue in memory, then read from it and accounted for, on one thread.
 
 use super::account::Account;
 use super::flows::{Addresses, Flow};

@@ -83,13 +83,13 @@ impl End<'_> {
 pub(super) struct OpenEnd {
     /// Sockets, where it sends or receives by some.
     pub queues: Vec<OpenedQueue>,
-    /// Where it sends live frames.
+    /// Sender of live frames.
     pub live: Option<LiveEnd>,
-    /// Where a program in the driver receives.
+    /// Receiving program in the driver.
     pub sink: Option<Sink>,
     pub facts: InterfaceFacts,
     namespace: Option<String>,
-    /// Why it sends or receives by sockets although another way was tried.
+    /// Reasons why it sends or receives by sockets although another method was tried.
     pub reasons: Vec<String>,
 }
 

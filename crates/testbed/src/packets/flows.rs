@@ -32,7 +32,7 @@ pub struct Addresses {
     pub source: IpAddr,
     /// The first IP address that packets are sent to, of the same family.
     pub destination: IpAddr,
-    /// How many addresses from there on are sent to; flows take them in turn.
+    /// Number of destination addresses from there on; flows take them in turn.
     pub destinations: u32,
 }
 
@@ -41,9 +41,9 @@ pub struct Addresses {
 pub(super) struct Flow {
     bytes: [u8; HEADERS_MAX],
     ipv6: bool,
-    /// Of the IPv4 header without length and checksum.
+    /// Checksum of the IPv4 header without length and checksum.
     ip: Sum,
-    /// Of pseudo-header and UDP header without lengths and checksum.
+    /// Checksum of pseudo-header and UDP header without lengths and checksum.
     udp: Sum,
 }
 
@@ -99,7 +99,7 @@ impl Flow {
         Self { bytes, ipv6, ip, udp }
     }
 
-    /// What a program that makes frames of this flow has to know.
+    /// Returns the headers for a program that makes frames of this flow.
     pub fn headers(&self) -> FlowHeaders {
         FlowHeaders {
             bytes: self.bytes[..headers(self.ipv6)].to_vec(),

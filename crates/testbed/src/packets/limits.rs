@@ -1,4 +1,4 @@
-//! What the generator can do by itself: sender and receiver on one link, without a device.
+//! Limits of the generator by itself: sender and receiver on one link, without a device.
 
 use super::cost::OwnCost;
 use super::end::End;
@@ -15,26 +15,26 @@ use serde::Serialize;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long each trial takes.
+/// Duration of each trial.
 const TRIAL: Duration = Duration::from_millis(300);
 /// Tried one after the other, as parts of the rate that sender and receiver reached flat out,
 /// until one loses nothing.
 const PARTS: [f64; 8] = [0.95, 0.85, 0.75, 0.6, 0.45, 0.3, 0.15, 0.05];
-/// How often each is tried: a neighbour that takes the processor is no limit of the generator.
+/// Attempts of each trial: a neighbour that takes the processor is no limit of the generator.
 const ATTEMPTS: u32 = 2;
 /// A rate below this is no load for any device.
 const LEAST_PPS: f64 = 1_000.0;
 
-/// What the generator can do, found on a link without a device.
+/// Limits of the generator, found on a link without a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Limits {
     /// The link that was measured.
     pub link: String,
-    /// How packets were sent and received.
+    /// Methods of sending and receiving packets.
     pub ways: String,
     /// Packets per second sent when asked for as many as possible.
     pub flat_out_rate_pps: f64,
-    /// Of them, received.
+    /// Received rate.
     pub flat_out_received_rate_pps: f64,
     /// The highest rate tried that was held and lost nothing; 0 where none did. No device can
     /// be found to be faster.
@@ -46,9 +46,9 @@ pub struct Limits {
     /// Processor time of the receiver per packet; none where a program in the driver receives, whose
     /// time the kernel counts with that of whoever it interrupts.
     pub receiver_cpu_seconds_per_packet: Option<f64>,
-    /// Of both, the generator's own code; the rest is the kernel's.
+    /// Cost of the generator's own code in both; the rest is the kernel's.
     pub own: OwnCost,
-    /// Of what was due in the last trial, the share that was not sent in time; a trial allows 0.01.
+    /// Share of the packets due in the last trial that were not sent in time; a trial allows 0.01.
     pub unsent_share: f64,
     /// Longest time in which the receiver did not come to its frames, in any trial.
     pub receiver_stall_max_seconds: f64,
@@ -64,8 +64,8 @@ impl Limits {
         rate.is_finite().then_some(rate)
     }
 
-    /// Why nothing can be measured with frames of a length or a mix, where no rate was held without
-    /// loss.
+    /// Returns the error that nothing can be measured with frames of a length or a mix, because no
+    /// rate was held without loss.
     pub fn too_busy(&self, frames: &str) -> Error {
         let is_length = frames.bytes().all(|byte| byte.is_ascii_digit());
         Error::Generator {
@@ -149,7 +149,7 @@ pub fn measure(
 ///
 /// # Errors
 /// Without root or iproute2.
-pub fn of_veth(
+pub fn veth_limits(
     load: &Load,
     queues: u32,
     ways: Ways,

@@ -16,7 +16,7 @@ use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::measured::{FlowHeaders, MeasuredLoad, MeasuredSender, Segment};
 
-/// How long each part of a load is taken as evenly spaced.
+/// Length of the parts of a load that are taken as evenly spaced.
 const PART_NANOS: u64 = 1 << 40;
 /// Most parts of a load: bursts, or steps of a day.
 const PARTS_MAX: usize = 1 << 20;
@@ -33,7 +33,7 @@ pub(super) struct LiveEnd {
     pub features: Arc<Mutex<XdpFeatures>>,
 }
 
-/// What one stream sends in one trial.
+/// Sender of one stream in one trial.
 pub(super) struct LiveSender {
     end: LiveEnd,
     stream: u8,
@@ -124,7 +124,7 @@ impl LiveSender {
         Ok(Self { end: end.clone(), stream, program: Arc::new(program), schedule })
     }
 
-    /// What follows it.
+    /// Returns a watch that follows it.
     pub fn watch(&self) -> LiveWatch {
         LiveWatch { program: Arc::clone(&self.program), end: self.end.clone() }
     }
@@ -164,8 +164,9 @@ impl LiveSender {
         })
     }
 
-    /// Which queue a packet leaves by is decided by the processor: a stream that changes it
-    /// reorders its flows. Where there are several, each has one of those that it may use.
+    /// Pins the stream to a processor. The processor decides by which queue a packet leaves: a
+    /// stream that changes it reorders its flows. Of several streams, each has one of those that it
+    /// may use.
     fn stay_on_one_processor(&self) {
         if self.end.streams < 2 {
             return;

@@ -1,18 +1,18 @@
-//! What is sent in one trial.
+//! Load of one trial.
 
 use super::flows::{FLOWS_MAX, shortest_frame};
 use super::schedule::{Schedule, Shape};
 use super::sizes::Sizes;
 use std::time::Duration;
 
-/// What is sent in one trial.
+/// Load of one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
     /// Packets per second of all queues together, on average; infinite for as fast as it goes.
     pub rate_pps: f64,
-    /// How long.
+    /// Duration.
     pub duration: Duration,
-    /// How packets are spread over time.
+    /// Distribution of packets over time.
     pub shape: Shape,
     /// As fast as it goes, and no more than so many packets: one burst.
     pub burst: Option<u64>,

@@ -13,7 +13,7 @@ const SECONDS: f64 = 1e-9;
 /// Flows that are told one by one.
 const FLOWS_TOLD: usize = 20;
 
-/// What the threads of a trial bring home.
+/// Results of the threads of a trial.
 #[derive(Default)]
 pub(super) struct Parts {
     pub sent: Vec<Sent>,
@@ -50,7 +50,7 @@ pub struct FlowOutcome {
     pub flow: usize,
     /// Packets sent.
     pub sent_packets: u64,
-    /// Of them, those that never came.
+    /// Sent packets that never came.
     pub lost_packets: u64,
     /// Copies.
     pub duplicated_packets: u64,
@@ -93,7 +93,7 @@ pub struct Outcome {
     pub duplicated_packets: u64,
     /// Packets that came after a later one of their flow (RFC 4737).
     pub reordered_packets: u64,
-    /// How far the number of such a packet lay behind the expected one, at most.
+    /// Largest distance of such a packet from the expected number.
     pub reordering_distance_max_packets: u64,
     /// Flows that came to several queues of the receiver: whether their packets kept their order
     /// across queues cannot be known.
@@ -236,7 +236,7 @@ fn summary(latency: &Histogram<u64>) -> Latency {
     }
 }
 
-/// How many flows lost, doubled or reordered packets, and the worst of them.
+/// Counts the flows that lost, doubled or reordered packets, and lists the worst of them.
 fn affected(account: &Account, sent: &[Sent]) -> (u64, Vec<FlowOutcome>) {
     let mut found = Vec::new();
     let streams = account.streams.iter().zip(sent).enumerate();

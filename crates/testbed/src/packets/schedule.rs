@@ -4,7 +4,7 @@ use std::time::Duration;
 
 const SECOND: f64 = 1e9;
 
-/// How packets are spread over time.
+/// Distribution of packets over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// The same distance between all.
@@ -19,7 +19,7 @@ pub enum Shape {
     /// A day with its night, compressed to the length of the load: the rate follows
     /// `1 - depth cos(2 π t)` times the mean, so that it begins and ends in the night.
     Day {
-        /// How much of the mean the rate goes up and down: 0 to 1.
+        /// Variation of the rate as a share of the mean: 0 to 1.
         depth: f64,
     },
 }
@@ -31,14 +31,14 @@ pub(super) struct Evenly {
     pub first_nanos: u64,
     /// From one to the next; 0 for as fast as it goes.
     pub gap_nanos: f64,
-    /// How many there are.
+    /// Number of packets.
     pub packets: u64,
 }
 
 /// The rate of a day is taken as constant for so long.
 const DAY_STEP_NANOS: u64 = 2_000_000;
 
-/// How many packets are due by when.
+/// Numbers of packets due by time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     /// Mean rate in packets per second; infinite for as fast as it goes.

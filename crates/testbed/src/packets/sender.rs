@@ -17,7 +17,7 @@ pub(super) const CATCH_UP_PACKETS: u64 = 64;
 /// So long after the last packet was due those that are late may still be sent.
 pub(super) const LAST_CHANCE_NANOS: u64 = 10_000_000;
 
-/// What one queue sends in one trial.
+/// Sender of one queue in one trial.
 pub(super) struct Sender {
     run: u8,
     stream: u8,
@@ -40,7 +40,7 @@ pub(super) struct Sender {
     stopped: bool,
 }
 
-/// What a queue really sent.
+/// Packets that a queue really sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sent {
     /// Packets that the kernel took.
@@ -59,7 +59,7 @@ pub(super) struct Sent {
     pub stall_nanos: u64,
 }
 
-/// What a turn found.
+/// Result of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// There may be more to send at once.
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_does_not_take_is_the_generators_shortfall() {
+    fn frames_refused_by_a_link_are_the_generators_shortfall() {
         let (mut it, mut queue) = (sender(), Room(2_000));
         run(&mut it, &mut queue, 0..11 * SECOND);
         let account = it.0.finish(0);

@@ -68,7 +68,7 @@ impl Sink {
         })
     }
 
-    /// What the program takes for each of these frames: the median.
+    /// Returns the median time of the program for each of these frames.
     pub fn cost(&self, frames: &[Vec<u8>]) -> Result<Duration, Error> {
         let each = frames.iter().map(|frame| self.receiver.cost_nanos(frame).map_err(refused));
         let mut nanos = each.collect::<Result<Vec<_>, _>>()?;
@@ -84,8 +84,8 @@ pub(super) fn refused_frames(interface: &str) -> u64 {
     dropped(&text, interface)
 }
 
-/// Of a table of interfaces: those dropped while receiving. Some drivers count them as dropped, some
-/// as of a full FIFO, some as both.
+/// Reads from a table of interfaces the frames dropped while receiving. Some drivers count them as
+/// dropped, some as of a full FIFO, some as both.
 fn dropped(table: &str, interface: &str) -> u64 {
     let line = table.lines().find_map(|line| {
         let (name, numbers) = line.split_once(':')?;

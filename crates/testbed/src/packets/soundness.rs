@@ -10,7 +10,7 @@ use std::fmt;
 pub struct Soundness {
     /// Packets that were due.
     pub due_packets: u64,
-    /// Of them, those that were not sent in time.
+    /// Packets that were not sent in time.
     pub unsent_packets: u64,
     /// Packets that came and found no room at the receiver.
     pub overflow_packets: u64,
@@ -22,8 +22,8 @@ impl Soundness {
         self.due_packets > 0 && self.held_the_rate() && self.overflow_packets == 0
     }
 
-    /// Why the trial is not sound.
-    pub fn why_not(&self) -> Option<String> {
+    /// Returns the reason why the trial is not sound.
+    pub fn unsound_reason(&self) -> Option<String> {
         (!self.is_sound()).then(|| {
             let mut reasons = Vec::new();
             if self.due_packets == 0 {
@@ -51,7 +51,7 @@ impl Soundness {
 /// `yes`, or `no` with the reason.
 impl fmt::Display for Soundness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.why_not() {
+        match self.unsound_reason() {
             None => f.write_str("yes"),
             Some(why) => write!(f, "no: {why}"),
         }
@@ -63,7 +63,7 @@ impl Serialize for Soundness {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Soundness", 2)?;
         fields.serialize_field("is_sound", &self.is_sound())?;
-        fields.serialize_field("unsound_because", &self.why_not())?;
+        fields.serialize_field("unsound_because", &self.unsound_reason())?;
         fields.end()
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_sound_has_a_reason() {
+    fn unsound_trial_has_a_reason() {
         let of = |due_packets, unsent_packets, overflow_packets| {
             Soundness { due_packets, unsent_packets, overflow_packets }.to_string()
         };

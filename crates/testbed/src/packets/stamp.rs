@@ -1,4 +1,4 @@
-//! What a measured packet carries: 18 bytes, so that a frame of 64 bytes has room for it.
+//! Contents of a measured packet: 18 bytes, so that a frame of 64 bytes has room for it.
 //!
 //! ```text
 //!  0       2     3        4                  9                         16          18
@@ -21,17 +21,17 @@ const TIME_MASK: u64 = (1 << 56) - 1;
 /// The content of a measured packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which trial: late packets of the one before are told from those of this one.
+    /// Number of the trial: late packets of the one before are told from those of this one.
     pub run: u8,
-    /// Which stream, from 0.
+    /// Number of the stream, from 0.
     pub stream: u8,
-    /// Which packet of the stream, from 0.
+    /// Number of the packet in the stream, from 0.
     pub sequence: u64,
     /// When it was sent, on [`crate::clock`]; the lower 56 bits.
     pub nanos: u64,
 }
 
-/// What the bytes of a payload are.
+/// Kind of a payload's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed {
     /// A measured packet.
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_stamp_is_read_back() {
         let mut bytes = stamp().emit().to_vec();
         bytes.extend([0xee; 7]);
         assert_eq!(Stamp::parse(&bytes), Parsed::Stamp(stamp()));

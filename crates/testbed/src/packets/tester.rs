@@ -29,7 +29,7 @@ pub struct Tester {
     pub from: InterfaceFacts,
     /// The receiving interface.
     pub to: InterfaceFacts,
-    /// How packets are sent and received.
+    /// Methods of sending and receiving packets.
     pub ways: WaysFound,
     run: u8,
 }
@@ -128,7 +128,7 @@ impl Tester {
         outcomes.try_into().map_err(|_| unsound("two directions"))
     }
 
-    /// What the generator's own code takes for a packet of `load`, without the kernel.
+    /// Measures the cost of the generator's own code for a packet of `load`, without the kernel.
     pub(super) fn own_cost(
         &mut self,
         addresses: &Addresses,
@@ -222,7 +222,7 @@ fn receivers<'a>(
     std::iter::once(first).chain(second)
 }
 
-/// What is sent one way.
+/// Plan of one direction.
 struct Plan<'a> {
     run: u8,
     /// By stream.
@@ -255,7 +255,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What one interface does in a trial, and in which directions.
+/// Work of one interface in a trial, and its directions.
 struct EndWork<'a> {
     sends: Option<(usize, &'a Plan<'a>)>,
     receives: Option<(usize, &'a Plan<'a>)>,
@@ -320,7 +320,8 @@ fn unsound(reason: &str) -> Error {
     Error::Data { path: "offered load".into(), reason: reason.to_owned() }
 }
 
-/// Where packets go on a plain link from `from` to `to`: benchmark addresses (RFC 2544, C.2.2).
+/// Returns the addresses of packets on a plain link from `from` to `to`: benchmark addresses (RFC
+/// 2544, C.2.2).
 pub fn plain_link(from: &InterfaceFacts, to: &InterfaceFacts) -> Addresses {
     Addresses {
         source_mac: from.mac,

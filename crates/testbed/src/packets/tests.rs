@@ -20,7 +20,7 @@ use wattline_dataplane::frame::{BATCH_MAX, Frame};
 use wattline_dataplane::port::PortId;
 use wattline_ports::memory::{WireEnd, wire};
 
-/// What the device does to the packets by their order of arrival, from 0.
+/// Faults that the device inflicts on packets by their order of arrival, from 0.
 #[derive(Clone, Copy)]
 struct Faults {
     lose: &'static [u64],
@@ -601,7 +601,7 @@ fn the_generator_knows_its_limits() {
     }
     let load = Load { sizes: Sizes::fixed(64), ..Load::default() };
     for ways in [Ways::SOCKETS, XDP_WAYS] {
-        let limits = limits::of_veth(&load, 1, ways, &anywhere).unwrap();
+        let limits = limits::veth_limits(&load, 1, ways, &anywhere).unwrap();
         assert!(limits.flat_out_rate_pps > 10_000.0, "{limits:?}");
         assert!(limits.lossless_rate_pps <= limits.flat_out_rate_pps * 1.05, "{limits:?}");
         println!("{limits:#?}");
@@ -686,7 +686,7 @@ fn one_packet_of_ten_million_that_nftables_drops_is_found_on_the_way() {
     assert_eq!((flow.flow, flow.lost_packets), (7_654_321 % 1_000, 1));
 }
 
-/// What the kernel makes and accounts for by itself, on a plain link.
+/// Live frames, made and accounted for by the kernel itself, on a plain link.
 #[test]
 #[ignore = "a figure of a machine: `make test-long`"]
 fn live_frames_are_sent_faster_than_any_forwarder_here_forwards() {

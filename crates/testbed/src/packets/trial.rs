@@ -15,20 +15,20 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often a thread looks whether it should stop, at least.
+/// Longest time between two checks of a thread for its end.
 const LOOK: Duration = Duration::from_millis(5);
 /// A sender that has more time than this until its next packet sleeps; else it spins.
 const SPIN_NANOS: u64 = 30_000;
-/// How long a queue may take to send what it was given.
+/// Time in which a queue must send its packets.
 const FLUSH_NANOS: u64 = 1_000_000_000;
 
-/// What one thread does.
+/// Task of one thread.
 pub(super) struct Task<'a> {
     pub role: Role,
     pub work: Work<'a>,
 }
 
-/// What it works on.
+/// Subject of a task.
 pub(super) enum Work<'a> {
     /// One queue, by a socket.
     Queue(Box<Queue<'a>>),
@@ -36,10 +36,10 @@ pub(super) enum Work<'a> {
     Live(usize, LiveSender),
 }
 
-/// What is done with one queue.
+/// Task of one queue.
 pub(super) struct Queue<'a> {
     pub opened: &'a mut OpenedQueue,
-    /// What it sends, and in which direction.
+    /// Sender, and its direction.
     pub sends: Option<(usize, Sender)>,
     /// The account of what it receives, and of which direction that is.
     pub receives: Option<(usize, Account)>,
@@ -69,7 +69,7 @@ impl Drop for Done<'_> {
     }
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared<'a> {
     /// By direction and thread.
     counters: Vec<Vec<Counter>>,
@@ -234,7 +234,7 @@ struct Ended {
     account: Option<(usize, Account)>,
     /// Until everything was sent: of a thread that also receives, for both.
     sending_cpu_seconds: f64,
-    /// Of a thread that only receives, or after it has sent.
+    /// Processor time of a thread that only receives, or after it has sent.
     receiving_cpu_seconds: f64,
 }
 

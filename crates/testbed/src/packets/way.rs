@@ -7,7 +7,7 @@
 
 use std::str::FromStr;
 
-/// How packets are sent.
+/// Method of sending packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SendBy {
     /// Live frames where interface and kernel allow it, else sockets.
@@ -19,7 +19,7 @@ pub enum SendBy {
     LiveFrames,
 }
 
-/// How packets are received.
+/// Method of receiving packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReceiveBy {
     /// A program in the driver where that is possible, else sockets.
@@ -34,9 +34,9 @@ pub enum ReceiveBy {
 /// Both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ways {
-    /// How packets are sent.
+    /// Method of sending packets.
     pub send: SendBy,
-    /// How they are received.
+    /// Method of receiving packets.
     pub receive: ReceiveBy,
 }
 
@@ -71,14 +71,14 @@ impl FromStr for ReceiveBy {
     }
 }
 
-/// What was found to be possible.
+/// Methods that were found to be possible.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WaysFound {
     /// Whether live frames are sent.
     pub live_frames: bool,
     /// Whether a program in the driver receives.
     pub program: bool,
-    /// Why not, where either was tried.
+    /// Reasons why another method was not possible, if it was tried.
     pub reasons: Vec<String>,
 }
 

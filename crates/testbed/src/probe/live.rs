@@ -1,11 +1,11 @@
-//! What both ends know of each other while they run.
+//! Shared knowledge of both ends while they run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The UDP port on which the receiver listens (discard, RFC 863: nobody minds).
 pub const PORT: u16 = 9;
 
-/// What both ends count while they run, for whoever watches.
+/// Counts of both ends while they run, for observers.
 #[derive(Debug, Default)]
 pub struct Live {
     /// Packets sent so far.

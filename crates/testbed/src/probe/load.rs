@@ -1,4 +1,4 @@
-//! What to send: how fast, how long, how many flows, which sizes.
+//! Offered load: rate, duration, flows, sizes.
 
 use super::payload;
 use crate::Error;
@@ -62,7 +62,7 @@ pub fn payload_bytes(frame_bytes: usize, ipv6: bool) -> usize {
 pub struct Load {
     /// Packets per second, open loop: what is lost or late slows nothing down.
     pub rate_pps: f64,
-    /// How long.
+    /// Duration.
     pub duration: Duration,
     /// Number of flows (a source port each), sent round robin: even ones IPv4, odd ones IPv6.
     pub flows: u16,

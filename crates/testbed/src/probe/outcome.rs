@@ -1,4 +1,4 @@
-//! What became of an offered load.
+//! Outcome of an offered load.
 
 use super::receiver::Heard;
 use super::sender::Sent;
@@ -15,10 +15,9 @@ pub struct Outcome {
     pub received_packets: u64,
     /// Packets that did not.
     pub lost_packets: u64,
-    /// Of the lost ones, those that the sender's own kernel refused.
+    /// Lost packets that the sender's own kernel refused.
     pub refused_packets: u64,
-    /// Of the lost ones, those that arrived at the sink and found its buffer full: no
-    /// fault of the router.
+    /// Lost packets that arrived at the sink and found its buffer full: no fault of the router.
     pub receiver_overflow_packets: u64,
     /// Packets that came after a later one of their flow (RFC 4737).
     pub reordered_packets: u64,

@@ -1,4 +1,4 @@
-//! What a probe packet carries: 18 bytes, so that a frame of 64 bytes has room for it.
+//! Contents of a probe packet: 18 bytes, so that a frame of 64 bytes has room for it.
 //!
 //! ```text
 //!  0        2        4                          10                                18
@@ -14,9 +14,9 @@ const MAGIC: [u8; 2] = *b"WL";
 /// The content of a probe packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Payload {
-    /// Which flow, from 0.
+    /// Number of the flow, from 0.
     pub flow: u16,
-    /// Which packet of the flow, from 0; 48 bits.
+    /// Number of the packet in the flow, from 0; 48 bits.
     pub sequence: u64,
     /// When it was sent, on [`crate::clock`].
     pub nanos: u64,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_stamp_is_read_back() {
         let payload = Payload { flow: 513, sequence: (1 << 48) - 2, nanos: u64::MAX - 1 };
         let mut bytes = [0xee; LENGTH + 4];
         payload.emit(&mut bytes);

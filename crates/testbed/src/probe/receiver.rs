@@ -26,7 +26,7 @@ pub(super) struct Receiver {
     heard: Heard,
 }
 
-/// What arrived.
+/// Received packets.
 #[derive(Debug)]
 pub(super) struct Heard {
     /// Probe packets.

@@ -30,7 +30,7 @@ pub(super) struct Sender {
     load: Load,
 }
 
-/// What was sent.
+/// Sent packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
     /// Packets that left.

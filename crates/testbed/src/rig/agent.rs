@@ -1,5 +1,5 @@
-//! What turns the knobs inside the guest: a [`Session`] of Wattline's own, driven by a list of
-//! wishes. It runs in the guest, as the same program that runs the lab outside.
+//! Agent that turns the knobs inside the guest: a [`Session`] of Wattline's own, driven by a list
+//! of requests. It runs in the guest, as the same program that runs the lab outside.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use wattline_units::{Hertz, Span};
 
 /// Names the file of wishes, and so makes a program the agent.
 pub const WISHES: &str = "WATTLINE_RIG_WISHES";
-/// What it prints once all is set.
+/// Line that it prints once all is set.
 pub const READY: &str = "agent: ready";
 
 /// A wish, as a line of the file says it.

@@ -27,16 +27,16 @@ pub const GO: &str = "/tmp/conformance.go";
 /// The line that says that the platform has brought the machine to its first point, and no knob has
 /// been turned yet.
 pub const FIRST: &str = "conformance: at its first point";
-/// What a line begins with that names a knob, says `promised` or `denied`, and says `before` where it
+/// Beginning of a line that names a knob, says `promised` or `denied`, and says `before` where it
 /// is about to be turned and `turned` where it just has been.
 pub const TURN: &str = "conformance turn: ";
-/// What a line begins with that says in JSON what the platform can ([`wattline_policy::Can`]).
+/// Beginning of a line with the platform's capabilities in JSON ([`wattline_policy::Can`]).
 pub const CAN: &str = "conformance can: ";
-/// What a line begins with that says what the platform misses.
+/// Beginning of a line with a feature that the platform lacks.
 pub const MISSING: &str = "conformance missing: ";
-/// What a line begins with that says how a promise was judged.
+/// Beginning of a line with the judgement of a promise.
 pub const VERDICT: &str = "conformance verdict: ";
-/// What a line begins with that is a complaint.
+/// Beginning of a line with a complaint.
 pub const COMPLAINT: &str = "conformance complaint: ";
 /// The last line.
 pub const DONE: &str = "conformance: done";

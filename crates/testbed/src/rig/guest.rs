@@ -24,7 +24,7 @@ pub struct Guest {
     stream: BufReader<UnixStream>,
 }
 
-/// What a command inside ended with.
+/// End of a command inside the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// Its exit code.

@@ -41,7 +41,7 @@ const CABLES: &str = "veth";
 /// Bonds, and VLANs on them.
 const BOND_MODULES: [&str; 2] = ["bonding", "8021q"];
 
-/// What the kernel's ESP needs.
+/// Modules that the kernel's ESP needs.
 const IPSEC_MODULES: [&str; 16] = [
     "esp4",
     "esp6",
@@ -61,7 +61,8 @@ const IPSEC_MODULES: [&str; 16] = [
     "xfrm_interface",
 ];
 
-/// Where strongSwan's daemon looks for its plugins, and those that IKE with a shared key needs.
+/// Folder in which strongSwan's daemon looks for its plugins, and those that IKE with a shared key
+/// needs.
 const PLUGINS: &str = "usr/lib/ipsec/plugins";
 const PLUGIN_NAMES: [&str; 12] = [
     "aes",
@@ -78,14 +79,14 @@ const PLUGIN_NAMES: [&str; 12] = [
     "vici",
 ];
 
-/// What a guest has beside busybox, ethtool and the drivers of its devices.
+/// Contents of a guest beside busybox, ethtool and the drivers of its devices.
 #[derive(Debug, Clone, Copy)]
 pub struct Contents<'a> {
     /// Programs, with their names in `/bin`.
     pub programs: &'a [(&'a str, &'a Path)],
     /// iproute2's `ip`, and cables between namespaces.
     pub namespaces: bool,
-    /// That, the kernel's bonds and VLANs.
+    /// Modules for the kernel's bonds and VLANs.
     pub bonds: bool,
     /// Namespaces, the kernel's ESP and strongSwan.
     pub ipsec: bool,

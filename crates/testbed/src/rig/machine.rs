@@ -186,8 +186,7 @@ impl Machine {
         result.map_err(|error| self.with_console(error))
     }
 
-    /// What the P-state control registers hold, seen from outside: ten times each CPU's
-    /// frequency in GHz.
+    /// Reads the P-state control registers from outside: ten times each CPU's frequency in GHz.
     ///
     /// # Errors
     /// When the emulator does not answer.

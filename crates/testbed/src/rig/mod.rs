@@ -23,22 +23,22 @@ use std::time::Duration;
 
 /// Time for a download over a slow line.
 const FETCH: Duration = Duration::from_secs(1800);
-/// What `rig/fetch` ends with where something cannot be had.
+/// Exit code of `rig/fetch` if something cannot be had.
 const UNAVAILABLE: i32 = 69;
 
 /// Emulator, guest kernel and programs, as `rig/fetch` unpacks them.
 #[derive(Debug, Clone)]
 pub struct Rig {
-    /// Where they are unpacked.
+    /// Folder of the unpacked packages.
     root: PathBuf,
-    /// Where the guest's kernel is: there, or in a folder of its own.
+    /// Folder of the guest's kernel: the same, or one of its own.
     kernel_root: PathBuf,
     /// The guest kernel's release, which names its files.
     release: String,
 }
 
 impl Rig {
-    /// What was fetched earlier; `None` where nothing was.
+    /// Finds the packages fetched earlier; `None` if there are none.
     pub fn find() -> Option<Self> {
         let folder = folder();
         let text = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
@@ -109,7 +109,7 @@ impl Rig {
         command.env("QEMU_MODULE_DIR", self.root.join("usr/lib/x86_64-linux-gnu/qemu"));
     }
 
-    /// Where unpacked programs have their libraries.
+    /// Returns the library path of unpacked programs.
     fn libraries(&self) -> std::ffi::OsString {
         let folders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/ipsec"];
         let folders = folders.map(|folder| self.root.join(folder));
@@ -125,7 +125,7 @@ impl Rig {
     }
 }
 
-/// What a script that fetches ended with, unless it could not.
+/// Runs a script that fetches; returns its output, unless it could not run.
 fn fetched(script: &mut Command) -> Result<Output, Error> {
     let output = command::run_to_end(script, FETCH, "")?;
     if output.status.code() == Some(UNAVAILABLE) {
@@ -150,7 +150,7 @@ fn source() -> PathBuf {
     told.or_else(|| Some(command::target()?.parent()?.to_owned())).unwrap_or_default()
 }
 
-/// Where `rig/fetch` unpacks.
+/// Returns the folder into which `rig/fetch` unpacks.
 fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("WATTLINE_RIG") {
         return folder.into();

@@ -60,7 +60,7 @@ impl Monitor {
             .ok_or_else(|| unexpected(&format!("`{line}` was answered {text:?}")))
     }
 
-    /// How the machine runs: `running`, `suspended` and others of QMP's `RunState`.
+    /// Returns the state of the machine: `running`, `suspended` and others of QMP's `RunState`.
     ///
     /// # Errors
     /// When the emulator does not answer, or with something else.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 const FLOWS: u16 = 64;
 /// UDP source port of all that is sent, by which it is known again.
 const PORT: u16 = 0x7761;
-/// What is under way when sending ends is waited for until none has come for so long: an
-/// emulated machine stands still while others have its processors.
+/// Silence after which no frames are under way any more: an emulated machine stands still while
+/// others have its processors.
 const QUIET: Duration = Duration::from_secs(10);
 /// The guest's `eth0`, and what is behind its two cards.
 const TO: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -19,7 +19,7 @@ const FROM: [u8; 6] = [2, 0, 0, 0, 1, 1];
 /// The neighbour behind `eth1`, 10.2.0.2.
 pub const SINK: [u8; 6] = [2, 0, 0, 0, 2, 2];
 
-/// What became of a stretch of traffic.
+/// Counts of a stretch of traffic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct TrafficCounts {
     /// Frames that the first card took.
@@ -30,7 +30,7 @@ pub struct TrafficCounts {
     pub forwarded: u64,
     /// Frames that came out otherwise.
     pub odd: u64,
-    /// How long it was sent for.
+    /// Duration of sending.
     pub seconds: f64,
 }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_router_hands_on_is_counted() {
+    fn forwarded_frames_are_counted() {
         let (into, inner) = UnixDatagram::pair().unwrap();
         let (outer, out) = UnixDatagram::pair().unwrap();
         for socket in [&into, &out] {

@@ -248,7 +248,7 @@ impl Traffic {
         }
     }
 
-    /// How many were sent, and how many of them did not arrive.
+    /// Returns how many were sent, and how many of them did not arrive.
     pub fn end(mut self) -> (u64, u64) {
         let deadline = Instant::now() + Self::PATIENCE;
         self.ends.store(true, Ordering::Release);

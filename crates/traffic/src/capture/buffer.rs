@@ -19,7 +19,7 @@ impl<R: Read> Buffer<R> {
         Self { input, bytes: vec![0; INITIAL], start: 0, end: 0, offset: 0 }
     }
 
-    /// Where the window begins, in bytes from the start of the stream.
+    /// Returns the beginning of the window, in bytes from the start of the stream.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }

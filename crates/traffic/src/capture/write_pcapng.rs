@@ -20,7 +20,7 @@ const FLAGS: u16 = 2;
 const STATISTICS_DROPPED: u16 = 5;
 const STATISTICS_ACCEPTED: u16 = 6;
 
-/// Which way a packet goes.
+/// Direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Received by the interface.
@@ -40,7 +40,7 @@ pub struct Packet<'a> {
     pub bytes: &'a [u8],
     /// Bytes that there were.
     pub length: u32,
-    /// Which way it goes.
+    /// Direction of the packet.
     pub direction: Direction,
     /// Remarks about it.
     pub comments: &'a [String],
@@ -145,7 +145,7 @@ pub fn packet(packet: &Packet<'_>) -> Vec<u8> {
     block.end(true)
 }
 
-/// What was counted of an interface at a time: packets that the filter took, and of those, packets
+/// Writes the counts of an interface at a time: packets that the filter took, and those of them
 /// that are not in the file.
 pub fn statistics(
     interface: u32,
@@ -171,8 +171,8 @@ mod tests {
     use crate::capture::Reader;
     use pcap_parser::{Block as Read, parse_block_le};
 
-    /// What is written is read back, by our reader and, with its options, by pcap-parser: packets and
-    /// comments of all lengths, so that each needs another padding.
+    /// Written packets are read back, by our reader and, with its options, by pcap-parser: packets
+    /// and comments of all lengths, so that each needs another padding.
     #[test]
     fn packets_come_back() {
         let names = [("left".to_owned(), "eth0".to_owned()), ("right".to_owned(), String::new())];

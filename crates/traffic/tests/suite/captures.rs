@@ -215,7 +215,7 @@ fn random_bytes_never_panic() {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read_back(
+    fn written_capture_is_read_back(
         packets in prop::collection::vec(
             (0..u32::MAX, 0..1_000_000_000u32, 0..3_000u32, prop::collection::vec(any::<u8>(), 0..200)),
             0..20,

@@ -107,7 +107,7 @@ fn a_rate_beyond_the_links_is_refused() {
 }
 
 #[test]
-fn what_is_missing_or_senseless_is_named() {
+fn missing_and_invalid_keys_are_named() {
     assert!(mistakes("").contains("is not a kind of traffic"));
     assert!(mistakes("poisson").contains("poisson: rate: is missing"));
     assert!(mistakes("capture").contains("capture: file: is missing"));

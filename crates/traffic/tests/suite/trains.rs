@@ -132,7 +132,7 @@ fn the_toml_form_says_the_same() {
 }
 
 #[test]
-fn what_makes_no_train_is_refused() {
+fn invalid_trains_are_refused() {
     let mistakes = |text: &str| Spec::parse(text).unwrap_err().to_string();
     for wrong in ["0", "10001", "geometric", "normal:3", "-1", "geometric:0"] {
         let text = mistakes(&format!("poisson:1Mpps,trains={wrong}"));

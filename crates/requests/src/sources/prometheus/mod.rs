@@ -27,8 +27,8 @@ pub struct PrometheusHistogram {
 }
 
 impl PrometheusHistogram {
-    /// Of the histogram that `selector` names, whose bounds are in units of `unit_seconds`: 1 for
-    /// `_seconds`, 0.001 for `_milliseconds`.
+    /// Reads the histogram that `selector` names, whose bounds are in units of `unit_seconds`: 1
+    /// for `_seconds`, 0.001 for `_milliseconds`.
     pub fn new(selector: Selector, unit_seconds: f64) -> Self {
         let refused = Refused::default();
         Self {

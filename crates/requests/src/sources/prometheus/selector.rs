@@ -1,4 +1,4 @@
-//! Which series of an exposition are meant.
+//! Selection of series of an exposition.
 
 use std::str::FromStr;
 use thiserror::Error;

@@ -140,7 +140,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let ways = ways(args, &load);
     let limits = match args.no_limits {
         true => None,
-        false => Some(limits::of_veth(&load, args.queues, ways, &anywhere)?),
+        false => Some(limits::veth_limits(&load, args.queues, ways, &anywhere)?),
     };
     if let (Some(limits), false) = (&limits, json) {
         super::packets_show::limits(&mut std::io::stderr().lock(), limits)?;

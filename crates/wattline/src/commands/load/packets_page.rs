@@ -80,7 +80,7 @@ fn verdict(way: &Way<'_>) -> String {
         0 => "none lost.".to_owned(),
         lost => format!("{lost} lost, {:.3e} of those sent.", way.outcome.loss_ratio),
     };
-    let sound = way.outcome.soundness().why_not();
+    let sound = way.outcome.soundness().unsound_reason();
     let unsound = sound.map(|why| format!(" The load was not as asked for: {why}."));
     format!("{sent}{kept}{}", unsound.unwrap_or_default())
 }
