@@ -258,7 +258,7 @@ fn a_league_that_nothing_keeps_says_so() {
 }
 
 #[test]
-fn what_cannot_be_reckoned_is_refused() {
+fn impossible_league_is_refused() {
     for (args, parts) in [
         (&["envelope", "--traffic", "poisson:1Mpps", "--p99", "2us"][..], &["2.00 us"][..]),
         (&["envelope", "--traffic", "poison:1Mpps"][..], &["poisson"][..]),

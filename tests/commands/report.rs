@@ -68,7 +68,7 @@ fn two_policies_differ_in_watts_by_more_than_chance_and_one_not_from_itself() {
 }
 
 #[test]
-fn what_is_no_run_is_refused_with_a_reason() {
+fn file_without_a_run_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_str().unwrap();
     for (arguments, code, words) in [

@@ -243,7 +243,7 @@ fn policies_tells_parameters_with_defaults_and_sources() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused() {
+fn impossible_simulation_is_refused() {
     let traffic = ["--traffic", "poisson:1Mpps"];
     let sim = |args: &[&'static str]| [&["sim"], args].concat();
     let with = |args: &[&'static str]| [&["sim"], &traffic[..], args].concat();
