@@ -9,9 +9,10 @@
 //! sha256 0123456789abcdef
 //! ```
 //!
-//! The second line names the key, so that the file of another one is not taken for it. A received SPI has
-//! the number 0: its numbers are in a file of their own. The last line is a checksum of the lines before it. A text that differs in any byte from the one
-//! that its contents would give is refused.
+//! The second line names the key, so that the file of another one is not taken for its own. An SPI
+//! that receives has the number 0: its numbers are in another file. The last line is a checksum of
+//! the lines before it. A text that differs in any byte from the one that its contents would give is
+//! refused.
 
 use super::iv_ranges::{IvRange, IvRanges};
 use aws_lc_rs::digest::{SHA256, digest};
