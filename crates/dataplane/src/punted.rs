@@ -70,7 +70,7 @@ impl<'a> Punted<'a> {
     }
 
     fn of_payload(kind: u16, bytes: &'a [u8], own: &OwnAddresses, is_tagged: bool) -> Self {
-        if is_of_link(kind) {
+        if ethernet::is_of_link(kind) {
             return Self::Local;
         }
         if kind != ethernet::IPV4 && kind != ethernet::IPV6 {
@@ -136,19 +136,6 @@ impl<'a> Punted<'a> {
 
 fn is_tag(kind: u16) -> bool {
     matches!(kind, ethernet::VLAN | ethernet::SERVICE_VLAN)
-}
-
-/// Whether an EtherType, or an IEEE 802.3 length, is that of a protocol between neighbours, which the
-/// kernel neither forwards nor unpacks. As in `crates/xdp/bpf/classify.h`.
-fn is_of_link(kind: u16) -> bool {
-    /// Lengths: LLC, with spanning tree and IS-IS behind it.
-    const LENGTHS: u16 = 0x0600;
-    /// Wake-on-LAN, RARP, PPPoE discovery, EAPOL, LLDP, MVRP, PTP, CFM and the loopback test.
-    const OTHERS: [u16; 9] =
-        [0x0842, 0x8035, 0x8863, 0x888e, 0x88cc, 0x88f5, 0x88f7, 0x8902, 0x9000];
-    /// Slow protocols: LACP and OAM.
-    const SLOW: u16 = 0x8809;
-    kind < LENGTHS || kind == ethernet::ARP || kind == SLOW || OTHERS.contains(&kind)
 }
 
 #[cfg(test)]

@@ -48,6 +48,20 @@ impl VlanTag {
     }
 }
 
+/// Returns true if an EtherType, or an IEEE 802.3 length, is that of a protocol between neighbours, which
+/// Linux neither forwards nor unpacks. XDP programs have the same list (`crates/xdp/bpf/classify.h`);
+/// a test there compares the two.
+pub fn is_of_link(kind: u16) -> bool {
+    /// Lengths: LLC, with spanning tree and IS-IS behind it.
+    const LENGTHS: u16 = 0x0600;
+    /// Wake-on-LAN, RARP, PPPoE discovery, EAPOL, LLDP, MVRP, PTP, CFM and the loopback test.
+    const OTHERS: [u16; 9] =
+        [0x0842, 0x8035, 0x8863, 0x888e, 0x88cc, 0x88f5, 0x88f7, 0x8902, 0x9000];
+    /// Slow protocols: LACP and OAM.
+    const SLOW: u16 = 0x8809;
+    kind < LENGTHS || kind == ARP || kind == SLOW || OTHERS.contains(&kind)
+}
+
 /// True when the group bit is set: broadcast and multicast.
 #[inline]
 pub fn is_group(address: &[u8; 6]) -> bool {

@@ -99,9 +99,14 @@ impl NeighbourRequests {
     /// places in its table.
     pub fn confirm(&mut self, neighbours: &[Neighbour]) {
         self.sent += neighbours.len() as u64;
-        if let Err(error) = self.requester.use_neighbours(neighbours) {
+        if let Err(error) = self.confirm_all(neighbours) {
             tracing::warn!("cannot ask the kernel for neighbours: {error}");
         }
+    }
+
+    /// Asks for any number of neighbours: the buffer of the socket has room for about 4000 at a time.
+    fn confirm_all(&mut self, neighbours: &[Neighbour]) -> io::Result<()> {
+        neighbours.chunks(BATCH).try_for_each(|some| self.requester.use_neighbours(some).map(drop))
     }
 
     fn ask(&mut self, neighbours: &[Neighbour]) -> io::Result<()> {
@@ -185,6 +190,15 @@ mod tests {
     fn neighbour(host: u8) -> Neighbour {
         // No machine has such a link: requests change nothing.
         (u32::MAX >> 1, IpAddr::from([192, 0, 2, host]))
+    }
+
+    #[test]
+    fn any_number_of_neighbours_is_confirmed() {
+        let mut requests = NeighbourRequests::new().unwrap();
+        for count in [0, 1, 20_000] {
+            let neighbours: Vec<_> = (0..count).map(|it| neighbour(it as u8)).collect();
+            requests.confirm_all(&neighbours).unwrap_or_else(|error| panic!("{count}: {error}"));
+        }
     }
 
     #[test]

@@ -15,11 +15,12 @@
  *
  * While the interface is guarded (policies say what may leave, and the kernel does not know them),
  * only that passes which the kernel certainly forwards to nobody: what is for an address of this
- * machine, for a group, or used up its TTL, and protocols of the link. All else that has come to the
- * interface's own station, whatever its addresses and options, goes to the socket, where a worker asks
- * the policies. What no worker can see is dropped, and counted as that: no socket, too long for one,
- * another station's or VLAN's (an interface of the kernel's on top of this one may route it), and
- * protocols that the kernel may unpack.
+ * machine or for a group, and protocols of the link. All else that has come to the interface's own
+ * station, whatever its addresses, options and TTL, goes to the socket, where a worker asks the
+ * policies. What no worker can see is dropped, and counted as that: no socket, too long for one,
+ * another station's, a group's or another VLAN's, and protocols that the kernel may unpack. An
+ * interface of the kernel's on top of this one may route such a frame, or bring it to a container or
+ * the other ports of a bridge, to which a TTL of 1 suffices.
  */
 #pragma once
 
@@ -41,6 +42,8 @@ static __always_inline bool fits(struct frame *frame, __u32 length)
 /* A packet that may be forwarded, on a guarded interface: a worker's, if one can see it. */
 static __always_inline enum owner judged(const struct frame *frame, enum verdict *verdict)
 {
+    if (frame->unseen == VERDICT_LINK_MULTICAST)
+        VERDICT(STATION);
     if (frame->unseen != VERDICT_REDIRECTED) {
         *verdict = frame->unseen;
         return OWNER_KNOWN;
@@ -132,7 +135,7 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
             VERDICT(OPTIONS);
         frame->odd = HAS_OPTIONS;
     }
-    if (ip->time_to_live <= 1)
+    if (ip->time_to_live <= 1 && !frame->guarded)
         VERDICT(TIME_TO_LIVE);
 
     /* Groups are never forwarded here. 255.255.255.255 is this link. */
@@ -152,6 +155,9 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
         VERDICT(TOO_LONG);
 
     address = bpf_map_lookup_elem(&wl_local_v4, &ip->to);
+    /* To all of a network: no frame for a group is forwarded. */
+    if (address && frame->unseen == VERDICT_LINK_MULTICAST)
+        VERDICT(LOCAL);
     if (is_local(frame, address))
         return local(frame, *address, ip->protocol,
                      bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT, ip + 1, verdict);
@@ -212,7 +218,7 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
         VERDICT(MALFORMED);
     if (ip->next_header == PROTOCOL_HOP_BY_HOP && !frame->guarded)
         VERDICT(OPTIONS);
-    if (ip->hop_limit <= 1)
+    if (ip->hop_limit <= 1 && !frame->guarded)
         VERDICT(TIME_TO_LIVE);
     if (byte_at(ip->to, 0) == 0xff)
         VERDICT(MULTICAST);
@@ -248,12 +254,12 @@ static __always_inline bool is_routed(__u32 vlan)
 
 /*
  * Whether an EtherType, or an IEEE 802.3 length, is that of a protocol between neighbours, which the
- * kernel neither forwards nor unpacks. As in the data plane's `src/punted.rs`.
+ * kernel neither forwards nor unpacks. `wattline_packet::ethernet` has the same list.
  */
 static __always_inline bool is_of_link(__u16 type)
 {
     switch (type) {
-    case 0x0806: /* ARP */
+    case ETHERTYPE_ARP:
     case 0x0842: /* Wake-on-LAN */
     case 0x8035: /* RARP */
     case 0x8809: /* slow protocols: LACP, OAM */
@@ -276,21 +282,20 @@ static __always_inline bool is_tag(__u16 type)
 }
 
 /* What is behind the Ethernet header and its tags. */
-static __always_inline enum owner payload(struct frame *frame, __u16 type, bool is_group,
-                                          enum verdict *verdict)
+static __always_inline enum owner payload(struct frame *frame, __u16 type, enum verdict *verdict)
 {
     if (type != ETHERTYPE_IPV4 && type != ETHERTYPE_IPV6) {
         if (frame->guarded && !is_of_link(type))
             VERDICT(PROTOCOL);
-        if (is_group)
+        if (frame->unseen == VERDICT_LINK_MULTICAST)
             VERDICT(LINK_MULTICAST);
+        /* An interface on top of this one needs ARP; a bridge would forward the others. */
+        if (frame->unseen == VERDICT_STATION && type != ETHERTYPE_ARP)
+            VERDICT(STATION);
         if (frame->unseen == VERDICT_STATION)
             VERDICT(OTHER_STATION);
         VERDICT(NOT_IP);
     }
-    /* The kernel forwards no IP packet of such a frame. */
-    if (is_group)
-        VERDICT(LINK_MULTICAST);
     return type == ETHERTYPE_IPV4 ? ipv4(frame, verdict) : ipv6(frame, verdict);
 }
 
@@ -299,7 +304,6 @@ static __always_inline enum owner classify(struct frame *frame, enum verdict *ve
 {
     const struct ethernet *ethernet;
     __u16 type, vlan;
-    bool is_group;
 
     measure(frame);
     ethernet = frame->header;
@@ -312,11 +316,12 @@ static __always_inline enum owner classify(struct frame *frame, enum verdict *ve
     frame->odd = IS_PLAIN;
     frame->unseen = VERDICT_REDIRECTED;
 
-    is_group = ethernet->to[0] & 1;
-    if (is_group && !frame->guarded)
-        VERDICT(LINK_MULTICAST);
-    if (!is_group && (word_at(ethernet->to) != word_at(station.mac) ||
-                      half_at(ethernet->to + 4) != half_at(station.mac + 4))) {
+    if (ethernet->to[0] & 1) {
+        if (!frame->guarded)
+            VERDICT(LINK_MULTICAST);
+        frame->unseen = VERDICT_LINK_MULTICAST;
+    } else if (word_at(ethernet->to) != word_at(station.mac) ||
+        half_at(ethernet->to + 4) != half_at(station.mac + 4)) {
         if (!frame->guarded)
             VERDICT(OTHER_STATION);
         frame->unseen = VERDICT_STATION;
@@ -358,5 +363,5 @@ static __always_inline enum owner classify(struct frame *frame, enum verdict *ve
                 VERDICT(TAGS);
         }
     }
-    return payload(frame, type, is_group, verdict);
+    return payload(frame, type, verdict);
 }

@@ -43,7 +43,8 @@ struct frame {
     bool tagged;
     /*
      * On a guarded interface, the verdict for a packet that may be forwarded and that no worker sees, as
-     * the frame is for another station or VLAN; VERDICT_REDIRECTED where workers see it.
+     * the frame is for another station or VLAN; VERDICT_LINK_MULTICAST for a group of the link;
+     * VERDICT_REDIRECTED where workers see it.
      */
     enum verdict unseen;
     /* Whether the program forwards by itself, also what is too long for sockets. */

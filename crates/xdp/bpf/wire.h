@@ -14,6 +14,7 @@
 /* EtherTypes. */
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd
+#define ETHERTYPE_ARP 0x0806
 /* Of tags: IEEE 802.1Q, and 802.1ad, which comes before another tag. */
 #define ETHERTYPE_VLAN 0x8100
 #define ETHERTYPE_SERVICE_VLAN 0x88a8

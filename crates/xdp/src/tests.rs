@@ -232,6 +232,10 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         frame[..6].fill(0xff);
         frame
     };
+    let ttl = |ttl: u8, mut frame: Vec<u8>| {
+        frame[14 + 8] = ttl;
+        frame
+    };
     let to_us = || destination_v4([192, 0, 2, 1]);
     let to_us_v6 = |next: u8, payload: [u8; 8]| {
         ipv6(|header| {
@@ -243,6 +247,13 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
     let cases: Vec<(&str, Vec<u8>, Verdict)> = vec![
         ("IPv4 transit", ipv4(|_| ()), Redirected),
         ("IPv6 transit", ipv6(|_| ()), Redirected),
+        ("TTL 1", ttl(1, ipv4(|_| ())), Redirected),
+        ("TTL 0", ttl(0, ipv4(|_| ())), Redirected),
+        ("TTL 1, with options", ttl(1, options(ipv4(|_| ()))), Redirected),
+        ("TTL 1, another station", ttl(1, to_other(ipv4(|_| ()))), Station),
+        ("hop limit 1", ipv6(|h| h[7] = 1), Redirected),
+        ("hop limit 1, another station", to_other(ipv6(|h| h[7] = 1)), Station),
+        ("hop limit 0, another VLAN", tagged(8, &ipv6(|h| h[7] = 0)), Tags),
         ("options", options(ipv4(|_| ())), Redirected),
         ("most options", ipv4(|h| h[0] = 0x4f), Redirected),
         ("hop-by-hop options", ipv6(|h| h[6] = 0), Redirected),
@@ -303,6 +314,8 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         ("to us at another station, with options", to_other(options(to_us())), Station),
         ("ESP to another station", to_other(esp(to_us())), Local),
         ("ARP to another station", to_other(frame(0x0806, &[0; 28])), OtherStation),
+        ("LLC to another station", to_other(frame(38, &[0; 40])), Station),
+        ("PPPoE discovery to another station", to_other(frame(0x8863, &[0; 28])), Station),
         ("another VLAN", tagged(8, &ipv4(|_| ())), Tags),
         ("another VLAN, IPv6", tagged(8, &ipv6(|_| ())), Tags),
         ("to us in another VLAN", tagged(8, &to_us()), Local),
@@ -323,7 +336,14 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         ("PPPoE discovery", to_all(frame(0x8863, &[0; 28])), LinkMulticast),
         ("LLDP", to_all(frame(0x88cc, &[0; 28])), LinkMulticast),
         ("spanning tree", to_all(frame(38, &[0; 40])), LinkMulticast),
-        ("IPv4 to all stations", to_all(ipv4(|_| ())), LinkMulticast),
+        ("IPv4 to all stations", to_all(ipv4(|_| ())), Station),
+        ("IPv6 to all stations", to_all(ipv6(|_| ())), Station),
+        ("IPv4 to all stations of a VLAN", to_all(tagged(8, &ipv4(|_| ()))), Tags),
+        ("a header cut, to all stations", to_all(ipv4(|_| ())[..33].to_vec()), Station),
+        ("to us, to all stations", to_all(to_us()), Local),
+        ("a network, to all stations", to_all(destination_v4([192, 0, 2, 255])), Local),
+        ("limited broadcast, to all stations", to_all(destination_v4([255; 4])), Multicast),
+        ("a group, to all stations", to_all(destination_v6("ff02::1")), Multicast),
         // What is for this machine, for all, or is forwarded by nobody.
         ("to us", to_us(), Local),
         ("ESP, too long", esp(long(to_us())), Local),
@@ -331,7 +351,7 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
         ("to us, priority tag", tagged(0, &to_us()), Local),
         ("ARP, priority tag", tagged(0, &frame(0x0806, &[0; 28])), NotIp),
         ("ARP", frame(0x0806, &[0; 28]), NotIp),
-        ("TTL 1, with options", ipv4(|h| (h[0], h[8]) = (0x46, 1)), TimeToLive),
+        ("to us, TTL 1", ttl(1, to_us()), Local),
         ("OSPF", destination_v4([224, 0, 0, 5]), Multicast),
         ("a group, with options", options(destination_v4([239, 0, 0, 5])), Multicast),
         ("limited broadcast", destination_v4([255; 4]), Multicast),
@@ -374,6 +394,20 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
 }
 
 /// ESP and other packets to this machine, by protocol and the first bytes of their payload.
+/// The data plane judges frames by the same list.
+#[test]
+fn guarded_interface_passes_the_protocols_of_the_link_and_no_others() {
+    use wattline_packet::ethernet::{self, is_of_link};
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    program.set_guarded(true).unwrap();
+    let judged = [ethernet::IPV4, ethernet::IPV6, ethernet::VLAN, ethernet::SERVICE_VLAN];
+    for kind in (0..=u16::MAX).filter(|kind| !judged.contains(kind)) {
+        let action = program.loaded.program.test_run(&frame(kind, &[0; 46])).unwrap().result;
+        let expected = if is_of_link(kind) { XDP_PASS } else { XDP_DROP };
+        assert_eq!(action, expected, "{kind:#06x}");
+    }
+}
+
 #[test]
 fn esp_goes_to_the_socket_where_tunnels_end() {
     let Some(Fixture { program, _socket }) = fixture() else { return };

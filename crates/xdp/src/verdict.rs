@@ -49,8 +49,9 @@ pub enum Verdict {
     Tags,
     /// From or to a prefix whose packets are left to the kernel.
     Left,
-    /// Sent to another station, of which this machine may have an interface (macvlan), on an interface
-    /// that is guarded, and not for this machine: dropped.
+    /// Sent to another station, of which this machine may have an interface (macvlan), or to a group of
+    /// the link, on an interface that is guarded, and by its IP address neither for this machine nor for
+    /// a group: dropped.
     Station,
     /// Of a protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on an interface
     /// that is guarded: dropped.

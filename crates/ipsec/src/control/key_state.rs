@@ -1,15 +1,18 @@
 //! State of a key, and its text on disk.
 //!
 //! ```text
-//! wattline key state 1
+//! wattline key state 2
+//! key 5a02ab3ff1307c4d
 //! role send
 //! sequence 0x00001002 16777216
 //! ivs 5d2f0c1ab93e7700 5d2f0c1aba3e76ff
 //! sha256 0123456789abcdef
 //! ```
 //!
-//! The last line is a checksum of the lines before it. A text that differs in any byte from the one
-//! that its contents would give is refused.
+//! The second line names the key, so that the file of another one is not taken for its own. An SPI
+//! that receives has the number 0: its numbers are in another file. The last line is a checksum of
+//! the lines before it. A text that differs in any byte from the one that its contents would give is
+//! refused.
 
 use super::iv_ranges::{IvRange, IvRanges};
 use aws_lc_rs::digest::{SHA256, digest};
@@ -38,8 +41,10 @@ impl Role {
 /// Use of a key so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyState {
+    /// Fingerprint of the cipher's key.
+    pub key: u64,
     pub role: Role,
-    /// Highest sequence number that may have been sent under each SPI.
+    /// Highest sequence number that may have been sent under each SPI; 0 for an SPI that receives.
     pub sequences: BTreeMap<u32, u64>,
     /// IVs that may have been sent.
     pub used: IvRanges,
@@ -47,13 +52,14 @@ pub(super) struct KeyState {
 
 impl KeyState {
     /// State of a key that was never used.
-    pub fn new(role: Role) -> Self {
-        Self { role, sequences: BTreeMap::new(), used: IvRanges::default() }
+    pub fn new(key: u64, role: Role) -> Self {
+        Self { key, role, sequences: BTreeMap::new(), used: IvRanges::default() }
     }
 
     /// Returns its text.
     pub fn text(&self) -> String {
-        let mut text = format!("wattline key state 1\nrole {}\n", self.role.name());
+        let Self { key, role, .. } = self;
+        let mut text = format!("wattline key state 2\nkey {key:016x}\nrole {}\n", role.name());
         for (spi, number) in &self.sequences {
             let _ = writeln!(text, "sequence {spi:#010x} {number}");
         }
@@ -69,12 +75,13 @@ impl KeyState {
     /// Reads a text; `None` if it is not exactly what [`Self::text`] writes.
     pub fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines().skip(1);
+        let key = u64::from_str_radix(lines.next()?.strip_prefix("key ")?, 16).ok()?;
         let role = match lines.next()? {
             "role send" => Role::Send,
             "role receive" => Role::Receive,
             _ => return None,
         };
-        let mut state = Self::new(role);
+        let mut state = Self::new(key, role);
         for line in lines {
             let mut words = line.split(' ');
             match (words.next()?, words.next()?, words.next()) {
@@ -102,7 +109,7 @@ mod tests {
 
     #[test]
     fn text_leads_back_and_no_other_does() {
-        let mut state = KeyState::new(Role::Send);
+        let mut state = KeyState::new(0x5a02, Role::Send);
         assert_eq!(KeyState::parse(&state.text()), Some(state.clone()));
         state.sequences = [(0x1002, 7), (u32::MAX, u64::MAX)].into();
         for (first, last) in [(0, 0), (77, 1 << 40), (u64::MAX, u64::MAX)] {
@@ -126,7 +133,7 @@ mod tests {
 
     #[test]
     fn longest_text_is_read() {
-        let mut state = KeyState::new(Role::Send);
+        let mut state = KeyState::new(0x5a02, Role::Send);
         let mut random = Random(3);
         for _ in 0..5000 {
             let first = random.next();

@@ -10,7 +10,7 @@
 //!   locked while in use, so that two routers cannot use one key. Its length varies, so a new file
 //!   replaces the old one: at every moment, also when the power fails, one of the two is whole.
 //! - `KEY-SPI.in` holds the highest number received by an SA, in 20 digits that overwrite each
-//!   other.
+//!   other, and its own name. The state of the key lists its SPIs, so that a missing file is noticed.
 //!
 //! A missing file is not a new key. Files that cannot be read, or that hold anything else, are
 //! errors: nobody could tell which nonces are left.
@@ -31,8 +31,8 @@ use std::path::{Path, PathBuf};
 const DIGITS: usize = 20;
 
 /// Remedy for a state that cannot be used.
-const REMEDY: &str = "it records which nonces the key has used, and without it none is safe: replace \
-                      this key at both ends, then delete the file";
+const REMEDY: &str = "it records which nonces the key has used, or which packets were received, and \
+                      without it none is safe: replace this key at both ends, then delete the file";
 
 /// Directory of the files.
 #[derive(Debug, Clone)]
@@ -87,12 +87,16 @@ impl Store {
         let path = self.path(key, algorithm);
         let opened = open_locked(&path)?;
         let known = opened.is_some();
+        let new = KeyState::new(key.cipher_fingerprint(algorithm), role);
         let (file, state) = match opened {
             Some((file, text)) => {
-                let state = KeyState::parse(&text);
-                (Some(file), state.ok_or_else(|| unusable(&path, "is damaged"))?)
+                let state = KeyState::parse(&text).ok_or_else(|| unusable(&path, "is damaged"))?;
+                if state.key != new.key {
+                    return Err(unusable(&path, "is the state of another key"));
+                }
+                (Some(file), state)
             }
-            None => (None, KeyState::new(role)),
+            None => (None, new.clone()),
         };
         let earlier = |of: Role| {
             let fingerprint = key.fingerprint();
@@ -114,12 +118,19 @@ impl Store {
             Role::Send => key_file.absorb(earlier(Role::Send))?,
             Role::Receive if !known => {
                 let mut any = false;
+                // Until this version has taken them over.
+                let has_earlier = self.earlier.iter().any(|it| it.role == Role::Send);
                 for Earlier { path, .. } in earlier(Role::Receive) {
-                    fill(path)?;
+                    // It is empty until something is received, or after a damage.
+                    if has_earlier {
+                        fill(path)?;
+                    } else if path.symlink_metadata().is_ok_and(|it| it.len() == 0) {
+                        return Err(unusable(path, "is empty"));
+                    }
                     any = true;
                 }
                 if any {
-                    key_file.save(&KeyState::new(role))?;
+                    key_file.save(&new)?;
                 }
             }
             Role::Receive => {}
@@ -139,26 +150,51 @@ impl Store {
     ) -> Result<KeyFile, String> {
         let _locked = self.lock()?;
         let path = self.path(key, algorithm);
-        let mut key_file = KeyFile { file: None, path, state: KeyState::new(role) };
-        key_file.save(&KeyState::new(role))?;
+        let state = KeyState::new(key.cipher_fingerprint(algorithm), role);
+        let mut key_file = KeyFile { file: None, path, state: state.clone() };
+        key_file.save(&state)?;
         Ok(key_file)
     }
 
-    /// Number received last by an SA; 0 if it is new. The state of its key must be open.
+    /// Number received last by an SA; 0 if it is new. `state` is that of its key.
     ///
     /// # Errors
-    /// Fails when the file cannot be used, or when another process uses it.
-    pub fn received(&self, key: &KeyMaterial, spi: u32) -> Result<Received, String> {
-        let path = self.directory.join(format!("{:016x}-{spi:08x}.in", key.fingerprint()));
-        let (file, value) = match open_locked(&path)? {
-            Some((file, text)) => {
-                (file, digits(&text).ok_or_else(|| unusable(&path, "holds no number"))?)
-            }
-            None => {
-                let file = write_new(&path, zero().as_bytes());
-                (file.map_err(|error| cannot(&path, &error))?, 0)
-            }
+    /// Fails when the file cannot be used, when another process uses it, or when it is missing and the
+    /// key has received with this SPI.
+    pub fn received(
+        &self,
+        key: &KeyMaterial,
+        spi: u32,
+        state: &mut KeyFile,
+    ) -> Result<Received, String> {
+        let name = format!("{:016x}-{spi:08x}.in", key.fingerprint());
+        let path = self.directory.join(&name);
+        let text = |value: u64| format!("{value:0DIGITS$}\n{name}\n");
+        let write = |value: u64| {
+            let file = write_new(&path, text(value).as_bytes());
+            file.map(|file| (file, value)).map_err(|error| cannot(&path, &error))
         };
+        let is_known = state.state.sequences.contains_key(&spi);
+        let (file, value) = match open_locked(&path)? {
+            Some((file, found)) => {
+                let (number, rest) =
+                    found.split_at_checked(DIGITS + 1).unwrap_or((found.as_str(), ""));
+                let number = digits(number).ok_or_else(|| unusable(&path, "holds no number"))?;
+                match rest.strip_suffix('\n') {
+                    Some(of) if of == name => (file, number),
+                    // A file of an earlier version.
+                    None if rest.is_empty() => write(number)?,
+                    _ => return Err(unusable(&path, "is damaged, or that of another SA")),
+                }
+            }
+            None if is_known => return Err(unusable(&path, "is missing")),
+            None => write(0)?,
+        };
+        if !is_known {
+            let mut known = state.state.clone();
+            known.sequences.insert(spi, 0);
+            state.save(&known)?;
+        }
         Ok(Received { file, path, value })
     }
 

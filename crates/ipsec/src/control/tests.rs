@@ -194,7 +194,7 @@ fn starts_with_intact_state(starts: u64) {
         }
         if random.next().is_multiple_of(4) {
             let torn = site.key_file("send").with_extension("state.new");
-            std::fs::write(torn, "wattline key state 1\nrole se").unwrap();
+            std::fs::write(torn, "wattline key state 2\nkey 5a").unwrap();
         }
         let mut ipsec = site.start(&tunnel).unwrap_or_else(|error| panic!("{start}: {error}"));
         let count = (random.next() % 90) as usize;
@@ -485,6 +485,59 @@ fn damaged_state_is_an_error_that_names_the_file_and_the_remedy() {
     }
 }
 
+/// Two tunnels whose files got each other's names, all of one kind at a time.
+#[test]
+fn state_of_another_key_is_refused() {
+    let other = |key: &str| format!("77{}", &key[2..]);
+    let u = Tunnel {
+        name: "u",
+        spi_out: 0x1012,
+        key_in: other(KEY_IN),
+        key_out: other(KEY_OUT),
+        ..Tunnel::plain()
+    };
+    let both = [Tunnel::plain(), u];
+    for kind in ["role send", "role receive", ".in\n"] {
+        for by_link in [false, true] {
+            let site = Site::new();
+            site.declare(&both, &["t", "u"]).unwrap();
+            let mut ipsec = site.start_all(&both).unwrap();
+            ipsec.finish(true);
+            drop(ipsec);
+            let mut found = files(&site.state());
+            found.retain(|path| std::fs::read_to_string(path).unwrap().contains(kind));
+            let [one, another] = &found[..] else { panic!("{kind}: {found:?}") };
+            let aside = one.with_extension("aside");
+            std::fs::rename(one, &aside).unwrap();
+            if by_link {
+                std::fs::hard_link(another, one).unwrap();
+            } else {
+                std::fs::rename(another, one).unwrap();
+                std::fs::rename(&aside, another).unwrap();
+            }
+            let error = site.start_all(&both).err().unwrap_or_else(|| panic!("{kind}: swapped"));
+            let fault = if by_link { "another" } else { "replace this key at both ends" };
+            assert!(error.contains(fault), "{kind}: {error}");
+        }
+    }
+}
+
+/// Nobody could tell which packets have been received.
+#[test]
+fn lost_number_of_received_packets_is_an_error() {
+    let site = Site::declared();
+    drop(site.start(&Tunnel::plain()).unwrap());
+    let path = site.file(".in");
+    std::fs::remove_file(&path).unwrap();
+    let error = site.start(&Tunnel::plain()).err().unwrap();
+    assert!(error.contains(path.to_str().unwrap()) && error.contains("is missing"), "{error}");
+    // A file of an earlier version may be empty, but it was there together with other ones.
+    std::fs::write(&path, "").unwrap();
+    std::fs::remove_file(site.key_file("receive")).unwrap();
+    let error = site.start(&Tunnel::plain()).err().unwrap();
+    assert!(error.contains(path.to_str().unwrap()) && error.contains("is empty"), "{error}");
+}
+
 #[test]
 fn directory_of_state_that_is_none_is_an_error() {
     for make in [
@@ -599,6 +652,8 @@ fn state_of_earlier_versions_is_taken_over() {
     assert!(old.iter().all(|name| !site.state().join(name).exists()));
     assert!(received.exists() && foreign.exists());
     assert_eq!(std::fs::read_to_string(idle).unwrap(), digits(0));
+    let received = std::fs::read_to_string(received).unwrap();
+    assert!(received.starts_with(&digits(77)) && received.ends_with("00001001.in\n"), "{received}");
     let state = std::fs::read_to_string(site.key_file("send")).unwrap();
     assert!(state.contains("ivs 0000000000000000 0000000000002328\n"), "{state}");
 

@@ -215,12 +215,12 @@ pub(super) struct Receiving {
 impl Receiving {
     pub fn new(
         terms: &Terms,
-        key: KeyFile,
+        mut key: KeyFile,
         store: &Store,
         window: u32,
         selectors: Vec<Prefixes>,
     ) -> Result<Self, String> {
-        let number = store.received(&terms.key, terms.spi)?;
+        let number = store.received(&terms.key, terms.spi, &mut key)?;
         let window = Arc::new(ReplayWindow::new(window, number.value().max(terms.used)));
         let common = Arc::new(terms.common()?);
         let association = Arc::new(Inbound { common, window, selectors });

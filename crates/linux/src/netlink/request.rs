@@ -137,3 +137,15 @@ pub fn add_host_address(link: u32, address: Ipv4Addr) -> io::Result<()> {
     })?;
     answer
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_list_of_neighbours_is_no_request() {
+        let mut requester = Requester::new().unwrap();
+        assert_eq!(requester.use_neighbours(&[]).unwrap(), []);
+        requester.forget_neighbours(&[]).unwrap();
+    }
+}

@@ -98,7 +98,10 @@ impl Socket {
             bytes.resize(start + message.buffer_len().next_multiple_of(4), 0);
             message.serialize(&mut bytes[start..]);
         }
-        self.socket.send(&bytes, 0)?;
+        // The kernel refuses an empty message.
+        if !bytes.is_empty() {
+            self.socket.send(&bytes, 0)?;
+        }
         Ok(first)
     }
 
