@@ -373,7 +373,7 @@ impl Scale {
 
     /// How far threads lagged behind the model so far.
     pub fn disturbance(&self) -> Disturbance {
-        Disturbance::of(self.shared.mailboxes.iter().map(|mailbox| &mailbox.lateness))
+        disturbance::sum_of(self.shared.mailboxes.iter().map(|mailbox| &mailbox.lateness))
     }
 }
 
