@@ -6,7 +6,8 @@ use wattline_host::{Layout, Port};
 use wattline_knobs::affinity;
 use wattline_linux::sysfs::{Tree, cpu_list};
 use wattline_policy::MAX_CORES;
-use wattline_status::LeftOut;
+
+pub use wattline_status::LeftOut;
 
 const NET: &str = "/sys/class/net";
 /// More queues than any card has.
