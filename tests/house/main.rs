@@ -9,6 +9,7 @@ mod examples;
 mod features;
 mod floors;
 mod house;
+mod keys;
 mod licences;
 mod modules;
 mod once;

@@ -1,7 +1,8 @@
 //! What every daemon of Wattline hears and shows, whether it routes or governs: the control socket
 //! ([`socket`]), the service manager ([`notify`]), the endpoint for Prometheus ([`metrics`]) and the
-//! page for browsers ([`dashboard`]). [`logging`] is its log. [`rates`] makes rates from what a daemon counts; [`reload`] says
-//! what became of a changed configuration; [`http`] serves those who look.
+//! page for browsers ([`dashboard`]). [`logging`] is its log. [`reload`] says
+//! what became of a changed configuration; [`http`] serves those who look. Documents that a daemon sends are
+//! types of `wattline_status`.
 #![forbid(unsafe_code)]
 // A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -12,12 +13,10 @@ mod group;
 pub mod http;
 pub mod logging;
 pub mod metrics;
-pub mod moderation;
 pub mod notify;
 mod peer;
 mod pending;
 mod places;
-pub mod rates;
 pub mod reload;
 pub mod socket;
 mod socket_error;

@@ -1,20 +1,32 @@
 //! What a daemon says of a configuration that it has read again.
 
-use serde::Serialize;
 use std::fmt;
+use wattline_status::{Contract, ReloadReport};
 
 /// What a reload did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// What is in force now.
     pub applied: Vec<&'static str>,
     /// What will be only after a restart.
     pub needs_restart: Vec<&'static str>,
     /// Why, where that is not plain: a sentence for each reason.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub because: Vec<String>,
     /// What is not as the configuration says, though it is in force, and why.
     pub not_as_configured: Vec<String>,
+}
+
+impl From<&Report> for ReloadReport {
+    fn from(report: &Report) -> Self {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Self {
+            contract: Contract::default(),
+            applied: names(&report.applied),
+            needs_restart: names(&report.needs_restart),
+            because: report.because.clone(),
+            not_as_configured: report.not_as_configured.clone(),
+        }
+    }
 }
 
 impl Report {

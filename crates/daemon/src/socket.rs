@@ -25,6 +25,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wattline_linux::privileges;
+use wattline_status::Document;
 
 /// Longest request in bytes; a longer one ends the connection.
 const LONGEST_REQUEST: u64 = 64 << 10;
@@ -158,6 +159,16 @@ pub enum Answer {
     Ok(Value),
     /// Why the request was refused.
     Error(String),
+}
+
+impl Answer {
+    /// Answers with a document.
+    pub fn document(document: &impl Document) -> Self {
+        serde_json::to_value(document).map_or_else(
+            |error| Self::Error(format!("the answer cannot be written as JSON: {error}")),
+            Self::Ok,
+        )
+    }
 }
 
 /// What is sent over the connection after an answer.
@@ -401,6 +412,14 @@ fn shares(place: &Place, request: &Request) -> Result<(Option<Share>, Option<Sha
 pub fn ask(path: &Path, request: Request) -> Result<Value, SocketError> {
     let (answer, _) = exchange(path, &request)?;
     Ok(answer)
+}
+
+/// Asks the daemon at `path` for a document of the contract.
+///
+/// # Errors
+/// As [`ask`], and when the daemon follows another contract.
+pub fn ask_for<T: Document>(path: &Path, request: Request) -> Result<T, SocketError> {
+    Ok(wattline_status::read(ask(path, request)?)?)
 }
 
 /// Asks the daemon at `path` for what goes on for a while: its answer, and where the rest comes.

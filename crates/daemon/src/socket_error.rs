@@ -56,6 +56,9 @@ pub enum SocketError {
     /// The daemon refused the request.
     #[error("the request was refused: {0}")]
     Refused(String),
+    /// The daemon follows another contract than this program.
+    #[error(transparent)]
+    Contract(#[from] wattline_status::ContractError),
     /// The socket cannot be made.
     #[error("{path}: {source}; set socket = \"PATH\" in the configuration to use another path")]
     Bind {

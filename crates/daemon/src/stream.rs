@@ -6,6 +6,7 @@
 
 use super::timed::Timed;
 use rustix::net::RecvFlags;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
@@ -46,7 +47,7 @@ impl<'a> Outlet<'a> {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub fn event(&mut self, event: &Value) -> io::Result<()> {
+    pub fn event(&mut self, event: &impl Serialize) -> io::Result<()> {
         self.line(&json!({ "event": event }))
     }
 
@@ -54,7 +55,7 @@ impl<'a> Outlet<'a> {
     ///
     /// # Errors
     /// As [`Self::bytes`].
-    pub fn end(&mut self, end: &Value) -> io::Result<()> {
+    pub fn end(&mut self, end: &impl Serialize) -> io::Result<()> {
         self.line(&json!({ "end": end }))
     }
 

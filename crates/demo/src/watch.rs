@@ -1,34 +1,15 @@
 //! Status of a running demonstration for a dashboard: the words of a router's answer to `stats`,
 //! and the running stage.
 
-use serde::Serialize;
-use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use wattline_status::{DemonstrationStats, Stages, Stats};
+
+pub use wattline_status::StageResult as Done;
 
 /// Destination of a demonstration's figures. By default nothing is kept.
 #[derive(Debug, Clone, Default)]
 pub struct Watch(Option<Arc<Mutex<State>>>);
-
-/// The outcome of a stage, in units of its own clock: model time on emulated cores.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Done {
-    /// As it was begun.
-    pub stage: String,
-    /// Packets that arrived.
-    pub offered_packets: u64,
-    /// Packets that were not forwarded.
-    pub lost_packets: u64,
-    /// Mean power, where something can tell.
-    pub power_watts: Option<f64>,
-    /// Source of the power.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    /// 99th percentile of latency.
-    pub latency_p99_seconds: Option<f64>,
-    /// Processor time of the whole machine per forwarded packet, where it was measured.
-    pub cpu_seconds_per_packet: Option<f64>,
-}
 
 #[derive(Debug)]
 struct State {
@@ -39,8 +20,8 @@ struct State {
     /// Work other than forwarding packets, if any.
     meanwhile: Option<&'static str>,
     progress_ratio: Option<f64>,
-    /// The newest figures; null between stages.
-    figures: Value,
+    /// The newest figures; none between stages.
+    figures: Option<DemonstrationStats>,
     done: Vec<Done>,
 }
 
@@ -54,7 +35,7 @@ impl Watch {
             name: String::new(),
             meanwhile: None,
             progress_ratio: None,
-            figures: Value::Null,
+            figures: None,
             done: Vec::new(),
         }))))
     }
@@ -71,7 +52,7 @@ impl Watch {
         name.clone_into(&mut state.name);
         state.meanwhile = None;
         state.progress_ratio = None;
-        state.figures = Value::Null;
+        state.figures = None;
     }
 
     /// In the same stage something else is done than to forward packets that are shown.
@@ -79,19 +60,19 @@ impl Watch {
         let Some(mut state) = self.state() else { return };
         state.meanwhile = Some(what);
         state.progress_ratio = None;
-        state.figures = Value::Null;
+        state.figures = None;
     }
 
     /// The newest figures, all since the stage began, and the share of it that is over; `figures` is
     /// called only when somebody watches.
-    pub fn tell(&self, progress_ratio: f64, figures: impl FnOnce() -> Value) {
+    pub fn tell(&self, progress_ratio: f64, figures: impl FnOnce() -> DemonstrationStats) {
         if !self.is_watched() {
             return;
         }
         let mut figures = figures();
         let Some(mut state) = self.state() else { return };
-        figures["uptime_seconds"] = json!(state.began.elapsed().as_secs_f64());
-        state.figures = figures;
+        figures.uptime_seconds = state.began.elapsed().as_secs_f64();
+        state.figures = Some(figures);
         state.meanwhile = None;
         state.progress_ratio = Some(progress_ratio.clamp(0.0, 1.0));
     }
@@ -105,21 +86,20 @@ impl Watch {
 
     /// Returns the current figures, as an answer to `stats` with `stages` beside; nothing if nobody
     /// watches. Figures have the time at which they were published.
-    pub fn stats(&self) -> Option<Value> {
+    pub fn stats(&self) -> Option<Stats> {
         let state = self.state()?;
-        let mut stats = match &state.figures {
-            Value::Null => json!({ "uptime_seconds": state.began.elapsed().as_secs_f64() }),
-            figures => figures.clone(),
-        };
-        stats["stages"] = json!({
-            "number": state.number,
-            "of": state.stages,
-            "name": state.name,
-            "meanwhile": state.meanwhile,
-            "progress_ratio": state.progress_ratio,
-            "done": state.done,
+        let uptime_seconds = state.began.elapsed().as_secs_f64();
+        let between = || DemonstrationStats { uptime_seconds, ..DemonstrationStats::default() };
+        let mut stats = state.figures.clone().unwrap_or_else(between);
+        stats.stages = Some(Stages {
+            number: state.number,
+            of: state.stages,
+            name: state.name.clone(),
+            meanwhile: state.meanwhile.map(str::to_owned),
+            progress_ratio: state.progress_ratio,
+            done: state.done.clone(),
         });
-        Some(stats)
+        Some(Stats::Demonstration(Box::new(stats)))
     }
 
     fn state(&self) -> Option<MutexGuard<'_, State>> {
@@ -131,41 +111,42 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_status::LinkStats;
 
     #[test]
-    fn a_watcher_is_told_the_stage_its_figures_and_what_came_of_those_before() {
+    fn watcher_sees_the_stage_its_figures_and_earlier_results() {
         let watch = Watch::new(2);
+        let look = || match watch.stats().unwrap() {
+            Stats::Demonstration(stats) => *stats,
+            other => panic!("{other:?}"),
+        };
         watch.begin("a day under poll");
-        assert_eq!(watch.stats().unwrap()["ports"], Value::Null, "nothing is told yet");
-        watch.tell(0.25, || json!({ "ports": [{ "received_packets": 7 }] }));
-        let first = watch.stats().unwrap();
-        assert_eq!(first["ports"][0]["received_packets"], 7);
-        assert_eq!(first["uptime_seconds"], watch.stats().unwrap()["uptime_seconds"]);
-        let stages = &first["stages"];
-        assert_eq!((&stages["number"], &stages["of"]), (&json!(1), &json!(2)));
-        assert_eq!(
-            (&stages["name"], &stages["progress_ratio"]),
-            (&json!("a day under poll"), &json!(0.25))
-        );
+        assert_eq!(look().ports, None, "nothing is reported yet");
+        watch.tell(0.25, || {
+            let link = LinkStats { received_packets: 7, ..LinkStats::default() };
+            DemonstrationStats { ports: Some(vec![link]), ..DemonstrationStats::default() }
+        });
+        let first = look();
+        assert_eq!(first.ports.as_ref().unwrap()[0].received_packets, 7);
+        assert_eq!(first.uptime_seconds, look().uptime_seconds);
+        let stages = first.stages.unwrap();
+        assert_eq!((stages.number, stages.of), (1, 2));
+        assert_eq!((&*stages.name, stages.progress_ratio), ("a day under poll", Some(0.25)));
 
         watch.meanwhile("the simulator");
-        let between = watch.stats().unwrap();
-        assert_eq!(
-            (&between["ports"], &between["stages"]["meanwhile"]),
-            (&Value::Null, &json!("the simulator"))
-        );
-        assert!(between["uptime_seconds"].as_f64() >= first["uptime_seconds"].as_f64());
+        let between = look();
+        assert_eq!(between.ports, None);
+        assert_eq!(between.stages.unwrap().meanwhile.as_deref(), Some("the simulator"));
+        assert!(between.uptime_seconds >= first.uptime_seconds);
         watch.done(Done {
             stage: "a day under poll".to_owned(),
             lost_packets: 3,
             ..Done::default()
         });
         watch.begin("kernel");
-        let second = watch.stats().unwrap();
-        let stages = &second["stages"];
-        assert_eq!((&stages["number"], &stages["meanwhile"]), (&json!(2), &Value::Null));
-        assert_eq!(stages["done"][0]["lost_packets"], 3);
-        assert_eq!(stages["done"][0]["power_watts"], Value::Null, "which is not 0 W");
+        let stages = look().stages.unwrap();
+        assert_eq!((stages.number, &stages.meanwhile), (2, &None));
+        assert_eq!((stages.done[0].lost_packets, stages.done[0].power_watts), (3, None));
     }
 
     #[test]

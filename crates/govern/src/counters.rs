@@ -1,43 +1,23 @@
 //! What the kernel counts of interfaces and CPUs since its start, for statistics and metrics: read
 //! when somebody asks.
 
-use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
+use wattline_status::{InterfaceStats, ProcessStats};
 
-/// An interface.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Interface {
-    /// Its name.
-    pub name: String,
-    /// As the kernel says it; `gone` where there is no such interface any more.
-    pub state: String,
-    /// Packets that came in.
-    pub received_packets: u64,
-    /// Bytes of them.
-    pub received_bytes: u64,
-    /// Packets that went out.
-    pub transmitted_packets: u64,
-    /// Bytes of them.
-    pub transmitted_bytes: u64,
-    /// Packets that the card had no room for.
-    pub missed_packets: u64,
-}
-
-impl Interface {
-    pub fn read(tree: &Tree, name: &str) -> Self {
-        let folder = format!("/sys/class/net/{name}");
-        let count = |file: &str| tree.number(format!("{folder}/statistics/{file}")).unwrap_or(0);
-        let state = tree.text(format!("{folder}/operstate"));
-        Self {
-            name: name.to_owned(),
-            state: state.unwrap_or_else(|_| "gone".to_owned()),
-            received_packets: count("rx_packets"),
-            received_bytes: count("rx_bytes"),
-            transmitted_packets: count("tx_packets"),
-            transmitted_bytes: count("tx_bytes"),
-            missed_packets: count("rx_missed_errors"),
-        }
+/// Reads an interface's counters.
+pub(crate) fn interface(tree: &Tree, name: &str) -> InterfaceStats {
+    let folder = format!("/sys/class/net/{name}");
+    let count = |file: &str| tree.number(format!("{folder}/statistics/{file}")).unwrap_or(0);
+    let state = tree.text(format!("{folder}/operstate"));
+    InterfaceStats {
+        name: name.to_owned(),
+        state: state.unwrap_or_else(|_| "gone".to_owned()),
+        received_packets: count("rx_packets"),
+        received_bytes: count("rx_bytes"),
+        transmitted_packets: count("tx_packets"),
+        transmitted_bytes: count("tx_bytes"),
+        missed_packets: count("rx_missed_errors"),
     }
 }
 
@@ -83,29 +63,18 @@ pub(crate) fn interrupts(tree: &Tree) -> BTreeMap<u32, Interrupts> {
     all
 }
 
-/// What this process takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub(crate) struct Own {
-    /// Seconds of processors, in user and in kernel mode.
-    pub cpu_seconds: f64,
-    /// Memory that is resident.
-    pub resident_bytes: u64,
-}
-
-impl Own {
-    /// The clock of this process's threads, in nanoseconds (clock_gettime(2)): a governor takes less
-    /// in seconds than a tick of `/proc/self/stat`. And `/proc/self/status`.
-    pub fn read() -> Self {
-        use rustix::time::{ClockId, clock_gettime};
-        let tree = Tree::live();
-        let taken = clock_gettime(ClockId::ProcessCPUTime);
-        let status = tree.text("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        Self {
-            cpu_seconds: taken.tv_sec as f64 + taken.tv_nsec as f64 * 1e-9,
-            resident_bytes: kibibytes.unwrap_or(0).saturating_mul(1024),
-        }
+/// Reads the clock of this process's threads, in nanoseconds (clock_gettime(2)), since a governor takes
+/// less in seconds than a tick of `/proc/self/stat`; and `/proc/self/status`.
+pub(crate) fn process() -> ProcessStats {
+    use rustix::time::{ClockId, clock_gettime};
+    let tree = Tree::live();
+    let taken = clock_gettime(ClockId::ProcessCPUTime);
+    let status = tree.text("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    ProcessStats {
+        cpu_seconds: taken.tv_sec as f64 + taken.tv_nsec as f64 * 1e-9,
+        resident_bytes: kibibytes.unwrap_or(0).saturating_mul(1024),
     }
 }
 
@@ -133,16 +102,16 @@ mod tests {
 
     #[test]
     fn an_interface_that_has_gone_says_so_and_this_process_takes_memory() {
-        let gone = Interface::read(&Tree::at("/nowhere"), "eth0");
+        let gone = interface(&Tree::at("/nowhere"), "eth0");
         assert_eq!((&*gone.state, gone.received_packets), ("gone", 0));
-        let first = Own::read();
+        let first = process();
         assert!(first.resident_bytes > 100_000 && first.cpu_seconds > 0.0);
         // Finer than a tick.
         let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
         let mut last = first;
         while last.cpu_seconds <= first.cpu_seconds {
             assert!(std::time::Instant::now() < end, "its clock stands still");
-            last = Own::read();
+            last = process();
         }
         assert!(last.cpu_seconds - first.cpu_seconds < 0.01, "{first:?} {last:?}");
     }

@@ -10,7 +10,6 @@ use crate::session::Session;
 use crate::slept::Slept;
 use crate::stats::{Around, stats, waiting};
 use crate::tell;
-use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -22,6 +21,7 @@ use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
 use wattline_settings::LogLevel;
+use wattline_status::{Empty, GovernorStats, ReloadReport, Stats};
 
 /// Counts are noted, and rules told, this often.
 const TICK: Duration = Duration::from_secs(1);
@@ -164,7 +164,7 @@ impl Daemon {
 
     /// Governs until a signal or a request says stop. Gives the last statistics, and what went
     /// wrong on the way out.
-    pub fn run(mut self) -> (Value, Result<(), GovernError>) {
+    pub fn run(mut self) -> (GovernorStats, Result<(), GovernError>) {
         self.notifier = Notifier::from_environment();
         self.notifier.ready();
         let longest = self.notifier.patience().map_or(TICK, |most| most.min(TICK));
@@ -196,7 +196,7 @@ impl Daemon {
         self.signals.close();
         let last = self.stats();
         // Such as how often no point of its tables met the target.
-        if let Some(remark) = last["govern"]["policy_remark"].as_str() {
+        if let Some(remark) = &last.govern.policy_remark {
             tracing::info!("{remark}");
         }
         let ended = self.session.map_or(Ok(()), |session| session.end(Ending::Final));
@@ -229,17 +229,17 @@ impl Daemon {
 
     fn answer(&mut self, request: Request) -> (Answer, Result<(), GovernError>) {
         let answer = match request {
-            Request::Stats => Answer::Ok(self.stats()),
+            Request::Stats => Answer::document(&Stats::Governor(Box::new(self.stats()))),
             Request::Metrics => Answer::Ok(metrics::text(&self.stats(), &self.options.tree).into()),
             Request::Reload => match self.read_again() {
-                Ok(report) => Answer::Ok(json!(report)),
+                Ok(report) => Answer::document(&ReloadReport::from(&report)),
                 Err(Reload::Refused(error)) => Answer::Error(error.to_string()),
                 Err(Reload::Lost(error)) => return (Answer::Error(error.to_string()), Err(error)),
             },
             // A governor blocks nothing.
             Request::Stop | Request::StopAndOpen => {
                 self.stopping = true;
-                Answer::Ok(json!({}))
+                Answer::document(&Empty::default())
             }
             Request::Graph => Answer::Error("a governor has no graph: a router has".to_owned()),
             Request::Capture(_) | Request::Trace(_) => {
@@ -260,15 +260,15 @@ impl Daemon {
 
     /// What asks this daemon for its statistics, from any thread; nothing is answered while it does
     /// not run.
-    pub fn statistics(&self) -> impl Fn() -> Option<Value> + Send + Sync + 'static {
+    pub fn statistics(&self) -> impl Fn() -> Option<Stats> + Send + Sync + 'static {
         let ask = asking(self.bell.clone());
         move || match ask(Request::Stats)? {
-            Answer::Ok(stats) => Some(stats),
+            Answer::Ok(stats) => wattline_status::read(stats).ok(),
             Answer::Error(_) => None,
         }
     }
 
-    fn stats(&mut self) -> Value {
+    fn stats(&mut self) -> GovernorStats {
         let around = Around {
             config: &self.config,
             tree: &self.options.tree,

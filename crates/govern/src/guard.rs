@@ -27,15 +27,6 @@ pub enum Rule {
 impl Rule {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Policy, Self::Late, Self::Silent];
-
-    /// As statistics and metrics call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Policy => "policy",
-            Self::Late => "latency-target",
-            Self::Silent => "silent-source",
-        }
-    }
 }
 
 /// What rules, for whoever wants to tell it.

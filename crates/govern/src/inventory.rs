@@ -2,11 +2,12 @@
 //! is left out is named with the reason.
 
 use crate::config::Config;
-use serde::Serialize;
 use wattline_host::{Layout, Port};
 use wattline_knobs::affinity;
 use wattline_linux::sysfs::{Tree, cpu_list};
 use wattline_policy::MAX_CORES;
+
+pub use wattline_status::LeftOut;
 
 const NET: &str = "/sys/class/net";
 /// More queues than any card has.
@@ -21,15 +22,6 @@ pub struct Inventory {
     pub left_out: Vec<LeftOut>,
     /// What the configuration names and the machine does not have, with what there is.
     pub in_vain: Vec<String>,
-}
-
-/// Something of this machine that is not governed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LeftOut {
-    /// CPUs or interfaces.
-    pub what: String,
-    /// Why.
-    pub why: String,
 }
 
 impl Inventory {

@@ -1,94 +1,92 @@
 //! A governor's statistics for Prometheus.
 
 use crate::counters::interrupts;
-use crate::guard::Rule;
-use serde_json::Value;
 use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, of_governor};
 use wattline_linux::sysfs::Tree;
+use wattline_status::{
+    CoreStats, GovernStatus, GovernorStats, InterfaceStats, Power, RuleName, SourceState,
+};
 
-/// All metrics; `stats` is the answer to `stats`.
-pub(crate) fn text(stats: &Value, tree: &Tree) -> String {
+/// Writes all metrics.
+pub(crate) fn text(stats: &GovernorStats, tree: &Tree) -> String {
     let mut text = Exposition::default();
     let to = &mut text;
     to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the governor was started.");
-    to.sample(&[], stats["uptime_seconds"].as_f64().unwrap_or(0.0));
-    log_lines_lost(to, stats["log_lines_lost"].as_u64().unwrap_or(0));
+    to.sample(&[], stats.uptime_seconds);
+    log_lines_lost(to, stats.log_lines_lost);
     interfaces(to, stats);
     cores(to, stats, tree);
-    of_governor(to, &stats["power"]);
-    settings(to, &stats["power"]);
-    latency(to, &stats["govern"]);
-    rules(to, &stats["govern"]);
+    if let Some(power) = &stats.power {
+        of_governor(to, power);
+        settings(to, power);
+    }
+    latency(to, &stats.govern);
+    rules(to, &stats.govern);
     let help = "1 while the machine is governed, 0 while the governor waits because its policy cannot \
                 work on the machine as it is.";
     to.family("wattline_governing", Kind::Gauge, help);
-    let waits = stats["govern"]["waits_because"].is_string();
-    to.sample(&[], f64::from(u8::from(!waits)));
-    let process = &stats["govern"]["process"];
+    to.sample(&[], f64::from(u8::from(stats.govern.waits_because.is_none())));
+    let process = stats.govern.process;
     to.family("process_cpu_seconds_total", Kind::Counter, "Processor time of this process.");
-    to.sample(&[], process["cpu_seconds"].as_f64().unwrap_or(0.0));
+    to.sample(&[], process.cpu_seconds);
     to.family("process_resident_memory_bytes", Kind::Gauge, "Resident memory of this process.");
-    to.sample(&[], process["resident_bytes"].as_f64().unwrap_or(0.0));
+    to.sample(&[], process.resident_bytes as f64);
     text.into_text()
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-fn word(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn interfaces(to: &mut Exposition, stats: &Value) {
-    for (name, help, keys) in [
+fn interfaces(to: &mut Exposition, stats: &GovernorStats) {
+    type Counts = fn(&InterfaceStats) -> [u64; 2];
+    let packets: Counts = |port| [port.received_packets, port.transmitted_packets];
+    let bytes: Counts = |port| [port.received_bytes, port.transmitted_bytes];
+    for (name, help, counts) in [
         (
             "wattline_packets_total",
             "Packets by interface and direction, as the kernel counts them.",
-            ["received_packets", "transmitted_packets"],
+            packets,
         ),
         (
             "wattline_bytes_total",
             "Bytes by interface and direction, as the kernel counts them.",
-            ["received_bytes", "transmitted_bytes"],
+            bytes,
         ),
     ] {
         to.family(name, Kind::Counter, help);
-        for port in list(&stats["ports"]) {
-            for (direction, key) in ["receive", "transmit"].into_iter().zip(keys) {
-                let labels = [("port", word(&port["name"])), ("direction", direction)];
-                to.sample(&labels, port[key].as_f64().unwrap_or(0.0));
+        for port in &stats.ports {
+            for (direction, count) in ["receive", "transmit"].into_iter().zip(counts(port)) {
+                to.sample(&[("port", &port.name), ("direction", direction)], count as f64);
             }
         }
     }
 }
 
 /// By CPU, whose numbers need not be those of the policy's cores.
-fn cores(to: &mut Exposition, stats: &Value, tree: &Tree) {
-    let cpu = |core: &Value| core["cpu"].as_u64().map(|cpu| cpu.to_string());
-    for (name, help, key) in [
+fn cores(to: &mut Exposition, stats: &GovernorStats, tree: &Tree) {
+    type Figure = fn(&CoreStats) -> f64;
+    let busy: Figure = |core| core.busy_seconds;
+    let packets: Figure = |core| core.received as f64;
+    for (name, help, figure) in [
         (
             "wattline_core_busy_seconds_total",
             "Time that the CPU was not idle, since governing began.",
-            "busy_seconds",
+            busy,
         ),
         (
             "wattline_core_packets_total",
             "Packets that the kernel's stack took on the CPU, since governing began.",
-            "received",
+            packets,
         ),
     ] {
         to.family(name, Kind::Counter, help);
-        for core in list(&stats["workers"]) {
-            if let (Some(cpu), Some(value)) = (cpu(core), core[key].as_f64()) {
-                to.sample(&[("cpu", &cpu)], value);
+        for core in &stats.workers {
+            if let Some(cpu) = core.cpu {
+                to.sample(&[("cpu", &cpu.to_string())], figure(core));
             }
         }
     }
     let interrupts = interrupts(tree);
     let governed = || {
-        let cpus = list(&stats["workers"]).filter_map(|core| core["cpu"].as_u64());
-        cpus.filter_map(|cpu| Some((cpu.to_string(), *interrupts.get(&u32::try_from(cpu).ok()?)?)))
+        let cpus = stats.workers.iter().filter_map(|core| core.cpu);
+        cpus.filter_map(|cpu| Some((cpu.to_string(), *interrupts.get(&cpu)?)))
     };
     let help = "Interrupts of devices by CPU, since the system began.";
     to.family("wattline_core_interrupts_total", Kind::Counter, help);
@@ -103,113 +101,139 @@ fn cores(to: &mut Exposition, stats: &Value, tree: &Tree) {
     }
 }
 
-/// What there is to set, and what is set beside frequencies.
-fn settings(to: &mut Exposition, power: &Value) {
+/// Knobs that there are, and settings beside frequencies.
+fn settings(to: &mut Exposition, power: &Power) {
     let help = "1 where the machine has the knob and the governor may turn it.";
     to.family("wattline_knob_available", Kind::Gauge, help);
-    for (knob, can) in power["can"].as_object().into_iter().flatten() {
-        to.sample(&[("knob", knob)], f64::from(u8::from(can.as_bool().unwrap_or(false))));
+    if let Some(can) = power.can {
+        for (knob, can) in
+            [("frequency", can.frequency), ("idle", can.idle), ("moderation", can.moderation)]
+        {
+            to.sample(&[("knob", knob)], f64::from(u8::from(can)));
+        }
     }
-    let moderation = power["moderation_seconds"].as_array().filter(|all| !all.is_empty());
-    if let Some(moderation) = moderation {
+    let moderation = &power.moderation.moderation_seconds;
+    if !moderation.is_empty() {
         let help = "Distance of a queue's interrupts that was asked for.";
         to.family("wattline_moderation_seconds", Kind::Gauge, help);
         for (queue, seconds) in moderation.iter().enumerate() {
-            to.sample(&[("queue", &queue.to_string())], seconds.as_f64().unwrap_or(0.0));
+            to.sample(&[("queue", &queue.to_string())], *seconds);
         }
     }
 }
 
-/// What is not known is left out: a source without samples has no latency, which is not 0 s.
-fn latency(to: &mut Exposition, govern: &Value) {
-    let sources: Vec<&Value> = list(&govern["latency"]).collect();
+/// Leaves out the unknown: a source without samples has no latency, which is not 0 s.
+fn latency(to: &mut Exposition, govern: &GovernStatus) {
+    let sources: &[SourceState] = govern.latency.as_deref().unwrap_or_default();
     if sources.is_empty() {
         return;
     }
     let help = "1 where the source of latency was heard within `latency_silence`.";
     to.family("wattline_latency_source_up", Kind::Gauge, help);
-    for source in &sources {
-        let up = f64::from(u8::from(source["silent"] == Value::Bool(false)));
-        to.sample(&[("source", word(&source["name"]))], up);
+    for source in sources {
+        to.sample(&[("source", &source.name)], f64::from(u8::from(!source.silent)));
     }
     let help = "Latency as the source reports it, by percentile.";
     to.family("wattline_latency_percentile_seconds", Kind::Gauge, help);
-    for source in &sources {
-        for (percentile, key) in [
-            ("50", "latency_p50_seconds"),
-            ("95", "latency_p95_seconds"),
-            ("99", "latency_p99_seconds"),
+    for source in sources {
+        for (percentile, seconds) in [
+            ("50", source.latency_p50_seconds),
+            ("95", source.latency_p95_seconds),
+            ("99", source.latency_p99_seconds),
         ] {
-            if let Some(seconds) = source[key].as_f64() {
-                let labels = [("source", word(&source["name"])), ("percentile", percentile)];
+            if let Some(seconds) = seconds {
+                let labels = [("source", source.name.as_str()), ("percentile", percentile)];
                 to.sample(&labels, seconds);
             }
         }
     }
-    for (name, help, key) in [
-        ("wattline_latency_samples", "Requests behind the figures.", "samples"),
-        ("wattline_latency_age_seconds", "Time since the newest of them.", "age_seconds"),
-    ] {
-        to.family(name, Kind::Gauge, help);
-        for source in &sources {
-            if let Some(value) = source[key].as_f64() {
-                to.sample(&[("source", word(&source["name"]))], value);
-            }
+    to.family("wattline_latency_samples", Kind::Gauge, "Requests behind the figures.");
+    for source in sources {
+        to.sample(&[("source", &source.name)], source.samples as f64);
+    }
+    let help = "Time since the newest of them.";
+    to.family("wattline_latency_age_seconds", Kind::Gauge, help);
+    for source in sources {
+        if let Some(age) = source.age_seconds {
+            to.sample(&[("source", &source.name)], age);
         }
     }
     let help = "What was reported and refused, by source and reason.";
     to.family("wattline_latency_refused_total", Kind::Counter, help);
-    for source in &sources {
-        for (reason, count) in source["refused"].as_object().into_iter().flatten() {
-            let reason = reason.replace('_', "-");
-            let labels = [("source", word(&source["name"])), ("reason", &*reason)];
-            to.sample(&labels, count.as_f64().unwrap_or(0.0));
+    for source in sources {
+        for (reason, count) in source.refused.by_reason() {
+            to.sample(&[("source", &source.name), ("reason", reason)], count as f64);
         }
     }
-    if let Some(target) = govern["latency_target_seconds"].as_f64() {
+    if let Some(target) = govern.latency_target_seconds {
         let help = "The 99th percentile that is to be kept.";
         to.family("wattline_latency_target_seconds", Kind::Gauge, help);
         to.sample(&[], target);
     }
 }
 
-fn rules(to: &mut Exposition, govern: &Value) {
+fn rules(to: &mut Exposition, govern: &GovernStatus) {
     let help = "1 for what rules the operating point now: the policy, or the highest capacity \
                 because the latency target is missed or a source is silent.";
     to.family("wattline_rule", Kind::Gauge, help);
-    for rule in Rule::ALL {
-        let rules = f64::from(u8::from(word(&govern["rule"]) == rule.name()));
+    for rule in RuleName::ALL {
+        let rules = f64::from(u8::from(govern.rule == Some(rule)));
         to.sample(&[("rule", rule.name())], rules);
     }
     let help = "Other programs that set the same knobs, and drivers that set them themselves.";
     to.family("wattline_rivals", Kind::Gauge, help);
-    to.sample(&[], list(&govern["rivals"]).count() as f64);
+    to.sample(&[], govern.rivals.len() as f64);
     let help = "Number of times the governor started again because the machine or the configuration changed.";
     to.family("wattline_restarts_total", Kind::Counter, help);
-    to.sample(&[], govern["restarts"].as_f64().unwrap_or(0.0));
+    to.sample(&[], govern.restarts as f64);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use wattline_status::{CanSet, Moderation, ProcessStats, Refused, Rival};
 
     #[test]
-    fn what_is_known_is_told_and_what_is_not_is_left_out() {
-        let stats = json!({
-            "uptime_seconds": 5.5,
-            "ports": [{"name": "eth0", "received_packets": 7, "transmitted_bytes": 9}],
-            "workers": [{"cpu": 3, "busy_seconds": 1.5, "received": 4}],
-            "power": {"source": "unavailable", "power_watts": null, "knobs": [],
-                      "can": {"frequency": true, "idle": false}, "moderation_seconds": [1e-4]},
-            "govern": {"rule": "silent-source", "rivals": [{}], "restarts": 2,
-                "latency_target_seconds": 0.002,
-                "latency": [
-                    {"name": "a", "silent": false, "samples": 3, "age_seconds": 0.5,
-                     "latency_p99_seconds": 0.001, "refused": {"not_a_number": 1}},
-                    {"name": "b", "silent": true, "samples": 0, "age_seconds": null}],
-                "process": {"cpu_seconds": 0.25, "resident_bytes": 1000}},
-        });
+    fn unknown_figures_are_left_out() {
+        let known = SourceState {
+            name: "a".to_owned(),
+            samples: 3,
+            age_seconds: Some(0.5),
+            latency_p99_seconds: Some(0.001),
+            refused: Refused { not_a_number: 1, ..Refused::default() },
+            ..SourceState::default()
+        };
+        let silent = SourceState { name: "b".to_owned(), silent: true, ..SourceState::default() };
+        let stats = GovernorStats {
+            uptime_seconds: 5.5,
+            ports: vec![InterfaceStats {
+                name: "eth0".to_owned(),
+                received_packets: 7,
+                transmitted_bytes: 9,
+                ..InterfaceStats::default()
+            }],
+            workers: vec![CoreStats {
+                cpu: Some(3),
+                busy_seconds: 1.5,
+                received: 4,
+                ..CoreStats::default()
+            }],
+            power: Some(Power {
+                can: Some(CanSet { frequency: true, ..CanSet::default() }),
+                moderation: Moderation { moderation_seconds: vec![1e-4], ..Moderation::default() },
+                ..Power::default()
+            }),
+            govern: GovernStatus {
+                rule: Some(RuleName::SilentSource),
+                rivals: vec![Rival::default()],
+                restarts: 2,
+                latency_target_seconds: Some(0.002),
+                latency: Some(vec![known, silent]),
+                process: ProcessStats { cpu_seconds: 0.25, resident_bytes: 1000 },
+                ..GovernStatus::default()
+            },
+            ..GovernorStats::default()
+        };
         let text = text(&stats, &Tree::at("/nowhere"));
         for line in [
             "wattline_packets_total{port=\"eth0\",direction=\"receive\"} 7",

@@ -161,6 +161,18 @@ pub struct LatencySummary {
     pub latency_max_seconds: f64,
 }
 
+impl From<LatencySummary> for wattline_status::Latency {
+    fn from(summary: LatencySummary) -> Self {
+        Self {
+            latency_mean_seconds: Some(summary.latency_mean_seconds),
+            latency_p50_seconds: Some(summary.latency_p50_seconds),
+            latency_p95_seconds: Some(summary.latency_p95_seconds),
+            latency_p99_seconds: Some(summary.latency_p99_seconds),
+            latency_max_seconds: Some(summary.latency_max_seconds),
+        }
+    }
+}
+
 impl LatencySummary {
     /// Of what was recorded, in seconds; `quantile` takes the fraction of packets. `None` without
     /// packets.

@@ -3,75 +3,15 @@
 //! Noting one neither allocates nor formats: it may happen between two batches of packets. The
 //! text is made when somebody asks for it.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::fmt;
 use wattline_policy::{OperatingPoint, Platform, Reason, Trigger, Wait};
 use wattline_units::{Span, Time};
+
+pub use wattline_status::{Decision, Waiting};
 
 /// A nap or a moderation that differs by less than this factor is the same: a policy may fit them
 /// to the traffic at every look.
 const MUCH: f64 = 2.0;
-
-/// How active cores wait, without the length of their naps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Waiting {
-    /// They look again at once.
-    Poll,
-    /// They look again after a pause of the processor.
-    Pause,
-    /// They sleep by timer.
-    Sleep,
-    /// They sleep until an interrupt comes.
-    Interrupt,
-}
-
-/// A change of the operating point, as it is told.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Decision {
-    /// Counted from 1 since the policy is in charge, those included that are not kept any more.
-    pub number: u64,
-    /// Time on the clock of the machine, in seconds since its governor began.
-    pub at_seconds: f64,
-    /// Active cores.
-    pub cores_active: usize,
-    /// Lowest and highest frequency of the active cores; none where the platform has no such knob.
-    pub frequency_hertz: Option<(f64, f64)>,
-    /// How the active cores wait.
-    pub wait: Waiting,
-    /// Length of their naps by timer, or the shortest span between two interrupts; none where there
-    /// is neither.
-    pub nap_seconds: Option<f64>,
-    /// Why, in words.
-    pub reason: String,
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cores = self.cores_active;
-        write!(formatter, "{cores} core{}", if cores == 1 { "" } else { "s" })?;
-        match self.frequency_hertz {
-            Some((low, high)) if low < high => {
-                write!(formatter, " at {:.2} to {:.2} GHz", low * 1e-9, high * 1e-9)?;
-            }
-            Some((_, high)) => write!(formatter, " at {:.2} GHz", high * 1e-9)?,
-            None => {}
-        }
-        match (self.wait, self.nap_seconds) {
-            (Waiting::Sleep, nap) => {
-                write!(formatter, ", naps of {:.1} us", nap.unwrap_or(0.0) * 1e6)?;
-            }
-            (Waiting::Interrupt, Some(span)) => {
-                write!(formatter, ", interrupts {:.1} us apart", span * 1e6)?;
-            }
-            (Waiting::Interrupt, None) => formatter.write_str(", interrupts")?,
-            (Waiting::Pause, _) => formatter.write_str(", pausing")?,
-            (Waiting::Poll, _) => formatter.write_str(", polling")?,
-        }
-        write!(formatter, ": {}", self.reason)
-    }
-}
 
 /// What is kept of a change.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,9 +3,10 @@
 //! A machine asks its sources when it is looked at. All sources say the same: quantiles with the
 //! number of samples behind them, how old these are and where they come from.
 
-use serde::Serialize;
 use wattline_policy::LatencyView;
 use wattline_units::{Span, Time};
+
+pub use wattline_status::{Origin, Refused};
 
 /// Something that knows the latency of a service.
 ///
@@ -36,21 +37,6 @@ pub trait LatencySource {
 
     /// What was handed to it and not taken, since it began.
     fn refused(&self) -> Refused;
-}
-
-/// Where samples come from: what they include, and who has to be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Origin {
-    /// Clients of the service, as they measured it; the load generator is one, which counts from the
-    /// intended time of sending to the answer.
-    Clients,
-    /// The application's own histogram: without the network, and mostly without what a request
-    /// waited before the application took it.
-    Application,
-    /// TCP's own measurement on the server's connections: the network and both kernels, without
-    /// the application.
-    RoundTrips,
 }
 
 /// A quantile of the latency, as well as the source knows it.
@@ -117,33 +103,6 @@ impl LatencySummary {
             window: self.window,
             part: self.origin == Origin::RoundTrips,
         }
-    }
-}
-
-/// What was not taken, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Refused {
-    /// Not in the format.
-    pub malformed: u64,
-    /// Latencies or counts below zero.
-    pub negative: u64,
-    /// Not a number, or infinite.
-    pub not_a_number: u64,
-    /// Latencies above an hour, counts that no service reaches, texts that are too long.
-    pub absurd: u64,
-    /// From the future.
-    pub future: u64,
-    /// From longer ago than the source looks back.
-    pub old: u64,
-    /// Contradicting itself: a bucket that holds less than one below it, or that shrinks.
-    pub inconsistent: u64,
-}
-
-impl Refused {
-    /// All reasons together.
-    pub fn total(&self) -> u64 {
-        let Self { malformed, negative, not_a_number, absurd, future, old, inconsistent } = self;
-        malformed + negative + not_a_number + absurd + future + old + inconsistent
     }
 }
 

@@ -6,6 +6,7 @@ pub use super::place::place_of;
 use super::machine::Taken;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use wattline_status::{KnobName, KnobSteps};
 use wattline_units::{Span, Time};
 
 /// Longest rest of a knob that keeps failing, and the rest of a knob that another program has set.
@@ -38,6 +39,35 @@ pub struct Entry {
     pub last_problem: Option<String>,
     /// False once [`TRIES`] steps or more were taken and none was done as asked.
     pub effective: bool,
+}
+
+impl From<&Entry> for KnobSteps {
+    fn from(entry: &Entry) -> Self {
+        let Entry { knob, steps, altered, foreign, failed, last_problem, effective } = entry;
+        Self {
+            knob: (*knob).into(),
+            steps: *steps,
+            altered: *altered,
+            foreign: *foreign,
+            failed: *failed,
+            last_problem: last_problem.clone(),
+            effective: *effective,
+        }
+    }
+}
+
+impl From<Knob> for KnobName {
+    fn from(knob: Knob) -> Self {
+        match knob {
+            Knob::Uncore => Self::Uncore,
+            Knob::Frequency => Self::Frequency,
+            Knob::IdleLimit => Self::IdleLimit,
+            Knob::Wait => Self::Wait,
+            Knob::Moderation => Self::Moderation,
+            Knob::Batch => Self::Batch,
+            Knob::Cores => Self::Cores,
+        }
+    }
 }
 
 impl Entry {

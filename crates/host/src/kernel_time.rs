@@ -1,9 +1,10 @@
 //! The time that the kernel spends on the workers' CPUs for their packets: softirq, and the
 //! threads `ksoftirqd` that take over when there is much of it.
 
-use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
+
+pub use wattline_status::KernelShare;
 
 /// What one CPU did since boot, in ticks of `/proc/stat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -12,20 +13,6 @@ struct KernelTime {
     ksoftirqd: f64,
     /// Altogether, idle time included.
     total: f64,
-}
-
-/// Shares of one CPU's time between two looks.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct KernelShare {
-    /// The worker.
-    pub worker: usize,
-    /// Its CPU.
-    pub cpu: u32,
-    /// Share of its time in softirq context, 0 to 1.
-    pub softirq_share: f64,
-    /// Share of its time in ksoftirqd, 0 to 1; kernels that count by ticks have it in the
-    /// other share, too.
-    pub ksoftirqd_share: f64,
 }
 
 /// Looks again and again.

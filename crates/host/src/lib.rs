@@ -317,7 +317,8 @@ impl<K: Knobs> Host<K> {
         let surplus = status.troubles.len().saturating_sub(MOST_TROUBLES);
         status.troubles.drain(..surplus);
         for ((knob, outcome), count) in &self.writes.counts {
-            status.writes.entry(knob).or_default().insert(outcome, *count);
+            let outcomes = status.writes.entry((*knob).to_owned()).or_default();
+            outcomes.insert((*outcome).to_owned(), *count);
         }
     }
 }

@@ -102,7 +102,7 @@ fn of_worker(worker: &mut WorkerStats, old: &WorkerStats) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_dataplane::counters::PortCounters;
+    use wattline_status::PortCounters;
 
     #[test]
     fn counters_begin_anew_and_levels_stay() {

@@ -103,7 +103,6 @@ mod tests {
     use crate::platform::{Plan, PlatformDriver, Platforms, Running, Seen};
     use crate::stats::{PowerStats, Stats};
     use crate::{Extensions, metrics};
-    use serde_json::{Map, Value, json};
     use std::cell::RefCell;
     use std::sync::Arc;
     use std::time::Duration;
@@ -113,6 +112,7 @@ mod tests {
     use wattline_governor::energy::Energy;
     use wattline_governor::ledger::{Entry, Knob};
     use wattline_policy::{Can, OperatingPoint, Platform};
+    use wattline_status::{Details, HostStatus};
     use wattline_traffic::capture::{LinkType, Resolution, Writer};
     use wattline_units::{Hertz, Joules, Provenance, Span, Time};
 
@@ -206,12 +206,13 @@ mod tests {
         fn has_failed(&self) -> bool {
             false
         }
-        fn details(&self) -> Map<String, Value> {
-            let status = |fake: &mut Fake| {
-                let waited = 2 * fake.seconds;
-                json!({"sensors": {"rapl:0": true}, "waited_at_moves_packets": waited})
+        fn details(&self) -> Details {
+            let status = |fake: &mut Fake| HostStatus {
+                sensors: [("rapl:0".to_owned(), true)].into(),
+                waited_at_moves_packets: 2 * fake.seconds,
+                ..HostStatus::default()
             };
-            Map::from_iter([("host".to_owned(), fake(status))])
+            Details { host: Some(fake(status)), ..Details::default() }
         }
         fn holds_machine(&self) -> bool {
             fake(|fake| fake.governs)
@@ -306,7 +307,7 @@ addresses = ["192.0.2.1/24"]
         assert!(router.stats().workers.iter().all(|worker| worker.active));
         let counts = (waits.energy_joules, waits.offered_packets, waits.steps);
         assert_eq!(counts, (Some(50.0), 10, 10));
-        assert_eq!(Value::from(waits.details), json!({"host": {"waited_at_moves_packets": 20}}));
+        assert_eq!(waits.details.host.map(|host| host.waited_at_moves_packets), Some(20));
         std::thread::sleep(Duration::from_millis(20));
         let later = power(&router).energy_unmetered_seconds;
         assert!(later >= waits.energy_unmetered_seconds + 0.02, "nobody meters: {later}");

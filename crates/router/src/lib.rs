@@ -64,14 +64,13 @@ pub use start::Extensions;
 
 use crate::application::Application;
 use crate::config::{ApplicationSection, Config, PortSettings, RouteSettings};
-use crate::stats::{NodeStats, NotStarted, Prefixes, Stats, TakeoverStats, WorkerStats};
+use crate::stats::{NotStarted, Prefixes, Stats, TakeoverStats, WorkerStats};
 use attachments::{Attachments, Surroundings};
 use cleared::Cleared;
 use dpdk::Devices;
 use inbox::{InboxSender, Message};
 use kernel::KernelSide;
 use pulse::Change;
-use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -90,6 +89,7 @@ use wattline_ports::capture::CaptureStatus;
 use wattline_ports::waiter::PollWaiter;
 use wattline_rib::{Rib, Source};
 use wattline_settings::LogLevel;
+use wattline_status::{ActiveWorkers, Contract, Empty, Graph, ReloadReport};
 use workers::Workers;
 
 /// The kernel is followed for no longer before other work gets its turn.
@@ -225,10 +225,10 @@ impl Router {
 
     /// What asks this router for its statistics, from any thread; nothing is answered while it does
     /// not run.
-    pub fn statistics(&self) -> impl Fn() -> Option<serde_json::Value> + Send + Sync + 'static {
+    pub fn statistics(&self) -> impl Fn() -> Option<wattline_status::Stats> + Send + Sync + 'static {
         let inbox_sender = self.inbox_sender.clone();
         move || match inbox_sender.ask(Request::Stats)? {
-            Reply::Answer(Answer::Ok(stats)) => Some(stats),
+            Reply::Answer(Answer::Ok(stats)) => wattline_status::read(stats).ok(),
             Reply::Answer(Answer::Error(_)) | Reply::Stream(..) => None,
         }
     }
@@ -432,7 +432,7 @@ impl Router {
                     Request::Capture(look) => self.watch(watchers::Kind::Capture, &look),
                     Request::Trace(look) => self.watch(watchers::Kind::Trace, &look),
                     Request::Reload => Reply::Answer(match self.read_again(notifier) {
-                        Ok(report) => to_answer(&report),
+                        Ok(report) => Answer::document(&ReloadReport::from(&report)),
                         Err(error) => Answer::Error(error.to_string()),
                     }),
                     request => Reply::Answer(self.answer(request)),
@@ -462,12 +462,12 @@ impl Router {
 
     fn answer(&mut self, request: Request) -> Answer {
         match request {
-            Request::Stats => to_answer(&self.shown_stats()),
+            Request::Stats => Answer::document(&self.told_stats()),
             Request::Metrics => {
                 let (stats, workers) = (self.stats(), self.snapshots());
                 Answer::Ok(crate::metrics::of_router(&stats, &workers, &self.applications).into())
             }
-            Request::Graph => to_answer(&self.graph()),
+            Request::Graph => Answer::document(&self.graph()),
             Request::Show { topic, within, most } => self.show(topic, within, most as usize),
             Request::Active { workers } => {
                 let count = self.workers.count();
@@ -480,11 +480,12 @@ impl Router {
                     return Answer::Error(format!("there are 1 to {count} workers, not {workers}"));
                 }
                 self.workers.set_active(workers);
-                Answer::Ok(json!({ "active_workers": workers }))
+                let contract = Contract::default();
+                Answer::document(&ActiveWorkers { contract, active_workers: workers })
             }
             Request::ClearCounters => {
                 self.cleared = Some(Cleared::now(self.stats()));
-                Answer::Ok(json!({}))
+                Answer::document(&Empty::default())
             }
             // Answered by `handle`.
             Request::Capture(_) | Request::Trace(_) | Request::Reload => {
@@ -492,12 +493,12 @@ impl Router {
             }
             Request::Stop => {
                 self.stopping = true;
-                Answer::Ok(json!({}))
+                Answer::document(&Empty::default())
             }
             Request::StopAndOpen => {
                 self.applications.iter_mut().for_each(|it| it.open_at_end());
                 self.stopping = true;
-                Answer::Ok(json!({}))
+                Answer::document(&Empty::default())
             }
         }
     }
@@ -508,10 +509,10 @@ impl Router {
         let mut sum = Snapshot::default();
         snapshots.iter().for_each(|(snapshot, _)| sum.merge(snapshot));
         let names: Vec<String> = self.of_ports(|_, port| port.name.clone());
-        let mut stats = Stats::from_sum(&sum, &names);
+        let mut stats = stats::of_sum(&sum, &names);
         stats.uptime_seconds = self.started.elapsed().as_secs_f64();
         stats.log_lines_lost = wattline_daemon::logging::lines_lost();
-        stats.needs_restart.clone_from(&self.needs_restart);
+        stats.needs_restart = owned(&self.needs_restart);
         let (ipv4, ipv6) = self.routes.len();
         stats.routes = Prefixes { ipv4, ipv6 };
         stats.workers = snapshots
@@ -519,7 +520,7 @@ impl Router {
             .enumerate()
             .map(|(number, (snapshot, active))| WorkerStats {
                 hangs: self.workers.hangs(number),
-                ..WorkerStats::new(snapshot, *active)
+                ..stats::of_worker(snapshot, *active)
             })
             .collect();
         stats.workers_not_started = self
@@ -530,7 +531,7 @@ impl Router {
             port.mode.clone_from(&self.modes[usize::from(number.0)]);
             if let Some((state, reason)) = self.attachments.state(number) {
                 (port.state, port.reason) =
-                    (Some(state), reason.or_else(|| self.left_alone(usize::from(number.0))));
+                    (Some(state.to_owned()), reason.or_else(|| self.left_alone(usize::from(number.0))));
                 match state {
                     "left" => port.mode = "kernel".to_owned(),
                     "blocked" => port.mode = "blocked".to_owned(),
@@ -539,7 +540,7 @@ impl Router {
                 }
             }
             if let Some(state) = self.devices.state(number) {
-                (port.state, port.reason) = (Some(state.0), state.1);
+                (port.state, port.reason) = (Some(state.0.to_owned()), state.1);
             }
             if let Some(kernel) = &self.kernel {
                 port.verdicts = kernel.verdicts(number);
@@ -547,8 +548,8 @@ impl Router {
                     port.mode += ", xdp forward";
                 }
                 // The kernel forwards what comes in at others, if anybody does.
-                let is_served =
-                    !matches!(port.state, Some("left" | "blocked" | "absent" | "failed"));
+                let state = port.state.as_deref();
+                let is_served = !matches!(state, Some("left" | "blocked" | "absent" | "failed"));
                 let why = kernel.why_not_forwarded_to(number).filter(|_| is_served);
                 port.xdp_closed_because = why.map(str::to_owned);
             }
@@ -558,10 +559,10 @@ impl Router {
         {
             let traffic = kernel.xdp_traffic(self.config.ports.len());
             let traffic = self.of_ports(|number, _| traffic[usize::from(number.0)]);
-            stats.add_xdp(traffic, kernel.departed());
+            stats::add_xdp(&mut stats, traffic, kernel.departed());
         }
         stats.takeover = self.lookout.as_ref().map(|lookout| TakeoverStats {
-            choice: self.config.router.takeover,
+            choice: self.config.router.takeover.into(),
             passed_by: lookout.passed_by(&self.config),
         });
         stats.applications = (self.applications.iter())
@@ -622,6 +623,11 @@ impl Router {
         }
     }
 
+    /// The same as a document.
+    fn told_stats(&self) -> wattline_status::Stats {
+        wattline_status::Stats::Router(Box::new(self.shown_stats()))
+    }
+
     fn graph(&self) -> Graph {
         let stats = self.shown_stats();
         let edges = self.workers.edges().iter();
@@ -631,6 +637,7 @@ impl Router {
             dropped: stats.dropped,
             xdp_forwarded: stats.xdp_forwarded,
             ports: stats.ports.into_iter().map(|port| port.name).collect(),
+            ..Graph::default()
         }
     }
 
@@ -640,20 +647,6 @@ impl Router {
     }
 }
 
-/// The nodes of a router, with their counters, and how they are joined.
-#[derive(Debug, Clone, serde::Serialize)]
-struct Graph {
-    nodes: Vec<NodeStats>,
-    edges: Vec<[String; 2]>,
-    dropped: std::collections::BTreeMap<String, u64>,
-    /// Frames that no node saw, as XDP programs forwarded them.
-    xdp_forwarded: u64,
-    ports: Vec<String>,
-}
-
-fn to_answer(value: &impl serde::Serialize) -> Answer {
-    serde_json::to_value(value).map_or_else(
-        |error| Answer::Error(format!("cannot be written as JSON: {error}")),
-        Answer::Ok,
-    )
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }

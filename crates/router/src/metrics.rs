@@ -31,10 +31,8 @@ pub(crate) fn of_router(
     log_lines_lost(to, stats.log_lines_lost);
     packets(to, stats, workers);
     work(to, stats, workers);
-    // By its names in the answer to `stats`, which are fixed, whatever is governed.
-    let own = serde_json::to_value(stats).unwrap_or_default();
-    of_governor(to, &own["power"]);
     if let Some(power) = &stats.power {
+        of_governor(to, power);
         let help = "1 while the machine is governed, 0 while the governor waits: it could not begin \
                     anew when ports changed.";
         to.family("wattline_governing", Kind::Gauge, help);
@@ -50,7 +48,7 @@ pub(crate) fn of_router(
 fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     let help = "1 while Wattline forwards through the port: its state in `stats` is `up`.";
     to.family("wattline_port_up", Kind::Gauge, help);
-    let with_state = || stats.ports.iter().filter_map(|port| Some((&port.name, port.state?)));
+    let with_state = || stats.ports.iter().filter_map(|port| Some((&port.name, port.state.as_deref()?)));
     for (port, state) in with_state() {
         to.sample(&[("port", port)], f64::from(u8::from(state == "up")));
     }
@@ -166,34 +164,49 @@ fn work(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
     use wattline_governor::ledger::{Knob, Ledger};
     use wattline_governor::machine::Taken;
+    use wattline_status::{Details, HostStatus, LatencyHistogram, Power, Source, Stuck};
     use wattline_units::Time;
 
-    fn text_of(power: &Value) -> String {
+    fn text_of(power: &Power) -> String {
         let mut text = Exposition::default();
         of_governor(&mut text, power);
         text.into_text()
     }
 
     #[test]
-    fn a_governor_s_figures_carry_their_source_and_add_up() {
+    fn governors_figures_carry_their_source_and_add_up() {
         let mut ledger = Ledger::default();
         for _ in 0..3 {
             ledger.note(Time::ZERO, Knob::Frequency, 0, Taken::Done, true);
         }
         let altered = Taken::Altered { found: "2.4 GHz".into() };
         ledger.note(Time::ZERO, Knob::Frequency, 0, altered, false);
-        let knobs: Vec<_> = ledger.entries().collect();
-        let text = text_of(&json!({
-            "latency_histogram": {"packets": 3, "sum_seconds": 0.5, "buckets": [[1e-6, 1], [0.2, 2]]},
-            "source": "emulated", "power_watts": 131.5, "energy_joules": 10.0,
-            "energy_by_component_joules": {"cpu-cores": 4.0, "memory": 1.0},
-            "energy_unmetered_seconds": 2.5,
-            "frequency_hertz": [1.6e9, 3.2e9], "knobs": knobs,
-            "host": {"sensors": {"rapl:0": true, "hwmon0/power1": false}, "stuck": [{}]},
-        }));
+        let parts = [("cpu-cores", 4.0), ("memory", 1.0)];
+        let sensors = [("rapl:0", true), ("hwmon0/power1", false)];
+        let stuck = vec![Stuck { setting: "x".to_owned(), stuck_seconds: 1.0 }];
+        let host = HostStatus {
+            sensors: sensors.map(|(name, up)| (name.to_owned(), up)).into(),
+            stuck,
+            ..HostStatus::default()
+        };
+        let text = text_of(&Power {
+            latency_histogram: Some(LatencyHistogram {
+                packets: 3,
+                sum_seconds: 0.5,
+                buckets: vec![(1e-6, 1), (0.2, 2)],
+            }),
+            source: Source::Emulated,
+            power_watts: Some(131.5),
+            energy_joules: Some(10.0),
+            energy_by_component_joules: parts.map(|(name, part)| (name.to_owned(), part)).into(),
+            energy_unmetered_seconds: 2.5,
+            frequency_hertz: vec![1.6e9, 3.2e9],
+            knobs: ledger.entries().map(Into::into).collect(),
+            details: Details { host: Some(host), ..Details::default() },
+            ..Power::default()
+        });
         for line in [
             "wattline_energy_joules_total{source=\"emulated\",component=\"cpu-cores\"} 4",
             "wattline_energy_joules_total{source=\"emulated\",component=\"rest\"} 5",
@@ -218,7 +231,7 @@ mod tests {
     fn a_port_is_up_in_its_state_up_alone_and_a_capture_has_none() {
         let port = |name: &str, state| crate::stats::PortStats {
             name: name.to_owned(),
-            state,
+            state: Option::<&str>::map(state, str::to_owned),
             ..crate::stats::PortStats::default()
         };
         let ports = vec![
@@ -243,9 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_zero_watts() {
-        assert_eq!(text_of(&Value::Null), "");
-        let text = text_of(&json!({"source": "unavailable", "power_watts": null, "knobs": []}));
-        assert_eq!(text, "");
+    fn unknown_power_is_not_zero_watts() {
+        assert_eq!(text_of(&Power::default()), "");
     }
 }

@@ -6,7 +6,6 @@
 
 use crate::config::{Config, PowerPlatform, PowerSettings};
 use crate::error::RouterError;
-use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_cores::Latency;
@@ -18,6 +17,7 @@ use wattline_governor::ledger::Entry;
 use wattline_policy::{OperatingPoint, Platform, PolicySpec};
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_server::ServerModel;
+use wattline_status::Details;
 use wattline_xdp::ForwardedByCpu;
 
 /// Mean length in bytes of a packet that policies reckon with: a backbone's mean, the traffic of a
@@ -110,9 +110,8 @@ pub trait PlatformDriver {
     /// Whether its governor has panicked: nobody decides any more.
     fn has_failed(&self) -> bool;
 
-    /// What this platform alone has to tell, by the names under which it stands in the statistics
-    /// of `power`.
-    fn details(&self) -> Map<String, Value>;
+    /// Returns the figures that this platform alone has.
+    fn details(&self) -> Details;
 
     /// Whether it holds something that has to be given back before packets take the kernel's way
     /// again.

@@ -6,7 +6,7 @@ use super::recent::Recent;
 use super::stretches::Stretches;
 use super::workers::Workers;
 use crate::config::{Config, PowerPlatform};
-use crate::stats::PowerStats;
+use crate::stats::{self, PowerStats};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_governor::account::{Interval, Totals};
@@ -105,10 +105,10 @@ impl Power {
         })?;
         let settings = &plan.settings;
         let stats = PowerStats {
-            policy: plan.spec.policy.name,
-            platform,
-            server: settings.server.clone(),
-            application: settings.application.name(),
+            policy: plan.spec.policy.name.to_owned(),
+            platform: platform.into(),
+            server: Some(settings.server.clone()),
+            application: Some(settings.application.name().to_owned()),
             scale: (platform == PowerPlatform::Scale).then_some(settings.scale),
             ..PowerStats::default()
         };
@@ -193,7 +193,7 @@ impl Power {
         last.recent.restart();
         // The next one numbers its changes from the first on.
         last.logged = 0;
-        last.stats.end_of_governor();
+        stats::end_of_governor(&mut last.stats);
         last.stats.details = last.stretches.details_without_governor();
         drop(last);
         if let Err(error) = self.driver.pause() {
@@ -259,7 +259,7 @@ impl Power {
             && let Some(totals) = last.stretches.last(Instant::now())
         {
             let whole = last.recent.whole(&totals);
-            last.stats.count(&totals, &whole);
+            stats::count(&mut last.stats, &totals, &whole);
         }
         last.over = true;
     }
@@ -308,7 +308,7 @@ impl Power {
         let answer = self.driver.totals(PATIENCE);
         let seen = answer.as_ref().and_then(|_| self.driver.look(PATIENCE));
         if self.governs() {
-            last.stats.details.extend(last.stretches.sum_details(self.driver.details()));
+            last.stats.details = last.stretches.sum_details(self.driver.details());
         }
         let Some((totals, latency)) = answer else { return false };
         let totals = last.stretches.sum(totals, Instant::now());
@@ -316,8 +316,8 @@ impl Power {
         let Some(seen) = seen else { return false };
         let knobs = last.stretches.sum_knobs(&seen.knobs);
         let recent = stretch(&last.recent, &totals);
-        last.stats.count(&totals, &recent);
-        last.stats.show(Seen { knobs, ..seen });
+        stats::count(&mut last.stats, &totals, &recent);
+        stats::show(&mut last.stats, Seen { knobs, ..seen });
         last.stats.latency_histogram = last.recent.histogram();
         true
     }

@@ -4,13 +4,16 @@ use super::Router;
 use crate::application::Topic;
 use crate::config::{PortSettings, format_mac};
 use ipnet::IpNet;
-use serde_json::{Value, json};
 use std::net::IpAddr;
 use wattline_daemon::socket::Answer;
 use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Hop, RouteKind};
 use wattline_rib::Source;
+use wattline_status::{
+    AclTable, Contract, Document, Exception, FibEntry, FlowTable, GroupMember, NeighbourEntry,
+    NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable, SaTable,
+};
 
 /// Entries that one answer has at most.
 const MOST: usize = 100_000;
@@ -20,111 +23,124 @@ impl Router {
     pub(super) fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Answer {
         let most = most.min(MOST);
         match topic {
-            Topic::Ports => Answer::Ok(self.ports()),
-            Topic::Routes => Answer::Ok(self.routes_to(within, most)),
-            Topic::Neighbours => Answer::Ok(self.neighbours_in(within, most)),
+            Topic::Ports => Answer::document(&self.ports()),
+            Topic::Routes => Answer::document(&self.routes_to(within, most)),
+            Topic::Neighbours => Answer::document(&self.neighbours_in(within, most)),
             Topic::Fib => match within {
-                Some(of) if of.prefix_len() == of.max_prefix_len() => Answer::Ok(self.fib(of)),
+                Some(of) if of.prefix_len() == of.max_prefix_len() => {
+                    Answer::document(&self.fib(of))
+                }
                 _ => Answer::Error("a look-up needs one address".to_owned()),
             },
             Topic::Flows | Topic::Sas | Topic::Acl => {
                 let mut known = self.applications.iter();
-                known
-                    .find_map(|it| it.show(topic, within, most))
-                    .map_or_else(|| Answer::Error(off(topic).to_owned()), Answer::Ok)
+                match (known.find_map(|it| it.show(topic, within, most)), topic) {
+                    (None, _) => Answer::Error(off(topic).to_owned()),
+                    (Some(value), Topic::Flows) => stamped::<FlowTable>(value),
+                    (Some(value), Topic::Acl) => stamped::<AclTable>(value),
+                    (Some(value), _) => stamped::<SaTable>(value),
+                }
             }
         }
     }
 
-    fn ports(&self) -> Value {
+    fn ports(&self) -> PortTable {
         let stats = self.stats();
         let configs = self.rib.port_configs();
         let ports =
-            stats.ports.iter().zip(self.config.present_ports()).map(|(port, (number, _))| {
+            stats.ports.into_iter().zip(self.config.present_ports()).map(|(port, (number, _))| {
                 let link = self.rib.link_of(number);
                 let config = &configs[usize::from(number.0)];
-                let said = self.applications.iter().filter_map(|it| it.says_of(number));
-                json!({
-                    "name": port.name,
-                    "interface": link.map(|link| &link.name),
-                    "mac": format_mac(config.mac),
-                    "mtu": link.map(|link| link.mtu),
-                    "addresses": config.addresses.iter().map(IpNet::to_string).collect::<Vec<_>>(),
-                    "vlans": config.vlans.iter().map(|vlan| vlan.id).collect::<Vec<_>>(),
-                    "state": port.state,
-                    "reason": port.reason,
-                    "mode": port.mode,
-                    "checks": said.collect::<Vec<_>>(),
-                    "by_workers_because": port.xdp_closed_because,
-                })
+                PortEntry {
+                    name: port.name,
+                    interface: link.map(|link| link.name.clone()),
+                    mac: format_mac(config.mac),
+                    mtu: link.map(|link| link.mtu),
+                    addresses: config.addresses.iter().map(IpNet::to_string).collect(),
+                    vlans: config.vlans.iter().map(|vlan| vlan.id).collect(),
+                    state: port.state,
+                    reason: port.reason,
+                    mode: port.mode,
+                    checks: self.applications.iter().filter_map(|it| it.says_of(number)).collect(),
+                    by_workers_because: port.xdp_closed_because,
+                }
             });
-        json!({ "ports": ports.collect::<Vec<_>>(), "needs_restart": self.needs_restart })
+        PortTable {
+            ports: ports.collect(),
+            needs_restart: crate::owned(&self.needs_restart),
+            ..PortTable::default()
+        }
     }
 
-    fn routes_to(&self, within: Option<IpNet>, most: usize) -> Value {
+    fn routes_to(&self, within: Option<IpNet>, most: usize) -> RouteTable {
         let (routes, total) = self.rib.routes_to(within, most);
-        let route = |route: &wattline_rib::RouteView| {
-            json!({
-                "prefix": route.prefix.to_string(),
-                "kind": kind_name(route.kind),
-                "via": route.hops.iter().map(|hop| self.hop(hop)).collect::<Vec<_>>(),
-                "metric": route.metric,
-                "nexthop": route.nexthop,
-                "source": source_name(route.source),
-                "in_use": route.counts,
-            })
+        let route = |route: &wattline_rib::RouteView| RouteEntry {
+            prefix: route.prefix.to_string(),
+            kind: kind_name(route.kind).to_owned(),
+            via: route.hops.iter().map(|hop| self.hop(hop)).collect(),
+            metric: route.metric,
+            nexthop: route.nexthop,
+            source: source_name(route.source).to_owned(),
+            in_use: route.counts,
         };
-        json!({ "routes": routes.iter().map(route).collect::<Vec<_>>(), "total": total })
+        RouteTable { routes: routes.iter().map(route).collect(), total, ..RouteTable::default() }
     }
 
-    fn hop(&self, hop: &Hop) -> Value {
-        json!({
-            "gateway": hop.gateway,
-            "interface": self.rib.link_name(hop.link),
-            "port": self.rib.port_of_link(hop.link).map(|port| self.port_name(port)),
-            "weight": hop.weight,
-            "mtu": hop.mtu,
-        })
+    fn hop(&self, hop: &Hop) -> RouteHop {
+        RouteHop {
+            gateway: hop.gateway,
+            interface: self.rib.link_name(hop.link).map(Into::into),
+            port: self.port_of_link(hop.link),
+            weight: hop.weight.into(),
+            mtu: hop.mtu.map(Into::into),
+        }
     }
 
-    fn neighbours_in(&self, within: Option<IpNet>, most: usize) -> Value {
+    fn port_of_link(&self, link: u32) -> Option<String> {
+        self.rib.port_of_link(link).and_then(|port| self.port_name(port)).map(str::to_owned)
+    }
+
+    fn neighbours_in(&self, within: Option<IpNet>, most: usize) -> NeighbourTable {
         let asked = self.kernel.iter().flat_map(|kernel| kernel.unanswered());
         let (neighbours, total) = self.rib.neighbours_in(within, most, asked);
         let neighbour = |it: &wattline_rib::NeighbourView| {
-            json!({
-                "address": it.address,
-                "interface": self.rib.link_name(it.link),
-                "port": self.rib.port_of_link(it.link).map(|port| self.port_name(port)),
-                "mac": it.mac.map(format_mac),
-                "stale": it.stale,
-                "state": match it.mac {
-                    Some(_) if it.stale => "stale",
-                    Some(_) => "known",
-                    None if it.asked => "incomplete",
-                    None => "failed",
-                },
-                "source": source_name(it.source),
-            })
+            let state = match it.mac {
+                Some(_) if it.stale => "stale",
+                Some(_) => "known",
+                None if it.asked => "incomplete",
+                None => "failed",
+            };
+            NeighbourEntry {
+                address: it.address,
+                interface: self.rib.link_name(it.link).map(Into::into),
+                port: self.port_of_link(it.link),
+                mac: it.mac.map(format_mac),
+                stale: it.stale,
+                state: state.to_owned(),
+                source: source_name(it.source).to_owned(),
+            }
         };
-        json!({ "neighbours": neighbours.iter().map(neighbour).collect::<Vec<_>>(), "total": total })
+        let neighbours = neighbours.iter().map(neighbour).collect();
+        NeighbourTable { neighbours, total, ..NeighbourTable::default() }
     }
 
     /// What becomes of packets to an address, by the tables that workers read, and the routes that
     /// hold it.
-    fn fib(&self, address: IpNet) -> Value {
+    fn fib(&self, address: IpNet) -> FibEntry {
         let found = self.routes.longest_match(address.addr());
         let next_hop = found.and_then(|(_, id)| self.routes.next_hop(id));
-        json!({
-            "address": address.addr(),
-            "prefix": found.map(|(prefix, _)| prefix.to_string()),
-            "next_hop": next_hop.map_or_else(|| self.next_hop(&NextHop::None), |it| self.next_hop(it)),
-            "routes": self.routes_to(Some(address), MOST)["routes"],
-            "exceptions": self.exceptions(address.addr()),
-        })
+        FibEntry {
+            contract: Contract::default(),
+            address: address.addr(),
+            prefix: found.map(|(prefix, _)| prefix.to_string()),
+            next_hop: self.next_hop(next_hop.unwrap_or(&NextHop::None)),
+            routes: self.routes_to(Some(address), MOST).routes,
+            exceptions: self.exceptions(address.addr()),
+        }
     }
 
     /// The ports by which packets with this address come in without a look at these tables, and why.
-    fn exceptions(&self, address: IpAddr) -> Vec<Value> {
+    fn exceptions(&self, address: IpAddr) -> Vec<Exception> {
         let why = |port: PortId| {
             if let Some((state @ ("left" | "blocked"), reason)) = self.attachments.state(port) {
                 return Some(format!("the port is {state}: {}", reason.unwrap_or_default()));
@@ -137,32 +153,34 @@ impl Router {
         };
         let ports = self.config.present_ports();
         let told = |(number, port): (PortId, &PortSettings)| {
-            Some(json!({ "port": port.name, "why": why(number)? }))
+            Some(Exception { port: port.name.clone(), why: why(number)? })
         };
         ports.filter_map(told).collect()
     }
 
-    fn next_hop(&self, next_hop: &NextHop) -> Value {
+    fn next_hop(&self, next_hop: &NextHop) -> NextHopView {
+        let action = |action: &str| NextHopView { action: action.to_owned(), ..<_>::default() };
+        let port_name = |port| self.port_name(port).map(str::to_owned);
         match next_hop {
-            NextHop::None => json!({ "action": "no route" }),
-            NextHop::Forward(to) => json!({
-                "action": "forward",
-                "port": self.port_name(to.port),
-                "to": format_mac(to.destination_mac),
-                "from": format_mac(to.source_mac),
-                "vlan": to.vlan,
-                "mtu": to.mtu,
-            }),
-            NextHop::Resolve { port, gateway, vlan } => json!({
-                "action": "hold and ask for the neighbour",
-                "port": self.port_name(*port),
-                "gateway": gateway,
-                "vlan": vlan,
-            }),
-            NextHop::Punt => json!({ "action": "leave to the kernel" }),
-            NextHop::Blackhole => json!({ "action": "discard" }),
-            NextHop::Unreachable => json!({ "action": "unreachable" }),
-            NextHop::Prohibit => json!({ "action": "prohibited" }),
+            NextHop::None => action("no route"),
+            NextHop::Forward(to) => NextHopView {
+                port: port_name(to.port),
+                to: Some(format_mac(to.destination_mac)),
+                from: Some(format_mac(to.source_mac)),
+                vlan: to.vlan,
+                mtu: Some(to.mtu.into()),
+                ..action("forward")
+            },
+            NextHop::Resolve { port, gateway, vlan } => NextHopView {
+                port: port_name(*port),
+                gateway: *gateway,
+                vlan: *vlan,
+                ..action("hold and ask for the neighbour")
+            },
+            NextHop::Punt => action("leave to the kernel"),
+            NextHop::Blackhole => action("discard"),
+            NextHop::Unreachable => action("unreachable"),
+            NextHop::Prohibit => action("prohibited"),
             NextHop::Group(places) => {
                 let mut members: Vec<(_, u32)> = Vec::new();
                 for id in places {
@@ -173,16 +191,27 @@ impl Router {
                 }
                 let member = |(id, count): &(_, u32)| {
                     let meaning = self.routes.next_hop(*id).unwrap_or(&NextHop::None);
-                    json!({ "places": count, "next_hop": self.next_hop(meaning) })
+                    GroupMember { places: *count, next_hop: self.next_hop(meaning) }
                 };
-                let members: Vec<Value> = members.iter().map(member).collect();
-                json!({ "action": "one of several by flow", "of": places.len(), "members": members })
+                NextHopView {
+                    of: Some(places.len()),
+                    members: members.iter().map(member).collect(),
+                    ..action("one of several by flow")
+                }
             }
         }
     }
 
     fn port_name(&self, port: PortId) -> Option<&str> {
         self.config.ports.get(usize::from(port.0)).map(|port| port.name.as_str())
+    }
+}
+
+/// Answers with the document of an application.
+fn stamped<T: Document>(value: serde_json::Value) -> Answer {
+    match wattline_status::stamp::<T>(value) {
+        Ok(document) => Answer::document(&document),
+        Err(error) => Answer::Error(error.to_string()),
     }
 }
 

@@ -1,16 +1,12 @@
 //! What several governors of one router have counted, one after the other: each begins at 0 while the
 //! workers count on, and the sums must never fall. What was drawn between two of them nobody metered.
 
-use serde_json::{Map, Value};
 use std::time::Instant;
 use wattline_governor::account::Totals;
 use wattline_governor::energy::Energy;
 use wattline_governor::ledger::{Entry, sums_of};
+use wattline_status::{Details, HostStatus};
 use wattline_units::Span;
-
-/// The one counter that a platform tells beside its totals, by section and name
-/// ([`crate::platform::PlatformDriver::details`]).
-const WAITED: (&str, &str) = ("host", "waited_at_moves_packets");
 
 /// Sums over all governors.
 #[derive(Debug, Default)]
@@ -89,25 +85,22 @@ impl Stretches {
         self.knobs.sum.clone()
     }
 
-    /// What a platform tells by itself, its counter summed.
-    pub fn sum_details(&mut self, mut now: Map<String, Value>) -> Map<String, Value> {
-        let (section, name) = WAITED;
-        if let Some(counter) = now.get_mut(section).and_then(|it| it.get_mut(name))
-            && let Some(count) = counter.as_u64()
-        {
-            let sum = self.waited.before.unwrap_or(0) + count;
-            self.waited.sum = Some(sum);
-            *counter = sum.into();
+    /// Figures of a platform alone, its counter summed.
+    pub fn sum_details(&mut self, mut now: Details) -> Details {
+        if let Some(host) = &mut now.host {
+            host.waited_at_moves_packets += self.waited.before.unwrap_or(0);
+            self.waited.sum = Some(host.waited_at_moves_packets);
         }
         now
     }
 
-    /// Of that, what is left while nobody governs: the counter.
-    pub fn details_without_governor(&self) -> Map<String, Value> {
-        let (section, name) = WAITED;
-        let Some(count) = self.waited.before else { return Map::new() };
-        let counter = Map::from_iter([(name.to_owned(), count.into())]);
-        Map::from_iter([(section.to_owned(), counter.into())])
+    /// The part of them that remains while nobody governs: the counter.
+    pub fn details_without_governor(&self) -> Details {
+        let host = |waited_at_moves_packets| HostStatus {
+            waited_at_moves_packets,
+            ..HostStatus::default()
+        };
+        Details { host: self.waited.before.map(host), ..Details::default() }
     }
 
     /// The present governor has ended; its last sums are kept.
@@ -145,7 +138,6 @@ impl Stretches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
     use std::time::Duration;
     use wattline_governor::account::{LoopTotals, MachineTotals};
     use wattline_governor::ledger::Knob;
@@ -243,21 +235,22 @@ mod tests {
             effective: true,
         };
         let host = |packets: u64| {
-            let status = json!({"waited_at_moves_packets": packets, "missing": ["x"]});
-            Map::from_iter([("host".to_owned(), status)])
+            let missing = vec!["x".to_owned()];
+            let status = HostStatus { waited_at_moves_packets: packets, missing, ..HostStatus::default() };
+            Details { host: Some(status), ..Details::default() }
         };
         let (mut stretches, at) = (Stretches::default(), Instant::now());
         stretches.sum(totals(1, 1, None), at);
         assert_eq!(stretches.sum_knobs(&[entry(3)]), [entry(3)]);
         assert_eq!(stretches.sum_details(host(7)), host(7));
         stretches.end(at);
-        let left = json!({"host": {"waited_at_moves_packets": 7}});
-        assert_eq!(Value::from(stretches.details_without_governor()), left);
+        let left = HostStatus { waited_at_moves_packets: 7, ..HostStatus::default() };
+        assert_eq!(stretches.details_without_governor().host, Some(left));
         stretches.sum(totals(0, 1, None), at);
         assert_eq!(stretches.sum_knobs(&[]), [entry(3)], "it has done nothing yet");
         assert_eq!(stretches.sum_knobs(&[entry(2)]), [entry(5)]);
         assert_eq!(stretches.sum_details(host(1)), host(8));
         // A platform that has no such counter is told of none.
-        assert_eq!(stretches.sum_details(Map::new()), Map::new());
+        assert_eq!(stretches.sum_details(Details::default()), Details::default());
     }
 }

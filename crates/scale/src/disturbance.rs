@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use wattline_units::Span;
 
+pub use wattline_status::Disturbance;
+
 /// Lag of a core's thread behind its model.
 #[derive(Debug, Default)]
 pub(super) struct Lateness {
@@ -59,58 +61,11 @@ impl Lateness {
     }
 }
 
-/// Lag of the threads behind the model that they play: hardly any on a machine that has time for
-/// them. Lateness is real time, lags of orders are model time.
-#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
-pub struct Disturbance {
-    /// Waits of all threads for a point of time.
-    pub waits: u64,
-    /// Mean time by which a thread woke too late.
-    pub lateness_mean_seconds: f64,
-    /// Longest time by which a thread woke too late.
-    pub lateness_max_seconds: f64,
-    /// Frames received.
-    pub frames: u64,
-    /// Frames that came after the core had looked for them.
-    pub late_frames: u64,
-    /// Orders to cores.
-    pub orders: u64,
-    /// Orders that a core got after it had gone on beyond the time for which they were meant.
-    pub late_orders: u64,
-    /// Mean time, over all orders, by which it had gone on.
-    pub order_lag_mean_seconds: f64,
-    /// Longest time by which it had gone on.
-    pub order_lag_max_seconds: f64,
-}
-
-impl Disturbance {
-    /// The sum over all threads.
-    pub(super) fn of<'a>(threads: impl Iterator<Item = &'a Lateness>) -> Self {
-        let mut sum = Self::default();
-        threads.for_each(|lateness| lateness.add_to(&mut sum));
-        sum.lateness_mean_seconds /= sum.waits.max(1) as f64;
-        sum.order_lag_mean_seconds /= sum.orders.max(1) as f64;
-        sum
-    }
-
-    /// Lists the reasons why figures may show the lag of threads: more than one frame in a hundred
-    /// came too late, or some core had gone on for more than 10 us of the model, about two batches,
-    /// before an order reached it.
-    pub fn reasons(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
-        if self.late_frames * 100 > self.frames {
-            let percent = 100.0 * self.late_frames as f64 / self.frames.max(1) as f64;
-            reasons.push(format!("{percent:.1} % of the frames came after their core had looked"));
-        }
-        if self.order_lag_max_seconds > 10e-6 {
-            let micros = self.order_lag_max_seconds * 1e6;
-            reasons.push(format!("an order reached a core {micros:.0} us of the model too late"));
-        }
-        reasons
-    }
-
-    /// Whether there is such a reason.
-    pub fn is_disturbed(&self) -> bool {
-        !self.reasons().is_empty()
-    }
+/// Returns the sum over all threads.
+pub(super) fn sum_of<'a>(threads: impl Iterator<Item = &'a Lateness>) -> Disturbance {
+    let mut sum = Disturbance::default();
+    threads.for_each(|lateness| lateness.add_to(&mut sum));
+    sum.lateness_mean_seconds /= sum.waits.max(1) as f64;
+    sum.order_lag_mean_seconds /= sum.orders.max(1) as f64;
+    sum
 }

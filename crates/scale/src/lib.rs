@@ -374,7 +374,7 @@ impl Scale {
 
     /// Returns the lag of threads behind the model so far.
     pub fn disturbance(&self) -> Disturbance {
-        Disturbance::of(self.shared.mailboxes.iter().map(|mailbox| &mailbox.lateness))
+        disturbance::sum_of(self.shared.mailboxes.iter().map(|mailbox| &mailbox.lateness))
     }
 }
 

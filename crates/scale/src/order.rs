@@ -2,10 +2,11 @@
 
 use super::handover::{self, Handover};
 use super::transit::{self, Transit};
-use serde::Serialize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wattline_policy::CoreSet;
+
+pub use wattline_status::Holds;
 
 /// Decides which frames have to wait at the egress port.
 #[derive(Debug)]
@@ -36,24 +37,6 @@ struct Sums {
     longest_hold: Duration,
     deferred: u64,
     longest_deferral: Duration,
-}
-
-/// Frames held back for moves of indirection tables. Times are model time, the lateness of threads
-/// included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Holds {
-    /// Longest time from a move until the old core had nothing left of what moved.
-    pub handover_max_seconds: f64,
-    /// Packets that were held back meanwhile.
-    pub held_packets: u64,
-    /// Mean time that one was held back.
-    pub hold_mean_seconds: f64,
-    /// Longest time.
-    pub hold_max_seconds: f64,
-    /// Rewritings of tables that were put off until the one before was over; on interfaces.
-    pub deferred_moves: u64,
-    /// Longest time that one was put off.
-    pub deferral_max_seconds: f64,
 }
 
 impl Order {

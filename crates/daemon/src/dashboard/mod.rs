@@ -11,12 +11,12 @@ mod frame;
 use crate::http::{self, Answer, Asked, Hosts, Limits};
 use feed::Feed;
 use frame::Frames;
-use serde_json::Value;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattline_linux::privileges;
+use wattline_status::Stats;
 
 /// Time between two looks at the daemon.
 const EVERY: Duration = Duration::from_secs(1);
@@ -97,7 +97,7 @@ impl Opened {
     pub fn serve(
         self,
         name: &str,
-        stats: impl Fn() -> Option<Value> + Send + 'static,
+        stats: impl Fn() -> Option<Stats> + Send + 'static,
     ) -> Result<(), DashboardError> {
         let Self { listener, address } = self;
         let failed = |source| DashboardError::Listen { address, source };

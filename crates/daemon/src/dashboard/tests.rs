@@ -1,16 +1,21 @@
 //! The dashboard over HTTP. What a browser makes of it is in `tests/dashboard.rs`.
 
 use super::*;
-use serde_json::json;
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use wattline_status::RouterStats;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn place() -> Place {
     Place { address: SocketAddr::from(([127, 0, 0, 1], 0)), remote: false }
 }
 
-fn serve(stats: impl Fn() -> Option<Value> + Send + 'static) -> SocketAddr {
+fn at(uptime_seconds: f64) -> Stats {
+    Stats::Router(Box::new(RouterStats { uptime_seconds, ..RouterStats::default() }))
+}
+
+fn serve(stats: impl Fn() -> Option<Stats> + Send + 'static) -> SocketAddr {
     let opened = place().open().unwrap();
     let address = opened.address();
     opened.serve("test", stats).unwrap();
@@ -21,7 +26,7 @@ fn start() -> SocketAddr {
     let uptime = AtomicU64::new(0);
     let stats = move || {
         let uptime = uptime.fetch_add(1, Ordering::Relaxed);
-        Some(json!({ "uptime_seconds": uptime }))
+        Some(at(uptime as f64))
     };
     serve(stats)
 }

@@ -3,8 +3,8 @@
 
 use crate::watch::Watch;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
 use std::time::Duration;
+use wattline_status::{DemonstrationStats, LinkStats};
 
 /// Progress bar of one pass.
 pub struct Live<'a> {
@@ -35,10 +35,14 @@ impl<'a> Live<'a> {
             sent.saturating_sub(received)
         ));
         self.watch.tell(sent as f64 / self.total.max(1) as f64, || {
-            json!({ "ports": [
-                { "name": "from the source", "received_packets": sent },
-                { "name": "to the sink", "transmitted_packets": received },
-            ]})
+            let link = |name: &str, received_packets, transmitted_packets| LinkStats {
+                name: name.to_owned(),
+                received_packets,
+                transmitted_packets,
+                ..LinkStats::default()
+            };
+            let links = vec![link("from the source", sent, 0), link("to the sink", 0, received)];
+            DemonstrationStats { ports: Some(links), ..DemonstrationStats::default() }
         });
     }
 }

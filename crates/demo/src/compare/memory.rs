@@ -213,7 +213,7 @@ mod tests {
             Settings { load, captures: vec![], mode: Mode::Adaptive, binary: "not used".into() };
         let watch = Watch::new(1);
         let report = run(&settings, "because this is a test".to_owned(), &watch).unwrap();
-        let told = watch.stats().unwrap();
+        let told = serde_json::to_value(watch.stats().unwrap()).unwrap();
         assert_eq!(told["stages"]["done"][0]["stage"], "wattline in memory: mix");
         assert_eq!(told["stages"]["done"][0]["offered_packets"], 2_000);
         let row = &report.rows[0];

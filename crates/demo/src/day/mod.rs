@@ -52,7 +52,7 @@ mod tests {
             assert_eq!(whole.source, wattline_units::Source::Emulated);
             assert!(whole.power_rest_watts.unwrap().abs() < 1e-6, "parts and rest are the whole");
         }
-        let told = watch.stats().unwrap();
+        let told = serde_json::to_value(watch.stats().unwrap()).unwrap();
         assert_eq!(told["stages"]["number"], 2);
         let lost = report.days[1].outcome.delivery.dropped_packets;
         assert_eq!(told["stages"]["done"][1]["lost_packets"], lost);

@@ -11,7 +11,6 @@ use crate::config::{SourceKind, SourceSettings};
 use clients::Clients;
 use heard::Heard;
 use page::Page;
-use serde::Serialize;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tcp::Tcp;
@@ -19,40 +18,13 @@ use wattline_governor::latency::{LatencyFeed, LatencySummary, Origin, Quantile, 
 use wattline_policy::LatencyView;
 use wattline_units::{Span, Time};
 
+pub use wattline_status::SourceState;
+
 /// All sources of a configuration.
 #[derive(Default)]
 pub struct Feed {
     sources: Vec<(String, Box<dyn Heard>)>,
     silence: Span,
-}
-
-/// A source as statistics tell of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SourceState {
-    /// Its name.
-    pub name: String,
-    /// Where its samples come from.
-    pub origin: Origin,
-    /// Whether it says nothing.
-    pub silent: bool,
-    /// The time since it said something; absent if it never did.
-    pub heard_seconds_ago: Option<f64>,
-    /// Why not, as far as that is known.
-    pub problem: Option<String>,
-    /// Requests behind the figures; 0 where there are none.
-    pub samples: u64,
-    /// The time since the newest of them.
-    pub age_seconds: Option<f64>,
-    /// Mean.
-    pub latency_mean_seconds: Option<f64>,
-    /// Median; absent where unknown or beyond what the source can tell.
-    pub latency_p50_seconds: Option<f64>,
-    /// 95th percentile.
-    pub latency_p95_seconds: Option<f64>,
-    /// 99th percentile.
-    pub latency_p99_seconds: Option<f64>,
-    /// What was handed to it and refused, by reason.
-    pub refused: Refused,
 }
 
 impl Feed {

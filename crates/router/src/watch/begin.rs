@@ -6,12 +6,12 @@ use super::session::Session;
 use super::watchers::Kind;
 use super::{capture, trace};
 use crate::Router;
-use serde_json::json;
 use wattline_daemon::socket::{Answer, Look as Wanted, Reply};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::tap::filter::Filter;
 use wattline_dataplane::tap::slots::SLOTS;
 use wattline_dataplane::tap::tap::{Look, Tap};
+use wattline_status::WatchStart;
 
 impl Router {
     /// Begins a capture or a trace.
@@ -60,7 +60,11 @@ impl Router {
             }
             Kind::Trace => Box::new(trace::Trace::new(names, self.workers.nodes().to_vec())),
         };
-        let head = json!({ "unseen": unseen, "diverts_xdp": session.diverts });
+        let diverts_xdp = session.diverts;
+        let head = match Answer::document(&WatchStart { unseen, diverts_xdp, ..WatchStart::default() }) {
+            Answer::Ok(head) => head,
+            refused @ Answer::Error(_) => return refused.into(),
+        };
         Reply::Stream(head, Box::new(move |out| session.run(&mut *form, out)))
     }
 

@@ -4,10 +4,10 @@ use super::form::Form;
 use super::rounds::Rounds;
 use super::watchers::{Watchers, WorkerTaps};
 use crate::inbox::InboxSender;
-use serde_json::{Value, json};
 use std::io;
 use std::time::{Duration, Instant};
 use wattline_daemon::stream::Outlet;
+use wattline_status::WatchEnd;
 
 /// How long the reader rests when there is nothing to read.
 const REST: Duration = Duration::from_millis(10);
@@ -67,13 +67,8 @@ impl Session {
     }
 }
 
-fn end_of(packets: u64, matched: u64, missed: u64, began: Instant) -> Value {
-    json!({
-        "packets": packets,
-        "matched": matched,
-        "missed": missed,
-        "duration_seconds": began.elapsed().as_secs_f64(),
-    })
+fn end_of(packets: u64, matched: u64, missed: u64, began: Instant) -> WatchEnd {
+    WatchEnd { packets, matched, missed, duration_seconds: began.elapsed().as_secs_f64() }
 }
 
 impl Drop for Session {

@@ -3,20 +3,20 @@
 use super::capture::reason_name;
 use super::form::Form;
 use super::rounds::Seen;
-use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io;
 use wattline_daemon::stream::Outlet;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::tap::filter::Headers;
 use wattline_dataplane::tap::record::{Kind, Record};
+use wattline_status::Way;
 
 /// Most packets whose end has not come; beyond, the oldest is told as it is.
 const OPEN_MOST: usize = 4096;
 
 /// A packet on its way.
 #[derive(Debug, Clone)]
-struct Way {
+struct Open {
     first: Record,
     made_by: Option<u8>,
     nodes: Vec<u8>,
@@ -35,7 +35,7 @@ enum End {
 pub(super) struct Trace {
     ports: Vec<String>,
     nodes: Vec<&'static str>,
-    open: HashMap<(usize, u32), Way>,
+    open: HashMap<(usize, u32), Open>,
 }
 
 impl Trace {
@@ -70,21 +70,21 @@ impl Trace {
                 return;
             }
         };
-        let way = Way { first: record.clone(), made_by, nodes: Vec::new(), end: None };
+        let way = Open { first: record.clone(), made_by, nodes: Vec::new(), end: None };
         self.open.insert(key, way);
     }
 
     /// The packets that `are_told`, the oldest first.
-    fn told(&mut self, are_told: impl Fn(&Way) -> bool) -> Vec<(usize, Way)> {
+    fn told(&mut self, are_told: impl Fn(&Open) -> bool) -> Vec<(usize, Open)> {
         let told = self.open.extract_if(|_, way| are_told(way));
         let mut told: Vec<_> = told.map(|((worker, _), way)| (worker, way)).collect();
         told.sort_by_key(|(worker, way)| (way.first.time_nanos, *worker, way.first.packet));
         told
     }
 
-    fn said(&self, worker: usize, way: &Way) -> Value {
-        let Record { packet, port, time_nanos, length, bytes, .. } = &way.first;
-        let (end, reason, to) = match way.end {
+    fn said(&self, worker: usize, open: &Open) -> Way {
+        let Record { packet, port, time_nanos, length, bytes, .. } = &open.first;
+        let (end, reason, to) = match open.end {
             Some(End::Sent(port)) => ("sent", None, Some(self.port(port))),
             Some(End::Dropped(reason)) => ("dropped", Some(reason), None),
             Some(End::LeftToKernel) => ("left to the kernel", None, None),
@@ -92,23 +92,23 @@ impl Trace {
             None => ("held for its neighbour", None, None),
         };
         let means = reason.and_then(|reason| DropReason::ALL.get(usize::from(reason)));
-        json!({
-            "packet": packet,
-            "worker": worker,
-            "time_seconds": *time_nanos as f64 / 1e9,
-            "port": self.port(*port),
-            "made_by": way.made_by.map(|node| self.node(node)),
-            "headers": Headers::of(bytes).to_string(),
-            "length_bytes": length,
-            "nodes": way.nodes.iter().map(|node| self.node(*node)).collect::<Vec<_>>(),
-            "end": end,
-            "port_out": to,
-            "reason": reason.map(reason_name),
-            "meaning": means.map(|reason| reason.description().trim()),
-        })
+        Way {
+            packet: *packet,
+            worker,
+            time_seconds: *time_nanos as f64 / 1e9,
+            port: self.port(*port).to_owned(),
+            made_by: open.made_by.map(|node| self.node(node).to_owned()),
+            headers: Headers::of(bytes).to_string(),
+            length_bytes: (*length).into(),
+            nodes: open.nodes.iter().map(|node| self.node(*node).to_owned()).collect(),
+            end: end.to_owned(),
+            port_out: to.map(str::to_owned),
+            reason: reason.map(reason_name).map(Into::into),
+            meaning: means.map(|reason| reason.description().trim().to_owned()),
+        }
     }
 
-    fn send(&self, told: &[(usize, Way)], out: &mut Outlet<'_>) -> io::Result<u64> {
+    fn send(&self, told: &[(usize, Open)], out: &mut Outlet<'_>) -> io::Result<u64> {
         for (worker, way) in told {
             out.event(&self.said(*worker, way))?;
         }
@@ -164,13 +164,10 @@ mod tests {
         let told = trace.told(|way| way.end.is_some());
         assert_eq!(told.len(), 1);
         let said = trace.said(told[0].0, &told[0].1);
-        assert_eq!((&said["port"], &said["nodes"]), (&json!("b"), &json!(["in", "drop"])));
-        assert_eq!(
-            (&said["end"], &said["reason"]),
-            (&json!("dropped"), &json!("neighbour-timeout"))
-        );
-        assert_eq!(said["time_seconds"], 5.0);
-        assert!(said["meaning"].as_str().unwrap().contains("did not answer"), "{said}");
+        assert_eq!((&*said.port, said.nodes), ("b", vec!["in".to_owned(), "drop".to_owned()]));
+        assert_eq!((&*said.end, said.reason.as_deref()), ("dropped", Some("neighbour-timeout")));
+        assert_eq!(said.time_seconds, 5.0);
+        assert!(said.meaning.unwrap().contains("did not answer"));
         assert!(trace.open.is_empty());
     }
 }

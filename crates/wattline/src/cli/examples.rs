@@ -89,6 +89,10 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "schema",
+        &[("The JSON schema of all answers of a daemon", "wattline schema > daemon-schema.json")],
+    ),
+    (
         "stats",
         &[
             ("Counters as a table", "wattline stats"),

@@ -1,10 +1,10 @@
 //! `wattline active`: how many workers serve traffic.
 
-use super::ask::Which;
+use super::ask::{Which, print_json};
 use crate::exit::ExitError;
 use crate::output;
-use std::io::Write;
 use wattline_daemon::socket::Request;
+use wattline_status::ActiveWorkers;
 
 /// How many, of which router.
 #[derive(Debug, clap::Args)]
@@ -18,9 +18,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let answer = args.which.ask(Request::Active { workers: args.workers })?;
+    let answer: ActiveWorkers = args.which.ask(Request::Active { workers: args.workers })?;
     if json {
-        writeln!(output::stdout(), "{answer:#}")?;
+        print_json(&mut output::stdout(), &answer)?;
     }
     Ok(())
 }

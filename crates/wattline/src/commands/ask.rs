@@ -1,10 +1,12 @@
 //! Asking a running router, for the commands that do.
 
 use crate::exit::ExitError;
-use serde_json::Value;
+use serde::Serialize;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use wattline_daemon::socket::{self, Request, SocketError};
 use wattline_daemon::stream::Inlet;
+use wattline_status::{Document, WatchStart};
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -15,14 +17,15 @@ pub struct Which {
 }
 
 impl Which {
-    /// Its answer to a request.
-    pub fn ask(&self, request: Request) -> Result<Value, ExitError> {
-        Ok(socket::ask(&self.path()?, request)?)
+    /// Asks for a document.
+    pub fn ask<T: Document>(&self, request: Request) -> Result<T, ExitError> {
+        Ok(socket::ask_for(&self.path()?, request)?)
     }
 
-    /// Its first answer to a request for what goes on for a while, and where the rest comes.
-    pub fn listen(&self, request: &Request) -> Result<(Value, Inlet), ExitError> {
-        Ok(socket::listen(&self.path()?, request)?)
+    /// Asks for a capture or a trace: its beginning, and where the rest comes.
+    pub fn listen(&self, request: &Request) -> Result<(WatchStart, Inlet), ExitError> {
+        let (start, inlet) = socket::listen(&self.path()?, request)?;
+        Ok((wattline_status::read(start).map_err(SocketError::from)?, inlet))
     }
 
     /// Its control socket.
@@ -47,8 +50,15 @@ impl From<SocketError> for ExitError {
                 _ => Self::IO,
             },
             SocketError::Refused(_) => Self::CONFIG,
+            SocketError::Contract(_) => Self::DATA,
             SocketError::Bind { .. } => Self::IO,
         };
         Self::new(code, error)
     }
+}
+
+/// Prints a document as JSON.
+pub fn print_json(out: &mut impl Write, document: &impl Serialize) -> io::Result<()> {
+    let value = serde_json::to_value(document)?;
+    writeln!(out, "{value:#}")
 }

@@ -1,6 +1,6 @@
 //! `wattline capture`: packets that pass a running router, as a capture file.
 
-use super::looking::{Looking, part, summary};
+use super::looking::{Looking, parsed, part, summary};
 use crate::exit::ExitError;
 use crate::new_file;
 use crate::output::{self, note};
@@ -37,7 +37,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if !to_output && new_file::refuses(&args.write, args.overwrite) {
         return Err(there());
     }
-    let (_, mut inlet) = args.looking.begin(args.snap, Request::Capture)?;
+    let mut inlet = args.looking.begin(args.snap, Request::Capture)?;
     let mut out: Box<dyn Write> =
         match to_output {
             true => Box::new(io::stdout().lock()),
@@ -61,7 +61,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                 return Ok(writeln!(output::stdout(), "{end:#}")?);
             }
             Part::End(end) => {
-                note!("{}", summary(&end));
+                note!("{}", summary(&parsed(end)?));
                 return Ok(());
             }
         }

@@ -1,10 +1,10 @@
 //! `wattline clear`: counters of a running router begin anew.
 
-use super::ask::Which;
+use super::ask::{Which, print_json};
 use crate::exit::ExitError;
 use crate::output;
-use std::io::Write;
 use wattline_daemon::socket::Request;
+use wattline_status::Empty;
 
 /// What.
 #[derive(Debug, clap::Args)]
@@ -24,11 +24,11 @@ enum What {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let answer = match args.what {
+    let answer: Empty = match args.what {
         What::Counters => args.which.ask(Request::ClearCounters)?,
     };
     if json {
-        writeln!(output::stdout(), "{answer:#}")?;
+        print_json(&mut output::stdout(), &answer)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! `--dashboard` of the commands that run for long.
 
 use crate::exit::ExitError;
-use serde_json::Value;
 use std::net::SocketAddr;
 use wattline_daemon::dashboard::{DashboardError, Opened, Place};
+use wattline_status::Stats;
 
 /// Where the dashboard is.
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ impl Listening {
     pub fn show(
         self,
         what: &str,
-        stats: impl Fn() -> Option<Value> + Send + 'static,
+        stats: impl Fn() -> Option<Stats> + Send + 'static,
     ) -> Result<(), ExitError> {
         let Some(opened) = self.0 else { return Ok(()) };
         let address = opened.address();

@@ -1,13 +1,11 @@
 //! `wattline explain`: why a machine runs as it does.
 
-use super::ask::Which;
+use super::ask::{Which, print_json};
 use crate::exit::ExitError;
 use crate::output;
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
-use wattline_governor::decisions::Decision;
+use wattline_status::{Decision, Explanation, Stats};
 
 /// Which router or governor.
 #[derive(Debug, clap::Args)]
@@ -18,32 +16,29 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let stats = args.which.ask(Request::Stats)?;
-    let power = &stats["power"];
-    if !power.is_object() {
+    let stats: Stats = args.which.ask(Request::Stats)?;
+    let Some(power) = stats.power() else {
         return Err(ExitError::new(
             ExitError::UNAVAILABLE,
             "nothing is governed there: a router decides on power where its configuration has \
              [power] platform = \"host\" or \"scale\"",
         ));
-    }
+    };
     let mut out = output::stdout();
     if json {
-        let of = |key: &str| power[key].clone();
-        let told = json!({ "policy": of("policy"), "rule": stats["govern"]["rule"],
-            "reason": of("reason"), "last_changes": of("last_changes") });
-        writeln!(out, "{told:#}")?;
-        return Ok(());
+        let explanation = Explanation {
+            policy: power.policy.clone(),
+            rule: match &stats {
+                Stats::Governor(stats) => stats.govern.rule,
+                _ => None,
+            },
+            reason: power.reason.clone(),
+            last_changes: power.last_changes.clone(),
+        };
+        return Ok(print_json(&mut out, &explanation)?);
     }
-    writeln!(out, "policy {}", power["policy"].as_str().unwrap_or_default())?;
-    print(&changes(&power["last_changes"]), &mut out)?;
-    Ok(())
-}
-
-/// Those that can be read; a router of another version may tell other things.
-fn changes(list: &Value) -> Vec<Decision> {
-    let read = |value: &Value| Decision::deserialize(value).ok();
-    list.as_array().into_iter().flatten().filter_map(read).collect()
+    writeln!(out, "policy {}", power.policy)?;
+    Ok(print(&power.last_changes, &mut out)?)
 }
 
 /// The changes as lines, the last one at the end.
@@ -63,22 +58,28 @@ pub(super) fn print(changes: &[Decision], out: &mut impl Write) -> io::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_status::Waiting;
 
     #[test]
     fn changes_are_lines_and_what_is_not_kept_is_said() {
-        let one = json!({ "number": 8, "at_seconds": 1.25, "cores_active": 3,
-            "frequency_hertz": [1.6e9, 1.6e9], "wait": "sleep", "nap_seconds": 77e-6,
-            "reason": "for 8.000 Mpps, the load exceeded the capacity" });
-        let list = json!([one, { "of": "another version" }]);
+        let one = Decision {
+            number: 8,
+            at_seconds: 1.25,
+            cores_active: 3,
+            frequency_hertz: Some((1.6e9, 1.6e9)),
+            wait: Waiting::Sleep,
+            nap_seconds: Some(77e-6),
+            reason: "for 8.000 Mpps, the load exceeded the capacity".to_owned(),
+        };
         let mut out = Vec::new();
-        print(&changes(&list), &mut out).unwrap();
+        print(&[one], &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "7 changes before are not kept\n       8       1.250000 s  3 cores at 1.60 GHz, naps \
              of 77.0 us: for 8.000 Mpps, the load exceeded the capacity\n"
         );
         let mut out = Vec::new();
-        print(&changes(&Value::Null), &mut out).unwrap();
+        print(&[], &mut out).unwrap();
         assert_eq!(out, b"no change of the operating point so far\n");
     }
 }

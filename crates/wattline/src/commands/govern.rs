@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use wattline_govern::{Daemon, GovernError, Options, profile};
 use wattline_host::TakeOverError;
+use wattline_status::Stats;
 
 /// What to govern by.
 #[derive(Debug, clap::Args)]
@@ -60,7 +61,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     dashboard.show("governor", daemon.statistics())?;
     let (account, outcome) = daemon.run();
     drop(logging);
-    let printed = run::print_account(&account, json);
+    let printed = run::print_account(&Stats::Governor(Box::new(account)), json);
     // What went wrong matters more than a reader who has gone.
     outcome?;
     printed

@@ -1,11 +1,11 @@
 //! `wattline graph`: the nodes of a router as a drawing.
 
-use super::ask::Which;
+use super::ask::{Which, print_json};
 use crate::exit::ExitError;
 use crate::output;
-use serde_json::Value;
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
+use wattline_status::Graph;
 
 /// Which router, and how to draw it.
 #[derive(Debug, clap::Args)]
@@ -19,10 +19,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let graph = args.which.ask(Request::Graph)?;
+    let graph: Graph = args.which.ask(Request::Graph)?;
     let mut out = output::stdout();
     if json {
-        writeln!(out, "{graph:#}")?;
+        print_json(&mut out, &graph)?;
     } else if args.dot {
         print_dot(&graph, &mut out)?;
     } else {
@@ -31,30 +31,23 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     Ok(())
 }
 
-fn nodes(graph: &Value) -> impl Iterator<Item = &Value> {
-    graph["nodes"].as_array().into_iter().flatten()
-}
-
 /// The edges as names of nodes; an edge that two reasons take is drawn once.
-fn edges(graph: &Value) -> Vec<(&str, &str)> {
-    let pair = |edge: &'_ Value| -> Option<(usize, usize)> {
-        let place = |name: &Value| nodes(graph).position(|node| node["name"] == *name);
-        Some((place(&edge[0])?, place(&edge[1])?))
-    };
-    let mut edges: Vec<_> =
-        graph["edges"].as_array().into_iter().flatten().filter_map(pair).collect();
+fn edges(graph: &Graph) -> Vec<(&str, &str)> {
+    let place = |name: &str| graph.nodes.iter().position(|node| node.name == name);
+    let pair = |[from, to]: &[String; 2]| Some((place(from)?, place(to)?));
+    let mut edges: Vec<_> = graph.edges.iter().filter_map(pair).collect();
     edges.sort_unstable();
     edges.dedup();
-    let names: Vec<&str> = nodes(graph).filter_map(|node| node["name"].as_str()).collect();
-    edges.into_iter().map(|(from, to)| (names[from], names[to])).collect()
+    let name = |place: usize| graph.nodes[place].name.as_str();
+    edges.into_iter().map(|(from, to)| (name(from), name(to))).collect()
 }
 
 /// Nodes in the order in which packets meet them, each with those that it leads to.
-fn print(graph: &Value, out: &mut impl Write) -> io::Result<()> {
+fn print(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{:<20} {:>14} {:>14}  leads to", "node", "packets", "cycles/packet")?;
     let edges = edges(graph);
-    for node in nodes(graph) {
-        let name = node["name"].as_str().unwrap_or_default();
+    for node in &graph.nodes {
+        let name = &*node.name;
         let next: Vec<&str> =
             edges.iter().filter(|(from, _)| *from == name).map(|(_, to)| *to).collect();
         let arrow =
@@ -62,27 +55,24 @@ fn print(graph: &Value, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
             "{name:<20} {:>14} {:>14.1}  {arrow}",
-            node["packets"].as_u64().unwrap_or(0),
-            node["cycles_per_packet"].as_f64().unwrap_or(0.0),
+            node.packets, node.cycles_per_packet,
         )?;
         if name == "drop" {
-            for (reason, count) in graph["dropped"].as_object().into_iter().flatten() {
-                writeln!(out, "  └ {reason:<16} {:>14}", count.as_u64().unwrap_or(0))?;
+            for (reason, count) in &graph.dropped {
+                writeln!(out, "  └ {reason:<16} {count:>14}")?;
             }
         }
     }
-    if let Some(count @ 1..) = graph["xdp_forwarded"].as_u64() {
+    if let count @ 1.. = graph.xdp_forwarded {
         writeln!(out, "{:<20} {count:>14}  by XDP programs, seen by no node", "forwarded")?;
     }
     Ok(())
 }
 
-fn print_dot(graph: &Value, out: &mut impl Write) -> io::Result<()> {
+fn print_dot(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "digraph wattline {{\n  rankdir=LR;\n  node [shape=box];")?;
-    for node in nodes(graph) {
-        let name = node["name"].as_str().unwrap_or_default();
-        let packets = node["packets"].as_u64().unwrap_or(0);
-        let cycles = node["cycles_per_packet"].as_f64().unwrap_or(0.0);
+    for node in &graph.nodes {
+        let (name, packets, cycles) = (&node.name, node.packets, node.cycles_per_packet);
         writeln!(
             out,
             "  \"{name}\" [label=\"{name}\\n{packets} packets\\n{cycles:.1} cycles/packet\"];"
@@ -97,15 +87,22 @@ fn print_dot(graph: &Value, out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use wattline_status::NodeStats;
 
-    fn drawn(print: impl Fn(&Value, &mut Vec<u8>) -> io::Result<()>) -> String {
-        let node = |name: &str, packets: u64| json!({ "name": name, "packets": packets, "cycles_per_packet": 12.25 });
-        let graph = json!({
-            "nodes": [node("input", 7), node("drop", 2), node("output", 5)],
-            "edges": [["input", "output"], ["input", "drop"], ["input", "drop"]],
-            "dropped": { "no-route": 2 },
-        });
+    fn drawn(print: impl Fn(&Graph, &mut Vec<u8>) -> io::Result<()>) -> String {
+        let node = |name: &str, packets: u64| NodeStats {
+            name: name.to_owned(),
+            packets,
+            cycles_per_packet: 12.25,
+            ..NodeStats::default()
+        };
+        let edge = |from: &str, to: &str| [from.to_owned(), to.to_owned()];
+        let graph = Graph {
+            nodes: vec![node("input", 7), node("drop", 2), node("output", 5)],
+            edges: vec![edge("input", "output"), edge("input", "drop"), edge("input", "drop")],
+            dropped: [("no-route".to_owned(), 2)].into(),
+            ..Graph::default()
+        };
         let mut out = Vec::new();
         print(&graph, &mut out).unwrap();
         String::from_utf8(out).unwrap()

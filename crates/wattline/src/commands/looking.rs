@@ -4,11 +4,13 @@ use super::ask::Which;
 use super::duration;
 use crate::exit::ExitError;
 use crate::output::note;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wattline_daemon::socket::{Look, Request};
 use wattline_daemon::stream::{Inlet, Part, Stopper};
 use wattline_dataplane::tap::filter::Filter;
+use wattline_status::{WatchEnd, WatchStart};
 use wattline_units::Span;
 
 /// Which packets, and how many.
@@ -42,7 +44,7 @@ impl Looking {
         &self,
         snap: u16,
         request: fn(Look) -> Request,
-    ) -> Result<(Value, Inlet), ExitError> {
+    ) -> Result<Inlet, ExitError> {
         let filter = self.filter.join(" ");
         // Mistakes are told before a router is looked for, which knows the names of its ports.
         Filter::parse(&filter, &|_| Some(0))
@@ -59,7 +61,7 @@ impl Looking {
             });
         }
         say_unseen(&head);
-        Ok((head, inlet))
+        Ok(inlet)
     }
 }
 
@@ -74,28 +76,31 @@ fn stop_by_signal(stopper: Stopper) -> std::io::Result<()> {
     Ok(())
 }
 
-fn say_unseen(head: &Value) {
-    for what in head["unseen"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+fn say_unseen(start: &WatchStart) {
+    for what in &start.unseen {
         note!("not seen: {what}");
     }
-    if head["diverts_xdp"] == true {
+    if start.diverts_xdp {
         note!("workers forward what XDP programs would, until this ends (--keep-xdp lets them)");
     }
 }
 
 /// How it went, in a line.
-pub fn summary(end: &Value) -> String {
-    let number = |key: &str| end[key].as_u64().unwrap_or(0);
-    let missed = match number("missed") {
+pub fn summary(end: &WatchEnd) -> String {
+    let missed = match end.missed {
         0 => "none missed".to_owned(),
         missed => format!("{missed} missed, as they came too fast (--rate, or a slow reader)"),
     };
-    format!(
-        "{} packets shown; {} matched, {missed}; {:.1} s",
-        number("packets"),
-        number("matched"),
-        end["duration_seconds"].as_f64().unwrap_or(0.0)
-    )
+    let WatchEnd { packets, matched, duration_seconds, .. } = end;
+    format!("{packets} packets shown; {matched} matched, {missed}; {duration_seconds:.1} s")
+}
+
+/// Reads an event or the end of a capture or trace.
+pub fn parsed<T: DeserializeOwned>(value: Value) -> Result<T, ExitError> {
+    let unreadable = |error| {
+        ExitError::new(ExitError::DATA, format_args!("the router: an unreadable event: {error}"))
+    };
+    serde_json::from_value(value).map_err(unreadable)
 }
 
 /// The next part, whatever it is.

@@ -37,6 +37,7 @@ mod reproduce;
 mod restore;
 mod root;
 mod run;
+mod schema;
 mod server_errors;
 mod servers;
 mod show;
@@ -76,6 +77,8 @@ pub enum Command {
     Trace(trace::Args),
     /// Let the counters of a running router begin anew.
     Clear(clear::Args),
+    /// Print the JSON schema of everything that a running router or governor says.
+    Schema(schema::Args),
     /// Watch a running router or governor: rates, cores, frequencies, watts, drops.
     Top(top::Args),
     /// Draw the nodes of a running router with their packets, cycles and drops.
@@ -161,6 +164,7 @@ impl Command {
             Self::Capture(args) => capture::run(&args, json),
             Self::Trace(args) => trace::run(&args, json),
             Self::Clear(args) => clear::run(&args, json),
+            Self::Schema(schema::Args {}) => schema::run(),
             Self::Top(args) => top::run(&args, json),
             Self::Govern(args) => govern::run(&args, json),
             Self::Graph(args) => graph::run(&args, json),

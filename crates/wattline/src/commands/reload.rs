@@ -1,11 +1,11 @@
 //! `wattline reload`: a changed configuration for a running router.
 
-use super::ask::Which;
+use super::ask::{Which, print_json};
 use crate::exit::ExitError;
 use crate::output;
-use serde_json::Value;
 use std::io::Write;
 use wattline_daemon::socket::Request;
+use wattline_status::ReloadReport;
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -16,35 +16,31 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let answer = args.which.ask(Request::Reload)?;
+    let answer: ReloadReport = args.which.ask(Request::Reload)?;
     print(&answer, json)?;
-    let waiting = names(&answer["needs_restart"]);
-    if waiting.is_empty() {
+    if answer.needs_restart.is_empty() {
         return Ok(());
     }
-    let message = format!("not in force before a restart: {}", waiting.join(", "));
+    let message = format!("not in force before a restart: {}", answer.needs_restart.join(", "));
     Err(ExitError::new(ExitError::NEEDS_RESTART, message).after_result())
 }
 
-fn names(value: &Value) -> Vec<&str> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
-fn print(answer: &Value, json: bool) -> std::io::Result<()> {
+fn print(answer: &ReloadReport, json: bool) -> std::io::Result<()> {
     let mut out = output::stdout();
     if json {
-        return writeln!(out, "{answer:#}");
+        return print_json(&mut out, answer);
     }
-    for (key, title) in [("applied", "in force"), ("needs_restart", "needs a restart")] {
-        let names = names(&answer[key]);
+    for (names, title) in
+        [(&answer.applied, "in force"), (&answer.needs_restart, "needs a restart")]
+    {
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         writeln!(out, "{title}: {names}")?;
     }
-    for reason in answer["because"].as_array().into_iter().flatten() {
-        writeln!(out, "because: {}", reason.as_str().unwrap_or_default())?;
+    for reason in &answer.because {
+        writeln!(out, "because: {reason}")?;
     }
-    for port in answer["not_as_configured"].as_array().into_iter().flatten() {
-        writeln!(out, "not as configured: {}", port.as_str().unwrap_or_default())?;
+    for port in &answer.not_as_configured {
+        writeln!(out, "not as configured: {port}")?;
     }
     Ok(())
 }

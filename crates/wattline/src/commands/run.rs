@@ -1,18 +1,18 @@
 //! `wattline run`: the router.
 
+use super::ask::print_json;
 use super::dashboard::Dashboard;
 use super::{block, stats};
 use crate::applications::APPLICATIONS;
 use crate::exit::ExitError;
 use crate::output;
 use crate::platforms::PLATFORMS;
-use std::io::Write;
 use std::path::PathBuf;
 use tracing::Level;
 use wattline_daemon::logging::{self, Logging};
-use wattline_router::stats::Stats;
 use wattline_router::{Extensions, Remedy, Router, RouterError};
 use wattline_settings::LogLevel;
+use wattline_status::Stats;
 
 /// What this program adds to a router.
 const EXTENSIONS: Extensions = Extensions { applications: APPLICATIONS, platforms: PLATFORMS };
@@ -37,21 +37,16 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     dashboard.show(&name, router.statistics())?;
     let (account, outcome) = router.run();
     drop(logging);
-    let printed = print(&account, json);
+    let printed = print_account(&Stats::Router(Box::new(account)), json);
     // What went wrong matters more than a reader who has gone.
     outcome.map_err(|error| ExitError::from(error).after_result())?;
     printed
 }
 
-fn print(account: &Stats, json: bool) -> Result<(), ExitError> {
-    let account = serde_json::to_value(account).map_err(std::io::Error::from)?;
-    print_account(&account, json)
-}
-
 /// Prints the last statistics of a daemon.
-pub(super) fn print_account(account: &serde_json::Value, json: bool) -> Result<(), ExitError> {
+pub(super) fn print_account(account: &Stats, json: bool) -> Result<(), ExitError> {
     output::print_within(|out| match json {
-        true => writeln!(out, "{account:#}"),
+        true => print_json(out, account),
         false => stats::print(account, out),
     })
 }

@@ -1,14 +1,17 @@
 //! `wattline show`: what a running router knows.
 
-use super::ask::Which;
+use super::ask::{Which, print_json};
 use super::stats;
 use crate::exit::ExitError;
 use crate::output;
 use ipnet::IpNet;
-use serde_json::Value;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use wattline_daemon::socket::{Request, Topic};
+use wattline_status::{
+    AclRule, AclTable, Document, FibEntry, Flow, FlowTable, NeighbourEntry, NeighbourTable,
+    NextHopView, PortTable, RouteEntry, RouteTable, SaTable, Unmatched,
+};
 
 /// Of what.
 #[derive(Debug, clap::Args)]
@@ -72,223 +75,216 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         What::Sas => (Topic::Sas, None),
         What::Acl => (Topic::Acl, None),
     };
-    let answer = args.which.ask(Request::Show { topic, within, most: args.most })?;
-    let mut out = BufWriter::new(output::stdout());
-    if json {
-        writeln!(out, "{answer:#}")?;
-    } else {
-        print(topic, &answer, &mut out)?;
-    }
+    let request = Request::Show { topic, within, most: args.most };
+    let (which, mut out) = (&args.which, BufWriter::new(output::stdout()));
+    let out = &mut out;
+    match topic {
+        Topic::Ports => shown(&which.ask(request)?, json, out, ports),
+        Topic::Routes => shown(&which.ask(request)?, json, out, route_table),
+        Topic::Neighbours => shown(&which.ask(request)?, json, out, neighbours),
+        Topic::Fib => shown(&which.ask(request)?, json, out, fib),
+        Topic::Flows => shown(&which.ask(request)?, json, out, flows),
+        Topic::Sas => shown(&which.ask(request)?, json, out, sas),
+        Topic::Acl => shown(&which.ask(request)?, json, out, acl),
+    }?;
     Ok(out.flush()?)
 }
 
-fn print(topic: Topic, answer: &Value, out: &mut impl Write) -> io::Result<()> {
-    match topic {
-        Topic::Ports => ports(answer, out),
-        Topic::Routes => {
-            routes(&answer["routes"], out)?;
-            rest(&answer["routes"], |it| &it["prefix"], &answer["total"], "prefixes", out)
-        }
-        Topic::Neighbours => {
-            let line = |it: &Value| {
-                vec![
-                    text(&it["address"]),
-                    text(&it["interface"]),
-                    text(&it["port"]),
-                    text(&it["mac"]),
-                    text(&it["state"]),
-                    text(&it["source"]),
-                ]
-            };
-            let head = ["address", "interface", "port", "ethernet", "state", "from"];
-            table(&head, list(&answer["neighbours"]).map(line), out)?;
-            rest(&answer["neighbours"], |it| &it["address"], &answer["total"], "neighbours", out)
-        }
-        Topic::Fib => {
-            let (address, meaning) = (text(&answer["address"]), way(&answer["next_hop"]));
-            let has_route = !answer["prefix"].is_null();
-            match has_route {
-                true => writeln!(out, "{address} by {}: {meaning}", text(&answer["prefix"]))?,
-                false => writeln!(out, "{address}: {meaning}")?,
-            }
-            for member in list(&answer["next_hop"]["members"]) {
-                let (places, meaning) = (text(&member["places"]), way(&member["next_hop"]));
-                writeln!(out, "  {places} places: {meaning}")?;
-            }
-            for it in list(&answer["exceptions"]) {
-                let (port, why) = (text(&it["port"]), text(&it["why"]));
-                writeln!(out, "  not so for what comes in by {port}: {why}")?;
-            }
-            if !has_route {
-                return Ok(());
-            }
-            writeln!(out)?;
-            routes(&answer["routes"], out)
-        }
-        Topic::Flows => {
-            let line = |it: &Value| {
-                let end = |address: &str, port: &str| {
-                    format!("{} {}", text(&it[address]), text(&it[port]))
-                };
-                vec![
-                    end("source", "source_port"),
-                    end("destination", "destination_port"),
-                    text(&it["protocol"]),
-                    text(&it["in"]),
-                    text(&it["out"]),
-                    text(&it["packets"]),
-                    text(&it["bytes"]),
-                ]
-            };
-            let head = ["source", "destination", "protocol", "in", "out", "packets", "bytes"];
-            table(&head, list(&answer["flows"]).map(line), out)?;
-            let live = text(&answer["flows_without_a_record_yet"]);
-            writeln!(out, "{live} flows have no record yet")
-        }
-        Topic::Sas => super::stats::tree(answer, 0, out),
-        Topic::Acl => acl(answer, out),
-    }
+/// Prints a document, as JSON or by `print`.
+fn shown<T: Document, W: Write>(
+    document: &T,
+    json: bool,
+    out: &mut W,
+    print: fn(&T, &mut W) -> io::Result<()>,
+) -> io::Result<()> {
+    if json { print_json(out, document) } else { print(document, out) }
 }
 
-fn ports(answer: &Value, out: &mut impl Write) -> io::Result<()> {
-    for port in list(&answer["ports"]) {
-        writeln!(out, "{}: {}", text(&port["name"]), text(&port["state"]))?;
-        for (key, said) in [
-            ("interface", text(&port["interface"])),
-            ("ethernet", text(&port["mac"])),
-            ("mtu", text(&port["mtu"])),
-            ("addresses", list(&port["addresses"]).map(text).collect::<Vec<_>>().join(", ")),
-            ("vlans", list(&port["vlans"]).map(text).collect::<Vec<_>>().join(", ")),
-            ("how", text(&port["mode"])),
-            ("why", text(&port["reason"])),
-            ("checks", list(&port["checks"]).map(text).collect::<Vec<_>>().join(", ")),
-            ("by workers", text(&port["by_workers_because"])),
-        ] {
-            if !said.is_empty() && said != NONE {
-                writeln!(out, "  {key:<12} {said}")?;
-            }
-        }
-    }
-    stats::print_needs_restart(answer, out)
+fn route_table(answer: &RouteTable, out: &mut impl Write) -> io::Result<()> {
+    routes(&answer.routes, out)?;
+    rest(answer.routes.iter().map(|it| &it.prefix), answer.total, "prefixes", out)
 }
 
-fn acl(answer: &Value, out: &mut impl Write) -> io::Result<()> {
-    let of = |it: &Value, key: &str| {
-        let said = list(&it[key]).map(text).collect::<Vec<_>>().join(",");
-        if said.is_empty() { "all".to_owned() } else { said }
-    };
-    let line = |it: &Value| {
-        let protocols: Vec<String> = list(&it["protocol"]).map(protocol).collect();
+fn neighbours(answer: &NeighbourTable, out: &mut impl Write) -> io::Result<()> {
+    let line = |it: &NeighbourEntry| {
         vec![
-            text(&it["name"]),
-            of(it, "on"),
-            text(&it["action"]),
-            if protocols.is_empty() { "all".to_owned() } else { protocols.join(",") },
-            of(it, "source"),
-            of(it, "source_ports"),
-            of(it, "destination"),
-            of(it, "destination_ports"),
-            text(&it["packets"]),
-            text(&it["bytes"]),
+            it.address.to_string(),
+            text(&it.interface),
+            text(&it.port),
+            text(&it.mac),
+            it.state.clone(),
+            it.source.clone(),
+        ]
+    };
+    let head = ["address", "interface", "port", "ethernet", "state", "from"];
+    table(&head, answer.neighbours.iter().map(line), out)?;
+    rest(answer.neighbours.iter().map(|it| &it.address), answer.total, "neighbours", out)
+}
+
+fn fib(answer: &FibEntry, out: &mut impl Write) -> io::Result<()> {
+    let FibEntry { address, prefix, next_hop, .. } = answer;
+    match prefix {
+        Some(prefix) => writeln!(out, "{address} by {prefix}: {}", way(next_hop))?,
+        None => writeln!(out, "{address}: {}", way(next_hop))?,
+    }
+    for member in &next_hop.members {
+        writeln!(out, "  {} places: {}", member.places, way(&member.next_hop))?;
+    }
+    for it in &answer.exceptions {
+        writeln!(out, "  not so for what comes in by {}: {}", it.port, it.why)?;
+    }
+    if prefix.is_none() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    routes(&answer.routes, out)
+}
+
+fn flows(answer: &FlowTable, out: &mut impl Write) -> io::Result<()> {
+    let line = |it: &Flow| {
+        vec![
+            format!("{} {}", it.source, it.source_port),
+            format!("{} {}", it.destination, it.destination_port),
+            it.protocol.to_string(),
+            text(&it.port_in),
+            text(&it.port_out),
+            it.packets.to_string(),
+            it.bytes.to_string(),
+        ]
+    };
+    let head = ["source", "destination", "protocol", "in", "out", "packets", "bytes"];
+    table(&head, answer.flows.iter().map(line), out)?;
+    writeln!(out, "{} flows have no record yet", answer.flows_without_a_record_yet)
+}
+
+fn sas(answer: &SaTable, out: &mut impl Write) -> io::Result<()> {
+    stats::tree(&answer.ipsec, 0, out)
+}
+
+fn ports(answer: &PortTable, out: &mut impl Write) -> io::Result<()> {
+    for port in &answer.ports {
+        writeln!(out, "{}: {}", port.name, text(&port.state))?;
+        let vlans: Vec<String> = port.vlans.iter().map(u16::to_string).collect();
+        for (key, value) in [
+            ("interface", text(&port.interface)),
+            ("ethernet", port.mac.clone()),
+            ("mtu", text(&port.mtu)),
+            ("addresses", port.addresses.join(", ")),
+            ("vlans", vlans.join(", ")),
+            ("how", port.mode.clone()),
+            ("why", text(&port.reason)),
+            ("checks", port.checks.join(", ")),
+            ("by workers", text(&port.by_workers_because)),
+        ] {
+            if !value.is_empty() && value != NONE {
+                writeln!(out, "  {key:<12} {value}")?;
+            }
+        }
+    }
+    stats::print_needs_restart(&answer.needs_restart, out)
+}
+
+fn acl(answer: &AclTable, out: &mut impl Write) -> io::Result<()> {
+    let all = |values: &[String]| {
+        if values.is_empty() { "all".to_owned() } else { values.join(",") }
+    };
+    let line = |it: &AclRule| {
+        let protocols: Vec<String> = it.protocol.iter().copied().map(protocol).collect();
+        vec![
+            it.name.clone(),
+            all(&it.on),
+            it.action.clone(),
+            all(&protocols),
+            all(&it.source),
+            all(&it.source_ports),
+            all(&it.destination),
+            all(&it.destination_ports),
+            it.packets.to_string(),
+            it.bytes.to_string(),
         ]
     };
     let head =
         ["rule", "on", "action", "protocol", "from", "ports", "to", "ports", "packets", "bytes"];
-    table(&head, list(&answer["rules"]).map(line), out)?;
-    rest(&answer["rules"], |it| &it["name"], &answer["total"], "rules", out)?;
-    for port in list(&answer["unmatched"]) {
-        let (name, packets) = (text(&port["port"]), text(&port["packets"]));
-        writeln!(out, "port {name}: {packets} packets matched no rule and were dropped")?;
+    table(&head, answer.rules.iter().map(line), out)?;
+    rest(answer.rules.iter().map(|it| &it.name), answer.total, "rules", out)?;
+    for Unmatched { port, packets, .. } in &answer.unmatched {
+        writeln!(out, "port {port}: {packets} packets matched no rule and were dropped")?;
     }
     Ok(())
 }
 
 /// A protocol as `[[acl]]` names it; its number where it has no name there.
-fn protocol(value: &Value) -> String {
-    let name = value.as_u64().and_then(|number| u8::try_from(number).ok());
+fn protocol(number: u8) -> String {
     #[cfg(feature = "filter")]
-    let name = name.and_then(wattline_filter::acl::protocol_name);
+    let name = wattline_filter::acl::protocol_name(number);
     #[cfg(not(feature = "filter"))]
-    let name = name.and_then(|_: u8| None::<&str>);
-    name.map_or_else(|| text(value), str::to_owned)
+    let name = None::<&str>;
+    name.map_or_else(|| number.to_string(), str::to_owned)
 }
 
-fn routes(routes: &Value, out: &mut impl Write) -> io::Result<()> {
-    let line = |it: &Value| {
-        let ways = list(&it["via"]).map(|hop| {
-            let gateway = match &hop["gateway"] {
-                Value::Null => String::new(),
-                gateway => format!("{} ", text(gateway)),
-            };
-            let weight = match hop["weight"].as_u64() {
-                Some(weight @ 2..) => format!(" weight {weight}"),
+fn routes(routes: &[RouteEntry], out: &mut impl Write) -> io::Result<()> {
+    let line = |it: &RouteEntry| {
+        let ways = it.via.iter().map(|hop| {
+            let gateway = hop.gateway.map(|it| format!("{it} ")).unwrap_or_default();
+            let weight = match hop.weight {
+                weight @ 2.. => format!(" weight {weight}"),
                 _ => String::new(),
             };
-            let mtu = match &hop["mtu"] {
-                Value::Null => String::new(),
-                mtu => format!(" mtu {mtu}"),
-            };
-            format!("{gateway}dev {}{weight}{mtu}", text(&hop["interface"]))
+            let mtu = hop.mtu.map(|mtu| format!(" mtu {mtu}")).unwrap_or_default();
+            format!("{gateway}dev {}{weight}{mtu}", text(&hop.interface))
         });
         let ways = ways.collect::<Vec<_>>().join(", ");
-        let to = if it["kind"] == "unicast" { ways } else { text(&it["kind"]) };
-        let mark = if it["in_use"] == true { "*" } else { "" };
+        let to = if it.kind == "unicast" { ways } else { it.kind.clone() };
+        let mark = if it.in_use { "*" } else { "" };
         vec![
             mark.to_owned(),
-            text(&it["prefix"]),
+            it.prefix.clone(),
             to,
-            text(&it["metric"]),
-            text(&it["nexthop"]),
-            text(&it["source"]),
+            it.metric.to_string(),
+            text(&it.nexthop),
+            it.source.clone(),
         ]
     };
-    table(&["", "prefix", "to", "metric", "nhid", "from"], list(routes).map(line), out)
+    table(&["", "prefix", "to", "metric", "nhid", "from"], routes.iter().map(line), out)
 }
 
 /// A next hop in words.
-fn way(next_hop: &Value) -> String {
-    let mut said = text(&next_hop["action"]);
-    for (key, word) in
-        [("port", "port"), ("to", "to"), ("gateway", "gateway"), ("vlan", "vlan"), ("mtu", "mtu")]
-    {
-        if !next_hop[key].is_null() {
-            said += &format!(", {word} {}", text(&next_hop[key]));
+fn way(next_hop: &NextHopView) -> String {
+    let mut words = next_hop.action.clone();
+    for (word, value) in [
+        ("port", next_hop.port.clone()),
+        ("to", next_hop.to.clone()),
+        ("gateway", next_hop.gateway.map(|it| it.to_string())),
+        ("vlan", next_hop.vlan.map(|it| it.to_string())),
+        ("mtu", next_hop.mtu.map(|it| it.to_string())),
+    ] {
+        if let Some(value) = value {
+            words += &format!(", {word} {value}");
         }
     }
-    said
+    words
 }
 
 /// Says how much there is beside what was shown.
-fn rest(
-    shown: &Value,
-    key: impl Fn(&Value) -> &Value,
-    total: &Value,
+fn rest<T: PartialEq>(
+    shown: impl Iterator<Item = T>,
+    total: usize,
     what: &str,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let mut keys: Vec<String> = list(shown).map(|it| text(key(it))).collect();
+    let mut keys: Vec<T> = shown.collect();
     keys.dedup();
-    match total.as_u64() {
-        Some(total) if total > keys.len() as u64 => {
-            writeln!(out, "{} of {total} {what}: name a PREFIX or --most N", keys.len())
-        }
-        _ => Ok(()),
+    if total > keys.len() {
+        writeln!(out, "{} of {total} {what}: name a PREFIX or --most N", keys.len())?;
     }
+    Ok(())
 }
 
-/// Stands for what is not there.
+/// Stands for an absent value.
 const NONE: &str = "-";
 
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => NONE.to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
+fn text(value: &Option<impl ToString>) -> String {
+    value.as_ref().map_or_else(|| NONE.to_owned(), ToString::to_string)
 }
 
 /// Columns as wide as what is in them.
@@ -312,20 +308,49 @@ fn table(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use wattline_status::{Contract, Exception, GroupMember, RouteHop};
 
-    fn printed(topic: Topic, answer: &Value) -> String {
+    fn printed<T>(answer: &T, print: fn(&T, &mut Vec<u8>) -> io::Result<()>) -> String {
         let mut out = Vec::new();
-        print(topic, answer, &mut out).unwrap();
+        print(answer, &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    fn answer(address: &str, prefix: Option<&str>, next_hop: NextHopView) -> FibEntry {
+        FibEntry {
+            contract: Contract::default(),
+            address: address.parse().unwrap(),
+            prefix: prefix.map(str::to_owned),
+            next_hop,
+            routes: Vec::new(),
+            exceptions: Vec::new(),
+        }
+    }
+
+    fn action(action: &str) -> NextHopView {
+        NextHopView { action: action.to_owned(), ..NextHopView::default() }
     }
 
     #[test]
     fn routes_are_a_table_that_says_what_it_leaves_out() {
-        let hop = json!({"gateway": "192.0.2.2", "interface": "eth0", "weight": 3, "mtu": 1300});
-        let route = json!({"prefix": "10.0.0.0/8", "kind": "unicast", "via": [hop], "metric": 5,
-            "nexthop": null, "source": "kernel", "in_use": true});
-        let text = printed(Topic::Routes, &json!({"routes": [route], "total": 7}));
+        let hop = RouteHop {
+            gateway: Some("192.0.2.2".parse().unwrap()),
+            interface: Some("eth0".to_owned()),
+            weight: 3,
+            mtu: Some(1300),
+            ..RouteHop::default()
+        };
+        let route = RouteEntry {
+            prefix: "10.0.0.0/8".to_owned(),
+            kind: "unicast".to_owned(),
+            via: vec![hop],
+            metric: 5,
+            source: "kernel".to_owned(),
+            in_use: true,
+            ..RouteEntry::default()
+        };
+        let routes = RouteTable { routes: vec![route], total: 7, ..RouteTable::default() };
+        let text = printed(&routes, route_table);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0].split_whitespace().collect::<Vec<_>>(),
@@ -340,13 +365,15 @@ mod tests {
 
     #[test]
     fn the_way_to_an_address_is_said_in_words() {
-        let member = |places: u32| json!({"places": places, "next_hop": {"action": "discard"}});
-        let next_hop =
-            json!({"action": "one of several by flow", "members": [member(1), member(3)]});
-        let left = json!({"port": "a", "why": "the port is left: a rule"});
-        let answer = json!({"address": "10.1.1.1", "prefix": "10.0.0.0/8", "next_hop": next_hop,
-            "exceptions": [left]});
-        let text = printed(Topic::Fib, &answer);
+        let member = |places| GroupMember { places, next_hop: action("discard") };
+        let next_hop = NextHopView {
+            members: vec![member(1), member(3)],
+            ..action("one of several by flow")
+        };
+        let (port, why) = ("a".to_owned(), "the port is left: a rule".to_owned());
+        let mut answer = answer("10.1.1.1", Some("10.0.0.0/8"), next_hop);
+        answer.exceptions = vec![Exception { port, why }];
+        let text = printed(&answer, fib);
         assert!(text.starts_with("10.1.1.1 by 10.0.0.0/8: one of several by flow\n"), "{text}");
         assert!(text.contains("  3 places: discard\n"), "{text}");
         assert!(text.contains("for what comes in by a: the port is left: a rule\n"), "{text}");
@@ -354,20 +381,32 @@ mod tests {
 
     #[test]
     fn an_address_without_a_route_is_told_in_one_line() {
-        let next_hop = json!({"action": "no route"});
-        let answer = json!({"address": "198.51.100.7", "prefix": null, "next_hop": next_hop,
-            "routes": []});
-        assert_eq!(printed(Topic::Fib, &answer), "198.51.100.7: no route\n");
+        let answer = answer("198.51.100.7", None, action("no route"));
+        assert_eq!(printed(&answer, fib), "198.51.100.7: no route\n");
     }
 
     #[test]
     fn rules_are_shown_with_what_they_matched_and_what_none_did() {
-        let rule = json!({"name": "web", "on": ["b"], "action": "permit", "source": ["10.0.0.0/8"],
-            "destination": [], "protocol": [6, 200], "source_ports": [],
-            "destination_ports": ["80", "8000-8080"], "packets": 7, "bytes": 500});
-        let unmatched = json!({"port": "b", "packets": 3, "bytes": 180});
-        let answer = json!({"rules": [rule], "total": 1, "unmatched": [unmatched]});
-        let text = printed(Topic::Acl, &answer);
+        let list = |values: &[&str]| values.iter().map(|it| (*it).to_owned()).collect();
+        let rule = AclRule {
+            name: "web".to_owned(),
+            on: list(&["b"]),
+            action: "permit".to_owned(),
+            source: list(&["10.0.0.0/8"]),
+            protocol: vec![6, 200],
+            destination_ports: list(&["80", "8000-8080"]),
+            packets: 7,
+            bytes: 500,
+            ..AclRule::default()
+        };
+        let unmatched = Unmatched { port: "b".to_owned(), packets: 3, bytes: 180 };
+        let answer = AclTable {
+            rules: vec![rule],
+            total: 1,
+            unmatched: vec![unmatched],
+            ..AclTable::default()
+        };
+        let text = printed(&answer, acl);
         let lines: Vec<Vec<&str>> =
             text.lines().map(|it| it.split_whitespace().collect()).collect();
         let tcp = if cfg!(feature = "filter") { "tcp" } else { "6" };

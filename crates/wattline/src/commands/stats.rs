@@ -4,13 +4,15 @@ mod governor;
 mod latency;
 mod power;
 
-use super::ask::Which;
+use super::ask::{Which, print_json};
 use crate::exit::ExitError;
 use crate::output;
-use power::{number, print_power};
-use serde_json::Value;
+use power::print_power;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
+use wattline_status::{RouterStats, Stats};
 use wattline_xdp::Verdict;
 
 /// Which router.
@@ -22,43 +24,53 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let stats = args.which.ask(Request::Stats)?;
+    let stats: Stats = args.which.ask(Request::Stats)?;
     let mut out = output::stdout();
     if json {
-        writeln!(out, "{stats:#}")?;
+        print_json(&mut out, &stats)?;
     } else {
         print(&stats, &mut out)?;
     }
     Ok(())
 }
 
-/// The counters as tables.
-pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
-    print_needs_restart(stats, out)?;
-    if let Some(lost @ 1..) = stats["log_lines_lost"].as_u64() {
+/// Prints statistics as tables.
+pub fn print(stats: &Stats, out: &mut impl Write) -> io::Result<()> {
+    print_needs_restart(stats.needs_restart(), out)?;
+    if let lost @ 1.. = stats.log_lines_lost() {
         writeln!(out, "{lost} lines of the log were lost: standard error could not take them\n")?;
     }
-    if stats["govern"].is_object() {
-        return governor::print(stats, out);
+    match stats {
+        Stats::Router(stats) => print_router(stats, out),
+        Stats::Governor(stats) => governor::print(stats, out),
+        Stats::Demonstration(_) => writeln!(out, "a demonstration shows its figures itself"),
     }
-    if let Some(seconds) = stats["cleared_seconds_ago"].as_f64() {
+}
+
+fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
+    if let Some(seconds) = stats.cleared_seconds_ago {
         writeln!(out, "since counters were cleared {seconds:.0} s ago\n")?;
     }
     writeln!(out, "{:<24} {:>16}", "frames", "packets")?;
-    for key in ["received", "generated", "forwarded", "punted", "held"] {
-        writeln!(out, "{key:<24} {:>16}", number(&stats[key]))?;
+    for (name, count) in [
+        ("received", stats.received),
+        ("generated", stats.generated),
+        ("forwarded", stats.forwarded),
+        ("punted", stats.punted),
+        ("held", stats.held),
+    ] {
+        writeln!(out, "{name:<24} {count:>16}")?;
     }
-    if let Some(count @ 1..) = stats["xdp_forwarded"].as_u64() {
+    if let count @ 1.. = stats.xdp_forwarded {
         writeln!(out, "{:<24} {count:>16}", "  of these, by XDP")?;
     }
-    for (reason, count) in stats["dropped"].as_object().into_iter().flatten() {
-        writeln!(out, "{:<24} {:>16}", format!("dropped: {reason}"), number(count))?;
+    for (reason, count) in &stats.dropped {
+        writeln!(out, "{:<24} {count:>16}", format!("dropped: {reason}"))?;
     }
     // XDP programs drop these before anybody receives them, so that they are in no line above.
     for verdict in Verdict::ALL.map(Verdict::name) {
         let Some(reason) = verdict.strip_suffix("_dropped") else { continue };
-        let ports = stats["ports"].as_array().into_iter().flatten();
-        let count: u64 = ports.map(|port| number(&port["verdicts"][verdict])).sum();
+        let count: u64 = stats.ports.iter().filter_map(|port| port.verdicts.get(verdict)).sum();
         if count > 0 {
             let reason = reason.replace('_', "-");
             writeln!(out, "{:<24} {count:>16}", format!("dropped by XDP: {reason}"))?;
@@ -69,28 +81,26 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         "\n{:<16} {:>14} {:>16} {:>14} {:>16} {:>10}  how",
         "port", "in (packets)", "in (bytes)", "out (packets)", "out (bytes)", "lost"
     )?;
-    for port in stats["ports"].as_array().into_iter().flatten() {
-        let lost: u64 = ["receive_ring_full", "fill_ring_empty", "receive_invalid"]
-            .iter()
-            .map(|key| number(&port[*key]))
-            .sum();
-        let state = match (port["state"].as_str(), port["reason"].as_str()) {
+    for port in &stats.ports {
+        let state = match (port.state.as_deref(), &port.reason) {
             (None | Some("up"), None) => String::new(),
             (None | Some("up"), Some(reason)) => format!(", {reason}"),
             (Some(state), None) => format!(", {state}"),
             (Some(state), Some(reason)) => format!(", {}: {reason}", state.to_uppercase()),
         };
-        let workers = (port["xdp_closed_because"].as_str())
+        let workers = (port.xdp_closed_because.as_ref())
             .map_or_else(String::new, |why| format!(", by workers: {why}"));
+        let counters = &port.counters;
         writeln!(
             out,
-            "{:<16} {:>14} {:>16} {:>14} {:>16} {lost:>10}  {}{state}{workers}",
-            port["name"].as_str().unwrap_or_default(),
-            number(&port["received_packets"]),
-            number(&port["received_bytes"]),
-            number(&port["transmitted_packets"]),
-            number(&port["transmitted_bytes"]),
-            port["mode"].as_str().unwrap_or_default(),
+            "{:<16} {:>14} {:>16} {:>14} {:>16} {:>10}  {}{state}{workers}",
+            port.name,
+            counters.received_packets,
+            counters.received_bytes,
+            counters.transmitted_packets,
+            counters.transmitted_bytes,
+            counters.lost(),
+            port.mode,
         )?;
     }
     writeln!(
@@ -98,74 +108,74 @@ pub fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         "\n{:<8} {:>8} {:>14} {:>14} {:>12} {:>12}",
         "worker", "active", "in (packets)", "out (packets)", "busy (%)", "sleeps"
     )?;
-    for (index, worker) in stats["workers"].as_array().into_iter().flatten().enumerate() {
-        let cycles = |kind: &str| number(&worker[kind]) as f64;
-        let useful = cycles("useful_cycles");
-        let all = useful + cycles("empty_cycles") + cycles("sleeping_cycles");
-        let busy = 100.0 * useful / all.max(1.0);
+    for (index, worker) in stats.workers.iter().enumerate() {
+        let all = worker.useful_cycles + worker.empty_cycles + worker.sleeping_cycles;
+        let busy = 100.0 * worker.useful_cycles as f64 / all.max(1) as f64;
+        let active = match (worker.hangs, worker.active) {
+            (true, _) => "HANGS",
+            (_, true) => "yes",
+            _ => "no",
+        };
         writeln!(
             out,
-            "{index:<8} {:>8} {:>14} {:>14} {busy:>12.1} {:>12}",
-            match (&worker["hangs"], &worker["active"]) {
-                (Value::Bool(true), _) => "HANGS",
-                (_, Value::Bool(true)) => "yes",
-                _ => "no",
-            },
-            number(&worker["received"]),
-            number(&worker["forwarded"]),
-            number(&worker["sleeps"]),
+            "{index:<8} {active:>8} {:>14} {:>14} {busy:>12.1} {:>12}",
+            worker.received, worker.forwarded, worker.sleeps,
         )?;
     }
-    if let Some(why) = stats["workers_not_started"]["because"].as_str() {
-        writeln!(out, "{why}")?;
+    if let Some(not_started) = &stats.workers_not_started {
+        writeln!(out, "{}", not_started.because)?;
     }
-    if !stats["power"].is_null() {
-        print_power(&stats["power"], out)?;
+    if let Some(power) = &stats.power {
+        print_power(power, out)?;
     }
-    let routes = &stats["routes"];
-    writeln!(out, "\nroutes: {} IPv4, {} IPv6", number(&routes["ipv4"]), number(&routes["ipv6"]))?;
-    for (name, counted) in stats["applications"].as_object().into_iter().flatten() {
+    writeln!(out, "\nroutes: {} IPv4, {} IPv6", stats.routes.ipv4, stats.routes.ipv6)?;
+    for (name, counted) in &stats.applications {
         writeln!(out, "\n{name}")?;
         // An application with several sections counts each by itself.
-        match counted.as_array() {
-            Some(sections) => {
-                for section in sections {
+        match counted {
+            Value::Array(sections) => {
+                for section in sections.iter().filter_map(Value::as_object) {
                     tree(section, 1, out)?;
                 }
             }
-            None => tree(counted, 1, out)?,
+            counted => counted.as_object().into_iter().try_for_each(|it| tree(it, 1, out))?,
         }
     }
     Ok(())
 }
 
 /// Parts of the configuration that are not in force before a restart.
-pub fn print_needs_restart(answer: &Value, out: &mut impl Write) -> io::Result<()> {
-    let names = answer["needs_restart"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let names: Vec<&str> = names.collect();
+pub fn print_needs_restart(names: &[String], out: &mut impl Write) -> io::Result<()> {
     match names.is_empty() {
         true => Ok(()),
         false => writeln!(out, "not in force before a restart: {}\n", names.join(", ")),
     }
 }
 
-/// What an application counts, as it says it: a line for each value and for each list of values;
-/// items that hold more come one by one, with their names.
-pub fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()> {
+/// An item of an application's list, where it has a name.
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// Prints the counters of an application: a line for each value and for each list of values; items that
+/// hold more come one by one, with their names.
+pub fn tree(values: &Map<String, Value>, depth: usize, out: &mut impl Write) -> io::Result<()> {
     let indent = depth * 2;
-    for (key, value) in value.as_object().into_iter().flatten() {
+    for (key, value) in values {
         match value {
-            Value::Object(_) => {
+            Value::Object(values) => {
                 writeln!(out, "{:indent$}{key}", "")?;
-                tree(value, depth + 1, out)?;
+                tree(values, depth + 1, out)?;
             }
             Value::Array(items) if items.iter().any(Value::is_object) => {
                 for item in items {
-                    match item["name"].as_str() {
-                        Some(name) => writeln!(out, "{:indent$}{key} {name}", "")?,
-                        None => writeln!(out, "{:indent$}{key}", "")?,
+                    match Named::deserialize(item) {
+                        Ok(Named { name }) => writeln!(out, "{:indent$}{key} {name}", "")?,
+                        Err(_) => writeln!(out, "{:indent$}{key}", "")?,
                     }
-                    tree(item, depth + 1, out)?;
+                    let values = item.as_object().into_iter();
+                    values.into_iter().try_for_each(|values| tree(values, depth + 1, out))?;
                 }
             }
             Value::Array(items) => {
@@ -188,6 +198,16 @@ pub fn tree(value: &Value, depth: usize, out: &mut impl Write) -> io::Result<()>
 mod tests {
     use super::*;
     use serde_json::json;
+    use wattline_status::{
+        Details, HostStatus, KernelShare, PortStats, Power, Stuck,
+    };
+
+    fn printed(stats: RouterStats) -> String {
+        let mut text = Vec::new();
+        print(&Stats::Router(Box::new(stats)), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
 
     #[test]
     fn lists_are_shown_with_their_values_and_items_with_their_names() {
@@ -195,7 +215,7 @@ mod tests {
         let account =
             json!({"rules": [rule("web", &["a", "b"], &[6, 17]), rule("rest", &[], &[])]});
         let mut text = Vec::new();
-        tree(&account, 1, &mut text).unwrap();
+        tree(account.as_object().unwrap(), 1, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<String> = text
             .lines()
@@ -209,11 +229,17 @@ mod tests {
     /// Of packets that no worker can look at, where access lists are to hold.
     #[test]
     fn drops_of_xdp_programs_are_shown_beside_those_of_workers() {
-        let port = |dropped: u64| json!({"name": "a", "verdicts": {"no_worker_dropped": dropped, "too_long": 3}});
-        let mut text = Vec::new();
-        let stats = json!({"dropped": {"truncated": 2}, "ports": [port(180), port(20), port(0)]});
-        print(&stats, &mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let port = |dropped: u64| PortStats {
+            verdicts: [("no_worker_dropped", dropped), ("too_long", 3)]
+                .map(|(verdict, count)| (verdict.to_owned(), count))
+                .into(),
+            ..PortStats::default()
+        };
+        let text = printed(RouterStats {
+            dropped: [("truncated".to_owned(), 2)].into(),
+            ports: vec![port(180), port(20), port(0)],
+            ..RouterStats::default()
+        });
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(lines.contains(&vec!["dropped:", "truncated", "2"]), "{text}");
@@ -223,14 +249,26 @@ mod tests {
 
     #[test]
     fn the_kernels_share_and_troubles_of_a_governed_machine_are_shown() {
-        let host = json!({
-            "kernel": [{"worker": 1, "cpu": 3, "softirq_share": 0.25, "ksoftirqd_share": 0.15}],
-            "missing": ["cores: no table"], "troubles": ["CPU 3 is off-line"],
-            "stuck": [{"setting": "/sys/a", "stuck_seconds": 7.4}], "waited_at_moves_packets": 12,
-        });
-        let mut text = Vec::new();
-        print(&json!({"power": {"policy": "powersave", "host": host}}), &mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let power = |policy: &str, host| Power {
+            policy: policy.to_owned(),
+            details: Details { host: Some(host), ..Details::default() },
+            ..Power::default()
+        };
+        let host = HostStatus {
+            kernel: vec![KernelShare {
+                worker: 1,
+                cpu: 3,
+                softirq_share: 0.25,
+                ksoftirqd_share: 0.15,
+            }],
+            missing: vec!["cores: no table".to_owned()],
+            troubles: vec!["CPU 3 is off-line".to_owned()],
+            stuck: vec![Stuck { setting: "/sys/a".to_owned(), stuck_seconds: 7.4 }],
+            waited_at_moves_packets: 12,
+            ..HostStatus::default()
+        };
+        let power_of = |power| RouterStats { power: Some(power), ..RouterStats::default() };
+        let text = printed(power_of(power("powersave", host)));
         let row: Vec<&str> = text
             .lines()
             .filter(|line| line.starts_with("1 "))
@@ -241,11 +279,7 @@ mod tests {
         assert!(text.contains("trouble: CPU 3 is off-line"), "{text}");
         assert!(text.contains("left out: /sys/a: its driver has not answered for 7 s"), "{text}");
         assert!(text.contains("12 packets waited where table entries moved"), "{text}");
-        let mut none = Vec::new();
-        let power = json!({"policy": "ondemand", "power_watts": null, "source": "unavailable",
-                           "accuracy": "unavailable", "host": {"waited_at_moves_packets": 0}});
-        print(&json!({"power": power}), &mut none).unwrap();
-        let none = String::from_utf8(none).unwrap();
+        let none = printed(power_of(power("ondemand", HostStatus::default())));
         assert!(!none.contains("softirq") && !none.contains("packets waited"), "{none}");
         assert!(none.contains("power unknown: no meter, "), "{none}");
     }

@@ -1,12 +1,12 @@
 //! `wattline trace`: the ways of single packets through a running router.
 
-use super::looking::{Looking, part, summary};
+use super::looking::{Looking, parsed, part, summary};
 use crate::exit::ExitError;
 use crate::output::{self, note};
-use serde_json::Value;
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
 use wattline_daemon::stream::Part;
+use wattline_status::Way;
 
 /// Bytes of a packet that its headers are read from.
 const SNAP: u16 = 256;
@@ -20,7 +20,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let (_, mut inlet) = args.looking.begin(SNAP, Request::Trace)?;
+    let mut inlet = args.looking.begin(SNAP, Request::Trace)?;
     let mut out = output::stdout();
     let mut first = None;
     loop {
@@ -28,12 +28,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             Part::Bytes(_) => {}
             Part::Event(way) if json => writeln!(out, "{way}")?,
             Part::Event(way) => {
-                let time = way["time_seconds"].as_f64().unwrap_or(0.0);
+                let way: Way = parsed(way)?;
+                let time = way.time_seconds;
                 write(&way, time - *first.get_or_insert(time), &mut out)?;
             }
             Part::End(end) if json => return Ok(writeln!(out, "{end}")?),
             Part::End(end) => {
-                note!("{}", summary(&end));
+                note!("{}", summary(&parsed(end)?));
                 return Ok(());
             }
         }
@@ -42,18 +43,17 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 }
 
 /// One packet, so many seconds after the first.
-fn write(way: &Value, seconds: f64, out: &mut impl Write) -> io::Result<()> {
-    let text = |key: &str| way[key].as_str().unwrap_or_default();
-    let origin = match way["made_by"].as_str() {
+fn write(way: &Way, seconds: f64, out: &mut impl Write) -> io::Result<()> {
+    let origin = match &way.made_by {
         Some(node) => format!("made by {node}"),
-        None => format!("in by {}", text("port")),
+        None => format!("in by {}", way.port),
     };
-    writeln!(out, "{seconds:.6}  {origin}: {}, {} bytes", text("headers"), way["length_bytes"])?;
-    let nodes = way["nodes"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    writeln!(out, "    {}", nodes.collect::<Vec<_>>().join(" > "))?;
-    let end = match text("end") {
-        "sent" => format!("sent by {}", text("port_out")),
-        "dropped" => format!("dropped, {}: {}", text("reason"), text("meaning")),
+    writeln!(out, "{seconds:.6}  {origin}: {}, {} bytes", way.headers, way.length_bytes)?;
+    writeln!(out, "    {}", way.nodes.join(" > "))?;
+    let known = |text: &Option<String>| text.clone().unwrap_or_default();
+    let end = match &*way.end {
+        "sent" => format!("sent by {}", known(&way.port_out)),
+        "dropped" => format!("dropped, {}: {}", known(&way.reason), known(&way.meaning)),
         other => other.to_owned(),
     };
     writeln!(out, "    {end}")
@@ -62,19 +62,23 @@ fn write(way: &Value, seconds: f64, out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_way_is_three_lines() {
         let mut out = Vec::new();
-        let mut way = json!({
-            "port": "left", "headers": "a > b udp", "length_bytes": 60, "nodes": ["x", "y"],
-            "end": "sent", "port_out": "right",
-        });
+        let mut way = Way {
+            port: "left".to_owned(),
+            headers: "a > b udp".to_owned(),
+            length_bytes: 60,
+            nodes: vec!["x".to_owned(), "y".to_owned()],
+            end: "sent".to_owned(),
+            port_out: Some("right".to_owned()),
+            ..Way::default()
+        };
         write(&way, 0.5, &mut out).unwrap();
-        way["end"] = "dropped".into();
-        (way["reason"], way["meaning"]) = ("no-route".into(), "No route.".into());
-        way["made_by"] = "icmp4-error".into();
+        way.end = "dropped".to_owned();
+        (way.reason, way.meaning) = (Some("no-route".to_owned()), Some("No route.".to_owned()));
+        way.made_by = Some("icmp4-error".to_owned());
         write(&way, 1.0, &mut out).unwrap();
         let expected = "0.500000  in by left: a > b udp, 60 bytes\n    x > y\n    sent by right\n\
                         1.000000  made by icmp4-error: a > b udp, 60 bytes\n    x > y\n    \

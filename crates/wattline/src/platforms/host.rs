@@ -3,7 +3,6 @@
 
 use super::errand::{Errand, Known, Wanted};
 use super::worker_control::WorkerControl;
-use serde_json::{Map, Value, json};
 use std::time::Duration;
 use wattline_cores::Latency;
 use wattline_governor::Governor;
@@ -24,6 +23,7 @@ use wattline_ports::afxdp::Options as RingOptions;
 use wattline_router::RouterError;
 use wattline_router::config::Config;
 use wattline_router::platform::{MEAN_BYTES, Plan, PlatformDriver, Running, Seen};
+use wattline_status::Details;
 use wattline_xdp::ForwardedByCpu;
 
 struct OfRouter {
@@ -206,9 +206,9 @@ impl PlatformDriver for OfRouter {
         self.governed.as_ref().is_some_and(|(runner, _)| runner.has_failed())
     }
 
-    fn details(&self) -> Map<String, Value> {
-        let Some((_, supervision)) = &self.governed else { return Map::new() };
-        Map::from_iter([("host".to_owned(), json!(supervision.status()))])
+    fn details(&self) -> Details {
+        let status = self.governed.as_ref().map(|(_, supervision)| supervision.status());
+        Details { host: status, ..Details::default() }
     }
 
     fn holds_machine(&self) -> bool {

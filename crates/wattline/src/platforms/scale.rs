@@ -1,6 +1,5 @@
 //! The platform `scale` for a router: workers that behave like the cores of a server model.
 
-use serde_json::{Map, Value, json};
 use std::time::Duration;
 use wattline_cores::{Latency, ModelError};
 use wattline_governor::account::Totals;
@@ -10,6 +9,7 @@ use wattline_router::config::{Config, PortSettings, SteerSettings};
 use wattline_router::platform::{MEAN_BYTES, Plan, PlatformDriver, Running, Seen, WorkerLoop};
 use wattline_scale::steered::{self, Steered};
 use wattline_scale::{Redirect, Scale, ScaleError, Setting};
+use wattline_status::Details;
 use wattline_units::Time;
 use wattline_xdp::steer::Steering;
 
@@ -82,9 +82,9 @@ impl PlatformDriver for OfRouter {
         self.scale.as_ref().is_some_and(Scale::has_failed)
     }
 
-    fn details(&self) -> Map<String, Value> {
-        let Some(scale) = &self.scale else { return Map::new() };
-        let disturbance = ("disturbance".to_owned(), json!(scale.disturbance()));
-        Map::from_iter([disturbance, ("holds".to_owned(), json!(scale.holds()))])
+    fn details(&self) -> Details {
+        let Some(scale) = &self.scale else { return Details::default() };
+        let (disturbance, holds) = (Some(scale.disturbance()), Some(scale.holds()));
+        Details { disturbance, holds, ..Details::default() }
     }
 }

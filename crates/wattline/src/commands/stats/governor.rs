@@ -1,35 +1,32 @@
 //! The statistics of a governor without a router.
 
 use super::latency;
-use super::power::{number, print_power};
-use serde_json::Value;
+use super::power::print_power;
 use std::io::{self, Write};
+use wattline_status::{GovernStatus, GovernorStats, RuleName};
 
 /// Interfaces, cores, sources of latency and what rules, as tables.
-pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
-    let govern = &stats["govern"];
-    let list = |value: &'static str| govern[value].as_array().into_iter().flatten();
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    if let Some(why) = govern["waits_because"].as_str() {
-        let (profile, policy) = (profile(govern), word(&govern["policy"]));
+pub(super) fn print(stats: &GovernorStats, out: &mut impl Write) -> io::Result<()> {
+    let govern = &stats.govern;
+    let (profile, policy) = (profile(govern), &govern.policy);
+    if let Some(why) = &govern.waits_because {
         writeln!(out, "{profile}; policy {policy}; NOTHING IS GOVERNED: {why}")?;
         return writeln!(
             out,
             "tried again when CPUs or interfaces change, and at `wattline reload`"
         );
     }
-    writeln!(
-        out,
-        "{}; policy {}; {} rules",
-        profile(govern),
-        word(&govern["policy"]),
-        match &*word(&govern["rule"]) {
-            "latency-target" => "the highest capacity, because the latency target is missed,",
-            "silent-source" => "the highest capacity, because a source of latency is silent,",
-            _ => "the policy",
+    let rule = match govern.rule {
+        Some(RuleName::LatencyTarget) => {
+            "the highest capacity, because the latency target is missed,"
         }
-    )?;
-    if let Some(remark) = govern["policy_remark"].as_str() {
+        Some(RuleName::SilentSource) => {
+            "the highest capacity, because a source of latency is silent,"
+        }
+        Some(RuleName::Policy) | None => "the policy",
+    };
+    writeln!(out, "{profile}; policy {policy}; {rule} rules")?;
+    if let Some(remark) = &govern.policy_remark {
         writeln!(out, "{remark}")?;
     }
     writeln!(
@@ -37,17 +34,17 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         "\n{:<16} {:>14} {:>16} {:>14} {:>16} {:>10}  state",
         "interface", "in (packets)", "in (bytes)", "out (packets)", "out (bytes)", "missed"
     )?;
-    for port in stats["ports"].as_array().into_iter().flatten() {
+    for port in &stats.ports {
         writeln!(
             out,
             "{:<16} {:>14} {:>16} {:>14} {:>16} {:>10}  {}",
-            word(&port["name"]),
-            number(&port["received_packets"]),
-            number(&port["received_bytes"]),
-            number(&port["transmitted_packets"]),
-            number(&port["transmitted_bytes"]),
-            number(&port["missed_packets"]),
-            word(&port["state"]),
+            port.name,
+            port.received_packets,
+            port.received_bytes,
+            port.transmitted_packets,
+            port.transmitted_bytes,
+            port.missed_packets,
+            port.state,
         )?;
     }
     writeln!(
@@ -55,49 +52,45 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         "\n{:<8} {:>14} {:>12} {:>16} {:>16}",
         "CPU", "took (packets)", "busy (s)", "frequency (GHz)", "deepest idle"
     )?;
-    for (core, counts) in stats["workers"].as_array().into_iter().flatten().enumerate() {
-        let gigahertz = stats["power"]["frequency_hertz"][core].as_f64();
-        let idle = stats["power"]["deepest_idle_state"][core].as_str();
+    for (core, counts) in stats.workers.iter().enumerate() {
+        let power = stats.power.as_ref();
+        let hertz = power.and_then(|power| power.frequency_hertz.get(core));
+        let idle = power.and_then(|power| power.deepest_idle_state.as_ref()?.get(core)?.as_deref());
         writeln!(
             out,
             "{:<8} {:>14} {:>12.2} {:>16} {:>16}",
-            number(&counts["cpu"]),
-            number(&counts["received"]),
-            counts["busy_seconds"].as_f64().unwrap_or(0.0),
-            gigahertz.map_or("not governed".to_owned(), |hertz| format!("{:.2}", hertz / 1e9)),
+            counts.cpu.unwrap_or(0),
+            counts.received,
+            counts.busy_seconds,
+            hertz.map_or("not governed".to_owned(), |hertz| format!("{:.2}", hertz / 1e9)),
             idle.unwrap_or("not governed"),
         )?;
     }
     latency::print(govern, out)?;
-    print_power(&stats["power"], out)?;
-    for one in list("left_out") {
-        writeln!(out, "left out: {}: {}", word(&one["what"]), word(&one["why"]))?;
+    stats.power.iter().try_for_each(|power| print_power(power, out))?;
+    for one in &govern.left_out {
+        writeln!(out, "left out: {}: {}", one.what, one.why)?;
     }
-    for rival in list("rivals") {
+    for rival in &govern.rivals {
         writeln!(
             out,
             "also sets {}: {} ({}); to stop that: {}",
-            word(&rival["sets"]),
-            word(&rival["name"]),
-            word(&rival["seen"]),
-            word(&rival["remedy"])
+            rival.sets, rival.name, rival.seen, rival.remedy
         )?;
     }
-    let process = &govern["process"];
     writeln!(
         out,
         "this governor took {:.2} s of a processor in {:.0} s, and holds {:.1} MB",
-        process["cpu_seconds"].as_f64().unwrap_or(0.0),
-        stats["uptime_seconds"].as_f64().unwrap_or(0.0),
-        process["resident_bytes"].as_f64().unwrap_or(0.0) / 1e6
+        govern.process.cpu_seconds,
+        stats.uptime_seconds,
+        govern.process.resident_bytes as f64 / 1e6
     )
 }
 
 /// The profile, and the keys that the configuration sets otherwise.
-fn profile(govern: &Value) -> String {
-    let name = govern["profile"].as_str().unwrap_or_default();
-    let keys = govern["overrides"].as_array().into_iter().flatten();
-    match &keys.filter_map(Value::as_str).collect::<Vec<_>>()[..] {
+fn profile(govern: &GovernStatus) -> String {
+    let name = &govern.profile;
+    match &govern.overrides[..] {
         [] => format!("profile {name}"),
         [one] => format!("profile {name}, with {one} of the configuration"),
         [first @ .., last] => {
@@ -109,50 +102,89 @@ fn profile(govern: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use wattline_status::{
+        CoreStats, InterfaceStats, LeftOut, Power, ProcessStats, Refused, Rival, SourceState,
+    };
+
+    fn printed(stats: &GovernorStats) -> String {
+        let mut text = Vec::new();
+        print(stats, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
 
     #[test]
-    fn a_profile_is_named_with_the_keys_that_the_configuration_sets_otherwise() {
-        let first = |govern: Value| {
-            let mut text = Vec::new();
-            print(&json!({ "govern": govern }), &mut text).unwrap();
-            String::from_utf8(text).unwrap().lines().next().unwrap().to_owned()
+    fn profile_is_named_with_the_keys_that_the_configuration_sets_otherwise() {
+        let first = |keys: &[&str], waits_because: Option<&str>| {
+            let govern = GovernStatus {
+                profile: "balanced".to_owned(),
+                policy: "copi".to_owned(),
+                overrides: keys.iter().map(|key| (*key).to_owned()).collect(),
+                waits_because: waits_because.map(str::to_owned),
+                ..GovernStatus::default()
+            };
+            let text = printed(&GovernorStats { govern, ..GovernorStats::default() });
+            text.lines().next().unwrap().to_owned()
         };
-        let told = |keys: &[&str]| {
-            let rest = json!({"profile": "balanced", "policy": "copi", "overrides": keys});
-            first(rest)
-        };
-        assert_eq!(told(&[]), "profile balanced; policy copi; the policy rules");
+        assert_eq!(first(&[], None), "profile balanced; policy copi; the policy rules");
         assert_eq!(
-            told(&["policy", "knobs", "moderation"]),
+            first(&["policy", "knobs", "moderation"], None),
             "profile balanced, with policy, knobs and moderation of the configuration; policy copi; \
              the policy rules"
         );
-        let waits = first(json!({"profile": "balanced", "policy": "copi", "overrides": ["policy"],
-                                 "waits_because": "no"}));
         assert_eq!(
-            waits,
+            first(&["policy"], Some("no")),
             "profile balanced, with policy of the configuration; policy copi; NOTHING IS GOVERNED: no"
         );
     }
 
     #[test]
-    fn what_rules_and_who_is_silent_is_shown() {
-        let stats = json!({
-            "uptime_seconds": 60.0,
-            "ports": [{"name": "eth0", "received_packets": 7, "state": "up"}],
-            "workers": [{"cpu": 5, "received": 9, "busy_seconds": 1.5}],
-            "power": {"policy": "ondemand", "frequency_hertz": [1.6e9], "deepest_idle_state": [null]},
-            "govern": {"profile": "balanced", "policy": "ondemand", "rule": "silent-source",
-                "latency": [{"name": "shop", "silent": true, "problem": "refused", "samples": 0,
-                             "refused": {"negative": 2, "future": 1}}],
-                "left_out": [{"what": "lo", "why": "the loopback"}],
-                "rivals": [{"sets": "x", "name": "TuneD", "seen": "process 7", "remedy": "stop it"}],
-                "process": {"cpu_seconds": 0.05, "resident_bytes": 9e6}},
-        });
-        let mut text = Vec::new();
-        print(&stats, &mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
+    fn rule_and_silent_sources_are_shown() {
+        let owned = str::to_owned;
+        let stats = GovernorStats {
+            uptime_seconds: 60.0,
+            ports: vec![InterfaceStats {
+                name: owned("eth0"),
+                received_packets: 7,
+                state: owned("up"),
+                ..InterfaceStats::default()
+            }],
+            workers: vec![CoreStats {
+                cpu: Some(5),
+                received: 9,
+                busy_seconds: 1.5,
+                ..CoreStats::default()
+            }],
+            power: Some(Power {
+                policy: owned("ondemand"),
+                frequency_hertz: vec![1.6e9],
+                deepest_idle_state: Some(vec![None]),
+                ..Power::default()
+            }),
+            govern: GovernStatus {
+                profile: owned("balanced"),
+                policy: owned("ondemand"),
+                rule: Some(RuleName::SilentSource),
+                latency: Some(vec![SourceState {
+                    name: owned("shop"),
+                    silent: true,
+                    problem: Some(owned("refused")),
+                    refused: Refused { negative: 2, future: 1, ..Refused::default() },
+                    ..SourceState::default()
+                }]),
+                left_out: vec![LeftOut { what: owned("lo"), why: owned("the loopback") }],
+                rivals: vec![Rival {
+                    sets: owned("x"),
+                    name: owned("TuneD"),
+                    seen: owned("process 7"),
+                    remedy: owned("stop it"),
+                    ..Rival::default()
+                }],
+                process: ProcessStats { cpu_seconds: 0.05, resident_bytes: 9_000_000 },
+                ..GovernStatus::default()
+            },
+            ..GovernorStats::default()
+        };
+        let text = printed(&stats);
         for words in [
             "because a source of latency is silent",
             "SILENT: refused",

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
 use std::fmt::Write as _;
-use wattline_daemon::rates::Rates;
+use wattline_status::Rates;
 
 /// Looks that the curves hold at most.
 const HISTORY: usize = 512;
@@ -130,7 +130,7 @@ fn table<'a, const N: usize>(
 }
 
 fn port_rows(rates: &Rates) -> Vec<[String; 4]> {
-    let row = |port: &wattline_daemon::rates::Port| {
+    let row = |port: &wattline_status::Port| {
         [
             port.name.clone(),
             packets(port.offered_rate_pps),
@@ -142,7 +142,7 @@ fn port_rows(rates: &Rates) -> Vec<[String; 4]> {
 }
 
 fn worker_rows(rates: &Rates) -> Vec<[String; 6]> {
-    let row = |(index, worker): (usize, &wattline_daemon::rates::Worker)| {
+    let row = |(index, worker): (usize, &wattline_status::Worker)| {
         let state = if worker.active { "" } else { " (parked)" };
         [
             format!("{index}{state}"),
@@ -162,7 +162,7 @@ fn worker_rows(rates: &Rates) -> Vec<[String; 6]> {
 }
 
 fn drop_rows(rates: &Rates) -> Vec<[String; 3]> {
-    let row = |drop: &wattline_daemon::rates::Drop| {
+    let row = |drop: &wattline_status::Drop| {
         [drop.reason.clone(), drop.packets.to_string(), packets(drop.rate_pps)]
     };
     rates.drops.iter().map(row).collect()
@@ -222,34 +222,10 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use serde_json::{Value, json};
-    use wattline_daemon::rates::Sample;
-
-    /// A router after so many seconds, with so many packets.
-    fn stats(seconds: f64, packets: u64) -> Value {
-        json!({
-            "uptime_seconds": seconds,
-            "dropped": {"no-route": packets / 10, "ttl": 0},
-            "ports": [
-                {"name": "left", "state": "up", "received_packets": packets},
-                {"name": "right", "state": "up", "transmitted_packets": packets / 2},
-            ],
-            "workers": [
-                {"active": true, "received": packets, "useful_cycles": 30 * packets,
-                 "empty_cycles": 10 * packets, "sleeping_cycles": 80 * packets,
-                 "sleeps": packets / 100},
-                {"active": false},
-            ],
-            "power": {"policy": "powersave", "power_watts": 131.5, "source": "emulated",
-                      "accuracy": "static", "frequency_hertz": [1.6e9, 3.3e9], "cores_active": 1,
-                      "latency_p50_seconds": 9e-6, "latency_p99_seconds": 5e-5,
-                      "host": {"kernel": [{"worker": 1, "softirq_share": 0.25,
-                                           "ksoftirqd_share": 0.1}]}},
-        })
-    }
+    use wattline_status::{Sample, Stats, example};
 
     fn rates() -> Rates {
-        Rates::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&stats(12.0, 5_000)))
+        Rates::between(&Sample::of(&example(10.0, 1_000)), &Sample::of(&example(12.0, 5_000)))
     }
 
     fn drawn(width: u16, height: u16, problem: Option<&str>) -> Vec<String> {
@@ -296,10 +272,14 @@ mod tests {
     #[test]
     fn interrupt_moderation_is_shown_where_it_is_governed() {
         assert!(!headline(&rates()).contains("moderation"));
-        let mut told = stats(12.0, 5_000);
-        told["power"]["moderation_seconds"] = json!([1e-3, 2e-5]);
-        told["power"]["moderation_as_found"] = json!([false, false]);
-        let rates = Rates::between(&Sample::of(&stats(10.0, 1_000)), &Sample::of(&told));
+        let mut told = example(12.0, 5_000);
+        if let Stats::Router(stats) = &mut told
+            && let Some(power) = &mut stats.power
+        {
+            power.moderation.moderation_seconds = vec![1e-3, 2e-5];
+            power.moderation.moderation_as_found = vec![false, false];
+        }
+        let rates = Rates::between(&Sample::of(&example(10.0, 1_000)), &Sample::of(&told));
         assert!(headline(&rates).ends_with("moderation 20 to 1000 us"), "{}", headline(&rates));
     }
 

@@ -8,8 +8,9 @@ use crate::exit::ExitError;
 use crate::output;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
-use wattline_daemon::rates::{Rates, Sample};
+use wattline_daemon::socket::Request;
 use wattline_settings::parse_duration;
+use wattline_status::{Rates, Sample};
 
 /// Which router, and how.
 #[derive(Debug, clap::Args)]
@@ -32,7 +33,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let look = || Ok(Sample::of(&args.which.ask(wattline_daemon::socket::Request::Stats)?));
+    let look = || Ok(Sample::of(&args.which.ask(Request::Stats)?));
     let first: Sample = look()?;
     if !(json || args.once) {
         if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {

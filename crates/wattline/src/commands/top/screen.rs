@@ -7,7 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use wattline_daemon::rates::{Rates, Sample};
+use wattline_status::{Rates, Sample};
 
 /// How long a signal may wait to be seen.
 const NAP: Duration = Duration::from_millis(100);

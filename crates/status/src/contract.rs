@@ -1,0 +1,121 @@
+//! The number of the contract, and reading of documents that carry it.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Number of the contract. It rises when a key goes, changes its meaning or becomes required; an
+/// optional key may be added without.
+pub const CONTRACT: u32 = 1;
+
+/// Number of the contract that the document follows. A program reads documents of its own number alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Contract(pub u32);
+
+impl Default for Contract {
+    /// The contract of this program.
+    fn default() -> Self {
+        Self(CONTRACT)
+    }
+}
+
+/// An answer of a daemon that carries the number of its contract.
+pub trait Document: Serialize + DeserializeOwned + JsonSchema {
+    /// Name of the document, as in `wattline schema`.
+    const NAME: &'static str;
+}
+
+/// Failure to read a document.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ContractError {
+    /// The daemon follows another contract, or none.
+    #[error(
+        "the daemon speaks {theirs} of its answers, this program version {CONTRACT}: {}",
+        remedy(*.number)
+    )]
+    Other {
+        /// Their contract in words.
+        theirs: String,
+        /// Its number; absent if it has none.
+        number: Option<u32>,
+    },
+    /// It follows this contract, and does not keep it.
+    #[error(
+        "the daemon's answer {document} does not follow version {CONTRACT}: {message}; use the program that \
+         the daemon was started from, or restart the daemon"
+    )]
+    Broken {
+        /// Name of the document.
+        document: &'static str,
+        /// First deviation.
+        message: String,
+    },
+}
+
+fn remedy(theirs: Option<u32>) -> &'static str {
+    if theirs > Some(CONTRACT) {
+        "the daemon is newer; use the program that it was started from"
+    } else {
+        "the daemon is older; restart it with this program, or use the one that it was started from"
+    }
+}
+
+/// The only key that is read before the contract is known.
+#[derive(Deserialize)]
+struct Head {
+    contract: Option<u32>,
+}
+
+/// Reads a document.
+///
+/// # Errors
+/// [`ContractError`] if it follows another contract, or does not keep its own.
+pub fn read<T: Document>(answer: Value) -> Result<T, ContractError> {
+    let head = Head::deserialize(&answer).ok().filter(|_| answer.is_object());
+    let head = head.and_then(|head| head.contract);
+    if head != Some(CONTRACT) {
+        let theirs = head.map_or("no version".to_owned(), |number| format!("version {number}"));
+        return Err(ContractError::Other { theirs, number: head });
+    }
+    serde_json::from_value(answer)
+        .map_err(|error| ContractError::Broken { document: T::NAME, message: error.to_string() })
+}
+
+/// Brings a value that an application has built into the form of a document.
+///
+/// # Errors
+/// [`ContractError::Broken`] if it lacks a key.
+pub fn stamp<T: Document>(mut value: Value) -> Result<T, ContractError> {
+    if let Value::Object(keys) = &mut value {
+        keys.insert("contract".to_owned(), CONTRACT.into());
+    }
+    read(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Empty, Graph, Stats};
+    use serde_json::json;
+
+    #[test]
+    fn document_of_another_contract_is_refused_with_a_remedy() {
+        let newer = read::<Graph>(json!({"contract": CONTRACT + 1})).unwrap_err().to_string();
+        assert!(newer.contains(&format!("version {}", CONTRACT + 1)), "{newer}");
+        assert!(newer.contains("newer"), "{newer}");
+        let strange = [json!({"uptime_seconds": 1.0}), json!(null), json!([1]), json!("x")];
+        for older in strange.into_iter().chain([json!({"contract": 0}), json!({"contract": "1"})]) {
+            let told = read::<Stats>(older.clone()).unwrap_err().to_string();
+            assert!(told.contains("older; restart it"), "{older}: {told}");
+        }
+    }
+
+    #[test]
+    fn document_that_breaks_its_contract_is_named() {
+        let told = read::<Graph>(json!({"contract": CONTRACT, "nodes": 3})).unwrap_err();
+        assert!(matches!(told, ContractError::Broken { document: "graph", .. }), "{told}");
+        assert!(read::<Empty>(json!({"contract": CONTRACT, "added_later": 1})).is_ok());
+    }
+}

@@ -1,0 +1,256 @@
+//! Statistics of a governor without a router.
+
+use crate::contract::Contract;
+use crate::power::Power;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Statistics of a governor without a router.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GovernorStats {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Time since the governor was started.
+    pub uptime_seconds: f64,
+    /// Parts of the configuration, as last read, that are not in force before a restart.
+    pub needs_restart: Vec<String>,
+    /// Lines of the log that could not be written.
+    pub log_lines_lost: u64,
+    /// Interfaces; absent while nothing is governed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<InterfaceStats>,
+    /// CPUs; absent while nothing is governed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<CoreStats>,
+    /// Power and operating point; absent while nothing is governed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<Power>,
+    /// What rules the operating point, and what it is bound to.
+    pub govern: GovernStatus,
+}
+
+/// An interface as the kernel counts it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InterfaceStats {
+    /// Its name.
+    pub name: String,
+    /// Its operational state; `gone` if there is no such interface any more.
+    pub state: String,
+    /// Packets that came in.
+    pub received_packets: u64,
+    /// Bytes of them.
+    pub received_bytes: u64,
+    /// Packets that went out.
+    pub transmitted_packets: u64,
+    /// Bytes of them.
+    pub transmitted_bytes: u64,
+    /// Packets that the card had no room for.
+    pub missed_packets: u64,
+}
+
+/// A governed CPU since governing began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CoreStats {
+    /// Number of the CPU.
+    pub cpu: Option<u32>,
+    /// True: all CPUs serve.
+    pub active: bool,
+    /// Packets that the kernel's stack took on it.
+    pub received: u64,
+    /// Time that it was not idle.
+    pub busy_seconds: f64,
+    /// Time that it was idle.
+    pub idle_seconds: f64,
+}
+
+/// Knobs that the machine has and the governor may set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CanSet {
+    /// Frequencies.
+    pub frequency: bool,
+    /// Idle states.
+    pub idle: bool,
+    /// Interrupt moderation.
+    pub moderation: bool,
+}
+
+/// What rules the operating point, and what it is bound to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GovernStatus {
+    /// Name of the profile.
+    pub profile: String,
+    /// Keys that the configuration sets otherwise than the profile.
+    pub overrides: Vec<String>,
+    /// The policy, with its parameters.
+    pub policy: String,
+    /// Remark of the policy on its own work.
+    pub policy_remark: Option<String>,
+    /// What rules now; absent while nothing is governed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<RuleName>,
+    /// Why nothing is governed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_because: Option<String>,
+    /// The 99th percentile that is to be kept.
+    pub latency_target_seconds: Option<f64>,
+    /// The 95th percentile that the policy keeps.
+    pub policy_target_seconds: Option<f64>,
+    /// Sources of latency.
+    #[serde(default)]
+    pub latency: Option<Vec<SourceState>>,
+    /// Parts of the machine that are not governed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+    /// Other programs and drivers that set the same knobs.
+    pub rivals: Vec<Rival>,
+    /// Times that governing began again because the machine or the configuration changed.
+    pub restarts: u64,
+    /// What this process takes.
+    pub process: ProcessStats,
+}
+
+/// What rules the operating point.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleName {
+    /// The policy.
+    #[default]
+    Policy,
+    /// The highest capacity, because the latency target is missed.
+    LatencyTarget,
+    /// The highest capacity, because a source of latency is silent.
+    SilentSource,
+}
+
+impl RuleName {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Policy, Self::LatencyTarget, Self::SilentSource];
+
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::LatencyTarget => "latency-target",
+            Self::SilentSource => "silent-source",
+        }
+    }
+}
+
+/// Origin of latency samples: what they include.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Clients of the service, as they measured it; the load generator is one, which counts from the
+    /// intended time of sending to the answer.
+    #[default]
+    Clients,
+    /// The application's own histogram: without the network, and mostly without what a request
+    /// waited before the application took it.
+    Application,
+    /// TCP's own measurement on the server's connections: the network and both kernels, without
+    /// the application.
+    RoundTrips,
+}
+
+/// A source of latency.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceState {
+    /// Its name.
+    pub name: String,
+    /// Origin of its samples.
+    pub origin: Origin,
+    /// True if it was not heard within `latency_silence`.
+    pub silent: bool,
+    /// Time since it was heard; null if it never was.
+    pub heard_seconds_ago: Option<f64>,
+    /// Why not, as far as that is known.
+    pub problem: Option<String>,
+    /// Requests behind the figures; 0 where there are none.
+    pub samples: u64,
+    /// Time since the newest of them.
+    pub age_seconds: Option<f64>,
+    /// Mean.
+    pub latency_mean_seconds: Option<f64>,
+    /// Median; null where unknown or beyond what the source can tell.
+    pub latency_p50_seconds: Option<f64>,
+    /// 95th percentile.
+    pub latency_p95_seconds: Option<f64>,
+    /// 99th percentile.
+    pub latency_p99_seconds: Option<f64>,
+    /// Reports that were refused, by reason.
+    pub refused: Refused,
+}
+
+macro_rules! refused {
+    ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {
+        /// Reports that were refused, by reason.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        pub struct Refused {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Refused {
+            /// All reasons, as metrics name them, with their counts.
+            pub fn by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$(($label, self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+refused! {
+    /// Not in the format.
+    malformed = "malformed",
+    /// Latencies or counts below zero.
+    negative = "negative",
+    /// Not a number, or infinite.
+    not_a_number = "not-a-number",
+    /// Latencies above an hour, counts that no service reaches, texts that are too long.
+    absurd = "absurd",
+    /// From the future.
+    future = "future",
+    /// From longer ago than the source looks back.
+    old = "old",
+    /// Contradicting itself: a bucket that holds less than one below it, or that shrinks.
+    inconsistent = "inconsistent",
+}
+
+impl Refused {
+    /// All reasons together.
+    pub fn total(&self) -> u64 {
+        self.by_reason().map(|(_, count)| count).sum()
+    }
+}
+
+/// A part of the machine that is not governed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// CPUs or interfaces.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A program or driver that sets the same knobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rival {
+    /// Its name.
+    pub name: String,
+    /// Knobs that it sets, in words.
+    pub sets: String,
+    /// Labels of these knobs, as in counters of writes.
+    pub labels: Vec<String>,
+    /// How it was noticed.
+    pub seen: String,
+    /// How to stop it.
+    pub remedy: String,
+}
+
+/// What a process takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessStats {
+    /// Processor time, in user and in kernel mode.
+    pub cpu_seconds: f64,
+    /// Resident memory.
+    pub resident_bytes: u64,
+}

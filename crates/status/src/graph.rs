@@ -1,0 +1,69 @@
+//! The graph of a router, and answers to requests that change something.
+
+use crate::contract::{Contract, Document};
+use crate::router::NodeStats;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+impl Document for Graph {
+    const NAME: &'static str = "graph";
+}
+impl Document for ReloadReport {
+    const NAME: &'static str = "reload";
+}
+impl Document for ActiveWorkers {
+    const NAME: &'static str = "active";
+}
+impl Document for Empty {
+    const NAME: &'static str = "done";
+}
+
+/// Nodes of a router with their counters, and the edges between them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Graph {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Nodes, in the order in which packets meet them.
+    pub nodes: Vec<NodeStats>,
+    /// Edges, each from one node to another.
+    pub edges: Vec<[String; 2]>,
+    /// Frames dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Frames that XDP programs forwarded: no node saw them.
+    pub xdp_forwarded: u64,
+    /// Ports.
+    pub ports: Vec<String>,
+}
+
+/// Result of reading the configuration again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReloadReport {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Parts that are in force now.
+    pub applied: Vec<String>,
+    /// Parts that are in force only after a restart.
+    pub needs_restart: Vec<String>,
+    /// Reasons, a sentence each, where they are not plain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub because: Vec<String>,
+    /// Parts that are in force and differ from the configuration, with the reason.
+    pub not_as_configured: Vec<String>,
+}
+
+/// Result of setting the number of active workers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ActiveWorkers {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Workers that traffic is sent to.
+    pub active_workers: u16,
+}
+
+/// Confirmation without a figure: of `clear` and `stop`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Empty {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+}

@@ -1,0 +1,57 @@
+//! The contract between daemons and their readers.
+//!
+//! Everything that a router, a governor or a demonstration says over its control socket is a type of
+//! this crate: daemons build it, and commands, metrics, dashboard and `top` read it. No reader names a
+//! JSON key as a string. A document carries the number of its contract ([`CONTRACT`]), so that a
+//! program of another version is recognised before its figures are misread.
+//!
+//! Doc comments of fields are the reference: the JSON schema ([`schema`]) and the page
+//! `docs/reference/daemon-json.md` ([`reference`]) are made from them. A key ends in its unit;
+//! `packets` and `bytes` are units, too.
+
+mod contract;
+mod decision;
+mod example;
+mod governor;
+mod graph;
+mod moderation;
+mod power;
+mod provenance;
+mod rates;
+mod reference;
+mod router;
+mod schema;
+mod show;
+mod stages;
+mod stats;
+mod watch;
+
+pub use contract::{CONTRACT, Contract, ContractError, Document, read, stamp};
+pub use decision::{Decision, Explanation, Waiting};
+pub use example::example;
+pub use governor::{
+    CanSet, CoreStats, GovernStatus, GovernorStats, InterfaceStats, LeftOut, Origin, ProcessStats,
+    Refused, Rival, RuleName, SourceState,
+};
+pub use graph::{ActiveWorkers, Empty, Graph, ReloadReport};
+pub use moderation::Moderation;
+pub use power::{
+    Details, Disturbance, Holds, HostStatus, KernelShare, KnobName, KnobSteps, Latency,
+    LatencyHistogram, PlatformName, Power, Stuck,
+};
+pub use provenance::{Accuracy, Source};
+pub use rates::{Drop, Port, PowerNow, Rates, Sample, Worker};
+pub use reference::reference;
+pub use router::{
+    KernelStats, NodeStats, NotStarted, PortCounters, PortStats, Prefixes, RouterStats,
+    TakeoverChoice, TakeoverStats, WorkerStats, XdpTraffic,
+};
+pub use schema::{documents, schema};
+pub use show::{
+    AclRule, AclTable, Exception, FibEntry, Flow, FlowTable, GroupMember, NeighbourEntry,
+    NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable, SaTable,
+    Unmatched,
+};
+pub use stages::{DemonstrationStats, LinkStats, ModelCore, StageResult, Stages};
+pub use stats::Stats;
+pub use watch::{WatchEnd, WatchStart, Way};

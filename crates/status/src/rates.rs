@@ -1,0 +1,364 @@
+//! Rates: the difference between two answers to `stats`.
+
+use crate::moderation::Moderation;
+use crate::power::{KernelShare, Power};
+use crate::provenance::{Accuracy, Source};
+use crate::stats::Stats;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Counters of a daemon at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    uptime_seconds: f64,
+    ports: Vec<PortCounts>,
+    workers: Vec<WorkerCounts>,
+    /// Drops by reason, losses of ports among them.
+    drops: BTreeMap<String, u64>,
+    power: Option<PowerNow>,
+    kernel: Vec<KernelShare>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct PortCounts {
+    name: String,
+    state: String,
+    received: u64,
+    lost: u64,
+    transmitted: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct WorkerCounts {
+    active: bool,
+    useful_cycles: u64,
+    empty_cycles: u64,
+    sleeping_cycles: u64,
+    received: u64,
+    sleeps: u64,
+}
+
+/// Power and operating point.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PowerNow {
+    /// Name of the policy.
+    pub policy: String,
+    /// Mean power of the last five seconds; null where unknown.
+    pub power_watts: Option<f64>,
+    /// How it was obtained.
+    pub source: Source,
+    /// How accurate it is.
+    pub accuracy: Accuracy,
+    /// Frequency by core.
+    pub frequency_hertz: Vec<f64>,
+    /// Interrupt moderation.
+    #[serde(flatten)]
+    pub moderation: Moderation,
+    /// Cores that packets are sent to.
+    pub cores_active: Option<usize>,
+    /// Median latency of the last five seconds; an emulated machine's, in its time.
+    pub latency_p50_seconds: Option<f64>,
+    /// The 99th percentile.
+    pub latency_p99_seconds: Option<f64>,
+}
+
+/// Rates between two looks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rates {
+    /// Time since the daemon was started.
+    pub uptime_seconds: f64,
+    /// Time between the looks, on the daemon's clock.
+    pub duration_seconds: f64,
+    /// Ports.
+    pub ports: Vec<Port>,
+    /// Workers.
+    pub workers: Vec<Worker>,
+    /// Drops by reason, losses of ports among them.
+    pub drops: Vec<Drop>,
+    /// Power, where there is a governor.
+    pub power: Option<PowerNow>,
+}
+
+/// A port between two looks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// State of its interface; empty where there is none.
+    pub state: String,
+    /// Frames that came in, those lost before a worker saw them included.
+    pub offered_rate_pps: f64,
+    /// Frames that went out.
+    pub forwarded_rate_pps: f64,
+}
+
+/// A worker between two looks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Worker {
+    /// True if traffic is meant for it.
+    pub active: bool,
+    /// Frames that it took.
+    pub received_rate_pps: f64,
+    /// Part of its awake cycles in rounds that found frames.
+    pub busy_ratio: f64,
+    /// Times that it blocked, per second.
+    pub sleeps_per_second: f64,
+    /// Its core's frequency, where known.
+    pub frequency_hertz: Option<f64>,
+    /// Share of its CPU's last second in softirq, where known: what the kernel did for packets.
+    pub kernel_softirq_share: Option<f64>,
+    /// The same in ksoftirqd.
+    pub kernel_ksoftirqd_share: Option<f64>,
+}
+
+/// Frames dropped for one reason.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drop {
+    /// The reason.
+    pub reason: String,
+    /// Since the router was started.
+    pub packets: u64,
+    /// Rate between the looks.
+    pub rate_pps: f64,
+}
+
+/// A governor without workers reports times instead of cycles: busy is a ratio of either.
+fn nanos(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
+impl Sample {
+    /// Takes the counters out of an answer to `stats`.
+    pub fn of(stats: &Stats) -> Self {
+        let power = stats.power();
+        let host = power.and_then(|power| power.details.host.as_ref());
+        let mut sample = Self {
+            uptime_seconds: stats.uptime_seconds(),
+            power: power.map(PowerNow::of),
+            kernel: host.map(|host| host.kernel.clone()).unwrap_or_default(),
+            ..Self::default()
+        };
+        match stats {
+            Stats::Router(stats) => {
+                sample.drops.clone_from(&stats.dropped);
+                for port in &stats.ports {
+                    for (reason, count) in port.counters.losses() {
+                        sample.lose(reason, count);
+                    }
+                    sample.ports.push(PortCounts {
+                        name: port.name.clone(),
+                        state: port.state.clone().unwrap_or_default(),
+                        received: port.counters.received_packets,
+                        lost: port.counters.lost(),
+                        transmitted: port.counters.transmitted_packets,
+                    });
+                }
+                sample.workers = (stats.workers.iter())
+                    .map(|worker| WorkerCounts {
+                        active: worker.active,
+                        useful_cycles: worker.useful_cycles,
+                        empty_cycles: worker.empty_cycles,
+                        sleeping_cycles: worker.sleeping_cycles,
+                        received: worker.received,
+                        sleeps: worker.sleeps,
+                    })
+                    .collect();
+            }
+            Stats::Governor(stats) => {
+                sample.ports = (stats.ports.iter())
+                    .map(|port| PortCounts {
+                        name: port.name.clone(),
+                        state: port.state.clone(),
+                        received: port.received_packets,
+                        lost: 0,
+                        transmitted: port.transmitted_packets,
+                    })
+                    .collect();
+                sample.workers = (stats.workers.iter())
+                    .map(|core| WorkerCounts {
+                        active: core.active,
+                        useful_cycles: nanos(core.busy_seconds),
+                        empty_cycles: nanos(core.idle_seconds),
+                        received: core.received,
+                        ..WorkerCounts::default()
+                    })
+                    .collect();
+            }
+            Stats::Demonstration(stats) => {
+                for port in stats.ports.iter().flatten() {
+                    sample.lose("receive-ring-full", port.receive_ring_full);
+                    sample.ports.push(PortCounts {
+                        name: port.name.clone(),
+                        state: port.state.clone(),
+                        received: port.received_packets,
+                        lost: port.receive_ring_full,
+                        transmitted: port.transmitted_packets,
+                    });
+                }
+                sample.workers = (stats.workers.iter())
+                    .map(|core| WorkerCounts {
+                        active: core.active,
+                        useful_cycles: nanos(core.busy_seconds),
+                        empty_cycles: nanos(core.idle_seconds),
+                        received: core.received,
+                        sleeps: core.sleeps,
+                        ..WorkerCounts::default()
+                    })
+                    .collect();
+            }
+        }
+        sample
+    }
+
+    fn lose(&mut self, reason: &str, count: u64) {
+        if count > 0 {
+            *self.drops.entry(reason.to_owned()).or_default() += count;
+        }
+    }
+}
+
+impl PowerNow {
+    fn of(power: &Power) -> Self {
+        Self {
+            policy: power.policy.clone(),
+            power_watts: power.power_watts,
+            source: power.source,
+            accuracy: power.accuracy,
+            frequency_hertz: power.frequency_hertz.clone(),
+            moderation: power.moderation.clone(),
+            cores_active: Some(power.cores_active),
+            latency_p50_seconds: power.latency.latency_p50_seconds,
+            latency_p99_seconds: power.latency.latency_p99_seconds,
+        }
+    }
+
+    /// The watts with what they are, as text.
+    pub fn describe(&self) -> String {
+        match self.power_watts {
+            Some(watts) => format!("{watts:.1} W ({}, {})", self.source, self.accuracy),
+            None => "unavailable".to_owned(),
+        }
+    }
+}
+
+impl Rates {
+    /// What happened from one look to the next. A router that was started anew meanwhile
+    /// counts from zero.
+    pub fn between(before: &Sample, now: &Sample) -> Self {
+        let restarted = now.uptime_seconds < before.uptime_seconds;
+        let nothing = Sample::default();
+        let before = if restarted { &nothing } else { before };
+        let seconds = now.uptime_seconds - before.uptime_seconds;
+        let rate = |now: u64, before: u64| {
+            let more = now.saturating_sub(before) as f64;
+            if seconds > 0.0 { more / seconds } else { 0.0 }
+        };
+        let ports = now.ports.iter().map(|port| {
+            // Ports come and go while a router runs.
+            let old = before.ports.iter().find(|old| old.name == port.name);
+            let old = old.cloned().unwrap_or_default();
+            Port {
+                name: port.name.clone(),
+                state: port.state.clone(),
+                offered_rate_pps: rate(port.received + port.lost, old.received + old.lost),
+                forwarded_rate_pps: rate(port.transmitted, old.transmitted),
+            }
+        });
+        let workers = now.workers.iter().enumerate().map(|(index, worker)| {
+            let old = before.workers.get(index).cloned().unwrap_or_default();
+            let useful = worker.useful_cycles.saturating_sub(old.useful_cycles);
+            let empty = worker.empty_cycles.saturating_sub(old.empty_cycles);
+            let sleeping = worker.sleeping_cycles.saturating_sub(old.sleeping_cycles);
+            let hertz = now.power.as_ref().and_then(|power| power.frequency_hertz.get(index));
+            let kernel = now.kernel.iter().find(|share| share.worker == index);
+            Worker {
+                active: worker.active,
+                received_rate_pps: rate(worker.received, old.received),
+                busy_ratio: useful as f64 / (useful + empty + sleeping).max(1) as f64,
+                sleeps_per_second: rate(worker.sleeps, old.sleeps),
+                frequency_hertz: hertz.copied(),
+                kernel_softirq_share: kernel.map(|share| share.softirq_share),
+                kernel_ksoftirqd_share: kernel.map(|share| share.ksoftirqd_share),
+            }
+        });
+        let drops = now.drops.iter().filter(|(_, count)| **count > 0).map(|(reason, count)| Drop {
+            reason: reason.clone(),
+            packets: *count,
+            rate_pps: rate(*count, before.drops.get(reason).copied().unwrap_or(0)),
+        });
+        Self {
+            uptime_seconds: now.uptime_seconds,
+            duration_seconds: seconds.max(0.0),
+            ports: ports.collect(),
+            workers: workers.collect(),
+            drops: drops.collect(),
+            power: now.power.clone(),
+        }
+    }
+
+    /// Frames per second that came in at all ports.
+    pub fn offered(&self) -> f64 {
+        self.ports.iter().map(|port| port.offered_rate_pps).sum()
+    }
+
+    /// Frames per second that went out of all ports.
+    pub fn forwarded(&self) -> f64 {
+        self.ports.iter().map(|port| port.forwarded_rate_pps).sum()
+    }
+
+    /// Frames per second that were dropped.
+    pub fn dropped(&self) -> f64 {
+        self.drops.iter().map(|drop| drop.rate_pps).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CoreStats, GovernorStats, example};
+
+    #[test]
+    fn rates_are_differences_over_the_daemons_own_time() {
+        let [before, now] = [(10.0, 1_000), (12.0, 5_000)].map(|(at, sent)| example(at, sent));
+        let rates = Rates::between(&Sample::of(&before), &Sample::of(&now));
+        assert_eq!(rates.duration_seconds, 2.0);
+        assert_eq!((rates.offered(), rates.forwarded(), rates.dropped()), (2e3, 1e3, 200.0));
+        assert_eq!(rates.workers[0].busy_ratio, 0.25, "30 of 120 cycles: sleep counts as well");
+        assert_eq!(rates.workers[0].sleeps_per_second, 20.0);
+        assert_eq!(rates.workers[1].frequency_hertz, Some(3.3e9));
+        let kernel = |worker: &Worker| (worker.kernel_softirq_share, worker.kernel_ksoftirqd_share);
+        assert_eq!(kernel(&rates.workers[0]), (None, None));
+        assert_eq!(kernel(&rates.workers[1]), (Some(0.25), Some(0.1)));
+        assert_eq!(rates.power.unwrap().describe(), "131.5 W (emulated, static)");
+        // A reason without drops is not listed; a loss at a port is.
+        let reasons: Vec<_> = rates.drops.iter().map(|drop| drop.reason.as_str()).collect();
+        assert_eq!(reasons, ["no-route", "receive-ring-full"]);
+    }
+
+    #[test]
+    fn governor_reports_times_instead_of_cycles() {
+        let at = |uptime_seconds: f64| {
+            let core = CoreStats {
+                active: true,
+                busy_seconds: 0.25 * uptime_seconds,
+                idle_seconds: 0.75 * uptime_seconds,
+                ..CoreStats::default()
+            };
+            let workers = vec![core];
+            let stats = GovernorStats { uptime_seconds, workers, ..GovernorStats::default() };
+            Sample::of(&Stats::Governor(Box::new(stats)))
+        };
+        let rates = Rates::between(&at(2.0), &at(6.0));
+        assert!((rates.workers[0].busy_ratio - 0.25).abs() < 1e-6);
+    }
+
+    #[test]
+    fn restarted_daemon_counts_from_zero() {
+        let [before, now] = [(10.0, 900), (1.0, 100)].map(|(at, sent)| example(at, sent));
+        let anew = Rates::between(&Sample::of(&before), &Sample::of(&now));
+        assert_eq!((anew.duration_seconds, anew.offered()), (1.0, 105.0));
+        let silent = PowerNow { power_watts: None, ..PowerNow::default() };
+        assert_eq!(silent.describe(), "unavailable", "which is not 0 W");
+    }
+}

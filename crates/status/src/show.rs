@@ -1,0 +1,303 @@
+//! Answers to `show`.
+
+use crate::contract::{Contract, Document};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+macro_rules! document {
+    ($type:ident, $name:literal) => {
+        impl Document for $type {
+            const NAME: &'static str = $name;
+        }
+    };
+}
+
+document!(PortTable, "show ports");
+document!(RouteTable, "show routes");
+document!(NeighbourTable, "show neighbours");
+document!(FibEntry, "show fib");
+document!(FlowTable, "show flows");
+document!(SaTable, "show sas");
+document!(AclTable, "show acl");
+
+/// Ports of a router.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PortTable {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Ports.
+    pub ports: Vec<PortEntry>,
+    /// Parts of the configuration that are not in force before a restart.
+    pub needs_restart: Vec<String>,
+}
+
+/// A port.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PortEntry {
+    /// Its name.
+    pub name: String,
+    /// Its interface, if it has one.
+    pub interface: Option<String>,
+    /// Its Ethernet address.
+    pub mac: String,
+    /// Largest packet of its interface, in bytes.
+    pub mtu: Option<u32>,
+    /// Its addresses with their prefix length.
+    pub addresses: Vec<String>,
+    /// VLANs on it.
+    pub vlans: Vec<u16>,
+    /// Its state, as in `stats`.
+    pub state: Option<String>,
+    /// Why it is not `up`.
+    pub reason: Option<String>,
+    /// How it is served, as in `stats`.
+    pub mode: String,
+    /// Checks of applications on its packets, in words.
+    pub checks: Vec<String>,
+    /// Why workers forward, and not XDP programs.
+    pub by_workers_because: Option<String>,
+}
+
+/// Routes of a router.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RouteTable {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Routes.
+    pub routes: Vec<RouteEntry>,
+    /// Prefixes, those included that are not listed.
+    pub total: usize,
+}
+
+/// A route.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RouteEntry {
+    /// Its destination.
+    pub prefix: String,
+    /// `unicast`, `kernel`, `blackhole`, `unreachable` or `prohibit`.
+    pub kind: String,
+    /// Next hops.
+    pub via: Vec<RouteHop>,
+    /// Metric; the lowest is used.
+    pub metric: u32,
+    /// Number of the kernel's next-hop object.
+    pub nexthop: Option<u32>,
+    /// `configuration` or `kernel`.
+    pub source: String,
+    /// True if it is selected.
+    pub in_use: bool,
+}
+
+/// A next hop of a route.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RouteHop {
+    /// The gateway; null if the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The interface.
+    pub interface: Option<String>,
+    /// The port of that interface.
+    pub port: Option<String>,
+    /// Its share among the next hops.
+    pub weight: u32,
+    /// Largest packet, in bytes.
+    pub mtu: Option<u32>,
+}
+
+/// Neighbours of a router.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NeighbourTable {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Neighbours.
+    pub neighbours: Vec<NeighbourEntry>,
+    /// Neighbours, those included that are not listed.
+    pub total: usize,
+}
+
+/// A neighbour.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NeighbourEntry {
+    /// Its address.
+    pub address: IpAddr,
+    /// The interface.
+    pub interface: Option<String>,
+    /// The port of that interface.
+    pub port: Option<String>,
+    /// Its Ethernet address, if known.
+    pub mac: Option<String>,
+    /// True if the kernel has not confirmed it for a while.
+    pub stale: bool,
+    /// `known`, `stale`, `incomplete` while it is asked for, `failed` if it did not answer.
+    pub state: String,
+    /// `configuration` or `kernel`.
+    pub source: String,
+}
+
+/// Forwarding of packets to an address.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FibEntry {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// The address.
+    pub address: IpAddr,
+    /// The longest prefix that holds it.
+    pub prefix: Option<String>,
+    /// What becomes of packets to it.
+    pub next_hop: NextHopView,
+    /// Routes that hold it.
+    pub routes: Vec<RouteEntry>,
+    /// Ports whose packets are forwarded otherwise.
+    pub exceptions: Vec<Exception>,
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextHopView {
+    /// `forward`, `no route`, `hold and ask for the neighbour`, `leave to the kernel`, `discard`,
+    /// `unreachable`, `prohibited` or `one of several by flow`.
+    pub action: String,
+    /// Egress port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
+    /// Ethernet address of the next hop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Ethernet address of the egress port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Gateway whose Ethernet address is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<IpAddr>,
+    /// VLAN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// Largest packet, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Places of a group of next hops.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<usize>,
+    /// Members of the group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<GroupMember>,
+}
+
+/// A member of a group of next hops.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupMember {
+    /// Places of the group that lead to it: its share of the flows.
+    pub places: u32,
+    /// What becomes of a packet there.
+    pub next_hop: NextHopView,
+}
+
+/// A port whose packets are forwarded otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Exception {
+    /// The ingress port.
+    pub port: String,
+    /// Why.
+    pub why: String,
+}
+
+/// The latest flow records, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowTable {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Records.
+    pub flows: Vec<Flow>,
+    /// Records, those included that are not listed.
+    pub total: usize,
+    /// Flows in the tables that have no record yet.
+    pub flows_without_a_record_yet: u64,
+}
+
+/// A flow record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flow {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Protocol number.
+    pub protocol: u8,
+    /// Source port of TCP or UDP.
+    pub source_port: u16,
+    /// Destination port of TCP or UDP.
+    pub destination_port: u16,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Ingress port.
+    #[serde(rename = "in")]
+    pub port_in: Option<String>,
+    /// Egress port.
+    #[serde(rename = "out")]
+    pub port_out: Option<String>,
+    /// Time of the first packet, in milliseconds since 1970.
+    pub first_millis: u64,
+    /// Time of the last packet, in milliseconds since 1970.
+    pub last_millis: u64,
+}
+
+/// Security associations: the counters of application `ipsec`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SaTable {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// The counters, as in `applications` of `stats`.
+    #[serde(flatten)]
+    pub ipsec: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Rules of access lists with their matches.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AclTable {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Rules, in the order in which packets meet them.
+    pub rules: Vec<AclRule>,
+    /// Rules, those included that are not listed.
+    pub total: usize,
+    /// Packets that matched no rule and were dropped, by port.
+    pub unmatched: Vec<Unmatched>,
+}
+
+/// A rule of an access list. An empty list matches everything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AclRule {
+    /// Its name.
+    pub name: String,
+    /// Ports on which it holds.
+    pub on: Vec<String>,
+    /// `permit` or `deny`.
+    pub action: String,
+    /// Source prefixes.
+    pub source: Vec<String>,
+    /// Destination prefixes.
+    pub destination: Vec<String>,
+    /// Protocol numbers.
+    pub protocol: Vec<u8>,
+    /// Source ports and ranges.
+    pub source_ports: Vec<String>,
+    /// Destination ports and ranges.
+    pub destination_ports: Vec<String>,
+    /// Packets that matched.
+    pub packets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+/// Packets of a port that matched no rule.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Unmatched {
+    /// The port.
+    pub port: String,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}

@@ -1,0 +1,62 @@
+//! Captures and traces: what comes before, between and after packets.
+
+use crate::contract::{Contract, Document};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+impl Document for WatchStart {
+    const NAME: &'static str = "capture and trace, start";
+}
+
+/// Beginning of a capture or trace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchStart {
+    /// Number of the contract that this document and those after it follow.
+    pub contract: Contract,
+    /// Packets that are not seen, in words.
+    pub unseen: Vec<String>,
+    /// True if workers forward what XDP programs would, until it ends.
+    pub diverts_xdp: bool,
+}
+
+/// A packet's way through the router, as a trace sends it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Way {
+    /// Number of the packet, by worker.
+    pub packet: u32,
+    /// Number of the worker.
+    pub worker: usize,
+    /// Time since 1970 at which it came in.
+    pub time_seconds: f64,
+    /// Ingress port.
+    pub port: String,
+    /// Node that made the packet, if the router did.
+    pub made_by: Option<String>,
+    /// Its headers in words.
+    pub headers: String,
+    /// Its length.
+    pub length_bytes: u32,
+    /// Nodes that it passed.
+    pub nodes: Vec<String>,
+    /// `sent`, `dropped`, `left to the kernel`, `went on in other packets` or `held for its neighbour`.
+    pub end: String,
+    /// Egress port of a sent packet.
+    pub port_out: Option<String>,
+    /// Reason of a drop.
+    pub reason: Option<String>,
+    /// The reason in words.
+    pub meaning: Option<String>,
+}
+
+/// End of a capture or trace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchEnd {
+    /// Packets that were sent to the reader.
+    pub packets: u64,
+    /// Packets that matched the filter.
+    pub matched: u64,
+    /// Packets that matched and came too fast.
+    pub missed: u64,
+    /// Length of the capture or trace.
+    pub duration_seconds: f64,
+}
