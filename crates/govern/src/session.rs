@@ -89,6 +89,7 @@ pub(crate) fn options(config: &Config, inventory: &Inventory, tree: &Tree) -> Ho
         uncore: config.uncore,
         meters: true,
         rights,
+        override_limits: config.override_limits,
         scope,
     }
 }

@@ -50,6 +50,13 @@ pub(crate) fn lines(
         let interfaces = inventory.interfaces().join(", ");
         lines.push(format!("interrupt moderation of {interfaces}: {how}"));
     }
+    if config.override_limits {
+        lines.push(
+            "the administrator's limits of frequency, idle states and uncore are left \
+             ([govern] override_limits)"
+                .to_owned(),
+        );
+    }
     if has_none(can) {
         let why = if alone.is_empty() {
             "this machine has no knob that could be turned"

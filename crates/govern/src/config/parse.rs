@@ -121,6 +121,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
         idle_latency,
         moderation,
         uncore,
+        override_limits: reader.flag(&table, "override_limits"),
         latency_target: reader.duration(&table, "latency_target").map(|span| span.value.into()),
         latency_hold: defaulted(reader.duration(&table, "latency_hold")).into(),
         latency_silence: defaulted(reader.duration(&table, "latency_silence")).into(),

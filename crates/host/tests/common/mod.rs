@@ -67,6 +67,7 @@ impl Fixture {
             uncore: false,
             meters: false,
             rights: Rights::ALL,
+            override_limits: false,
             scope: Scope::ROUTER,
         }
     }

@@ -147,6 +147,7 @@ fn options(subject: &str, tree: &Tree) -> Result<HostOptions, String> {
         uncore: true,
         meters: true,
         rights: Rights::ALL,
+        override_limits: false,
         scope,
     })
 }

@@ -296,6 +296,7 @@ pub(super) fn options_of(
         uncore: config.power.uncore,
         meters: true,
         rights,
+        override_limits: false,
         scope: if by_xdp { Scope::XDP_ROUTER } else { Scope::ROUTER },
     }
 }
