@@ -9,6 +9,7 @@ use wattline_policy::{
 use wattline_units::{Span, Time};
 
 use crate::config::{Config, Moderation};
+use crate::hardware;
 
 /// The target is looked at this often.
 const CHECK: Span = Span::from_millis(100);
@@ -60,6 +61,8 @@ pub struct Bounds {
     deepest: usize,
     /// The distance of interrupts, where it is always the same.
     moderation: Option<Span>,
+    /// Lowest and highest index of a frequency, where preferences bound it.
+    frequency: Option<(usize, usize)>,
 }
 
 impl Bounds {
@@ -75,13 +78,18 @@ impl Bounds {
             Moderation::Fixed(span) => Some(span),
             Moderation::Keep | Moderation::Policy => None,
         };
-        Self { deepest, moderation }
+        let preferences = hardware::parse(&config.policy).and_then(Result::ok);
+        let frequency = preferences.map(|own| (own.calm.index(), own.busy.index()));
+        Self { deepest, moderation, frequency }
     }
 
     /// Makes an operating point one that is allowed.
     pub fn apply(&self, platform: &Platform, point: &mut OperatingPoint) {
         for core in &mut point.cores {
             core.idle_limit = core.idle_limit.min(self.deepest);
+            if let Some((low, high)) = self.frequency {
+                core.frequency = core.frequency.max(low).min(high);
+            }
         }
         if let Some(span) = self.moderation {
             point.set_moderation(platform, span);
@@ -263,6 +271,12 @@ mod tests {
         fn new(config: &str) -> Self {
             let config = Config::parse(config, "test").unwrap();
             let platform = platform();
+            let sampled = "ondemand:sampling_rate=100ms,up_threshold=70";
+            let is_default = hardware::is_named(&config.policy);
+            let config = Config {
+                policy: if is_default { sampled.to_owned() } else { config.policy.clone() },
+                ..config
+            };
             let spec = PolicySpec::parse(&config.policy).unwrap();
             let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
             let bounds = Bounds::of(&config, &platform);

@@ -18,6 +18,7 @@ mod daemon;
 mod error;
 mod fingerprint;
 mod guard;
+mod hardware;
 mod inventory;
 pub mod latency;
 mod left_alone;

@@ -5,6 +5,7 @@ use crate::choice;
 use crate::config::Config;
 use crate::error::GovernError;
 use crate::guard::{Rule, RuleSeen};
+use crate::hardware;
 use crate::inventory::Inventory;
 use crate::latency::{Feed, SharedFeed, SourceState};
 use std::collections::VecDeque;
@@ -90,6 +91,7 @@ pub(crate) fn options(config: &Config, inventory: &Inventory, tree: &Tree) -> Ho
         meters: true,
         rights,
         override_limits: config.override_limits,
+        preferences: hardware::is_named(&config.policy),
         scope,
     }
 }

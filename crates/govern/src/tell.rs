@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Listed, Moderation};
 use crate::guard::Rule;
+use crate::hardware;
 use crate::inventory::Inventory;
 use crate::latency::SourceState;
 use crate::left_alone;
@@ -25,7 +26,12 @@ pub(crate) fn lines(
     let mut lines = vec![config.profile_in_words(), format!("policy {}", config.policy)];
     let cpus = inventory.layout.cpus.len();
     let can = platform.can;
-    if can.set_frequency {
+    if can.set_frequency && hardware::is_named(&config.policy) {
+        lines.push(format!(
+            "frequency of {cpus} CPUs: processor or kernel control it within its limits; they are \
+             given a preference"
+        ));
+    } else if can.set_frequency {
         let range = platform.frequencies.first().zip(platform.frequencies.last());
         let (low, high) =
             range.map_or((0.0, 0.0), |(low, high)| (low.gigahertz(), high.gigahertz()));

@@ -74,6 +74,7 @@ pub fn govern(
         meters: false,
         rights: Rights::ALL,
         override_limits: false,
+        preferences: false,
         scope: Scope::KERNEL,
     };
     // Every old value is on disk before its setting changes.

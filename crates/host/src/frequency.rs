@@ -1,10 +1,12 @@
 //! Frequencies: cores ask, and each cpufreq policy gets the fastest that one of its own wants.
+//! Where hardware or the kernel controls the frequency, cores ask for a preference instead.
 
+use super::envelope::{self, Preference};
 use super::layout::Layout;
 use super::writes::{Writes, worse};
 use std::num::NonZeroU8;
 use wattline_governor::machine::Taken;
-use wattline_knobs::{Knobs, cpufreq};
+use wattline_knobs::{Change, Knobs, cpufreq};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain};
 use wattline_units::{Hertz, Span};
@@ -27,6 +29,8 @@ pub(super) struct Frequencies {
     domains: Vec<Domain>,
     /// What each core wants, an index into the steps.
     wants: Vec<usize>,
+    /// Whether hardware or the kernel controls the frequency, so that steps are preferences.
+    pub preferences: bool,
 }
 
 /// A cpufreq policy with the cores that run there.
@@ -45,8 +49,14 @@ struct Domain {
 
 impl Frequencies {
     /// Looks for what can be set; `notes` gets what is missing. `beyond` says whether the limits
-    /// that an administrator has set may be left.
-    pub fn find(tree: &Tree, layout: &Layout, beyond: bool, notes: &mut Vec<String>) -> Self {
+    /// that an administrator has set may be left, `preferences` whether hardware or the kernel
+    /// controls the frequency.
+    pub fn find(
+        tree: &Tree,
+        layout: &Layout,
+        (beyond, preferences): (bool, bool),
+        notes: &mut Vec<String>,
+    ) -> Self {
         let (policies, broken) = cpufreq::find(tree);
         notes.extend(broken.iter().map(|why| format!("frequency: {why}")));
         let all = CoreSet::first(layout.workers);
@@ -105,16 +115,26 @@ impl Frequencies {
             ours: None,
         };
         let domains: Vec<Domain> = served.iter().map(domain).collect();
-        let steps = if domains.is_empty() { vec![nominal(tree)] } else { all_steps(&domains) };
-        if domains.iter().any(|one| range(&one.policy) != range(&domains[0].policy)) {
+        let steps = match &domains[..] {
+            [] => vec![nominal(tree)],
+            domains if preferences => places(domains),
+            domains => all_steps(domains),
+        };
+        if !preferences && domains.iter().any(|one| range(&one.policy) != range(&domains[0].policy))
+        {
             notes.push(
                 "frequency: the CPUs have different ranges; each gets the nearest frequency of its \
                  own"
                     .into(),
             );
         }
-        let can_set = steps.len() > 1;
-        if !domains.is_empty() && !can_set {
+        let chooses = |one: &Domain| {
+            Preference::ALL.iter().any(|choice| !envelope::changes(&one.policy, *choice).is_empty())
+        };
+        let can_set = steps.len() > 1 && (!preferences || domains.iter().any(chooses));
+        if preferences {
+            notes.extend(domains.iter().filter_map(|one| envelope::lacking(&one.policy)));
+        } else if !domains.is_empty() && !can_set {
             notes.push(
                 "frequency: minimum and maximum of the governed CPUs are equal, which leaves no \
                  choice"
@@ -135,7 +155,7 @@ impl Frequencies {
         let fastest = steps.len() - 1;
         let wants = vec![fastest; layout.workers];
         let transition = (cpufreq::FREQUENCY.dwell.on)(tree);
-        Self { steps, domain, can_set, transition, domains, wants }
+        Self { steps, domain, can_set, transition, domains, wants, preferences }
     }
 
     /// A core wants another frequency.
@@ -168,16 +188,33 @@ impl Frequencies {
             let awake = domain.cores.intersection(active);
             let asking = if awake.is_empty() { domain.cores } else { awake };
             let wanted = asking.iter().filter_map(|core| self.wants.get(core)).max();
-            let Some(wish) = wanted.and_then(|index| self.steps.get(*index)) else { continue };
-            outcome = worse(outcome, domain.fix(*wish, writes));
+            let Some(&wanted) = wanted else { continue };
+            let taken = if self.preferences {
+                Preference::ALL.get(wanted).map(|preference| domain.prefer(*preference, writes))
+            } else {
+                self.steps.get(wanted).map(|wish| domain.fix(*wish, writes))
+            };
+            if let Some(taken) = taken {
+                outcome = worse(outcome, taken);
+            }
         }
         outcome
     }
 
-    /// The frequency nearest to the one at which the policy of a core is held now.
-    pub fn held(&mut self, core: usize, knobs: &impl Knobs) -> Option<usize> {
+    /// Takes note of what a core is at, without a write.
+    pub fn adopt(&mut self, core: usize, index: usize) {
+        self.wants.get_mut(core).into_iter().for_each(|want| *want = index);
+    }
+
+    /// The frequency nearest to the one at which the policy of a core is held now; its preference
+    /// where frequencies are none, `asked` if several look the same.
+    pub fn held(&mut self, core: usize, asked: usize, knobs: &impl Knobs) -> Option<usize> {
         let domain = self.domains.iter_mut().find(|domain| domain.cores.contains(core))?;
         domain.policy.refresh(knobs);
+        if self.preferences {
+            let has = |index: &usize| domain.has(*index, knobs);
+            return std::iter::once(asked).chain(0..Preference::ALL.len()).find(has);
+        }
         let held = domain.policy.held(knobs).get();
         let far = |step: &Hertz| (step.get() - held).abs();
         let steps = self.steps.iter().enumerate();
@@ -186,6 +223,20 @@ impl Frequencies {
 }
 
 impl Domain {
+    /// Gives hardware or the kernel's governor a preference.
+    fn prefer<K: Knobs>(&mut self, preference: Preference, writes: &mut Writes<K>) -> Taken {
+        self.policy.refresh(&writes.knobs);
+        writes.make(&envelope::changes(&self.policy, preference))
+    }
+
+    /// Returns true if its settings are those of this preference.
+    fn has(&self, index: usize, knobs: &impl Knobs) -> bool {
+        let changes = Preference::ALL.get(index).map(|one| envelope::changes(&self.policy, *one));
+        let shows =
+            |change: &Change| knobs.read(&change.setting).ok().as_ref() == Some(&change.value);
+        changes.is_some_and(|changes| !changes.is_empty() && changes.iter().all(shows))
+    }
+
     /// Fixes the frequency, as near as its range allows.
     fn fix<K: Knobs>(&mut self, wish: Hertz, writes: &mut Writes<K>) -> Taken {
         let policy = &mut self.policy;
@@ -211,6 +262,19 @@ impl Domain {
         }
         taken
     }
+}
+
+/// A frequency for each preference, evenly over the range of all policies: the hardware may choose
+/// any within the range under each of them.
+fn places(domains: &[Domain]) -> Vec<Hertz> {
+    let ranges = domains.iter().map(|one| range(&one.policy));
+    let (low, high) = ranges.fold((f64::MAX, 0.0_f64), |(low, high), (own_low, own_high)| {
+        (low.min(own_low), high.max(own_high))
+    });
+    // Equal limits leave a choice of preference all the same.
+    let low = if low < high { low } else { high / 2.0 };
+    let last = Preference::ALL.len() - 1;
+    (0..=last).map(|place| Hertz(low + (high - low) * place as f64 / last as f64)).collect()
 }
 
 /// The frequencies that at least one policy can run at, ascending.

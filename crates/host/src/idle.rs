@@ -134,9 +134,8 @@ impl Core {
         let directory = format!("/sys/devices/system/cpu/cpu{cpu}");
         let found = if beyond { None } else { latency::of_cpu(tree, cpu) };
         let found = found.unwrap_or(ResumeLatency::Any);
-        let allowed = |state: &cpuidle::State| {
-            beyond || !state.disabled && found.allows(state.exit_latency)
-        };
+        let allowed =
+            |state: &cpuidle::State| beyond || !state.disabled && found.allows(state.exit_latency);
         let states: Vec<_> = states.into_iter().filter(allowed).collect();
         let may = |file: &str| super::access::may_write(tree, &format!("{directory}/{file}"));
         let file = |state: &cpuidle::State| format!("cpuidle/state{}/disable", state.number);

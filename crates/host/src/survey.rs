@@ -36,7 +36,12 @@ impl Survey {
         let rights = *rights;
         let mut notes = Vec::new();
         let uncores = Uncores::find(tree, options.uncore, options.override_limits, &mut notes);
-        let frequencies = Frequencies::find(tree, layout, options.override_limits, &mut notes);
+        let frequencies = Frequencies::find(
+            tree,
+            layout,
+            (options.override_limits, options.preferences),
+            &mut notes,
+        );
         let idle = IdleStates::find(tree, layout, (rights, options.override_limits), &mut notes);
         let mut tables = Tables::default();
         let mut affinity = Affinity::default();
@@ -125,8 +130,8 @@ impl Survey {
     /// What holds instead of a step, where that can be read.
     pub fn held(&mut self, step: &Step, layout: &Layout, knobs: &impl Knobs) -> Option<Step> {
         Some(match *step {
-            Step::Frequency { core, .. } => {
-                Step::Frequency { core, index: self.frequencies.held(core, knobs)? }
+            Step::Frequency { core, index } => {
+                Step::Frequency { core, index: self.frequencies.held(core, index, knobs)? }
             }
             Step::ModerationAsFound { queue, .. }
                 if self.moderation.is_as_found(queue, layout, knobs) =>

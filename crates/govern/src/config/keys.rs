@@ -13,8 +13,8 @@ pub const LATENCY: Section = Section::Named("[[latency]]");
 pub const KEYS: &[Key] = &[
     Key::new(GOVERN, "profile", Some("\"balanced\""), "\"max-save\"", "\"balanced\", \"latency\" or \"max-save\"",
         "Where the keys below get their defaults from: `wattline govern --print-profile NAME` prints each."),
-    Key::new(GOVERN, "policy", None, "\"conservative:sampling_rate=200ms\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
-        "The policy. Policies that decide at batches of packets cannot work here: the kernel serves the packets,\nand reports no batches."),
+    Key::new(GOVERN, "policy", None, "\"conservative:sampling_rate=200ms\"", "\"hardware\" or another policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
+        "The policy. hardware:busy=PREFERENCE,calm=PREFERENCE leaves the frequency to processor or kernel; a preference\nis performance, balance_performance, balance_power or power. Other policies set the frequency. Those that decide\nat batches of packets cannot work here: the kernel serves the packets, and reports no batches."),
     Key::new(GOVERN, "knobs", None, "[\"frequency\", \"idle\"]", "a list of \"frequency\", \"idle\" and \"moderation\"",
         "Which knobs it may change. All others stay unchanged."),
     Key::new(GOVERN, "cpus", Some("[]"), "[0, 1, 2, 3]", "a list of CPU numbers from 0 to 4095, without repetition",

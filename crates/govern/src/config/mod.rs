@@ -61,7 +61,6 @@ mod tests {
     use super::*;
     use crate::profile::PROFILES;
     use wattline_knobs::OnExit;
-    use wattline_policy::PolicySpec;
     use wattline_settings::LogLevel;
     use wattline_units::Span;
 
@@ -74,7 +73,7 @@ mod tests {
         for profile in PROFILES {
             let config = parse(profile.text).unwrap();
             assert_eq!(config.profile, profile);
-            PolicySpec::parse(&config.policy).unwrap();
+            crate::choice::check(&config).unwrap();
             for key in ["policy", "knobs", "idle_latency", "moderation", "uncore"] {
                 let line = format!("\n{key} = ");
                 assert!(profile.text.contains(&line), "{}: {key}", profile.name);

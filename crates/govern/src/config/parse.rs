@@ -3,6 +3,7 @@
 use super::keys::{self, GOVERN, LATENCY};
 use super::listed::Listed;
 use super::settings::{Config, Moderation, SourceKind, SourceSettings};
+use crate::hardware;
 use crate::profile;
 use std::time::Duration;
 use toml::de::DeValue;
@@ -66,8 +67,10 @@ impl Base {
 
     fn of(reader: &mut Reader, table: &Table, mut base: Self) -> Self {
         if let Some(policy) = reader.string(table, "policy") {
-            match PolicySpec::parse(&policy.value) {
-                Ok(_) => base.policy = policy.value,
+            let of_registry = || PolicySpec::parse(&policy.value).map(drop);
+            let read = hardware::parse(&policy.value).map(|own| own.map(drop));
+            match read.unwrap_or_else(of_registry) {
+                Ok(()) => base.policy = policy.value,
                 Err(error) => {
                     let message = format!("is wrong: {error}");
                     reader.problem(table.section, "policy", &policy.span, message);
