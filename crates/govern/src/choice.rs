@@ -21,11 +21,7 @@ const INSTEAD: &str = "use ondemand, conservative, table or performance";
 ///
 /// # Errors
 /// When the policy's text makes no sense, or it cannot work on this machine.
-pub fn policy(
-    config: &Config,
-    platform: &Platform,
-    seen: RuleSeen,
-) -> Result<Box<dyn Policy>, SpecError> {
+pub fn policy(config: &Config, platform: &Platform, seen: RuleSeen) -> Result<Guarded, SpecError> {
     let inner = match hardware::parse(&config.policy) {
         Some(preferences) => {
             server(config)?;
@@ -36,7 +32,7 @@ pub fn policy(
     let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
     let bounds = Bounds::of(config, platform);
     let measured = !config.latency.is_empty();
-    Ok(Box::new(Guarded::new(inner, bounds, target, measured, seen)))
+    Ok(Guarded::new(inner, bounds, target, measured, seen))
 }
 
 /// A policy that sets frequencies itself.

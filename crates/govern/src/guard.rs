@@ -10,6 +10,7 @@ use wattline_units::{Span, Time};
 
 use crate::config::{Config, Moderation};
 use crate::hardware;
+use crate::pressure;
 
 /// The target is looked at this often.
 const CHECK: Span = Span::from_millis(100);
@@ -23,11 +24,13 @@ pub enum Rule {
     Late,
     /// The highest capacity, because a source is silent: nobody knows whether the target is kept.
     Silent,
+    /// The safe point, because tasks wait longer for a CPU than usual.
+    Pressure,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Policy, Self::Late, Self::Silent];
+    pub const ALL: [Self; 4] = [Self::Policy, Self::Late, Self::Silent, Self::Pressure];
 
     /// As statistics and metrics call it.
     pub fn name(self) -> &'static str {
@@ -35,6 +38,7 @@ impl Rule {
             Self::Policy => "policy",
             Self::Late => "latency-target",
             Self::Silent => "silent-source",
+            Self::Pressure => "cpu-pressure",
         }
     }
 }
@@ -121,6 +125,10 @@ pub struct Guarded {
     ask: AskAgain,
     /// Not kept until then.
     late_until: Time,
+    /// Watches the tasks that wait for a CPU, where the kernel counts them.
+    pressure: Option<pressure::Watch>,
+    /// Why the safe point is kept.
+    risen: &'static str,
 }
 
 impl Guarded {
@@ -143,7 +151,16 @@ impl Guarded {
             wanted: None,
             ask: AskAgain::NEVER,
             late_until: Time::ZERO,
+            pressure: None,
+            risen: "",
         }
+    }
+
+    /// Returns to the safe point when tasks wait longer for a CPU than usual.
+    #[must_use]
+    pub fn watching(mut self, gauge: Option<pressure::Gauge>) -> Self {
+        self.pressure = gauge.map(pressure::Watch::new);
+        self
     }
 
     /// What the latency says.
@@ -188,7 +205,14 @@ impl Policy for Guarded {
         seen: &Observation<'_>,
         point: &mut OperatingPoint,
     ) -> AskAgain {
-        let rule = self.rule(now, seen.latency);
+        let risen = self.pressure.as_mut().and_then(|watch| watch.look(now));
+        let rule = match (self.rule(now, seen.latency), risen) {
+            (Rule::Policy, Some(words)) => {
+                self.risen = words;
+                Rule::Pressure
+            }
+            (rule, _) => rule,
+        };
         self.seen.set(rule);
         if rule != Rule::Policy {
             self.overruled = Some(now);
@@ -204,13 +228,20 @@ impl Policy for Guarded {
         self.bounds.apply(seen.platform, point);
         if rule != Rule::Policy {
             let platform = seen.platform;
-            point.set_frequency(platform.fastest());
+            let safe = self.bounds.frequency.map(|(_, busy)| busy);
+            let safe = safe.filter(|_| rule == Rule::Pressure).unwrap_or(platform.fastest());
+            point.set_frequency(safe.min(platform.fastest()));
+            // A limit that the policy chose does not follow the frequency.
+            point.uncore = point.uncore.and(platform.uncore.len().checked_sub(1));
             point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
             point.leave_moderation(platform);
         }
         let mut ask = self.ask;
         if self.target.is_some() {
             ask.at = ask.at.min(now + CHECK);
+        }
+        if self.pressure.is_some() {
+            ask.at = ask.at.min(now + pressure::PERIOD);
         }
         ask
     }
@@ -220,6 +251,7 @@ impl Policy for Guarded {
             Rule::Policy => return self.inner.reason(),
             Rule::Late => "the latency target was missed",
             Rule::Silent => "a source of latency is silent",
+            Rule::Pressure => self.risen,
         };
         Some(Reason { words, rate: None })
     }
@@ -355,6 +387,35 @@ mod tests {
         assert_eq!(bench.timer(100, None), (Rule::Silent, 2, 0));
         assert_eq!(bench.point.moderation, [Span::ZERO; 2]);
         assert_eq!(bench.timer(100, p99(500)), (Rule::Policy, 0, 2));
+    }
+
+    #[test]
+    fn rising_pressure_leads_to_the_safe_point_within_a_second_with_its_reason() {
+        let waited = Arc::new(std::sync::Mutex::new(Span::ZERO));
+        let mut bench = Bench::new("[govern]\n");
+        let shown = Arc::clone(&waited);
+        let gauge: pressure::Gauge = Box::new(move || pressure::Waited {
+            pressure: Some(*shown.lock().unwrap()),
+            delay: None,
+        });
+        bench.policy = bench.policy.watching(Some(gauge));
+        bench.ask(0, Trigger::Start, None);
+        for _ in 0..50 {
+            assert_eq!(bench.timer(100, None), (Rule::Policy, 0, 2));
+        }
+        let mut passed = 0;
+        while bench.seen.get() == Rule::Policy {
+            *waited.lock().unwrap() += Span::from_millis(50);
+            bench.timer(100, None);
+            passed += 100;
+        }
+        assert!(passed <= 1000, "{passed} ms");
+        assert_eq!((bench.point.cores[1].frequency, bench.point.cores[1].idle_limit), (2, 0));
+        let reason = bench.policy.reason().unwrap();
+        assert!(reason.words.contains("/proc/pressure/cpu"), "{reason}");
+        // Calm again: the policy decides after the time for which the safe point is kept.
+        assert_eq!(bench.timer(10_000, None).0, Rule::Pressure);
+        assert_eq!(bench.timer(30_000, None).0, Rule::Policy);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub mod latency;
 mod left_alone;
 mod metrics;
 mod plan;
+mod pressure;
 pub mod profile;
 pub mod profiling;
 mod session;

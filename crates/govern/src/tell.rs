@@ -156,13 +156,20 @@ pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>
     match now {
         Rule::Policy => tracing::info!(
             "the policy decides again (before: {})",
-            if before == Rule::Late { "latency target missed" } else { "a source was silent" }
+            match before {
+                Rule::Late => "latency target missed",
+                Rule::Pressure => "CPU pressure had risen",
+                Rule::Policy | Rule::Silent => "a source was silent",
+            }
         ),
         Rule::Late => {
             let p99 = seen.and_then(|seen| seen.view.latency).map_or(Span::ZERO, |view| view.p99);
             let target = config.latency_target.unwrap_or(Span::ZERO);
             tracing::warn!("{}", missed(p99, target));
         }
+        Rule::Pressure => tracing::info!(
+            "tasks wait longer for a CPU than usual: the safe point for half a minute at least"
+        ),
         Rule::Silent => {
             let sources = seen.map(|seen| &*seen.sources).unwrap_or_default();
             let line = unheard(sources, early, config.latency_silence);

@@ -25,6 +25,7 @@ pub(super) fn print(stats: &Value, out: &mut impl Write) -> io::Result<()> {
         word(&govern["policy"]),
         match &*word(&govern["rule"]) {
             "latency-target" => "the highest capacity, because the latency target is missed,",
+            "cpu-pressure" => "the safe point, because tasks wait longer for a CPU than usual,",
             "silent-source" => "the highest capacity, because a source of latency is silent,",
             _ => "the policy",
         }

@@ -188,6 +188,31 @@ fn a_latency_target_stands_above_what_could_be_saved() {
 }
 
 #[test]
+fn rising_cpu_pressure_leads_to_the_safe_point_and_is_explained() {
+    let mut machine = Machine::new();
+    let wait = |machine: &Machine, micros: u64| {
+        let text = format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={micros}");
+        machine.write("proc/pressure/cpu", &text);
+    };
+    wait(&machine, 0);
+    machine.start(SAMPLED);
+    until("CPU 0 is slow", || (machine.speed(0) == "1600000").then_some(()));
+    let begun = Instant::now();
+    until("the pressure is noticed", || {
+        wait(&machine, u64::try_from(begun.elapsed().as_micros()).unwrap());
+        let rule = machine.stats()["govern"]["rule"] == "cpu-pressure";
+        (rule && machine.speed(0) == "3300000").then_some(())
+    });
+    let mut explain = Command::new(BINARY);
+    let explained = explain.args(["explain", "--socket"]).arg(machine.socket()).output().unwrap();
+    let text = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(text.contains("CPU pressure rose"), "{text}");
+    machine.signal("-TERM");
+    assert_eq!(machine.ended(), Some(0));
+    assert!(machine.is_as_before());
+}
+
+#[test]
 fn a_reload_is_taken_whole_or_not_at_all() {
     let mut machine = Machine::new();
     machine.start(SAMPLED);
