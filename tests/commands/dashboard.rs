@@ -49,7 +49,7 @@ fn a_governed_server_is_shown_with_its_frequencies_and_its_rule() {
     for shown in [
         "Wattline governor on ",
         "overruled: silent-source",
-        "ondemand",
+        "hardware",
         "3.3 GHz",
         "a source of latency is silent",
     ] {

@@ -152,10 +152,10 @@ fn a_plan_has_limits_and_preferences_where_the_processor_chooses_itself() {
         values.map(|value| value.as_str().unwrap().to_owned()).collect()
     };
     let last = |setting: &str| writes("at_start", setting).last().cloned().unwrap_or_default();
-    // PowerSave begins with the least: both limits at the lowest, where they are written so that
-    // they never cross: first up to the highest, then down again.
-    assert_eq!(last("policy0/scaling_min_freq"), "400000");
-    assert_eq!(writes("at_start", "policy0/scaling_max_freq"), ["400000"], "{plan:#}");
+    // PowerSave begins with the least: both limits at the lowest that the administrator's allow,
+    // where they are written so that they never cross: first up to the highest, then down again.
+    assert_eq!(last("policy0/scaling_min_freq"), "1500000");
+    assert_eq!(writes("at_start", "policy0/scaling_max_freq"), ["1500000"], "{plan:#}");
     assert_eq!(
         writes("at_start", "policy0/energy_performance_preference"),
         ["performance", "power"]

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Moderation};
 use crate::guard::{Bounds, Guarded, RuleSeen, Target};
+use crate::hardware::{self, Hardware};
 use wattline_policy::policies::copi::check_tables;
 use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
@@ -20,11 +21,22 @@ const INSTEAD: &str = "use ondemand, conservative, table or performance";
 ///
 /// # Errors
 /// When the policy's text makes no sense, or it cannot work on this machine.
-pub fn policy(
-    config: &Config,
-    platform: &Platform,
-    seen: RuleSeen,
-) -> Result<Box<dyn Policy>, SpecError> {
+pub fn policy(config: &Config, platform: &Platform, seen: RuleSeen) -> Result<Guarded, SpecError> {
+    let inner = match hardware::parse(&config.policy) {
+        Some(preferences) => {
+            server(config)?;
+            Box::new(Hardware::new(preferences?, platform))
+        }
+        None => of_registry(config, platform)?,
+    };
+    let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
+    let bounds = Bounds::of(config, platform);
+    let measured = !config.latency.is_empty();
+    Ok(Guarded::new(inner, bounds, target, measured, seen))
+}
+
+/// A policy that sets frequencies itself.
+fn of_registry(config: &Config, platform: &Platform) -> Result<Box<dyn Policy>, SpecError> {
     let (spec, file) = read(config)?;
     let server = file.model().map_err(|error| refused(&spec, error.to_string()))?;
     // A period that the configuration fixes is not the policy's to choose.
@@ -35,11 +47,7 @@ pub fn policy(
         return Err(refused(&spec, format!("{why}; {INSTEAD}")));
     }
     // Anew: the one that was tried has seen a start already.
-    let inner = build(&spec, &context)?;
-    let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
-    let bounds = Bounds::of(config, platform);
-    let measured = !config.latency.is_empty();
-    Ok(Box::new(Guarded::new(inner, bounds, target, measured, seen)))
+    build(&spec, &context)
 }
 
 /// Checks what does not depend on the machine: that the server model can be read, and that the
@@ -49,6 +57,9 @@ pub fn policy(
 /// # Errors
 /// As [`policy`].
 pub fn check(config: &Config) -> Result<(), SpecError> {
+    if let Some(preferences) = hardware::parse(&config.policy) {
+        return preferences.and_then(|_| server(config).map(drop));
+    }
     let (spec, _) = read(config)?;
     if let Some(why) = spec.needs_simulated_driver() {
         return Err(refused(&spec, why));
@@ -71,11 +82,18 @@ pub(crate) fn policy_target(config: &Config) -> Option<Span> {
 
 /// The policy's text and the server model of a configuration, which is whole.
 fn read(config: &Config) -> Result<(PolicySpec, ServerFile), SpecError> {
-    let spec = PolicySpec::parse(&config.policy)?;
-    let file =
-        ServerFile::load(&config.server).map_err(|error| refused(&spec, error.to_string()))?;
-    file.model().map_err(|error| refused(&spec, error.to_string()))?;
-    Ok((spec, file))
+    Ok((PolicySpec::parse(&config.policy)?, server(config)?))
+}
+
+/// The server model of a configuration, which is whole.
+fn server(config: &Config) -> Result<ServerFile, SpecError> {
+    let refused = |why: String| SpecError {
+        text: config.policy.clone(),
+        problems: vec![SpecProblem::Unsupported(why)],
+    };
+    let file = ServerFile::load(&config.server).map_err(|error| refused(error.to_string()))?;
+    file.model().map_err(|error| refused(error.to_string()))?;
+    Ok(file)
 }
 
 fn refused(spec: &PolicySpec, why: String) -> SpecError {

@@ -9,6 +9,8 @@ use wattline_policy::{
 use wattline_units::{Span, Time};
 
 use crate::config::{Config, Moderation};
+use crate::hardware;
+use crate::pressure;
 
 /// The target is looked at this often.
 const CHECK: Span = Span::from_millis(100);
@@ -22,11 +24,13 @@ pub enum Rule {
     Late,
     /// The highest capacity, because a source is silent: nobody knows whether the target is kept.
     Silent,
+    /// The safe point, because tasks wait longer for a CPU than usual.
+    Pressure,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Policy, Self::Late, Self::Silent];
+    pub const ALL: [Self; 4] = [Self::Policy, Self::Late, Self::Silent, Self::Pressure];
 }
 
 /// What rules, for whoever wants to tell it.
@@ -51,6 +55,8 @@ pub struct Bounds {
     deepest: usize,
     /// The distance of interrupts, where it is always the same.
     moderation: Option<Span>,
+    /// Lowest and highest index of a frequency, where preferences bound it.
+    frequency: Option<(usize, usize)>,
 }
 
 impl Bounds {
@@ -66,13 +72,18 @@ impl Bounds {
             Moderation::Fixed(span) => Some(span),
             Moderation::Keep | Moderation::Policy => None,
         };
-        Self { deepest, moderation }
+        let preferences = hardware::parse(&config.policy).and_then(Result::ok);
+        let frequency = preferences.map(|own| (own.calm.index(), own.busy.index()));
+        Self { deepest, moderation, frequency }
     }
 
     /// Makes an operating point one that is allowed.
     pub fn apply(&self, platform: &Platform, point: &mut OperatingPoint) {
         for core in &mut point.cores {
             core.idle_limit = core.idle_limit.min(self.deepest);
+            if let Some((low, high)) = self.frequency {
+                core.frequency = core.frequency.max(low).min(high);
+            }
         }
         if let Some(span) = self.moderation {
             point.set_moderation(platform, span);
@@ -104,6 +115,10 @@ pub struct Guarded {
     ask: AskAgain,
     /// Not kept until then.
     late_until: Time,
+    /// Watches the tasks that wait for a CPU, where the kernel counts them.
+    pressure: Option<pressure::Watch>,
+    /// Why the safe point is kept.
+    risen: &'static str,
 }
 
 impl Guarded {
@@ -126,7 +141,16 @@ impl Guarded {
             wanted: None,
             ask: AskAgain::NEVER,
             late_until: Time::ZERO,
+            pressure: None,
+            risen: "",
         }
+    }
+
+    /// Returns to the safe point when tasks wait longer for a CPU than usual.
+    #[must_use]
+    pub fn watching(mut self, gauge: Option<pressure::Gauge>) -> Self {
+        self.pressure = gauge.map(pressure::Watch::new);
+        self
     }
 
     /// What the latency says.
@@ -171,7 +195,14 @@ impl Policy for Guarded {
         seen: &Observation<'_>,
         point: &mut OperatingPoint,
     ) -> AskAgain {
-        let rule = self.rule(now, seen.latency);
+        let risen = self.pressure.as_mut().and_then(|watch| watch.look(now));
+        let rule = match (self.rule(now, seen.latency), risen) {
+            (Rule::Policy, Some(words)) => {
+                self.risen = words;
+                Rule::Pressure
+            }
+            (rule, _) => rule,
+        };
         self.seen.set(rule);
         if rule != Rule::Policy {
             self.overruled = Some(now);
@@ -187,13 +218,20 @@ impl Policy for Guarded {
         self.bounds.apply(seen.platform, point);
         if rule != Rule::Policy {
             let platform = seen.platform;
-            point.set_frequency(platform.fastest());
+            let safe = self.bounds.frequency.map(|(_, busy)| busy);
+            let safe = safe.filter(|_| rule == Rule::Pressure).unwrap_or(platform.fastest());
+            point.set_frequency(safe.min(platform.fastest()));
+            // A limit that the policy chose does not follow the frequency.
+            point.uncore = point.uncore.and(platform.uncore.len().checked_sub(1));
             point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
             point.leave_moderation(platform);
         }
         let mut ask = self.ask;
         if self.target.is_some() {
             ask.at = ask.at.min(now + CHECK);
+        }
+        if self.pressure.is_some() {
+            ask.at = ask.at.min(now + pressure::PERIOD);
         }
         ask
     }
@@ -203,6 +241,7 @@ impl Policy for Guarded {
             Rule::Policy => return self.inner.reason(),
             Rule::Late => "the latency target was missed",
             Rule::Silent => "a source of latency is silent",
+            Rule::Pressure => self.risen,
         };
         Some(Reason { words, rate: None })
     }
@@ -254,6 +293,12 @@ mod tests {
         fn new(config: &str) -> Self {
             let config = Config::parse(config, "test").unwrap();
             let platform = platform();
+            let sampled = "ondemand:sampling_rate=100ms,up_threshold=70";
+            let is_default = hardware::is_named(&config.policy);
+            let config = Config {
+                policy: if is_default { sampled.to_owned() } else { config.policy.clone() },
+                ..config
+            };
             let spec = PolicySpec::parse(&config.policy).unwrap();
             let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
             let bounds = Bounds::of(&config, &platform);
@@ -332,6 +377,35 @@ mod tests {
         assert_eq!(bench.timer(100, None), (Rule::Silent, 2, 0));
         assert_eq!(bench.point.moderation, [Span::ZERO; 2]);
         assert_eq!(bench.timer(100, p99(500)), (Rule::Policy, 0, 2));
+    }
+
+    #[test]
+    fn rising_pressure_leads_to_the_safe_point_within_a_second_with_its_reason() {
+        let waited = Arc::new(std::sync::Mutex::new(Span::ZERO));
+        let mut bench = Bench::new("[govern]\n");
+        let shown = Arc::clone(&waited);
+        let gauge: pressure::Gauge = Box::new(move || pressure::Waited {
+            pressure: Some(*shown.lock().unwrap()),
+            delay: None,
+        });
+        bench.policy = bench.policy.watching(Some(gauge));
+        bench.ask(0, Trigger::Start, None);
+        for _ in 0..50 {
+            assert_eq!(bench.timer(100, None), (Rule::Policy, 0, 2));
+        }
+        let mut passed = 0;
+        while bench.seen.get() == Rule::Policy {
+            *waited.lock().unwrap() += Span::from_millis(50);
+            bench.timer(100, None);
+            passed += 100;
+        }
+        assert!(passed <= 1000, "{passed} ms");
+        assert_eq!((bench.point.cores[1].frequency, bench.point.cores[1].idle_limit), (2, 0));
+        let reason = bench.policy.reason().unwrap();
+        assert!(reason.words.contains("/proc/pressure/cpu"), "{reason}");
+        // Calm again: the policy decides after the time for which the safe point is kept.
+        assert_eq!(bench.timer(10_000, None).0, Rule::Pressure);
+        assert_eq!(bench.timer(30_000, None).0, Rule::Policy);
     }
 
     #[test]

@@ -174,7 +174,7 @@ fn latency(to: &mut Exposition, govern: &GovernStatus) {
 
 fn rules(to: &mut Exposition, govern: &GovernStatus) {
     let help = "1 for what rules the operating point now: the policy, or the highest capacity \
-                because the latency target is missed or a source is silent.";
+                because the latency target is missed, a source is silent or CPU pressure rose.";
     to.family("wattline_rule", Kind::Gauge, help);
     for rule in RuleName::ALL {
         let rules = f64::from(u8::from(govern.rule == Some(rule)));

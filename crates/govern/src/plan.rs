@@ -10,6 +10,7 @@ use crate::tell;
 use serde::Serialize;
 use wattline_host::{PlanError, PowerPlan, plan_with};
 use wattline_linux::sysfs::Tree;
+use wattline_policy::Policy;
 
 /// A plan, and what it is about.
 #[derive(Debug, Clone, Serialize)]
@@ -60,7 +61,8 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
         if !blind {
             remedies = tell::remedies(platform.can, &alone);
         }
-        let policy = choice::policy(config, platform, RuleSeen::default())?;
+        let guarded = choice::policy(config, platform, RuleSeen::default())?;
+        let policy: Box<dyn Policy> = Box::new(guarded);
         intent.extend(policy.remark());
         Ok(policy)
     };

@@ -15,7 +15,7 @@ pub struct Profile {
 pub const PROFILES: [Profile; 3] = [
     Profile {
         name: "balanced",
-        summary: "the frequency follows the load of each core; idle states and moderation are not touched",
+        summary: "processor or kernel control the frequency, with a preference for less power while calm; nothing else is touched",
         text: include_str!("../profiles/balanced.toml"),
     },
     Profile {

@@ -5,8 +5,10 @@ use crate::choice;
 use crate::config::Config;
 use crate::error::GovernError;
 use crate::guard::{Rule, RuleSeen};
+use crate::hardware;
 use crate::inventory::Inventory;
 use crate::latency::{Feed, SharedFeed, SourceState};
+use crate::pressure;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use wattline_governor::Governor;
@@ -89,6 +91,8 @@ pub(crate) fn options(config: &Config, inventory: &Inventory, tree: &Tree) -> Ho
         uncore: config.uncore,
         meters: true,
         rights,
+        override_limits: config.override_limits,
+        preferences: hardware::is_named(&config.policy),
         scope,
     }
 }
@@ -99,7 +103,17 @@ impl Session {
     /// # Errors
     /// When it cannot be governed; it is as before then.
     pub fn begin(config: &Config, tree: &Tree) -> Result<Self, GovernError> {
-        Self::begin_with(config, tree, |platform, rule| choice::policy(config, platform, rule))
+        let gauge = pressure::gauge(tree);
+        if gauge.is_none() {
+            tracing::info!(
+                "no guard by pressure: neither /proc/pressure/cpu (boot with psi=1) nor \
+                 /proc/schedstat can be read"
+            );
+        }
+        Self::begin_with(config, tree, |platform, rule| {
+            let guarded = choice::policy(config, platform, rule)?;
+            Ok(Box::new(guarded.watching(gauge)))
+        })
     }
 
     /// The same under another policy than the configuration's.

@@ -34,6 +34,7 @@ impl From<Rule> for RuleName {
             Rule::Policy => Self::Policy,
             Rule::Late => Self::LatencyTarget,
             Rule::Silent => Self::SilentSource,
+            Rule::Pressure => Self::CpuPressure,
         }
     }
 }

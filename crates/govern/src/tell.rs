@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Listed, Moderation};
 use crate::guard::Rule;
+use crate::hardware;
 use crate::inventory::Inventory;
 use crate::latency::SourceState;
 use crate::left_alone;
@@ -25,7 +26,12 @@ pub(crate) fn lines(
     let mut lines = vec![config.profile_in_words(), format!("policy {}", config.policy)];
     let cpus = inventory.layout.cpus.len();
     let can = platform.can;
-    if can.set_frequency {
+    if can.set_frequency && hardware::is_named(&config.policy) {
+        lines.push(format!(
+            "frequency of {cpus} CPUs: processor or kernel control it within its limits; they are \
+             given a preference"
+        ));
+    } else if can.set_frequency {
         let range = platform.frequencies.first().zip(platform.frequencies.last());
         let (low, high) =
             range.map_or((0.0, 0.0), |(low, high)| (low.gigahertz(), high.gigahertz()));
@@ -49,6 +55,13 @@ pub(crate) fn lines(
         };
         let interfaces = inventory.interfaces().join(", ");
         lines.push(format!("interrupt moderation of {interfaces}: {how}"));
+    }
+    if config.override_limits {
+        lines.push(
+            "the administrator's limits of frequency, idle states and uncore are left \
+             ([govern] override_limits)"
+                .to_owned(),
+        );
     }
     if has_none(can) {
         let why = if alone.is_empty() {
@@ -143,13 +156,20 @@ pub(crate) fn rule(now: Rule, before: Rule, config: &Config, seen: Option<&Seen>
     match now {
         Rule::Policy => tracing::info!(
             "the policy decides again (before: {})",
-            if before == Rule::Late { "latency target missed" } else { "a source was silent" }
+            match before {
+                Rule::Late => "latency target missed",
+                Rule::Pressure => "CPU pressure had risen",
+                Rule::Policy | Rule::Silent => "a source was silent",
+            }
         ),
         Rule::Late => {
             let p99 = seen.and_then(|seen| seen.view.latency).map_or(Span::ZERO, |view| view.p99);
             let target = config.latency_target.unwrap_or(Span::ZERO);
             tracing::warn!("{}", missed(p99, target));
         }
+        Rule::Pressure => tracing::info!(
+            "tasks wait longer for a CPU than usual: the safe point for half a minute at least"
+        ),
         Rule::Silent => {
             let sources = seen.map(|seen| &*seen.sources).unwrap_or_default();
             let line = unheard(sources, early, config.latency_silence);

@@ -73,6 +73,8 @@ pub fn govern(
         uncore: false,
         meters: false,
         rights: Rights::ALL,
+        override_limits: false,
+        preferences: false,
         scope: Scope::KERNEL,
     };
     // Every old value is on disk before its setting changes.

@@ -1,10 +1,12 @@
 //! Frequencies: cores ask, and each cpufreq policy gets the fastest that one of its own wants.
+//! Where hardware or the kernel controls the frequency, cores ask for a preference instead.
 
+use super::envelope::{self, Preference};
 use super::layout::Layout;
 use super::writes::{Writes, worse};
 use std::num::NonZeroU8;
 use wattline_governor::machine::Taken;
-use wattline_knobs::{Knobs, cpufreq};
+use wattline_knobs::{Change, Knobs, cpufreq};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, FrequencyDomain};
 use wattline_units::{Hertz, Span};
@@ -23,16 +25,38 @@ pub(super) struct Frequencies {
     pub can_set: bool,
     /// How long a change takes, as the driver says; zero where it does not.
     pub transition: Span,
-    /// cpufreq policies with the cores that run there. What changes of them is read again before
-    /// each use, as a setting: other ways to their files could hang.
-    domains: Vec<(cpufreq::Policy, CoreSet)>,
+    /// The cpufreq policies that can be set.
+    domains: Vec<Domain>,
     /// What each core wants, an index into the steps.
     wants: Vec<usize>,
+    /// Whether hardware or the kernel controls the frequency, so that steps are preferences.
+    pub preferences: bool,
+}
+
+/// A cpufreq policy with the cores that run there.
+struct Domain {
+    /// Its range is the one in which it may be governed. What changes of it is read again before
+    /// each use, as a setting: other ways to its files could hang.
+    policy: cpufreq::Policy,
+    cores: CoreSet,
+    /// Whether it may leave the limits that it had at the start.
+    beyond: bool,
+    /// The limits as others left them last.
+    theirs: (Hertz, Hertz),
+    /// The limits as the last write of ours left them.
+    ours: Option<(Hertz, Hertz)>,
 }
 
 impl Frequencies {
-    /// Looks for what can be set; `notes` gets what is missing.
-    pub fn find(tree: &Tree, layout: &Layout, notes: &mut Vec<String>) -> Self {
+    /// Looks for what can be set; `notes` gets what is missing. `beyond` says whether the limits
+    /// that an administrator has set may be left, `preferences` whether hardware or the kernel
+    /// controls the frequency.
+    pub fn find(
+        tree: &Tree,
+        layout: &Layout,
+        (beyond, preferences): (bool, bool),
+        notes: &mut Vec<String>,
+    ) -> Self {
         let (policies, broken) = cpufreq::find(tree);
         notes.extend(broken.iter().map(|why| format!("frequency: {why}")));
         let all = CoreSet::first(layout.workers);
@@ -46,51 +70,92 @@ impl Frequencies {
             .map(|policy| (policy, if pinned { of(&policy.cpus) } else { all }))
             .filter(|(_, cores)| !cores.is_empty())
             .collect();
-        let covered = served.iter().fold(CoreSet::EMPTY, |sum, (_, cores)| sum.union(*cores));
-        let writable = served.iter().all(|(policy, _)| writable(tree, policy.number));
-        if served.is_empty() {
-            notes.push("frequency: no cpufreq policy for the governed CPUs".into());
-        } else if covered != all {
-            notes.push("frequency: not every governed CPU has a cpufreq policy".into());
-        } else if !writable {
-            notes.push(
-                "frequency: scaling_max_freq may not be written (root, /sys not read-only)".into(),
-            );
-        } else if !pinned {
-            notes.push(
-                "frequency: workers are not pinned ([router] cpus), so all CPUs get one frequency"
-                    .into(),
-            );
-        }
-        let can_set = !served.is_empty() && covered == all && writable;
-        let steps = match served.first() {
-            Some((policy, _)) => steps(policy),
-            None => vec![nominal(tree)],
+        let none_found = served.is_empty();
+        let (served, locked): (Vec<_>, Vec<_>) =
+            served.into_iter().partition(|(policy, _)| writable(tree, policy.number));
+        let union = |sets: &[(&cpufreq::Policy, CoreSet)]| {
+            sets.iter().fold(CoreSet::EMPTY, |sum, (_, cores)| sum.union(*cores))
         };
-        if served.iter().any(|(policy, _)| range(policy) != range(served[0].0)) {
+        let covered = union(&served);
+        let missing = all.without(covered).without(union(&locked));
+        if none_found {
+            notes.push("frequency: no cpufreq policy for the governed CPUs".into());
+        } else {
+            let named = |cores: CoreSet| {
+                let names = cores.iter().filter_map(|core| layout.cpus.get(core));
+                names.map(u32::to_string).collect::<Vec<_>>().join(", ")
+            };
+            if !missing.is_empty() {
+                notes.push(format!("frequency: CPU {} has no cpufreq policy", named(missing)));
+            }
+            if !locked.is_empty() {
+                let whose = if pinned { named(union(&locked)) } else { "all".to_owned() };
+                notes.push(format!(
+                    "frequency: scaling_max_freq may not be written (root, /sys not read-only): \
+                     CPU {whose}"
+                ));
+            }
+            if !pinned {
+                notes.push(
+                    "frequency: workers are not pinned ([router] cpus), so all CPUs get one \
+                     frequency"
+                        .into(),
+                );
+            }
+        }
+        let domain = |(policy, cores): &(&cpufreq::Policy, CoreSet)| Domain {
+            policy: if beyond {
+                (*policy).clone()
+            } else {
+                policy.within(policy.minimum_hertz, policy.maximum_hertz)
+            },
+            cores: *cores,
+            beyond,
+            theirs: (policy.minimum_hertz, policy.maximum_hertz),
+            ours: None,
+        };
+        let domains: Vec<Domain> = served.iter().map(domain).collect();
+        let steps = match &domains[..] {
+            [] => vec![nominal(tree)],
+            domains if preferences => places(domains),
+            domains => all_steps(domains),
+        };
+        if !preferences && domains.iter().any(|one| range(&one.policy) != range(&domains[0].policy))
+        {
             notes.push(
-                "frequency: the CPUs have different ranges; the first one's is offered, the \
-                 others get the nearest that they have"
+                "frequency: the CPUs have different ranges; each gets the nearest frequency of its \
+                 own"
                     .into(),
             );
         }
-        let one_policy = served.len() == 1;
+        let chooses = |one: &Domain| {
+            Preference::ALL.iter().any(|choice| !envelope::changes(&one.policy, *choice).is_empty())
+        };
+        let can_set = steps.len() > 1 && (!preferences || domains.iter().any(chooses));
+        if preferences {
+            notes.extend(domains.iter().filter_map(|one| envelope::lacking(&one.policy)));
+        } else if !domains.is_empty() && !can_set {
+            notes.push(
+                "frequency: minimum and maximum of the governed CPUs are equal, which leaves no \
+                 choice"
+                    .into(),
+            );
+        }
+        let one_policy = domains.len() == 1 && covered == all;
         let chip = !pinned || one_policy || share_hardware(tree, layout);
-        let groups: Vec<CoreSet> = served.iter().map(|(_, cores)| *cores).collect();
+        let groups: Vec<CoreSet> = domains.iter().map(|one| one.cores).collect();
         let domain = if chip { FrequencyDomain::Chip } else { domain_of(&groups, layout.workers) };
-        let shares = |(_, cores): &(_, CoreSet)| cores.len() > 1;
-        if domain == FrequencyDomain::Core && served.iter().any(shares) {
+        if domain == FrequencyDomain::Core && groups.iter().any(|cores| cores.len() > 1) {
             notes.push(
                 "frequency: some CPUs share a cpufreq policy, but not by groups of equal neighbours \
                  ([router] cpus); each gets the fastest that one of its policy asks for"
                     .into(),
             );
         }
-        let domains = served.iter().map(|(policy, cores)| ((*policy).clone(), *cores)).collect();
         let fastest = steps.len() - 1;
         let wants = vec![fastest; layout.workers];
         let transition = (cpufreq::FREQUENCY.dwell.on)(tree);
-        Self { steps, domain, can_set, transition, domains, wants }
+        Self { steps, domain, can_set, transition, domains, wants, preferences }
     }
 
     /// A core wants another frequency.
@@ -116,39 +181,112 @@ impl Frequencies {
         writes: &mut Writes<K>,
     ) -> Taken {
         let mut outcome = Taken::Done;
-        for (policy, members) in &mut self.domains {
-            if members.intersection(cores).is_empty() {
+        for domain in &mut self.domains {
+            if domain.cores.intersection(cores).is_empty() {
                 continue;
             }
-            let awake = members.intersection(active);
-            let asking = if awake.is_empty() { *members } else { awake };
+            let awake = domain.cores.intersection(active);
+            let asking = if awake.is_empty() { domain.cores } else { awake };
             let wanted = asking.iter().filter_map(|core| self.wants.get(core)).max();
-            let Some(wish) = wanted.and_then(|index| self.steps.get(*index)) else { continue };
-            outcome = worse(outcome, fix(policy, *wish, writes));
+            let Some(&wanted) = wanted else { continue };
+            let taken = if self.preferences {
+                Preference::ALL.get(wanted).map(|preference| domain.prefer(*preference, writes))
+            } else {
+                self.steps.get(wanted).map(|wish| domain.fix(*wish, writes))
+            };
+            if let Some(taken) = taken {
+                outcome = worse(outcome, taken);
+            }
         }
         outcome
     }
 
-    /// The frequency nearest to the one at which the policy of a core is held now.
-    pub fn held(&mut self, core: usize, knobs: &impl Knobs) -> Option<usize> {
-        let (policy, _) = self.domains.iter_mut().find(|(_, cores)| cores.contains(core))?;
-        policy.refresh(knobs);
-        let held = policy.held(knobs).get();
+    /// Takes note of what a core is at, without a write.
+    pub fn adopt(&mut self, core: usize, index: usize) {
+        self.wants.get_mut(core).into_iter().for_each(|want| *want = index);
+    }
+
+    /// The frequency nearest to the one at which the policy of a core is held now; its preference
+    /// where frequencies are none, `asked` if several look the same.
+    pub fn held(&mut self, core: usize, asked: usize, knobs: &impl Knobs) -> Option<usize> {
+        let domain = self.domains.iter_mut().find(|domain| domain.cores.contains(core))?;
+        domain.policy.refresh(knobs);
+        if self.preferences {
+            let has = |index: &usize| domain.has(*index, knobs);
+            return std::iter::once(asked).chain(0..Preference::ALL.len()).find(has);
+        }
+        let held = domain.policy.held(knobs).get();
         let far = |step: &Hertz| (step.get() - held).abs();
         let steps = self.steps.iter().enumerate();
         steps.min_by(|(_, a), (_, b)| far(a).total_cmp(&far(b))).map(|(index, _)| index)
     }
 }
 
-/// Fixes the frequency of one policy, as near as its range allows.
-fn fix<K: Knobs>(policy: &mut cpufreq::Policy, wish: Hertz, writes: &mut Writes<K>) -> Taken {
-    // Looked at again each time: the order of its limits depends on where they are.
-    policy.refresh(&writes.knobs);
-    let wish = Hertz(wish.get().min(policy.highest_hertz.get()).max(policy.lowest_hertz.get()));
-    match policy.run_at(wish) {
-        Ok(changes) => writes.make(&changes),
-        Err(error) => Taken::Failed { why: error.to_string() },
+impl Domain {
+    /// Gives hardware or the kernel's governor a preference.
+    fn prefer<K: Knobs>(&mut self, preference: Preference, writes: &mut Writes<K>) -> Taken {
+        self.policy.refresh(&writes.knobs);
+        writes.make(&envelope::changes(&self.policy, preference))
     }
+
+    /// Returns true if its settings are those of this preference.
+    fn has(&self, index: usize, knobs: &impl Knobs) -> bool {
+        let changes = Preference::ALL.get(index).map(|one| envelope::changes(&self.policy, *one));
+        let shows =
+            |change: &Change| knobs.read(&change.setting).ok().as_ref() == Some(&change.value);
+        changes.is_some_and(|changes| !changes.is_empty() && changes.iter().all(shows))
+    }
+
+    /// Fixes the frequency, as near as its range allows.
+    fn fix<K: Knobs>(&mut self, wish: Hertz, writes: &mut Writes<K>) -> Taken {
+        let policy = &mut self.policy;
+        // Looked at again each time: the order of its limits depends on where they are.
+        policy.refresh(&writes.knobs);
+        // Others move the limits while this governs, such as thermald and firmware.
+        let present = (policy.minimum_hertz, policy.maximum_hertz);
+        if self.ours != Some(present) {
+            self.theirs = present;
+        }
+        let narrower = (!self.beyond).then(|| policy.within(self.theirs.0, self.theirs.1));
+        let wanted = narrower.as_ref().unwrap_or(policy);
+        let (low, high) = range(wanted);
+        let changes = match wanted.run_at(Hertz(wish.get().min(high).max(low))) {
+            Ok(changes) => changes,
+            Err(error) => return Taken::Failed { why: error.to_string() },
+        };
+        let taken = writes.make(&changes);
+        // The governor `userspace` leaves the limits to others.
+        if changes.iter().any(|change| change.setting == policy.upper_limit()) {
+            policy.refresh(&writes.knobs);
+            self.ours = Some((policy.minimum_hertz, policy.maximum_hertz));
+        }
+        taken
+    }
+}
+
+/// A frequency for each preference, evenly over the range of all policies: the hardware may choose
+/// any within the range under each of them.
+fn places(domains: &[Domain]) -> Vec<Hertz> {
+    let ranges = domains.iter().map(|one| range(&one.policy));
+    let (low, high) = ranges.fold((f64::MAX, 0.0_f64), |(low, high), (own_low, own_high)| {
+        (low.min(own_low), high.max(own_high))
+    });
+    // Equal limits leave a choice of preference all the same.
+    let low = if low < high { low } else { high / 2.0 };
+    let last = Preference::ALL.len() - 1;
+    (0..=last).map(|place| Hertz(low + (high - low) * place as f64 / last as f64)).collect()
+}
+
+/// The frequencies that at least one policy can run at, ascending.
+fn all_steps(domains: &[Domain]) -> Vec<Hertz> {
+    let mut all: Vec<Hertz> = domains.iter().flat_map(|one| steps(&one.policy)).collect();
+    all.sort_by(|a, b| a.get().total_cmp(&b.get()));
+    all.dedup();
+    let most = MOST_STEPS + 2;
+    if all.len() <= most || domains.iter().all(|one| one.policy.steps_hertz.len() == all.len()) {
+        return all;
+    }
+    (0..most).filter_map(|place| all.get(place * (all.len() - 1) / (most - 1))).copied().collect()
 }
 
 /// The frequencies to choose from: the driver's list, else even steps over its range.

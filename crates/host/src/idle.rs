@@ -3,27 +3,28 @@
 use super::layout::Layout;
 use super::writes::Writes;
 use wattline_governor::machine::Taken;
-use wattline_knobs::latency::{ResumeLatency, limit_cpu};
+use wattline_knobs::latency::{self, ResumeLatency, limit_cpu};
 use wattline_knobs::{Change, Knobs, cpuidle};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::IdleState;
+use wattline_policy::{IdleState, MAX_IDLE_STATES};
 use wattline_units::Span;
 
 /// The idle states of the workers' CPUs.
 pub(super) struct IdleStates {
-    /// What a policy may choose, the lightest first; one that stands for all where there is no
-    /// choice.
+    /// The states of all CPUs, by exit latency; one that stands for all where there is no choice.
     pub states: Vec<IdleState>,
     pub can_limit: bool,
-    /// By number of the core.
-    cores: Vec<Core>,
+    /// By number of the core; none for one whose states cannot be limited.
+    cores: Vec<Option<Core>>,
 }
 
 struct Core {
     cpu: u32,
     /// Those that may be forbidden and allowed.
     states: Vec<cpuidle::State>,
+    /// The wake-up latency that this CPU was given before.
+    found: ResumeLatency,
     how: How,
 }
 
@@ -37,42 +38,27 @@ enum How {
 
 impl IdleStates {
     /// Looks for what can be set; `notes` gets what is missing. States that the operator has
-    /// forbidden are left so, and not offered.
-    pub fn find(tree: &Tree, layout: &Layout, rights: Rights, notes: &mut Vec<String>) -> Self {
+    /// forbidden, one by one or by a wake-up latency, are left so and not offered, unless `beyond`
+    /// says that his limits may be left.
+    pub fn find(
+        tree: &Tree,
+        layout: &Layout,
+        (rights, beyond): (Rights, bool),
+        notes: &mut Vec<String>,
+    ) -> Self {
         let mut cores = Vec::new();
         for &cpu in &layout.cpus {
-            let states = cpuidle::states(tree, cpu).unwrap_or_else(|why| {
-                notes.push(format!("idle states: {why}"));
-                Vec::new()
-            });
-            let states: Vec<_> = states.into_iter().filter(|state| !state.disabled).collect();
-            let directory = format!("/sys/devices/system/cpu/cpu{cpu}");
-            let may = |file: &str| super::access::may_write(tree, &format!("{directory}/{file}"));
-            let file = |state: &cpuidle::State| format!("cpuidle/state{}/disable", state.number);
-            let how = match states.last() {
-                Some(last) if rights.administer && may(&file(last)) => How::Disable,
-                Some(_) if may("power/pm_qos_resume_latency_us") => How::ResumeLatency,
-                _ => {
-                    notes.push(format!("idle states: CPU {cpu} has none that can be limited"));
-                    continue;
-                }
-            };
-            cores.push(Core { cpu, states, how });
+            let core = Core::find(tree, cpu, (rights, beyond), notes);
+            if core.is_none() {
+                notes.push(format!("idle states: CPU {cpu} has none that can be limited"));
+            }
+            cores.push(core);
         }
         if layout.cpus.is_empty() {
             notes.push("idle states: workers are not pinned ([router] cpus)".into());
         }
-        let can_limit = !cores.is_empty() && cores.len() == layout.workers;
-        let offered = |state: &cpuidle::State| IdleState {
-            name: state.name.clone(),
-            exit_latency: state.exit_latency,
-            exit_latency_measured: None,
-        };
-        // POLL is no idle state: a CPU in it draws what a busy one does.
-        let sleeps = |state: &&cpuidle::State| !state.name.eq_ignore_ascii_case("POLL");
-        let first = cores.first().map(|core| core.states.iter().filter(sleeps).map(offered));
-        let mut states: Vec<IdleState> = first.map(Iterator::collect).unwrap_or_default();
-        let can_limit = can_limit && !states.is_empty();
+        let mut states = offered(&cores);
+        let can_limit = !states.is_empty();
         if states.is_empty() {
             states.push(IdleState {
                 name: "idle".into(),
@@ -83,33 +69,100 @@ impl IdleStates {
         Self { states, can_limit, cores }
     }
 
-    /// Lets a core sleep down to a state.
+    /// Lets a core sleep down to a state; at the deepest, in every state that it has.
     pub fn limit<K: Knobs>(&self, core: usize, state: usize, writes: &mut Writes<K>) -> Taken {
-        let (Some(at), Some(limit)) = (self.cores.get(core), self.states.get(state)) else {
+        let Some((at, limit)) = self.cores.get(core).zip(self.states.get(state)) else {
             return Taken::Failed { why: format!("core {core} has no idle state {state}") };
         };
-        writes.make(&at.changes(limit, state + 1 == self.states.len()))
+        match at {
+            Some(at) => writes.make(&at.changes(limit, state + 1 == self.states.len())),
+            None => Taken::Done,
+        }
     }
 
-    /// The state that a core's limit is at, as its settings show it; `None` where they show none of
-    /// those that can be chosen.
-    pub fn held(&self, core: usize, knobs: &impl Knobs) -> Option<usize> {
-        let at = self.cores.get(core)?;
+    /// The state that a core's limit is at, as its settings show it, `asked` if they show that;
+    /// `None` where they show none of those that can be chosen.
+    pub fn held(&self, core: usize, asked: usize, knobs: &impl Knobs) -> Option<usize> {
+        let at = self.cores.get(core)?.as_ref()?;
         let deepest = self.states.len() - 1;
         let shows =
             |change: &Change| knobs.read(&change.setting).ok().as_ref() == Some(&change.value);
-        let mut states = self.states.iter().enumerate();
-        states.position(|(state, limit)| at.changes(limit, state == deepest).iter().all(shows))
+        let is_at = |state: &usize| {
+            let limit = self.states.get(*state);
+            limit.is_some_and(|limit| at.changes(limit, *state == deepest).iter().all(shows))
+        };
+        // CPUs have different tables, so that several limits may be one to this CPU.
+        std::iter::once(asked).chain(0..=deepest).find(is_at)
     }
 }
 
+/// The states of all cores, each once, by exit latency.
+fn offered(cores: &[Option<Core>]) -> Vec<IdleState> {
+    let mut states: Vec<IdleState> = Vec::new();
+    for state in cores.iter().flatten().flat_map(|core| &core.states) {
+        let same =
+            |one: &IdleState| one.name == state.name && one.exit_latency == state.exit_latency;
+        // POLL is no idle state: a CPU in it draws what a busy one does.
+        if !state.name.eq_ignore_ascii_case("POLL") && !states.iter().any(same) {
+            states.push(IdleState {
+                name: state.name.clone(),
+                exit_latency: state.exit_latency,
+                exit_latency_measured: None,
+            });
+        }
+    }
+    states.sort_by_key(|state| state.exit_latency);
+    if states.len() > MAX_IDLE_STATES {
+        let last = states.len() - 1;
+        let kept = |place: usize| states[place * last / (MAX_IDLE_STATES - 1)].clone();
+        return (0..MAX_IDLE_STATES).map(kept).collect();
+    }
+    states
+}
+
 impl Core {
+    fn find(
+        tree: &Tree,
+        cpu: u32,
+        (rights, beyond): (Rights, bool),
+        notes: &mut Vec<String>,
+    ) -> Option<Self> {
+        let states = cpuidle::states(tree, cpu).unwrap_or_else(|why| {
+            notes.push(format!("idle states: {why}"));
+            Vec::new()
+        });
+        let directory = format!("/sys/devices/system/cpu/cpu{cpu}");
+        let found = if beyond { None } else { latency::of_cpu(tree, cpu) };
+        let found = found.unwrap_or(ResumeLatency::Any);
+        let allowed =
+            |state: &cpuidle::State| beyond || !state.disabled && found.allows(state.exit_latency);
+        let states: Vec<_> = states.into_iter().filter(allowed).collect();
+        let may = |file: &str| super::access::may_write(tree, &format!("{directory}/{file}"));
+        let file = |state: &cpuidle::State| format!("cpuidle/state{}/disable", state.number);
+        let how = match states.last()? {
+            last if rights.administer && may(&file(last)) => How::Disable,
+            _ if may("power/pm_qos_resume_latency_us") => How::ResumeLatency,
+            _ => return None,
+        };
+        Some(Self { cpu, states, found, how })
+    }
+
     fn changes(&self, limit: &IdleState, deepest: bool) -> Vec<Change> {
         let latency = limit.exit_latency;
         match self.how {
-            How::Disable => cpuidle::limit(self.cpu, &self.states, latency),
-            How::ResumeLatency if deepest => vec![limit_cpu(self.cpu, ResumeLatency::Any)],
-            How::ResumeLatency => vec![limit_cpu(self.cpu, ResumeLatency::AtMost(latency))],
+            How::Disable => {
+                let own = self.states.iter().map(|state| state.exit_latency).max();
+                let longest = own.filter(|_| deepest).unwrap_or(latency);
+                cpuidle::limit(self.cpu, &self.states, longest)
+            }
+            How::ResumeLatency if deepest => vec![limit_cpu(self.cpu, self.found)],
+            How::ResumeLatency => {
+                let within = match self.found {
+                    ResumeLatency::AtMost(found) => found.min(latency),
+                    ResumeLatency::Any | ResumeLatency::None => latency,
+                };
+                vec![limit_cpu(self.cpu, ResumeLatency::AtMost(within))]
+            }
         }
     }
 }

@@ -18,6 +18,7 @@ mod affinity;
 mod beside_xdp;
 mod core_time;
 mod energy;
+mod envelope;
 mod frequency;
 mod freshness;
 mod given_back;
@@ -44,6 +45,7 @@ mod workers;
 mod writes;
 
 pub use beside_xdp::{BesideXdp, Forwarded};
+pub use envelope::Preference;
 pub use given_back::is_given_back;
 pub use kernel_stack::KernelStack;
 pub use kernel_time::KernelShare;
@@ -194,6 +196,16 @@ impl<K: Knobs> Host<K> {
     /// what holds, as far as that can be read.
     fn establish(&mut self, point: &mut OperatingPoint) {
         for step in step::establish(&self.platform, point) {
+            let step = match self.settled(step) {
+                Ok(step) => step,
+                Err(held) => {
+                    held.set(point);
+                    continue;
+                }
+            };
+            if matches!(step, Step::Frequency { .. }) {
+                step.set(point);
+            }
             match self.take(&step) {
                 Taken::Done => continue,
                 other => tracing::warn!("governor: {step:?} at the start: {other:?}"),
@@ -202,6 +214,20 @@ impl<K: Knobs> Host<K> {
                 held.set(point);
             }
         }
+    }
+
+    /// Returns the step to take in place of `step` at the start, or what the machine is at where
+    /// nothing is to be written: hardware and kernel go on under the preference that they have.
+    fn settled(&mut self, step: Step) -> Result<Step, Step> {
+        let Step::Frequency { core, .. } = step else { return Ok(step) };
+        if !self.survey.frequencies.preferences {
+            return Ok(step);
+        }
+        let Some(Step::Frequency { index, .. }) = self.held(&step) else {
+            return Ok(Step::Frequency { core, index: Preference::BalancePerformance.index() });
+        };
+        self.survey.frequencies.adopt(core, index);
+        Err(Step::Frequency { core, index })
     }
 
     fn settle(&mut self, core: usize) -> Taken {

@@ -26,6 +26,12 @@ pub struct HostOptions {
     pub meters: bool,
     /// What the router may set once it runs.
     pub rights: Rights,
+    /// Whether CPUs may be governed beyond the limits that they had at the start: minimum and
+    /// maximum frequency, forbidden idle states, wake-up latency, range of the uncore.
+    pub override_limits: bool,
+    /// Whether hardware or the kernel controls the frequency. The frequencies of an operating point
+    /// are then preferences between power and performance ([`super::Preference`]).
+    pub preferences: bool,
     /// Who serves the queues, and which knobs are governed.
     pub scope: Scope,
 }

@@ -127,7 +127,12 @@ fn states(tree: &Tree, cpu: u32, offered: &[IdleState]) -> Vec<(usize, String)> 
     let found = tree.numbered(&directory, "state").into_iter();
     let found = found.filter_map(|(_, state)| {
         let name = tree.text(format!("{directory}/{state}/name")).ok()?;
-        let index = offered.iter().position(|offered| offered.name == name)?;
+        let micros = tree.number(format!("{directory}/{state}/latency")).ok();
+        let latency = micros.map(Span::from_micros);
+        // CPUs may have states of one name and different latencies.
+        let exact = |one: &IdleState| one.name == name && Some(one.exit_latency) == latency;
+        let named = || offered.iter().position(|offered| offered.name == name);
+        let index = offered.iter().position(exact).or_else(named)?;
         (index < MAX_IDLE_STATES).then(|| (index, format!("{directory}/{state}/time")))
     });
     found.collect()

@@ -35,9 +35,14 @@ impl Survey {
         let HostOptions { tree, layout, rights, scope, .. } = options;
         let rights = *rights;
         let mut notes = Vec::new();
-        let uncores = Uncores::find(tree, options.uncore, &mut notes);
-        let frequencies = Frequencies::find(tree, layout, &mut notes);
-        let idle = IdleStates::find(tree, layout, rights, &mut notes);
+        let uncores = Uncores::find(tree, options.uncore, options.override_limits, &mut notes);
+        let frequencies = Frequencies::find(
+            tree,
+            layout,
+            (options.override_limits, options.preferences),
+            &mut notes,
+        );
+        let idle = IdleStates::find(tree, layout, (rights, options.override_limits), &mut notes);
         let mut tables = Tables::default();
         let mut affinity = Affinity::default();
         let some_will_do = !scope.workers;
@@ -125,8 +130,8 @@ impl Survey {
     /// What holds instead of a step, where that can be read.
     pub fn held(&mut self, step: &Step, layout: &Layout, knobs: &impl Knobs) -> Option<Step> {
         Some(match *step {
-            Step::Frequency { core, .. } => {
-                Step::Frequency { core, index: self.frequencies.held(core, knobs)? }
+            Step::Frequency { core, index } => {
+                Step::Frequency { core, index: self.frequencies.held(core, index, knobs)? }
             }
             Step::ModerationAsFound { queue, .. }
                 if self.moderation.is_as_found(queue, layout, knobs) =>
@@ -137,8 +142,8 @@ impl Survey {
                 let period = self.moderation.held(queue, layout, knobs)?;
                 Step::Moderation { queue, period }
             }
-            Step::IdleLimit { core, .. } => {
-                Step::IdleLimit { core, state: self.idle.held(core, knobs)? }
+            Step::IdleLimit { core, state } => {
+                Step::IdleLimit { core, state: self.idle.held(core, state, knobs)? }
             }
             Step::Uncore { .. } => Step::Uncore { index: self.uncores.held(knobs)? },
             Step::Redirect { .. } => Step::Redirect { active: self.tables.reach(layout)? },

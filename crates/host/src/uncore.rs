@@ -3,8 +3,8 @@
 //! fastest active core.
 //!
 //! Its own control loop looks at the whole package's load, and under little of it mostly stays
-//! where it was. Where the cores are at their lowest its upper limit is the firmware's lowest; at
-//! their fastest it is what it was at the start, which may be an operator's wish.
+//! where it was. Its upper limit moves between the two limits that it had at the start, which an
+//! operator may have set; between the firmware's where the options override them.
 
 use super::writes::{Writes, worse};
 use wattline_governor::machine::Taken;
@@ -23,13 +23,15 @@ pub(super) struct Uncores {
 
 struct One {
     uncore: uncore::Uncore,
-    /// Its upper limit at the start, which may be an operator's wish.
+    /// The lowest upper limit that it is given.
+    lowest: Hertz,
+    /// The highest.
     highest: Hertz,
 }
 
 impl Uncores {
     /// Looks for them, if they are to be governed; `notes` gets what is missing.
-    pub fn find(tree: &Tree, wanted: bool, notes: &mut Vec<String>) -> Self {
+    pub fn find(tree: &Tree, wanted: bool, beyond: bool, notes: &mut Vec<String>) -> Self {
         if !wanted {
             return Self::default();
         }
@@ -39,13 +41,21 @@ impl Uncores {
             notes
                 .push("uncore: its frequency cannot be set (module intel_uncore_frequency)".into());
         }
-        let one = |uncore: uncore::Uncore| One { highest: uncore.maximum_hertz, uncore };
+        let one = |uncore: uncore::Uncore| {
+            let limits = if beyond {
+                (uncore.lowest_hertz, uncore.highest_hertz)
+            } else {
+                (uncore.minimum_hertz, uncore.maximum_hertz)
+            };
+            let highest = limits.1;
+            One { lowest: Hertz(limits.0.get().min(highest.get())), highest, uncore }
+        };
         Self { all: found.into_iter().map(one).collect() }
     }
 
     /// The upper limits that can be chosen, ascending; none where nothing is governed.
     pub fn limits(&self) -> Vec<Hertz> {
-        let low = self.all.iter().map(|one| one.uncore.lowest_hertz.get()).fold(f64::MAX, f64::min);
+        let low = self.all.iter().map(|one| one.lowest.get()).fold(f64::MAX, f64::min);
         let high = self.all.iter().map(|one| one.highest.get()).fold(low, f64::max);
         if self.all.is_empty() {
             return Vec::new();
@@ -84,8 +94,7 @@ impl One {
     }
 
     fn set<K: Knobs>(&mut self, limit: Hertz, writes: &mut Writes<K>) -> Taken {
-        let low = self.uncore.lowest_hertz.get();
-        let wish = Hertz(limit.get().min(self.highest.get()).max(low));
+        let wish = Hertz(limit.get().min(self.highest.get()).max(self.lowest.get()));
         let lower = Hertz(self.uncore.minimum_hertz.get().min(wish.get()));
         writes.make(&self.uncore.limit(lower, wish))
     }

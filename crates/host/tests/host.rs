@@ -86,6 +86,9 @@ fn the_kernels_counters_are_read_for_who_looks_at_them() {
 fn a_driver_without_a_list_offers_even_steps_and_is_set_by_its_limits() {
     for (name, policy) in [("intel-pstate-hwp", 0), ("amd-pstate-epp", 0), ("cppc", 0)] {
         let fixture = Fixture::with_card(name);
+        let limits = format!("{CPUS}/cpufreq/policy{policy}");
+        let lowest = fixture.value(&format!("{limits}/cpuinfo_min_freq"));
+        fixture.write(&format!("{limits}/scaling_min_freq"), &lowest);
         let before = fixture.snapshot();
         let mut host = fixture.host(&[0, 1]);
         let platform = host.platform().clone();

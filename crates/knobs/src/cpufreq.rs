@@ -155,6 +155,18 @@ impl Policy {
         })
     }
 
+    /// Returns this policy with a narrower range: all writes then stay between these frequencies.
+    #[must_use]
+    pub fn within(&self, minimum: Hertz, maximum: Hertz) -> Self {
+        let (lowest, highest) = (self.lowest_hertz.get(), self.highest_hertz.get());
+        let high = maximum.get().min(highest).max(lowest);
+        let low = minimum.get().max(lowest).min(high);
+        let mut narrower = self.clone();
+        narrower.steps_hertz.retain(|step| (low..=high).contains(&step.get()));
+        (narrower.lowest_hertz, narrower.highest_hertz) = (Hertz(low), Hertz(high));
+        narrower
+    }
+
     /// Brings up to date what writes depend on, as `knobs` have it: planned writes count.
     pub fn refresh(&mut self, knobs: &impl Knobs) {
         let read = |name: &str| knobs.read(&self.setting(name)).ok();
@@ -312,6 +324,11 @@ impl Policy {
             asked: asked.to_string(),
             available: available.to_vec(),
         })
+    }
+
+    /// The setting of its upper limit, in kHz.
+    pub fn upper_limit(&self) -> Setting {
+        self.setting("scaling_max_freq")
     }
 
     fn setting(&self, name: &str) -> Setting {

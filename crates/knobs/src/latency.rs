@@ -25,6 +25,27 @@ pub enum ResumeLatency {
     None,
 }
 
+impl ResumeLatency {
+    /// Returns true if a CPU under this limit enters idle states of this exit latency.
+    pub fn allows(self, exit_latency: Span) -> bool {
+        match self {
+            Self::Any => true,
+            Self::AtMost(longest) => exit_latency <= longest,
+            Self::None => exit_latency == Span::ZERO,
+        }
+    }
+}
+
+/// The limit of one CPU as it is; `None` where it has no such setting.
+pub fn of_cpu(tree: &Tree, cpu: u32) -> Option<ResumeLatency> {
+    let file = format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
+    match tree.text(file).ok()?.as_str() {
+        "0" => Some(ResumeLatency::Any),
+        "n/a" => Some(ResumeLatency::None),
+        micros => micros.parse().ok().map(|it| ResumeLatency::AtMost(Span::from_micros(it))),
+    }
+}
+
 /// The write that limits one CPU. Whoever else writes the same file overrides it: there is one
 /// slot per CPU.
 pub fn limit_cpu(cpu: u32, latency: ResumeLatency) -> Change {

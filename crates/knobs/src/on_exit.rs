@@ -53,11 +53,12 @@ pub(crate) fn policies(settings: &[Setting]) -> Vec<u32> {
     numbers
 }
 
-/// The changes that bring cpufreq policies to their fastest.
+/// The changes that bring cpufreq policies to their fastest within their limits.
 pub(crate) fn fastest(tree: &Tree, policies: &[u32]) -> Vec<Change> {
     let present = policies.iter().filter_map(|number| cpufreq::Policy::look(tree, *number).ok());
     let changes = present.filter_map(|policy| {
-        policy.govern("performance").or_else(|_| policy.fix(policy.highest_hertz)).ok()
+        let within = policy.within(policy.minimum_hertz, policy.maximum_hertz);
+        policy.govern("performance").or_else(|_| within.fix(within.highest_hertz)).ok()
     });
     changes.flatten().collect()
 }

@@ -45,8 +45,8 @@ impl PlatformDriver for Fails {
     fn has_failed(&self) -> bool {
         self.0.is_some_and(|at| at <= Instant::now())
     }
-    fn details(&self) -> Map<String, Value> {
-        Map::new()
+    fn details(&self) -> Details {
+        Details::default()
     }
     fn holds_machine(&self) -> bool {
         true

@@ -120,11 +120,14 @@ pub enum RuleName {
     LatencyTarget,
     /// The highest capacity, because a source of latency is silent.
     SilentSource,
+    /// The safe point, because tasks wait longer for a CPU than usual.
+    CpuPressure,
 }
 
 impl RuleName {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Policy, Self::LatencyTarget, Self::SilentSource];
+    pub const ALL: [Self; 4] =
+        [Self::Policy, Self::LatencyTarget, Self::SilentSource, Self::CpuPressure];
 
     /// The name in JSON.
     pub fn name(self) -> &'static str {
@@ -132,6 +135,7 @@ impl RuleName {
             Self::Policy => "policy",
             Self::LatencyTarget => "latency-target",
             Self::SilentSource => "silent-source",
+            Self::CpuPressure => "cpu-pressure",
         }
     }
 }

@@ -4,7 +4,7 @@ pub mod running;
 mod waiting;
 
 use crate::metrics_page::{Role, agrees_with};
-use running::{CPUS, Machine, until};
+use running::{CPUS, Machine, SAMPLED, until};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -15,7 +15,7 @@ use wattline_daemon::socket::{Request, ask};
 #[test]
 fn power_follows_the_load_and_an_orderly_end_leaves_no_trace() {
     let mut machine = Machine::new();
-    machine.start("");
+    machine.start(SAMPLED);
     assert_eq!(machine.told(), "WATCHDOG=1");
     let log = machine.log();
     for words in
@@ -141,7 +141,7 @@ fn a_latency_target_stands_above_what_could_be_saved() {
     let mut machine = Machine::new();
     let socket = machine.path("latency.sock");
     machine.start(&format!(
-        "latency_target = \"1ms\"\nlatency_hold = \"300ms\"\nlatency_silence = \"1s\"\n\
+        "{SAMPLED}latency_target = \"1ms\"\nlatency_hold = \"300ms\"\nlatency_silence = \"1s\"\n\
          [[latency]]\nname = \"shop\"\nclients = \"{}\"\nwindow = \"500ms\"\n",
         socket.display()
     ));
@@ -191,9 +191,34 @@ fn a_latency_target_stands_above_what_could_be_saved() {
 }
 
 #[test]
+fn rising_cpu_pressure_leads_to_the_safe_point_and_is_explained() {
+    let mut machine = Machine::new();
+    let wait = |machine: &Machine, micros: u64| {
+        let text = format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={micros}");
+        machine.write("proc/pressure/cpu", &text);
+    };
+    wait(&machine, 0);
+    machine.start(SAMPLED);
+    until("CPU 0 is slow", || (machine.speed(0) == "1600000").then_some(()));
+    let begun = Instant::now();
+    until("the pressure is noticed", || {
+        wait(&machine, u64::try_from(begun.elapsed().as_micros()).unwrap());
+        let rule = machine.stats()["govern"]["rule"] == "cpu-pressure";
+        (rule && machine.speed(0) == "3300000").then_some(())
+    });
+    let mut explain = Command::new(BINARY);
+    let explained = explain.args(["explain", "--socket"]).arg(machine.socket()).output().unwrap();
+    let text = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(text.contains("CPU pressure rose"), "{text}");
+    machine.signal("-TERM");
+    assert_eq!(machine.ended(), Some(0));
+    assert!(machine.is_as_before());
+}
+
+#[test]
 fn a_reload_is_taken_whole_or_not_at_all() {
     let mut machine = Machine::new();
-    machine.start("");
+    machine.start(SAMPLED);
     until("CPU 0 is slow", || (machine.speed(0) == "1600000").then_some(()));
     machine.configure("policy = \"powersave\"\n");
     let refused = ask(&machine.socket(), Request::Reload).unwrap_err().to_string();
@@ -279,10 +304,11 @@ fn a_plan_says_what_would_be_done_and_why_and_writes_nothing() {
         command.output().unwrap()
     };
     let text = String::from_utf8(plan(&[]).stdout).unwrap();
-    for words in
-        ["profile balanced", "policy ondemand", "policy0/scaling_setspeed", "run at 1.600 GHz"]
-    {
+    for words in ["profile balanced", "policy hardware", "processor or kernel control it"] {
         assert!(text.contains(words), "{words}: {text}");
+    }
+    for setting in ["setspeed", "scaling_max_freq", "scaling_min_freq"] {
+        assert!(!text.contains(setting), "{setting}: {text}");
     }
     assert!(!text.contains("rx-usecs") && !text.contains("smp_affinity"), "{text}");
     let config = machine.path("govern.toml");

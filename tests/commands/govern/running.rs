@@ -16,6 +16,8 @@ use tempfile::TempDir;
 use wattline_daemon::socket::{Request, ask};
 
 pub const CPUS: &str = "sys/devices/system/cpu";
+/// A policy that sets the frequency itself, and follows the load within a tenth of a second.
+pub const SAMPLED: &str = "policy = \"ondemand:sampling_rate=100ms,up_threshold=70\"\n";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A machine with two CPUs and a card of two queues, and the governor that runs on it.

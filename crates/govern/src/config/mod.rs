@@ -61,7 +61,6 @@ mod tests {
     use super::*;
     use crate::profile::PROFILES;
     use wattline_knobs::OnExit;
-    use wattline_policy::PolicySpec;
     use wattline_settings::LogLevel;
     use wattline_units::Span;
 
@@ -74,7 +73,7 @@ mod tests {
         for profile in PROFILES {
             let config = parse(profile.text).unwrap();
             assert_eq!(config.profile, profile);
-            PolicySpec::parse(&config.policy).unwrap();
+            crate::choice::check(&config).unwrap();
             for key in ["policy", "knobs", "idle_latency", "moderation", "uncore"] {
                 let line = format!("\n{key} = ");
                 assert!(profile.text.contains(&line), "{}: {key}", profile.name);
@@ -93,7 +92,7 @@ mod tests {
             "[log]\nlevel = \"debug\"\n[metrics]\nlisten = \"127.0.0.1:9\"\n\
              [govern]\nprofile = \"max-save\"\npolicy = \"napi\"\nknobs = [\"idle\"]\n\
              cpus = [3, 1]\ninterfaces = [\"eth0\"]\nidle_latency = \"7us\"\n\
-             moderation = \"policy\"\nuncore = false\nlatency_target = \"2ms\"\n\
+             moderation = \"policy\"\nuncore = false\noverride_limits = true\nlatency_target = \"2ms\"\n\
              latency_hold = \"1s\"\nlatency_silence = \"3s\"\nserver = \"own.toml\"\nseed = 7\n\
              on_exit = \"keep\"\nsocket = \"/run/x\"\n\
              [[latency]]\nname = \"a\"\nclients = \"a.sock\"\nwindow = \"1s\"\n\
@@ -107,6 +106,7 @@ mod tests {
         assert_eq!((config.cpus, config.interfaces), (vec![1, 3], vec!["eth0".to_owned()]));
         assert_eq!(config.idle_latency, Some(Span::from_micros(7)));
         assert_eq!((config.moderation, config.uncore), (Moderation::Policy, false));
+        assert!(config.override_limits && !Config::built_in().override_limits);
         assert_eq!(config.latency_target, Some(Span::from_millis(2)));
         assert_eq!(config.latency_hold, Span::from_millis(1000));
         assert_eq!(config.latency_silence, Span::from_millis(3000));

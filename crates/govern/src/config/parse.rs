@@ -3,6 +3,7 @@
 use super::keys::{self, GOVERN, LATENCY};
 use super::listed::Listed;
 use super::settings::{Config, Moderation, SourceKind, SourceSettings};
+use crate::hardware;
 use crate::profile;
 use std::time::Duration;
 use toml::de::DeValue;
@@ -66,8 +67,10 @@ impl Base {
 
     fn of(reader: &mut Reader, table: &Table, mut base: Self) -> Self {
         if let Some(policy) = reader.string(table, "policy") {
-            match PolicySpec::parse(&policy.value) {
-                Ok(_) => base.policy = policy.value,
+            let of_registry = || PolicySpec::parse(&policy.value).map(drop);
+            let read = hardware::parse(&policy.value).map(|own| own.map(drop));
+            match read.unwrap_or_else(of_registry) {
+                Ok(()) => base.policy = policy.value,
                 Err(error) => {
                     let message = format!("is wrong: {error}");
                     reader.problem(table.section, "policy", &policy.span, message);
@@ -121,6 +124,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
         idle_latency,
         moderation,
         uncore,
+        override_limits: reader.flag(&table, "override_limits"),
         latency_target: reader.duration(&table, "latency_target").map(|span| span.value.into()),
         latency_hold: defaulted(reader.duration(&table, "latency_hold")).into(),
         latency_silence: defaulted(reader.duration(&table, "latency_silence")).into(),

@@ -29,6 +29,8 @@ pub struct Config {
     pub moderation: Moderation,
     /// Whether the uncore follows the cores.
     pub uncore: bool,
+    /// Whether the limits that the administrator has set may be left.
+    pub override_limits: bool,
     /// The 99th percentile that is to be kept.
     pub latency_target: Option<Span>,
     /// How long it has to be kept before the policy decides again.

@@ -41,7 +41,8 @@ fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
     let before = tree.text(GOVERNOR).unwrap();
     let begin =
         |config: &Config| Session::begin_with(config, &tree, |_, _| Ok(Box::new(Panics(false))));
-    let mut session = begin(&Config::built_in()).unwrap();
+    let config = Config::parse("[govern]\npolicy = \"ondemand\"\n", "test").unwrap();
+    let mut session = begin(&config).unwrap();
     assert_ne!(tree.text(GOVERNOR).unwrap(), before, "it governs");
     let end = Instant::now() + Duration::from_secs(60);
     let error = loop {
@@ -63,7 +64,8 @@ fn a_machine_with_sources_of_latency_keeps_its_word() {
         let (root, tree) = machine();
         let socket = root.path().join("latency");
         let source = format!("[[latency]]\nname = \"a\"\nclients = \"{}\"\n", socket.display());
-        let text = format!("[govern]\n{}", if with_source { &source } else { "" });
+        let text =
+            format!("[govern]\npolicy = \"ondemand\"\n{}", if with_source { &source } else { "" });
         let config = Config::parse(&text, "test").unwrap();
         let period = Span::from_millis(20);
         let circumstances = Circumstances { period, traffic: false, follows: Follows::NOTHING };

@@ -67,6 +67,8 @@ impl Fixture {
             uncore: false,
             meters: false,
             rights: Rights::ALL,
+            override_limits: false,
+            preferences: false,
             scope: Scope::ROUTER,
         }
     }

@@ -147,6 +147,8 @@ fn options(subject: &str, tree: &Tree) -> Result<HostOptions, String> {
         uncore: true,
         meters: true,
         rights: Rights::ALL,
+        override_limits: false,
+        preferences: false,
         scope,
     })
 }

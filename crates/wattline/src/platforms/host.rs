@@ -296,6 +296,8 @@ pub(super) fn options_of(
         uncore: config.power.uncore,
         meters: true,
         rights,
+        override_limits: false,
+        preferences: false,
         scope: if by_xdp { Scope::XDP_ROUTER } else { Scope::ROUTER },
     }
 }

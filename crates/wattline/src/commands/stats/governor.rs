@@ -20,6 +20,9 @@ pub(super) fn print(stats: &GovernorStats, out: &mut impl Write) -> io::Result<(
         Some(RuleName::LatencyTarget) => {
             "the highest capacity, because the latency target is missed,"
         }
+        Some(RuleName::CpuPressure) => {
+            "the safe point, because tasks wait longer for a CPU than usual,"
+        }
         Some(RuleName::SilentSource) => {
             "the highest capacity, because a source of latency is silent,"
         }

@@ -1,0 +1,297 @@
+//! The policy `hardware`: processor or kernel control the frequency, and this gives them a preference.
+//!
+//! It changes its mind slowly: the machine has to be calm for half a minute before it may save, and one
+//! busy second ends that.
+
+use wattline_host::Preference;
+use wattline_policy::{
+    AskAgain, Observation, OperatingPoint, Platform, Policy, Reason, SpecError, SpecProblem,
+    Trigger,
+};
+use wattline_units::{Span, Time};
+
+/// Name of the policy.
+pub(crate) const NAME: &str = "hardware";
+/// Time between two looks.
+const PERIOD: Span = Span::from_millis(1_000);
+/// A CPU with a higher load than this makes the machine busy at once.
+const BUSY: f64 = 0.6;
+/// A machine whose CPUs all have a lower load than this is calm.
+const CALM: f64 = 0.3;
+/// How long it has to be calm.
+const CALM_FOR: Span = Span::from_millis(30_000);
+
+/// Preferences of a busy and of a calm machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Preferences {
+    /// While a CPU is busy, and at the start.
+    pub busy: Preference,
+    /// While all have been calm for half a minute.
+    pub calm: Preference,
+}
+
+/// Returns true if the text of a policy names this one.
+pub(crate) fn is_named(text: &str) -> bool {
+    text.split(':').next() == Some(NAME)
+}
+
+/// Reads the text of this policy, NAME or NAME:busy=PREFERENCE,calm=PREFERENCE; `None` for another
+/// policy.
+pub(crate) fn parse(text: &str) -> Option<Result<Preferences, SpecError>> {
+    let settings = text.strip_prefix(NAME)?;
+    let settings = if settings.is_empty() { settings } else { settings.strip_prefix(':')? };
+    let mut found =
+        Preferences { busy: Preference::BalancePerformance, calm: Preference::BalancePower };
+    let mut problems = Vec::new();
+    for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+        let Some((key, value)) = setting.split_once('=') else {
+            problems.push(SpecProblem::NoValue(setting.to_owned()));
+            continue;
+        };
+        let place = match key {
+            "busy" => &mut found.busy,
+            "calm" => &mut found.calm,
+            _ => {
+                let why = format!("there is no parameter \"{key}\" (known: busy, calm)");
+                problems.push(SpecProblem::Unsupported(why));
+                continue;
+            }
+        };
+        match Preference::find(value) {
+            Some(preference) => *place = preference,
+            None => {
+                let names = Preference::ALL.map(Preference::name).join(", ");
+                let why = format!("{key} = \"{value}\": must be one of {names}");
+                problems.push(SpecProblem::Unsupported(why));
+            }
+        }
+    }
+    if found.calm > found.busy {
+        let why = "calm must not be nearer to performance than busy".to_owned();
+        problems.push(SpecProblem::Unsupported(why));
+    }
+    let text = text.to_owned();
+    Some(if problems.is_empty() { Ok(found) } else { Err(SpecError { text, problems }) })
+}
+
+/// The policy.
+pub(crate) struct Hardware {
+    preferences: Preferences,
+    looked: Time,
+    /// Idle time of each core at the last look.
+    asleep: Vec<Span>,
+    /// When the machine became calm.
+    calm_since: Option<Time>,
+    words: &'static str,
+}
+
+impl Hardware {
+    /// Makes the policy for a platform.
+    pub fn new(preferences: Preferences, platform: &Platform) -> Self {
+        let asleep = vec![Span::ZERO; platform.cores];
+        let words = "governing has begun";
+        Self { preferences, looked: Time::ZERO, asleep, calm_since: None, words }
+    }
+
+    /// Load of the busiest core since the last look.
+    fn load(&mut self, now: Time, seen: &Observation<'_>) -> f64 {
+        let elapsed = now.since(self.looked).as_seconds();
+        self.looked = now;
+        let mut most: f64 = 0.0;
+        for (before, core) in self.asleep.iter_mut().zip(seen.cores) {
+            let asleep = (core.asleep - *before).as_seconds();
+            *before = core.asleep;
+            if elapsed > 0.0 {
+                most = most.max(1.0 - asleep / elapsed);
+            }
+        }
+        most
+    }
+
+    fn set(&self, preference: Preference, platform: &Platform, point: &mut OperatingPoint) {
+        point.set_frequency(preference.index().min(platform.fastest()));
+        // The uncore's own control decides below its upper limit.
+        let highest = platform.uncore.len().checked_sub(1);
+        point.uncore =
+            if preference == self.preferences.busy { highest } else { highest.map(|_| 0) };
+    }
+}
+
+impl Policy for Hardware {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decide(
+        &mut self,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain {
+        let platform = seen.platform;
+        let load = self.load(now, seen);
+        if seen.trigger == Trigger::Start {
+            point.cores.iter_mut().for_each(|core| core.idle_limit = platform.deepest());
+            point.leave_moderation(platform);
+            self.set(self.preferences.busy, platform, point);
+        } else if load >= CALM {
+            self.calm_since = None;
+            if load >= BUSY {
+                self.words = "a CPU was busy for more than 60 % of a second";
+                self.set(self.preferences.busy, platform, point);
+            }
+        } else {
+            let since = *self.calm_since.get_or_insert(now);
+            if now.since(since) >= CALM_FOR {
+                self.words = "no CPU was busy for more than 30 % of any second for half a minute";
+                self.set(self.preferences.calm, platform, point);
+            }
+        }
+        AskAgain::at(now + PERIOD)
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        Some(Reason { words: self.words, rate: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::profile;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use wattline_governor::machine::Machine;
+    use wattline_governor::step::between;
+    use wattline_host::{Host, HostOptions, Layout, NoWorkers, Scope};
+    use wattline_knobs::{Machine as Settings, Plan};
+    use wattline_linux::privileges::Rights;
+    use wattline_linux::sysfs::Tree;
+    use wattline_policy::{CoreView, QueueView};
+
+    fn host(name: &str) -> Host<Plan<Settings>> {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures");
+        let tree = Tree::at(fixtures.join(name));
+        let options = HostOptions {
+            tree: tree.clone(),
+            layout: Layout { workers: 2, cpus: vec![0, 1], ports: Vec::new() },
+            ring_size: None,
+            busy_poll: false,
+            sample: PERIOD,
+            uncore: false,
+            meters: false,
+            rights: Rights::ALL,
+            override_limits: false,
+            preferences: true,
+            // As `knobs` of the profile says.
+            scope: Scope { idle: false, moderation: false, ..Scope::KERNEL },
+        };
+        Host::new(options, Plan::new(Settings::new(&tree)), Box::new(NoWorkers)).unwrap()
+    }
+
+    fn balanced() -> Preferences {
+        let config = Config::parse(profile::PROFILES[0].text, "test").unwrap();
+        parse(&config.policy).unwrap().unwrap()
+    }
+
+    /// Runs the policy on a machine under the given loads, one a second. Returns the writes, as file
+    /// and value, and the number of them.
+    fn run(name: &str, loads: &[f64]) -> (BTreeSet<(String, String)>, usize) {
+        let mut host = host(name);
+        let platform = host.platform().clone();
+        let mut policy = Hardware::new(balanced(), &platform);
+        let mut from = host.present();
+        let mut cores = vec![CoreView::default(); platform.cores];
+        let mut now = Time::ZERO;
+        for (number, load) in [0.0].iter().chain(loads).enumerate() {
+            let trigger = if number == 0 { Trigger::Start } else { Trigger::Timer };
+            if number > 0 {
+                now += PERIOD;
+                let asleep = Span::from_seconds(1.0 - load);
+                cores.iter_mut().for_each(|core| core.asleep += asleep);
+            }
+            let seen = Observation {
+                platform: &platform,
+                trigger,
+                queues: &[QueueView::default(); 0],
+                cores: &cores,
+                latency: None,
+                power: None,
+                entries: &[],
+                offered: None,
+            };
+            let mut to = from.clone();
+            policy.decide(now, &seen, &mut to);
+            to.bound(&platform, &from);
+            let mut steps = Vec::new();
+            between(&platform, &from, &to, &mut steps);
+            for step in &steps {
+                host.take(step);
+            }
+            from = to;
+        }
+        let file = |setting: String| setting.rsplit('/').next().unwrap_or_default().to_owned();
+        let writes = host.knobs().writes().iter();
+        let writes: Vec<_> =
+            writes.map(|write| (file(write.setting.to_string()), write.value.clone())).collect();
+        let count = writes.len();
+        (writes.into_iter().collect(), count)
+    }
+
+    /// Whatever the load does, nothing else is written, so that no model is needed to see that hardware
+    /// and kernel go on to control the frequency within the administrator's limits.
+    #[test]
+    fn balanced_writes_preference_and_governor_alone() {
+        let loads: Vec<f64> = (0..600).map(|second| f64::from(second * 37 % 101) / 100.0).collect();
+        let days: Vec<f64> = (0..600).map(|second| f64::from(second / 60 % 2)).collect();
+        for name in ["intel-pstate-hwp", "amd-pstate-epp", "acpi-cpufreq", "cppc"] {
+            for loads in [&loads, &days] {
+                let (writes, count) = run(name, loads);
+                for (file, value) in &writes {
+                    let allowed: &[&str] = match (file.as_str(), name) {
+                        ("scaling_governor", "acpi-cpufreq" | "cppc") => &["schedutil"],
+                        ("scaling_governor", _) => &["powersave"],
+                        ("energy_performance_preference", _) => {
+                            &["balance_performance", "balance_power"]
+                        }
+                        _ => &[],
+                    };
+                    assert!(allowed.contains(&value.as_str()), "{name}: {file} = {value}");
+                }
+                // At most one change and one change back a minute, for each of two CPUs.
+                assert!(count <= 2 * 2 * 11, "{name}: {count} writes in ten minutes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_busy_second_ends_what_a_calm_half_minute_began() {
+        let calm = [0.1; 40];
+        let (writes, _) = run("amd-pstate-epp", &calm[..29]);
+        assert!(writes.is_empty(), "it was found at balance_performance: {writes:?}");
+        let (writes, _) = run("amd-pstate-epp", &calm);
+        let preference = |value: &str| ("energy_performance_preference".into(), value.into());
+        assert_eq!(writes, BTreeSet::from([preference("balance_power")]));
+        let (_, once) = run("amd-pstate-epp", &calm);
+        let busy: Vec<f64> = calm.iter().copied().chain([0.45, 0.9]).collect();
+        let (writes, twice) = run("amd-pstate-epp", &busy);
+        assert!(writes.contains(&preference("balance_performance")) && twice == 2 * once);
+    }
+
+    #[test]
+    fn text_is_read_or_refused_with_what_is_allowed() {
+        assert!(parse("ondemand").is_none() && parse("hardwarex").is_none());
+        let read = parse("hardware:busy=performance,calm=power").unwrap().unwrap();
+        assert_eq!((read.busy, read.calm), (Preference::Performance, Preference::Power));
+        for (text, says) in [
+            ("hardware:busy=fast", "balance_performance"),
+            ("hardware:idle=power", "known: busy, calm"),
+            ("hardware:busy", "not of the form"),
+            ("hardware:busy=power,calm=performance", "must not be nearer"),
+        ] {
+            let error = parse(text).unwrap().unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The envelope within which hardware or the kernel controls the frequency.
+//!
+//! Processors with hardware P-states and the kernel's governors react within a millisecond. Whoever
+//! leaves the control to them gives them a preference between power and performance, and no frequency.
+
+use wattline_knobs::{Change, cpufreq};
+
+/// A preference between power and performance, by its names in the kernel
+/// (`energy_performance_preference`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Preference {
+    /// The least power.
+    Power,
+    /// Rather less power.
+    BalancePower,
+    /// Rather more performance.
+    BalancePerformance,
+    /// The most performance.
+    Performance,
+}
+
+impl Preference {
+    /// All of them in ascending order. The place is the index of a policy's frequency on a platform
+    /// whose frequency is not controlled here.
+    pub const ALL: [Self; 4] =
+        [Self::Power, Self::BalancePower, Self::BalancePerformance, Self::Performance];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Power => "power",
+            Self::BalancePower => "balance_power",
+            Self::BalancePerformance => "balance_performance",
+            Self::Performance => "performance",
+        }
+    }
+
+    /// The one of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// Its place in [`Self::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// The kernel's governor that follows the load where the hardware does not.
+const KERNEL: &str = "schedutil";
+
+/// The writes that give a policy a preference: limits stay as they are. Empty where the policy has
+/// nothing to choose.
+pub(super) fn changes(policy: &cpufreq::Policy, preference: Preference) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let fastest = preference == Preference::Performance;
+    if !policy.driver.is_autonomous() {
+        let governor = if fastest { "performance" } else { KERNEL };
+        changes.extend(policy.govern(governor).unwrap_or_default());
+    } else if policy.preferences.is_empty() {
+        // intel_pstate without hardware P-states has a control of its own under this name.
+        let governor = if fastest { "performance" } else { "powersave" };
+        changes.extend(policy.govern(governor).unwrap_or_default());
+    }
+    changes.extend(policy.prefer(preference.name()).unwrap_or_default());
+    changes
+}
+
+/// Why nothing controls the frequency of a policy, with the remedy; `None` where something does.
+pub(super) fn lacking(policy: &cpufreq::Policy) -> Option<String> {
+    let has = policy.driver.is_autonomous() || policy.governors.iter().any(|one| one == KERNEL);
+    (!has).then(|| {
+        format!(
+            "frequency: cpufreq policy {} has no governor {KERNEL} (load the module \
+             cpufreq_schedutil), so that its governor {} stays",
+            policy.number, policy.governor
+        )
+    })
+}

@@ -1,0 +1,20 @@
+//! A trial: does setting B draw less power than setting A on a machine whose load moves all the time?
+//!
+//! The machine runs under A and B in blocks. Two blocks are a pair, one of each setting, in random order
+//! ([`order`]); what a meter still shows of the last setting is left out ([`block`]). Load, temperature
+//! and meters drift, and what they did a minute ago they mostly do now. So the difference is judged by the
+//! order itself, the one thing that is known to be random ([`analysis`]).
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod analysis;
+pub mod block;
+pub mod order;
+mod random;
+
+pub use analysis::{Difference, METHOD, TooFewPairs, difference, pairs_needed};
+pub use block::{Block, Pair, Sample, mean_after};
+pub use order::{Order, orders};
+
+#[cfg(test)]
+mod validation;

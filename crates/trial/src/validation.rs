@@ -1,0 +1,139 @@
+//! Trials on synthetic machines, whose truth is known.
+
+use crate::analysis::{difference, pairs_needed};
+use crate::block::{Pair, Sample, mean_after};
+use crate::order::{Order, orders};
+use crate::random::Random;
+
+const BLOCK_SECONDS: usize = 60;
+const WASHOUT_SECONDS: f64 = 15.0;
+const PAIRS: usize = 16;
+const TRIALS: u64 = 1_000;
+
+/// The course of the load.
+#[derive(Debug, Clone, Copy)]
+enum Load {
+    /// A day in the time of a trial, with noise.
+    Day,
+    /// A random walk.
+    Walk,
+    /// Bursts of some ten seconds.
+    Bursts,
+}
+
+/// A machine second by second.
+struct Synthetic {
+    random: Random,
+    load: Load,
+    second: usize,
+    level: f64,
+    burst: usize,
+    /// Noise of the power that remembers the last minutes, such as of fans.
+    slow: f64,
+    /// What the meter shows, which lags.
+    shown: f64,
+}
+
+impl Synthetic {
+    fn new(load: Load, seed: u64) -> Self {
+        let random = Random::new(seed ^ 0x5eed_0000_0000);
+        Self { random, load, second: 0, level: 0.4, burst: 0, slow: 0.0, shown: 140.0 }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        (self.random.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Sum of uniform numbers: mean 0, deviation 1.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+
+    fn load(&mut self) -> f64 {
+        let second = self.second as f64;
+        let noise = self.normal();
+        let load = match self.load {
+            Load::Day => 0.4 + 0.3 * (second / 1_900.0).sin() + 0.05 * noise,
+            Load::Walk => {
+                self.level = (self.level + 0.01 * noise).clamp(0.05, 0.95);
+                self.level
+            }
+            Load::Bursts => {
+                if self.burst == 0 && self.uniform() < 0.02 {
+                    self.burst = 5 + self.random.below(20);
+                }
+                self.burst = self.burst.saturating_sub(1);
+                if self.burst > 0 { 0.9 } else { 0.2 + 0.02 * noise }
+            }
+        };
+        load.clamp(0.0, 1.0)
+    }
+
+    /// The next second of a block.
+    fn next(&mut self, seconds: usize, effect: f64) -> Sample {
+        let work = self.load();
+        self.slow = 0.995 * self.slow + 0.15 * self.normal();
+        let drift = 0.002 * self.second as f64;
+        // More load costs less than in proportion, which a straight line does not explain.
+        let power = 100.0 + 90.0 * work.powf(0.8) + self.slow + drift + effect;
+        self.shown += (power - self.shown) / 3.0;
+        self.second += 1;
+        // A meter of whole watts.
+        let watts = Some((self.shown + 0.5 * self.normal()).round());
+        Sample { seconds: seconds as f64, watts, work }
+    }
+
+    fn pairs(&mut self, orders: &[Order], effect: f64) -> Vec<Pair> {
+        let pair = |order: &Order| {
+            let mut block = |is_b: bool| {
+                let effect = if is_b { effect } else { 0.0 };
+                let samples: Vec<Sample> =
+                    (0..BLOCK_SECONDS).map(|second| self.next(second, effect)).collect();
+                mean_after(&samples, WASHOUT_SECONDS).unwrap()
+            };
+            let (first, second) = (block(*order == Order::BFirst), block(*order == Order::AFirst));
+            Pair { order: *order, first, second }
+        };
+        orders.iter().map(pair).collect()
+    }
+}
+
+/// Shares of trials whose interval holds the truth, and that show a difference.
+fn shares(load: Load, effect: f64, first_seed: u64) -> (f64, f64) {
+    let (mut held, mut shown) = (0_u32, 0_u32);
+    for seed in first_seed..first_seed + TRIALS {
+        let pairs = Synthetic::new(load, seed).pairs(&orders(PAIRS, seed), effect);
+        let found = difference(&pairs, seed).unwrap();
+        held += u32::from((found.lower_watts..=found.upper_watts).contains(&effect));
+        shown += u32::from(found.is_shown());
+    }
+    (f64::from(held) / TRIALS as f64, f64::from(shown) / TRIALS as f64)
+}
+
+#[test]
+fn intervals_hold_the_truth_and_nothing_against_nothing_shows_nothing() {
+    for load in [Load::Day, Load::Walk, Load::Bursts] {
+        for effect in [-3.0, 0.0] {
+            let (held, shown) = shares(load, effect, 1_000_000);
+            println!(
+                "{load:?}, {effect} W: {held:.3} hold the truth, {shown:.3} show a difference"
+            );
+            assert!((0.93..=0.97).contains(&held), "{load:?}, {effect} W: {held}");
+            // 1.6 standard errors above 5 % of 1,000 trials.
+            assert!(effect != 0.0 || shown <= 0.061, "{load:?}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn recording_predicts_how_many_pairs_a_width_takes() {
+    let all: Vec<Order> = orders(30, 5);
+    let recorded = Synthetic::new(Load::Day, 7).pairs(&all, 0.0);
+    let width = 0.5;
+    let needed = pairs_needed(&recorded, width).unwrap();
+    let run = Synthetic::new(Load::Day, 8).pairs(&orders(needed, 6), 0.0);
+    let found = difference(&run, 1).unwrap();
+    let half = (found.upper_watts - found.lower_watts) / 2.0;
+    assert!((0.5..2.0).contains(&(half / width)), "{needed} pairs: {half} W");
+    assert_eq!((pairs_needed(&recorded, 0.0), pairs_needed(&[], 1.0)), (None, None));
+}
