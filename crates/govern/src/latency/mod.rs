@@ -14,7 +14,7 @@ use page::Page;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tcp::Tcp;
-use wattline_governor::latency::{LatencyFeed, LatencySummary, Origin, Quantile, Refused, late_of};
+use wattline_governor::latency::{LatencyFeed, LatencySummary, Quantile, late_of};
 use wattline_policy::LatencyView;
 use wattline_units::{Span, Time};
 
