@@ -14,7 +14,10 @@ const READERS: [&str; 6] = ["daemon", "router", "govern", "demo", "status", "wat
 const OTHERS: &[(&str, &str)] = &[
     ("daemon/src/stream.rs", "the frame around documents: `bytes`, `event` and `end`"),
     ("status/src/reference.rs", "reads JSON schemas, whose keys are those of their standard"),
-    ("wattline/src/commands/block.rs", "reads what this program itself has made of the kernel's policies"),
+    (
+        "wattline/src/commands/block.rs",
+        "reads what this program itself has made of the kernel's policies",
+    ),
     ("wattline/src/commands/nics/", "prints figures of network cards that this program has made"),
     ("wattline/src/commands/optimise.rs", "prints results that this program has made"),
 ];

@@ -1,53 +1,162 @@
 //! The dashboard in a browser.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use wattline_browser::{Browser, look};
 use wattline_daemon::dashboard::Place;
+use wattline_status::{
+    Accuracy, Decision, DemonstrationStats, KnobName, KnobSteps, Latency, LinkStats, ModelCore,
+    PortCounters, PortStats, Power, RouterStats, Source, StageResult, Stages, Stats, Waiting,
+    WorkerStats,
+};
 
 /// What a name of an interface must not do to the page.
 const HOSTILE: &str =
     "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>";
 
-/// A router that forwards more each second; some of its names mean no good.
-fn router(seconds: u64) -> Value {
-    let wave = 1.0 + (seconds as f64 * 0.7).sin();
-    let packets = seconds * 400_000 + (50_000.0 * wave) as u64;
-    let core = |number: u64| {
-        json!({"active": number < 3, "received": packets / 3, "useful_cycles": 30 * packets,
-               "empty_cycles": 10 * packets, "sleeping_cycles": 80 * packets, "sleeps": packets / 100})
-    };
-    let change = |number: u64, at: f64, cores: u64, hertz: f64, reason: &str| {
-        json!({"number": number, "at_seconds": at, "cores_active": cores,
-               "frequency_hertz": [hertz, hertz], "wait": "sleep", "nap_seconds": 2e-5,
-               "reason": reason})
-    };
-    json!({
-        "uptime_seconds": seconds,
-        "dropped": {"no-route": packets / 10, "ttl": seconds, HOSTILE: 3 * seconds},
-        "ports": [
-            {"name": "left", "state": "up", "received_packets": packets, "receive_ring_full": 5},
-            {"name": HOSTILE, "state": "up", "transmitted_packets": packets - packets / 10},
-        ],
-        "workers": (0..12).map(core).collect::<Vec<_>>(),
-        "power": {
-            "policy": "powersave", "power_watts": 131.5 + 20.0 * wave, "source": "emulated",
-            "accuracy": "static", "frequency_hertz": vec![1.6e9 + 1e8 * wave; 12], "cores_active": 3,
-            "power_by_component_watts": {"cpu-cores": 40.0 + 20.0 * wave, "memory": 12.0, "nics": 30.5},
-            "power_rest_watts": 49.0, "energy_joules": 131.5 * seconds as f64, "scale": 500,
-            "latency_p50_seconds": 9e-6, "latency_p95_seconds": 2e-5, "latency_p99_seconds": 5e-5 * wave + 1e-6,
-            "decisions": 12, "knobs": [{"knob": "frequency", "steps": 9, "altered": 1, "foreign": 0,
-                                        "failed": 1, "last_problem": HOSTILE}],
-            "last_changes": [change(1, 1.0, 3, 1.6e9, "queues stayed above q_h"),
-                             change(2, 3.25, 2, 2.4e9, HOSTILE)],
-        },
-    })
+fn owned(name: &str) -> String {
+    name.to_owned()
 }
 
-fn serve(stats: impl Fn() -> Option<Value> + Send + 'static) -> SocketAddr {
+/// The governor of a daemon that forwards more each second; some of its names mean no good.
+fn power(seconds: u64, wave: f64) -> Power {
+    let change = |number, at_seconds, cores_active, hertz, reason| Decision {
+        number,
+        at_seconds,
+        cores_active,
+        frequency_hertz: Some((hertz, hertz)),
+        wait: Waiting::Sleep,
+        nap_seconds: Some(2e-5),
+        reason: owned(reason),
+    };
+    let parts = [("cpu-cores", 40.0 + 20.0 * wave), ("memory", 12.0), ("nics", 30.5)];
+    Power {
+        policy: owned("powersave"),
+        power_watts: Some(131.5 + 20.0 * wave),
+        source: Source::Emulated,
+        accuracy: Accuracy::Static,
+        frequency_hertz: vec![1.6e9 + 1e8 * wave; 12],
+        cores_active: 3,
+        power_by_component_watts: parts.map(|(name, watts)| (owned(name), watts)).into(),
+        power_rest_watts: Some(49.0),
+        energy_joules: Some(131.5 * seconds as f64),
+        scale: Some(500),
+        latency: Latency {
+            latency_p50_seconds: Some(9e-6),
+            latency_p95_seconds: Some(2e-5),
+            latency_p99_seconds: Some(5e-5 * wave + 1e-6),
+            ..Latency::default()
+        },
+        decisions: 12,
+        knobs: vec![KnobSteps {
+            knob: KnobName::Frequency,
+            steps: 9,
+            altered: 1,
+            foreign: 0,
+            failed: 1,
+            last_problem: Some(owned(HOSTILE)),
+            effective: true,
+        }],
+        last_changes: vec![
+            change(1, 1.0, 3, 1.6e9, "queues stayed above q_h"),
+            change(2, 3.25, 2, 2.4e9, HOSTILE),
+        ],
+        ..Power::default()
+    }
+}
+
+fn wave(seconds: u64) -> f64 {
+    1.0 + (seconds as f64 * 0.7).sin()
+}
+
+/// A router with such a governor.
+fn router(seconds: u64) -> RouterStats {
+    let wave = wave(seconds);
+    let packets = seconds * 400_000 + (50_000.0 * wave) as u64;
+    let core = |number: u64| WorkerStats {
+        active: number < 3,
+        received: packets / 3,
+        useful_cycles: 30 * packets,
+        empty_cycles: 10 * packets,
+        sleeping_cycles: 80 * packets,
+        sleeps: packets / 100,
+        ..WorkerStats::default()
+    };
+    let port = |name, received_packets, receive_ring_full, transmitted_packets| PortStats {
+        name: owned(name),
+        state: Some(owned("up")),
+        counters: PortCounters {
+            received_packets,
+            receive_ring_full,
+            transmitted_packets,
+            ..PortCounters::default()
+        },
+        ..PortStats::default()
+    };
+    RouterStats {
+        uptime_seconds: seconds as f64,
+        dropped: [("no-route", packets / 10), ("ttl", seconds), (HOSTILE, 3 * seconds)]
+            .map(|(reason, count)| (owned(reason), count))
+            .into(),
+        ports: vec![port("left", packets, 5, 0), port(HOSTILE, 0, 0, packets - packets / 10)],
+        workers: (0..12).map(core).collect(),
+        power: Some(power(seconds, wave)),
+        ..RouterStats::default()
+    }
+}
+
+/// A stage of a demonstration with such a governor, or nothing between two of them.
+fn demonstration(seconds: u64, number: usize) -> DemonstrationStats {
+    let wave = wave(seconds);
+    let packets = seconds * 400_000 + (50_000.0 * wave) as u64;
+    let done = |number: usize| StageResult {
+        stage: format!("a day under {HOSTILE} {number}"),
+        offered_packets: 1_234_567,
+        power_watts: Some(201.25),
+        source: Some(owned("emulated")),
+        latency_p99_seconds: Some(5.5e-5),
+        ..StageResult::default()
+    };
+    let core = |number: u64| ModelCore {
+        active: number < 3,
+        received: packets / 3,
+        busy_seconds: 0.25 * seconds as f64,
+        idle_seconds: 0.75 * seconds as f64,
+        sleeps: packets / 100,
+    };
+    let link = |name, received_packets, receive_ring_full, transmitted_packets| LinkStats {
+        name: owned(name),
+        state: owned("up"),
+        received_packets,
+        receive_ring_full,
+        transmitted_packets,
+    };
+    let between = number == 2;
+    let mut stats = DemonstrationStats {
+        uptime_seconds: seconds as f64,
+        stages: Some(Stages {
+            number,
+            of: 3,
+            name: format!("a day under {HOSTILE}"),
+            meanwhile: between.then(|| owned("the same day in the simulator")),
+            progress_ratio: (!between).then_some(0.425),
+            done: (1..number).map(done).collect(),
+        }),
+        ..DemonstrationStats::default()
+    };
+    if !between {
+        let links = vec![link("left", packets, 5 + seconds, 0), link(HOSTILE, 0, 0, packets)];
+        stats.ports = Some(links);
+        stats.workers = (0..12).map(core).collect();
+        stats.power = Some(power(seconds, wave));
+    }
+    stats
+}
+
+fn serve(stats: impl Fn() -> Option<Stats> + Send + 'static) -> SocketAddr {
     let place = Place { address: SocketAddr::from(([127, 0, 0, 1], 0)), remote: false };
     let opened = place.open().unwrap();
     let address = opened.address();
@@ -65,7 +174,7 @@ fn people_see_what_runs_on_a_desk_and_on_a_telephone_by_day_and_by_night() {
     let hush = Arc::clone(&silent);
     let address = serve(move || {
         let stats = router(seconds.fetch_add(1, Ordering::Relaxed));
-        (!silent.load(Ordering::Relaxed)).then_some(stats)
+        (!silent.load(Ordering::Relaxed)).then(|| Stats::Router(Box::new(stats)))
     });
     let url = format!("http://{address}/");
     let wrong = look(&mut browser, "dashboard", &url, CHARTS);
@@ -117,8 +226,8 @@ fn without_a_governor_there_is_no_power_and_no_empty_chart() {
     let seconds = AtomicU64::new(10);
     let address = serve(move || {
         let mut stats = router(seconds.fetch_add(1, Ordering::Relaxed));
-        stats["power"] = Value::Null;
-        Some(stats)
+        stats.power = None;
+        Some(Stats::Router(Box::new(stats)))
     });
     let ready = "document.querySelectorAll('#charts figure').length === 3";
     let wrong = look(&mut browser, "dashboard-plain", &format!("http://{address}/"), ready);
@@ -132,27 +241,12 @@ fn without_a_governor_there_is_no_power_and_no_empty_chart() {
 fn a_demonstration_says_which_stage_runs_and_what_came_of_those_before() {
     let Some(mut browser) = Browser::start("dashboard of a demonstration") else { return };
     let seconds = AtomicU64::new(10);
-    let stage = Arc::new(AtomicU64::new(1));
+    let stage = Arc::new(AtomicUsize::new(1));
     let now = Arc::clone(&stage);
     let address = serve(move || {
         let number = stage.load(Ordering::Relaxed);
-        let done = |number: u64| {
-            json!({"stage": format!("a day under {HOSTILE} {number}"), "offered_packets": 1_234_567,
-                   "lost_packets": 0, "power_watts": 201.25, "source": "emulated",
-                   "latency_p99_seconds": 5.5e-5, "cpu_seconds_per_packet": null})
-        };
-        let mut stats = router(seconds.fetch_add(1, Ordering::Relaxed));
-        let between = number == 2;
-        if between {
-            stats = json!({ "uptime_seconds": stats["uptime_seconds"] });
-        }
-        stats["stages"] = json!({
-            "number": number, "of": 3, "name": format!("a day under {HOSTILE}"),
-            "meanwhile": between.then_some("the same day in the simulator"),
-            "progress_ratio": (!between).then_some(0.425),
-            "done": (1..number).map(done).collect::<Vec<_>>(),
-        });
-        Some(stats)
+        let seconds = seconds.fetch_add(1, Ordering::Relaxed);
+        Some(Stats::Demonstration(Box::new(demonstration(seconds, number))))
     });
     let url = format!("http://{address}/");
     let wrong = look(&mut browser, "dashboard-stages", &url, CHARTS);
@@ -203,7 +297,7 @@ fn other_server() -> SocketAddr {
 #[test]
 fn a_page_of_another_origin_gets_nothing() {
     let Some(mut browser) = Browser::start("dashboard and another origin") else { return };
-    let address = serve(|| Some(router(1)));
+    let address = serve(|| Some(Stats::Router(Box::new(router(1)))));
     browser.open(&format!("http://{}/", other_server()));
     for path in ["events", "state.json"] {
         let script = format!(

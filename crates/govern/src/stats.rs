@@ -8,8 +8,8 @@ use crate::session::{Seen, Session};
 use wattline_knobs::rivals;
 use wattline_linux::sysfs::Tree;
 use wattline_status::{
-    CanSet, CoreStats, Details, GovernStatus, GovernorStats, Latency, Moderation, PlatformName, Power,
-    Rival, RuleName,
+    CanSet, CoreStats, Details, GovernStatus, GovernorStats, Latency, Moderation, PlatformName,
+    Power, Rival, RuleName,
 };
 
 /// What is reported beside what the session knows.

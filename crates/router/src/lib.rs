@@ -225,7 +225,9 @@ impl Router {
 
     /// What asks this router for its statistics, from any thread; nothing is answered while it does
     /// not run.
-    pub fn statistics(&self) -> impl Fn() -> Option<wattline_status::Stats> + Send + Sync + 'static {
+    pub fn statistics(
+        &self,
+    ) -> impl Fn() -> Option<wattline_status::Stats> + Send + Sync + 'static {
         let inbox_sender = self.inbox_sender.clone();
         move || match inbox_sender.ask(Request::Stats)? {
             Reply::Answer(Answer::Ok(stats)) => wattline_status::read(stats).ok(),
@@ -530,8 +532,10 @@ impl Router {
         for ((number, _), port) in self.config.present_ports().zip(&mut stats.ports) {
             port.mode.clone_from(&self.modes[usize::from(number.0)]);
             if let Some((state, reason)) = self.attachments.state(number) {
-                (port.state, port.reason) =
-                    (Some(state.to_owned()), reason.or_else(|| self.left_alone(usize::from(number.0))));
+                (port.state, port.reason) = (
+                    Some(state.to_owned()),
+                    reason.or_else(|| self.left_alone(usize::from(number.0))),
+                );
                 match state {
                     "left" => port.mode = "kernel".to_owned(),
                     "blocked" => port.mode = "blocked".to_owned(),

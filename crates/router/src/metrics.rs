@@ -48,7 +48,8 @@ pub(crate) fn of_router(
 fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     let help = "1 while Wattline forwards through the port: its state in `stats` is `up`.";
     to.family("wattline_port_up", Kind::Gauge, help);
-    let with_state = || stats.ports.iter().filter_map(|port| Some((&port.name, port.state.as_deref()?)));
+    let with_state =
+        || stats.ports.iter().filter_map(|port| Some((&port.name, port.state.as_deref()?)));
     for (port, state) in with_state() {
         to.sample(&[("port", port)], f64::from(u8::from(state == "up")));
     }

@@ -236,7 +236,8 @@ mod tests {
         };
         let host = |packets: u64| {
             let missing = vec!["x".to_owned()];
-            let status = HostStatus { waited_at_moves_packets: packets, missing, ..HostStatus::default() };
+            let status =
+                HostStatus { waited_at_moves_packets: packets, missing, ..HostStatus::default() };
             Details { host: Some(status), ..Details::default() }
         };
         let (mut stretches, at) = (Stretches::default(), Instant::now());

@@ -1,6 +1,5 @@
 //! A router whose governor fails, between captures: without root.
 
-use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wattline_cores::Latency;
@@ -8,6 +7,7 @@ use wattline_governor::account::Totals;
 use wattline_router::config::{Config, PowerPlatform};
 use wattline_router::platform::{Plan, PlatformDriver, Platforms, Running, Seen};
 use wattline_router::{Extensions, Remedy, Router, RouterError};
+use wattline_status::Details;
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
 
 const CONFIG: &str = r#"

@@ -34,7 +34,9 @@ fn unit(key: &str) -> &'static str {
         "bytes" | "mtu" => "bytes",
         _ => {
             let mut units = UNITS.iter();
-            units.find(|(end, _)| key.ends_with(end) || key == &end[1..]).map_or("", |(_, unit)| unit)
+            units
+                .find(|(end, _)| key.ends_with(end) || key == &end[1..])
+                .map_or("", |(_, unit)| unit)
         }
     }
 }
@@ -164,7 +166,8 @@ fn kind(schema: &Value) -> String {
     if let Some(name) = reference_of(schema) {
         return kind_name(name);
     }
-    let choices: Vec<String> = list(schema, "anyOf").chain(list(schema, "allOf")).map(kind).collect();
+    let choices: Vec<String> =
+        list(schema, "anyOf").chain(list(schema, "allOf")).map(kind).collect();
     if !choices.is_empty() {
         return choices.join(" or ");
     }

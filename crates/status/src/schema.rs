@@ -2,8 +2,8 @@
 
 use crate::contract::{CONTRACT, Document};
 use crate::{
-    AclTable, ActiveWorkers, Empty, Explanation, FibEntry, FlowTable, Graph, NeighbourTable, PortTable, Rates,
-    ReloadReport, RouteTable, SaTable, Stats, WatchEnd, WatchStart, Way,
+    AclTable, ActiveWorkers, Empty, Explanation, FibEntry, FlowTable, Graph, NeighbourTable,
+    PortTable, Rates, ReloadReport, RouteTable, SaTable, Stats, WatchEnd, WatchStart, Way,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -13,10 +13,7 @@ pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     fn of<T: Document>(to: &mut SchemaGenerator) -> (&'static str, Schema) {
         (T::NAME, to.subschema_for::<T>())
     }
-    fn part<T: JsonSchema>(
-        name: &'static str,
-        to: &mut SchemaGenerator,
-    ) -> (&'static str, Schema) {
+    fn part<T: JsonSchema>(name: &'static str, to: &mut SchemaGenerator) -> (&'static str, Schema) {
         (name, to.subschema_for::<T>())
     }
     vec![

@@ -119,7 +119,12 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn point<'a>(rates: &'a Rates, power: Option<&'a Power>, stage: Option<usize>, t: f64) -> Point<'a> {
+fn point<'a>(
+    rates: &'a Rates,
+    power: Option<&'a Power>,
+    stage: Option<usize>,
+    t: f64,
+) -> Point<'a> {
     let hertz = power.map(|power| power.frequency_hertz.as_slice()).unwrap_or_default();
     let extreme = |pick: fn(f64, f64) -> f64| hertz.iter().copied().reduce(pick);
     let mean = hertz.iter().sum::<f64>() / hertz.len().max(1) as f64;

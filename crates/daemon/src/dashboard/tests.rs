@@ -4,8 +4,8 @@ use super::*;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use wattline_status::RouterStats;
 use std::sync::atomic::{AtomicU64, Ordering};
+use wattline_status::RouterStats;
 
 fn place() -> Place {
     Place { address: SocketAddr::from(([127, 0, 0, 1], 0)), remote: false }

@@ -61,10 +61,11 @@ impl Router {
             Kind::Trace => Box::new(trace::Trace::new(names, self.workers.nodes().to_vec())),
         };
         let diverts_xdp = session.diverts;
-        let head = match Answer::document(&WatchStart { unseen, diverts_xdp, ..WatchStart::default() }) {
-            Answer::Ok(head) => head,
-            refused @ Answer::Error(_) => return refused.into(),
-        };
+        let head =
+            match Answer::document(&WatchStart { unseen, diverts_xdp, ..WatchStart::default() }) {
+                Answer::Ok(head) => head,
+                refused @ Answer::Error(_) => return refused.into(),
+            };
         Reply::Stream(head, Box::new(move |out| session.run(&mut *form, out)))
     }
 

@@ -9,7 +9,10 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
         "Route packets",
         &["run", "config", "new-keys", "lookup", "reload", "active", "stop", "block"],
     ),
-    ("Watch what runs", &["top", "stats", "explain", "show", "trace", "capture", "graph", "clear", "schema"]),
+    (
+        "Watch what runs",
+        &["top", "stats", "explain", "show", "trace", "capture", "graph", "clear", "schema"],
+    ),
     ("Save power on this machine", &["govern", "profile", "probe", "plan", "meter", "restore"]),
     (
         "Work with models",

@@ -52,11 +52,7 @@ fn print(graph: &Graph, out: &mut impl Write) -> io::Result<()> {
             edges.iter().filter(|(from, _)| *from == name).map(|(_, to)| *to).collect();
         let arrow =
             if next.is_empty() { String::new() } else { format!("─▶ {}", next.join(", ")) };
-        writeln!(
-            out,
-            "{name:<20} {:>14} {:>14.1}  {arrow}",
-            node.packets, node.cycles_per_packet,
-        )?;
+        writeln!(out, "{name:<20} {:>14} {:>14.1}  {arrow}", node.packets, node.cycles_per_packet,)?;
         if name == "drop" {
             for (reason, count) in &graph.dropped {
                 writeln!(out, "  └ {reason:<16} {count:>14}")?;

@@ -40,11 +40,7 @@ pub struct Looking {
 impl Looking {
     /// Begins; gives what the router says first, and where the rest comes. It ends by a signal, the
     /// time or the number of packets.
-    pub fn begin(
-        &self,
-        snap: u16,
-        request: fn(Look) -> Request,
-    ) -> Result<Inlet, ExitError> {
+    pub fn begin(&self, snap: u16, request: fn(Look) -> Request) -> Result<Inlet, ExitError> {
         let filter = self.filter.join(" ");
         // Mistakes are told before a router is looked for, which knows the names of its ports.
         Filter::parse(&filter, &|_| Some(0))

@@ -366,10 +366,8 @@ mod tests {
     #[test]
     fn the_way_to_an_address_is_said_in_words() {
         let member = |places| GroupMember { places, next_hop: action("discard") };
-        let next_hop = NextHopView {
-            members: vec![member(1), member(3)],
-            ..action("one of several by flow")
-        };
+        let next_hop =
+            NextHopView { members: vec![member(1), member(3)], ..action("one of several by flow") };
         let (port, why) = ("a".to_owned(), "the port is left: a rule".to_owned());
         let mut answer = answer("10.1.1.1", Some("10.0.0.0/8"), next_hop);
         answer.exceptions = vec![Exception { port, why }];

@@ -198,16 +198,13 @@ pub fn tree(values: &Map<String, Value>, depth: usize, out: &mut impl Write) -> 
 mod tests {
     use super::*;
     use serde_json::json;
-    use wattline_status::{
-        Details, HostStatus, KernelShare, PortStats, Power, Stuck,
-    };
+    use wattline_status::{Details, HostStatus, KernelShare, PortStats, Power, Stuck};
 
     fn printed(stats: RouterStats) -> String {
         let mut text = Vec::new();
         print(&Stats::Router(Box::new(stats)), &mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
-
 
     #[test]
     fn lists_are_shown_with_their_values_and_items_with_their_names() {

@@ -108,8 +108,7 @@ mod tests {
 
     #[test]
     fn missed_target_is_marked_beside_the_source_that_misses_it() {
-        let silent =
-            SourceState { silent: true, ..source("old", Origin::Clients, 0.05, 0.06) };
+        let silent = SourceState { silent: true, ..source("old", Origin::Clients, 0.05, 0.06) };
         let text = printed(&GovernStatus {
             latency_target_seconds: Some(5e-3),
             policy_target_seconds: Some(3e-3),
