@@ -28,7 +28,7 @@ use crate::{
 };
 use account::Account;
 use choose::{BACKLOG_IN_RINGS, Choice};
-use demand::{Demand, PEAK_STRETCH};
+use demand::Demand;
 use lateness::{Lateness, Left, Situation};
 use leap::{RING_SHARE, notice};
 use limits::Limits;
@@ -114,12 +114,6 @@ const TABLE_SECONDS: f64 = 50e-6;
 const STEADY_PEAK: f64 = 1.5;
 /// The load is steady if no leap came for so long.
 const STEADY: Span = Span::from_millis(400);
-/// Each queue that grows without a leap shows that the point carries less than planned. So much more
-/// is planned for from then on, up to a most, and half of it is forgotten after these seconds.
-const RESERVE: f64 = 0.005;
-const MOST_RESERVE: f64 = 0.1;
-const RESERVE_HALF_LIFE: f64 = 0.1;
-
 /// Another split of the slack has to save so much of the watts.
 const DIFFERENCE: f64 = 0.003;
 
@@ -152,10 +146,6 @@ struct Wattline {
     hold: Time,
     /// A growing queue was answered. Until then the answer takes effect, and the same queue is no news.
     eased: Time,
-    /// The answer is still there.
-    answered: bool,
-    /// Share of the rate that is planned for beyond it.
-    reserve: f64,
     /// How long a change of cores takes, and the frequencies that the machine takes.
     steps: Steps,
     limits: Limits,
@@ -254,8 +244,6 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         hold: Time::ZERO + LEARN,
         eased: Time::ZERO,
         moved: Time::ZERO,
-        answered: false,
-        reserve: 0.0,
         steps: Steps::default(),
         limits: Limits::new(fastest),
         asked: None,
@@ -558,18 +546,6 @@ impl Wattline {
         self.last_leap.is_some_and(|at| self.last.since(at) < STEADY)
     }
 
-    /// Whether a look finds a leap that no queue has told of: leaps of known height come, the rate is a
-    /// multiple of the mean before, and the present point does not carry what follows.
-    fn has_leapt_unseen(&self, before: f64) -> bool {
-        let carries = |choice: Choice| choice.capacity * MOST_LOAD >= self.demand.peak;
-        self.leaps >= ENOUGH_LEAPS
-            && self.has_leapt()
-            && self.carried == 0.0
-            && self.demand.now > UNKNOWN * before
-            && self.demand.now < self.demand.peak
-            && !self.present.is_some_and(carries)
-    }
-
     /// Whether no leap came of late, and the load was not much higher. Where leaps come, they cost the
     /// late packets that are paid for.
     fn is_steady(&self) -> bool {
@@ -668,7 +644,6 @@ impl Policy for Wattline {
     ) -> AskAgain {
         self.check(now, seen, point);
         let seconds = now.since(self.last).as_seconds();
-        self.reserve *= 0.5f64.powf(seconds / RESERVE_HALF_LIFE);
         let arrivals = seen.arrivals();
         let leap = match seen.trigger {
             Trigger::Fill { .. } => {
@@ -691,18 +666,12 @@ impl Policy for Wattline {
         if crowded {
             // Parked cores wake, and what waits leaves.
             self.eased = now + self.exit + Span::from_seconds(self.slack);
-            if self.is_steady() {
-                self.answered = true;
-                self.reserve = (self.reserve + RESERVE).min(MOST_RESERVE);
-            }
         }
         if leap {
             self.demand.alarm(now.as_seconds(), arrivals);
         }
         let rates_before = (self.demand.mean, self.demand.peak);
         let news = self.demand.look(now.as_seconds(), arrivals);
-        let is_long = news && seconds >= PEAK_STRETCH && now >= self.hold;
-        let leap = leap || (is_long && self.has_leapt_unseen(rates_before.0));
         if news {
             let needed = SPLITS.map(|split| self.needed(split));
             self.stand.look(now.as_seconds(), needed, self.demand.height());
@@ -951,7 +920,7 @@ impl Wattline {
         (leap, before): (bool, (f64, f64)),
         crowded: bool,
     ) -> (Choice, Why) {
-        let more = (1.0 + self.reserve) * self.lateness.strain;
+        let more = self.lateness.strain;
         let need = self.demand.need() * more;
         self.alerted = leap || now < self.hold;
         if leap {
@@ -1001,22 +970,15 @@ impl Wattline {
         if now < self.hold {
             return (same, Why::Leap);
         }
-        // The answer to a leap, or to a queue that grew, was not chosen for its energy. So it goes at
-        // once.
-        let eased = self.answered && now >= self.eased;
-        let settled = self.leapt || self.settles.is_some_and(|at| at <= now);
-        if settled || eased {
-            let why = if settled { Why::Settled } else { Why::Eased };
-            (self.leapt, self.answered, self.settles) = (false, false, None);
+        // The answer to a leap was not chosen for its energy. So it goes at once.
+        if self.leapt || self.settles.is_some_and(|at| at <= now) {
+            (self.leapt, self.settles) = (false, None);
             self.saved = 0.0;
-            return (best, why);
+            return (best, Why::Settled);
         }
         let saves = (same.watts - best.watts) * seconds;
         self.saved = if saves > 0.0 { self.saved + saves } else { 0.0 };
-        // Where falls lasted so far, waiting for the break-even would only cost.
-        let hurries = self.stand.is_low(need) && self.stand.hurries();
-        let enough = if hurries { 0.0 } else { self.switch_joules(&same, &best) };
-        if self.saved >= enough && saves > 0.0 {
+        if self.saved >= self.switch_joules(&same, &best) && saves > 0.0 {
             self.saved = 0.0;
             return (best, Why::Cheaper);
         }

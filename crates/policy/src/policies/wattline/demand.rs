@@ -18,7 +18,7 @@ const SPREAD_SECONDS: f64 = 20e-3;
 /// Seconds in which the remembered peak falls to half.
 const PEAK_HALF_LIFE: f64 = 10.0;
 /// Shortest interval in seconds whose rate may be a peak.
-pub(super) const PEAK_STRETCH: f64 = 150e-6;
+const PEAK_STRETCH: f64 = 150e-6;
 /// Shortest interval in seconds between two looks that gives a rate.
 const SHORTEST: f64 = 20e-6;
 

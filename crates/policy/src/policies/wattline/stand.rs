@@ -2,9 +2,8 @@
 //!
 //! A load that rises again soon pays for two changes and for the answer to a leap. What a fall saved and
 //! what following it cost is known when it is over. If none of the last falls was worth following, the point
-//! that carries the recent peak stays, until it has drawn as much more as following would have cost. If most
-//! of them lasted, a fall is followed at once. Otherwise it is followed when waiting has cost as much as the
-//! change.
+//! that carries the recent peak stays, until it has drawn as much more as following would have cost. Otherwise
+//! a fall is followed when waiting has cost as much as the change.
 
 /// Seconds over which the remembered peak reaches back, once or twice.
 const REACH: f64 = 10e-3;
@@ -13,10 +12,6 @@ const LOW: f64 = 1.5;
 
 /// So many falls in a row have to lose: where they last for random times, one in five may be short.
 const LOSSES: u32 = 3;
-/// So many falls have to be over before one is followed at once, and so much of what they cost is
-/// remembered with each further one: the last five or so count.
-const FALLS: u32 = 3;
-const REMEMBERED: f64 = 0.8;
 
 /// How the slack is divided where the recent peak is carried.
 #[derive(Debug, Clone, Copy)]
@@ -51,10 +46,6 @@ pub(super) struct Stand {
     fall: Option<Fall>,
     /// Falls in a row that were not worth following.
     losses: u32,
-    /// What the last falls cost if each is followed at the break-even, or at once, and their number.
-    waited: f64,
-    hurried: f64,
-    falls: u32,
 }
 
 /// The present fall, in joules.
@@ -108,16 +99,7 @@ impl Stand {
     /// The fall is over.
     pub fn rises(&mut self) {
         let Some(Fall { saved, costs, change }) = self.fall.take() else { return };
-        let waited = if saved < change { saved } else { change + costs };
         self.losses = if saved < change + costs { self.losses.saturating_add(1) } else { 0 };
-        self.waited = REMEMBERED * self.waited + waited;
-        self.hurried = REMEMBERED * self.hurried + costs;
-        self.falls = self.falls.saturating_add(1);
-    }
-
-    /// Whether to follow a fall at once.
-    pub fn hurries(&self) -> bool {
-        self.falls >= FALLS && self.hurried < self.waited
     }
 
     /// Whether to stay at the point of the peak.
@@ -156,20 +138,6 @@ mod tests {
         assert!(!stand.stays(), "that fall was worth following");
         (0..2).for_each(|_| fall(&mut stand, 5e-3));
         assert!(!stand.stays());
-    }
-
-    /// Following at once costs 8 mJ; waiting costs 1 mJ where the fall is that short, and else 10.
-    #[test]
-    fn falls_are_followed_at_once_where_most_of_them_last() {
-        let mut stand = Stand::default();
-        (0..2).for_each(|_| fall(&mut stand, 50e-3));
-        assert!(!stand.hurries(), "two may be long by chance");
-        fall(&mut stand, 50e-3);
-        assert!(stand.hurries());
-        fall(&mut stand, 1e-3);
-        assert!(!stand.hurries(), "waiting cost 20.5 mJ, hurry would have cost 23.6");
-        (0..8).for_each(|_| fall(&mut stand, 50e-3));
-        assert!(stand.hurries());
     }
 
     #[test]

@@ -21,14 +21,12 @@ pub(super) enum Why {
     Guard,
     /// A leap is over, and the new rate is known.
     Settled,
-    /// A queue that had grown is short again.
-    Eased,
     /// Waiting has cost as much energy as a change.
     Cheaper,
 }
 
 impl Why {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 8] = [
         Self::Start,
         Self::Leap,
         Self::Expected,
@@ -36,7 +34,6 @@ impl Why {
         Self::Need,
         Self::Guard,
         Self::Settled,
-        Self::Eased,
         Self::Cheaper,
     ];
 
@@ -49,7 +46,6 @@ impl Why {
             Self::Need => "the load exceeded the capacity",
             Self::Guard => "a sudden rise would have made too many packets late",
             Self::Settled => "a sudden rise was over and the new load known",
-            Self::Eased => "a queue that had grown was short again",
             Self::Cheaper => "waiting had cost as much energy as the change",
         }
     }
