@@ -280,15 +280,15 @@ impl Payload {
 const SIGN: [u8; 2] = [0xc3, 0xa5];
 const SIGN_OF_NUMBER: u32 = 0xd700_0000;
 
-/// The number of a generated frame that was forwarded; `None` for others, and for ICMP errors, which
-/// quote it.
+/// The number of a generated frame that was forwarded; `None` for others, and for ICMP errors and
+/// redirects, which quote it.
 fn number_of(frame: &[u8]) -> Option<u32> {
     let quotes = match frame.get(12..14)? {
         [8, 0] => {
             let behind = 14 + usize::from(frame.get(14)? & 15) * 4;
             frame.get(23) == Some(&1) && matches!(frame.get(behind)?, 3 | 4 | 5 | 11 | 12)
         }
-        [0x86, 0xdd] => frame.get(20) == Some(&58) && *frame.get(54)? < 128,
+        [0x86, 0xdd] => frame.get(20) == Some(&58) && matches!(frame.get(54)?, 0..=127 | 137),
         _ => false,
     };
     let is_sign = |bytes: &&[u8]| bytes.starts_with(&SIGN) && bytes[4] == 0xd7;
