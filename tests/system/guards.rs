@@ -15,6 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 use wattline_testbed::command;
 use wattline_testbed::forwarder::{self, Mode, Wattline};
+use wattline_testbed::namespace::Namespace;
 use wattline_testbed::raw::{RawSocket, Sniffer};
 use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Station, Topology, mac_text};
 
@@ -279,15 +280,15 @@ impl Payload {
 const SIGN: [u8; 2] = [0xc3, 0xa5];
 const SIGN_OF_NUMBER: u32 = 0xd700_0000;
 
-/// The number of a generated frame that was forwarded; `None` for others, and for ICMP errors, which
-/// quote it.
+/// The number of a generated frame that was forwarded; `None` for others, and for ICMP errors and
+/// redirects, which quote it.
 fn number_of(frame: &[u8]) -> Option<u32> {
     let quotes = match frame.get(12..14)? {
         [8, 0] => {
             let behind = 14 + usize::from(frame.get(14)? & 15) * 4;
             frame.get(23) == Some(&1) && matches!(frame.get(behind)?, 3 | 4 | 5 | 11 | 12)
         }
-        [0x86, 0xdd] => frame.get(20) == Some(&58) && *frame.get(54)? < 128,
+        [0x86, 0xdd] => frame.get(20) == Some(&58) && matches!(frame.get(54)?, 0..=127 | 137),
         _ => false,
     };
     let is_sign = |bytes: &&[u8]| bytes.starts_with(&SIGN) && bytes[4] == 0xd7;
@@ -926,5 +927,95 @@ fn an_interface_that_appears_on_a_guarded_port_is_reported_and_forwards_nothing(
         assert_eq!(stats["ports"][0]["verdicts"]["station_dropped"], 3, "{stats:#}");
         local_packets_arrive(&lab, "virtual7");
         assert_eq!(reports(), 1, "once");
+    });
+}
+
+/// A station on top of a guarded port, and hosts behind a bridge.
+const INNER_MAC: [u8; 6] = [2, 0xcc, 0, 0, 0, 1];
+/// That of the group which every host is in.
+const ALL_HOSTS: [u8; 6] = [1, 0, 0x5e, 0, 0, 1];
+const INNER4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 77);
+const INNER6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 0x77);
+
+/// Sends frames for a host behind an interface on top of the port; none arrives but those for a group.
+fn nothing_reaches(inner: &Namespace, lab: &Lab, of: &str) {
+    let stations =
+        [INNER_MAC, LEFT.mac, [0xff; 6], [1, 0, 0x5e, 0, 0, 5], [0x33, 0x33, 0, 0, 0, 1]];
+    let mut cases = Vec::new();
+    for station in stations {
+        for hops in [64, 1, 0] {
+            for (source, destination) in
+                [(IpAddr::from(SOURCE.v4), IpAddr::from(INNER4)), (SOURCE.v6.into(), INNER6.into())]
+            {
+                let case = Case::new(source, destination, Payload::Udp(WEB));
+                cases.push(Case { link: Link::Station(station), hops, ..case });
+            }
+        }
+    }
+    let count = cases.len() as u32;
+    // A neighbour's multicast goes to everything on the link.
+    let group = Case::new(SOURCE.v4, Ipv4Addr::new(224, 0, 0, 1), Payload::Udp(WEB));
+    cases.push(Case { link: Link::Station(ALL_HOSTS), hops: 1, ..group });
+    let sniffer = Sniffer::start(inner, "inner", |it| number_of(it).is_some()).unwrap();
+    let socket = RawSocket::open(&lab.topology.source, SOURCE.interface).unwrap();
+    for (number, case) in cases.iter().enumerate() {
+        assert!(socket.send(&case.frame(SOURCE, LEFT, number as u32)).unwrap());
+    }
+    let begun = std::time::Instant::now();
+    while sniffer.count() == 0 && begun.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(250));
+    let received = sniffer.finish();
+    let numbers: Vec<u32> = received.iter().filter_map(|it| number_of(&it.frame)).collect();
+    let leaks: Vec<&Case> =
+        numbers.iter().filter(|it| **it != count).map(|it| &cases[*it as usize]).collect();
+    assert!(leaks.is_empty(), "{of}: {leaks:#?}");
+    assert_eq!(numbers, [count], "{of}");
+}
+
+/// No router is needed to reach it: a TTL of 1 is enough, or a frame for all stations of the link.
+#[test]
+fn host_on_top_of_a_guarded_port_is_reached_by_no_frame_of_its_own() {
+    let test = "host_on_top_of_a_guarded_port_is_reached_by_no_frame_of_its_own";
+    quiet(test, || {
+        let options = Options { static_neighbours: true, ..Options::default() };
+        let lab = Lab { topology: Topology::build(options).unwrap() };
+        let text = |socket: &Path| {
+            forwarder::configuration(Mode::Adaptive, 1, socket) + GUARDS[0].configuration
+        };
+        let router = &lab.topology.router;
+        let [container, bridged] =
+            ["container", "bridged"].map(|role| Namespace::create(role).unwrap());
+        let mac = mac_text(INNER_MAC);
+        let address = format!("link set inner up\naddress add {INNER4}/24 dev inner");
+        router
+            .ip(&format!(
+                "link add link left name inner address {mac} type macvlan mode bridge\n\
+                 link set inner netns {}",
+                container.name()
+            ))
+            .unwrap();
+        container.ip(&address).unwrap();
+        let wattline = lab.start(text);
+        nothing_reaches(&container, &lab, "macvlan");
+
+        container.ip("link del inner").unwrap();
+        router
+            .ip(&format!(
+                "link add bridge type bridge\nlink set bridge up\n\
+                 link add outer type veth peer name inner address {mac} netns {}\n\
+                 link set outer up\nlink set outer master bridge\nlink set left master bridge",
+                bridged.name()
+            ))
+            .unwrap();
+        bridged.ip(&address).unwrap();
+        let deadline = std::time::Instant::now() + LIMIT;
+        while !wattline.log().contains("left belongs to the bridge bridge") {
+            assert!(std::time::Instant::now() < deadline, "{}", wattline.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        nothing_reaches(&bridged, &lab, "bridge");
     });
 }
