@@ -102,6 +102,7 @@ impl Mirror {
             Event::DumpEnd => unseen.drain().for_each(|key| drop(routes.remove(&key))),
             Event::Link(link) => drop(links.insert(link.index, link)),
             Event::LinkGone(index) => drop(links.remove(&index)),
+            Event::LinkParameters { .. } => {}
             Event::Route { route, .. } => {
                 unseen.remove(&(route.prefix, route.metric));
                 routes.insert((route.prefix, route.metric), route);
