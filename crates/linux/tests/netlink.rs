@@ -102,6 +102,7 @@ impl Mirror {
             Event::DumpEnd => unseen.drain().for_each(|key| drop(routes.remove(&key))),
             Event::Link(link) => drop(links.insert(link.index, link)),
             Event::LinkGone(index) => drop(links.remove(&index)),
+            Event::LinkParameters { .. } => {}
             Event::Route { route, .. } => {
                 unseen.remove(&(route.prefix, route.metric));
                 routes.insert((route.prefix, route.metric), route);
@@ -210,10 +211,14 @@ fn routes_of_every_kind_are_dumped_and_followed() {
             gateway: Some(format!("192.0.2.{host}").parse().unwrap()),
             weight: 1,
             mtu: None,
+            dead: false,
         };
         assert_eq!(mirror.route("10.0.0.0/8").unwrap().hops, [hop(2)]);
         let connected = mirror.route("192.0.2.0/24").unwrap();
-        assert_eq!(connected.hops, [Hop { link, gateway: None, weight: 1, mtu: None }]);
+        assert_eq!(
+            connected.hops,
+            [Hop { link, gateway: None, weight: 1, mtu: None, dead: false }]
+        );
 
         near.ip("route add 10.1.0.0/16 nexthop via 192.0.2.2 nexthop via 192.0.2.3 weight 3");
         near.ip("route add blackhole 10.2.0.0/16");

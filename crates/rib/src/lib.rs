@@ -31,14 +31,16 @@ pub use way::Way;
 use hops::{HopKey, Hops};
 use ipnet::IpNet;
 use links::Links;
-use prefixes::{Candidate, Prefixes, Rank};
-use std::collections::{BTreeMap, HashSet};
+use prefixes::{Candidate, Prefixes};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use wattline_dataplane::forwarding::PortConfig;
 use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
-use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
+use wattline_linux::netlink::{
+    Address, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
+};
 
 /// State of a neighbour.
 #[derive(Debug, Clone)]
@@ -64,6 +66,10 @@ pub struct Rib {
     dirty_prefixes: HashSet<IpNet>,
     dirty_hops: HashSet<HopKey>,
     ports_changed: bool,
+    /// An event did not fit what was known before it.
+    missed_change: bool,
+    /// Prefixes of more than one address that the kernel looks up before all others.
+    local_networks: BTreeSet<IpNet>,
     /// Number of the last dump of each source.
     generations: [u32; 2],
     /// The same of neighbours, of which there are dumps of their own.
@@ -82,6 +88,8 @@ impl Rib {
             dirty_prefixes: HashSet::new(),
             dirty_hops: HashSet::new(),
             ports_changed: true,
+            missed_change: false,
+            local_networks: BTreeSet::new(),
             generations: [0; 2],
             neighbour_generations: [0; 2],
         }
@@ -110,17 +118,23 @@ impl Rib {
             Event::AddressGone(address) => self.address_gone(&address, source),
             Event::Neighbour(neighbour) => self.neighbour(neighbour, source),
             Event::NeighbourGone { link, address } => self.neighbour_gone(link, address, source),
-            Event::Route { route, replace } => {
+            Event::LinkParameters { link, ipv6, ignores_linkdown } => {
+                if self.links.set_ignores_linkdown(link, ipv6, ignores_linkdown) {
+                    self.link_changed(link);
+                }
+            }
+            Event::Route { route, placement } => {
                 let prefix = route.prefix;
                 if forwardable(prefix) {
-                    let candidate = candidate(route, source, generation);
-                    self.prefixes.add(prefix, candidate, replace);
+                    let candidate = Candidate::new(route, source, generation);
+                    self.missed_change |= self.prefixes.add(prefix, candidate, placement);
                     self.route_changed(prefix);
                 }
             }
             Event::RouteGone(route) => {
                 let prefix = route.prefix;
-                self.prefixes.remove(prefix, &candidate(route, source, generation));
+                let candidate = Candidate::new(route, source, generation);
+                self.missed_change |= self.prefixes.remove(prefix, &candidate);
                 self.route_changed(prefix);
             }
             Event::Nexthop { id, kind, hops } => self.nexthop(id, Some((kind, &hops))),
@@ -152,6 +166,12 @@ impl Rib {
     /// True when [`Self::commit`] has work to do.
     pub fn has_changes(&self) -> bool {
         self.ports_changed || !self.dirty_prefixes.is_empty() || !self.dirty_hops.is_empty()
+    }
+
+    /// Returns true, once, after an event that did not fit what was known: a change was missed, and
+    /// the kernel's tables have to be read again.
+    pub fn take_missed_change(&mut self) -> bool {
+        std::mem::take(&mut self.missed_change)
     }
 
     /// Gateways on ports whose neighbour is unknown, as link and address.
@@ -338,9 +358,7 @@ impl Rib {
         // This is done even for a known address, since its routes must survive the next sweep.
         for route in local_routes(&own.0, source) {
             let prefix = route.prefix;
-            let rank = if route.kind == RouteKind::Kernel { Rank::Local } else { Rank::Route };
-            let candidate = Candidate { rank, ..candidate(route, source, generation) };
-            self.prefixes.add(prefix, candidate, false);
+            self.prefixes.add(prefix, Candidate::new(route, source, generation), Placement::Last);
             self.route_changed(prefix);
         }
         self.ports_changed = true;
@@ -354,8 +372,7 @@ impl Rib {
         }
         for route in local_routes(address, source) {
             let prefix = route.prefix;
-            let rank = if route.kind == RouteKind::Kernel { Rank::Local } else { Rank::Route };
-            self.prefixes.remove(prefix, &Candidate { rank, ..candidate(route, source, 0) });
+            self.prefixes.remove(prefix, &Candidate::new(route, source, 0));
             self.route_changed(prefix);
         }
         self.ports_changed = true;
@@ -408,6 +425,16 @@ impl Rib {
 
     /// Marks a prefix as changed, and the neighbours within it that it may make direct.
     fn route_changed(&mut self, prefix: IpNet) {
+        if prefix.prefix_len() < prefix.max_prefix_len() {
+            let changed = if self.prefixes.is_local(prefix) {
+                self.local_networks.insert(prefix)
+            } else {
+                self.local_networks.remove(&prefix)
+            };
+            if changed {
+                self.dirty_prefixes.extend(self.prefixes.within(prefix));
+            }
+        }
         self.dirty_prefixes.insert(prefix);
         let (first, last) = (prefix.network(), last_address(prefix));
         let within = self.neighbours.range((first, 0)..=(last, u32::MAX));
@@ -450,29 +477,20 @@ fn last_address(prefix: IpNet) -> IpAddr {
     prefix.broadcast()
 }
 
-fn candidate(route: Route, source: Source, generation: u32) -> Candidate {
-    let Route { metric, kind, hops, nexthop, .. } = route;
-    Candidate { source, rank: Rank::Route, metric, kind, hops, nexthop, generation }
-}
-
 /// Routes that follow from an address of this machine. The address and the shared addresses of its
 /// network lead to the kernel. For an address from the configuration, its prefix is on the link.
 fn local_routes(address: &Address, source: Source) -> Vec<Route> {
     let net = address.address;
+    let hop = |gateway| Hop { link: address.link, gateway, weight: 1, mtu: None, dead: false };
     // The hop contains the owner, so that two addresses with the same broadcast address differ.
-    let hop = Hop { link: address.link, gateway: Some(net.addr()), weight: 1, mtu: None };
+    let owner = hop(Some(net.addr()));
     let local = |destination: IpAddr| Route {
-        prefix: destination.into(),
-        metric: 0,
-        kind: RouteKind::Kernel,
-        hops: vec![hop.clone()],
-        nexthop: None,
+        table: Table::Local,
+        ..Route::new(destination.into(), 0, RouteKind::Kernel, vec![owner.clone()])
     };
     let mut routes: Vec<_> = std::iter::once(net.addr()).chain(shared(net)).map(local).collect();
     if source == Source::Static && net.prefix_len() < net.max_prefix_len() {
-        let hops = vec![Hop { link: address.link, gateway: None, weight: 1, mtu: None }];
-        let prefix = net.trunc();
-        routes.push(Route { prefix, metric: 0, kind: RouteKind::Unicast, hops, nexthop: None });
+        routes.push(Route::new(net.trunc(), 0, RouteKind::Unicast, vec![hop(None)]));
     }
     routes.retain(|route| forwardable(route.prefix));
     routes

@@ -1,7 +1,8 @@
 //! Known links, and which of them are ports.
 
+use super::source::Source;
 use ipnet::IpNet;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use wattline_dataplane::forwarding::{PortConfig, VlanConfig};
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Link;
@@ -24,7 +25,7 @@ pub struct PortSpec {
 pub(super) enum Egress {
     /// The link is down or unknown.
     Down,
-    /// The link is no port: the kernel sends.
+    /// The link is no port, or has no carrier: the kernel sends, or keeps packets for it.
     Kernel,
     /// The link is a port, or a VLAN of one.
     Port { port: PortId, mtu: u16, mac: [u8; 6], vlan: Option<u16> },
@@ -33,6 +34,8 @@ pub(super) enum Egress {
 pub(super) struct Links {
     ports: Vec<Port>,
     links: HashMap<u32, (Link, u32)>,
+    /// Links whose routes are not used while there is no carrier, with true for those of IPv6.
+    ignore_linkdown: HashSet<(u32, bool)>,
 }
 
 struct Port {
@@ -55,7 +58,11 @@ enum Serves {
 impl Links {
     pub fn new(ports: Vec<PortSpec>) -> Self {
         let port = |spec| Port { spec, serves: Serves::First };
-        Self { ports: ports.into_iter().map(port).collect(), links: HashMap::new() }
+        Self {
+            ports: ports.into_iter().map(port).collect(),
+            links: HashMap::new(),
+            ignore_linkdown: HashSet::new(),
+        }
     }
 
     /// Makes a place a port that no link serves yet, or a place without a port.
@@ -88,6 +95,28 @@ impl Links {
         self.links.contains_key(&index)
     }
 
+    /// Stores whether routes over a link are not used while it has no carrier; true if this has
+    /// changed.
+    pub fn set_ignores_linkdown(&mut self, link: u32, ipv6: bool, ignores: bool) -> bool {
+        match ignores {
+            true => self.ignore_linkdown.insert((link, ipv6)),
+            false => self.ignore_linkdown.remove(&(link, ipv6)),
+        }
+    }
+
+    /// Returns true if routes over a link are used. The kernel uses them without a carrier, too,
+    /// unless it is told otherwise. A static route, which only we know, gives way to others.
+    pub fn carries(&self, index: u32, ipv6: bool, source: Source) -> bool {
+        let Some((link, _)) = self.links.get(&index) else { return false };
+        let ignores = source == Source::Static || self.ignore_linkdown.contains(&(index, ipv6));
+        link.enabled && (link.running || !ignores)
+    }
+
+    /// Returns true for a link that is up and has no carrier.
+    pub fn lacks_carrier(&self, index: u32) -> bool {
+        self.links.get(&index).is_some_and(|(link, _)| link.enabled && !link.running)
+    }
+
     /// Stores a link; true if it has changed.
     pub fn set(&mut self, link: Link, generation: u32) -> bool {
         let index = link.index;
@@ -102,6 +131,7 @@ impl Links {
 
     pub fn remove(&mut self, index: u32) {
         self.links.remove(&index);
+        self.ignore_linkdown.retain(|(link, _)| *link != index);
         for port in &mut self.ports {
             if port.serves == Serves::Link(index) {
                 port.serves = Serves::None;
@@ -166,14 +196,18 @@ impl Links {
     /// State of a link for packets that leave through it.
     pub fn egress(&self, index: u32) -> Egress {
         let Some((link, _)) = self.links.get(&index) else { return Egress::Down };
-        if !link.running {
+        if !link.enabled {
             return Egress::Down;
+        }
+        if !link.running {
+            return Egress::Kernel;
         }
         let below = link.vlan.and_then(|(below, _)| Some(&self.links.get(&below)?.0));
         let (port, vlan) = match (self.own_port(link), below) {
             (Some(port), _) => (port, None),
             (None, Some(below)) => match self.own_port(below) {
-                Some(_) if !below.running => return Egress::Down,
+                Some(_) if !below.enabled => return Egress::Down,
+                Some(_) if !below.running => return Egress::Kernel,
                 Some(port) => (port, link.vlan.map(|(_, id)| id)),
                 None => return Egress::Kernel,
             },

@@ -5,15 +5,19 @@ use super::source::Source;
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use wattline_linux::netlink::{Hop, RouteKind};
+use wattline_linux::netlink::{Hop, Placement, Route, RouteKind, Table};
 
 /// Rank that precedes the metric in the order of routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// Addresses of this machine.
+    /// Addresses of this machine, and routes of the table with these.
     Local,
+    /// Routes for some packets only, of which the kernel knows which.
+    Selective,
     /// Ordinary routes.
     Route,
+    /// Routes of the default table.
+    Default,
 }
 
 /// One of the routes to a prefix.
@@ -22,6 +26,10 @@ pub(super) struct Candidate {
     pub source: Source,
     pub rank: Rank,
     pub metric: u32,
+    /// See [`Route::selector`].
+    pub selector: u64,
+    /// See [`Route::identity`].
+    pub identity: u64,
     pub kind: RouteKind,
     pub hops: Vec<Hop>,
     /// The next hop that it names by number.
@@ -31,17 +39,52 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    fn order(&self) -> (Rank, bool, u32) {
-        (self.rank, self.source == Source::Kernel, self.metric)
+    pub fn new(route: Route, source: Source, generation: u32) -> Self {
+        let Route { metric, selector, identity, kind, hops, nexthop, .. } = route;
+        let rank = match route.table {
+            Table::Local => Rank::Local,
+            _ if selector != 0 => Rank::Selective,
+            Table::Main => Rank::Route,
+            Table::Default => Rank::Default,
+        };
+        Self { source, rank, metric, selector, identity, kind, hops, nexthop, generation }
+    }
+
+    fn order(&self) -> (Rank, bool, u32, u64) {
+        (self.rank, self.source == Source::Kernel, self.metric, self.selector)
     }
 
     /// Whether both have the same place in the order, so that one can replace the other.
-    fn rivals(&self, other: &Self) -> bool {
+    pub fn rivals(&self, other: &Self) -> bool {
         self.order() == other.order()
     }
 
-    fn same(&self, other: &Self) -> bool {
-        self.rivals(other) && self.kind == other.kind && self.hops == other.hops
+    /// Whether both are one route of the kernel: those of IPv6 are told apart by their next hops
+    /// alone (rt6_duplicate_nexthop()), those of IPv4 by all their attributes (fib_find_info()).
+    fn same(&self, other: &Self, ipv6: bool) -> bool {
+        let alike = |(one, other): (&Hop, &Hop)| {
+            one.leads_as(other) && (ipv6 || (one.weight, one.mtu) == (other.weight, other.mtu))
+        };
+        self.rivals(other)
+            && self.kind == other.kind
+            && self.nexthop == other.nexthop
+            && (ipv6 || self.identity == other.identity)
+            && (self.nexthop.is_some()
+                || self.hops.len() == other.hops.len()
+                    && self.hops.iter().zip(&other.hops).all(alike)
+                || ipv6 && self.has_hops_of(other) && other.has_hops_of(self))
+    }
+
+    fn has_hops_of(&self, other: &Self) -> bool {
+        other.hops.iter().all(|hop| self.hops.iter().any(|known| known.leads_as(hop)))
+    }
+
+    /// Whether an IPv6 route joins others with its metric to one with several next hops
+    /// (rt6_qualify_for_ecmp()).
+    fn joins(&self) -> bool {
+        self.nexthop.is_none()
+            && !self.hops.is_empty()
+            && self.hops.iter().all(|hop| hop.gateway.is_some())
     }
 }
 
@@ -65,6 +108,17 @@ impl Prefixes {
         self.entries.values().filter(|entry| !entry.candidates.is_empty()).count()
     }
 
+    /// Returns true if a prefix has routes of the table that lookups reach first.
+    pub fn is_local(&self, prefix: IpNet) -> bool {
+        let first = self.entries.get(&prefix).and_then(|entry| entry.candidates.first());
+        first.is_some_and(|first| first.rank == Rank::Local)
+    }
+
+    /// Prefixes inside another one.
+    pub fn within(&self, outer: IpNet) -> impl Iterator<Item = IpNet> {
+        self.entries.keys().copied().filter(move |prefix| outer.contains(prefix))
+    }
+
     pub fn with_routes(&self) -> impl Iterator<Item = IpNet> {
         let has = |(_, entry): &(&IpNet, &Entry)| !entry.candidates.is_empty();
         self.entries.iter().filter(has).map(|(prefix, _)| *prefix)
@@ -83,54 +137,43 @@ impl Prefixes {
         })
     }
 
-    /// Adds a route. With `replace`, it replaces the one with the same metric. An IPv6 multipath
-    /// route replaces its parts, since the kernel announces it as a whole when it grows.
-    pub fn add(&mut self, prefix: IpNet, new: Candidate, replace: bool) {
+    /// Adds a route. True if it does not fit what is known, so that a change was missed.
+    pub fn add(&mut self, prefix: IpNet, new: Candidate, placement: Placement) -> bool {
         let list = &mut self.entries.entry(prefix).or_default().candidates;
-        if let Some(known) = list.iter_mut().find(|known| known.same(&new)) {
-            (known.generation, known.nexthop) = (new.generation, new.nexthop);
-            return;
-        }
-        let grown = |known: &Candidate| {
-            prefix.addr().is_ipv6()
-                && known.kind == RouteKind::Unicast
-                && known.rank == Rank::Route
-                && known.hops.iter().all(|hop| new.hops.contains(hop))
-        };
-        let place = list.iter().position(|known| known.rivals(&new) && (replace || grown(known)));
-        match place {
-            Some(place) => list[place] = new,
-            None => {
-                let place = list.partition_point(|known| known.order() <= new.order());
-                list.insert(place, new);
+        match prefix {
+            _ if placement == Placement::Dumped => {
+                dumped(list, new, prefix.addr().is_ipv6());
+                false
             }
+            IpNet::V4(_) => add4(list, new, placement),
+            IpNet::V6(_) => add6(list, new, placement),
         }
     }
 
-    /// Removes a route: an equal one, else (IPv6) a part of a multipath route, else the one with
-    /// its metric.
-    pub fn remove(&mut self, prefix: IpNet, gone: &Candidate) {
-        let Some(entry) = self.entries.get_mut(&prefix) else { return };
+    /// Removes a route, as the kernel describes it. True if it does not fit what is known.
+    pub fn remove(&mut self, prefix: IpNet, gone: &Candidate) -> bool {
+        let Some(entry) = self.entries.get_mut(&prefix) else { return false };
         let list = &mut entry.candidates;
-        if let Some(place) = list.iter().position(|known| known.same(gone)) {
+        let ipv6 = prefix.addr().is_ipv6();
+        if let Some(place) = list.iter().position(|known| known.same(gone, ipv6)) {
             list.remove(place);
-            return;
+            return false;
         }
-        if gone.rank == Rank::Local {
-            return;
-        }
-        let larger = |known: &Candidate| {
-            known.hops.len() > gone.hops.len()
-                && gone.hops.iter().all(|hop| known.hops.contains(hop))
+        // The kernel deletes the members of an IPv6 route one by one.
+        let holds = |known: &Candidate| {
+            known.rivals(gone)
+                && known.kind == gone.kind
+                && known.joins()
+                && known.has_hops_of(gone)
         };
-        let rivals = |known: &Candidate| known.rivals(gone);
-        if prefix.addr().is_ipv6()
-            && let Some(known) = list.iter_mut().find(|known| rivals(known) && larger(known))
+        if ipv6
+            && gone.joins()
+            && let Some(known) = list.iter_mut().find(|known| holds(known))
         {
-            known.hops.retain(|hop| !gone.hops.contains(hop));
-        } else if let Some(place) = list.iter().position(rivals) {
-            list.remove(place);
+            known.hops.retain(|hop| !gone.hops.iter().any(|gone| gone.leads_as(hop)));
+            return false;
         }
+        list.iter().any(|known| known.rivals(gone) && gone.rank != Rank::Local)
     }
 
     /// Removes routes that are `old`; returns the affected prefixes.
@@ -186,4 +229,93 @@ impl Prefixes {
             self.entries.remove(&prefix);
         }
     }
+}
+
+/// Puts a route at the place at which a dump names it: behind its rivals that the dump named before.
+fn dumped(list: &mut Vec<Candidate>, mut new: Candidate, ipv6: bool) {
+    let known = list.iter().position(|known| known.same(&new, ipv6)).or_else(|| {
+        // A route with several next hops that has grown or shrunk since.
+        let overlaps = |known: &Candidate| {
+            ipv6 && known.rivals(&new) && known.kind == new.kind && known.joins() && new.joins()
+        };
+        list.iter().position(overlaps)
+    });
+    if let Some(known) = known.map(|place| list.remove(place)) {
+        keep_mtus(&mut new, &known);
+    }
+    let is_before = |known: &Candidate| {
+        known.order() < new.order() || known.rivals(&new) && known.generation == new.generation
+    };
+    let place = list.partition_point(is_before);
+    list.insert(place, new);
+}
+
+/// Keeps the MTUs of next hops beyond the first: each member of an IPv6 route has its own, and the
+/// kernel names only that of the first.
+fn keep_mtus(new: &mut Candidate, known: &Candidate) {
+    if new.nexthop.is_some() {
+        return;
+    }
+    for hop in new.hops.iter_mut().skip(1) {
+        if let Some(known) = known.hops.iter().find(|known| known.leads_as(hop)) {
+            hop.mtu = known.mtu;
+        }
+    }
+}
+
+/// Adds a route of IPv4 as fib_table_insert() does.
+fn add4(list: &mut Vec<Candidate>, new: Candidate, placement: Placement) -> bool {
+    let first = list.iter().position(|known| known.rivals(&new));
+    let same = list.iter().position(|known| known.same(&new, false));
+    if let Some(same) = same {
+        list[same].generation = new.generation;
+        // The kernel does not have a route twice: it was deleted in the meantime, or it is known
+        // from a dump that is newer than this message.
+        return placement == Placement::Replace && first != Some(same);
+    }
+    match (placement, first) {
+        (Placement::Replace, Some(first)) => list[first] = new,
+        (Placement::First, Some(first)) => list.insert(first, new),
+        _ => insert_last(list, new),
+    }
+    false
+}
+
+/// Adds a route of IPv6 as fib6_add_rt2node() does.
+fn add6(list: &mut Vec<Candidate>, mut new: Candidate, placement: Placement) -> bool {
+    let joins = new.joins();
+    if placement == Placement::Replace {
+        let rivals = |known: &Candidate| known.rivals(&new);
+        let alike = list.iter().position(|known| rivals(known) && known.joins() == joins);
+        match alike.or_else(|| list.iter().position(rivals)) {
+            Some(place) => list[place] = new,
+            None => insert_last(list, new),
+        }
+        return false;
+    }
+    if let Some(known) = list.iter_mut().find(|known| known.same(&new, true)) {
+        keep_mtus(&mut new, known);
+        *known = new;
+        return false;
+    }
+    let grows = |known: &&mut Candidate| known.rivals(&new) && joins && known.joins();
+    if let Some(known) = list.iter_mut().find(grows) {
+        let larger = new.has_hops_of(known);
+        if larger {
+            for hop in &mut new.hops {
+                if let Some(known) = known.hops.iter().find(|known| known.leads_as(hop)) {
+                    hop.mtu = known.mtu;
+                }
+            }
+            *known = new;
+        }
+        return !larger;
+    }
+    insert_last(list, new);
+    false
+}
+
+fn insert_last(list: &mut Vec<Candidate>, new: Candidate) {
+    let place = list.partition_point(|known| known.order() <= new.order());
+    list.insert(place, new);
 }

@@ -4,6 +4,7 @@ use super::Rib;
 use super::hops::{HopKey, RouteMtu};
 use super::links::Egress;
 use super::prefixes::{Candidate, Entry};
+use super::source::Source;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use wattline_dataplane::next_hop::{Adjacency, NextHop};
@@ -49,7 +50,13 @@ impl Rib {
 
     /// Next hop that a prefix should have.
     fn wanted(&self, prefix: IpNet) -> Option<HopKey> {
-        let best = self.prefixes.get(prefix).and_then(|entry| self.best(entry));
+        let best = self.prefixes.get(prefix).and_then(|entry| self.best(entry, is_ipv6(prefix)));
+        // The kernel may look up the longest prefix of all tables, or the local table first: both
+        // happen, depending on rules that there were.
+        let inside = |local: &IpNet| *local != prefix && local.contains(&prefix);
+        if self.local_networks.iter().any(inside) {
+            return best.map(|_| HopKey::Punt);
+        }
         if prefix.prefix_len() == prefix.max_prefix_len()
             && best.as_ref().is_none_or(|best| matches!(best, HopKey::OnLink { .. }))
             && let Some(neighbour) = self.direct_neighbour(prefix.addr())
@@ -70,23 +77,34 @@ impl Rib {
     /// Link on which an address is a neighbour, according to the longest usable route, and that
     /// route's MTU.
     pub(super) fn on_link(&self, address: IpAddr) -> Option<(u32, RouteMtu)> {
-        match self.prefixes.covering(address).find_map(|entry| self.best(entry))? {
+        match self
+            .prefixes
+            .covering(address)
+            .find_map(|entry| self.best(entry, address.is_ipv6()))?
+        {
             HopKey::OnLink { link, mtu } => Some((link, mtu)),
             _ => None,
         }
     }
 
-    fn best(&self, entry: &Entry) -> Option<HopKey> {
-        entry.candidates.iter().find_map(|candidate| self.target(candidate))
+    fn best(&self, entry: &Entry, ipv6: bool) -> Option<HopKey> {
+        let usable = |candidate: &&Candidate| self.target(candidate, ipv6).is_some();
+        let best = entry.candidates.iter().find(usable)?;
+        // Among equals, the kernel may prefer the one that only it understands.
+        let left = |other: &Candidate| other.kind == RouteKind::Kernel && other.rivals(best);
+        if entry.candidates.iter().any(left) {
+            return Some(HopKey::Punt);
+        }
+        self.target(best, ipv6)
     }
 
     /// Whether a route leads anywhere now.
-    pub(super) fn is_usable(&self, candidate: &Candidate) -> bool {
-        self.target(candidate).is_some()
+    pub(super) fn is_usable(&self, candidate: &Candidate, prefix: IpNet) -> bool {
+        self.target(candidate, is_ipv6(prefix)).is_some()
     }
 
     /// Next hop of a route; `None` if none of its links is running.
-    fn target(&self, candidate: &Candidate) -> Option<HopKey> {
+    fn target(&self, candidate: &Candidate, ipv6: bool) -> Option<HopKey> {
         match candidate.kind {
             RouteKind::Kernel => return Some(HopKey::Punt),
             RouteKind::Blackhole => return Some(HopKey::Blackhole),
@@ -94,14 +112,28 @@ impl Rib {
             RouteKind::Prohibit => return Some(HopKey::Prohibit),
             RouteKind::Unicast => {}
         }
+        // The kernel looks at a carrier among several next hops only at some changes
+        // (fib_rebalance(), rt6_multipath_rebalance()).
+        let mut hops = candidate.hops.iter();
+        if candidate.source == Source::Kernel
+            && candidate.hops.len() > 1
+            && hops.any(|hop| self.links.lacks_carrier(hop.link))
+        {
+            return Some(HopKey::Punt);
+        }
         let usable: Vec<(HopKey, u16)> = candidate
             .hops
             .iter()
+            .filter(|hop| !hop.dead && self.links.carries(hop.link, ipv6, candidate.source))
             .filter_map(|hop| Some((self.hop(hop)?, hop.weight.max(1))))
             .collect();
         match usable.as_slice() {
             [] => None,
             [(key, _)] => Some(key.clone()),
+            // The neighbour depends on the member that the kernel chooses.
+            _ if usable.iter().any(|(key, _)| matches!(key, HopKey::OnLink { .. })) => {
+                Some(HopKey::Punt)
+            }
             _ => Some(HopKey::group(usable)),
         }
     }
@@ -141,4 +173,8 @@ impl Rib {
             None => NextHop::Resolve { port, gateway, vlan },
         }
     }
+}
+
+fn is_ipv6(prefix: IpNet) -> bool {
+    prefix.addr().is_ipv6()
 }

@@ -38,13 +38,18 @@ fn ip(text: &str) -> IpAddr {
 }
 
 fn via(link: u32, gateway: &str) -> Hop {
-    Hop { link, gateway: (!gateway.is_empty()).then(|| ip(gateway)), weight: 1, mtu: None }
+    Hop {
+        link,
+        gateway: (!gateway.is_empty()).then(|| ip(gateway)),
+        weight: 1,
+        mtu: None,
+        dead: false,
+    }
 }
 
 fn route(prefix: &str, metric: u32, hops: Vec<Hop>) -> Event {
-    let route =
-        Route { prefix: net(prefix), metric, kind: RouteKind::Unicast, hops, nexthop: None };
-    Event::Route { route, replace: false }
+    let route = Route::new(net(prefix), metric, RouteKind::Unicast, hops);
+    Event::Route { route, placement: Placement::Last }
 }
 
 fn neighbour(link: u32, address: &str, mac: Option<[u8; 6]>) -> Event {
@@ -130,7 +135,7 @@ fn the_mtu_of_a_route_limits_what_goes_by_it_and_nothing_else() {
     let Event::Route { route, .. } = route("10.1.0.0/16", 0, vec![via(1, "192.0.2.2")]) else {
         unreachable!()
     };
-    bench.kernel([Event::Route { route, replace: true }]);
+    bench.kernel([Event::Route { route, placement: Placement::Replace }]);
     assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[1]));
 }
 
@@ -334,6 +339,26 @@ fn neighbours_that_do_not_answer_change_no_table() {
     assert!(bench.rib.neighbours.is_empty());
 }
 
+/// After `ip link set up` the kernel uses a link at once, and announces its carrier later.
+#[test]
+fn link_without_carrier_keeps_its_packets() {
+    let mut bench = Bench::new();
+    let Event::Link(up) = link(1, true) else { unreachable!() };
+    let waiting = || Event::Link(Link { running: false, ..up.clone() });
+    bench.kernel([
+        route("0.0.0.0/0", 0, vec![via(2, "198.51.100.2")]),
+        route("192.0.2.0/24", 0, vec![via(1, "")]),
+        waiting(),
+    ]);
+    assert_eq!(bench.towards("192.0.2.2"), NextHop::Punt);
+    let ignores =
+        |ignores_linkdown| Event::LinkParameters { link: 1, ipv6: false, ignores_linkdown };
+    bench.kernel([ignores(true)]);
+    assert_eq!(bench.towards("192.0.2.2"), resolve(1, Some("198.51.100.2")));
+    bench.kernel([ignores(false), link(1, true)]);
+    assert_eq!(bench.towards("192.0.2.2"), resolve(0, None));
+}
+
 #[test]
 fn ipv6_multipath_grows_and_shrinks_as_the_kernel_tells_it() {
     let mut bench = Bench::new();
@@ -353,7 +378,7 @@ fn routes_change_and_go_with_the_next_hop_that_they_name() {
     let mut bench = Bench::new();
     let named = |prefix: &str, metric, id, hops| {
         let Event::Route { route, .. } = route(prefix, metric, hops) else { unreachable!() };
-        Event::Route { route: Route { nexthop: Some(id), ..route }, replace: true }
+        Event::Route { route: Route { nexthop: Some(id), ..route }, placement: Placement::Replace }
     };
     let (one, other) = (via(1, "192.0.2.2"), via(2, "198.51.100.2"));
     bench.kernel([
@@ -452,8 +477,12 @@ fn arbitrary_event() -> impl Strategy<Value = Event> {
             0 => (RouteKind::Blackhole, Vec::new()),
             _ => (RouteKind::Unicast, hops),
         };
-        let route = Route { prefix: net(prefix), metric, kind, hops, nexthop: None };
-        if gone { Event::RouteGone(route) } else { Event::Route { route, replace: true } }
+        let route = Route::new(net(prefix), metric, kind, hops);
+        if gone {
+            Event::RouteGone(route)
+        } else {
+            Event::Route { route, placement: Placement::Replace }
+        }
     });
     let neighbours = (1..4_u32, address.clone(), proptest::option::of(0..3_usize))
         .prop_map(|(link, address, mac)| neighbour(link, address, mac.map(|mac| MACS[mac])));
@@ -485,7 +514,12 @@ impl Naive {
             Event::Route { route, .. } => {
                 self.routes.insert((route.prefix, route.metric), route.clone());
             }
-            Event::RouteGone(route) => drop(self.routes.remove(&(route.prefix, route.metric))),
+            Event::RouteGone(route) => {
+                let key = (route.prefix, route.metric);
+                if self.routes.get(&key) == Some(route) {
+                    self.routes.remove(&key);
+                }
+            }
             Event::Neighbour(known) => {
                 self.neighbours.insert((known.link, known.address), known.mac);
             }
@@ -513,8 +547,14 @@ impl Naive {
                 if route.kind == RouteKind::Blackhole {
                     return vec![NextHop::Blackhole];
                 }
-                let hops = route.hops.iter().filter(|hop| self.running[&hop.link]);
-                let hops: Vec<_> = hops.map(|hop| self.hop(hop, address, route)).collect();
+                let running = || route.hops.iter().filter(|hop| self.running[&hop.link]);
+                // The neighbour depends on the member that the kernel chooses.
+                let on_link = |hop: &Hop| hop.link != 3 && hop.gateway.is_none();
+                if running().count() > 1 && running().any(on_link) {
+                    return vec![NextHop::Punt];
+                }
+                let hops = running();
+                let hops: Vec<_> = hops.map(|hop| self.hop(hop, address)).collect();
                 if !hops.is_empty() {
                     return hops;
                 }
@@ -523,13 +563,11 @@ impl Naive {
         vec![NextHop::None]
     }
 
-    fn hop(&self, hop: &Hop, address: IpAddr, route: &Route) -> NextHop {
+    fn hop(&self, hop: &Hop, address: IpAddr) -> NextHop {
         if hop.link == 3 {
             return NextHop::Punt;
         }
-        let usable = route.hops.iter().filter(|hop| self.running[&hop.link]).count();
-        // Among several next hops, an on-link one always depends on the neighbour's state.
-        let neighbour = hop.gateway.or((usable == 1).then_some(address));
+        let neighbour = hop.gateway.or(Some(address));
         let port = hop.link as u16 - 1;
         let mac = neighbour.and_then(|ip| self.neighbours.get(&(hop.link, ip)).copied().flatten());
         match mac {

@@ -71,7 +71,7 @@ impl Rib {
 
     fn routes_of(&self, prefix: IpNet) -> Vec<RouteView> {
         let candidates = self.prefixes.get(prefix).map_or(&[][..], |entry| &entry.candidates);
-        let best = candidates.iter().position(|candidate| self.is_usable(candidate));
+        let best = candidates.iter().position(|candidate| self.is_usable(candidate, prefix));
         let view = |(place, candidate): (usize, &Candidate)| RouteView {
             prefix,
             source: candidate.source,
@@ -81,7 +81,10 @@ impl Rib {
             nexthop: candidate.nexthop,
             counts: Some(place) == best,
         };
-        candidates.iter().enumerate().map(view).collect()
+        // Addresses are in the kernel's local table, too.
+        let again = |place: usize| place > 0 && candidates[place].rank == Rank::Local;
+        let shown = candidates.iter().enumerate().filter(|(place, _)| !again(*place));
+        shown.map(view).collect()
     }
 
     /// The first `most` neighbours by address, and how many there are; within a prefix or all. Those

@@ -39,6 +39,8 @@ pub(super) struct KernelSide {
     next_confirmation: Instant,
     /// Whether routes, neighbours and addresses are taken over, or links only.
     routes: bool,
+    /// Attributes of routes that are not understood and have been reported.
+    not_understood: BTreeSet<String>,
     /// Addresses of this machine at which tunnels end.
     tunnel_ends: HashSet<IpAddr>,
     /// Ports whose programs leave nothing to the kernel that it would forward.
@@ -110,6 +112,7 @@ impl KernelSide {
             by_workers_all,
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             routes,
+            not_understood: BTreeSet::new(),
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
             unpuntable: BTreeSet::new(),
@@ -133,10 +136,21 @@ impl KernelSide {
 
     /// Takes over what has changed; true when there is more.
     pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
-        let Self { feed, requests, routes, .. } = self;
+        let Self { feed, requests, routes, not_understood, .. } = self;
         let routes = *routes;
         let mut apply = |event: Event| {
             requests.follow(&event);
+            if routes
+                && let Event::Route { route, .. } = &event
+                && let Some(attribute) = &route.not_understood
+                && not_understood.insert(attribute.clone())
+            {
+                tracing::warn!(
+                    "route {}: Wattline does not understand its attribute \"{attribute}\": \
+                     packets of routes with it are left to the kernel",
+                    route.prefix
+                );
+            }
             let of_links = matches!(
                 event,
                 Event::Link(_) | Event::LinkGone(_) | Event::DumpBegin | Event::DumpEnd
@@ -145,8 +159,14 @@ impl KernelSide {
                 rib.apply(Source::Kernel, event);
             }
         };
-        feed.poll(now, &mut apply)
-            .map_err(|source| RouterError::system("following the kernel's routes", source))
+        let more = feed
+            .poll(now, &mut apply)
+            .map_err(|source| RouterError::system("following the kernel's routes", source))?;
+        if rib.take_missed_change() {
+            tracing::debug!("a change of routes was missed: the kernel's tables are read again");
+            feed.request_dump(now);
+        }
+        Ok(more)
     }
 
     /// Whether the kernel's tables are being read as a whole: what is known may lack something.

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, PortSettings, RouteSettings, RouteTarget};
 use std::collections::HashMap;
-use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Route, RouteKind};
+use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Placement, Route, RouteKind};
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{FIRST_STATIC_LINK, PortSpec};
 
@@ -72,7 +72,7 @@ pub(super) fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks
     // Of two routes to one prefix the later one counts, so that a file is overruled by the
     // configuration itself.
     for route in extra.iter().chain(&config.routes) {
-        events.push(Event::Route { route: to_route(route, links), replace: true });
+        events.push(Event::Route { route: to_route(route, links), placement: Placement::Replace });
     }
     events.push(Event::DumpEnd);
     events
@@ -86,16 +86,17 @@ fn to_route(settings: &RouteSettings, links: &PortLinks) -> Route {
                 gateway: Some(via.gateway),
                 weight: 1,
                 mtu: None,
+                dead: false,
             };
             (RouteKind::Unicast, gateways.iter().map(hop).collect())
         }
         RouteTarget::OnLink(port) => (
             RouteKind::Unicast,
-            vec![Hop { link: links[*port], gateway: None, weight: 1, mtu: None }],
+            vec![Hop { link: links[*port], gateway: None, weight: 1, mtu: None, dead: false }],
         ),
         RouteTarget::Blackhole => (RouteKind::Blackhole, Vec::new()),
         RouteTarget::Unreachable => (RouteKind::Unreachable, Vec::new()),
         RouteTarget::Prohibit => (RouteKind::Prohibit, Vec::new()),
     };
-    Route { prefix: settings.prefix, metric: 0, kind, hops, nexthop: None }
+    Route::new(settings.prefix, 0, kind, hops)
 }

@@ -4,8 +4,8 @@ use super::dump::Dump;
 use super::event_decoder::EventDecoder;
 use super::link_states::LinkStates;
 use super::model::Event;
-use super::nexthop;
 use super::socket::Socket;
+use super::{netconf, nexthop};
 use rustix::event::epoll;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,8 +44,7 @@ const PAUSE_AFTER_DUMP: u32 = 4;
 /// Datagrams read in one call, so that the caller gets to its other work.
 const DATAGRAMS_PER_POLL: usize = 256;
 
-/// Delivers the kernel's links, addresses, neighbours and routes of the main table, and every
-/// change of them.
+/// Delivers the kernel's links, addresses, neighbours and routes, and every change of them.
 pub struct ChangeFeed {
     notifications: Socket,
     /// Notifications of neighbours, whose number anybody who sends packets can raise: an overrun
@@ -90,7 +89,9 @@ impl ChangeFeed {
         // Subscribed before anything is dumped, so that no change falls between.
         let mut notifications = Socket::open(TIMEOUT)?;
         notifications.subscribe(&GROUPS, bytes)?;
-        notifications.subscribe_if_there(nexthop::GROUP);
+        for group in [nexthop::GROUP].into_iter().chain(netconf::GROUPS) {
+            notifications.subscribe_if_there(group);
+        }
         let mut neighbours = Socket::open(TIMEOUT)?;
         neighbours.subscribe(&NEIGHBOURS, bytes)?;
         let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -143,7 +144,7 @@ impl ChangeFeed {
     /// Makes the next [`Self::poll`] take a new dump, for a receiver that may have ignored some of
     /// the earlier events.
     pub fn request_dump(&mut self, now: Instant) {
-        self.dump_due = Some(now);
+        self.dump_due = Some(now.max(self.not_before));
     }
 
     /// Whether a dump is being taken or has to be taken: until it is complete, entries may be

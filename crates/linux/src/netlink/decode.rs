@@ -1,7 +1,10 @@
 //! From rtnetlink messages to [`Event`]s.
 
-use super::model::{Address, Aggregation, Event, Hop, Link, Neighbour, Route, RouteKind};
+use super::model::{
+    Address, Aggregation, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
+};
 use ipnet::IpNet;
+use netlink_packet_core::Nla;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo};
 use netlink_packet_route::link::{LinkLayerType, LinkMessage, VlanProtocol};
@@ -9,9 +12,11 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteType, RouteVia,
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric, RouteNextHop,
+    RouteNextHopFlags, RoutePreference, RouteProtocol, RouteType, RouteVia,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What every link must carry: RFC 791 and RFC 8200 section 5.
@@ -19,8 +24,8 @@ const IPV4_MTU: u32 = 68;
 const IPV6_MTU: u32 = 1280;
 
 /// What a message says, or nothing when it is of no concern here (another table, another
-/// family, a bridge's view of its ports). `replace` is the header's NLM_F_REPLACE.
-pub(super) fn event(message: &RouteNetlinkMessage, replace: bool) -> Option<Event> {
+/// family, a bridge's view of its ports). `placement` is that of a route.
+pub(super) fn event(message: &RouteNetlinkMessage, placement: Placement) -> Option<Event> {
     match message {
         RouteNetlinkMessage::NewLink(message) => link(message).map(Event::Link),
         // A link that leaves a bridge is announced as deleted too, in the bridge's family.
@@ -33,7 +38,7 @@ pub(super) fn event(message: &RouteNetlinkMessage, replace: bool) -> Option<Even
         RouteNetlinkMessage::DelNeighbour(message) => neighbour(message)
             .map(|gone| Event::NeighbourGone { link: gone.link, address: gone.address }),
         RouteNetlinkMessage::NewRoute(message) => {
-            route(message).map(|route| Event::Route { route, replace })
+            route(message).map(|route| Event::Route { route, placement })
         }
         RouteNetlinkMessage::DelRoute(message) => route(message).map(Event::RouteGone),
         _ => None,
@@ -52,7 +57,8 @@ fn link(message: &LinkMessage) -> Option<Link> {
         mac: None,
         mtu: 0,
         enabled: flags.contains(LinkFlags::Up),
-        running: flags.contains(LinkFlags::Up | LinkFlags::Running),
+        running: flags.contains(LinkFlags::Up)
+            && flags.intersects(LinkFlags::Running | LinkFlags::LowerUp),
         vlan: None,
         aggregation: None,
     };
@@ -158,72 +164,130 @@ fn neighbour(message: &NeighbourMessage) -> Option<Neighbour> {
 
 fn route(message: &RouteMessage) -> Option<Route> {
     let header = &message.header;
-    // Routes by type of service or source address are policy routing, which stays the
-    // kernel's: packets follow the plain routes here.
-    if header.tos != 0 || header.source_prefix_length != 0 {
-        return None;
-    }
     let unspecified: IpAddr = match header.address_family {
         AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
         AddressFamily::Inet6 => Ipv6Addr::UNSPECIFIED.into(),
         _ => return None,
     };
     let mut table = u32::from(header.table);
+    let mut route = Route::new(unspecified.into(), 0, RouteKind::Kernel, Vec::new());
+    let mut single = Hop { link: 0, gateway: None, weight: 1, mtu: None, dead: false };
+    single.dead = header.flags.contains(RouteFlags::Dead);
     let mut destination = unspecified;
-    let mut metric = 0;
-    let mut encapsulated = false;
-    let mut single = Hop { link: 0, gateway: None, weight: 1, mtu: None };
+    let mut source = None;
     let mut mtu = None;
-    let mut nexthop = None;
-    let mut hops = Vec::new();
+    let mut several = None;
+    let mut identity = DefaultHasher::new();
+    (u8::from(header.protocol), u8::from(header.scope)).hash(&mut identity);
+    let mut strange = None;
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Table(id) => table = *id,
             RouteAttribute::Destination(address) => destination = ip(address)?,
-            RouteAttribute::Priority(priority) => metric = *priority,
+            RouteAttribute::Source(address) => source = ip(address),
+            RouteAttribute::Priority(priority) => route.metric = *priority,
             RouteAttribute::Oif(index) => single.link = *index,
-            RouteAttribute::NhId(id) => nexthop = Some(*id),
+            RouteAttribute::NhId(id) => route.nexthop = Some(*id),
             RouteAttribute::MultiPath(list) => {
-                hops = list
-                    .iter()
-                    .map(|hop| {
-                        encapsulated |= is_encapsulated(&hop.attributes);
-                        Hop {
-                            link: hop.interface_index,
-                            gateway: hop.attributes.iter().find_map(gateway),
-                            weight: u16::from(hop.hops) + 1,
-                            mtu: None,
-                        }
-                    })
-                    .collect();
+                let member = |hop: &RouteNextHop| Hop {
+                    link: hop.interface_index,
+                    gateway: hop.attributes.iter().find_map(gateway),
+                    weight: u16::from(hop.hops) + 1,
+                    mtu: None,
+                    dead: hop.flags.contains(RouteNextHopFlags::Dead),
+                };
+                let unknown = |hop: &RouteNextHop| hop.attributes.iter().find_map(unknown_of_hop);
+                strange = strange.or_else(|| list.iter().find_map(unknown));
+                several = Some(list.iter().map(member).collect());
             }
-            RouteAttribute::Metrics(metrics) => mtu = largest_packet(metrics, unspecified),
-            other => single.gateway = gateway(other).or(single.gateway),
+            RouteAttribute::Metrics(metrics) => {
+                mtu = largest_packet(metrics, unspecified);
+                format!("{metrics:?}").hash(&mut identity);
+            }
+            // Address and realm of what this machine sends itself.
+            RouteAttribute::PrefSource(_) | RouteAttribute::Realm(_) => {
+                format!("{attribute:?}").hash(&mut identity);
+            }
+            RouteAttribute::Preference(RoutePreference::Medium) => {}
+            // The kernel stops using it before it deletes it. Advertised default routes are renewed
+            // long before.
+            RouteAttribute::CacheInfo(info) => {
+                if info.expires != 0 && header.protocol != RouteProtocol::Ra {
+                    strange = strange.or_else(|| Some("expires".to_owned()));
+                }
+            }
+            other => match gateway(other) {
+                Some(address) => single.gateway = Some(address),
+                None => strange = strange.or_else(|| unknown(other)),
+            },
         }
     }
-    if table != u32::from(RouteHeader::RT_TABLE_MAIN) {
-        return None;
-    }
-    encapsulated |= is_encapsulated(&message.attributes);
-    let kind = match header.kind {
-        RouteType::Unicast if encapsulated => RouteKind::Kernel,
-        RouteType::Unicast => RouteKind::Unicast,
-        RouteType::Local | RouteType::Broadcast | RouteType::Anycast => RouteKind::Kernel,
-        RouteType::BlackHole => RouteKind::Blackhole,
-        RouteType::Prohibit => RouteKind::Prohibit,
-        // Lookup would go on in the default table, which is empty on any usual machine.
-        RouteType::Unreachable | RouteType::Throw => RouteKind::Unreachable,
+    route.table = match table {
+        id if id == u32::from(libc::RT_TABLE_LOCAL) => Table::Local,
+        id if id == u32::from(RouteHeader::RT_TABLE_MAIN) => Table::Main,
+        // Lookups of IPv6 do not reach it.
+        id if id == u32::from(libc::RT_TABLE_DEFAULT) && unspecified.is_ipv4() => Table::Default,
         _ => return None,
     };
-    if kind != RouteKind::Unicast {
-        hops.clear();
-    } else if hops.is_empty() {
-        hops.push(single);
+    let of_some = header.tos != 0 || header.source_prefix_length != 0;
+    if of_some {
+        let mut selector = DefaultHasher::new();
+        (header.tos, header.source_prefix_length, source).hash(&mut selector);
+        route.selector = selector.finish().max(1);
+    }
+    route.kind = match header.kind {
+        // Other packets follow other routes to the prefix; the kernel knows which.
+        _ if of_some || route.table != Table::Main || strange.is_some() => RouteKind::Kernel,
+        RouteType::Unicast => RouteKind::Unicast,
+        RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => {
+            RouteKind::Kernel
+        }
+        RouteType::BlackHole => RouteKind::Blackhole,
+        RouteType::Prohibit => RouteKind::Prohibit,
+        RouteType::Unreachable => RouteKind::Unreachable,
+        // The lookup goes on in the next table.
+        RouteType::Throw => RouteKind::Kernel,
+        other => {
+            strange = Some(format!("type {other:?}"));
+            RouteKind::Kernel
+        }
+    };
+    u8::from(header.kind).hash(&mut identity);
+    route.identity = identity.finish();
+    route.not_understood = strange;
+    // Those of other kinds are needed to find the route when it is deleted.
+    if header.kind == RouteType::Unicast {
+        route.hops = several.unwrap_or_else(|| vec![single]);
     }
     // The kernel has it per route, not per way.
-    hops.iter_mut().for_each(|hop| hop.mtu = mtu);
+    route.hops.iter_mut().for_each(|hop| hop.mtu = mtu);
     let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?;
-    Some(Route { prefix: prefix.trunc(), metric, kind, hops, nexthop })
+    route.prefix = prefix.trunc();
+    Some(route)
+}
+
+/// Name of an attribute that is not understood; `None` for one that does not matter here.
+fn unknown(attribute: &RouteAttribute) -> Option<String> {
+    match attribute {
+        RouteAttribute::Iif(_) | RouteAttribute::Uid(_) | RouteAttribute::EncapType(_) => None,
+        other => {
+            let text = format!("{other:?}");
+            let name = text.split(['(', ' ']).next().unwrap_or_default();
+            Some(match other {
+                RouteAttribute::Other(_) => format!("attribute {}", other.kind()),
+                _ => name.to_lowercase(),
+            })
+        }
+    }
+}
+
+/// The same of an attribute of one of several next hops.
+fn unknown_of_hop(attribute: &RouteAttribute) -> Option<String> {
+    match attribute {
+        RouteAttribute::Realm(_) => None,
+        other if gateway(other).is_some() => None,
+        other => unknown(other),
+    }
 }
 
 /// The MTU of a route; as the kernel forwards, IPv6 never goes below what every link carries.
@@ -235,10 +299,6 @@ fn largest_packet(metrics: &[RouteMetric], family: IpAddr) -> Option<u16> {
         RouteMetric::Mtu(mtu) => u16::try_from((*mtu).max(least)).ok(),
         _ => None,
     })
-}
-
-fn is_encapsulated(attributes: &[RouteAttribute]) -> bool {
-    attributes.iter().any(|attribute| matches!(attribute, RouteAttribute::Encap(_)))
 }
 
 fn gateway(attribute: &RouteAttribute) -> Option<IpAddr> {

@@ -7,8 +7,8 @@
 use super::event_decoder::EventDecoder;
 use super::link_states::LinkStates;
 use super::model::Event;
-use super::nexthop;
 use super::socket::{Received, Socket, error_of};
+use super::{netconf, nexthop};
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkPayload};
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::LinkMessage;
@@ -128,7 +128,7 @@ impl Dump {
                     }
                 }
                 Received::Nexthop { flags, .. } => *consistent &= flags & NLM_F_DUMP_INTR == 0,
-                Received::Unreadable(_) => {}
+                Received::Netconf(_) | Received::Unreadable(_) => {}
             }
             let mut doubt = false;
             decoder.decode(received, &mut doubt, &mut |event| {
@@ -139,9 +139,8 @@ impl Dump {
         })?;
         match result {
             None => return Ok(Step::More),
-            // Kernels before 5.3 have no such thing.
-            Some(Err(error)) if self.question == NEXT_HOPS => {
-                tracing::debug!("cannot read next-hop objects: {error}");
+            Some(Err(error)) if is_absent(self.question, &error) => {
+                tracing::debug!("dump {} of the kernel's tables: {error}", self.question);
             }
             Some(other) => other?,
         }
@@ -154,14 +153,39 @@ impl Dump {
 /// The request for next-hop objects.
 const NEXT_HOPS: usize = 0;
 
+/// The requests for parameters of links, of IPv4 and IPv6.
+const PARAMETERS: [usize; 2] = [1, 2];
+
+/// The first request that [`requests`] makes.
+const FIRST: usize = 3;
+
 /// The first request for neighbours; only such follow.
-const NEIGHBOURS: usize = 5;
+const NEIGHBOURS: usize = FIRST + 2 + TABLES.len();
+
+/// Tables that lookups reach without rules. The last one does not exist before its first route.
+const TABLES: [(AddressFamily, u8); 5] = [
+    (AddressFamily::Inet, libc::RT_TABLE_LOCAL),
+    (AddressFamily::Inet6, libc::RT_TABLE_LOCAL),
+    (AddressFamily::Inet, RouteHeader::RT_TABLE_MAIN),
+    (AddressFamily::Inet6, RouteHeader::RT_TABLE_MAIN),
+    (AddressFamily::Inet, libc::RT_TABLE_DEFAULT),
+];
+
+/// Returns true if an error says that there is nothing of the kind.
+fn is_absent(question: usize, error: &io::Error) -> bool {
+    match error.raw_os_error() {
+        // Kernels before 5.3 have no such objects, and some have no IPv6.
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::EAFNOSUPPORT) => question < FIRST,
+        Some(libc::ENOENT) => question > FIRST && question < NEIGHBOURS,
+        _ => question == NEXT_HOPS,
+    }
+}
 
 /// Sends a request on a socket of its own; `None` after the last one.
 fn ask(question: usize) -> io::Result<Option<Socket>> {
-    let request = match question {
-        NEXT_HOPS => None,
-        other => match requests().into_iter().nth(other - 1) {
+    let request = match question.checked_sub(FIRST) {
+        None => None,
+        Some(place) => match requests().into_iter().nth(place) {
             Some(request) => Some(request),
             None => return Ok(None),
         },
@@ -170,9 +194,16 @@ fn ask(question: usize) -> io::Result<Option<Socket>> {
     // Kernels before 4.20 do not know it: they dump all tables, and decoding filters.
     let _ = socket.check_strictly();
     let flags = NLM_F_REQUEST | NLM_F_DUMP;
+    let family = |number: i32| [number as u8, 0, 0, 0];
     match request {
         Some(request) => drop(socket.send(request, flags)?),
-        None => socket.ask(nexthop::GET, nexthop::HEADER, flags)?,
+        None if question == PARAMETERS[0] => {
+            socket.ask(netconf::GET, &family(libc::AF_INET), flags)?;
+        }
+        None if question == PARAMETERS[1] => {
+            socket.ask(netconf::GET, &family(libc::AF_INET6), flags)?;
+        }
+        None => socket.ask(nexthop::GET, &[0; nexthop::HEADER], flags)?,
     }
     Ok(Some(socket))
 }
@@ -181,15 +212,14 @@ fn ask(question: usize) -> io::Result<Option<Socket>> {
 fn requests() -> Vec<RouteNetlinkMessage> {
     let mut requests = vec![RouteNetlinkMessage::GetLink(LinkMessage::default())];
     requests.push(RouteNetlinkMessage::GetAddress(AddressMessage::default()));
-    let families = [AddressFamily::Inet, AddressFamily::Inet6];
-    requests.extend(families.map(|family| {
+    requests.extend(TABLES.map(|(family, table)| {
         let mut routes = RouteMessage::default();
         routes.header.address_family = family;
-        routes.header.table = RouteHeader::RT_TABLE_MAIN;
+        routes.header.table = table;
         RouteNetlinkMessage::GetRoute(routes)
     }));
-    debug_assert_eq!(requests.len() + 1, NEIGHBOURS);
-    requests.extend(families.map(|family| {
+    debug_assert_eq!(requests.len() + FIRST, NEIGHBOURS);
+    requests.extend([AddressFamily::Inet, AddressFamily::Inet6].map(|family| {
         let mut neighbours = NeighbourMessage::default();
         neighbours.header.family = family;
         RouteNetlinkMessage::GetNeighbour(neighbours)

@@ -2,10 +2,10 @@
 //! route may name one by its id alone.
 
 use super::decode;
-use super::model::Event;
+use super::model::{Event, Placement};
 use super::nexthop::Nexthops;
 use super::socket::Received;
-use netlink_packet_core::{NLM_F_REPLACE, NetlinkPayload};
+use netlink_packet_core::{NLM_F_APPEND, NLM_F_MULTIPART, NLM_F_REPLACE, NetlinkPayload};
 
 /// Decodes the messages of dumps and notifications.
 #[derive(Default)]
@@ -23,11 +23,9 @@ impl EventDecoder {
         let Self { nexthops, unreadable } = self;
         match received {
             Received::Message(message) => {
-                // In a dump this bit has another meaning; there it is harmless, as nothing is
-                // replaced.
-                let replace = message.header.flags & NLM_F_REPLACE != 0;
+                let placement = placement(message.header.flags);
                 let NetlinkPayload::InnerMessage(inner) = &message.payload else { return };
-                let Some(mut event) = decode::event(inner, replace) else { return };
+                let Some(mut event) = decode::event(inner, placement) else { return };
                 match &mut event {
                     Event::Route { route, .. } => *doubt |= !nexthops.resolve(route),
                     // A removed route can be found by its prefix and metric, so an unknown object
@@ -38,10 +36,22 @@ impl EventDecoder {
                 each(event);
             }
             Received::Nexthop { change, .. } => nexthops.apply(change, each),
+            Received::Netconf(parameters) => each(parameters.event()),
             Received::Unreadable(reason) => {
                 *unreadable += 1;
                 tracing::debug!("skipped a netlink message: {reason}");
             }
         }
+    }
+}
+
+/// Place of a route according to the flags of its message: a dump has meanings of its own for
+/// others than that of messages of several parts.
+fn placement(flags: u16) -> Placement {
+    match flags {
+        _ if flags & NLM_F_MULTIPART != 0 => Placement::Dumped,
+        _ if flags & NLM_F_REPLACE != 0 => Placement::Replace,
+        _ if flags & NLM_F_APPEND != 0 => Placement::Last,
+        _ => Placement::First,
     }
 }

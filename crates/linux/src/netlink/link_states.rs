@@ -1,26 +1,51 @@
-//! The state of each link, to notice changes with which the kernel removes routes silently.
+//! The state of each link, to notice changes with which the kernel changes routes silently.
 
 use super::model::{Address, Event, Link};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Whether each link is enabled and whether it is running, by link index.
 #[derive(Default)]
-pub(super) struct LinkStates(HashMap<u32, (bool, bool)>);
+pub(super) struct LinkStates {
+    states: HashMap<u32, (bool, bool)>,
+    /// Links of next hops that are not used (RTNH_F_DEAD).
+    dead: HashSet<u32>,
+}
 
 impl LinkStates {
-    /// Takes note of an event. True if the kernel may have removed routes because of it without
-    /// sending a notification: it does so for IPv4 routes when their link or source address goes
-    /// (fib_flush()) and, if there are next-hop objects (`has_nexthops`), when a link loses its
-    /// carrier (nexthop_flush_dev()).
+    /// Takes note of an event. True if the kernel may have changed routes because of it without
+    /// sending a notification:
+    ///
+    /// - It removes IPv4 routes when their link or source address goes (fib_flush()).
+    /// - If there are next-hop objects (`has_nexthops`), it removes routes when a link loses its
+    ///   carrier (nexthop_flush_dev()).
+    /// - It stops using a next hop, among others of its route, when the last address of its link
+    ///   goes, or the link or its IPv6 is disabled, and uses it again when these are back
+    ///   (fib_sync_down_dev(), rt6_sync_down_dev(), fib_sync_up(), rt6_sync_up()). Every link with
+    ///   IPv6 has a route to all groups (addrconf_add_mroute()).
     pub fn may_lose_routes(&mut self, has_nexthops: bool, event: &Event) -> bool {
         match event {
-            Event::Link(Link { index, enabled, running, .. }) => {
-                let before = self.0.insert(*index, (*enabled, *running));
-                let (was_enabled, was_running) = before.unwrap_or_default();
-                was_enabled && !enabled || was_running && !running && has_nexthops
+            Event::DumpBegin => {
+                self.dead.clear();
+                false
             }
-            Event::LinkGone(index) => self.0.remove(index).is_some(),
-            Event::AddressGone(Address { address, .. }) => address.addr().is_ipv4(),
+            Event::Link(Link { index, enabled, running, .. }) => {
+                let before = self.states.insert(*index, (*enabled, *running));
+                let (was_enabled, was_running) = before.unwrap_or_default();
+                was_enabled && !enabled
+                    || was_running && !running && has_nexthops
+                    || *running && !was_running && self.dead.contains(index)
+            }
+            Event::LinkGone(index) => self.states.remove(index).is_some(),
+            Event::AddressGone(_) => true,
+            Event::RouteGone(route) => {
+                route.prefix.addr().is_ipv6() && route.prefix.addr().is_multicast()
+            }
+            Event::Address(Address { link, .. }) => self.dead.contains(link),
+            Event::Route { route, .. } => {
+                let dead = route.hops.iter().filter(|hop| hop.dead);
+                self.dead.extend(dead.map(|hop| hop.link));
+                false
+            }
             _ => false,
         }
     }

@@ -10,6 +10,7 @@
 
 mod attached_program;
 mod change_feed;
+mod decision;
 mod decode;
 mod dump;
 mod event_decoder;
@@ -19,6 +20,7 @@ pub(crate) mod frame;
 pub(crate) mod generic;
 mod link_states;
 mod model;
+mod netconf;
 mod nexthop;
 mod request;
 mod socket;
@@ -27,5 +29,8 @@ pub mod xfrm;
 
 pub use attached_program::attached_program;
 pub use change_feed::ChangeFeed;
-pub use model::{Address, Aggregation, Event, Hop, Link, Neighbour, Route, RouteKind};
+pub use decision::{Decision, DecisionQuery};
+pub use model::{
+    Address, Aggregation, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
+};
 pub use request::{Requester, add_host_address};

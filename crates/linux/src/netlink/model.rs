@@ -46,7 +46,7 @@ pub struct Link {
     pub mtu: u32,
     /// Set up by the administrator (IFF_UP).
     pub enabled: bool,
-    /// Enabled and with a carrier (IFF_RUNNING): packets can go out.
+    /// Enabled and with a carrier (IFF_RUNNING or IFF_LOWER_UP): packets can go out.
     pub running: bool,
     /// The link below and the VLAN id, for a VLAN subinterface.
     pub vlan: Option<(u32, u16)>,
@@ -84,9 +84,30 @@ pub struct Neighbour {
     pub stale: bool,
 }
 
-/// A route of the main table.
+/// Routing table that lookups reach without rules of policy routing, in the order of lookups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Table {
+    /// Addresses of this machine, and what was added there.
+    Local,
+    /// Ordinary routes.
+    #[default]
+    Main,
+    /// Routes for packets that the main table has none for (IPv4 alone).
+    Default,
+}
+
+/// A route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
+    /// Its table.
+    pub table: Table,
+    /// Digest of what limits it to some packets (type of service, source prefix); 0 for all packets.
+    pub selector: u64,
+    /// Digest of the attributes that tell it from another route with the same next hops, and that
+    /// do not matter for forwarding (protocol, preferred source address and others).
+    pub identity: u64,
+    /// First attribute, type or flag that is not understood: its packets are the kernel's.
+    pub not_understood: Option<String>,
     /// Destinations.
     pub prefix: IpNet,
     /// The lower wins among routes of one prefix.
@@ -98,6 +119,36 @@ pub struct Route {
     /// The number of the next hop, or group of them, that it names (`ip nexthop`): the route
     /// changes and goes with that.
     pub nexthop: Option<u32>,
+}
+
+impl Route {
+    /// A route of the main table for all packets.
+    pub fn new(prefix: IpNet, metric: u32, kind: RouteKind, hops: Vec<Hop>) -> Self {
+        Self {
+            table: Table::Main,
+            selector: 0,
+            identity: 0,
+            not_understood: None,
+            prefix,
+            metric,
+            kind,
+            hops,
+            nexthop: None,
+        }
+    }
+}
+
+/// Place of a new route among those of its prefix and metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// Before the others.
+    First,
+    /// After the others.
+    Last,
+    /// In place of the first.
+    Replace,
+    /// In the order in which a dump names them.
+    Dumped,
 }
 
 /// What becomes of packets that match a route.
@@ -127,6 +178,15 @@ pub struct Hop {
     pub weight: u16,
     /// Largest IP packet in bytes that the route lets pass (RTAX_MTU), where it says so.
     pub mtu: Option<u16>,
+    /// Not used at present, although the link is up (RTNH_F_DEAD).
+    pub dead: bool,
+}
+
+impl Hop {
+    /// Returns true for the same neighbour on the same link, whatever its share and state.
+    pub fn leads_as(&self, other: &Self) -> bool {
+        (self.link, self.gateway) == (other.link, other.gateway)
+    }
 }
 
 /// A change of what the kernel knows.
@@ -145,6 +205,16 @@ pub enum Event {
     Link(Link),
     /// A link is gone, and all that was on it.
     LinkGone(u32),
+    /// Parameters of a link (`net.ipv4.conf`, `net.ipv6.conf`).
+    LinkParameters {
+        /// The link.
+        link: u32,
+        /// Those of IPv6; otherwise of IPv4.
+        ipv6: bool,
+        /// Routes over the link are not used while it has no carrier
+        /// (`ignore_routes_with_linkdown`).
+        ignores_linkdown: bool,
+    },
     /// An address is new or has changed.
     Address(Address),
     /// An address is gone.
@@ -162,8 +232,8 @@ pub enum Event {
     Route {
         /// The route.
         route: Route,
-        /// It takes the place of the one with its prefix and metric.
-        replace: bool,
+        /// Its place among the routes with its prefix and metric.
+        placement: Placement,
     },
     /// A route is gone.
     RouteGone(Route),

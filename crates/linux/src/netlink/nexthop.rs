@@ -30,6 +30,7 @@ const NHA_GROUP: u16 = 2;
 const NHA_BLACKHOLE: u16 = 4;
 const NHA_OIF: u16 = 5;
 const NHA_GATEWAY: u16 = 6;
+const NHA_GROUP_TYPE: u16 = 3;
 const NHA_ENCAP: u16 = 8;
 const NHA_FDB: u16 = 11;
 
@@ -65,11 +66,13 @@ pub(super) fn change(message: &[u8]) -> Option<Change> {
     let kind = u16::from_ne_bytes(*message.get(4..)?.first_chunk()?);
     let body = message.get(MESSAGE_HEADER + HEADER..)?;
     let (mut id, mut group, mut other) = (None, None, None);
-    let mut hop = Hop { link: 0, gateway: None, weight: 1, mtu: None };
+    let mut hop = Hop { link: 0, gateway: None, weight: 1, mtu: None, dead: false };
     for (kind, content) in attributes(body) {
         match kind {
             NHA_ID => id = Some(u32::from_ne_bytes(*content.first_chunk()?)),
             NHA_GROUP => group = Some(members(content)?),
+            // Of a resilient group, the buckets decide, which only the kernel knows.
+            NHA_GROUP_TYPE if content != [0, 0] => other = Some(Meaning::Kernel),
             NHA_BLACKHOLE => other = Some(Meaning::Blackhole),
             NHA_ENCAP | NHA_FDB => other = Some(Meaning::Kernel),
             NHA_OIF => hop.link = u32::from_ne_bytes(*content.first_chunk()?),
@@ -159,7 +162,10 @@ impl Nexthops {
             return route.hops.iter().all(|hop| hop.link != 0);
         };
         let mtu = route.hops.first().and_then(|hop| hop.mtu);
-        hops.iter_mut().for_each(|hop| hop.mtu = mtu);
+        for hop in &mut hops {
+            hop.mtu = mtu;
+            hop.dead = route.hops.iter().any(|known| known.dead && known.leads_as(hop));
+        }
         (route.kind, route.hops) = (kind, hops);
         true
     }
@@ -198,7 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn way(host: u8) -> Hop {
-        Hop { link: 7, gateway: Some([192, 0, 2, host].into()), weight: 1, mtu: None }
+        Hop { link: 7, gateway: Some([192, 0, 2, host].into()), weight: 1, mtu: None, dead: false }
     }
 
     fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {

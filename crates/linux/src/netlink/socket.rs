@@ -1,7 +1,7 @@
 //! A netlink socket: sending requests, receiving and parting messages.
 
 use super::frame::{Request, frames};
-use super::nexthop;
+use super::{netconf, nexthop};
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket as RawSocket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -105,12 +105,11 @@ impl Socket {
         Ok(first)
     }
 
-    /// Asks for what the decoding library does not know: a message of this type with a body of
-    /// `length` zeros.
-    pub fn ask(&mut self, kind: u16, length: usize, flags: u16) -> io::Result<()> {
+    /// Asks for what the decoding library does not know: a message of this type with this body.
+    pub fn ask(&mut self, kind: u16, body: &[u8], flags: u16) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut request = Request::new(kind, flags);
-        request.put(&vec![0; length]);
+        request.put(body);
         self.socket.send(&request.finish(self.sequence), 0)?;
         Ok(())
     }
@@ -131,6 +130,14 @@ impl Socket {
                 });
                 continue;
             }
+            if netconf::is_about(frame.kind) {
+                match netconf::read(frame.payload) {
+                    Some(Some(parameters)) => each(Received::Netconf(parameters)),
+                    Some(None) => {}
+                    None => each(Received::Unreadable("parameters of no link".to_owned())),
+                }
+                continue;
+            }
             match Message::deserialize(frame.whole) {
                 Ok(message) => each(Received::Message(message)),
                 Err(error) => each(Received::Unreadable(error.to_string())),
@@ -146,6 +153,8 @@ pub(super) enum Received {
     Message(Message),
     /// About a next hop with a number, and the flags of its header.
     Nexthop { change: nexthop::Change, flags: u16 },
+    /// Parameters of a link.
+    Netconf(netconf::Parameters),
     /// Of a form that the decoding library does not know.
     Unreadable(String),
 }
@@ -161,7 +170,7 @@ pub(super) fn error_of(message: &Message) -> Option<io::Error> {
 #[cfg(test)]
 mod tests {
     use super::super::decode;
-    use super::super::model::Event;
+    use super::super::model::{Event, Placement};
     use super::*;
     use netlink_packet_route::AddressFamily;
     use netlink_packet_route::address::{AddressAttribute, AddressMessage};
@@ -234,7 +243,7 @@ mod tests {
 
     fn events(bytes: &[u8]) -> Vec<Event> {
         let event = |whole: &[u8]| match Message::deserialize(whole).ok()?.payload {
-            NetlinkPayload::InnerMessage(inner) => decode::event(&inner, false),
+            NetlinkPayload::InnerMessage(inner) => decode::event(&inner, Placement::Last),
             _ => None,
         };
         frames(bytes).filter_map(|frame| event(frame.whole)).collect()
