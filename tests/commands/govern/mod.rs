@@ -206,7 +206,7 @@ fn rising_cpu_pressure_leads_to_the_safe_point_and_is_explained() {
         let rule = machine.stats()["govern"]["rule"] == "cpu-pressure";
         (rule && machine.speed(0) == "3300000").then_some(())
     });
-    let mut explain = Command::new(BINARY);
+    let mut explain = Command::new(wattline_needs::program());
     let explained = explain.args(["explain", "--socket"]).arg(machine.socket()).output().unwrap();
     let text = String::from_utf8_lossy(&explained.stdout).into_owned();
     assert!(text.contains("CPU pressure rose"), "{text}");
