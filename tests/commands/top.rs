@@ -5,6 +5,9 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use wattline_status::{
+    Accuracy, PortCounters, PortStats, Power, RouterStats, Source, Stats, WorkerStats,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Answers `stats` like a router that forwards a thousand packets every second, and has a
@@ -22,16 +25,38 @@ fn router(path: &Path) -> std::thread::JoinHandle<()> {
             }
             let seconds = start.elapsed().as_secs_f64();
             let packets = (seconds * 1_000.0) as u64;
-            let stats = serde_json::json!({"ok": {
-                "uptime_seconds": seconds,
-                "dropped": {"no-route": packets / 4},
-                "ports": [{"name": "left", "state": "up", "received_packets": packets,
-                           "transmitted_packets": packets}],
-                "workers": [{"active": true, "received": packets, "useful_cycles": packets,
-                             "empty_cycles": packets, "sleeps": packets}],
-                "power": {"policy": "powersave", "power_watts": 131.5, "source": "emulated",
-                          "accuracy": "static", "frequency_hertz": [1.6e9]},
-            }});
+            let stats = Stats::Router(Box::new(RouterStats {
+                uptime_seconds: seconds,
+                dropped: [("no-route".to_owned(), packets / 4)].into(),
+                ports: vec![PortStats {
+                    name: "left".to_owned(),
+                    state: Some("up".to_owned()),
+                    counters: PortCounters {
+                        received_packets: packets,
+                        transmitted_packets: packets,
+                        ..PortCounters::default()
+                    },
+                    ..PortStats::default()
+                }],
+                workers: vec![WorkerStats {
+                    active: true,
+                    received: packets,
+                    useful_cycles: packets,
+                    empty_cycles: packets,
+                    sleeps: packets,
+                    ..WorkerStats::default()
+                }],
+                power: Some(Power {
+                    policy: "powersave".to_owned(),
+                    power_watts: Some(131.5),
+                    source: Source::Emulated,
+                    accuracy: Accuracy::Static,
+                    frequency_hertz: vec![1.6e9],
+                    ..Power::default()
+                }),
+                ..RouterStats::default()
+            }));
+            let stats = serde_json::json!({ "ok": stats });
             let _ = writeln!(&stream, "{stats}");
         }
     })

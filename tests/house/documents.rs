@@ -159,7 +159,9 @@ const MOST_WORDS_OF_A_ROW: usize = 40;
 #[test]
 fn documentation_is_short_enough_to_be_read() {
     let pages = pages();
-    let own = pages.iter().filter(|(path, _)| path.starts_with("docs/"));
+    // The list of a daemon's keys is made from types, for looking up.
+    let generated = "docs/reference/daemon-json.md";
+    let own = pages.iter().filter(|(path, _)| path.starts_with("docs/") && path != generated);
     let words: usize = own.map(|(_, text)| text.split_whitespace().count()).sum();
     println!("{words} words");
     assert!(

@@ -200,7 +200,10 @@ fn changes_by_others_and_what_goes_are_told_once_and_the_loop_goes_on() {
     assert!(matches!(empty, Taken::Failed { .. }));
     look(&mut host);
     let writes = host.status().lock().unwrap().writes.clone();
-    assert_eq!(writes["redirect"], BTreeMap::from([("done", 1), ("foreign", 1)]));
+    assert_eq!(
+        writes["redirect"],
+        BTreeMap::from([("done".to_owned(), 1), ("foreign".to_owned(), 1)])
+    );
     assert!(writes["frequency"]["done"] > 0);
 }
 

@@ -8,7 +8,6 @@ use wattline_router::config::{Config, PowerPlatform};
 use wattline_router::platform::{Plan, PlatformDriver, Platforms, Running, Seen};
 use wattline_router::{Extensions, Remedy, Router, RouterError};
 use wattline_status::Details;
-use wattline_status::Details;
 use wattline_traffic::capture::{LinkType, Resolution, Writer};
 
 const CONFIG: &str = r#"

@@ -54,7 +54,7 @@ pub fn reference() -> String {
          number of this format, now {CONTRACT}. It rises when a key goes, changes its meaning or becomes \
          required; optional keys may be added without. A program of another number refuses the answer \
          and says which side is older. `wattline schema` prints the same as a JSON schema.\n\n\
-         A key that is not always present is marked *optional*.\n\n| document | type |\n|---|---|\n"
+         Every document has it. A key that is not always present is marked *optional*.\n\n"
     );
     let line = |text: &mut String, cells: std::fmt::Arguments<'_>| {
         // Writing into a string does not fail.
@@ -63,7 +63,7 @@ pub fn reference() -> String {
     let mut queue: Vec<String> = Vec::new();
     for (name, schema) in documents {
         let schema = schema.to_value();
-        line(&mut text, format_args!("| {name} | {} |", kind(&schema)));
+        line(&mut text, format_args!("- {name}: {}", kind(&schema)));
         queue.extend(named(&schema));
     }
     let mut seen = BTreeSet::new();
@@ -79,19 +79,15 @@ pub fn reference() -> String {
         line(&mut text, format_args!("\n## {name}\n{about}\n"));
         let keys = keys(part);
         let values = values(part);
-        if !keys.is_empty() {
-            line(&mut text, format_args!("| key | type | unit | meaning |\n|---|---|---|---|"));
-        }
-        for (key, schema, required) in keys {
+        for (key, schema, required) in keys.into_iter().filter(|(key, ..)| *key != "contract") {
+            let unit = Some(unit(key)).filter(|unit| !unit.is_empty());
+            let unit = unit.map(|unit| format!(", {unit}")).unwrap_or_default();
             let optional = if required { "" } else { ", *optional*" };
-            let (kind, unit, about) = (kind(schema), unit(key), description(schema));
-            line(&mut text, format_args!("| `{key}` | {kind}{optional} | {unit} | {about} |"));
-        }
-        if !values.is_empty() {
-            line(&mut text, format_args!("| value | meaning |\n|---|---|"));
+            let (kind, about) = (kind(schema), description(schema));
+            line(&mut text, format_args!("- `{key}` ({kind}{unit}{optional}): {about}"));
         }
         for (value, about) in values {
-            line(&mut text, format_args!("| {value} | {about} |"));
+            line(&mut text, format_args!("- {value}: {about}"));
         }
     }
     text
