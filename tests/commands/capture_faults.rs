@@ -50,7 +50,7 @@ fn captures_that_cannot_be_read_are_all_told() {
 }
 
 #[test]
-fn what_a_full_disk_did_not_take_is_not_forwarded() {
+fn packets_that_a_full_disk_did_not_take_are_not_forwarded() {
     let folder = tempfile::tempdir().unwrap();
     capture(&folder.path().join("in.pcap"), 300);
     let second = "write = \"/dev/full\"";

@@ -71,7 +71,7 @@ fn a_file_that_was_there_stays() {
 }
 
 #[test]
-fn what_papers_print_is_shown_without_its_folder() {
+fn printed_values_are_shown_without_their_folder() {
     tells_and_leaves_nothing("reproduce bolla --out a/b", &["claims"], &["a/b/bolla/"]);
 }
 

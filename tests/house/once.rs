@@ -77,8 +77,12 @@ fn counters_of_a_port_the_address_family_and_files_of_routes_are_defined_once() 
         families.extend(defined.families.iter().map(|name| (name.clone(), file)));
         grammars.extend(has_grammar(&text).then_some(file));
     }
-    let [(name, file)] = &counters[..] else { panic!("counters of a port: {counters:#?}") };
+    // As they are counted, and as a daemon says them: the compiler holds the fields together.
+    let [(name, file), (said, contract)] = &counters[..] else {
+        panic!("counters of a port: {counters:#?}")
+    };
     assert!(name == "port_counters" && file.ends_with("dataplane/src/counters.rs"), "{file:?}");
+    assert!(said == "PortCounters" && contract.ends_with("status/src/router.rs"), "{contract:?}");
     let [(name, file)] = &families[..] else { panic!("address families: {families:#?}") };
     assert!(name == "Family" && file.ends_with("packet/src/family.rs"), "{file:?}");
     let [file] = &grammars[..] else { panic!("readers of files of routes: {grammars:#?}") };

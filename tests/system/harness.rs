@@ -72,13 +72,17 @@ macro_rules! quietly_with_every_kind_of_forwarder {
     )+};
 }
 
-/// A test of a function for each forwarder.
+/// A test of a function for each forwarder. Workers that poll load the machine, whatever is sent.
 macro_rules! tests_with {
     ($function:ident, $how:ident: $($name:ident: $forwarder:ident),+) => {$(
         #[test]
         fn $name() {
-            use crate::harness::{$how, $forwarder};
-            $how(stringify!($function), || super::$function($forwarder));
+            use crate::harness::{self, $forwarder};
+            if $forwarder == harness::POLL {
+                harness::privileged(stringify!($function), || super::$function($forwarder));
+            } else {
+                harness::$how(stringify!($function), || super::$function($forwarder));
+            }
         }
     )+};
 }

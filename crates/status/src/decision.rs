@@ -1,6 +1,6 @@
 //! Changes of the operating point with their reasons.
 
-use crate::governor::RuleName;
+use crate::rule::RuleName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -2,6 +2,7 @@
 
 use crate::contract::Contract;
 use crate::power::Power;
+use crate::rule::RuleName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,17 +64,6 @@ pub struct CoreStats {
     pub idle_seconds: f64,
 }
 
-/// Knobs that the machine has and the governor may set.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CanSet {
-    /// Frequencies.
-    pub frequency: bool,
-    /// Idle states.
-    pub idle: bool,
-    /// Interrupt moderation.
-    pub moderation: bool,
-}
-
 /// What rules the operating point, and what it is bound to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GovernStatus {
@@ -107,37 +97,6 @@ pub struct GovernStatus {
     pub restarts: u64,
     /// What this process takes.
     pub process: ProcessStats,
-}
-
-/// What rules the operating point.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum RuleName {
-    /// The policy.
-    #[default]
-    Policy,
-    /// The highest capacity, because the latency target is missed.
-    LatencyTarget,
-    /// The highest capacity, because a source of latency is silent.
-    SilentSource,
-    /// The safe point, because tasks wait longer for a CPU than usual.
-    CpuPressure,
-}
-
-impl RuleName {
-    /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Policy, Self::LatencyTarget, Self::SilentSource, Self::CpuPressure];
-
-    /// The name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Policy => "policy",
-            Self::LatencyTarget => "latency-target",
-            Self::SilentSource => "silent-source",
-            Self::CpuPressure => "cpu-pressure",
-        }
-    }
 }
 
 /// Origin of latency samples: what they include.

@@ -20,7 +20,9 @@ mod provenance;
 mod rates;
 mod reference;
 mod router;
+mod rule;
 mod schema;
+mod settable;
 mod show;
 mod stages;
 mod stats;
@@ -30,8 +32,8 @@ pub use contract::{CONTRACT, Contract, ContractError, Document, read, stamp};
 pub use decision::{Decision, Explanation, Waiting};
 pub use example::example;
 pub use governor::{
-    CanSet, CoreStats, GovernStatus, GovernorStats, InterfaceStats, LeftOut, Origin, ProcessStats,
-    Refused, Rival, RuleName, SourceState,
+    CoreStats, GovernStatus, GovernorStats, InterfaceStats, LeftOut, Origin, ProcessStats, Refused,
+    Rival, SourceState,
 };
 pub use graph::{ActiveWorkers, Empty, Graph, ReloadReport};
 pub use moderation::Moderation;
@@ -46,7 +48,9 @@ pub use router::{
     KernelStats, NodeStats, NotStarted, PortCounters, PortStats, Prefixes, RouterStats,
     TakeoverChoice, TakeoverStats, WorkerStats, XdpTraffic,
 };
+pub use rule::RuleName;
 pub use schema::{documents, schema};
+pub use settable::CanSet;
 pub use show::{
     AclRule, AclTable, Exception, FibEntry, Flow, FlowTable, GroupMember, NeighbourEntry,
     NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable, SaTable,

@@ -3,6 +3,7 @@
 use crate::decision::Decision;
 use crate::moderation::Moderation;
 use crate::provenance::{Accuracy, Source};
+use crate::settable::CanSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,7 +72,7 @@ pub struct Power {
     pub moderation: Moderation,
     /// What there is to set; a governor without a router alone has it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub can: Option<crate::CanSet>,
+    pub can: Option<CanSet>,
     /// Changes of the operating point: `core_changes` and `frequency_changes`.
     pub transitions: u64,
     /// Changes of the set of active cores.
