@@ -135,10 +135,10 @@ mod tests {
     use crate::namespace::interface_index;
 
     #[test]
-    fn own_address_is_local() {
+    fn martian_source_is_refused() {
         let own = IpAddr::from([127, 0, 0, 1]);
         let loopback = interface_index("lo").unwrap();
         let decision = DecisionQuery::new().unwrap().ask(own, own, loopback).unwrap();
-        assert_eq!(decision, Decision::Local);
+        assert_eq!(decision, Decision::Refused(libc::EINVAL));
     }
 }

@@ -90,7 +90,10 @@ const EXAMPLES: &[Examples] = &[
     ),
     (
         "schema",
-        &[("The JSON schema of all answers of a daemon", "wattline schema > daemon-schema.json")],
+        &[
+            ("The JSON schema of all answers of a daemon", "wattline schema > daemon-schema.json"),
+            ("The types that it defines", "wattline schema | jq .[]"),
+        ],
     ),
     (
         "stats",
