@@ -161,7 +161,7 @@ fn documentation_is_short_enough_to_be_read() {
     let pages = pages();
     // The list of a daemon's keys is made from types, for looking up.
     let generated = "docs/reference/daemon-json.md";
-    let own = pages.iter().filter(|(path, _)| path.starts_with("docs/") && path != generated);
+    let own = pages.iter().filter(|(path, _)| path.starts_with("docs/") && *path != generated);
     let words: usize = own.map(|(_, text)| text.split_whitespace().count()).sum();
     println!("{words} words");
     assert!(
