@@ -168,7 +168,7 @@ mod tests {
     use wattline_knobs::{Machine as Settings, Plan};
     use wattline_linux::privileges::Rights;
     use wattline_linux::sysfs::Tree;
-    use wattline_policy::{CoreView, QueueView};
+    use wattline_policy::CoreView;
 
     fn host(name: &str) -> Host<Plan<Settings>> {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures");
@@ -214,7 +214,7 @@ mod tests {
             let seen = Observation {
                 platform: &platform,
                 trigger,
-                queues: &[QueueView::default(); 0],
+                queues: &[],
                 cores: &cores,
                 latency: None,
                 power: None,

@@ -29,7 +29,8 @@ pub fn orders(pairs: usize, seed: u64) -> Vec<Order> {
 
 pub(crate) fn draw(pairs: usize, random: &mut Random) -> Vec<Order> {
     let odd = random.below(2);
-    let kind = |place: usize| if (place + odd) % 2 == 0 { Order::AFirst } else { Order::BFirst };
+    let kind =
+        |place: usize| if (place + odd).is_multiple_of(2) { Order::AFirst } else { Order::BFirst };
     let mut orders: Vec<Order> = (0..pairs).map(kind).collect();
     random.shuffle(&mut orders);
     orders

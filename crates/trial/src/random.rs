@@ -20,7 +20,7 @@ impl Random {
 
     /// A number below `bound`, which is small against 2^64.
     pub fn below(&mut self, bound: usize) -> usize {
-        (u128::from(self.next()) * bound as u128 >> 64) as usize
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// Brings a list into random order (Fisher and Yates).

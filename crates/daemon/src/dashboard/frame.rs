@@ -156,7 +156,7 @@ fn point<'a>(
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use wattline_status::{DemonstrationStats, GovernorStats, LinkStats, example};
+    use wattline_status::{DemonstrationStats, LinkStats, example};
 
     fn read(frame: &Frame) -> Value {
         serde_json::from_str(&frame.whole).unwrap()
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn waiting_governor_has_no_power_and_no_cores() {
-        let waits = Stats::Governor(Box::new(GovernorStats::default()));
+        let waits = Stats::Governor(Box::default());
         let mut frames = Frames::new("x");
         frames.next(Some(&waits));
         let whole = read(&frames.next(Some(&waits)));
