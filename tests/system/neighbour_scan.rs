@@ -5,6 +5,7 @@ use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, privileged};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use wattline_needs::StopOnDrop;
 use wattline_testbed::forwarder::{Forwarder, Totals};
 use wattline_testbed::raw::{RawSocket, Sniffer};
 use wattline_testbed::topology::{LEFT, Options, RIGHT, SINK, SOURCE, Topology};
@@ -124,15 +125,6 @@ fn scan(topology: &Topology, family: Family, rate: u32, stop: &AtomicBool) -> u3
     sent
 }
 
-/// Stops a scan when it goes out of scope: a scope whose body panics waits for its threads.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Time until a packet to a neighbour arrives, of which one is sent every 50 ms.
 fn time_to_reach(topology: &Topology, to: IpAddr) -> Duration {
     let socket = RawSocket::open(&topology.source, SOURCE.interface).unwrap();
@@ -181,7 +173,7 @@ fn measure(forwarder: Forwarder, family: Family, rate: u32) -> Outcome {
     assert!(time_to_reach(topology, returning) < NEVER, "{forwarder:?}: without a scan");
     let outcome = std::thread::scope(|scope| {
         let scanner = scope.spawn(|| scan(topology, family, rate, &stop));
-        let stop = Stop(&stop);
+        let stop = StopOnDrop(&stop);
         set_address(topology, "del", RETURNING);
         let flush = ["neighbour", "flush", "to", &returning.to_string(), "dev", RIGHT.interface];
         topology.router.run("ip", &flush, LIMIT).unwrap();
@@ -273,7 +265,7 @@ fn memory_is_bounded_during_a_scan() {
         let stop = AtomicBool::new(false);
         let (early, late) = std::thread::scope(|scope| {
             scope.spawn(|| scan(&bench.topology, Family::V6, 20_000, &stop));
-            let _stop = Stop(&stop);
+            let _stop = StopOnDrop(&stop);
             std::thread::sleep(Duration::from_secs(10));
             let early = resident(pid);
             std::thread::sleep(Duration::from_secs(25));

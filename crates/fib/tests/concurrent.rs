@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wattline_fib::grace::Grace;
 use wattline_fib::{Fib4, Fib6, FibError, NextHopId, SimdLevel};
+use wattline_needs::StopOnDrop;
 
 const ROUNDS: usize = 6_000;
 /// Number of insertions below which a run proves nothing.
@@ -21,15 +22,6 @@ const GROUPS: usize = 40;
 /// Host route that the writer flips in a round; all of them in turn, in an irregular order.
 fn host_of(round: usize) -> u32 {
     (round as u32).wrapping_mul(2_654_435_761) >> 26
-}
-
-/// Stops the readers even if the writer panics, so that the test fails instead of hanging.
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Adds and removes a route per host in a table with few groups. Meanwhile two threads, one for

@@ -11,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 mod program;
+mod stop;
 
 pub use program::program;
+pub use stop::StopOnDrop;
 
 use std::fmt::Display;
 use std::io::Write as _;

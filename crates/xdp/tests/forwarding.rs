@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
 use wattline_dataplane::port::{PortId, PortQueue, Waiter};
 use wattline_linux::namespace::enter_thread;
+use wattline_needs::StopOnDrop;
 use wattline_ports::afxdp::{
     AfXdpQueue, OpenError, OpenedWorker, Options, QueueAddress, QueueState, open_worker,
 };
@@ -31,15 +32,6 @@ fn address(port: u16, interface: &str, queue: u32) -> QueueAddress {
 fn worker(queue: u32) -> OpenedWorker {
     let addresses = [address(0, "r0", queue), address(1, "r1", queue)];
     open_worker(&addresses, &Options { ring: 256, ..Options::default() }).unwrap()
-}
-
-/// Ends the workers however a test ends, so that a failure does not hang.
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
 
 fn programs() -> (XdpProgram, XdpProgram) {
