@@ -932,7 +932,7 @@ fn an_interface_that_appears_on_a_guarded_port_is_reported_and_forwards_nothing(
 
 /// A station on top of a guarded port, and hosts behind a bridge.
 const INNER_MAC: [u8; 6] = [2, 0xcc, 0, 0, 0, 1];
-/// That of the group which every host is in.
+/// Ethernet address of the group of all hosts.
 const ALL_HOSTS: [u8; 6] = [1, 0, 0x5e, 0, 0, 1];
 const INNER4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 77);
 const INNER6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 0x77);

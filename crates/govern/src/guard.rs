@@ -117,7 +117,7 @@ pub struct Guarded {
     late_until: Time,
     /// Watches the tasks that wait for a CPU, where the kernel counts them.
     pressure: Option<pressure::Watch>,
-    /// Why the safe point is kept.
+    /// Reason for the safe point.
     risen: &'static str,
 }
 

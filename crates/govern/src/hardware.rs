@@ -18,7 +18,7 @@ const PERIOD: Span = Span::from_millis(1_000);
 const BUSY: f64 = 0.6;
 /// A machine whose CPUs all have a lower load than this is calm.
 const CALM: f64 = 0.3;
-/// How long it has to be calm.
+/// Time for which it has to be calm.
 const CALM_FOR: Span = Span::from_millis(30_000);
 
 /// Preferences of a busy and of a calm machine.

@@ -10,7 +10,7 @@ use wattline_units::{Span, Time};
 
 /// Time between two looks: a rise has to be answered within a second.
 pub(crate) const PERIOD: Span = Span::from_millis(500);
-/// How long the safe point is kept after a rise.
+/// Time at the safe point after a rise.
 const HOLD: Span = Span::from_millis(30_000);
 /// A rise of the share of time in which tasks wait that counts.
 const RISE: f64 = 0.1;

@@ -12,7 +12,7 @@ use wattline_status::{
     Power, Rival, RuleName,
 };
 
-/// What is reported beside what the session knows.
+/// Facts for a report that the session does not know.
 pub(crate) struct Around<'a> {
     /// The configuration.
     pub config: &'a Config,
@@ -134,8 +134,8 @@ fn power(session: &Session, seen: &Seen) -> Power {
     Power {
         platform: PlatformName::Host,
         policy: policy.to_string(),
-        source: energy.source.into(),
-        accuracy: energy.accuracy.into(),
+        source: energy.source,
+        accuracy: energy.accuracy,
         power_watts: recent.power_watts,
         power_by_component_watts: (by_component.iter())
             .map(|(name, watts)| ((*name).to_owned(), *watts))

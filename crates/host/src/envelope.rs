@@ -66,7 +66,7 @@ pub(super) fn changes(policy: &cpufreq::Policy, preference: Preference) -> Vec<C
     changes
 }
 
-/// Why nothing controls the frequency of a policy, with the remedy; `None` where something does.
+/// Returns the reason why nothing controls the frequency of a policy, with the remedy; `None` if something does.
 pub(super) fn lacking(policy: &cpufreq::Policy) -> Option<String> {
     let has = policy.driver.is_autonomous() || policy.governors.iter().any(|one| one == KERNEL);
     (!has).then(|| {

@@ -1,5 +1,5 @@
 //! Frequencies: cores ask, and each cpufreq policy gets the fastest that one of its own wants.
-//! Where hardware or the kernel controls the frequency, cores ask for a preference instead.
+//! Cores ask for a preference instead if hardware or the kernel controls the frequency.
 
 use super::envelope::{self, Preference};
 use super::layout::Layout;

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 /// the folder of the workspace), otherwise the one that Cargo built beside the test program.
 ///
 /// # Panics
-/// Where there is none, or where one of its sources is newer: packages of tests cannot make Cargo build the program of
-/// another package, and what an old program does proves nothing.
+/// If there is none, or one of its sources is newer: a package of tests cannot make Cargo build the program of another
+/// package, and a test of an old program proves nothing.
 #[must_use]
 pub fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();

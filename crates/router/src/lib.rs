@@ -566,7 +566,7 @@ impl Router {
             stats::add_xdp(&mut stats, traffic, kernel.departed());
         }
         stats.takeover = self.lookout.as_ref().map(|lookout| TakeoverStats {
-            choice: self.config.router.takeover.into(),
+            choice: self.config.router.takeover,
             passed_by: lookout.passed_by(&self.config),
         });
         stats.applications = (self.applications.iter())

@@ -106,7 +106,7 @@ impl Power {
         let settings = &plan.settings;
         let stats = PowerStats {
             policy: plan.spec.policy.name.to_owned(),
-            platform: platform.into(),
+            platform,
             server: Some(settings.server.clone()),
             application: Some(settings.application.name().to_owned()),
             scale: (platform == PowerPlatform::Scale).then_some(settings.scale),

@@ -1,11 +1,10 @@
 //! Statistics of a router, as they go over the control socket: built from counters of workers and XDP
 //! programs and from the governor's figures.
 
-use crate::config::{PowerPlatform, Takeover};
 use crate::platform::Seen;
 use wattline_dataplane::counters::{self, NodeSnapshot, Snapshot};
 use wattline_governor::account::{Interval, Totals};
-use wattline_status::{Details, Latency, PlatformName, PortCounters, TakeoverChoice};
+use wattline_status::{Details, Latency, PortCounters};
 use wattline_xdp::Verdict;
 
 pub use wattline_status::{
@@ -13,31 +12,11 @@ pub use wattline_status::{
     RouterStats as Stats, TakeoverStats, WorkerStats, XdpTraffic,
 };
 
-impl From<Takeover> for TakeoverChoice {
-    fn from(choice: Takeover) -> Self {
-        match choice {
-            Takeover::Strict => Self::Strict,
-            Takeover::Narrow => Self::Narrow,
-            Takeover::Force => Self::Force,
-        }
-    }
-}
-
-impl From<PowerPlatform> for PlatformName {
-    fn from(platform: PowerPlatform) -> Self {
-        match platform {
-            PowerPlatform::None => Self::None,
-            PowerPlatform::Scale => Self::Scale,
-            PowerPlatform::Host => Self::Host,
-        }
-    }
-}
-
 /// Takes the counters, and means of a recent interval.
 pub(crate) fn count(to: &mut PowerStats, totals: &Totals, recent: &Interval) {
     let Totals { at, own, machine } = totals;
     let energy = &machine.energy;
-    (to.source, to.accuracy) = (energy.source.into(), energy.accuracy.into());
+    (to.source, to.accuracy) = (energy.source, energy.accuracy);
     to.power_watts = recent.power_watts;
     to.power_by_component_watts = by_component(&recent.power_by_component_watts, |watts| *watts);
     to.power_rest_watts = recent.power_rest_watts;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How active cores wait, without the length of their naps.
+/// Way in which active cores wait, without the length of their naps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
@@ -30,12 +30,12 @@ pub struct Decision {
     pub cores_active: usize,
     /// Lowest and highest frequency of the active cores; none where the platform has no such knob.
     pub frequency_hertz: Option<(f64, f64)>,
-    /// How the active cores wait.
+    /// Way in which the active cores wait.
     pub wait: Waiting,
     /// Length of their naps by timer, or the shortest span between two interrupts; none where there
     /// is neither.
     pub nap_seconds: Option<f64>,
-    /// Why, in words.
+    /// Reason, in words.
     pub reason: String,
 }
 
@@ -44,7 +44,7 @@ pub struct Decision {
 pub struct Explanation {
     /// Name of the policy.
     pub policy: String,
-    /// What rules now; null for a router.
+    /// Rule in force; null for a router.
     pub rule: Option<RuleName>,
     /// Reason of the last change.
     pub reason: Option<String>,

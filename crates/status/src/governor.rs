@@ -26,7 +26,7 @@ pub struct GovernorStats {
     /// Power and operating point; absent while nothing is governed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<Power>,
-    /// What rules the operating point, and what it is bound to.
+    /// Rule in force for the operating point, and its bounds.
     pub govern: GovernStatus,
 }
 
@@ -64,7 +64,7 @@ pub struct CoreStats {
     pub idle_seconds: f64,
 }
 
-/// What rules the operating point, and what it is bound to.
+/// Rule in force for the operating point, and its bounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GovernStatus {
     /// Name of the profile.
@@ -75,10 +75,10 @@ pub struct GovernStatus {
     pub policy: String,
     /// Remark of the policy on its own work.
     pub policy_remark: Option<String>,
-    /// What rules now; absent while nothing is governed.
+    /// Rule in force; absent while nothing is governed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleName>,
-    /// Why nothing is governed.
+    /// Reason why nothing is governed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_because: Option<String>,
     /// The 99th percentile that is to be kept.
@@ -95,7 +95,7 @@ pub struct GovernStatus {
     pub rivals: Vec<Rival>,
     /// Times that governing began again because the machine or the configuration changed.
     pub restarts: u64,
-    /// What this process takes.
+    /// Processor time and memory of this process.
     pub process: ProcessStats,
 }
 
@@ -126,7 +126,7 @@ pub struct SourceState {
     pub silent: bool,
     /// Time since it was heard; null if it never was.
     pub heard_seconds_ago: Option<f64>,
-    /// Why not, as far as that is known.
+    /// Reason why it was not heard, as far as that is known.
     pub problem: Option<String>,
     /// Requests behind the figures; 0 where there are none.
     pub samples: u64,
@@ -190,7 +190,7 @@ impl Refused {
 pub struct LeftOut {
     /// CPUs or interfaces.
     pub what: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
@@ -203,13 +203,13 @@ pub struct Rival {
     pub sets: String,
     /// Labels of these knobs, as in counters of writes.
     pub labels: Vec<String>,
-    /// How it was noticed.
+    /// Sign by which it was noticed.
     pub seen: String,
-    /// How to stop it.
+    /// Way to stop it.
     pub remedy: String,
 }
 
-/// What a process takes.
+/// Processor time and memory of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessStats {
     /// Processor time, in user and in kernel mode.

@@ -16,7 +16,6 @@ mod governor;
 mod graph;
 mod moderation;
 mod power;
-mod provenance;
 mod rates;
 mod reference;
 mod router;
@@ -41,7 +40,6 @@ pub use power::{
     Details, Disturbance, Holds, HostStatus, KernelShare, KnobName, KnobSteps, Latency,
     LatencyHistogram, PlatformName, Power, Stuck,
 };
-pub use provenance::{Accuracy, Source};
 pub use rates::{Drop, Port, PowerNow, Rates, Sample, Worker};
 pub use reference::reference;
 pub use router::{
@@ -59,3 +57,4 @@ pub use show::{
 pub use stages::{DemonstrationStats, LinkStats, ModelCore, StageResult, Stages};
 pub use stats::Stats;
 pub use watch::{WatchEnd, WatchStart, Way};
+pub use wattline_units::{Accuracy, Source};

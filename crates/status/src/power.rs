@@ -2,16 +2,16 @@
 
 use crate::decision::Decision;
 use crate::moderation::Moderation;
-use crate::provenance::{Accuracy, Source};
 use crate::settable::CanSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wattline_units::{Accuracy, Source};
 
 /// The governor's figures: power, energy, operating point, decisions and knobs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Power {
-    /// What is governed.
+    /// Object of the governor.
     pub platform: PlatformName,
     /// Name of the policy.
     pub policy: String,
@@ -24,9 +24,9 @@ pub struct Power {
     /// Factor by which everything is slowed down, on platform `scale`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<u32>,
-    /// How power and energy were obtained.
+    /// Source of power and energy.
     pub source: Source,
-    /// How accurate they are.
+    /// Their accuracy.
     pub accuracy: Accuracy,
     /// Mean power of the last five seconds, of the whole run once it is over; null where unknown.
     pub power_watts: Option<f64>,
@@ -70,7 +70,7 @@ pub struct Power {
     /// Interrupt moderation; a governor without a router alone has it.
     #[serde(flatten)]
     pub moderation: Moderation,
-    /// What there is to set; a governor without a router alone has it.
+    /// Knobs that can be set; a governor without a router alone has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can: Option<CanSet>,
     /// Changes of the operating point: `core_changes` and `frequency_changes`.
@@ -96,7 +96,7 @@ pub struct Power {
     pub steps_failed: u64,
     /// Results of the steps, by knob.
     pub knobs: Vec<KnobSteps>,
-    /// Why nobody governs now, although a governor is configured: ports have changed and it could not
+    /// Reason why nobody governs now, although a governor is configured: ports have changed and it could not
     /// begin again. Counts and energy are older then, and all cores serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_because: Option<String>,
@@ -105,7 +105,7 @@ pub struct Power {
     pub details: Details,
 }
 
-/// What is governed.
+/// Object of a governor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlatformName {
@@ -170,7 +170,7 @@ pub enum KnobName {
     Frequency,
     /// Deepest idle state of a core.
     IdleLimit,
-    /// How a core waits.
+    /// Way in which a core waits.
     Wait,
     /// Interrupt moderation.
     Moderation,
@@ -220,7 +220,7 @@ pub struct Details {
     /// The knobs and meters of this machine, on platform `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostStatus>,
-    /// How far threads lagged behind the model, on platform `scale`.
+    /// Lag of threads behind the model, on platform `scale`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// Packets held back to keep flows in order while tables were rewritten, on platform `scale`.
@@ -278,7 +278,7 @@ pub struct KernelShare {
     pub ksoftirqd_share: f64,
 }
 
-/// How far threads lagged behind the model that they play. Lateness is real time, lags of orders are
+/// Lag of threads behind the model that they play. Lateness is real time, lags of orders are
 /// model time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbance {

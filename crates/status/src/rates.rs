@@ -2,11 +2,11 @@
 
 use crate::moderation::Moderation;
 use crate::power::{KernelShare, Power};
-use crate::provenance::{Accuracy, Source};
 use crate::stats::Stats;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wattline_units::{Accuracy, Source};
 
 /// Counters of a daemon at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,9 +46,9 @@ pub struct PowerNow {
     pub policy: String,
     /// Mean power of the last five seconds; null where unknown.
     pub power_watts: Option<f64>,
-    /// How it was obtained.
+    /// Its source.
     pub source: Source,
-    /// How accurate it is.
+    /// Its accuracy.
     pub accuracy: Accuracy,
     /// Frequency by core.
     pub frequency_hertz: Vec<f64>,
@@ -243,7 +243,7 @@ impl PowerNow {
 }
 
 impl Rates {
-    /// What happened from one look to the next. A router that was started anew meanwhile
+    /// Returns the rates from one look to the next. A router that was started anew meanwhile
     /// counts from zero.
     pub fn between(before: &Sample, now: &Sample) -> Self {
         let restarted = now.uptime_seconds < before.uptime_seconds;

@@ -56,21 +56,21 @@ pub struct RouterStats {
     /// Counters of applications, by name; the how-to of each describes them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub applications: BTreeMap<String, serde_json::Value>,
-    /// What the kernel does with packets beside routing them, where ports have interfaces.
+    /// Functions of the kernel beside routing, where ports have interfaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takeover: Option<TakeoverStats>,
     /// The governor's figures, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<Power>,
-    /// How well the kernel's state was followed, where it is.
+    /// Success in following the kernel's state, where it is followed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelStats>,
 }
 
-/// What the kernel does with packets beside routing them, and what becomes of their ports.
+/// Functions of the kernel beside routing, and the ports that have them.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct TakeoverStats {
-    /// What the configuration asks for.
+    /// Choice of the configuration.
     pub choice: TakeoverChoice,
     /// Work of the kernel that is bypassed, or would be: ports that are left to the kernel for it have
     /// the state `left`.
@@ -112,7 +112,7 @@ pub struct Prefixes {
 pub struct PortStats {
     /// Its name.
     pub name: String,
-    /// How it is served: `capture`, how AF_XDP runs on it, or `kernel`, `blocked` or `not attached`,
+    /// Way in which it is served: `capture`, the mode of AF_XDP, or `kernel`, `blocked` or `not attached`,
     /// as its state says.
     pub mode: String,
     /// State of its interface: `up`; `down` while an administrator has set it down; `no-carrier` while
@@ -122,7 +122,7 @@ pub struct PortStats {
     /// judged, `attaching` while workers take it; absent for a capture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Why it is not `up`, or what else is not as configured.
+    /// Reason why it is not `up`, or another difference from the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Frames of workers and XDP programs, and losses before a worker.
@@ -131,7 +131,7 @@ pub struct PortStats {
     /// Frames that XDP programs forwarded by themselves, a part of the counters above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp: Option<XdpTraffic>,
-    /// Why workers forward and XDP programs send nothing out of it now: something in the configuration
+    /// Reason why workers forward and XDP programs send nothing out of it now: something in the configuration
     /// needs workers, it is down, or its interface has refused their frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp_closed_because: Option<String>,
@@ -254,7 +254,7 @@ impl NodeStats {
     }
 }
 
-/// How well the kernel's state was followed.
+/// Success in following the kernel's state.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 pub struct KernelStats {
     /// Complete dumps: one at start, more after overruns and silent changes.

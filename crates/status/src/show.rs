@@ -49,13 +49,13 @@ pub struct PortEntry {
     pub vlans: Vec<u16>,
     /// Its state, as in `stats`.
     pub state: Option<String>,
-    /// Why it is not `up`.
+    /// Reason why it is not `up`.
     pub reason: Option<String>,
-    /// How it is served, as in `stats`.
+    /// Way in which it is served, as in `stats`.
     pub mode: String,
     /// Checks of applications on its packets, in words.
     pub checks: Vec<String>,
-    /// Why workers forward, and not XDP programs.
+    /// Reason why workers forward, and not XDP programs.
     pub by_workers_because: Option<String>,
 }
 
@@ -143,7 +143,7 @@ pub struct FibEntry {
     pub address: IpAddr,
     /// The longest prefix that holds it.
     pub prefix: Option<String>,
-    /// What becomes of packets to it.
+    /// Treatment of packets to it.
     pub next_hop: NextHopView,
     /// Routes that hold it.
     pub routes: Vec<RouteEntry>,
@@ -151,7 +151,7 @@ pub struct FibEntry {
     pub exceptions: Vec<Exception>,
 }
 
-/// What becomes of a packet.
+/// Treatment of a packet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NextHopView {
     /// `forward`, `no route`, `hold and ask for the neighbour`, `leave to the kernel`, `discard`,
@@ -188,7 +188,7 @@ pub struct NextHopView {
 pub struct GroupMember {
     /// Places of the group that lead to it: its share of the flows.
     pub places: u32,
-    /// What becomes of a packet there.
+    /// Treatment of a packet there.
     pub next_hop: NextHopView,
 }
 
@@ -197,7 +197,7 @@ pub struct GroupMember {
 pub struct Exception {
     /// The ingress port.
     pub port: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 

@@ -65,7 +65,7 @@ pub struct Stages {
     pub of: usize,
     /// Name of the running stage.
     pub name: String,
-    /// What is done apart from forwarding packets, where that is so.
+    /// Work other than forwarding packets, if any.
     pub meanwhile: Option<String>,
     /// Share of the stage that is over, 0 to 1.
     pub progress_ratio: Option<f64>,
@@ -84,7 +84,7 @@ pub struct StageResult {
     pub lost_packets: u64,
     /// Mean power, where known.
     pub power_watts: Option<f64>,
-    /// How the power was obtained.
+    /// Source of the power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// 99th percentile of latency.

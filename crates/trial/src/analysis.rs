@@ -149,7 +149,7 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// What work and drift explain.
+/// Part of the differences that work and drift explain.
 struct Adjustment {
     /// Differences of work less their mean.
     work: Vec<f64>,
@@ -163,7 +163,7 @@ impl Adjustment {
         Self { work, square }
     }
 
-    /// What is left of a list.
+    /// Returns the unexplained rest of a list.
     fn residuals(&self, list: &[f64]) -> Vec<f64> {
         let mut left = list.to_vec();
         centre(&mut left);

@@ -30,7 +30,7 @@ struct Synthetic {
     burst: usize,
     /// Noise of the power that remembers the last minutes, such as of fans.
     slow: f64,
-    /// What the meter shows, which lags.
+    /// Reading of the meter, which lags.
     shown: f64,
 }
 

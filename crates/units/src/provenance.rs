@@ -3,11 +3,12 @@
 //! The accuracy classes follow the IETF GREEN data-source-accuracy identities:
 //! measured (gold, silver, bronze), estimated (learned, historic, static), unavailable.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Source of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// Read from a sensor.
@@ -16,12 +17,13 @@ pub enum Source {
     Modelled,
     /// Computed from a model whose states real packets passed through (`scale`).
     Emulated,
-    /// Nothing here can tell.
+    /// Unknown.
+    #[default]
     Unavailable,
 }
 
 /// Accuracy of a figure, after the IETF GREEN identities.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accuracy {
     /// Measured, within 5 %.
@@ -36,7 +38,8 @@ pub enum Accuracy {
     Historic,
     /// Estimated from a data sheet or a published model.
     Static,
-    /// Nothing is known.
+    /// Unknown.
+    #[default]
     Unavailable,
 }
 

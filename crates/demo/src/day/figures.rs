@@ -38,8 +38,8 @@ pub(super) fn of(interval: &Interval, scale: &Scale) -> DemonstrationStats {
         platform: PlatformName::Scale,
         policy: policy.to_string(),
         scale: Some(scale.clock().dilation()),
-        source: interval.source.into(),
-        accuracy: interval.accuracy.into(),
+        source: interval.source,
+        accuracy: interval.accuracy,
         power_watts: interval.power_watts,
         power_by_component_watts: (by_component.iter())
             .map(|(name, watts)| ((*name).to_owned(), *watts))

@@ -32,17 +32,8 @@ pub(super) const KEYS: &[Key] = &[
         "On host: whether the upper limit of the uncore's frequency (caches, mesh, memory controllers)\ngoes with the fastest core. It holds for all cores of a processor, those without workers too."),
 ];
 
-/// What a governor drives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PowerPlatform {
-    /// Nothing.
-    None,
-    /// Workers that behave like the cores of a server model.
-    Scale,
-    /// The knobs of this machine.
-    Host,
-}
+/// Object of a governor.
+pub use wattline_status::PlatformName as PowerPlatform;
 
 /// The `[power]` section.
 #[derive(Debug, Clone, PartialEq)]

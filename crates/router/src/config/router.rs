@@ -98,18 +98,8 @@ pub enum XdpForwarding {
     Off,
 }
 
-/// What becomes of ports whose packets the kernel would do more with than to route them: filter,
-/// translate, shape them, or route them by rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Takeover {
-    /// The router does not start. Where it runs already, as with `Narrow`.
-    Strict,
-    /// They are left to the kernel.
-    Narrow,
-    /// They are forwarded all the same.
-    Force,
-}
+/// Treatment of ports whose packets the kernel would filter, translate, shape, or route by rules.
+pub use wattline_status::TakeoverChoice as Takeover;
 
 /// Reads the section: the settings, and where it is asked for that XDP programs forward. The kernel is
 /// followed by default where a port has an interface.
