@@ -11,7 +11,8 @@
 
 use crate::block::Pair;
 use crate::order;
-use crate::random::Random;
+use rand::SeedableRng as _;
+use rand::rngs::Xoshiro256PlusPlus;
 
 /// Name of the method, for reports.
 pub const METHOD: &str = "randomisation test over the order of blocks within pairs, inverted; \
@@ -95,7 +96,7 @@ pub fn difference(pairs: &[Pair], seed: u64) -> Result<Difference, TooFewPairs> 
     let effect = a / b;
     // Of each order: the largest deviation upwards and downwards from the effect at which its statistic
     // is as large as that of the real order. The statistic is linear in the assumed effect.
-    let mut random = Random::new(seed);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut upwards = Vec::with_capacity(DRAWS + 1);
     let mut downwards = Vec::with_capacity(DRAWS + 1);
     for _ in 0..DRAWS {

@@ -10,7 +10,6 @@
 pub mod analysis;
 pub mod block;
 pub mod order;
-mod random;
 
 pub use analysis::{Difference, METHOD, TooFewPairs, difference, pairs_needed};
 pub use block::{Block, Pair, Sample, mean_after};

@@ -1,6 +1,8 @@
 //! The order of the blocks.
 
-use crate::random::Random;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
 
 /// The order of the two blocks of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,15 +26,15 @@ impl Order {
 /// Orders of `pairs` pairs: as many of each kind, one more of a random kind where the number is odd,
 /// in random order. The same seed gives the same orders.
 pub fn orders(pairs: usize, seed: u64) -> Vec<Order> {
-    draw(pairs, &mut Random::new(seed))
+    draw(pairs, &mut Xoshiro256PlusPlus::seed_from_u64(seed))
 }
 
-pub(crate) fn draw(pairs: usize, random: &mut Random) -> Vec<Order> {
-    let odd = random.below(2);
+pub(crate) fn draw(pairs: usize, random: &mut Xoshiro256PlusPlus) -> Vec<Order> {
+    let odd = random.random_range(0..2);
     let kind =
         |place: usize| if (place + odd).is_multiple_of(2) { Order::AFirst } else { Order::BFirst };
     let mut orders: Vec<Order> = (0..pairs).map(kind).collect();
-    random.shuffle(&mut orders);
+    orders.shuffle(random);
     orders
 }
 

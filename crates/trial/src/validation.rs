@@ -3,7 +3,8 @@
 use crate::analysis::{difference, pairs_needed};
 use crate::block::{Pair, Sample, mean_after};
 use crate::order::{Order, orders};
-use crate::random::Random;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
 
 const BLOCK_SECONDS: usize = 60;
 const WASHOUT_SECONDS: f64 = 15.0;
@@ -23,7 +24,7 @@ enum Load {
 
 /// A machine second by second.
 struct Synthetic {
-    random: Random,
+    random: Xoshiro256PlusPlus,
     load: Load,
     second: usize,
     level: f64,
@@ -36,12 +37,12 @@ struct Synthetic {
 
 impl Synthetic {
     fn new(load: Load, seed: u64) -> Self {
-        let random = Random::new(seed ^ 0x5eed_0000_0000);
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed_0000_0000);
         Self { random, load, second: 0, level: 0.4, burst: 0, slow: 0.0, shown: 140.0 }
     }
 
     fn uniform(&mut self) -> f64 {
-        (self.random.next() >> 11) as f64 / (1_u64 << 53) as f64
+        self.random.random()
     }
 
     /// Sum of uniform numbers: mean 0, deviation 1.
@@ -60,7 +61,7 @@ impl Synthetic {
             }
             Load::Bursts => {
                 if self.burst == 0 && self.uniform() < 0.02 {
-                    self.burst = 5 + self.random.below(20);
+                    self.burst = self.random.random_range(5..25);
                 }
                 self.burst = self.burst.saturating_sub(1);
                 if self.burst > 0 { 0.9 } else { 0.2 + 0.02 * noise }
