@@ -95,21 +95,34 @@ pub fn binary() -> &'static Path {
 /// Runs a test that needs root and loads the machine, one at a time: two processors cannot carry two loads
 /// without losing packets of both. Those of [`quiet`] run beside it. Says so where root is missing.
 pub fn privileged(test: &str, body: impl FnOnce()) {
-    if !can_build_namespaces(test) {
-        return;
-    }
-    let path = std::env::temp_dir().join("wattline-system-tests.lock");
-    let file = std::fs::File::create(&path).unwrap();
-    // Held until the file is closed, also when the body panics or the process dies.
-    flock(&file, FlockOperation::LockExclusive).unwrap();
-    body();
+    run(test, FlockOperation::LockExclusive, FlockOperation::LockShared, body);
 }
 
 /// Runs a test that needs root and little of the machine, beside others.
 pub fn quiet(test: &str, body: impl FnOnce()) {
-    if can_build_namespaces(test) {
-        body();
+    run(test, FlockOperation::Unlock, FlockOperation::LockShared, body);
+}
+
+/// Runs a test that needs root and takes all processors, with no other beside it: routers of other tests
+/// would not answer for seconds.
+pub fn alone(test: &str, body: impl FnOnce()) {
+    run(test, FlockOperation::LockExclusive, FlockOperation::LockExclusive, body);
+}
+
+/// Runs a test while it holds the locks of the load and of the processors.
+fn run(test: &str, load: FlockOperation, processors: FlockOperation, body: impl FnOnce()) {
+    if !can_build_namespaces(test) {
+        return;
     }
+    let lock = |name: &str, how| {
+        let path = std::env::temp_dir().join(format!("wattline-system-tests-{name}.lock"));
+        let file = std::fs::File::create(path).unwrap();
+        flock(&file, how).unwrap();
+        file
+    };
+    // Held until the files are closed, also when the body panics or the process dies.
+    let _locks = [lock("load", load), lock("processors", processors)];
+    body();
 }
 
 /// True when a program is there; otherwise says that `test` is skipped.

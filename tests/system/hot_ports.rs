@@ -48,7 +48,7 @@ mod with {
     #[test]
     fn two_polling_workers() {
         let test = "a_port_comes_and_goes_under_traffic";
-        crate::harness::privileged(test, || {
+        crate::harness::alone(test, || {
             super::a_port_comes_and_goes_under_traffic(super::POLL_TWO);
         });
     }
