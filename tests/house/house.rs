@@ -13,6 +13,7 @@ const RULES: &str = include_str!("house.toml");
 #[serde(deny_unknown_fields)]
 struct Rules {
     floors: Vec<Vec<String>>,
+    operator: Vec<String>,
     #[serde(default)]
     sideways: Vec<Sideways>,
     #[serde(default)]
@@ -63,6 +64,11 @@ impl House {
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Self { rules, metadata: serde_json::from_slice(&output.stdout).unwrap() }
+    }
+
+    /// The crates that the program of an operator is built from.
+    pub fn operator(&self) -> &[String] {
+        &self.rules.operator
     }
 
     /// The crates of the workspace, by the names of their folders, and the folders.

@@ -18,8 +18,7 @@ const OTHERS: &[(&str, &str)] = &[
         "wattline/src/commands/block.rs",
         "reads what this program itself has made of the kernel's policies",
     ),
-    ("wattline/src/commands/nics/", "prints figures of network cards that this program has made"),
-    ("wattline/src/commands/optimise.rs", "prints results that this program has made"),
+    ("wattline/src/commands/laboratory/", "prints results that this program has made"),
 ];
 
 /// Finds `value["key"]`, `.get("key")`, `.get_mut("key")` and `.pointer("/key")`.

@@ -13,6 +13,7 @@ mod keys;
 mod licences;
 mod modules;
 mod once;
+mod operator;
 mod sight;
 mod site;
 mod skips;

@@ -2,11 +2,11 @@
 
 use crate::egress::{Departure, Egress};
 use crate::energy::AwakeLog;
-use crate::latency::Latency;
 use crate::reorder::Watch;
 use crate::service::ServiceTime;
 use crate::states::StateSpan;
 use std::num::NonZeroU32;
+use wattline_policy::Latency;
 use wattline_policy::{AskAgain, Trigger};
 
 /// Number of latencies that are recorded together.

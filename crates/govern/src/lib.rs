@@ -26,6 +26,7 @@ mod metrics;
 mod plan;
 mod pressure;
 pub mod profile;
+#[cfg(feature = "laboratory")]
 pub mod profiling;
 mod session;
 mod slept;

@@ -13,6 +13,7 @@ mod core_set;
 mod envelope;
 mod indirection;
 mod info;
+mod latency;
 mod looks;
 pub mod moderation;
 mod needs;
@@ -34,6 +35,7 @@ pub use core_set::{CoreSet, MAX_CORES};
 pub use envelope::{Envelope, EnvelopeStep};
 pub use indirection::IndirectionTable;
 pub use info::{BuildContext, PolicyInfo};
+pub use latency::Latency;
 pub use looks::Looks;
 pub use needs::NeedsWorkers;
 pub use observation::{

@@ -106,11 +106,11 @@ mod tests {
     use std::cell::RefCell;
     use std::sync::Arc;
     use std::time::Duration;
-    use wattline_cores::Latency;
     use wattline_dataplane::worker::{Command, Control};
     use wattline_governor::account::{LoopTotals, MachineTotals, Totals};
     use wattline_governor::energy::Energy;
     use wattline_governor::ledger::{Entry, Knob};
+    use wattline_policy::Latency;
     use wattline_policy::{Can, OperatingPoint, Platform};
     use wattline_status::{Details, HostStatus};
     use wattline_traffic::capture::{LinkType, Resolution, Writer};

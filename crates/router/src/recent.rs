@@ -5,8 +5,8 @@
 use crate::stats::LatencyHistogram;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use wattline_cores::Latency;
 use wattline_governor::account::{Interval, LatencySummary, Totals};
+use wattline_policy::Latency;
 
 /// From one tick to the next.
 const TICK: Duration = Duration::from_secs(1);

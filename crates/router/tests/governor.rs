@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wattline_cores::Latency;
 use wattline_governor::account::Totals;
+use wattline_policy::Latency;
 use wattline_router::config::{Config, PowerPlatform};
 use wattline_router::platform::{Plan, PlatformDriver, Platforms, Running, Seen};
 use wattline_router::{Extensions, Remedy, Router, RouterError};

@@ -1,10 +1,11 @@
 //! Energy by the states that the cores really passed through.
 
 use super::mailbox::Report;
-use wattline_cores::{AwakeLog, Latency, power_terms};
+use wattline_cores::{AwakeLog, power_terms};
 use wattline_governor::account::MachineTotals;
 use wattline_governor::energy::Energy;
 use wattline_policy::CoreSet;
+use wattline_policy::Latency;
 use wattline_server::ServerModel;
 use wattline_units::{BitsPerSecond, Joules, Provenance, Span, Watts};
 

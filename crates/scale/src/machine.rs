@@ -3,10 +3,10 @@
 use super::mailbox::Order;
 use super::{Emulation, Redirect};
 use std::sync::Arc;
-use wattline_cores::Latency;
 use wattline_governor::energy::Energy;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::Step;
+use wattline_policy::Latency;
 use wattline_policy::{OperatingPoint, Platform, Sees};
 use wattline_units::{Span, Time};
 

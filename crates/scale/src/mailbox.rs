@@ -2,7 +2,8 @@
 
 use super::disturbance::Lateness;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wattline_cores::{AwakeLog, Core, Counts, Latency, Sink, Spent, Watched};
+use wattline_cores::{AwakeLog, Core, Counts, Sink, Spent, Watched};
+use wattline_policy::Latency;
 use wattline_policy::{AskAgain, CoreSetting, CoreView, QueueView};
 use wattline_ports::waiter::Waker;
 use wattline_units::{Span, Time};

@@ -2,8 +2,8 @@
 
 use super::{Disturbance, Scale, ScaleError};
 use serde::Serialize;
-use wattline_cores::Latency;
 use wattline_governor::account::{Interval, LatencySummary};
+use wattline_policy::Latency;
 use wattline_units::{Span, Time};
 
 /// Recorded intervals of a run.

@@ -8,16 +8,21 @@
 
 pub mod bolla;
 mod busy_time;
+#[cfg(feature = "laboratory")]
 pub mod cards;
 pub mod components;
 mod costs;
 mod file;
+#[cfg(feature = "laboratory")]
 pub mod fit;
 mod input;
 pub mod library;
 mod model;
+#[cfg(feature = "laboratory")]
 pub mod optimise;
+#[cfg(feature = "laboratory")]
 pub mod race;
+#[cfg(feature = "laboratory")]
 pub mod receive;
 mod requests;
 pub mod sparse;

@@ -3,9 +3,10 @@
 use crate::profile::Profile;
 use crate::totals::Totals;
 use serde::Serialize;
-use wattline_cores::{Counts, Latency, Spent, StateSpan, power_terms};
+use wattline_cores::{Counts, Spent, StateSpan, power_terms};
 use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
+use wattline_policy::Latency;
 use wattline_policy::Platform;
 use wattline_server::{PowerBreakdown, ServerModel};
 use wattline_units::{Accuracy, BitsPerSecond, Provenance, Source, Watts};

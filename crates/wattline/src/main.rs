@@ -10,7 +10,6 @@ mod exit;
 mod new_file;
 mod output;
 mod platforms;
-mod progress;
 
 use exit::ExitError;
 use std::io::Write;

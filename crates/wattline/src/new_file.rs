@@ -2,62 +2,13 @@
 
 use crate::exit::ExitError;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write as _};
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use wattline_files::is_of_this_process;
 
 /// Said of a regular file that exists, where nobody asked for it to be replaced.
 pub const THERE: &str = "is there already; allowed with --overwrite";
-
-/// Whether files that a command line names are replaced.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub struct Overwrite {
-    /// Replace these files if they exist.
-    #[arg(long)]
-    overwrite: bool,
-}
-
-impl Overwrite {
-    /// For files that a command may always replace.
-    pub const REPLACE: Self = Self { overwrite: true };
-
-    /// Before minutes of work: are all of these free to be written?
-    ///
-    /// # Errors
-    /// Names each file that is there.
-    pub fn check<'a>(self, files: impl IntoIterator<Item = &'a Path>) -> Result<(), ExitError> {
-        let refused = files.into_iter().filter(|path| refuses(path, self.overwrite));
-        let told: Vec<_> = refused.map(|path| format!("{}: {THERE}", path.display())).collect();
-        if told.is_empty() { Ok(()) } else { Err(ExitError::new(ExitError::IO, told.join("\n"))) }
-    }
-
-    /// Writes the whole file.
-    ///
-    /// # Errors
-    /// As [`open`], and when the disk is full.
-    pub fn write(self, path: &Path, text: &str) -> Result<(), ExitError> {
-        self.write_by(path, |mut file| file.write_all(text.as_bytes()))
-    }
-
-    /// The same, where `fill` writes what belongs into the file.
-    ///
-    /// # Errors
-    /// As [`Self::write`]. A file that was not there before is removed then: the same command can be
-    /// given again without `--overwrite`.
-    pub fn write_by<E: fmt::Display>(
-        self,
-        path: &Path,
-        fill: impl FnOnce(File) -> Result<(), E>,
-    ) -> Result<(), ExitError> {
-        let there = path.symlink_metadata().is_ok();
-        let file = open(path, self.overwrite).map_err(|error| cannot_write(path, &error))?;
-        fill(file).map_err(|error| {
-            let error = ExitError::new(ExitError::IO, cannot(path, &error));
-            if there { error } else { without(path, error, |path| fs::remove_file(path)) }
-        })
-    }
-}
 
 /// The error of a file that could not be written.
 pub fn cannot_write(path: &Path, error: &io::Error) -> ExitError {
@@ -68,7 +19,8 @@ pub fn cannot_write(path: &Path, error: &io::Error) -> ExitError {
     ExitError::new(code, cannot(path, error))
 }
 
-fn cannot(path: &Path, error: &dyn fmt::Display) -> String {
+/// The text of that error.
+pub fn cannot(path: &Path, error: &dyn fmt::Display) -> String {
     format!("cannot write {}: {error}", path.display())
 }
 
@@ -137,25 +89,6 @@ mod tests {
         open(&path, true).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
         std::fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn all_files_that_are_there_are_named_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let [one, two, three] = ["one", "two", "three"].map(|name| folder.path().join(name));
-        for path in [&one, &two] {
-            Overwrite::default().write(path, "mine").unwrap();
-        }
-        let files = [one.as_path(), &two, &three];
-        let told = Overwrite::default().check(files).unwrap_err().to_string();
-        assert!(told.contains("one: is there") && told.contains("two: is there"), "{told}");
-        assert!(!told.contains("three"), "{told}");
-        Overwrite::default().write(&one, "other").unwrap_err();
-        assert_eq!(std::fs::read(&one).unwrap(), b"mine");
-        let replace = Overwrite { overwrite: true };
-        replace.check(files).unwrap();
-        replace.write(&one, "new").unwrap();
-        assert_eq!(std::fs::read(&one).unwrap(), b"new");
     }
 
     #[test]

@@ -4,7 +4,6 @@ use crate::exit::ExitError;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, StdoutLock, Write};
-use std::path::Path;
 use std::time::Duration;
 use wattline_daemon::logging::write_within;
 use wattline_report::{Plain, plain};
@@ -48,21 +47,6 @@ pub fn print_within(fill: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result
     Ok(write_within(io::stdout(), text.into_bytes(), PATIENCE)?)
 }
 
-/// The command as it was given, for a shell.
-pub fn command_line() -> String {
-    let arguments = std::env::args_os().skip(1).map(|it| quoted(&it.to_string_lossy()));
-    let words: Vec<String> = std::iter::once("wattline".to_owned()).chain(arguments).collect();
-    words.join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 /// Refuses `--json` beside what is a text of its own; `what` says which, and `instead` what there is.
 pub fn text_alone(json: bool, what: &str, instead: &str) -> Result<(), ExitError> {
     match json {
@@ -72,35 +56,6 @@ pub fn text_alone(json: bool, what: &str, instead: &str) -> Result<(), ExitError
         }
         false => Ok(()),
     }
-}
-
-/// Prints a result, and then fails if what was to be `written` beside it could not be: minutes of work
-/// are not lost with a file.
-pub fn print_beside<T: Serialize>(
-    written: Result<(), ExitError>,
-    result: &T,
-    json: bool,
-    table: impl FnOnce(&mut Stdout, &T) -> io::Result<()>,
-) -> Result<(), ExitError> {
-    let printed = print(result, json, table);
-    // With the result printed, a program that reads JSON gets no second document.
-    let after = |error: ExitError| if printed.is_ok() { error.after_result() } else { error };
-    written.map_err(after)?;
-    printed
-}
-
-/// The same with a page of the result: the table ends with where it is.
-pub fn print_with_page<T: Serialize>(
-    (page, written): (Option<&Path>, Result<(), ExitError>),
-    result: &T,
-    json: bool,
-    table: impl FnOnce(&mut Stdout, &T) -> io::Result<()>,
-) -> Result<(), ExitError> {
-    let page = page.filter(|_| written.is_ok());
-    print_beside(written, result, json, |out, result| {
-        table(out, result)?;
-        page.map_or(Ok(()), |page| writeln!(out, "page: {}", page.display()))
-    })
 }
 
 /// Prints a result, by `table` unless JSON is asked for.

@@ -1,5 +1,6 @@
 //! Reads TOML files written by people: reports all problems at once, and every figure's origin.
 
+#[cfg(feature = "laboratory")]
 pub(crate) mod columns;
 mod document;
 mod figure;

@@ -10,13 +10,12 @@ use crate::profile::{Phase, Stopwatch};
 use crate::setting::Setting;
 use crate::totals::Totals;
 use crate::views::Views;
-use wattline_cores::{
-    Core, CoreMake, Egress, Latency, ModelError, Sink, Stop, Watched, platform_of,
-};
+use wattline_cores::{Core, CoreMake, Egress, ModelError, Sink, Stop, Watched, platform_of};
 use wattline_governor::decisions::{Decision, Decisions};
 use wattline_governor::ledger::Entry;
 use wattline_governor::transition::Transition;
 use wattline_governor::under_way::UnderWay;
+use wattline_policy::Latency;
 use wattline_policy::{
     AskAgain, BuildContext, Looks, Observation, OperatingPoint, Platform, Policy, Trigger,
 };

@@ -4,7 +4,7 @@ use super::costs::Costs;
 use super::idle::IdleHistory;
 use super::spent::Spent;
 use std::collections::VecDeque;
-use wattline_cores::Latency;
+use wattline_policy::Latency;
 use wattline_policy::moderation::{Interrupt, Rule};
 use wattline_traffic::requests::{Arrivals, Request};
 use wattline_units::Time;

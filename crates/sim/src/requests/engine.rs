@@ -9,9 +9,9 @@ use super::spent::Spent;
 use crate::knobs::{KnobBehaviour, SimKnobs};
 use rayon::prelude::*;
 use std::time::Instant;
-use wattline_cores::Latency;
 use wattline_governor::transition::Transition;
 use wattline_governor::under_way::UnderWay;
+use wattline_policy::Latency;
 use wattline_policy::moderation::Rule;
 use wattline_policy::{
     AskAgain, BuildContext, CoreView, Looks, MAX_IDLE_STATES, NeedsWorkers, Observation,

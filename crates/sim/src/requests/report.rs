@@ -3,8 +3,8 @@
 use super::setting::RequestSetting;
 use super::spent::Spent;
 use serde::Serialize;
-use wattline_cores::Latency;
 use wattline_governor::ledger::Entry;
+use wattline_policy::Latency;
 use wattline_policy::Platform;
 use wattline_server::RequestServer;
 use wattline_units::{Accuracy, Provenance, Source, Watts};

@@ -6,7 +6,7 @@ mod golden;
 mod groups;
 
 use crate::commands;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 /// A software router and energy governor whose power follows its traffic.
@@ -36,7 +36,7 @@ pub fn line() -> clap::Command {
 /// # Errors
 /// When they are wrong, and when help or the version is asked for.
 pub fn parse() -> Result<Cli, clap::Error> {
-    let matches = line().try_get_matches().map_err(without_hidden)?;
+    let matches = line().try_get_matches().map_err(without_hidden).map_err(left_out)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut line()))
 }
 
@@ -49,6 +49,20 @@ fn without_hidden(mut error: clap::Error) -> clap::Error {
         error.insert(kind, ContextValue::Strings(shown));
     }
     error
+}
+
+/// The error of a command that this program was built without: says so instead of guessing another.
+fn left_out(error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    if !groups::GROUPS.iter().any(|(_, names)| names.contains(&name.as_str())) {
+        return error;
+    }
+    let message = format!(
+        "wattline {name}: this program was built without it; Cargo's default features build all commands\n"
+    );
+    clap::Error::raw(ErrorKind::InvalidSubcommand, message)
 }
 
 /// Whether a command at any level below this one is hidden under this name.
@@ -78,6 +92,18 @@ mod tests {
             let read = |text: &str| format!("{:?}", Cli::try_parse_from(text.split(' ')).unwrap());
             assert_eq!(read(commas), read(repeated));
         }
+    }
+
+    #[test]
+    fn command_that_was_left_out_is_named() {
+        let line = clap::Command::new("wattline").subcommand(clap::Command::new("run"));
+        let mut line = line.subcommand_required(true);
+        let error = |line: &mut clap::Command, word| {
+            let result = line.try_get_matches_from_mut(["wattline", word]);
+            left_out(result.unwrap_err()).to_string()
+        };
+        assert!(error(&mut line, "sim").contains("wattline sim: this program was built without"));
+        assert!(error(&mut line, "simm").contains("unrecognized subcommand"));
     }
 
     #[test]

@@ -29,7 +29,8 @@ impl Dashboard {
 pub struct Listening(Option<Opened>);
 
 impl Listening {
-    /// Whether there is one.
+    /// Returns true if there is one.
+    #[cfg(feature = "laboratory")]
     pub fn is_wanted(&self) -> bool {
         self.0.is_some()
     }

@@ -2,51 +2,35 @@
 
 mod active;
 mod ask;
-mod bench;
 mod block;
 mod capture;
 mod clear;
 mod config;
 mod dashboard;
-mod demo;
 mod duration;
-mod envelope;
 mod explain;
-mod fit;
 pub mod generate;
 mod govern;
 mod graph;
 mod guard;
-mod league;
-mod load;
+#[cfg(feature = "laboratory")]
+mod laboratory;
 mod looking;
 mod lookup;
 mod meter;
 #[cfg(feature = "ipsec")]
 mod new_keys;
-mod nics;
-mod optimise;
-mod page_file;
 mod plan;
 mod policies;
 mod probe;
-mod profile;
 mod reload;
-mod report;
-mod reproduce;
 mod restore;
 mod root;
 mod run;
 mod schema;
-mod server_errors;
-mod servers;
 mod show;
-mod sim;
-mod sim_requests;
-mod simulation;
 mod stats;
 mod stop;
-mod sweep;
 mod top;
 mod trace;
 
@@ -56,9 +40,9 @@ use clap::Subcommand;
 /// What `wattline` can be asked for.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a compressed day of traffic under several policies; then compare Wattline with the
-    /// kernel.
-    Demo(demo::Args),
+    #[cfg(feature = "laboratory")]
+    #[command(flatten)]
+    Laboratory(laboratory::Command),
     /// Run the router until it is told to stop, or until all captures are read.
     Run(run::Args),
     /// Govern this machine: let its power follow its load, without a router.
@@ -100,26 +84,8 @@ pub enum Command {
     NewKeys(new_keys::Args),
     /// Look up addresses in a file of routes: the matching prefix and its next hop.
     Lookup(lookup::Args),
-    /// Run a policy on a server model in virtual time.
-    Sim(sim::Args),
-    /// Run many simulations side by side: servers, policies, traffics, seeds.
-    Sweep(sweep::Args),
-    /// Compute the lowest energy for a traffic within a latency bound, and find a schedule close to
-    /// it.
-    Envelope(envelope::Args),
-    /// Compare all policies with each other and with a lower bound of energy.
-    League(league::Args),
     /// List the policies with their parameters, defaults and sources.
     Policies(policies::Args),
-    /// List the shipped server models, or show one with the origin of its figures.
-    Servers(servers::Args),
-    /// List network cards, compare them, or choose one for a throughput and its budgets.
-    Nics(nics::Args),
-    /// Fit a power and capacity model to measured rows.
-    Fit(fit::Args),
-    /// Find the cheapest frequency and number of cores for a rate or a trace.
-    #[command(alias = "optimize")]
-    Optimise(optimise::Args),
     /// Show which knobs and meters this machine has, which are missing, and what would help.
     Probe(probe::Args),
     /// Show every write that `[power]` would make on this machine and why, and make none.
@@ -134,17 +100,6 @@ pub enum Command {
     Generate(generate::Args),
     /// Undo the changes of a killed run.
     Restore(restore::Args),
-    /// Send packets through a forwarding device, or requests to memcached or HTTP servers, at a given
-    /// rate; measure loss and latency.
-    Load(load::Args),
-    /// Measure a server's tail latency and power by load, frequency and interrupt moderation.
-    Profile(profile::Args),
-    /// Reproduce the figures and tables of the papers, and compare ours with theirs.
-    Reproduce(reproduce::Args),
-    /// Compare runs, each of several repetitions, with confidence intervals.
-    Report(report::Args),
-    /// Measure forwarding devices by RFC 2544, and how fast Wattline itself is on this machine.
-    Bench(bench::Args),
 }
 
 impl Command {
@@ -156,7 +111,8 @@ impl Command {
     /// Runs it; `json` asks for results as JSON, `line` gives the whole command line.
     pub fn run(self, json: bool, line: fn() -> clap::Command) -> Result<(), ExitError> {
         match self {
-            Self::Demo(args) => demo::run(args, json),
+            #[cfg(feature = "laboratory")]
+            Self::Laboratory(command) => command.run(json),
             Self::Run(args) => run::run(&args, json),
             Self::Stats(args) => stats::run(&args, json),
             Self::Explain(args) => explain::run(&args, json),
@@ -176,26 +132,13 @@ impl Command {
             #[cfg(feature = "ipsec")]
             Self::NewKeys(args) => new_keys::run(&args, json),
             Self::Lookup(args) => lookup::run(&args, json),
-            Self::Sim(args) => sim::run(&args, json),
-            Self::Sweep(args) => sweep::run(&args, json),
-            Self::Envelope(args) => envelope::run(&args, json),
-            Self::League(args) => league::run(&args, json),
             Self::Policies(args) => policies::run(&args, json),
-            Self::Servers(args) => servers::run(&args, json),
-            Self::Nics(args) => nics::run(&args, json),
-            Self::Fit(args) => fit::run(&args, json),
-            Self::Optimise(args) => optimise::run(&args, json),
             Self::Probe(args) => probe::run(&args, json),
             Self::Plan(args) => plan::run(&args, json),
             Self::Meter(args) => meter::run(&args, json),
             Self::Guard(args) => guard::run(&args),
             Self::Generate(args) => generate::run(&args, json, &line()),
             Self::Restore(args) => restore::run(&args, json),
-            Self::Load(args) => load::run(&args, json),
-            Self::Profile(args) => profile::run(&args, json),
-            Self::Reproduce(args) => reproduce::run(&args, json),
-            Self::Report(args) => report::run(&args, json),
-            Self::Bench(args) => bench::run(&args, json),
         }
     }
 }

@@ -4,7 +4,6 @@
 use super::errand::{Errand, Known, Wanted};
 use super::worker_control::WorkerControl;
 use std::time::Duration;
-use wattline_cores::Latency;
 use wattline_governor::Governor;
 use wattline_governor::account::Totals;
 use wattline_governor::machine::Machine as _;
@@ -16,6 +15,7 @@ use wattline_host::{
 use wattline_knobs::{Bounded, Machine as Settings, SessionError};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
+use wattline_policy::Latency;
 use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
 };

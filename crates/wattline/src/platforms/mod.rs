@@ -4,6 +4,7 @@
 mod errand;
 mod host;
 mod plan;
+#[cfg(feature = "laboratory")]
 mod scale;
 mod seen;
 mod worker_control;
@@ -14,5 +15,8 @@ use wattline_router::config::PowerPlatform;
 use wattline_router::platform::Platforms;
 
 /// All platforms that a configuration can name.
-pub const PLATFORMS: Platforms =
-    &[(PowerPlatform::Scale, scale::open), (PowerPlatform::Host, host::open)];
+pub const PLATFORMS: Platforms = &[
+    #[cfg(feature = "laboratory")]
+    (PowerPlatform::Scale, scale::open),
+    (PowerPlatform::Host, host::open),
+];

@@ -1,8 +1,9 @@
 //! The platform `scale` for a router: workers that behave like the cores of a server model.
 
 use std::time::Duration;
-use wattline_cores::{Latency, ModelError};
+use wattline_cores::ModelError;
 use wattline_governor::account::Totals;
+use wattline_policy::Latency;
 use wattline_ports::waiter::Waker;
 use wattline_router::RouterError;
 use wattline_router::config::{Config, PortSettings, SteerSettings};
