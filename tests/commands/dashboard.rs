@@ -3,7 +3,7 @@
 use crate::govern::running::Machine;
 use crate::metrics::{free_port, get, router_with, until};
 use std::process::{Command, Stdio};
-use wattline_browser::{Browser, look};
+use wattline_needs::browser::{Browser, look};
 
 #[test]
 fn a_router_on_emulated_cores_is_shown_with_its_watts_and_decisions() {

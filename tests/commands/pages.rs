@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use wattline_browser::{Browser, look, url_of};
+use wattline_needs::browser::{Browser, look, url_of};
 
 /// The largest page: it is to open at once.
 const LARGEST: u64 = 1 << 20;

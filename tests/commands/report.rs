@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
-use wattline_browser::{Browser, look, url_of};
+use wattline_needs::browser::{Browser, look, url_of};
 
 fn wattline(arguments: &[&str]) -> Output {
     Command::new(wattline_needs::program()).args(arguments).output().unwrap()

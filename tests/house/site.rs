@@ -5,7 +5,7 @@ use crate::documents::{read, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use wattline_browser::{Browser, View, url_of};
+use wattline_needs::browser::{Browser, View, url_of};
 
 /// The folder of the site; nothing where there is no mdBook.
 fn build() -> Option<PathBuf> {

@@ -27,11 +27,11 @@ pub mod sample;
 /// A page has nothing wrong in a browser, where there is one.
 #[cfg(test)]
 fn looked_at(name: &str, page: &str) {
-    let Some(mut browser) = wattline_browser::Browser::start(name) else { return };
+    let Some(mut browser) = wattline_needs::browser::Browser::start(name) else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
     std::fs::write(&path, page).unwrap();
-    let url = wattline_browser::url_of(&path);
-    let wrong = wattline_browser::look(&mut browser, name, &url, "true");
+    let url = wattline_needs::browser::url_of(&path);
+    let wrong = wattline_needs::browser::look(&mut browser, name, &url, "true");
     assert!(wrong.is_empty() && page.len() < 1 << 20, "{}", wrong.join("\n"));
 }

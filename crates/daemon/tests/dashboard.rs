@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use wattline_browser::{Browser, look};
 use wattline_daemon::dashboard::Place;
+use wattline_needs::browser::{Browser, look};
 use wattline_status::{
     Accuracy, Decision, DemonstrationStats, KnobName, KnobSteps, Latency, LinkStats, ModelCore,
     PortCounters, PortStats, Power, RouterStats, Source, StageResult, Stages, Stats, Waiting,

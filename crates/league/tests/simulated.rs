@@ -1,8 +1,8 @@
 //! Pages of simulations, as a browser shows them.
 
 use std::path::Path;
-use wattline_browser::{Browser, look, url_of};
 use wattline_league::simulated::{Requests, Simulation, Sweep, SweepRow};
+use wattline_needs::browser::{Browser, look, url_of};
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerFile};
 use wattline_sim::requests::{RequestSetting, run_requests};

@@ -10,6 +10,7 @@
 //! installed.
 #![forbid(unsafe_code)]
 
+pub mod browser;
 mod program;
 mod stop;
 

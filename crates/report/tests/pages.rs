@@ -1,6 +1,6 @@
 //! Pages in a browser: every part that pages are made of, with hostile texts.
 
-use wattline_browser::{Browser, View, look, url_of};
+use wattline_needs::browser::{Browser, View, look, url_of};
 use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
 use wattline_report::runs::{Comparison, Run};
 use wattline_report::{Check, Verdict, page};

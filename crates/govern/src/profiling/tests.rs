@@ -411,13 +411,13 @@ fn a_card_that_rounds_is_tabled_by_what_it_holds_and_power_that_nobody_saw_is_un
     let page = page(&points, PRECISION.within);
     assert!(page.contains("no meter") && page.contains("<svg"), "{page}");
     assert!(page.contains("class=\"contents\"") && page.contains("<b>At 1000 requests"), "{page}");
-    let Some(mut browser) = wattline_browser::Browser::start("the page of a profile") else {
+    let Some(mut browser) = wattline_needs::browser::Browser::start("the page of a profile") else {
         return;
     };
     let path = folder.path().join("page.html");
     std::fs::write(&path, page).unwrap();
-    let url = wattline_browser::url_of(&path);
-    let wrong = wattline_browser::look(&mut browser, "profile", &url, "true");
+    let url = wattline_needs::browser::url_of(&path);
+    let wrong = wattline_needs::browser::look(&mut browser, "profile", &url, "true");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -42,7 +42,7 @@ use clap::Subcommand;
 pub enum Command {
     #[cfg(feature = "laboratory")]
     #[command(flatten)]
-    Laboratory(laboratory::Command),
+    Laboratory(Box<laboratory::Command>),
     /// Run the router until it is told to stop, or until all captures are read.
     Run(run::Args),
     /// Govern this machine: let its power follow its load, without a router.

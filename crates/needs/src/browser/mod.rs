@@ -4,7 +4,6 @@
 //! (chromedevtools.github.io/devtools-protocol), without driver and without port. [`look`] opens a
 //! page wide and narrow, light and dark, and says what is wrong with it. Where there is no Chromium,
 //! tests say that they are skipped.
-#![forbid(unsafe_code)]
 
 mod look;
 mod pipe;
@@ -45,7 +44,7 @@ impl Browser {
     pub fn start(test: &str) -> Option<Self> {
         let names = ["/usr/bin/chromium", "/usr/bin/chromium-browser"];
         let Some(program) = names.iter().map(Path::new).find(|path| path.exists()) else {
-            wattline_needs::skip(Some(test), wattline_needs::Need::Tool, "chromium");
+            crate::skip(Some(test), crate::Need::Tool, "chromium");
             return None;
         };
         let mut pipe = Pipe::start(program);
