@@ -17,7 +17,8 @@ REQUIRE_LONG = $${WATTLINE_REQUIRE-$$(cat target/tools/required-long 2>/dev/null
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build tools ## a day in miniature under three policies, then Wattline beside the kernel (DEMO="--duration 20s ...")
+demo: build ## a day in miniature under four policies, then Wattline beside the kernel (DEMO="--duration 20s ...")
+	@scripts/install-tools demo
 	target/release/wattline demo --out target $(DEMO)
 
 build:            ## the release build

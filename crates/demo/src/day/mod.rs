@@ -11,6 +11,7 @@
 mod checks;
 mod figures;
 mod live;
+mod modern;
 mod page;
 mod report;
 mod run;

@@ -1,7 +1,10 @@
 //! The report as a single page with plots, without external resources.
 
 use super::report::{Day, Report};
-use super::table::{AGREEMENT_HEAD, HEAD, about_step, agreement, cells};
+use super::table::{
+    AGREEMENT_HEAD, HEAD, MODERN_HEAD, about_step, agreement, cells, modern, modern_title,
+};
+use crate::remark::DISTURBED;
 use wattline_governor::account::Interval;
 use wattline_report::escape;
 use wattline_report::page::{self, checks, put, table};
@@ -25,6 +28,11 @@ pub fn html(report: &Report) -> String {
             conditions.seed
         ),
     );
+    let (disturbed, notes): (Vec<_>, Vec<_>) =
+        report.notes.iter().partition(|note| note.starts_with(DISTURBED));
+    for note in disturbed {
+        put(&mut page, format_args!("<p><b>{}</b></p>\n", escape(note)));
+    }
     page.push_str("<h2>Policies</h2>\n");
     table(&mut page, HEAD, report.days.iter().map(cells));
     if let Some(about) = about_step(report) {
@@ -47,10 +55,15 @@ pub fn html(report: &Report) -> String {
         let command = conditions.simulation(&day.policy);
         put(&mut page, format_args!("<p>Again: <code>{}</code></p>\n", escape(&command)));
     }
+    if !report.modern.is_empty() {
+        page.push_str("<h2>On a newer server</h2>\n");
+        put(&mut page, format_args!("<p>{}</p>\n", escape(&modern_title())));
+        table(&mut page, MODERN_HEAD, report.modern.iter().map(modern));
+    }
     page.push_str("<h2>Beside PowerSave's paper</h2>\n");
     checks(&mut page, &report.checks);
     page.push_str("<h2>Notes</h2>\n<ul>\n");
-    for note in &report.notes {
+    for note in notes {
         put(&mut page, format_args!("<li>{}</li>\n", escape(note)));
     }
     page.push_str("</ul>\n");

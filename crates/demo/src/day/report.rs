@@ -1,5 +1,6 @@
 //! Results of the day, as data.
 
+use super::modern::ModernDay;
 use super::settings::Settings;
 use super::step::Reaction;
 use crate::remark::DISTURBED;
@@ -14,6 +15,8 @@ use wattline_units::{Accuracy, Source};
 pub(super) const POWER_TOLERANCE: f64 = 0.03;
 /// Largest difference of mean active cores between `scale` and the simulator.
 pub(super) const CORES_TOLERANCE: f64 = 0.3;
+/// Smallest share of the intervals in which both have the same active cores but for one.
+pub(super) const SAME_CORES_SHARE: f64 = 0.95;
 /// Conditions of the days.
 #[derive(Debug, Clone, Serialize)]
 pub struct Conditions {
@@ -173,7 +176,10 @@ pub struct Day {
     pub power_difference_ratio: Option<f64>,
     /// Mean active cores of `scale` minus those of the simulator.
     pub cores_difference: f64,
-    /// Whether both differences are within their tolerances.
+    /// Share of the intervals in which the mean active cores of both differ by at most one.
+    pub same_cores_ratio: f64,
+    /// Whether power, cores and the share of intervals are within their tolerances. Says nothing about
+    /// a disturbed run.
     pub agrees: bool,
     /// Whether this machine was too busy to run the emulated cores in time.
     pub disturbed: bool,
@@ -195,12 +201,19 @@ impl Day {
         let whole = &outcome.record.whole;
         let power = whole.power_watts.map(|watts| watts / simulated.power_watts - 1.0);
         let cores = whole.cores_active_mean - simulated.cores_active_mean;
+        let emulated = outcome.record.intervals.iter();
+        let same = same_cores(
+            &emulated.map(|it| (it.from_seconds, it.cores_active_mean)).collect::<Vec<_>>(),
+            &simulated.intervals,
+        );
         Self {
             policy: policy.to_string(),
             power_difference_ratio: power,
             cores_difference: cores,
             agrees: power.is_some_and(|power| power.abs() <= POWER_TOLERANCE)
-                && cores.abs() <= CORES_TOLERANCE,
+                && cores.abs() <= CORES_TOLERANCE
+                && same >= SAME_CORES_SHARE,
+            same_cores_ratio: same,
             disturbed: outcome.is_disturbed(),
             saving_over_poll_ratio: None,
             saving_over_napi_ratio: None,
@@ -211,6 +224,17 @@ impl Day {
     }
 }
 
+/// Share of the emulated intervals, each its start and mean active cores, in whose simulated counterpart
+/// at most one core more or less is active.
+fn same_cores(emulated: &[(f64, f64)], simulated: &[SimulatedInterval]) -> f64 {
+    let near = |&&(from, cores): &&(f64, f64)| {
+        let distance = |it: &SimulatedInterval| (it.from_seconds - from).abs();
+        let same = simulated.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        same.is_some_and(|same| (same.cores_active_mean - cores).abs() <= 1.0)
+    };
+    emulated.iter().filter(near).count() as f64 / emulated.len().max(1) as f64
+}
+
 /// Results of all days, with remarks.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -219,6 +243,8 @@ pub struct Report {
     pub conditions: Conditions,
     /// Results by policy.
     pub days: Vec<Day>,
+    /// The same traffic on a newer server, in the simulator alone.
+    pub modern: Vec<ModernDay>,
     /// Comparisons with the paper.
     pub checks: Vec<Check>,
     /// Meaning of the figures, and what could not be shown.
@@ -228,7 +254,12 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(conditions: Conditions, days: Vec<Day>, checks: Vec<Check>) -> Self {
+    pub(super) fn new(
+        conditions: Conditions,
+        days: Vec<Day>,
+        modern: Vec<ModernDay>,
+        checks: Vec<Check>,
+    ) -> Self {
         let failures = days.iter().flat_map(failures).collect();
         let mut notes = vec![
             "All watts are emulated (source: model, accuracy: static, estimated): those of the server \
@@ -267,7 +298,7 @@ impl Report {
                 day.outcome.feed_lateness_max_seconds * 1e3,
             ));
         }
-        Self { conditions, days, checks, notes, failures }
+        Self { conditions, days, modern, checks, notes, failures }
     }
 }
 
@@ -286,4 +317,27 @@ fn failures(day: &Day) -> Vec<String> {
         format!("under {}: {count} of {} frames {what}", day.policy, delivery.sent_packets)
     };
     failed.map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn share_of_intervals_with_the_same_cores_is_counted_in_time() {
+        let interval = |from_seconds, cores_active_mean| SimulatedInterval {
+            from_seconds,
+            power_watts: 0.0,
+            cores_active_mean,
+            frequency_mean_hertz: 0.0,
+        };
+        let simulated = [interval(0.0, 2.0), interval(1.0, 5.0), interval(2.0, 2.0)];
+        // The same mean, at other times: means alone would agree.
+        let late = [(0.0, 2.0), (1.0, 2.0), (2.0, 5.0)];
+        assert!((same_cores(&late, &simulated) - 1.0 / 3.0).abs() < 1e-12);
+        let near = [(0.0, 3.0), (1.0, 4.0), (2.0, 2.9)];
+        assert!((same_cores(&near, &simulated) - 1.0).abs() < 1e-12);
+        assert_eq!(same_cores(&[], &simulated), 0.0);
+        assert_eq!(same_cores(&near, &[]), 0.0);
+    }
 }

@@ -3,7 +3,7 @@
 use super::live::Live;
 use super::report::{Conditions, Day, Report, Simulated};
 use super::settings::Settings;
-use super::{checks, figures, step};
+use super::{checks, figures, modern, step};
 use crate::error::Error;
 use crate::scale;
 use crate::watch::{Done, Watch};
@@ -28,7 +28,9 @@ pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
     save(&mut days);
     let conditions = Conditions::of(settings, &spec);
     let checks = checks::of(&conditions, &days);
-    Ok(Report::new(conditions, days, checks))
+    watch.meanwhile("the same traffic on a newer server, in the simulator");
+    let modern = modern::days(settings, &spec);
+    Ok(Report::new(conditions, days, modern, checks))
 }
 
 fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec, watch: &Watch) -> Result<Day, Error> {

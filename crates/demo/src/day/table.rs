@@ -1,6 +1,7 @@
 //! The report as tables of text.
 
-use super::report::{CORES_TOLERANCE, Day, POWER_TOLERANCE, Report};
+use super::modern::{KERNEL, ModernDay, SERVER};
+use super::report::{CORES_TOLERANCE, Day, POWER_TOLERANCE, Report, SAME_CORES_SHARE};
 use crate::remark::DISTURBED;
 use std::fmt;
 use wattline_report::columns::Columns;
@@ -44,7 +45,7 @@ pub(super) fn cells(day: &Day) -> [String; 12] {
     ]
 }
 
-pub(super) const AGREEMENT_HEAD: [&str; 9] = [
+pub(super) const AGREEMENT_HEAD: [&str; 10] = [
     "policy",
     "scale, W",
     "sim, W",
@@ -52,11 +53,12 @@ pub(super) const AGREEMENT_HEAD: [&str; 9] = [
     "scale, cores",
     "sim, cores",
     "difference",
+    "within one core",
     "sim step, ms",
     "agree",
 ];
 
-pub(super) fn agreement(day: &Day) -> [String; 9] {
+pub(super) fn agreement(day: &Day) -> [String; 10] {
     let whole = &day.outcome.record.whole;
     let settled = day.step.as_ref().and_then(|step| step.simulated_settled_seconds);
     [
@@ -67,13 +69,39 @@ pub(super) fn agreement(day: &Day) -> [String; 9] {
         format!("{:.3}", whole.cores_active_mean),
         format!("{:.3}", day.simulated.cores_active_mean),
         format!("{:+.3}", day.cores_difference),
+        format!("{:.0} %", day.same_cores_ratio * 100.0),
         settled.map_or("-".into(), |seconds| format!("{:.1}", seconds * 1e3)),
-        match (day.agrees, day.disturbed) {
-            (true, _) => "yes",
-            (false, true) => "no (disturbed)",
-            (false, false) => "NO",
+        // Figures of a disturbed run show nothing, whatever they are.
+        match (day.disturbed, day.agrees) {
+            (true, _) => "disturbed",
+            (false, true) => "yes",
+            (false, false) => "no",
         }
         .to_owned(),
+    ]
+}
+
+pub(super) const MODERN_HEAD: [&str; 5] =
+    ["policy", "mean, W", "saved over the kernel", "p99, µs", "lost"];
+
+/// Title of the table of a newer server.
+pub(super) fn modern_title() -> String {
+    format!(
+        "The same traffic on {SERVER} (2023), simulated; saved over {KERNEL}, the kernel's own way there \
+         (watts modelled, static)"
+    )
+}
+
+pub(super) fn modern(day: &ModernDay) -> [String; 5] {
+    [
+        day.policy.clone(),
+        format!("{:.1}", day.power_watts),
+        match day.policy == KERNEL {
+            true => "-".to_owned(),
+            false => format!("{:.1} %", day.saving_over_kernel_ratio * 100.0),
+        },
+        day.latency_p99_seconds.map_or("-".to_owned(), |seconds| format!("{:.1}", seconds * 1e6)),
+        day.dropped_packets.to_string(),
     ]
 }
 
@@ -130,10 +158,16 @@ impl fmt::Display for Report {
         write!(out, "{}", Columns::of(HEAD, 1, self.days.iter().map(cells)))?;
         writeln!(
             out,
-            "\nBeside the simulator (mean power within {:.0} %, mean active cores within {CORES_TOLERANCE})",
-            POWER_TOLERANCE * 100.0
+            "\nBeside the simulator (agree: mean power within {:.0} %, mean active cores within {CORES_TOLERANCE}, \
+             cores within one in {:.0} % of the intervals)",
+            POWER_TOLERANCE * 100.0,
+            SAME_CORES_SHARE * 100.0
         )?;
         write!(out, "{}", Columns::of(AGREEMENT_HEAD, 1, self.days.iter().map(agreement)))?;
+        if !self.modern.is_empty() {
+            writeln!(out, "\n{}", modern_title())?;
+            write!(out, "{}", Columns::of(MODERN_HEAD, 1, self.modern.iter().map(modern)))?;
+        }
         writeln!(
             out,
             "\nBeside PowerSave's paper (claims of crates/reproduce/published/claims.csv)"

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, default_value = "45s", value_parser = duration)]
     duration: Duration,
     /// Policies of the day, as NAME or NAME:key=value,key=value, separated by commas.
-    #[arg(long, default_value = "poll,napi,powersave")]
+    #[arg(long, default_value = "poll,napi,powersave,wattline")]
     policies: String,
     /// How many times slower than its model the server is played: more on a busy machine.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]

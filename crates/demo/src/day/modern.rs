@@ -1,0 +1,93 @@
+//! The same traffic on a server of 2023, in the simulator alone: savings on PowerSave's server of 2010
+//! say little about today's.
+
+use super::settings::Settings;
+use serde::Serialize;
+use wattline_policy::PolicySpec;
+use wattline_server::ServerFile;
+use wattline_sim::Scenario;
+use wattline_traffic::Spec;
+use wattline_units::{Accuracy, Source};
+
+/// The server model.
+pub(super) const SERVER: &str = "xeon-platinum-8470";
+/// Linux's own way on such a server: NAPI, frequencies by its governor, all idle states.
+pub(super) const KERNEL: &str = "intel-pstate";
+
+/// A day under one policy.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModernDay {
+    /// Server model.
+    pub server: &'static str,
+    /// Policy with its parameters.
+    pub policy: String,
+    /// Mean power.
+    pub power_watts: f64,
+    /// Origin of the power.
+    pub source: Source,
+    /// Accuracy of the power.
+    pub accuracy: Accuracy,
+    /// Energy saved compared with the kernel's own way, as a share of its energy.
+    pub saving_over_kernel_ratio: f64,
+    /// 99th percentile of latency.
+    pub latency_p99_seconds: Option<f64>,
+    /// Packets dropped because their ring was full.
+    pub dropped_packets: u64,
+}
+
+/// Simulates the day under the kernel's policy and those of the settings. A policy that this server
+/// cannot follow is left out.
+pub(super) fn days(settings: &Settings, spec: &Spec) -> Vec<ModernDay> {
+    let Ok(file) = ServerFile::load(SERVER) else { return Vec::new() };
+    let Ok(server) = file.model() else { return Vec::new() };
+    let run = |policy: &PolicySpec| {
+        let scenario = Scenario {
+            server,
+            application: Settings::APPLICATION,
+            policy: policy.clone(),
+            traffic: spec,
+            duration: settings.day(),
+            warmup: settings.interval(),
+            interval: None,
+            output_links: false,
+            seed: settings.seed,
+            profile: false,
+        };
+        scenario.run().ok()
+    };
+    let Some(kernel) = PolicySpec::parse(KERNEL).ok().and_then(|policy| run(&policy)) else {
+        return Vec::new();
+    };
+    let day = |policy: String, report: &wattline_sim::Report| ModernDay {
+        server: SERVER,
+        policy,
+        power_watts: report.power_watts,
+        source: report.source,
+        accuracy: report.accuracy,
+        saving_over_kernel_ratio: 1.0 - report.energy_joules / kernel.energy_joules,
+        latency_p99_seconds: report.latency_p99_seconds,
+        dropped_packets: report.dropped_packets,
+    };
+    let policies = settings.policies.iter();
+    let others = policies.filter_map(|policy| Some(day(policy.to_string(), &run(policy)?)));
+    std::iter::once(day(KERNEL.to_owned(), &kernel)).chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::tests::settings;
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn days_are_compared_with_the_kernels_own_way() {
+        let settings = settings(&["poll", "napi:idle=none-such"], 500, Duration::from_secs(2));
+        let days = days(&settings, &settings.spec().unwrap());
+        let names: Vec<&str> = days.iter().map(|day| day.policy.as_str()).collect();
+        assert_eq!(names, [KERNEL, "poll"], "a policy that cannot run is left out");
+        assert_eq!(days[0].saving_over_kernel_ratio, 0.0);
+        // Cores that poll take more than cores that sleep.
+        assert!(days[1].saving_over_kernel_ratio < -0.1, "{:?}", days[1]);
+        assert_eq!(days[1].source, Source::Modelled);
+    }
+}
