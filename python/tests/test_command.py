@@ -20,6 +20,24 @@ def test_the_cheapest_setting_for_a_rate_carries_it(installed):
     assert wl.optimise("westmere-2010", "5Mpps", app="ipsec")["cores"] > by_name["cores"]
 
 
+def test_rates_over_time_are_a_file_or_columns(installed, tmp_path):
+    rates = {"time_seconds": [0.0, 1.0, 2.0], "rate_pps": [1e6, 5e6, 1e6]}
+    file = tmp_path / "day.csv"
+    file.write_text("time_seconds,rate_pps\n0,1e6\n1,5e6\n2,1e6\n")
+    chosen = wl.optimise("westmere-2010", trace=rates)
+    assert chosen == wl.optimise("westmere-2010", trace=file) and chosen["energy_joules"] > 0
+    with pytest.raises(wl.Error, match="either a rate or trace"):
+        wl.optimise("westmere-2010", "1Mpps", trace=rates)
+
+
+def test_receive_path_takes_any_sizes_and_proposals(installed):
+    paths = wl.receive(llc_bytes=8 << 20, proposal="none,contiguous-buffers", packets=6000)["paths"]
+    assert [it["path"]["llc_bytes"] for it in paths] == [8 << 20] * 2
+    assert paths[1]["cycles_per_packet"] < paths[0]["cycles_per_packet"]
+    with pytest.raises(wl.Error, match="ring is 9999"):
+        wl.receive(ring=9999)
+
+
 def test_measured_rows_become_a_server_file(installed, tmp_path):
     rows = {"frequency_hertz": [], "cores": [], "throughput_pps": [], "power_watts": [], "offered_pps": []}
     for gigahertz in (1.0, 1.5, 2.0):

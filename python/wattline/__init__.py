@@ -34,7 +34,7 @@ from ._wattline import (
 )
 
 if TYPE_CHECKING:
-    from ._command import fit, league, optimise, reproduce
+    from ._command import fit, league, optimise, receive, reproduce
     from .fleet import Day, Fleet, Site, Year, compare
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "league",
     "optimise",
     "policies",
+    "receive",
     "reproduce",
     "servers",
     "simulate",
@@ -80,6 +81,7 @@ _LATER = {
     "fit": "_command",
     "league": "_command",
     "optimise": "_command",
+    "receive": "_command",
     "reproduce": "_command",
 }
 

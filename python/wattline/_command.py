@@ -72,26 +72,35 @@ def league(
 
 def optimise(
     server: str | _wattline.Server,
-    target: str,
+    target: str | None = None,
     *,
+    trace: Path | Table | Mapping[str, Sequence[float]] | None = None,
     app: str = "ipv4",
     size: int = 64,
     latency_bound: str | None = None,
 ) -> Any:
     """The cheapest cores and frequency for a rate such as ``"5Mpps"``, by the server's model.
 
-    Runs the program ``wattline``.
+    ``trace``, in place of the rate, has rates over time: a CSV file, or columns ``time_seconds`` and
+    ``rate_pps``. Runs the program ``wattline``.
     """
     import tempfile
+
+    if (target is None) == (trace is None):
+        raise _wattline.Error("optimise: give either a rate or trace=")
 
     with tempfile.TemporaryDirectory() as folder:
         if not isinstance(server, str):
             text, server = server.toml, os.path.join(folder, "server.toml")
             with open(server, "w", encoding="utf-8") as file:
                 file.write(text)
+        if trace is not None:
+            load = f"--trace={_file(trace, folder, 'trace.csv')}"
+        else:
+            load = f"--target={target}"
         bound = [f"--latency-bound={latency_bound}"] if latency_bound is not None else []
         return run(
-            "optimise", f"--server={server}", f"--target={target}", f"--app={app}",
+            "optimise", f"--server={server}", load, f"--app={app}",
             f"--size={size}", *bound,
         )  # fmt: skip
 
@@ -110,20 +119,39 @@ def fit(
     ``power_watts`` and, better, ``offered_pps``. ``out`` is the server file to write, which
     replaces another only with ``overwrite``. Runs the program ``wattline``.
     """
-    import csv
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        if not isinstance(rows, (str, os.PathLike)):
-            columns = rows.to_dict() if isinstance(rows, Table) else dict(rows)
-            rows = os.path.join(folder, "rows.csv")
-            with open(rows, "w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow(columns)
-                writer.writerows(zip(*columns.values()))
         return run(
-            "fit", os.fspath(rows), f"--name={name}",
+            "fit", _file(rows, folder, "rows.csv"), f"--name={name}",
             *([f"--out={os.fspath(out)}"] if out is not None else []),
             *([f"--base-watts={base_watts}"] if base_watts is not None else []),
             *["--overwrite"] * overwrite,
         )  # fmt: skip
+
+
+def receive(**sizes: object) -> Any:
+    """Cache misses, cycles and watts of a host's receive path, after Liao and Bhuyan.
+
+    ``sizes`` are the options of ``wattline receive`` with underscores: ``ring=256``,
+    ``llc_bytes=8 << 20``, ``proposal="all"``, ``rate="40Gbit/s"``. Runs the program ``wattline``.
+    """
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in sizes.items()]
+    return run("receive", *options)
+
+
+def _file(
+    columns: Path | Table | Mapping[str, Sequence[float]], folder: str, name: str
+) -> str:
+    """The path of a CSV file; columns are written into one in ``folder``."""
+    import csv
+
+    if isinstance(columns, (str, os.PathLike)):
+        return os.fspath(columns)
+    columns = columns.to_dict() if isinstance(columns, Table) else dict(columns)
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values()))
+    return path

@@ -141,3 +141,35 @@ fn mistakes_have_their_exit_codes() {
         assert!(message.contains(words), "{words:?} not in {message}");
     }
 }
+
+#[test]
+fn receive_path_follows_its_sizes_proposals_and_rate() {
+    let paths = |args: &[&str]| {
+        let fixed = ["receive", "--packets", "6000", "--json"];
+        json(&[&fixed, args].concat())["paths"].as_array().unwrap().clone()
+    };
+    let number = |path: &Value, key: &str| path[key].as_f64().unwrap();
+    let base = &paths(&[])[0];
+    assert_eq!(base["proposal"], "none");
+    // The paper's packet at its own path: 2.66 GHz at 5.6 Gbit/s.
+    assert!((number(base, "cycles_per_packet") - 5548.0).abs() < 1.0, "{base}");
+    let fast = &paths(&["--rate", "18.98Gbit/s"])[0];
+    assert!((number(fast, "cpu_watts") / number(base, "cpu_watts") - 2.0).abs() < 1e-6);
+    let large = &paths(&["--llc-bytes", "33554432"])[0];
+    assert!(number(large, "llc_misses_per_packet") < number(base, "llc_misses_per_packet"));
+    let all = paths(&["--proposal", "all"]);
+    assert_eq!(all.len(), 8);
+    for path in &all[1..] {
+        assert!(number(path, "cycles_per_packet") < number(base, "cycles_per_packet"), "{path}");
+        assert!(!path["misses"].as_array().unwrap().is_empty());
+    }
+    for (args, told) in [
+        (&["receive", "--ring", "9999"][..], "ring is 9999; allowed: 1 to 4096"),
+        (&["receive", "--proposal", "cache"][..], "direct-cache-access"),
+        (&["receive", "--rate", "5GB"][..], "5GB"),
+    ] {
+        let output = wattline(args);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(told), "{message}");
+    }
+}

@@ -6,7 +6,6 @@ use crate::figure::Figure;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Grounds, Table};
-use wattline_server::components::Direction;
 use wattline_server::receive::cost::{Energy, small_core_slowdown};
 use wattline_server::receive::proposals::{Effect, Proposal, effects};
 use wattline_server::receive::rate_adaptive::RateAdaptive;
@@ -20,17 +19,9 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
 
 fn switches(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     let host = host()?;
-    let large = host
-        .scenarios
-        .iter()
-        .filter(|scenario| scenario.direction == Direction::Receive)
-        .max_by_key(|scenario| scenario.io_bytes)
-        .ok_or_else(|| lacks("a receiving host"))?;
+    let all = effects(ReceivePath::default(), PACKETS, |base| Energy::measured_on(&host, base));
     let missing = || lacks("CPU, memory and throughput of the receiving host");
-    let (cpu, memory) = large.cpu.zip(large.memory).ok_or_else(missing)?;
-    let goodput = large.throughput.ok_or_else(missing)?;
-    let energy = |base: &Outcome| Energy::from(cpu, memory, goodput, base);
-    let all = effects(ReceivePath::default(), PACKETS, energy).map_err(failed)?;
+    let all = all.map_err(failed)?.ok_or_else(missing)?;
     let mut table = Table::new([
         "proposal",
         "skb_and_page_misses_per_packet",

@@ -10,6 +10,7 @@ mod arrivals;
 mod cache;
 pub mod cost;
 mod data;
+mod estimate;
 pub mod io_size;
 mod layout;
 mod machine;
@@ -28,6 +29,7 @@ mod transmit;
 
 pub use cache::{Cache, Found, InvalidCache, LINE_BYTES, Line, MOST_WAYS};
 pub use data::{Counts, Data, Distance, Memory, Phase};
+pub use estimate::{Calibration, Estimate};
 pub use layout::{FRAME_LINES, PAYLOAD_BYTES, PageStruct};
 pub use outcome::{Outcome, Step};
 pub use path::{Buffers, Delivery, InvalidPath, ReceivePath};

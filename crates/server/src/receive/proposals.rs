@@ -55,6 +55,20 @@ impl Proposal {
         }
     }
 
+    /// Word that names it on a command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::DirectCacheAccess => "direct-cache-access",
+            Self::ContiguousBuffers => "contiguous-buffers",
+            Self::CopyEngine => "copy-engine",
+            Self::Invalidation => "invalidation",
+            Self::ExtendedDirectCacheAccess => "extended-direct-cache-access",
+            Self::OnDie => "on-die",
+            Self::Together => "together",
+        }
+    }
+
     /// The path with the proposal applied.
     pub fn apply(self, path: ReceivePath) -> ReceivePath {
         let dca = ReceivePath { delivery: Delivery::Cache, ..path };
@@ -95,17 +109,18 @@ pub struct Effect {
     pub memory: Watts,
 }
 
-/// Simulates every proposal on `path`; `energy` is computed from the outcome without a proposal.
+/// Simulates every proposal on `path`; `energy` is computed from the outcome without a proposal, and
+/// `None` where it cannot be.
 ///
 /// # Errors
 /// Fails when the path cannot be simulated.
 pub fn effects(
     path: ReceivePath,
     packets: u64,
-    energy: impl Fn(&Outcome) -> Energy,
-) -> Result<Vec<Effect>, InvalidPath> {
+    energy: impl Fn(&Outcome) -> Option<Energy>,
+) -> Result<Option<Vec<Effect>>, InvalidPath> {
     let base = path.run(packets)?;
-    let energy = energy(&base);
+    let Some(energy) = energy(&base) else { return Ok(None) };
     let mut all = Vec::with_capacity(Proposal::ALL.len());
     for proposal in Proposal::ALL {
         let changed = proposal.apply(path);
@@ -117,5 +132,5 @@ pub fn effects(
         let (cpu, memory) = (energy.cpu(cycles.total()), energy.memory(outcome.memory_lines()));
         all.push(Effect { proposal, outcome, cycles, cpu, memory });
     }
-    Ok(all)
+    Ok(Some(all))
 }

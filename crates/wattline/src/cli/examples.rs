@@ -490,6 +490,16 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "receive",
+        &[
+            ("The paper's server with a larger cache", "wattline receive --llc-bytes 33554432"),
+            (
+                "Every proposal of the paper at 40 Gbit/s of goodput",
+                "wattline receive --proposal all --rate 40Gbit/s",
+            ),
+        ],
+    ),
+    (
         "demo",
         &[
             ("A day in miniature and the comparison with the kernel", "wattline demo --out target"),

@@ -16,7 +16,10 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
     ("Save power on this machine", &["govern", "profile", "probe", "plan", "meter", "restore"]),
     (
         "Work with models",
-        &["sim", "sweep", "league", "envelope", "policies", "servers", "nics", "fit", "optimise"],
+        &[
+            "sim", "sweep", "league", "envelope", "policies", "servers", "nics", "fit", "optimise",
+            "receive",
+        ],
     ),
     ("Measure and compare", &["demo", "load", "bench", "report", "reproduce"]),
 ];

@@ -14,6 +14,7 @@ mod overwrite;
 mod page_file;
 mod profile;
 mod progress;
+mod receive;
 mod report;
 mod reproduce;
 mod results;
@@ -58,6 +59,8 @@ pub enum Command {
     Profile(profile::Args),
     /// Reproduce the figures and tables of the papers, and compare ours with theirs.
     Reproduce(reproduce::Args),
+    /// Simulate the receive path of a host: cache misses, cycles and watts per packet (Liao).
+    Receive(receive::Args),
     /// Compare runs, each of several repetitions, with confidence intervals.
     Report(report::Args),
     /// Measure forwarding devices by RFC 2544, and how fast Wattline itself is on this machine.
@@ -80,6 +83,7 @@ impl Command {
             Self::Load(args) => load::run(&args, json),
             Self::Profile(args) => profile::run(&args, json),
             Self::Reproduce(args) => reproduce::run(&args, json),
+            Self::Receive(args) => receive::run(&args, json),
             Self::Report(args) => report::run(&args, json),
             Self::Bench(args) => bench::run(&args, json),
         }
