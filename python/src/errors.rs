@@ -6,6 +6,7 @@ use std::fmt::Display;
 use wattline_server::LoadError;
 use wattline_sim::SimError;
 use wattline_traffic::capture::Problem;
+use wattline_traffic::rates::RatesError;
 use wattline_traffic::spec::BuildError;
 
 create_exception!(
@@ -48,6 +49,9 @@ pub fn of_load(error: LoadError) -> PyErr {
 
 /// A simulation that cannot be run.
 pub fn of_sim(error: SimError) -> PyErr {
+    if let SimError::Source(BuildError::Rates(RatesError::Unreadable { file, cause })) = &error {
+        return unreadable(&file.to_string_lossy(), cause);
+    }
     let capture = match &error {
         SimError::Traffic(capture) | SimError::Source(BuildError::Capture(capture)) => capture,
         _ => return wrong(error),

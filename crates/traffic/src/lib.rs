@@ -9,6 +9,7 @@ mod flow_hash;
 mod flows;
 mod packet;
 mod random;
+pub mod rates;
 pub mod requests;
 mod sizes;
 pub mod source;

@@ -1,7 +1,7 @@
 //! The optimiser compared with an exhaustive search that was written independently.
 
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
-use wattline_server::optimise::trace::{self, Interval};
+use wattline_server::optimise::trace::Interval;
 use wattline_server::optimise::{Infeasible, LoadedServer, cheapest, over_trace};
 use wattline_server::{Application, ServerModel};
 use wattline_units::{Hertz, PacketsPerSecond, Span, Watts};
@@ -96,8 +96,13 @@ fn bolla_model_equals_exhaustive_search_and_saves() {
 #[test]
 fn trace_is_optimal_piece_by_piece() {
     let model = bolla();
-    let text = "time_seconds,rate_pps\n0,0\n10,2e6\n20,2e6\n25,500000\n30,1e6\n";
-    let trace = trace::parse("day.csv", text).unwrap();
+    let pieces = [(10, 0.0), (10, 2e6), (5, 2e6), (5, 5e5), (5, 1e6)];
+    let piece = |(line, (seconds, rate)): (usize, (u64, f64))| Interval {
+        line,
+        length: Span::from_millis(1000 * seconds),
+        rate: PacketsPerSecond(rate),
+    };
+    let trace: Vec<Interval> = pieces.into_iter().enumerate().map(piece).collect();
     let result = over_trace(&model, &trace, None).unwrap();
     let by_hand: f64 = trace
         .iter()

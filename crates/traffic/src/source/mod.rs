@@ -9,6 +9,7 @@ mod on_off;
 mod poisson;
 mod replay;
 mod self_similar;
+mod steps;
 mod trains;
 mod wave;
 
@@ -21,6 +22,7 @@ pub use on_off::OnOff;
 pub use poisson::Poisson;
 pub use replay::{Replay, Trace, TracePacket};
 pub use self_similar::SelfSimilar;
+pub use steps::{Silent, Steps};
 pub use trains::{TrainFlows, TrainLengths, TrainShape, Trains};
 pub use wave::{Wave, WaveShape};
 

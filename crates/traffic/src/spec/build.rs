@@ -3,9 +3,10 @@
 use super::kinds::{Common, Kind};
 use super::{Mistake, Part, Spec, SpecError};
 use crate::capture::{CaptureError, Reader};
+use crate::rates::{self, RatesError};
 use crate::source::{
     Constant, Content, DayProfile, Links, Mix, Mmpp, Modulated, OnOff, Poisson, Replay,
-    SelfSimilar, Source, Trace, TrainShape, Trains, Wave,
+    SelfSimilar, Silent, Source, Steps, Trace, TrainShape, Trains, Wave,
 };
 
 /// Reasons why a source cannot be built.
@@ -14,7 +15,10 @@ pub enum BuildError {
     /// A capture cannot be used.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The description does not fit the capture.
+    /// A file of rates cannot be used.
+    #[error(transparent)]
+    Rates(#[from] RatesError),
+    /// The description does not fit the file.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
@@ -57,6 +61,10 @@ impl Part {
         {
             self.check(rate.packets_per_second(mean), most, mean)?;
         }
+        if self.kind.rate().is_some_and(|rate| rate.packets_per_second(mean) == 0.0) {
+            out.push(Box::new(Silent));
+            return Ok(());
+        }
         if common.trains.mean > 1 {
             let mut heads = Vec::new();
             self.heads().build(seed, &mut heads)?;
@@ -97,6 +105,13 @@ impl Part {
                 let modulator = Wave::new(shape, rate, ratio, period, share, rise);
                 Box::new(Modulated::new(modulator, content, seed))
             }
+            Kind::Rates { ref file, scale } => match Steps::new(rates::load(file)?, scale) {
+                None => Box::new(Silent),
+                Some(steps) => {
+                    self.check(steps.peak(), most, mean)?;
+                    Box::new(Modulated::new(steps, content, seed))
+                }
+            },
             Kind::Capture { ref file, rate, copies, repeat } => {
                 let trace = Trace::read(&mut Reader::open(file)?)?;
                 let mean = trace.mean_bytes();

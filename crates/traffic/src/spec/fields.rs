@@ -110,7 +110,7 @@ impl<'a> Fields<'a> {
         let text = self.text(key)?;
         let rate = quantity::rate(text, links);
         if rate.is_none() {
-            self.wrong(key, "is not a positive rate", RATE_FORMS);
+            self.wrong(key, "is not a rate", RATE_FORMS);
         }
         rate
     }

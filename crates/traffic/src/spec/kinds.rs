@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use wattline_units::Span;
 
 /// Name, first value, and one line of explanation for every kind.
-pub const KINDS: [(&str, &str, &str); 12] = [
+pub const KINDS: [(&str, &str, &str); 13] = [
     ("constant", "rate", "link-paced packets at a constant rate"),
     ("poisson", "rate", "independent arrivals"),
     ("mmpp", "rate", "Poisson arrivals whose rate switches between a low and a high one"),
@@ -20,6 +20,7 @@ pub const KINDS: [(&str, &str, &str); 12] = [
     ("square", "rate", "Poisson arrivals whose rate jumps between low and high at fixed times"),
     ("sawtooth", "rate", "Poisson arrivals whose rate rises on a straight line and falls at once"),
     ("flash", "rate", "Poisson arrivals with a flash crowd once a period"),
+    ("rates", "file", "Poisson arrivals at rates over time from a CSV file, again and again"),
     ("capture", "file", "replay of a pcap or pcapng file"),
     ("abilene-i-standin", "rate", "synthetic stand-in for PowerSave's backbone trace"),
     ("m57-patents-standin", "rate", "synthetic stand-in for PowerSave's enterprise trace"),
@@ -51,6 +52,7 @@ pub(super) enum Kind {
     OnOff { rate: Rate, burst: u32 },
     Day { rate: Rate, duration: Span, spikes: u32 },
     Wave { rate: Rate, shape: WaveShape, ratio: f64, period: Span, share: f64, rise: Span },
+    Rates { file: PathBuf, scale: f64 },
     Capture { file: PathBuf, rate: Option<Rate>, copies: u32, repeat: bool },
 }
 
@@ -65,6 +67,7 @@ impl Kind {
             | Self::OnOff { rate, .. }
             | Self::Day { rate, .. }
             | Self::Wave { rate, .. } => Some(*rate),
+            Self::Rates { .. } => None,
             Self::Capture { rate, .. } => *rate,
         }
     }
@@ -81,6 +84,7 @@ impl Kind {
             | Self::Day { rate, .. }
             | Self::Wave { rate, .. }
             | Self::Capture { rate: Some(rate), .. } => *rate = rate.times(factor),
+            Self::Rates { scale, .. } => *scale *= factor,
             Self::Capture { rate: None, .. } => {}
         }
         kind
@@ -127,7 +131,7 @@ pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
         _ => None,
     };
     let rate = match kind {
-        "capture" => None,
+        "capture" | "rates" => None,
         "day" => Some(fields.rate("rate", &links).unwrap_or(share(0.35, &links))),
         _ if stand_in.is_some() => Some(fields.rate("rate", &links).unwrap_or(share(0.25, &links))),
         _ => {
@@ -155,6 +159,10 @@ pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
         "square" => wave(rate, WaveShape::Square, [0.5, 0.0], fields),
         "sawtooth" => wave(rate, WaveShape::Sawtooth, [0.5, 0.0], fields),
         "flash" => wave(rate, WaveShape::Square, [0.1, 100e-6], fields),
+        "rates" => Kind::Rates {
+            file: fields.required("file", "a CSV file with time_seconds and rate_pps").into(),
+            scale: fields.number("scale", 1e-6..=1e6, 1.0),
+        },
         "capture" => Kind::Capture {
             file: fields.required("file", "the path of a pcap or pcapng file").into(),
             rate: fields.rate("rate", &links),
@@ -164,6 +172,9 @@ pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
         _ => self_similar(rate, stand_in.as_ref().map_or(0.8, |s| s.hurst), fields),
     };
     let common = common(&kind, stand_in.as_ref(), links, fields);
+    if let Kind::Capture { rate: Some(Rate::Packets(0.0) | Rate::Bits(0.0)), .. } = kind {
+        fields.wrong("rate", "of a replay is not positive", RATE_FORMS);
+    }
     if let Kind::SelfSimilar { shortest, longest, .. } = kind
         && shortest >= longest
     {

@@ -18,20 +18,20 @@ const RATES: [(&str, f64, bool); 9] = [
 pub(super) const RATE_FORMS: &str =
     "a number with pps, kpps, Mpps, bps, kbps, Mbps or Gbps, or a percentage of all links (35%)";
 
-/// `5Mpps`, `2.5 Gbps`, `35%` (of all links together, in bits). Positive and finite.
+/// `5Mpps`, `2.5 Gbps`, `35%` (of all links together, in bits). Finite; 0 is no traffic.
 pub(super) fn rate(text: &str, links: &Links) -> Option<Rate> {
     let text = text.trim().to_ascii_lowercase();
     if let Some(percent) = text.strip_suffix('%') {
-        let share = positive(percent)? / 100.0;
+        let share = finite(percent)? / 100.0;
         return Some(Rate::Bits(share * f64::from(links.ports) * links.bits_per_second));
     }
     let (unit, scale, packets) = RATES.into_iter().find(|(unit, ..)| text.ends_with(unit))?;
-    let value = positive(text.strip_suffix(unit)?)? * scale;
+    let value = finite(text.strip_suffix(unit)?)? * scale;
     Some(if packets { Rate::Packets(value) } else { Rate::Bits(value) })
 }
 
-fn positive(text: &str) -> Option<f64> {
-    text.trim_end().parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
+fn finite(text: &str) -> Option<f64> {
+    text.trim_end().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }
 
 #[cfg(test)]
@@ -45,7 +45,9 @@ mod tests {
         assert_eq!(rate("2.5 Gbps", &links), Some(Rate::Bits(2.5e9)));
         assert_eq!(rate("1e3pps", &links), Some(Rate::Packets(1e3)));
         assert_eq!(rate("25%", &links), Some(Rate::Bits(10e9)));
-        for wrong in ["", "5", "5Mp", "Mpps", "-1pps", "0pps", "nanpps", "infbps", "0%"] {
+        assert_eq!(rate("0pps", &links), Some(Rate::Packets(0.0)));
+        assert_eq!(rate("0%", &links), Some(Rate::Bits(0.0)));
+        for wrong in ["", "5", "5Mp", "Mpps", "-1pps", "nanpps", "infbps", "-0.1%"] {
             assert_eq!(rate(wrong, &links), None, "{wrong}");
         }
     }

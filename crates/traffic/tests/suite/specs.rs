@@ -76,7 +76,7 @@ fn all_mistakes_are_reported_at_once() {
     let text = mistakes("poisson:5Mp,siez=64,flows=0,spread=evn + posson:1Mpps");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 5, "{text}");
-    assert!(lines[0].starts_with("poisson: rate: \"5Mp\" is not a positive rate"), "{text}");
+    assert!(lines[0].starts_with("poisson: rate: \"5Mp\" is not a rate"), "{text}");
     assert!(lines[1].contains("flows: \"0\" is out of range; allowed: 1 to 4194304"), "{text}");
     assert!(lines[2].contains("spread: \"evn\" is not known; allowed: even, hash"), "{text}");
     assert!(lines[3].contains("siez: is not a key of poisson; did you mean \"size\"?"), "{text}");
@@ -111,13 +111,49 @@ fn missing_and_invalid_keys_are_named() {
     assert!(mistakes("").contains("is not a kind of traffic"));
     assert!(mistakes("poisson").contains("poisson: rate: is missing"));
     assert!(mistakes("capture").contains("capture: file: is missing"));
-    assert!(mistakes("poisson:-5Mpps").contains("is not a positive rate"));
+    assert!(mistakes("poisson:-5Mpps").contains("is not a rate"));
     assert!(mistakes("onoff:1Gbps,burst=0").contains("burst: \"0\" is out of range"));
     assert!(mistakes("constant:1Mpps,size=10").contains("size: \"10\" is out of range"));
     assert!(mistakes("constant:1Mpps,size=64*0").contains("weights that are negative or all zero"));
     assert!(mistakes("constant:1Mpps,rate=2Mpps").contains("rate: is given twice"));
     assert!(mistakes("capture:x.pcap,loop=maybe").contains("allowed: true, false"));
     assert!(mistakes("self-similar:1Mpps,shortest=1s").contains("is not above the shortest"));
+}
+
+#[test]
+fn rates_of_a_file_are_followed_and_repeat() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("day.csv");
+    std::fs::write(&path, "time_seconds,rate_pps\n0,2e6\n0.01,0\n0.02,1e6\n0.03,0\n").unwrap();
+    let text = format!("rates:{},scale=0.5", path.display());
+    let packets = run(&Spec::parse(&text).unwrap(), 1, 0.08);
+    let counts: Vec<usize> = (0..8)
+        .map(|step| packets.iter().filter(|it| it.picos / 10_000_000_000 == step).count())
+        .collect();
+    for (count, expected) in counts.iter().zip([10_000, 0, 5_000, 0, 10_000, 0, 5_000, 0]) {
+        assert!(count.abs_diff(expected) <= expected / 10, "{counts:?}");
+    }
+    std::fs::write(&path, "time_seconds,rate_pps\n0,0\n1,0\n").unwrap();
+    assert_eq!(run(&Spec::parse(&text).unwrap(), 1, 0.1), []);
+    std::fs::write(&path, "time_seconds,rate_pps\n0,9e9\n1,0\n").unwrap();
+    assert!(Spec::parse(&text).unwrap().build(1).is_err(), "beyond the links");
+    std::fs::remove_file(&path).unwrap();
+    let error = Spec::parse(&text).unwrap().build(1).err().unwrap().to_string();
+    assert!(error.contains("day.csv: cannot be read"), "{error}");
+    assert!(mistakes("rates").contains("rates: file: is missing"));
+    assert!(mistakes("rates:a.csv,scale=0").contains("scale: \"0\" is out of range"));
+}
+
+#[test]
+fn rate_of_zero_is_no_traffic() {
+    for kind in ["constant", "poisson", "mmpp", "self-similar", "onoff", "day", "square", "flash"] {
+        let spec = Spec::parse(&format!("{kind}:0pps")).unwrap();
+        assert_eq!(run(&spec, 1, 0.1), [], "{kind}");
+        let mixed = Spec::parse(&format!("{kind}:0% + constant:1kpps")).unwrap();
+        assert_eq!(run(&mixed, 1, 0.1).len(), 99, "{kind}");
+    }
+    assert!(mistakes("capture:x.pcap,rate=0pps").contains("is not positive"));
+    assert!(mistakes("constant:1pps,link=0bps").contains("1kbps to 1Tbps"));
 }
 
 /// Three packets in two milliseconds, cut to their headers.

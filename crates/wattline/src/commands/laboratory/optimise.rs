@@ -5,11 +5,12 @@ use crate::exit::ExitError;
 use crate::output;
 use serde_json::{Value, json};
 use std::io::Write;
-use wattline_server::optimise::trace::{self, Interval};
+use wattline_server::optimise::trace::Interval;
 use wattline_server::optimise::{
     Choice, LoadedServer, OperatingPoints, TraceChoices, cheapest, over_trace,
 };
 use wattline_server::{Application, ServerFile};
+use wattline_traffic::rates::{self, RateStep};
 use wattline_units::{PacketsPerSecond, Provenance, Span};
 
 /// For what to find the cheapest operating point.
@@ -73,7 +74,8 @@ fn find(server: &impl OperatingPoints, args: &Args, json: bool) -> Result<(), Ex
         })?;
     }
     if let Some(path) = &args.trace {
-        let trace = trace::load(path).map_err(server_errors::of_data)?;
+        let steps = rates::load(path.as_ref())?;
+        let trace: Vec<Interval> = steps.iter().map(interval).collect();
         let result = over_trace(server, &trace, args.latency_bound).map_err(|impossible| {
             let lines: Vec<String> =
                 impossible.iter().map(|(line, why)| format!("{path}:{line}: {why}")).collect();
@@ -83,6 +85,11 @@ fn find(server: &impl OperatingPoints, args: &Args, json: bool) -> Result<(), Ex
         output::print(&document, json, |out, _| print_trace(out, &trace, &result))?;
     }
     Ok(())
+}
+
+fn interval(step: &RateStep) -> Interval {
+    let rate = PacketsPerSecond(step.rate_pps);
+    Interval { line: step.line, length: Span::from_seconds(step.seconds), rate }
 }
 
 const HEADER: &str = "cores  f [GHz]  power [W]  capacity [Mpps]  mean latency [us]";

@@ -10,6 +10,7 @@ use wattline_server::{Application, MeasuredCosts, Scaling, ServerFile, ServerMod
 use wattline_sim::{KnobBehaviour, SimError};
 use wattline_traffic::Spec;
 use wattline_traffic::capture::{CaptureError, Problem};
+use wattline_traffic::rates::RatesError;
 use wattline_traffic::spec::BuildError;
 use wattline_units::Span;
 
@@ -140,6 +141,7 @@ impl From<SimError> for ExitError {
             SimError::Traffic(capture) | SimError::Source(BuildError::Capture(capture)) => {
                 of_capture(capture)
             }
+            SimError::Source(BuildError::Rates(rates)) => of_rates(rates),
             SimError::Model(error) => code_of_model(error),
             SimError::Duration
             | SimError::Interval
@@ -147,6 +149,19 @@ impl From<SimError> for ExitError {
             | SimError::Source(BuildError::Spec(_)) => Self::USAGE,
         };
         Self::new(code, error)
+    }
+}
+
+impl From<RatesError> for ExitError {
+    fn from(error: RatesError) -> Self {
+        Self::new(of_rates(&error), error)
+    }
+}
+
+fn of_rates(error: &RatesError) -> u8 {
+    match error {
+        RatesError::Unreadable { .. } => ExitError::NO_INPUT,
+        RatesError::Invalid(_) => ExitError::DATA,
     }
 }
 
