@@ -9,7 +9,7 @@ fn wattline(folder: &Path, args: &[&str]) -> Output {
     command.args(args).current_dir(folder).output().unwrap()
 }
 
-/// What both say of a configuration, which is the same.
+/// Returns the error of both commands about a configuration, which is the same.
 #[cfg(not(feature = "dpdk"))]
 fn refused(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();

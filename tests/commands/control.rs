@@ -50,7 +50,7 @@ fn reload_tells_what_needs_a_restart_and_what_is_refused() {
 }
 
 /// The value of a field in the status of each thread of a process, with the threads' names.
-fn of_threads(process: u32, field: &str) -> Vec<(String, String)> {
+fn thread_fields(process: u32, field: &str) -> Vec<(String, String)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let status = |task: fs::DirEntry| fs::read_to_string(task.path().join("status")).ok();
     let value = |status: &str, field: &str| {
@@ -79,7 +79,7 @@ fn threads_that_serve_clients_have_no_capabilities() {
     // Of each the one that accepts and the one of the connection; of the dashboard one more.
     for (name, count) in [("control", 2), ("metrics", 2), ("dashboard", 3), ("log", 1)] {
         let of_name = |field: &str| -> Vec<String> {
-            let all = of_threads(process, field).into_iter();
+            let all = thread_fields(process, field).into_iter();
             all.filter(|(its, _)| its == name).map(|(_, value)| value).collect()
         };
         until(&format!("{count} threads {name}"), || {

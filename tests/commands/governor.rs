@@ -1,4 +1,4 @@
-//! What a governor would write, and what becomes of its writes when it is killed.
+//! Planned writes of a governor, and the fate of its writes when it is killed.
 
 use crate::copy::copy;
 use serde_json::Value;
@@ -97,7 +97,7 @@ fn a_plan_names_every_write_with_its_reason_and_makes_none() {
     assert!(text.contains("nothing has been written") && text.contains("at the start:"), "{text}");
 }
 
-/// What only root may write looks as if it were not there.
+/// Settings that only root may write look as if they did not exist.
 #[test]
 fn a_plan_of_another_user_says_what_it_cannot_see() {
     use std::os::unix::fs::PermissionsExt;
@@ -167,7 +167,7 @@ fn a_plan_has_limits_and_preferences_where_the_processor_chooses_itself() {
     assert_eq!(plan["problems"], Value::Array(vec![]));
 }
 
-/// What `probe --record` copies is enough for the same plan elsewhere.
+/// The files that `probe --record` copies are enough for the same plan elsewhere.
 #[test]
 fn a_recorded_machine_has_the_same_plan() {
     is_recorded_whole("sys/class/net/eth9/device/msi_irqs");

@@ -196,7 +196,7 @@ fn a_league_prints_a_row_for_each_play_and_writes_its_page() {
 }
 
 /// A league without yardsticks of a policy, with these seeds.
-fn of_seeds(folder: &std::path::Path, seeds: u32, duration: &str) -> String {
+fn write_league(folder: &std::path::Path, seeds: u32, duration: &str) -> String {
     let file = folder.join("seeds.toml");
     let seeds: Vec<String> = (0..seeds).map(|seed| seed.to_string()).collect();
     let text = format!(
@@ -213,7 +213,7 @@ fn of_seeds(folder: &std::path::Path, seeds: u32, duration: &str) -> String {
 fn an_interrupted_league_says_what_is_kept_and_goes_on_from_there() {
     use std::os::unix::process::ExitStatusExt as _;
     let folder = tempfile::tempdir().unwrap();
-    let file = of_seeds(folder.path(), 40, "200ms");
+    let file = write_league(folder.path(), 40, "200ms");
     let out = folder.path().join("out");
     let args = ["league", &file, "--out", out.to_str().unwrap(), "--threads", "1"];
     for (signal, number) in [("-INT", 2), ("-TERM", 15)] {
@@ -247,7 +247,7 @@ fn an_interrupted_league_says_what_is_kept_and_goes_on_from_there() {
 fn a_league_that_nothing_keeps_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let told = |seeds| {
-        let file = of_seeds(folder.path(), seeds, "100us");
+        let file = write_league(folder.path(), seeds, "100us");
         let output = wattline(&["league", &file]);
         assert!(output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()

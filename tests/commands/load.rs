@@ -22,7 +22,7 @@ fn refused(args: &[&str], code: i32, parts: &[&str]) {
     assert!(output.stdout.is_empty(), "{args:?}: results beside an error");
 }
 
-/// What a server says to a line; the reader given to it reads what follows the line.
+/// Answer of a server to a line; the reader given to it reads the bytes after the line.
 type Answer = fn(&str, &mut dyn FnMut(&mut [u8])) -> Option<&'static [u8]>;
 
 /// A server that answers each line of a request by `answer`.
@@ -140,7 +140,7 @@ fn a_person_gets_a_table() {
     assert!(output.stderr.is_empty(), "a live line without a terminal");
 }
 
-/// What a page is for is looked at in a browser (`pages.rs`).
+/// The page's contents are tested in a browser (`pages.rs`).
 #[test]
 fn a_page_is_written_beside_the_table_or_refused_before_the_load() {
     let folder = tempfile::tempdir().unwrap();

@@ -22,7 +22,7 @@ impl Role {
     }
 }
 
-/// What a family is: its kind and labels.
+/// Kind and labels of a family.
 type Shape = (String, BTreeSet<String>);
 
 /// The words between backquotes.
@@ -76,7 +76,7 @@ fn shape_in(kind: &str, family: &str, name: &str, mut labels: BTreeSet<String>) 
     of_histogram.then(|| (kind.to_owned(), labels))
 }
 
-/// What a page says otherwise than a text of metrics; the families that were compared.
+/// Returns the differences of a page from a text of metrics, and the compared families.
 fn compared(text: &str, page: &str, role: Role) -> (BTreeSet<String>, BTreeSet<String>) {
     let shapes = shapes_of(page, role);
     let (mut wrong, mut seen) = (BTreeSet::new(), BTreeSet::new());

@@ -319,8 +319,8 @@ fn watts_are_attributed_from_recorded_phases() {
     assert_eq!(run(&["meter", "attribute", "--idle", &idle]).status.code(), Some(2));
 }
 
-/// What `record` writes, `attribute` reads; and it measures by itself when it is told that a
-/// phase has begun.
+/// `attribute` reads the records of `record`, and measures by itself when it is told that a phase
+/// has begun.
 #[test]
 fn watts_are_attributed_from_records_and_live() {
     let root = fixture("meters", "acpi-power-meter");

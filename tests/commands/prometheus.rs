@@ -52,7 +52,7 @@ fn quoted(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// What a query finds; nothing while Prometheus is not ready.
+/// Returns the result of a query; `None` while Prometheus is not ready.
 fn found(port: u16, query: &str) -> Option<Vec<Value>> {
     let answer: Value =
         serde_json::from_str(&get(port, &format!("/api/v1/query?query={}", quoted(query)))?)

@@ -17,7 +17,7 @@ fn the_unit_files_are_accepted_by_systemd() {
     }
 }
 
-/// How exposed systemd rates a unit of this text, 0 to 10; `None` where it cannot be asked.
+/// Returns systemd's exposure rating of a unit, 0 to 10; `None` if it cannot be asked.
 fn exposure(text: &str) -> Option<f64> {
     let directory = tempfile::tempdir().unwrap();
     let unit = directory.path().join("rated.service");

@@ -12,7 +12,7 @@ use wattline_testbed::command::program;
 const UNITS: [&str; 9] =
     ["watt", "pps", "bps", "s", "hertz", "none", "percentunit", "ops", "joule"];
 
-/// What panels must say of themselves, by their type: `required` in the JSON schemas of Grafana's
+/// Options that panels must have, by their type: `required` in the JSON schemas of Grafana's
 /// foundation SDK (jsonschema/stat.jsonschema.json, timeseries and common).
 const REQUIRED: [(&str, &[&str]); 2] = [
     (

@@ -97,7 +97,7 @@ pub fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// What is wrong with the links of these pages.
+/// Lists the faults of the links of these pages.
 fn broken(pages: &BTreeMap<String, String>) -> Vec<String> {
     let mut wrong = Vec::new();
     for (page, text) in pages {
@@ -215,7 +215,7 @@ fn named_tests(row: &str) -> Vec<(&str, Option<&str>)> {
     spans.map(|span| span.split_once(": ").map_or((span, None), |(f, t)| (f, Some(t)))).collect()
 }
 
-/// What is wrong with a name of a test.
+/// Returns the fault of a test's name, if any.
 fn wrong_test((file, test): (&str, Option<&str>)) -> Option<String> {
     let roots = ["", "crates", "crates/wattline", "tests"];
     let Some(path) = roots

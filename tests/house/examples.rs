@@ -29,7 +29,7 @@ fn recorded() -> BTreeMap<String, String> {
     named.collect()
 }
 
-/// What CONTRIBUTING.md says of each: `[...](docs/examples/NAME.patch), 3 files`.
+/// Reads the counts of CONTRIBUTING.md: `[...](docs/examples/NAME.patch), 3 files`.
 fn stated(text: &str) -> BTreeMap<String, usize> {
     let mut stated = BTreeMap::new();
     for place in text.split(&format!("]({FOLDER}/")).skip(1) {
@@ -60,7 +60,7 @@ fn packages(diff: &str) -> BTreeSet<String> {
     crates.map(package).collect()
 }
 
-/// What git says against a diff; `None` where there is no git.
+/// Returns git's objection to a diff, if any; `None` if there is no git.
 fn objection(diff: &Path) -> Option<Result<(), String>> {
     apply(&root(), diff, &["--check"])
 }
@@ -74,7 +74,7 @@ fn apply(tree: &Path, diff: &Path, how: &[&str]) -> Option<Result<(), String>> {
     said(&mut command)
 }
 
-/// What a command says where it fails; `None` where it is not there.
+/// Runs a command and returns its output if it fails; `None` if there is no such command.
 fn said(command: &mut Command) -> Option<Result<(), String>> {
     let output = command.stdin(Stdio::null()).output().ok()?;
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

@@ -1,4 +1,4 @@
-//! What Cargo features leave out.
+//! Dependencies that Cargo features leave out.
 
 use std::path::Path;
 use std::process::Command;

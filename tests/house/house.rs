@@ -78,7 +78,7 @@ impl House {
         packages.filter(|(_, folder)| !is_tests(folder)).collect()
     }
 
-    /// Which crate uses which others of the workspace: (user, used, whether by its tests alone).
+    /// Returns the uses within the workspace: (user, used, whether by its tests alone).
     pub fn uses(&self) -> BTreeSet<(String, String, bool)> {
         let mut uses = BTreeSet::new();
         let packages = self.metadata["packages"].as_array().unwrap().iter();

@@ -8,7 +8,7 @@ use syn::Item;
 /// A module, as its path from the root of the crate: `["probe", "load"]`; the root is `[]`.
 pub type Name = Vec<String>;
 
-/// What a name in a module stands for.
+/// Meaning of a name in a module.
 #[derive(Debug)]
 enum Thing {
     /// Something defined there, or a child module that is written in the same file.
@@ -17,10 +17,10 @@ enum Thing {
     Imported(Vec<String>),
 }
 
-/// What is known of a module.
+/// A module's file, names and imports.
 #[derive(Debug)]
 struct Module {
-    /// Where it is written, relative to the crate's `src`.
+    /// Path of its file, relative to the crate's `src`.
     file: PathBuf,
     things: BTreeMap<String, Thing>,
     /// Modules of which everything is imported.
@@ -28,14 +28,14 @@ struct Module {
     imports: Vec<Import>,
 }
 
-/// Where a path leads.
+/// Target of a path.
 enum Place {
     Module,
     /// Something defined in this module.
     In(Name),
 }
 
-/// How often a name may stand for another one before it is given up.
+/// Most steps from a name to the one that it stands for.
 const DEPTH: u32 = 16;
 
 /// All modules of a crate but those for tests alone.
@@ -51,7 +51,7 @@ impl Modules {
         modules
     }
 
-    /// What files import: (user, used) with what shows it, each pair once.
+    /// Returns the imports between files: (user, used) with a path that shows it, each pair once.
     pub fn imports(&self) -> BTreeMap<(PathBuf, PathBuf), String> {
         let mut edges = BTreeMap::new();
         for (name, module) in &self.0 {
@@ -112,7 +112,7 @@ impl Modules {
         self.0.insert(name, module);
     }
 
-    /// Where a path leads that is written in `module`; nowhere, when out of the crate.
+    /// Finds the target of a path written in `module`; `None` if it is out of the crate.
     fn find(&self, module: &Name, path: &[String], depth: u32) -> Option<Place> {
         let (first, rest) = path.split_first().filter(|_| depth <= DEPTH)?;
         match first.as_str() {
@@ -129,7 +129,7 @@ impl Modules {
         }
     }
 
-    /// Where a path leads by what a module imports as a whole from this crate.
+    /// Finds the target of a path by the globs that a module imports from this crate.
     fn by_glob(&self, module: &Name, path: &[String], depth: u32) -> Option<Place> {
         let known = |word: &String| {
             ["crate", "self", "super"].contains(&word.as_str()) || self.has(module, word)

@@ -1,4 +1,4 @@
-//! What was once defined in several places is defined in one: the counters of a port, the address
+//! Definitions that were once in several places are in one: the counters of a port, the address
 //! family, and the grammar of a file of routes.
 
 use crate::house::{House, rust_files};
@@ -11,7 +11,7 @@ const COUNTER: &str = "receive_invalid";
 const FAMILIES: [[&str; 2]; 5] =
     [["V4", "V6"], ["Ipv4", "Ipv6"], ["Ip4", "Ip6"], ["Inet", "Inet6"], ["Four", "Six"]];
 
-/// What of these a file defines.
+/// Definitions of these in a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Defined {
     counters: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a module shows of what it defines and uses.
+//! Names that a module defines and uses, by its syntax tree.
 
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
@@ -49,7 +49,7 @@ fn for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// What an item defines.
+/// Returns the name that an item defines.
 pub fn name(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(it) => &it.ident,

@@ -50,7 +50,7 @@ fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
     page.split(&opening).skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// What is wrong with the links of these pages, and how many there are.
+/// Counts the links of these pages, and lists the broken ones.
 fn broken(site: &Path, pages: &BTreeMap<PathBuf, String>) -> (usize, Vec<String>) {
     let ids: BTreeMap<&PathBuf, BTreeSet<&str>> = pages
         .iter()

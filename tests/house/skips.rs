@@ -2,7 +2,7 @@
 
 use crate::house::rust_files;
 
-/// What a line begins with that says it in another way.
+/// Beginnings of lines that report a skip in another way.
 const OTHERWISE: [&str; 4] = ["\"skipped: ", "\"SKIPPED", "\"skipped in part", "\"skipping "];
 /// These read such lines, or print them: the crate itself, this file, and the test of kernels, which
 /// counts what is skipped inside a guest.

@@ -29,8 +29,8 @@ const RATE_PPS: f64 = 4_000.0;
 const DRAIN: Duration = Duration::from_millis(700);
 /// A tunnel needs room for what it adds; nothing has to be cut then.
 const TUNNEL_MTU: u16 = 1600;
-/// Of the first router's side and of the second's: those of source and host, and those to which
-/// the addresses in captures are moved, so that every packet belongs to one direction.
+/// Networks on the first router's side and on the second's: those of source and host, and those to
+/// which addresses in captures are moved, so that every packet belongs to one direction.
 const NETWORKS: [[&str; 2]; 6] = [
     ["198.18.0.0/24", "198.19.8.0/24"],
     ["11.0.0.0/8", "12.0.0.0/8"],
@@ -40,7 +40,7 @@ const NETWORKS: [[&str; 2]; 6] = [
     ["2a01::/16", "2a02::/16"],
 ];
 
-/// What stands in the way of the packets.
+/// Applications that packets pass.
 #[derive(Clone, Copy)]
 struct Applications {
     flow_records: bool,
@@ -229,7 +229,7 @@ fn captured(frame: &[u8]) -> bool {
     }
 }
 
-/// How often each packet came.
+/// Counts the copies of each packet.
 fn counted<'a>(frames: impl Iterator<Item = &'a [u8]>) -> BTreeMap<Vec<u8>, usize> {
     let mut counts = BTreeMap::new();
     for frame in frames {

@@ -55,7 +55,7 @@ pub fn is_wattlines(frame: &[u8]) -> bool {
     frame.len() <= 1514 && is_transit(&alive)
 }
 
-/// What `wattline run` writes to the sink's and to the source's side.
+/// Returns the frames that `wattline run` writes to the sink's and to the source's side.
 fn through_captures(frames: &[Vec<u8>]) -> [Vec<Received>; 2] {
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name);

@@ -64,7 +64,7 @@ fn send(sockets: &[UdpSocket], rounds: usize, mut enough: impl FnMut() -> bool) 
     sent
 }
 
-/// What came: by flow the number of packets, and how many were late.
+/// Receives all packets. Returns their number by flow, and how many were late.
 fn receive(socket: &UdpSocket) -> (Vec<u64>, u64) {
     let (mut received, mut next, mut late) = (vec![0; FLOWS], vec![0; FLOWS], 0);
     let mut payload = [0; 64];
@@ -79,7 +79,7 @@ fn receive(socket: &UdpSocket) -> (Vec<u64>, u64) {
     (received, late)
 }
 
-/// What came of a run.
+/// Results of a run.
 struct Seen {
     /// Active cores after each phase.
     cores: Vec<u64>,

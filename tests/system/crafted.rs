@@ -5,7 +5,7 @@ use etherparse::PacketBuilder;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wattline_testbed::topology::{LEFT, RIGHT, SOURCE};
 
-/// Where most packets go: beyond the sink, by the default route.
+/// Destination of most packets: beyond the sink, by the default route.
 pub const FAR_V4: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 pub const FAR_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7);
 const IP: usize = 14;

@@ -24,13 +24,13 @@ pub const RATE_PPS: f64 = 5_000.0;
 /// In the seventh byte of an IPv4 header.
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// How often each frame came.
+/// Frames, with the number of copies of each.
 pub type Multiset = BTreeMap<Vec<u8>, usize>;
 
 /// The output of a router: towards the sink, towards the source.
 pub type Output = [Multiset; 2];
 
-/// Of the captures, and of all crafted packets.
+/// Returns the frames of the captures, and all crafted packets.
 pub fn frames(test: &str) -> Vec<Vec<u8>> {
     let of_capture = |path: PathBuf| load(&path).unwrap_or_else(|error| panic!("{error}"));
     let captured = captures(test).into_iter().flat_map(of_capture);
@@ -45,7 +45,7 @@ fn output(forwarder: Forwarder, frames: &[Vec<u8>]) -> Output {
     [multiset(&to_sink), multiset(&to_source)]
 }
 
-/// What the kernel makes of all frames; asked once, for all that compare with it.
+/// Returns the kernel's output for all frames; made once, for all tests that compare with it.
 fn reference(frames: &[Vec<u8>]) -> &'static Output {
     static REFERENCE: OnceLock<Output> = OnceLock::new();
     REFERENCE.get_or_init(|| output(KERNEL, frames))
@@ -105,7 +105,7 @@ fn hex(frame: &[u8]) -> String {
     format!("{text} ({} bytes)", frame.len())
 }
 
-/// That there are no differences; says of how many packets.
+/// Asserts that there are no differences, and prints the number of packets.
 pub fn assert_equal(ours: &Output, reference: &Output) {
     let packets: usize = reference.iter().flat_map(BTreeMap::values).sum();
     assert!(packets > 0, "the reference forwarded nothing");

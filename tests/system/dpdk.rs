@@ -42,7 +42,7 @@ mod live {
     const ROUTER: &str = "[dpdk]\narguments = [\"--no-huge\", \"-m\", \"128\"]\n\
                           [router]\nmode = \"poll\"\n";
 
-    /// What is sent towards the sink and the source.
+    /// Frames sent towards the sink and the source.
     type Sent = [Vec<Vec<u8>>; 2];
 
     #[test]
@@ -154,8 +154,8 @@ mod live {
     }
 
     #[test]
-    fn what_the_kernel_would_filter_is_not_forwarded_unless_it_is_forced() {
-        let test = "what_the_kernel_would_filter_is_not_forwarded_unless_it_is_forced";
+    fn filtered_packets_are_not_forwarded_unless_forced() {
+        let test = "filtered_packets_are_not_forwarded_unless_forced";
         if !has("nft", test) {
             return;
         }

@@ -1,5 +1,5 @@
-//! What goes wrong around a router: links and routes that come and go under traffic.
-//! Afterwards it forwards as before, and every frame is accounted for.
+//! Faults around a router: links and routes that come and go under traffic. Afterwards it forwards
+//! as before, and every frame is accounted for.
 
 use crate::harness::{Bench, has, load_time};
 use crate::throughput::Server;

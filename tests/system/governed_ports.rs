@@ -21,7 +21,7 @@ struct Program {
 
 impl Program {
     fn new() -> Self {
-        Self::of(tempfile::tempdir().unwrap(), binary())
+        Self::from_file(tempfile::tempdir().unwrap(), binary())
     }
 
     /// From a file of its own, which a newer version may replace.
@@ -30,10 +30,10 @@ impl Program {
         let file = folder.path().join("installed");
         let linked = std::fs::hard_link(binary(), &file);
         linked.or_else(|_| std::fs::copy(binary(), &file).map(drop)).unwrap();
-        Self::of(folder, &file)
+        Self::from_file(folder, &file)
     }
 
-    fn of(folder: TempDir, file: &Path) -> Self {
+    fn from_file(folder: TempDir, file: &Path) -> Self {
         let (state, script) = (folder.path().join("state"), folder.path().join("wattline"));
         std::fs::create_dir(&state).unwrap();
         std::fs::create_dir_all("/var/lib/wattline").unwrap();
@@ -245,7 +245,7 @@ fn a_governor_that_cannot_begin_waits_without_a_word() {
     });
 }
 
-/// How workers wait is the policy's to say, whatever else a reload puts in force.
+/// The policy decides how workers wait, whatever a reload puts in force.
 #[test]
 fn a_reload_leaves_workers_to_their_governor() {
     let test = "a_reload_leaves_workers_to_their_governor";

@@ -1,4 +1,4 @@
-//! What all tests of the router share.
+//! Common parts of the tests of the router.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
@@ -139,7 +139,7 @@ pub fn terminate(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// How long a long load lasts.
+/// Returns the duration of a long load.
 pub fn load_time() -> Duration {
     let seconds = std::env::var("WATTLINE_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(5))

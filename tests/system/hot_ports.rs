@@ -111,7 +111,7 @@ impl Row {
         Self { router, plain, _ends: ends, far, topology }
     }
 
-    /// What `reload` says of this configuration.
+    /// Reloads this configuration. Returns the report, or the error.
     pub fn reload(&self, text: &str) -> Result<Value, String> {
         std::fs::write(self.router.socket().with_file_name("router.toml"), text).unwrap();
         let mut command = Command::new(binary());

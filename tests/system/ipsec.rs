@@ -25,7 +25,7 @@ const BRANCH6: &str = "2001:2:0:77::2";
 const SOURCE_NETS: [&str; 2] = ["198.18.0.0/24", "2001:2:0:1::/64"];
 const BRANCH_NETS: [&str; 2] = ["10.77.0.0/24", "2001:2:0:77::/64"];
 
-/// How the tunnel is made.
+/// Parameters of the tunnel.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub algorithm: &'static str,
@@ -106,7 +106,7 @@ fn tunnel(gateway: &Wattline) -> Value {
     gateway.stats().unwrap()["applications"]["ipsec"]["tunnels"][0].clone()
 }
 
-/// What ping says of ten packets, and whether all came back.
+/// Sends ten pings. Returns whether all were answered, and ping's output.
 fn ping(topology: &Topology, address: &str, more: &[&str]) -> (bool, String) {
     let mut command = topology.source.command("ping");
     command.args(["-n", "-c", "10", "-i", "0.05", "-W", "5"]).args(more).arg(address);

@@ -78,7 +78,7 @@ impl Way {
         [self.ethernet(0x86dd), header, payload].concat()
     }
 
-    /// What the gateway encrypts, or a router forwards, by what it is.
+    /// Returns, by kind, the packets that the gateway encrypts, or a router forwards.
     pub fn forwarded(&self) -> Vec<(&'static str, Vec<u8>)> {
         vec![
             ("plain", self.ipv4(&[], 0, 60)),
@@ -98,7 +98,7 @@ impl Way {
         ]
     }
 
-    /// What must not pass in clear, but need not pass at all.
+    /// Returns the packets that must not pass in clear, but need not pass at all.
     fn odd(&self) -> Vec<(&'static str, Vec<u8>)> {
         let tagged = |mut frame: Vec<u8>, kinds: &[u16]| {
             for kind in kinds {
@@ -176,8 +176,7 @@ impl Gateway {
         self.wattline.as_ref().unwrap().stats().unwrap()
     }
 
-    /// What arrives at the other side of frames from one, up to the one that ends the series:
-    /// all those with a mark, and all ESP packets.
+    /// Sends frames. Returns those that arrive at the other side: with a mark, or as ESP packets.
     fn send(&self, way: Way, frames: &[Vec<u8>]) -> Vec<Received> {
         let (namespace, far, far_end) = self.sides(way);
         let wanted = |frame: &[u8]| holds_mark(frame) || is_esp(frame);
@@ -249,8 +248,8 @@ pub fn plain(frames: Vec<(&'static str, Vec<u8>)>) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_a_policy_protects_leaves_encrypted_whatever_its_options() {
-    let test = "what_a_policy_protects_leaves_encrypted_whatever_its_options";
+fn protected_packets_leave_encrypted_whatever_their_options() {
+    let test = "protected_packets_leave_encrypted_whatever_their_options";
     quiet(test, || {
         let mut gateway = Gateway::alone();
         gateway.none_in_clear(OUT, &OUT.forwarded());
@@ -276,8 +275,8 @@ fn what_a_policy_protects_leaves_encrypted_whatever_its_options() {
 }
 
 #[test]
-fn what_should_come_through_a_tunnel_does_not_come_in_clear() {
-    quiet("what_should_come_through_a_tunnel_does_not_come_in_clear", || {
+fn tunnelled_traffic_does_not_arrive_in_clear() {
+    quiet("tunnelled_traffic_does_not_arrive_in_clear", || {
         let mut gateway = Gateway::alone();
         gateway.none_in_clear(BACK, &BACK.forwarded());
         gateway.none_in_clear(BACK, &BACK.odd());
@@ -355,8 +354,7 @@ fn a_router_that_is_killed_leaves_the_kernel_blocking() {
     });
 }
 
-/// Where the way to the far network leads out of an interface that is no port, the kernel
-/// forwards; not so what a policy protects.
+/// The kernel forwards by an interface that is no port, but not packets that a policy protects.
 #[test]
 fn an_interface_that_is_no_port_is_no_way_round_the_tunnel() {
     quiet("an_interface_that_is_no_port_is_no_way_round_the_tunnel", || {

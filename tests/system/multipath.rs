@@ -280,7 +280,7 @@ impl Traffic {
         }
     }
 
-    /// What arrived of each flow, in order.
+    /// Returns the packets of each flow that arrived, in order.
     fn finish(self) -> BTreeMap<Flow, Vec<Packet>> {
         self.stop.store(true, Ordering::Release);
         self.sender.join().unwrap();

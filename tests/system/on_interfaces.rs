@@ -182,7 +182,7 @@ fn when_it_is_killed_the_kernel_forwards_on() {
     });
 }
 
-/// Where the kernel has preferred busy polling (Linux 5.11), the port says so and forwards.
+/// Requires preferred busy polling in the kernel (Linux 5.11).
 #[test]
 fn busy_polling_is_asked_for_reported_and_forwards() {
     let Some(row) = Row::new("busy") else { return };
@@ -304,7 +304,7 @@ fn a_port_that_cannot_send_says_whether_the_carrier_or_the_administrator_is_miss
     assert!(row.ping("10.1.0.1"), "the other port goes on");
 }
 
-/// What is set up wrongly, and what is not set up at all, is told to whoever looks.
+/// Wrong tunnel ends are reported by `show sas` and `reload`, as long as they are wrong.
 #[test]
 fn a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one() {
     let Some(row) = Row::new("ends") else { return };
@@ -343,7 +343,7 @@ fn a_tunnel_end_that_is_no_address_of_this_machine_is_told_until_it_is_one() {
 }
 
 #[test]
-fn what_is_not_turned_on_says_how_it_is() {
+fn inactive_feature_says_how_to_turn_it_on() {
     let Some(row) = Row::new("off") else { return };
     row.configure(1, "");
     let router = row.start();
@@ -413,8 +413,8 @@ fn cpus_that_are_not_there_are_refused_by_name() {
     assert_eq!(router.ask(&["stats"]).unwrap()["workers"].as_array().unwrap().len(), 1);
 }
 
-/// What the configuration says of a port holds for the interface that comes in place of another;
-/// with more than one worker, all of which have to take it.
+/// A port's configuration applies to an interface that replaces another. There is more than one
+/// worker, and all have to apply it.
 #[test]
 fn routes_of_the_configuration_follow_the_interface_of_their_port() {
     let Some(row) = Row::new("again") else { return };

@@ -139,7 +139,7 @@ fn the_mtu_of_a_route_is_told(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// What ping says of packets to a prefix of each kind; nothing where nothing is to be said.
+/// Pings a prefix of each kind: each kind is answered with its error, a blackhole with none.
 fn routes_that_lead_nowhere_are_answered_each_in_its_way(forwarder: Forwarder) {
     if !has("ping", "routes_that_lead_nowhere_are_answered_each_in_its_way") {
         return;

@@ -11,7 +11,7 @@ use wattline_testbed::command;
 use wattline_testbed::namespace::Namespace;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Where a [`Collector`] listens, in its namespace's loopback.
+/// Port of a [`Collector`], in its namespace's loopback.
 pub const PORT: u16 = 4739;
 
 /// Protocol, source and destination; no ports where the protocol has none.
@@ -19,7 +19,7 @@ pub type Flow = (u8, IpAddr, u16, IpAddr, u16);
 /// Packets and bytes.
 pub type Flows = BTreeMap<Flow, [u64; 2]>;
 
-/// What a recorder of flows has to find in frames.
+/// Returns the flows that a recorder has to find in frames.
 pub fn flows(frames: &[Vec<u8>]) -> Flows {
     let mut flows = Flows::new();
     for frame in frames {

@@ -39,7 +39,7 @@ fn config(ports: [&str; 2], sections: &str, socket: &Path) -> String {
     text + sections
 }
 
-/// What makes an encoder of the first router and a decoder of the second.
+/// Returns the sections that make the first router an encoder and the second a decoder.
 pub fn elimination() -> [String; 2] {
     let ends = [("encode", RIGHT.interface, SINK.v4), ("decode", SINK.interface, RIGHT.v4)];
     ends.map(|(role, port, peer)| {

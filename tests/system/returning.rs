@@ -66,7 +66,7 @@ pub fn take_xdp_frames(topology: &Topology, forwarder: Forwarder) -> Option<Pass
     by_xdp.then(|| topology.sink.enter(attach).unwrap())
 }
 
-/// What `wattline stats` says of the port `right`; nothing where the kernel forwards.
+/// Returns the statistics of the port `right`; `None` if the kernel forwards.
 fn right(bench: &Bench) -> Option<Value> {
     let wattline = bench.running.wattline.as_ref()?;
     let stats = wattline.stats().unwrap_or_else(|error| panic!("{error}\n{}", wattline.log()));
@@ -194,8 +194,8 @@ fn an_interface_that_comes_back_from_another_namespace_is_served_again(forwarder
 
 /// While the new interface cannot be taken over, the kernel forwards and `stats` says why.
 #[test]
-fn what_cannot_be_attached_again_goes_by_the_kernel_until_it_can() {
-    let test = "what_cannot_be_attached_again_goes_by_the_kernel_until_it_can";
+fn kernel_forwards_until_the_interface_can_be_attached() {
+    let test = "kernel_forwards_until_the_interface_can_be_attached";
     if !has("ping", test) {
         return;
     }

@@ -59,7 +59,7 @@ impl Dice {
     }
 }
 
-/// What the router's kernel knows, but for numbers that count: links, addresses, routes, rules.
+/// Lists the kernel's links, addresses, routes and rules, without their counters.
 fn kernel_state(router: &Namespace) -> String {
     let seen = |arguments: &[&str]| router.run("ip", arguments, LIMIT).unwrap();
     let mut lines = Vec::new();

@@ -1,5 +1,5 @@
-//! What the kernel does with packets beside routing them is not passed by: it appears and goes
-//! while traffic flows, or is there at the start.
+//! Functions of the kernel besides routing are not bypassed, whether they appear and go while
+//! traffic flows or are there at the start.
 
 use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, quiet};
 use serde_json::Value;

@@ -10,7 +10,7 @@ use wattline_testbed::namespace::Namespace;
 use wattline_testbed::probe::receive_buffer_errors;
 use wattline_testbed::topology::{Options, SINK, Topology};
 
-/// Where iperf3 listens where nothing else is said.
+/// Port of iperf3 by default.
 pub const PORT: u16 = 5201;
 const PATIENCE: Duration = Duration::from_secs(60);
 

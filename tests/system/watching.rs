@@ -67,8 +67,8 @@ fn traffic(bench: &Bench) {
     }
 }
 
-/// What tcpdump sees of the router's interfaces while the kernel forwards, and what
-/// `wattline capture` sees while Wattline does, is the same.
+/// Compares the frames that tcpdump captures on the router's interfaces while the kernel forwards
+/// with those of `wattline capture` while Wattline does.
 #[test]
 fn a_capture_has_what_tcpdump_has_on_the_kernels_way() {
     let test = "a_capture_has_what_tcpdump_has_on_the_kernels_way";

@@ -208,7 +208,7 @@ fn while_down(topology: &Topology, lose_napi: impl FnOnce()) {
     topology.sink.ip(&format!("route replace default via {}", RIGHT.v4)).unwrap();
 }
 
-/// How many of `count` pings, five in a second, are answered.
+/// Sends `count` pings, five in a second. Returns the number of answers.
 fn answered(topology: &Topology, count: u32) -> u32 {
     let mut ping = topology.source.command("ping");
     ping.args(["-n", "-c", &count.to_string(), "-i", "0.2", "-W", "1", &SINK.v4.to_string()]);

@@ -94,7 +94,7 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-    fn why(directory: &Path) -> String {
+    fn rejection(directory: &Path) -> String {
         check(directory).unwrap_err().to_string()
     }
 
@@ -117,19 +117,19 @@ mod tests {
         fs::create_dir(&own).unwrap();
         for mode in [0o777, 0o770, 0o1777] {
             fs::set_permissions(&own, Permissions::from_mode(mode)).unwrap();
-            assert!(why(&own).contains(&format!("others may write to it (mode {mode:o})")));
+            assert!(rejection(&own).contains(&format!("others may write to it (mode {mode:o})")));
         }
         fs::set_permissions(&own, Permissions::from_mode(0o700)).unwrap();
         // Others may rename it, unless the directory above is sticky.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
-        assert!(why(&own).contains("others may write to it"), "{}", why(&own));
+        assert!(rejection(&own).contains("others may write to it"), "{}", rejection(&own));
         fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
         check(&own).unwrap();
         let link = folder.path().join("link");
         symlink(&own, &link).unwrap();
-        assert!(why(&link).contains("it is a symbolic link"));
+        assert!(rejection(&link).contains("it is a symbolic link"));
         fs::write(folder.path().join("file"), "").unwrap();
-        assert!(why(&folder.path().join("file")).contains("it is no directory"));
+        assert!(rejection(&folder.path().join("file")).contains("it is no directory"));
     }
 
     #[test]
@@ -142,10 +142,10 @@ mod tests {
         fs::create_dir_all(&own).unwrap();
         check(&own).unwrap();
         chown(&own, Some(65534), None).unwrap();
-        assert!(why(&own).contains("it belongs to user 65534"), "{}", why(&own));
+        assert!(rejection(&own).contains("it belongs to user 65534"), "{}", rejection(&own));
         chown(&own, Some(0), None).unwrap();
         chown(own.parent().unwrap(), Some(65534), None).unwrap();
-        assert!(why(&own).contains("/a: it belongs to user 65534"), "{}", why(&own));
+        assert!(rejection(&own).contains("/a: it belongs to user 65534"), "{}", rejection(&own));
         // A socket at a place of the configuration, too.
         let socket = own.parent().unwrap().join("s.sock");
         assert!(matches!(prepare(&socket), Err(SocketError::Untrusted { .. })));

@@ -1,8 +1,8 @@
-//! What every daemon of Wattline hears and shows, whether it routes or governs: the control socket
-//! ([`socket`]), the service manager ([`notify`]), the endpoint for Prometheus ([`metrics`]) and the
-//! page for browsers ([`dashboard`]). [`logging`] is its log. [`reload`] says
-//! what became of a changed configuration; [`http`] serves those who look. Documents that a daemon sends are
-//! types of `wattline_status`.
+//! Interfaces that all daemons of Wattline share, whether they route or govern: the control socket
+//! ([`socket`]), the service manager ([`notify`]), the endpoint for Prometheus ([`metrics`]) and
+//! the page for browsers ([`dashboard`]). [`logging`] is the log, [`reload`] the report on a
+//! changed configuration, and [`http`] the web server. Documents that a daemon sends are types of
+//! `wattline_status`.
 #![forbid(unsafe_code)]
 // A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]

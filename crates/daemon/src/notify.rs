@@ -13,8 +13,8 @@ use wattline_report::plain;
 
 /// Most descriptors in one message: one port of a router needs one, and a kernel takes 253.
 const MOST_DESCRIPTORS: usize = 64;
-/// How often a message with descriptors is sent to a manager whose queue is full, and how long it
-/// is given between: two seconds together.
+/// Attempts to send a message with descriptors to a manager whose queue is full, and the pause
+/// between them: two seconds together.
 const SENDS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most characters of a status.
@@ -130,7 +130,7 @@ impl Notifier {
         }
     }
 
-    /// How long the caller may sleep.
+    /// Returns the longest time that the caller may sleep: half the watchdog period.
     pub fn patience(&self) -> Option<Duration> {
         self.alive.map(|(period, _)| period / 2)
     }

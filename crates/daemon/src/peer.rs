@@ -23,7 +23,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Asks the kernel (SO_PEERCRED, unix(7)).
-    pub fn of(stream: &UnixStream) -> Self {
+    pub fn from_stream(stream: &UnixStream) -> Self {
         match socket_peercred(stream) {
             Ok(peer) => Self { user: Some(peer.uid.as_raw()), may_change: is_trusted(peer.uid) },
             Err(_) => Self { user: None, may_change: false },
@@ -43,7 +43,7 @@ fn is_trusted(user: Uid) -> bool {
 pub fn connect(path: &Path) -> Result<UnixStream, SocketError> {
     let stream =
         reach(path).map_err(|source| SocketError::Silent { path: path.to_owned(), source })?;
-    let Peer { user, may_change } = Peer::of(&stream);
+    let Peer { user, may_change } = Peer::from_stream(&stream);
     match may_change {
         true => Ok(stream),
         false => {
@@ -74,7 +74,7 @@ mod tests {
         let _listener = UnixListener::bind(&path).unwrap();
         let stream = connect(&path).unwrap();
         let expected = Peer { user: Some(geteuid().as_raw()), may_change: true };
-        assert_eq!(Peer::of(&stream), expected);
+        assert_eq!(Peer::from_stream(&stream), expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a daemon that ends waits for whoever does not take an answer.
+/// Longest time that a daemon that ends waits for answers to be taken.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counts requests that are read and not answered yet.

@@ -37,7 +37,7 @@ struct Taken {
 }
 
 impl Taken {
-    fn of_members(&self) -> usize {
+    fn member_count(&self) -> usize {
         self.by_member.values().sum()
     }
 }
@@ -71,7 +71,7 @@ impl Places {
             return Err(format!("{ALL} connections are open, which is the most"));
         }
         if !peer.may_change {
-            if taken.of_members() >= OF_MEMBERS {
+            if taken.member_count() >= OF_MEMBERS {
                 return Err(format!(
                     "{OF_MEMBERS} connections of members of the group are open, which is the most"
                 ));

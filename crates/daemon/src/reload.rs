@@ -1,18 +1,18 @@
-//! What a daemon says of a configuration that it has read again.
+//! Report of a daemon on a configuration that it has read again.
 
 use std::fmt;
 use wattline_status::{Contract, ReloadReport};
 
-/// What a reload did.
+/// Result of a reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is in force now.
+    /// Settings now in force.
     pub applied: Vec<&'static str>,
-    /// What will be only after a restart.
+    /// Settings that take effect only after a restart.
     pub needs_restart: Vec<&'static str>,
-    /// Why, where that is not plain: a sentence for each reason.
+    /// Reasons that are not plain, one sentence each.
     pub because: Vec<String>,
-    /// What is not as the configuration says, though it is in force, and why.
+    /// Settings in force that differ from the configuration, and why.
     pub not_as_configured: Vec<String>,
 }
 

@@ -62,7 +62,7 @@ pub enum Request {
     StopAndOpen,
     /// Show state of a router.
     Show {
-        /// Which state.
+        /// The state to show.
         topic: Topic,
         /// Only entries that contain this address, or lie within this prefix.
         #[serde(default, with = "as_text", skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub enum Request {
     ClearCounters,
 }
 
-/// Which packets a capture or trace looks at.
+/// Packets that a capture or trace records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Look {
@@ -155,9 +155,9 @@ pub enum Topic {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// What was asked for.
+    /// The result of the request.
     Ok(Value),
-    /// Why the request was refused.
+    /// The reason why the request was refused.
     Error(String),
 }
 
@@ -171,7 +171,7 @@ impl Answer {
     }
 }
 
-/// What is sent over the connection after an answer.
+/// Writer of the data that follow an answer.
 pub type Body = Box<dyn FnOnce(&mut Outlet<'_>) -> io::Result<()> + Send>;
 
 /// A daemon's reply to a request.
@@ -234,7 +234,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it is.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -304,7 +304,7 @@ pub fn serve_all<R: Into<Reply>>(
         let places = Places::default();
         for stream in listener.incoming() {
             let outcome = stream.and_then(|stream| {
-                let place = match places.take(Peer::of(&stream)) {
+                let place = match places.take(Peer::from_stream(&stream)) {
                     Ok(place) => place,
                     Err(why) => {
                         refuse(&stream, &why);
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn what_killed_daemons_left_goes_and_nothing_else() {
+    fn sockets_of_killed_daemons_are_removed_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         // No process has such a number (PID_MAX_LIMIT).
@@ -593,7 +593,7 @@ mod tests {
         let (here, there) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
             let server = scope.spawn(move || {
-                let place = Places::default().take(Peer::of(&there)).unwrap();
+                let place = Places::default().take(Peer::from_stream(&there)).unwrap();
                 let _ = serve(&there, &place, &Pending::default(), |request| match request {
                     Request::Active { workers } => Some(Answer::Ok(workers.into())),
                     _ => None,
@@ -747,7 +747,7 @@ mod tests {
     fn request_that_comes_byte_by_byte_is_cut_off() {
         let (here, there) = UnixStream::pair().unwrap();
         let server = std::thread::spawn(move || {
-            let place = Places::default().take(Peer::of(&there)).unwrap();
+            let place = Places::default().take(Peer::from_stream(&there)).unwrap();
             let begun = Instant::now();
             let ended = serve(&there, &place, &Pending::default(), |_| Some(Answer::Ok(7.into())));
             (ended.map_err(|error| error.kind()), begun.elapsed())
@@ -777,7 +777,7 @@ mod tests {
             // The first connection was the attempt to bind twice.
             for stream in listener.incoming().take(4) {
                 let stream = stream.unwrap();
-                let place = Places::default().take(Peer::of(&stream)).unwrap();
+                let place = Places::default().take(Peer::from_stream(&stream)).unwrap();
                 let _ = serve(&stream, &place, &Pending::default(), |request| match request {
                     Request::Active { workers } => Some(Answer::Ok(workers.into())),
                     _ => None,

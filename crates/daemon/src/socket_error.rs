@@ -50,7 +50,7 @@ pub enum SocketError {
     Silent {
         /// Its socket.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The daemon refused the request.
@@ -62,9 +62,9 @@ pub enum SocketError {
     /// The socket cannot be made.
     #[error("{path}: {source}; set socket = \"PATH\" in the configuration to use another path")]
     Bind {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -1,8 +1,8 @@
-//! What goes over a connection of the control socket after an answer: parts, each announced by a line
-//! of JSON.
+//! Parts that follow an answer on a connection of the control socket, each announced by a line of
+//! JSON.
 //!
-//! `{"bytes":N}` is followed by N bytes; `{"event":…}` and `{"end":…}` are complete. Whoever listens
-//! asks for the end by closing its sending side, and still gets what has come so far.
+//! `{"bytes":N}` is followed by N bytes; `{"event":…}` and `{"end":…}` are complete. The receiver
+//! asks for the end by closing its sending side, and still gets the parts sent so far.
 
 use super::timed::Timed;
 use rustix::net::RecvFlags;
@@ -115,7 +115,7 @@ impl Inlet {
         self.reader.get_ref().set_read_timeout(None)
     }
 
-    /// What asks for the end.
+    /// Returns a handle that asks for the end.
     ///
     /// # Errors
     /// When the process has no descriptor left.

@@ -13,7 +13,7 @@ use wattline_status::{
     WorkerStats,
 };
 
-/// What a name of an interface must not do to the page.
+/// Name of an interface that changes the page unless it is escaped.
 const HOSTILE: &str =
     "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>";
 

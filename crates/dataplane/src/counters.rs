@@ -98,7 +98,7 @@ macro_rules! port_counters {
         }
 
         impl PortCounters {
-            /// What was counted since an earlier reading; the level stays as it is now.
+            /// Returns the counts since an earlier reading; the level stays as it is now.
             #[must_use]
             pub fn since(&self, before: &Self) -> Self {
                 Self { $($name: self.$name.saturating_sub(before.$name),)* waiting: self.waiting }

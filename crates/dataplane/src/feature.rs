@@ -217,7 +217,7 @@ mod tests {
 
     /// Two applications at `Punted`; packets that another application punts pass them as well.
     #[test]
-    fn what_is_punted_passes_who_stands_there() {
+    fn punted_packets_pass_features_at_punted() {
         let mut plan = router();
         plan.nodes.push(node("icmp6-error", &["punt"]));
         plan.nodes.push(node("punt", &[]));

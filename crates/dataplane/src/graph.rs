@@ -39,7 +39,7 @@ struct Slot {
     node: Box<dyn Node>,
     /// Node numbers, indexed by edge.
     next: Vec<usize>,
-    /// What a trace says of packets that do not come out of it.
+    /// Fate of the packets that do not come out of it, for traces.
     role: Role,
     waiting: Vec<Packet>,
 }
@@ -95,7 +95,7 @@ impl Graph {
         let mut slots = Vec::new();
         for (node, next) in plan.nodes.into_iter().zip(targets) {
             // Each packet in the graph owns a chunk, so a queue never grows beyond this capacity.
-            let role = Role::of(node.name());
+            let role = Role::from_name(node.name());
             slots.push(Slot { node, next, role, waiting: Vec::with_capacity(chunks as usize) });
         }
         if !errors.is_empty() {

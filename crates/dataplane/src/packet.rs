@@ -47,7 +47,7 @@ pub enum Protection {
 impl Protection {
     /// Protection of an ICMP error that quotes a packet with this protection.
     #[must_use]
-    pub fn of_quotation(self) -> Self {
+    pub fn for_quotation(self) -> Self {
         match self {
             Self::Decrypted => Self::Confidential,
             other => other,

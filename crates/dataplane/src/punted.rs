@@ -1,7 +1,7 @@
 //! Packets that are about to be left to the kernel, as applications judge them
 //! ([`crate::feature::Place::Punted`]).
 //!
-//! The kernel forwards without knowing the policies of an application. [`Punted::of`] says what a
+//! The kernel forwards without knowing the policies of an application. [`Punted::classify`] says what a
 //! policy must therefore look at, and what it must drop because it cannot look at it. Only what the
 //! kernel certainly forwards to nobody is exempt; everything else counts as forwarded. XDP programs
 //! of guarded ports decide the same (`crates/xdp/bpf/classify.h`).
@@ -47,7 +47,7 @@ pub struct Transit<'a> {
 
 impl<'a> Punted<'a> {
     /// Classifies a packet on a machine with these addresses.
-    pub fn of(packet: &Packet, memory: &'a ChunkMemory, own: &OwnAddresses) -> Self {
+    pub fn classify(packet: &Packet, memory: &'a ChunkMemory, own: &OwnAddresses) -> Self {
         if usize::from(packet.frame.length) < ethernet::HEADER {
             return Self::Opaque;
         }
@@ -55,13 +55,13 @@ impl<'a> Punted<'a> {
         let kind = packet.network_offset().checked_sub(2).and_then(|at| memory.array::<2>(at));
         let Some(kind) = kind.map(|kind| u16::from_be_bytes(*kind)) else { return Self::Opaque };
         if !is_tag(kind) {
-            return Self::of_payload(kind, bytes, own, false);
+            return Self::classify_payload(kind, bytes, own, false);
         }
         let Some(([a, b, c, d], behind)) = bytes.split_first_chunk::<{ ethernet::TAG }>() else {
             return Self::Opaque;
         };
         let inner = u16::from_be_bytes([*c, *d]);
-        match Self::of_payload(inner, behind, own, true) {
+        match Self::classify_payload(inner, behind, own, true) {
             // Number 0 carries a priority alone (IEEE 802.1Q). The others are subinterfaces of the
             // kernel, from which it forwards.
             Self::Transit(_) if u16::from_be_bytes([*a, *b]) & VLAN != 0 => Self::Opaque,
@@ -69,7 +69,7 @@ impl<'a> Punted<'a> {
         }
     }
 
-    fn of_payload(kind: u16, bytes: &'a [u8], own: &OwnAddresses, is_tagged: bool) -> Self {
+    fn classify_payload(kind: u16, bytes: &'a [u8], own: &OwnAddresses, is_tagged: bool) -> Self {
         if ethernet::is_of_link(kind) {
             return Self::Local;
         }
@@ -77,13 +77,13 @@ impl<'a> Punted<'a> {
             return Self::Opaque;
         }
         match bytes.first().map_or(0, |first| first >> 4) {
-            4 => Self::of_ipv4(bytes, own, is_tagged),
-            6 => Self::of_ipv6(bytes, own, is_tagged),
+            4 => Self::classify_ipv4(bytes, own, is_tagged),
+            6 => Self::classify_ipv6(bytes, own, is_tagged),
             _ => Self::Opaque,
         }
     }
 
-    fn of_ipv4(bytes: &'a [u8], own: &OwnAddresses, is_tagged: bool) -> Self {
+    fn classify_ipv4(bytes: &'a [u8], own: &OwnAddresses, is_tagged: bool) -> Self {
         use ipv4::AddressKind::{Broadcast, Multicast, Unicast};
         let Ok((header, _)) = Ipv4Header::ref_from_prefix(bytes) else { return Self::Opaque };
         let destination = header.destination.get();
@@ -108,7 +108,7 @@ impl<'a> Punted<'a> {
         Self::Transit(Transit { bytes, is_tagged, is_unseen })
     }
 
-    fn of_ipv6(bytes: &'a [u8], own: &OwnAddresses, is_tagged: bool) -> Self {
+    fn classify_ipv6(bytes: &'a [u8], own: &OwnAddresses, is_tagged: bool) -> Self {
         use ipv6::AddressKind::{Global, LinkLocal, Multicast};
         let Ok((header, _)) = Ipv6Header::ref_from_prefix(bytes) else { return Self::Opaque };
         let destination = ipv6::kind_of(&header.destination);
@@ -156,7 +156,7 @@ mod tests {
         let own = OwnAddresses::from_iter([net("192.0.2.1/24"), net("2001:db8:1::1/64")]);
         let mut bench = Bench::new();
         let packet = bench.packet(frame);
-        match Punted::of(&packet, bench.context.pool.memory(), &own) {
+        match Punted::classify(&packet, bench.context.pool.memory(), &own) {
             Punted::Local => Local,
             Punted::Transit(it) => Kind::Transit(frame.len() - it.bytes.len(), it.is_unseen),
             Punted::Opaque => Opaque,

@@ -202,7 +202,7 @@ impl Worker {
         self.control.clone()
     }
 
-    /// Where other threads leave captures and traces for the worker.
+    /// Returns the slots in which other threads leave captures and traces for the worker.
     pub fn tap_slots(&self) -> TapSlots {
         self.context.taps.slots()
     }

@@ -1,7 +1,7 @@
 //! A governor's statistics for Prometheus.
 
 use crate::counters::interrupts;
-use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, of_governor};
+use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, write_governor};
 use wattline_linux::sysfs::Tree;
 use wattline_status::{
     CoreStats, GovernStatus, GovernorStats, InterfaceStats, Power, RuleName, SourceState,
@@ -17,7 +17,7 @@ pub(crate) fn text(stats: &GovernorStats, tree: &Tree) -> String {
     interfaces(to, stats);
     cores(to, stats, tree);
     if let Some(power) = &stats.power {
-        of_governor(to, power);
+        write_governor(to, power);
         settings(to, power);
     }
     latency(to, &stats.govern);

@@ -132,7 +132,7 @@ impl Core {
             Vec::new()
         });
         let directory = format!("/sys/devices/system/cpu/cpu{cpu}");
-        let found = if beyond { None } else { latency::of_cpu(tree, cpu) };
+        let found = if beyond { None } else { latency::cpu_limit(tree, cpu) };
         let found = found.unwrap_or(ResumeLatency::Any);
         let allowed =
             |state: &cpuidle::State| beyond || !state.disabled && found.allows(state.exit_latency);

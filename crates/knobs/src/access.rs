@@ -1,4 +1,4 @@
-//! How a machine is asked for its settings.
+//! Access to a machine's settings.
 
 use crate::setting::Setting;
 use crate::table_text;
@@ -24,7 +24,7 @@ pub enum AccessError {
     Refused {
         /// The setting.
         setting: Setting,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
     /// The kernel or the driver did not answer in time; whatever it does later, it does.
@@ -35,7 +35,7 @@ pub enum AccessError {
     Stuck {
         /// The setting.
         setting: Setting,
-        /// How long it was waited for.
+        /// Time that it was waited for.
         waited: Duration,
     },
 }
@@ -83,7 +83,7 @@ impl Access for Machine {
         if self.tree.is_live()
             && let Some(answer) = ask_kernel(setting)
         {
-            return answer.map_err(|error| AccessError::of(setting, &error));
+            return answer.map_err(|error| AccessError::from_io(setting, &error));
         }
         self.tree.text(setting.path()).map_err(|error| match error {
             ReadError::Missing(_) => AccessError::Missing(setting.clone()),
@@ -93,7 +93,7 @@ impl Access for Machine {
     }
 
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError> {
-        let failed = |error: io::Error| AccessError::of(setting, &error);
+        let failed = |error: io::Error| AccessError::from_io(setting, &error);
         if self.tree.is_live()
             && let Some(answer) = tell_kernel(setting, value)
         {
@@ -153,7 +153,7 @@ fn tell_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
 }
 
 impl AccessError {
-    fn of(setting: &Setting, error: &std::io::Error) -> Self {
+    fn from_io(setting: &Setting, error: &std::io::Error) -> Self {
         let setting = setting.clone();
         match error.raw_os_error() {
             // ENOENT, ENODEV, ENXIO

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use wattline_linux::napi;
 use wattline_linux::sysfs::Tree;
 
-/// Which way the packets of an interrupt go.
+/// Direction of an interrupt's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// In, or both.
@@ -44,7 +44,7 @@ pub fn interrupts(tree: &Tree, interface: &str, queue: u32) -> Vec<u32> {
 }
 
 /// The interrupts of an interface's device, each with its file below `msi_irqs`.
-pub fn of_device(tree: &Tree, interface: &str) -> Vec<(u32, PathBuf)> {
+pub fn device_interrupts(tree: &Tree, interface: &str) -> Vec<(u32, PathBuf)> {
     let device = format!("/sys/class/net/{interface}/device");
     // A virtio device's interrupts are its bus's.
     let directories = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")];
@@ -57,7 +57,7 @@ pub fn of_device(tree: &Tree, interface: &str) -> Vec<(u32, PathBuf)> {
 
 /// The interrupts of an interface's device, with the names of their actions.
 fn named(tree: &Tree, interface: &str) -> Vec<(u32, String)> {
-    let actions = of_device(tree, interface).into_iter().flat_map(|(number, _)| {
+    let actions = device_interrupts(tree, interface).into_iter().flat_map(|(number, _)| {
         // Directories beside the interrupt's attributes.
         let names = tree.entries(format!("/proc/irq/{number}"));
         names.into_iter().map(move |name| (number, name))
@@ -84,7 +84,7 @@ fn queue_of(name: &str, interface: &str) -> Option<(Way, u32)> {
     }
 }
 
-/// Where an interrupt's affinity is.
+/// Returns the setting of an interrupt's affinity.
 pub fn setting(interrupt: u32) -> Setting {
     Setting::Affinity { interrupt }
 }

@@ -48,7 +48,7 @@ struct Calls {
 struct Stuck {
     caller: Caller,
     since: Instant,
-    /// How long it was waited for.
+    /// Time that its caller waited for it.
     waited: Duration,
 }
 
@@ -135,7 +135,7 @@ impl<A> Bounded<A> {
         if self.hurries.load(Ordering::Relaxed) { self.in_a_loop } else { self.patience }
     }
 
-    /// What is known, after those that came back have been let go.
+    /// Returns the calls, after removing those that have come back.
     fn calls(&self) -> MutexGuard<'_, Calls> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         // What came of it is not known to whoever asked; the next read shows it.

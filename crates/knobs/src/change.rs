@@ -37,7 +37,7 @@ pub enum Outcome {
     },
 }
 
-/// Why a change was not made.
+/// Reason why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
     /// The setting cannot be read or written.
@@ -58,7 +58,7 @@ pub enum SetError {
         setting: Setting,
         /// Its present value; `None` if it cannot be read.
         present: Option<String>,
-        /// Why the journal cannot be written.
+        /// The journal's error.
         error: JournalError,
     },
     /// The value contains control characters; the journal stores a value as one line of text.

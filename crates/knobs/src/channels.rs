@@ -3,7 +3,7 @@
 use crate::registration::{Recorded, Registration};
 use crate::setting::Setting;
 
-/// Where an interface's number of combined channels is.
+/// Returns the setting of an interface's number of combined channels.
 pub fn setting(interface: &str) -> Setting {
     Setting::Channels { interface: interface.to_string() }
 }

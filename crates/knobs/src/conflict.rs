@@ -8,13 +8,13 @@ use crate::setting::Setting;
 pub struct Contender {
     /// The name.
     pub name: &'static str,
-    /// How it is noticed.
+    /// The sign of its presence.
     pub sign: Sign,
-    /// What ends it; of an interface with `INTERFACE` for its name.
+    /// The remedy; for an interface, with `INTERFACE` for its name.
     pub remedy: &'static str,
 }
 
-/// How a contender is noticed.
+/// Sign that a contender is present.
 #[derive(Debug)]
 pub enum Sign {
     /// A process whose name `/proc/PID/comm` shows (at most 15 bytes), or, of one in an interpreter,
@@ -26,12 +26,12 @@ pub enum Sign {
     Interface(fn(&str) -> Setting),
 }
 
-/// What a contender sets of a knob.
+/// Settings of a knob that a contender changes.
 #[derive(Debug, Clone, Copy)]
 pub struct Conflict {
     /// Who.
     pub with: &'static Contender,
-    /// What, in words.
+    /// The settings, in words.
     pub sets: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub static TUNED: Contender = Contender {
     sign: Sign::Process("tuned"),
     remedy: "systemctl disable --now tuned",
 };
-/// What desktops ask for a profile.
+/// Service from which desktops request a profile.
 pub static POWER_PROFILES: Contender = Contender {
     name: "power-profiles-daemon",
     sign: Sign::Process("power-profiles-daemon"),

@@ -86,7 +86,7 @@ pub enum FrequencyError {
     OutOfRange {
         /// The policy.
         policy: u32,
-        /// What was asked for.
+        /// The requested frequency.
         asked: Hertz,
         /// The lowest possible.
         lowest: Hertz,
@@ -100,9 +100,9 @@ pub enum FrequencyError {
         policy: u32,
         /// `governor` or `energy performance preference`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested name.
         asked: String,
-        /// What there is.
+        /// The names that the policy has.
         available: Vec<String>,
     },
 }
@@ -381,7 +381,7 @@ fn transition(tree: &Tree) -> Span {
     known.max().unwrap_or(Span::ZERO)
 }
 
-/// What an autonomous processor is to prefer.
+/// Preference of a processor that chooses its own frequency.
 pub const PREFERENCE: Registration = Registration {
     name: "preference",
     label: "frequency",

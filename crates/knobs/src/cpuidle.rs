@@ -64,7 +64,7 @@ pub fn limit(cpu: u32, states: &[State], longest: Span) -> Vec<Change> {
     changes.into_iter().map(|(_, change)| change).collect()
 }
 
-/// Which states may be entered.
+/// Idle states that may be entered.
 pub const KNOB: Registration = Registration {
     name: "idle states",
     label: "idle",

@@ -38,8 +38,8 @@ const DAMAGED: &str = "knobs.journal.damaged";
 const LONGEST_JOURNAL: u64 = 64 << 20;
 /// Most damaged lines that are listed; the rest are counted.
 const BAD_LINES_NAMED: usize = 100;
-/// How each entry begins. Quotes within a value are escaped, so in the middle of a line this begins
-/// an entry that follows an incomplete one.
+/// First bytes of each entry. Quotes within a value are escaped, so in the middle of a line this
+/// begins an entry that follows an incomplete one.
 const BEGINNING: &[u8] = br#"{"boot":""#;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ enum Line {
 /// One setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What was changed.
+    /// The setting that was changed.
     pub setting: Setting,
     /// Its value before the first change.
     pub old: String,
@@ -81,7 +81,7 @@ pub enum JournalError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// Another user could have written it, and so could make root set any value.
@@ -89,7 +89,7 @@ pub enum JournalError {
     Untrusted {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The objection to it.
         what: String,
     },
 }
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_damaged_lines_some_are_named_and_the_rest_counted() {
+    fn many_damaged_lines_are_named_in_part_and_counted() {
         let contents = parse(&b"\n".repeat(1_000_000), "boot-a");
         assert_eq!(contents.bad_lines.len(), BAD_LINES_NAMED + 1);
         assert_eq!(contents.bad_lines.last().unwrap(), "999900 more lines");

@@ -14,7 +14,7 @@ use wattline_units::Span;
 /// The machine-wide limit; it lasts as long as the file is open.
 pub const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// How long one CPU may take to wake up.
+/// Longest time that a CPU may take to wake up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeLatency {
     /// Any idle state will do.
@@ -37,7 +37,7 @@ impl ResumeLatency {
 }
 
 /// The limit of one CPU as it is; `None` where it has no such setting.
-pub fn of_cpu(tree: &Tree, cpu: u32) -> Option<ResumeLatency> {
+pub fn cpu_limit(tree: &Tree, cpu: u32) -> Option<ResumeLatency> {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
     match tree.text(file).ok()?.as_str() {
         "0" => Some(ResumeLatency::Any),

@@ -1,10 +1,10 @@
-//! What can be set: frequency, idle states, wake-up latency, uncore, and of network cards the
-//! interrupt moderation, the indirection table, the number of queues, how they are polled and
-//! which CPUs take their interrupts.
+//! Knobs of a machine: frequency, idle states, wake-up latency, uncore, and, of network cards, the
+//! interrupt moderation, the indirection table, the number of queues, their polling and the CPUs
+//! that take their interrupts.
 //!
-//! A knob says which writes bring about what is wished ([`Change`]) and writes nothing; the
-//! one [`Session`] of a machine writes them: the old value is on disk before, the new one is
-//! read back after, and in the end, or after a crash, everything is as it was.
+//! A knob returns the writes that bring about a request ([`Change`]) and writes nothing. The one
+//! [`Session`] of a machine writes them: the old value is stored on disk before, the new one is
+//! read back after. At the end, or after a crash, everything is restored.
 //!
 //! [`KNOBS`] lists the knobs. What others need to know of one is in its [`Registration`].
 #![forbid(unsafe_code)]
@@ -66,10 +66,10 @@ pub static KNOBS: &[&Registration] = &[
     &affinity::KNOB,
 ];
 
-/// What a machine has of all knobs.
+/// Probes a machine for all knobs.
 pub fn probe(tree: &Tree, interfaces: &[String]) -> Found {
     let machine = Machine::new(tree);
-    Found::of(KNOBS, &Probe { tree, machine, interfaces, guest: is_guest(tree) })
+    Found::probe(KNOBS, &Probe { tree, machine, interfaces, guest: is_guest(tree) })
 }
 
 /// The knob that a setting belongs to; `None` for a file of a CPU that no knob of this version

@@ -1,4 +1,4 @@
-//! How a machine is left when nobody governs it any more.
+//! State in which a governor leaves its machine.
 
 use crate::change::Change;
 use crate::cpufreq;
@@ -6,7 +6,7 @@ use crate::setting::Setting;
 use serde::{Deserialize, Serialize};
 use wattline_linux::sysfs::Tree;
 
-/// How a machine is left.
+/// State in which a machine is left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnExit {

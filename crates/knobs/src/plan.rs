@@ -11,13 +11,13 @@ use std::time::Duration;
 /// A write that would be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Planned {
-    /// What would be written.
+    /// The setting that would be written.
     pub setting: Setting,
-    /// What it would be at then.
+    /// Its value before that write.
     pub present: String,
-    /// What would be written.
+    /// The value that would be written.
     pub value: String,
-    /// What for.
+    /// The purpose.
     pub why: String,
 }
 

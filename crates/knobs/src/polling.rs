@@ -1,15 +1,15 @@
-//! How a receive queue is polled (Documentation/networking/napi.rst, "IRQ mitigation").
+//! Polling of a receive queue (Documentation/networking/napi.rst, "IRQ mitigation").
 
 use crate::registration::Registration;
 use crate::setting::Setting;
 use wattline_linux::napi::Napi;
 
-/// Where a setting of the NAPI instance is that serves a receive queue.
+/// Returns a setting of the NAPI instance that serves a receive queue.
 pub fn setting(interface: &str, queue: u32, setting: Napi) -> Setting {
     Setting::Napi { interface: interface.to_string(), queue, setting }
 }
 
-/// How long interrupts stay off for a queue whose worker polls.
+/// Time that interrupts stay off for a queue whose worker polls.
 pub const KNOB: Registration = Registration {
     name: "polling of a queue",
     label: "napi",

@@ -1,7 +1,6 @@
-//! What everything but its own file has to know of a knob. Each knob's file ends with one
-//! [`Registration`], and [`KNOBS`](crate::KNOBS) lists them: `wattline probe` and `wattline plan`,
-//! the pace of a governor, rivals, recordings of machines, the labels of counters and
-//! docs/reference/knobs.md follow from there.
+//! Facts about a knob that others need. Each knob's file ends with one [`Registration`], and
+//! [`KNOBS`](crate::KNOBS) lists them. `wattline probe`, `wattline plan`, the pace of a governor,
+//! rivals, recordings of machines, labels of counters and docs/reference/knobs.md use them.
 
 use crate::access::Machine;
 use crate::conflict::Conflict;
@@ -18,14 +17,14 @@ pub struct Registration {
     pub name: &'static str,
     /// The label of its settings in counters of writes; several knobs may share one.
     pub label: &'static str,
-    /// What it writes, for the reference: files below `/sys/devices/system/cpu/`, or in words.
+    /// Its files, for the reference: below `/sys/devices/system/cpu/`, or in words.
     pub files: &'static str,
     /// The values that it writes, with their unit.
     pub values: &'static str,
-    /// What a write costs of a machine's budget, in writes of a file of sysfs: above one where it
-    /// takes locks or moves flows.
+    /// Cost of a write to a machine's budget, in writes of a file of sysfs: above one if it takes
+    /// locks or moves flows.
     pub write_cost: u32,
-    /// How long it stays as it was set.
+    /// Shortest time between two changes.
     pub dwell: Dwell,
     /// Who else sets it.
     pub conflicts: &'static [Conflict],
@@ -35,7 +34,7 @@ pub struct Registration {
     pub owns: fn(&Setting) -> bool,
     /// Says what a machine has of it and what is missing.
     pub probe: fn(&Probe<'_>, &mut Found),
-    /// What a recording of a machine takes for it.
+    /// Its part of a machine's recording.
     pub recorded: Recorded,
 }
 
@@ -56,7 +55,7 @@ impl Registration {
     };
 }
 
-/// How long a knob stays as it was set, whatever is wanted meanwhile.
+/// Shortest time for which a knob keeps its setting, whatever is requested meanwhile.
 #[derive(Debug, Clone, Copy)]
 pub struct Dwell {
     /// For the reference.
@@ -70,7 +69,7 @@ impl Dwell {
     pub const NONE: Self = Self { words: "none", on: |_| Span::ZERO };
 }
 
-/// What a recording of a machine takes.
+/// Part of a machine's recording: files, directories and settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorded {
     /// Directories below `/sys/devices/system/cpu/`, with everything in them.
@@ -102,19 +101,19 @@ pub struct Probe<'a> {
 /// A knob and its present state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct State {
-    /// Which knob, of which CPU or interface.
+    /// The knob, with its CPU or interface.
     pub name: String,
-    /// How it is set, in words.
+    /// Its setting, in words.
     pub state: String,
-    /// What a write costs of the machine's budget ([`Registration::write_cost`]).
+    /// Cost of a write to the machine's budget ([`Registration::write_cost`]).
     pub write_cost: u32,
-    /// How long it stays as it was set on this machine, in seconds.
+    /// Time in seconds that it keeps its setting on this machine.
     pub dwell_seconds: f64,
     /// Who else may set it, whether it is there or not.
     pub contenders: Vec<&'static str>,
 }
 
-/// What was found and what was not.
+/// Knobs of a machine, and those that it lacks.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Knobs that are there.
@@ -124,8 +123,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// What a machine has of all these knobs.
-    pub fn of(knobs: &[&Registration], probed: &Probe<'_>) -> Self {
+    /// Probes a machine for all these knobs.
+    pub fn probe(knobs: &[&Registration], probed: &Probe<'_>) -> Self {
         let mut found = Self::default();
         for knob in knobs {
             let known = found.knobs.len();

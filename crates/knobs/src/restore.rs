@@ -10,7 +10,7 @@ use std::fmt;
 /// one that is still to be restored. No chain of settings is longer than this.
 const MOST_PASSES: usize = 4;
 
-/// What became of one setting.
+/// Result of restoring one setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "result")]
 pub enum Restored {
@@ -32,7 +32,7 @@ pub enum Restored {
     },
     /// It could not be read or written.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
         /// Whether a permission is missing.
         permission: bool,
@@ -46,12 +46,12 @@ pub struct Line {
     pub setting: Setting,
     /// The value that it had before Wattline.
     pub old: String,
-    /// What became of it.
+    /// Its result.
     #[serde(flatten)]
     pub result: Restored,
 }
 
-/// What a restore did, in the order in which it did it.
+/// Report of a restore, in the order of its writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// A line per setting.
@@ -60,8 +60,8 @@ pub struct Report {
     pub outlived: usize,
     /// Lines of the journal that made no sense.
     pub bad_lines: Vec<String>,
-    /// Why the journal could not be put away after its settings were restored, or not be brought
-    /// up to date where they were not.
+    /// Error of removing the journal after its settings were restored, or of updating it if they
+    /// were not.
     pub journal_problem: Option<String>,
 }
 
@@ -126,7 +126,7 @@ pub fn restore(access: &mut impl Access, entries: &[Entry]) -> Vec<Line> {
 fn restore_one(access: &mut impl Access, entry: &Entry, ours_anyway: bool) -> Restored {
     let found = match access.read(&entry.setting) {
         Ok(found) => found,
-        Err(error) => return Restored::of(&error),
+        Err(error) => return Restored::from_error(&error),
     };
     if found == entry.old {
         return Restored::Untouched;
@@ -137,12 +137,12 @@ fn restore_one(access: &mut impl Access, entry: &Entry, ours_anyway: bool) -> Re
         return Restored::Foreign { found };
     }
     if let Err(error) = access.write(&entry.setting, &entry.old) {
-        return Restored::of(&error);
+        return Restored::from_error(&error);
     }
     match access.read(&entry.setting) {
         Ok(found) if found == entry.old => Restored::Restored,
         Ok(found) => Restored::Altered { found },
-        Err(error) => Restored::of(&error),
+        Err(error) => Restored::from_error(&error),
     }
 }
 
@@ -152,7 +152,7 @@ pub fn commands(entries: &[Entry]) -> Vec<String> {
 }
 
 impl Restored {
-    fn of(error: &AccessError) -> Self {
+    fn from_error(error: &AccessError) -> Self {
         match error {
             AccessError::Missing(_) => Self::Gone,
             AccessError::NoPermission(_) => {

@@ -12,13 +12,13 @@ use wattline_linux::sysfs::Tree;
 pub struct Rival {
     /// Its name.
     pub name: String,
-    /// What it sets, in words.
+    /// The settings that it changes, in words.
     pub sets: String,
     /// The labels of the knobs that it sets, as in counters of writes.
     pub labels: Vec<&'static str>,
-    /// How it was noticed.
+    /// The sign of it that was found.
     pub seen: String,
-    /// What to do.
+    /// The command or change that stops it.
     pub remedy: String,
 }
 
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_interface_the_remedy_names_it_and_names_are_told_apart() {
+    fn remedies_for_interface_signs_name_the_interface() {
         let claims = claims();
         for claim in &claims {
             let Contender { name, sign, remedy } = claim.contender;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use wattline_files::Directory;
 use wattline_linux::sysfs::{ReadError, Tree};
 
-/// Where journal and lock are.
+/// Directory of journal and lock.
 pub const STATE_DIRECTORY: &str = "/var/lib/wattline";
 const LOCK: &str = "knobs.lock";
 
@@ -34,9 +34,9 @@ pub enum SessionError {
     /// The state directory cannot be used.
     #[error("{}: {error}", path.display())]
     State {
-        /// What of it.
+        /// The directory, or a file in it.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// The journal cannot be used.
@@ -169,7 +169,7 @@ pub fn restore_now(
     State::open(tree, state)?.restore(access)
 }
 
-/// What a restore would do.
+/// Commands that have the effect of a restore.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Commands {
     /// Shell commands, in their order.
@@ -178,7 +178,7 @@ pub struct Commands {
     pub bad_lines: Vec<String>,
 }
 
-/// What a restore would do, as shell commands; touches nothing and needs no lock.
+/// Returns the effect of a restore as shell commands; touches nothing and needs no lock.
 ///
 /// # Errors
 /// [`SessionError::State`], [`SessionError::Journal`], [`SessionError::Boot`].
@@ -214,7 +214,7 @@ impl<A: Access> Session<A> {
         Ok((Self { access, tree, on_exit, journal, state, over: false }, report))
     }
 
-    /// What the settings are read and written through.
+    /// Returns the access through which settings are read and written.
     pub fn access(&self) -> &A {
         &self.access
     }

@@ -104,8 +104,8 @@ fn a_kill_at_any_moment_leaves_no_trace() {
     assert_eq!(fixture.value(third), "60");
 }
 
-/// What somebody else set stays and is reported, once we had set it; all else comes back. Says
-/// whether it came to that.
+/// Checks that a setting of another program stays and is reported, once we had set it, and all else
+/// is restored. Returns 1 if it had come to that.
 fn left_to_a_third_party(report: &Report, found: &str, round: u64) -> usize {
     let own = report.lines.iter().find(|line| line.setting.to_string() == "ethtool:eth9/rx-usecs");
     let others = report.lines.iter().filter(|line| Some(*line) != own);

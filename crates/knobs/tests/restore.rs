@@ -148,7 +148,7 @@ fn a_value_that_the_driver_changed_is_reported_and_still_ours() {
 }
 
 #[test]
-fn what_somebody_else_set_meanwhile_is_reported_and_left() {
+fn foreign_value_is_reported_and_left() {
     let fixture = Fixture::copy("acpi-cpufreq");
     let mut session = fixture.session();
     session.set(&setting(2), "2400000").unwrap();
@@ -282,7 +282,7 @@ fn value(index: usize, choice: usize) -> String {
 struct Memory(BTreeMap<Setting, String>);
 
 impl Memory {
-    fn of(fixture: &Fixture) -> Self {
+    fn from_fixture(fixture: &Fixture) -> Self {
         let machine = Machine::new(&fixture.tree);
         let read = |index| (setting(index), machine.read(&setting(index)).unwrap());
         Self((0..SETTINGS.len()).map(read).collect())
@@ -308,14 +308,14 @@ proptest! {
     #[test]
     fn a_crash_at_any_byte_restores_the_right_values(writes in writes()) {
         let fixture = Fixture::copy("acpi-cpufreq");
-        let before = Memory::of(&fixture);
+        let before = Memory::from_fixture(&fixture);
         let mut session = fixture.session();
         // The machine from the moment at which the journal had so many bytes.
         let mut states = vec![(0, before.clone())];
         for (index, choice) in &writes {
             session.set(&setting(*index), &value(*index, *choice)).unwrap();
             let length = fs::metadata(fixture.journal()).unwrap().len();
-            states.push((usize::try_from(length).unwrap(), Memory::of(&fixture)));
+            states.push((usize::try_from(length).unwrap(), Memory::from_fixture(&fixture)));
         }
         session.keep();
         let journal = fs::read(fixture.journal()).unwrap();

@@ -1,4 +1,4 @@
-//! What a test needs. Where it is missing, the test is skipped, and says so in one way:
+//! Requirements of tests. A test whose requirement is missing is skipped, and says so in one way:
 //!
 //! ```text
 //! skipped: reachability::ping needs traceroute: `make tools` installs it
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_required_is_not_skipped() {
+    fn required_kinds_are_not_skipped() {
         for (required, skipped) in [("tools", false), ("rights, tools", false), ("all", false)] {
             assert_eq!(outcome("a", Need::Tool, "ping", required).is_ok(), skipped, "{required}");
         }

@@ -1,4 +1,4 @@
-//! Where frames come from and go to.
+//! Ports: sources and destinations of frames.
 //!
 //! Every port is a set of [`wattline_dataplane::port::PortQueue`]s, one per worker:
 //!

@@ -1,4 +1,4 @@
-//! What a worker blocks on: poll(2) over its ports' descriptors and a wake-up.
+//! Blocking wait of a worker: poll(2) over its ports' descriptors and a wake-up.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wattline_dataplane::port::Waiter;
 
-/// What poll(2) says of a descriptor that has failed.
+/// Events with which poll(2) reports a descriptor that has failed.
 const BROKEN: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 /// Blocks on any number of descriptors, a wake-up and a timeout.
@@ -19,8 +19,8 @@ const BROKEN: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 pub struct PollWaiter {
     wake_up: Arc<OwnedFd>,
     shared: Arc<Shared>,
-    /// What poll(2) is given, the wake-up first. Kept, for a worker under little load waits as
-    /// often as packets come.
+    /// Argument of poll(2), the wake-up first. Kept between waits: a worker under little load waits
+    /// as often as packets come.
     watched: Vec<libc::pollfd>,
     keeps_broken: bool,
 }
@@ -32,7 +32,7 @@ pub struct Waker {
     shared: Arc<Shared>,
 }
 
-/// What a waiter watches, as others change it.
+/// Descriptors of a waiter, as other threads change them.
 #[derive(Debug, Default)]
 struct Shared {
     /// Whether the list that the waiter has is out of date. Set while `lists` is held.
@@ -68,7 +68,7 @@ impl PollWaiter {
     /// # Errors
     /// When the process runs out of descriptors.
     pub fn new<'a>(descriptors: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Self, Errno> {
-        Self::of_ports(descriptors.into_iter().map(|descriptor| (0, descriptor)))
+        Self::for_ports(descriptors.into_iter().map(|descriptor| (0, descriptor)))
     }
 
     /// The same for descriptors of ports, each with the number of its port, so that those of one
@@ -76,7 +76,7 @@ impl PollWaiter {
     ///
     /// # Errors
     /// When the process runs out of descriptors.
-    pub fn of_ports<'a>(
+    pub fn for_ports<'a>(
         ports: impl IntoIterator<Item = (u16, BorrowedFd<'a>)>,
     ) -> Result<Self, Errno> {
         let wake_up = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -274,7 +274,7 @@ mod tests {
         let (old, _old_writer) = pipe().unwrap();
         let (other, other_writer) = pipe().unwrap();
         let (new, new_writer) = pipe().unwrap();
-        let mut waiter = PollWaiter::of_ports([(0, old.as_fd()), (1, other.as_fd())]).unwrap();
+        let mut waiter = PollWaiter::for_ports([(0, old.as_fd()), (1, other.as_fd())]).unwrap();
         let waker = waiter.waker();
         let (started, start) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -299,9 +299,9 @@ mod tests {
 
     /// A worker that polls never waits: what it watched is closed all the same.
     #[test]
-    fn what_is_replaced_is_closed_at_once() {
+    fn replaced_descriptor_is_closed_at_once() {
         let (old, writer) = pipe().unwrap();
-        let waiter = PollWaiter::of_ports([(0, old.as_fd())]).unwrap();
+        let waiter = PollWaiter::for_ports([(0, old.as_fd())]).unwrap();
         drop(old);
         assert_eq!(rustix::io::write(&writer, &[1]), Ok(1), "still read");
         waiter.waker().watch(0, Vec::new());

@@ -466,7 +466,7 @@ impl KernelSide {
     /// Where a program runs, and why it does not forward where others do, for people.
     fn mode_of(&self, port: PortId, program: &XdpProgram) -> String {
         let mut mode = format!("{:?} XDP", program.mode()).to_lowercase();
-        if let Some(why) = program.why_generic() {
+        if let Some(why) = program.generic_reason() {
             mode += &format!(", as its driver refused native xdp: {why}");
         }
         match self.by_workers.get(&port).filter(|_| self.forwarding.is_some()) {

@@ -2,7 +2,7 @@
 
 use crate::application::Application;
 use crate::stats::{Stats, XdpTraffic};
-use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, of_governor};
+use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, write_governor};
 use wattline_dataplane::counters::{PortCounters, Snapshot};
 
 /// What of a port counts packets, and under which labels.
@@ -32,7 +32,7 @@ pub(crate) fn of_router(
     packets(to, stats, workers);
     work(to, stats, workers);
     if let Some(power) = &stats.power {
-        of_governor(to, power);
+        write_governor(to, power);
         let help = "1 while the machine is governed, 0 while the governor waits: it could not begin \
                     anew when ports changed.";
         to.family("wattline_governing", Kind::Gauge, help);
@@ -172,7 +172,7 @@ mod tests {
 
     fn text_of(power: &Power) -> String {
         let mut text = Exposition::default();
-        of_governor(&mut text, power);
+        write_governor(&mut text, power);
         text.into_text()
     }
 

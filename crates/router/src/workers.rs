@@ -94,7 +94,7 @@ pub(super) struct Equipment {
 
 /// What the worker of these queues blocks on.
 pub(super) fn waiter_of(queues: &WorkerQueues) -> Result<PollWaiter, RouterError> {
-    PollWaiter::of_ports(queues.descriptors.iter().map(|(port, it)| (port.0, it.as_fd())))
+    PollWaiter::for_ports(queues.descriptors.iter().map(|(port, it)| (port.0, it.as_fd())))
         .map_err(|errno| RouterError::system("making the wake-up of a worker", errno))
 }
 

@@ -25,7 +25,7 @@ impl BusyTimePower {
     ///
     /// # Errors
     /// When both lack figures.
-    pub fn of(file: &ServerFile) -> Result<Self, Incomplete> {
+    pub fn from_file(file: &ServerFile) -> Result<Self, Incomplete> {
         match file.requests() {
             Ok(server) => Ok(Self::Package(Box::new(server.clone()))),
             Err(_) => Ok(Self::Whole(Box::new(file.model()?.clone()))),
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn power_rises_with_busy_time_and_frequency() {
         for (name, of) in [("westmere-2010", "whole server"), ("xeon-silver-4108", "package")] {
-            let model = BusyTimePower::of(&ServerFile::load(name).unwrap()).unwrap();
+            let model = BusyTimePower::from_file(&ServerFile::load(name).unwrap()).unwrap();
             assert!(model.name().contains(name) && model.name().contains(of), "{}", model.name());
             let processor = match &model {
                 BusyTimePower::Package(server) => &server.processor,
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_whole_server_is_its_base_its_busy_cores_and_once_what_they_share() {
-        let model = BusyTimePower::of(&ServerFile::load("westmere-2010").unwrap()).unwrap();
+        let model = BusyTimePower::from_file(&ServerFile::load("westmere-2010").unwrap()).unwrap();
         let BusyTimePower::Whole(server) = &model else { panic!("{model:?}") };
         let low = server.processor.lowest_frequency();
         let base = server.power.base.total();

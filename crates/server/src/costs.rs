@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_the_same() {
+    fn written_costs_are_read_back() {
         let costs = MeasuredCosts::parse("mine", TEXT).unwrap();
         assert_eq!(MeasuredCosts::parse("again", &costs.to_toml()).unwrap(), costs);
     }

@@ -1,4 +1,4 @@
-//! What one program has forwarded, by the processor on which it did.
+//! Frames that one program has forwarded, by processor.
 
 use crate::bpf::{BpfError, Map};
 use crate::verdict::Verdict;

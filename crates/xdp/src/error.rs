@@ -1,10 +1,10 @@
-//! Why the XDP program is not on an interface.
+//! Errors of loading and attaching the XDP program.
 
 use crate::bpf::BpfError;
 use crate::mode::XdpMode;
 use rustix::io::Errno;
 
-/// Why the XDP program could not be loaded or attached.
+/// Reason why the XDP program could not be loaded or attached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum XdpError {
@@ -31,7 +31,7 @@ pub enum XdpError {
     Refused {
         /// Index of the interface.
         ifindex: u32,
-        /// Which modes were tried and what the kernel answered.
+        /// The modes that were tried, with the kernel's errors.
         refusals: Vec<(XdpMode, Errno)>,
     },
 }
@@ -50,8 +50,8 @@ fn describe(refusals: &[(XdpMode, Errno)]) -> String {
         .join("; ")
 }
 
-/// What the kernel answered, with what it mostly means: the driver's own words do not come with it.
-/// Of veth, veth_xdp_set() of drivers/net/veth.c has them.
+/// Explains the kernel's error by its most common cause: the driver's own message does not come
+/// with it. For veth, veth_xdp_set() of drivers/net/veth.c has the messages.
 pub(crate) fn explain(mode: XdpMode, errno: Errno) -> String {
     let meaning = match (mode, errno) {
         (XdpMode::Native, Errno::NOSPC) => {

@@ -44,7 +44,7 @@ impl KeptLink {
         }
     }
 
-    /// What it joins; `None` where that cannot be told.
+    /// Returns the interface and program that it joins; `None` if that is not known.
     pub fn attached(&self) -> Option<Attached> {
         self.link.attached().ok().flatten()
     }

@@ -15,7 +15,7 @@ const BATCH: u32 = 64;
 /// Bytes of each frame that are written anew, as in `bpf/generator.h`.
 const REWRITTEN: usize = 40;
 
-/// How often a frame is sent.
+/// Rate at which a frame is sent.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     gap: Duration,

@@ -21,7 +21,7 @@ pub(crate) struct Maps {
     pub(crate) left_v4: Map,
     pub(crate) left_v6: Map,
     pub(crate) counters: Arc<Map>,
-    /// Of a program that forwards by itself.
+    /// Maps of a program that forwards by itself.
     pub(crate) forward: Option<ForwardMaps>,
 }
 

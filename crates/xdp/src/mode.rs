@@ -1,11 +1,11 @@
-//! Where an XDP program runs.
+//! Modes in which an XDP program runs.
 
 /// `XDP_FLAGS_SKB_MODE`
 const FLAG_GENERIC: u32 = 1 << 1;
 /// `XDP_FLAGS_DRV_MODE`
 const FLAG_NATIVE: u32 = 1 << 2;
 
-/// Where the program runs.
+/// Mode in which the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XdpMode {
     /// In the driver, before the kernel makes a packet buffer of the frame.
@@ -24,7 +24,7 @@ impl XdpMode {
     }
 }
 
-/// Which mode is wanted.
+/// Requested mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XdpModeChoice {
     /// Native where the driver can, else generic.

@@ -1,4 +1,4 @@
-//! What is attached to an interface.
+//! Programs attached to interfaces.
 
 use crate::bpf::{BpfError, Link, Program};
 use crate::by_cpu::ForwardedByCpu;
@@ -38,7 +38,7 @@ pub struct XdpProgram {
     /// Keeps the program in the driver.
     pub(crate) link: Option<Link>,
     pub(crate) mode: XdpMode,
-    /// What the driver answered, where it was asked first and refused.
+    /// The driver's error, if it was asked first and refused.
     pub(crate) refused: Option<Errno>,
 }
 
@@ -138,8 +138,8 @@ impl XdpProgram {
         self.link = None;
     }
 
-    /// What the program has forwarded by itself to the interface at this slot of its
-    /// [`XdpForward`].
+    /// Returns the frames that the program itself has forwarded to the interface at this slot of
+    /// its [`XdpForward`].
     ///
     /// # Errors
     /// Only from the kernel.
@@ -147,13 +147,13 @@ impl XdpProgram {
         self.loaded.maps.forward.as_ref().map_or(Ok(Sent::default()), |forward| forward.sent(slot))
     }
 
-    /// Where the program runs.
+    /// Returns the mode in which the program runs.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// Why it does not run in the driver, where that was asked and refused it.
-    pub fn why_generic(&self) -> Option<String> {
+    /// Returns the reason why it does not run in the driver, if the driver was asked and refused.
+    pub fn generic_reason(&self) -> Option<String> {
         self.refused.map(|errno| explain(XdpMode::Native, errno))
     }
 
@@ -252,8 +252,8 @@ impl XdpProgram {
         self.loaded.maps.vlans.set(&key.to_ne_bytes(), &value.to_ne_bytes())
     }
 
-    /// What counts the frames that the program forwards by itself, by processor: for a thread of
-    /// its own. It goes on counting where the program is attached again.
+    /// Returns the counter, by processor, of frames that the program itself forwards: for a thread
+    /// of its own. It goes on counting when the program is attached again.
     pub fn forwarded(&self) -> ForwardedByCpu {
         ForwardedByCpu::new(Arc::clone(&self.loaded.maps.counters))
     }

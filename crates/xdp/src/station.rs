@@ -1,11 +1,11 @@
-//! What a program is told of its interface, as it lies in its memory.
+//! Facts about its interface that a program gets, in the layout of its memory.
 
 use crate::bpf::{BpfError, Map};
 
 /// Bytes of a [`Station`] in its map.
 const STATION_BYTES: usize = 16;
 
-/// What a program knows of its interface, as in `bpf/port.h`.
+/// Facts about a program's interface, as in `bpf/port.h`.
 pub(crate) struct Station {
     pub(crate) mac: [u8; 6],
     /// The length in bytes of the longest IP packet that sockets take.

@@ -465,7 +465,7 @@ fn esp_goes_to_the_socket_where_tunnels_end() {
 }
 
 #[test]
-fn what_is_set_can_be_changed() {
+fn settings_can_be_changed() {
     let Some(Fixture { program, _socket }) = fixture() else { return };
     let run = |packet: &[u8]| program.loaded.program.test_run(packet).unwrap().result;
     let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));

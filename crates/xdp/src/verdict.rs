@@ -1,6 +1,6 @@
-//! What the XDP program decides, and its counters.
+//! Verdicts of the XDP program, and its counters.
 
-/// Why a frame was given to the kernel's stack or dropped, or that it went to a socket.
+/// Verdict on a frame: why the kernel got it or it was dropped, or that a socket got it.
 ///
 /// The number is the index of its counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,8 +53,8 @@ pub enum Verdict {
     /// the link, on an interface that is guarded, and by its IP address neither for this machine nor for
     /// a group: dropped.
     Station,
-    /// Of a protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on an interface
-    /// that is guarded: dropped.
+    /// Protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on a guarded
+    /// interface: dropped.
     Protocol,
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct Ways {
     pub(crate) outs: Map,
     /// All interfaces that are ports, to their slot.
     pub(crate) members: Map,
-    /// Where frames are sent, by interface.
+    /// Devices to which frames are sent, by interface.
     pub(crate) devices: Map,
     /// Frames that an interface did not take, by slot.
     pub(crate) refused: Map,
@@ -21,14 +21,14 @@ pub(crate) struct Ways {
     pub(crate) causes: Map,
 }
 
-/// What one program uses: the common maps, and its own counters.
+/// Maps of one program: the common ones, and its own counters.
 pub(crate) struct ForwardMaps {
     ways: Arc<Ways>,
     /// Packets and bytes forwarded, by slot of the way out.
     forwarded: Map,
 }
 
-/// What was sent out of a port.
+/// Count of frames sent out of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sent {
     /// Frames.
@@ -67,7 +67,7 @@ impl ForwardMaps {
         self.ways.all().into_iter().chain([&self.forwarded])
     }
 
-    /// What one program has sent out of the interface at `slot`.
+    /// Returns the frames that one program has sent out of the interface at `slot`.
     pub(crate) fn sent(&self, slot: u32) -> Result<Sent, BpfError> {
         let values = self.forwarded.get(&slot.to_ne_bytes())?.unwrap_or_default();
         let (words, _) = values.as_chunks::<8>();

@@ -30,7 +30,7 @@ fn ports_of(part: &toml::Table) -> BTreeSet<String> {
     found
 }
 
-/// What the program says of a part: nothing, if it is right.
+/// Returns the program's objection to a part, empty if it is right.
 fn complaint(part: &str, folder: &Path) -> String {
     let table: toml::Table = part.parse().unwrap();
     let file = folder.join("part.toml");
@@ -54,7 +54,7 @@ fn complaint(part: &str, folder: &Path) -> String {
     }
 }
 
-/// What a reader has who comes to such a part: keys of a tunnel, tables of a profile.
+/// Makes the files that a reader of such a part has: keys of a tunnel, tables of a profile.
 fn reader() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();

@@ -32,7 +32,7 @@ fn run(script: &str, folder: &Path, patience: Duration) -> Result<String, String
 /// The tutorial, which has a test of its own.
 const FIRST_ROUTER: &str = "docs/tutorial/first-router.md";
 
-/// What the help shows first to those without a network and rights.
+/// Runs the first example of the help: it needs no network and no rights.
 #[test]
 fn the_example_with_captures_runs_as_it_is_shipped() {
     let folder = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ struct Scenes {
     scene: Vec<Scene>,
 }
 
-/// What `scenes.toml` explains.
+/// An entry of `scenes.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scene {
@@ -51,7 +51,7 @@ struct Scene {
 struct Script {
     text: String,
     commands: Vec<String>,
-    /// How many of them it runs.
+    /// Number of them that it runs.
     run: usize,
     elsewhere: usize,
     nowhere: usize,
@@ -189,7 +189,7 @@ impl Scene {
     }
 }
 
-/// Where commands are found: the program under test is `wattline`, and root finds what root uses.
+/// Returns a search path with the program under test as `wattline`, and root's programs.
 pub fn path() -> String {
     let program = Path::new(wattline_needs::program());
     let path = std::env::var("PATH").unwrap_or_default();
@@ -251,7 +251,7 @@ fn pages_with_long_measurements_are_run_line_by_line() {
     play_all(true);
 }
 
-/// What is wrong with the command and the options of a line, whether it is run or not: the program
+/// Returns the error in the command and options of a line, whether it is run or not: the program
 /// reads them and shows its help.
 fn misspelt(line: &str) -> Option<String> {
     // What a shell parts has a space at it; what is quoted has none.

@@ -174,7 +174,7 @@ fn prefixes_gateways_and_interfaces_are_told() {
 }
 
 #[test]
-fn what_is_not_routed_is_seen_where_packets_are_received() {
+fn unrouted_packets_are_recorded_at_reception() {
     let mut frames = synthetic();
     // Nobody has a route to it.
     frames.truncate(10);

@@ -41,7 +41,7 @@ fn checked(output: Output, what: &str) -> String {
 #[derive(Debug, Default)]
 pub struct Flows(BTreeMap<String, (u64, u64)>);
 
-/// What [`Flows::add`] reads.
+/// Format of nfdump that [`Flows::add`] reads.
 const FORMAT: &str = "fmt:%pr,%sa,%sp,%da,%dp,%pkt,%byt";
 
 impl Flows {
@@ -179,7 +179,7 @@ pub fn softflowd(capture: &Path, collector: &str) {
     checked(output.unwrap(), "softflowd");
 }
 
-/// What nfpcapd finds in a capture.
+/// Returns the flows that nfpcapd finds in a capture.
 pub fn nfpcapd(capture: &Path) -> Flows {
     let folder = tempfile::tempdir().unwrap();
     let output = command("nfpcapd").arg("-r").arg(capture).arg("-w").arg(folder.path()).output();
@@ -187,7 +187,7 @@ pub fn nfpcapd(capture: &Path) -> Flows {
     read_flows(folder.path())
 }
 
-/// What tshark finds in messages.
+/// Contents of messages, as tshark finds them.
 pub struct Dissected {
     pub frames: usize,
     pub packets: u64,

@@ -245,7 +245,7 @@ fn a_reload_is_taken_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_others_change_and_what_goes_is_told_and_governing_goes_on() {
+fn foreign_and_vanished_settings_are_reported_and_governing_goes_on() {
     let mut machine = Machine::new();
     machine.write("proc/77/comm", "irqbalance");
     machine.write("proc/78/comm", "tuned");

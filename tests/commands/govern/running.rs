@@ -179,7 +179,7 @@ impl Machine {
         assert_eq!(self.told(), "READY=1", "{}", self.log());
     }
 
-    /// What the service manager is told next.
+    /// Receives the next message to the service manager.
     pub fn told(&mut self) -> String {
         let mut buffer = [0; 64];
         let length = self.manager.recv(&mut buffer).unwrap_or_else(|error| {
@@ -228,7 +228,7 @@ impl Machine {
         command.args(["restore", "--root"]).arg(self.root.path()).output().unwrap()
     }
 
-    /// What Prometheus would read.
+    /// Reads the metrics as Prometheus would.
     pub fn metrics(&self) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).unwrap();
         write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").unwrap();

@@ -38,7 +38,7 @@ fn remove(machine: &Machine, cpu: usize) {
     }
 }
 
-/// What the first two CPUs and the card hold, but for who is on line.
+/// Returns true if all files but the list of CPUs on line have their old contents.
 fn is_given_back(machine: &Machine) -> bool {
     machine.differences().iter().all(|file| file.ends_with(format!("{CPUS}/online")))
 }

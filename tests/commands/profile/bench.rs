@@ -17,7 +17,7 @@ const ADDRESS: &str = "10.98.0.1";
 /// A page of nginx, in bytes.
 const PAGE: usize = 1_000;
 
-/// What serves.
+/// The profiled server program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
     Memcached,
@@ -39,7 +39,7 @@ impl Server {
         }
     }
 
-    /// What `wattline load` and `wattline profile` are told of it.
+    /// Returns the arguments of `wattline load` and `wattline profile` for it.
     fn load(self) -> Vec<String> {
         let words = match self {
             Self::Memcached => {
@@ -178,7 +178,7 @@ impl Bench {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
     }
 
-    /// What was profiled.
+    /// Returns the profiled points.
     pub fn points(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path("tables.csv.points.json")).unwrap();
         let points: Value = serde_json::from_str(&text).unwrap();
@@ -212,7 +212,7 @@ pub fn within(namespace: &Namespace, program: &Command) -> Command {
     command
 }
 
-/// What becomes so within a while.
+/// Waits until `so` returns a value, for half a minute at most.
 pub fn until<T>(what: &str, mut so: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

@@ -42,7 +42,7 @@ pub fn check(bench: &Bench, rate: f64) {
     assert!(loose.p95_us > strict.p95_us + 300.0, "{strict:?} {loose:?}");
 }
 
-/// What was seen under a governor.
+/// Measurements under a governor.
 #[derive(Debug)]
 struct Seen {
     period_us: f64,

@@ -62,7 +62,7 @@ fn profile_by(machine: &Machine, server: SocketAddr, load: &str) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
 
-/// What was measured so far. A file that is not whole fails here.
+/// Returns the points measured so far. Fails on an incomplete file.
 fn points(machine: &Machine) -> Vec<Value> {
     let path = machine.path("tables.csv.points.json");
     let Ok(text) = fs::read_to_string(&path) else { return Vec::new() };

@@ -1,6 +1,6 @@
-//! What this machine's platform promises to policies, on real drivers: the probe that all platforms
-//! pass (`governor::conformance`) runs inside and turns each knob. What it turned is seen from
-//! outside, what is denied stays as it is, and what the kernel refuses is found out.
+//! Promises of this machine's platform to policies, on real drivers. The probe that all platforms
+//! pass (`governor::conformance`) runs inside and turns each knob. Its changes are seen from
+//! outside, denied knobs stay as they are, and writes that the kernel refuses are found out.
 
 use super::knobs::{RETA, SETTINGS, differences};
 use super::{Checks, INSIDE, Witness};
@@ -24,7 +24,7 @@ const KNOBS: [&str; 11] = [
     "wait: interrupt",
     "cores",
 ];
-/// What the platform promises a router on these drivers, and where the kernel serves the packets.
+/// Promises of the platform to a router on these drivers, and where the kernel forwards.
 const ROUTER: [&str; 8] = [
     "frequency",
     "idle-limit",
@@ -63,7 +63,7 @@ impl Sight {
         Ok(Self { registers: machine.registers()?, entries, settings })
     }
 
-    /// What differs from an earlier one, in words.
+    /// Returns the differences from an earlier one, in words.
     fn changes(&self, before: &Self) -> String {
         let mut changes = differences(&before.settings, &self.settings);
         if (self.registers, self.entries) != (before.registers, before.entries) {
@@ -244,7 +244,7 @@ fn c2_entered(machine: &mut Machine) -> Result<[bool; 2], Error> {
     Ok([grew(0), grew(1)])
 }
 
-/// What is denied is said, with the reason where it is the machine's.
+/// Checks that denied knobs are reported, with the reason where it is the machine's.
 fn reported(
     checks: &mut Checks,
     subject: &str,

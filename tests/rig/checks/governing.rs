@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
-/// What is added to the router's configuration.
+/// Addition to the router's configuration.
 const POWER: &str = "[power]\nplatform = \"host\"\npolicy = \"powersave:silence=500ms\"\n";
 /// Frames a second that an emulated machine forwards without loss even on a busy host.
 const LITTLE: f64 = 50.0;
@@ -19,11 +19,11 @@ const LITTLE: f64 = 50.0;
 const MUCH: [f64; 6] = [2.5e3, 5e3, 1e4, 2e4, 4e4, 8e4];
 /// More than any host emulates.
 const TOO_MUCH: f64 = 2e5;
-/// How long each is offered.
+/// Time that each is offered.
 const TIME: Duration = Duration::from_secs(4);
-/// How long a busy host may take to let the policy come down, or the watchdog restore.
+/// Time that a busy host may take to let the policy come down, or the watchdog restore.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where the files of CPUs are.
+/// Directory of the CPUs' files.
 const CPUS: &str = "/sys/devices/system/cpu/";
 /// The control values of the lowest and the highest frequency.
 const LOWEST: u8 = 16;
@@ -88,7 +88,7 @@ fn rises(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(),
         let fastest = [0, 1].map(|cpu| stretch.range(|sight| sight.frequency_hertz[cpu])[1]);
         // All of it in one stretch, whatever a later one shows.
         if rose != Rise::ALL {
-            rose = Rise::of(&stretch, rest);
+            rose = Rise::above(&stretch, rest);
         }
         checks.load.push(stretch);
         if rose == Rise::ALL && fastest == [f64::from(HIGHEST) * 1e8; 2] {
@@ -99,7 +99,7 @@ fn rises(machine: &mut Machine, checks: &mut Checks, rest: &Sight) -> Result<(),
     Ok(())
 }
 
-/// What was seen above rest during one and the same stretch.
+/// Quantities that rose above rest during one and the same stretch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Rise {
     frequency_of_cpu_0: bool,
@@ -118,7 +118,7 @@ impl Rise {
         watts: true,
     };
 
-    fn of(stretch: &Stretch, rest: &Sight) -> Self {
+    fn above(stretch: &Stretch, rest: &Sight) -> Self {
         let rose = |of: &dyn Fn(&Sight) -> f64| stretch.range(of)[1] > of(rest);
         let any = |so: &dyn Fn(&Sight) -> bool| stretch.sights.iter().any(so);
         Self {

@@ -13,7 +13,7 @@ pub(super) const SETTINGS: &str = "cd /sys/devices/system/cpu; \
     /proc/irq/*/smp_affinity_list; \
     for i in eth0 eth1; do ethtool -c $i; ethtool -x $i; done 2>/dev/null; true";
 
-/// What is wished; the agent knows the words.
+/// Requests to the agent, in its words.
 const WISHES: [&str; 5] =
     ["frequency 0 1.6", "frequency 1 2.4", "idle 0 10", "moderation eth0 100", "redirect eth0 1"];
 
@@ -23,7 +23,7 @@ const WISHES: [&str; 5] =
 pub(super) const RETA: (u64, usize) = (0x5c00, 32);
 const EITR: u64 = 0x1688;
 
-/// How a session ends.
+/// End of a session.
 #[derive(Clone, Copy)]
 enum Ending {
     /// It is finished.

@@ -1,5 +1,5 @@
-//! What the lab finds out: each check sets or reads something inside the guest through a real
-//! driver, and compares it with what is seen from outside.
+//! Checks of the lab. Each sets or reads something inside the guest through a real driver, and
+//! compares it with the view from outside.
 
 mod conformance;
 mod copi;
@@ -34,11 +34,11 @@ pub(super) const INSIDE: Duration = Duration::from_secs(120);
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// The quantity compared.
     pub what: String,
-    /// What should be seen.
+    /// Its expected value.
     pub expected: String,
-    /// What was seen.
+    /// Its value.
     pub found: String,
     /// Who saw it: `inside` the guest, or the emulator `outside`.
     pub witness: Witness,
@@ -46,7 +46,7 @@ pub struct Check {
     pub holds: bool,
 }
 
-/// Where something was seen from.
+/// Point from which something was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Witness {
@@ -61,9 +61,9 @@ pub enum Witness {
 pub struct Checks {
     /// In their order.
     pub checks: Vec<Check>,
-    /// What the governed router was seen to do under load.
+    /// The governed router's behaviour under load.
     pub load: Vec<Stretch>,
-    /// What could not be judged here, and why: neither held nor failed.
+    /// Checks that could not be made here, and why: neither held nor failed.
     pub left_out: Vec<(String, String)>,
     #[serde(skip)]
     told: Option<fn(&Check)>,
@@ -205,7 +205,7 @@ impl std::fmt::Display for Check {
 }
 
 impl Checks {
-    /// What the governed router did under load, as a table.
+    /// Writes the governed router's behaviour under load, as a table.
     pub fn write_load(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
         if !self.load.is_empty() {
             let head = "The router governs its machine (watts are emulated):";

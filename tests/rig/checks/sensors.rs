@@ -1,4 +1,4 @@
-//! What `wattline probe` and `wattline meter` find inside.
+//! Sensors that `wattline probe` and `wattline meter` find inside.
 
 use super::{Checks, INSIDE, Witness};
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     Ok(())
 }
 
-/// What a command inside prints, which has to be JSON.
+/// Runs a command inside and returns its output, which has to be JSON.
 pub(super) fn json(machine: &mut Machine, line: &str) -> Result<Value, Error> {
     let text = machine.run(line, INSIDE)?;
     serde_json::from_str(&text).map_err(|error| Error::Rig {

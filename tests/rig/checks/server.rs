@@ -10,7 +10,7 @@ use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, traffic};
 
 const SOCKET: &str = "/tmp/govern.sock";
-/// How long a busy host may take to let the load be seen.
+/// Time that a busy host may take to show the load.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The control values of the lowest and the highest frequency.
 const LOWEST: [u8; 2] = [16; 2];

@@ -14,9 +14,9 @@ use wattline_testbed::rig::{Machine, traffic};
 const LOOK: &str = "cd /sys/devices/system/cpu; read a < cpu0/power/pm_qos_resume_latency_us; \
     read b < cpu1/power/pm_qos_resume_latency_us; \
     for f in /sys/class/hwmon/hwmon*/device/power1_average; do read w < $f; done; echo $a $b $w";
-/// Where frames are lost that the guest never had.
+/// Place of losses of frames that the guest never had.
 pub(super) const BEFORE_THE_CARD: &str = "in the emulator, before the card";
-/// What the first card and its driver counted.
+/// Command for the counters of the first card and its driver.
 const CARD: &str = "ethtool -S eth0";
 
 /// The machine at one moment.
@@ -26,20 +26,20 @@ pub struct Sight {
     pub frequency_hertz: [f64; 2],
     /// Queues that the card's indirection table leads to, outside.
     pub queues: usize,
-    /// How long each CPU may take to wake up, inside: none where any idle state is allowed.
+    /// Longest time that each CPU may take to wake up, inside: none if any idle state is allowed.
     pub wake_up_limit_seconds: [Option<f64>; 2],
     /// Power as the driver of the meter shows it, inside: emulated, up to a second old.
     pub power_watts: f64,
-    /// What the table's formula gives for the registers.
+    /// Power by the table's formula for the registers.
     pub table_watts: f64,
 }
 
-/// What was seen during one stretch of load.
+/// Results of one stretch of load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stretch {
     /// Frames a second that were offered.
     pub offered_pps: f64,
-    /// What became of them.
+    /// Counts of their fates.
     #[serde(flatten)]
     pub counts: traffic::TrafficCounts,
     /// Frames that were sent and did not come out, by where they were lost.
@@ -99,7 +99,7 @@ pub(super) fn offer(machine: &mut Machine, rate: f64, time: Duration) -> Result<
     })
 }
 
-/// What card and router have counted since they began, along a frame's way.
+/// Counts of card and router since they began, along a frame's way.
 #[derive(Debug)]
 pub(super) struct Counted {
     /// By the card's hardware, and then by its driver, which gives them to the XDP program.
@@ -139,7 +139,7 @@ impl Counted {
         })
     }
 
-    /// Where frames were lost on their way; what comes late is lost here and found later.
+    /// Returns the losses by place; a late frame counts as lost here and is found later.
     pub fn lost_since(
         &self,
         before: &Self,
@@ -209,7 +209,7 @@ impl std::fmt::Display for Stretch {
 pub(super) const HEAD: &str = "offered (pps)    sent  refused  forwarded  CPU 0 (GHz) CPU 1 (GHz) \
                                queues  CPU 1   read (W)        table (W)       transitions";
 
-/// How many queues an indirection table leads to, four entries a word.
+/// Counts the queues that an indirection table leads to, four entries a word.
 fn queues_of(table: &[u32]) -> usize {
     let entries: BTreeSet<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
     entries.len()

@@ -11,13 +11,13 @@ use wattline_testbed::rig::Machine;
 
 const LOWEST: [u8; 2] = [16; 2];
 const HIGHEST: [u8; 2] = [33; 2];
-/// What the registers hold when the machine wakes, until the kernel has set them again: the table
-/// of powers costs that like any other value.
+/// Values of the registers when the machine wakes, until the kernel has set them again: the table
+/// of powers has a cost for them like for any other value.
 const LOST: [u8; 2] = [0; 2];
 /// The mean power is that of the last five seconds, and the driver of the meter asks the table once
 /// in one second.
 const FORGOTTEN: &str = "sleep 8";
-/// How long it sleeps.
+/// Duration of the sleep.
 const SLEEP: Duration = Duration::from_secs(40);
 
 /// Suspends the guest under a governor, wakes it, and loads it.
@@ -28,9 +28,9 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     let low = wait_for(machine, LOWEST)?;
     checks.equal("frequencies before the suspend", Witness::Outside, &LOWEST, &low);
     let clocks = "cut -d ' ' -f 1 /proc/uptime; wattline stats --json --socket /tmp/govern.sock";
-    let first = Clocks::of(&machine.run(clocks, INSIDE)?);
+    let first = Clocks::parse(&machine.run(clocks, INSIDE)?);
     machine.suspend(SLEEP)?;
-    let last = Clocks::of(&machine.run(clocks, INSIDE)?);
+    let last = Clocks::parse(&machine.run(clocks, INSIDE)?);
     let slept = (last.boot - first.boot) - (last.governor - first.governor);
     let (least, most) = (0.8 * SLEEP.as_secs_f64(), 1.5 * SLEEP.as_secs_f64() + 30.0);
     let what = "seconds of the suspend that the governor's clock left out";
@@ -69,14 +69,14 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     restored(machine, checks, "a suspend", resting, &before)
 }
 
-/// What the guest's clock of its boot shows, and the governor's.
+/// The guest's clock of its boot, and the governor's.
 struct Clocks {
     boot: f64,
     governor: f64,
 }
 
 impl Clocks {
-    fn of(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let (boot, stats) = text.split_once('\n').unwrap_or_default();
         let stats: serde_json::Value = serde_json::from_str(stats).unwrap_or_default();
         Self {

@@ -15,7 +15,7 @@ use wattline_testbed::topology::mac_text;
 /// Frames a second: few enough for the first load of the tables, and too many for it.
 const LITTLE: f64 = 50.0;
 const MUCH: f64 = 600.0;
-/// How long each is offered at most; a busy host lets the policy see it late.
+/// Longest time that each is offered; on a busy host the policy sees it late.
 const TIME: Duration = Duration::from_secs(6);
 const ROUNDS: usize = 10;
 /// Throttling of the interrupts of both queues (Intel 318551, section 8.8.12); microseconds are in
@@ -153,7 +153,7 @@ fn follows<T: Copy + PartialEq>(
     Ok((last, all))
 }
 
-/// How far the load is spread, as the emulator has it.
+/// Spread of the load over the machine, as the emulator has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Spread {
     /// Queues to which the card's indirection table leads.

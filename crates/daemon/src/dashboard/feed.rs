@@ -11,7 +11,7 @@ const BEHIND: usize = 4;
 /// Points that a new reader gets: ten minutes.
 const KEPT: usize = 600;
 
-/// What was told, and whom.
+/// Frames for the readers of a page: the last one, recent points, and the readers.
 #[derive(Default)]
 pub struct Feed(Mutex<State>);
 
@@ -55,7 +55,7 @@ impl Feed {
         (format!("[{}]", points.join(",")), receiver)
     }
 
-    /// What was told last.
+    /// Returns the last frame.
     pub fn last(&self) -> Option<Arc<str>> {
         self.state().last.clone()
     }

@@ -20,7 +20,7 @@ use wattline_status::Stats;
 
 /// Time between two looks at the daemon.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long a page has to take one event.
+/// Time that a page has to take one event.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -29,7 +29,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Where the dashboard is served.
+/// Address at which the dashboard is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The address; port 0 for any that is free.
@@ -38,7 +38,7 @@ pub struct Place {
     pub remote: bool,
 }
 
-/// Why there is no dashboard.
+/// Reason why there is no dashboard.
 #[derive(Debug, thiserror::Error)]
 pub enum DashboardError {
     /// Everybody who reaches the address could read it.
@@ -50,9 +50,9 @@ pub enum DashboardError {
     /// The address cannot be listened on.
     #[error("--dashboard {address}: listening there: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -17,7 +17,7 @@ const SAFETY: &str = "Content-Security-Policy: default-src 'none'; script-src 's
 /// Writes events until the client goes away or there are no more.
 type Stream = Box<dyn FnOnce(&mut Client<'_>) -> io::Result<()>>;
 
-/// What is answered.
+/// Answer to a request.
 pub struct Answer {
     status: u16,
     kind: &'static str,

@@ -1,14 +1,13 @@
-//! Which names a server answers to.
+//! Host names that a server answers to.
 //!
-//! A page on the Internet can have its name resolved to 127.0.0.1, and its script then is of the
-//! same origin as whatever listens here (DNS rebinding). The name is in the field `Host` of
-//! its requests, and the name is all that tells them from others. An address as such cannot be
-//! rebound.
+//! A page on the Internet can have its name resolved to 127.0.0.1, and its script then has the same
+//! origin as the server here (DNS rebinding). Only the name, in the field `Host`, tells its
+//! requests from others. An IP address cannot be rebound.
 
 use super::request::Asked;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What may be in the field `Host`.
+/// Permitted values of the field `Host`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hosts {
     /// Anything.
@@ -24,7 +23,7 @@ impl Hosts {
         if address.ip().is_loopback() { Self::NotRebound } else { Self::Any }
     }
 
-    /// Why a request is not answered.
+    /// Returns the reason to refuse a request, if there is one.
     pub(super) fn refuse(self, asked: &Asked) -> Option<&'static str> {
         let host = asked.host.as_deref()?;
         (self == Self::NotRebound && !cannot_be_rebound(host))
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_this_machine_reaches_is_not_asked_by_name() {
+    fn loopback_metrics_are_not_served_by_name() {
         let at = |text: &str| Hosts::for_metrics(text.parse().unwrap());
         assert_eq!(at("127.0.0.1:1"), Hosts::NotRebound);
         assert_eq!(at("[::1]:1"), Hosts::NotRebound);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattline_linux::privileges;
 
-/// What whoever asks may take.
+/// Limits on clients: connections, bytes and time.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections at a time; a further one takes the place of the oldest.

@@ -12,7 +12,7 @@ const LINGER: Duration = Duration::from_millis(500);
 /// And at most so many bytes of it.
 const LINGER_BYTES: usize = 256 << 10;
 
-/// What is asked.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// The path, without what follows a question mark.
@@ -27,7 +27,7 @@ pub struct Asked {
     pub site: Option<String>,
 }
 
-/// Why there is no request.
+/// Reason why no request was read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The client went away.

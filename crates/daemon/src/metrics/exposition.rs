@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// What kind of number a family holds.
+/// Type of a metric family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows while the daemon runs.

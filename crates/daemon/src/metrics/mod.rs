@@ -1,4 +1,4 @@
-//! What a daemon counts, for Prometheus: the text format, the endpoint, and the families that all
+//! Metrics of a daemon for Prometheus: the text format, the endpoint, and the families that all
 //! governed machines have.
 
 mod exposition;
@@ -8,4 +8,4 @@ mod power;
 
 pub use exposition::{Exposition, Kind};
 pub use log::log_lines_lost;
-pub use power::of_governor;
+pub use power::write_governor;

@@ -1,13 +1,13 @@
-//! What a governor did and what was drawn, for Prometheus.
+//! Metrics of a governor and of the power drawn, for Prometheus.
 //!
-//! What is not known is left out: no sensor is not the same as 0 W. The source of every figure
-//! is a label of it: `measured`, `modelled` or `emulated`.
+//! Unknown figures are left out: no sensor is not the same as 0 W. The source of every figure is a
+//! label of it: `measured`, `modelled` or `emulated`.
 
 use super::exposition::{Exposition, Kind};
 use wattline_status::{HostStatus, Power};
 
 /// Writes the metrics of a governor.
-pub fn of_governor(to: &mut Exposition, power: &Power) {
+pub fn write_governor(to: &mut Exposition, power: &Power) {
     let source = power.source.to_string();
     energy(to, power, &source);
     if let Some(watts) = power.power_watts {

@@ -32,7 +32,7 @@ struct Station {
 }
 
 impl Station {
-    fn of(table: &Table, port: PortId) -> Self {
+    fn new(table: &Table, port: PortId) -> Self {
         match table.port(port) {
             // Any single station, but no group.
             Some(port) if port.promiscuous => Self { own: 0, mask: u64::from(GROUP) },
@@ -66,12 +66,12 @@ impl Node for EthernetInput {
         let memory = &*context.pool.memory();
         // All frames of a batch usually come from one port.
         let mut port_in = packets.first().map_or(PortId(0), |packet| packet.frame.port_in);
-        let mut station = Station::of(table, port_in);
+        let mut station = Station::new(table, port_in);
         edges.fill(IP4);
         for (packet, edge) in packets.iter_mut().zip(edges) {
             if packet.frame.port_in != port_in {
                 port_in = packet.frame.port_in;
-                station = Station::of(table, port_in);
+                station = Station::new(table, port_in);
             }
             let Some(header) = memory.array::<14>(packet.frame.offset as usize) else {
                 packet.reason = DropReason::Truncated;

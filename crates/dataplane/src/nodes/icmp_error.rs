@@ -90,7 +90,7 @@ enum Kind {
 impl Kind {
     const COUNT: usize = 3;
 
-    fn of(reason: DropReason) -> Self {
+    fn from_reason(reason: DropReason) -> Self {
         match reason {
             DropReason::TooBig => Self::TooBig,
             DropReason::TtlExpired => Self::Expired,
@@ -144,7 +144,7 @@ impl<F: Family> IcmpError<F> {
         back: &Hop,
     ) -> Option<Packet> {
         let sender = context.routes.table().sender(ends.source);
-        if !self.limits[Kind::of(packet.reason) as usize].take(context.now, sender) {
+        if !self.limits[Kind::from_reason(packet.reason) as usize].take(context.now, sender) {
             context.counters.totals.icmp_rate_limited.add(1);
             return None;
         }
@@ -157,7 +157,7 @@ impl<F: Family> IcmpError<F> {
         let totals = &context.counters.totals;
         let counter = if made.is_some() { &totals.generated } else { &totals.icmp_impossible };
         counter.add(1);
-        made.map(|made| Packet { protection: made.protection.of_quotation(), ..made })
+        made.map(|made| Packet { protection: made.protection.for_quotation(), ..made })
     }
 
     /// Source address of a message, one of the interface that the family prescribes (the ingress

@@ -93,7 +93,7 @@ impl Header {
     }
 
     /// Header of the fragment with the `payload` bytes that begin `from` bytes into the whole.
-    fn of_fragment(&self, from: usize, payload: usize, last: bool) -> Self {
+    fn for_fragment(&self, from: usize, payload: usize, last: bool) -> Self {
         let Self { mut fixed, mut bytes, length } = *self;
         fixed.total_length.set((length + payload) as u16);
         // The whole may itself be a fragment: its offset and its flag carry over.
@@ -157,7 +157,7 @@ fn cut(
     for number in 1..pieces {
         let from = number * piece;
         let length = piece.min(payload - from);
-        let header = whole.of_fragment(from, length, number + 1 == pieces);
+        let header = whole.for_fragment(from, length, number + 1 == pieces);
         let made =
             generated::packet(&mut context.pool, packet, ethernet::IPV4, |packet, buffer| {
                 let (head, body) = buffer.split_at_mut_checked(whole.length)?;
@@ -172,7 +172,7 @@ fn cut(
         context.counters.totals.generated.add(1);
         context.spawn(edge, made);
     }
-    let header = whole.of_fragment(0, piece.min(payload), pieces == 1);
+    let header = whole.for_fragment(0, piece.min(payload), pieces == 1);
     let bytes = context.pool.memory().get_mut(start..start + whole.length)?;
     bytes.copy_from_slice(header.as_bytes());
     Some(())

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_claims_to_come_from_the_router_is_dropped() {
+    fn packet_from_own_address_is_dropped() {
         let mut bench = Bench::new();
         bench.routes.set_own_addresses(["192.0.2.9/24".parse().unwrap()]);
         bench.routes.publish().unwrap();

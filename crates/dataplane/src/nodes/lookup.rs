@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_route_is_reported() {
+    fn packet_without_route_is_reported() {
         for (mut node, frame, prefix) in both(b"payload") {
             let mut bench = Bench::new();
             bench.routes.remove(net(prefix));

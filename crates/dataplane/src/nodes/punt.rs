@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_is_dropped_and_the_rest_goes_on() {
+    fn refused_packets_are_dropped_and_the_rest_goes_on() {
         let mut bench = Bench::new();
         let mut node = Punt::new(Box::new(Choosy(false)));
         let bytes = frame4(MAC_A, 64, b"payload");

@@ -1,11 +1,11 @@
-//! What a tap writes and its reader gets: events of packets, in the order in which they came about.
+//! Records that a tap writes for its reader: events of packets, in their order.
 
 use rtrb::{Consumer, Producer};
 
 /// Bytes of a record before those of its packet.
 const HEADER: usize = 24;
 
-/// What became of a packet, or where it is.
+/// Fate of a packet, or its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A port received it; with its bytes.
@@ -31,7 +31,7 @@ pub enum Kind {
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What happens.
+    /// The event.
     pub kind: Kind,
     /// Number of the packet in its tap, from 1; 0 for [`Kind::Round`].
     pub packet: u32,
@@ -163,7 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is written is read, however small the ring and whoever is faster.
+        /// Written records are read unchanged, however small the ring and whoever is faster.
         #[test]
         fn records_come_back(kinds in proptest::collection::vec((0_u8..9, any::<u8>(), any::<u32>(), 0_usize..40), 1..60)) {
             let (producer, consumer) = rtrb::RingBuffer::new(200);

@@ -1,8 +1,9 @@
-//! How a tap reaches a worker that runs, and comes back.
+//! Handover of a tap to a running worker, and back.
 //!
-//! The control thread leaves a tap in one of a few slots and counts up; the worker compares the count
-//! once per iteration, and only when it has changed looks what is there. Both hold the lock for as long
-//! as it takes to move a pointer; a worker that finds it taken looks again in its next iteration.
+//! The control thread leaves a tap in one of a few slots and counts up; the worker compares the
+//! count once per iteration, and reads the slots only if it has changed. Both hold the lock for as
+//! long as it takes to move a pointer. A worker that finds it taken tries again in its next
+//! iteration.
 
 use super::tap::Tap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex};
 /// Taps that a worker can have at once.
 pub const SLOTS: usize = 4;
 
-/// What lies in a slot.
+/// Contents of a slot.
 #[derive(Default)]
 pub(super) enum SlotState {
     /// Nothing to do.

@@ -12,17 +12,17 @@ use wattline_units::Time;
 
 /// Bytes of the ring between a worker and the reader.
 const RING: usize = 4 << 20;
-/// Of those, what new packets leave free, so that what becomes of the packets in the ring can still be
-/// noted. Beyond a batch of the longest frames.
+/// Bytes of the ring that new packets leave free, so that the fates of the packets in it can still
+/// be noted. More than a batch of the longest frames takes.
 const RESERVE: usize = 1 << 20;
 
-/// Of a packet that matches, but that is not followed as there was no room or too many were.
+/// Marks a packet that matches but is not followed: there was no room, or too many were.
 const SKIPPED: u32 = u32::MAX;
 
-/// What is to be looked at.
+/// Packets and details that a tap records.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// Which packets.
+    /// Filter of the packets.
     pub filter: Filter,
     /// Whether each node that a packet passes is noted (a trace), or only its bytes as they come and
     /// go and what became of it (a capture).
@@ -33,12 +33,12 @@ pub struct Look {
     pub rate: u32,
 }
 
-/// What one tap counts.
+/// Counters of a tap.
 #[derive(Debug, Default)]
 pub struct TapCounters {
     /// Packets that the filter takes.
     pub matched: AtomicU64,
-    /// Of those, packets that were not noted: beyond the rate, or the reader was too slow.
+    /// Matched packets that were not noted: beyond the rate, or the reader was too slow.
     pub missed: AtomicU64,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Moment {
     pub wall_nanos: u64,
 }
 
-/// What a node does with packets that do not come out of it.
+/// Fate of the packets that do not come out of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Frees them.
@@ -82,7 +82,7 @@ pub(crate) enum Role {
 
 impl Role {
     /// The role of a node, by its name.
-    pub fn of(node: &str) -> Self {
+    pub fn from_name(node: &str) -> Self {
         match node {
             "drop" => Self::Drop,
             "punt" => Self::Punt,

@@ -20,7 +20,7 @@ pub(crate) struct Taps {
     /// The last node's run after which the packet in a chunk was still in the graph.
     alive: Vec<u32>,
     run: u32,
-    /// Of the batch before a node runs: chunk and drop reason of the packets that are followed.
+    /// Chunk and drop reason of the followed packets in the batch, before a node runs.
     batch: Vec<(u32, u8)>,
 }
 
@@ -41,7 +41,7 @@ impl Taps {
         }
     }
 
-    /// Where the control thread leaves taps.
+    /// Returns the slots in which the control thread leaves taps.
     pub fn slots(&self) -> TapSlots {
         self.slots.clone()
     }

@@ -116,7 +116,7 @@ fn a_packet_that_waits_for_its_neighbour_is_followed_through_the_wait() {
 }
 
 #[test]
-fn what_a_transmit_ring_refuses_ends_as_that() {
+fn packet_refused_by_a_transmit_ring_ends_as_that() {
     let router = Router::with_transmit_limit(Some(1));
     let mut watched = Watched::by(router, "all", false, u16::MAX, u32::MAX);
     for _ in 0..2 {

@@ -84,7 +84,7 @@ impl Node for AclNode {
             let judged = match self.which {
                 Which::Ipv4 => Ok((!is_own4(bytes, own)).then_some(bytes)),
                 Which::Ipv6 => Ok((!is_own6(bytes, own)).then_some(bytes)),
-                Which::Punted => match Punted::of(packet, memory, own) {
+                Which::Punted => match Punted::classify(packet, memory, own) {
                     Punted::Transit(transit) => Ok(transit.is_unseen.then_some(transit.bytes)),
                     Punted::Local => Ok(None),
                     // What this router sends is no packet of the port.

@@ -181,7 +181,7 @@ impl Node for UrpfNode {
                 for (packet, edge) in packets.iter_mut().zip(edges) {
                     let Some(check) = self.check(packet) else { continue };
                     let own = context.routes.table().own();
-                    let source = match Punted::of(packet, memory, own) {
+                    let source = match Punted::classify(packet, memory, own) {
                         Punted::Transit(it) if it.is_unseen => source_of(it.bytes),
                         Punted::Transit(_) | Punted::Local => continue,
                         Punted::Opaque => None,

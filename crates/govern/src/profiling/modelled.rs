@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn busy_time_is_turned_into_joules_between_two_looks() {
         let file = ServerFile::load("xeon-silver-4108").unwrap();
-        let server = BusyTimePower::of(&file).unwrap();
+        let server = BusyTimePower::from_file(&file).unwrap();
         let frequency = Hertz(0.8e9);
         let expected = server.watts(frequency, &[0.5, 0.0]).0;
         let mut modelled = Modelled::by(server);

@@ -111,7 +111,7 @@ pub fn follow(file: &Path, config: &Result<Config, ConfigError>) -> io::Result<O
                     "block_when_stopped is false, so nothing is blocked while no router runs",
                 ));
             }
-            let blocked = settings.map(Protected::of).unwrap_or_default();
+            let blocked = settings.map(Protected::from_settings).unwrap_or_default();
             let blocks = blocked.blocks(None);
             if blocks.is_empty() {
                 // Whoever may not look may start no router either.
@@ -202,7 +202,7 @@ pub fn describe(file: &Path, blocked: &Protected) -> Value {
 /// The same for a configuration that no router has read, if it protects anything.
 pub fn plan(config: &Config) -> Option<Value> {
     let settings = config.of::<IpsecSettings>()?;
-    let blocked = Protected::of(settings);
+    let blocked = Protected::from_settings(settings);
     blocked.prefixes().next()?;
     let mut plan = describe(&config.file, &blocked);
     plan["when_stopped"] = settings.block_when_stopped.into();

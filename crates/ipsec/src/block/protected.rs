@@ -43,7 +43,7 @@ pub struct Protected {
 
 impl Protected {
     /// The traffic that these settings protect.
-    pub fn of(settings: &IpsecSettings) -> Self {
+    pub fn from_settings(settings: &IpsecSettings) -> Self {
         let rule = |policy: &crate::section::PolicySettings| Rule {
             source: policy.source,
             destination: policy.destination,

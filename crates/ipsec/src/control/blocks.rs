@@ -27,7 +27,7 @@ pub(super) struct Blocks {
 impl Blocks {
     /// Adds the policies. `own` are the networks of this machine.
     pub fn install(file: &Path, settings: &IpsecSettings, own: &[IpNet], tun: Option<u32>) -> Self {
-        let in_force = Protected::of(settings);
+        let in_force = Protected::from_settings(settings);
         warn(&in_force, own);
         let mut blocks = Self {
             file: file.to_owned(),
@@ -44,7 +44,7 @@ impl Blocks {
     /// Blocks what another configuration protects as well, until a restart puts it in force.
     pub fn follow(&mut self, settings: Option<&IpsecSettings>) {
         let stay = settings.is_none_or(|settings| settings.block_when_stopped);
-        self.next = (settings.map(Protected::of).unwrap_or_default(), stay);
+        self.next = (settings.map(Protected::from_settings).unwrap_or_default(), stay);
         self.set(&self.in_force.and(&self.next.0).blocks(self.tun));
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 
-/// Where an end was set.
+/// Source of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SetBy {
     /// An `[[ipsec_tunnel]]`.
@@ -33,11 +33,11 @@ impl MissingEnds {
         }
     }
 
-    /// What is to be said of the end of a tunnel or of an SA of the kernel, if it is missing.
+    /// Returns a warning if this end of a tunnel or of an SA of the kernel is missing.
     pub fn warning(&self, name: &str, at: IpAddr, set_by: SetBy) -> Option<String> {
         // SAs of the kernel may share a name.
         let is_it = |(of, its, by): &&End| of == name && *its == at && *by == set_by;
-        self.0.iter().find(is_it).map(|_| why(at, set_by))
+        self.0.iter().find(is_it).map(|_| explain(at, set_by))
     }
 
     /// A sentence for each of them.
@@ -51,10 +51,10 @@ fn complaint((name, at, set_by): &End) -> String {
         SetBy::Configuration => "local =",
         SetBy::Kernel => "the local end of the kernel's SA,",
     };
-    format!("ipsec {name}: {what} {}", why(*at, *set_by))
+    format!("ipsec {name}: {what} {}", explain(*at, *set_by))
 }
 
-fn why(at: IpAddr, set_by: SetBy) -> String {
+fn explain(at: IpAddr, set_by: SetBy) -> String {
     let length = if at.is_ipv4() { 32 } else { 128 };
     let or = match set_by {
         SetBy::Configuration => "name an address of this machine",

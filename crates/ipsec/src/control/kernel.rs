@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_here_is_left_to_the_kernel_but_never_sent_in_clear() {
+    fn unsupported_association_is_left_to_the_kernel_but_never_sent_in_clear() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let mut tunnels = Tunnels::default();
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_the_kernels_choice_sends() {
+    fn association_that_the_kernel_would_choose_sends() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let mut tunnels = Tunnels::default();

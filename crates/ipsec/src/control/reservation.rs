@@ -5,10 +5,10 @@ use super::store::Numbers;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::time::Duration;
 
-/// How long the first number and the last one are waited for.
+/// Longest wait for the first number, and for the last one.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where a number is kept.
+/// Durable store of a number.
 pub(super) trait Keep: Send + 'static {
     /// The number as last written.
     fn value(&self) -> u64;
@@ -196,7 +196,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_said_and_tried_again() {
+    fn failed_write_is_reported_and_tried_again() {
         let (disk, lets) = disk();
         let mut reservation = Reservation::new(disk);
         lets.send(false).unwrap();

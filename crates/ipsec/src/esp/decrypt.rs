@@ -74,12 +74,12 @@ struct Pending<'d> {
     low: u32,
     /// DSCP and ECN of the outer header.
     service: u8,
-    /// Where the ESP packet begins and ends, in bytes from the start of the pool's memory.
+    /// Start and end of the ESP packet, in bytes from the start of the pool's memory.
     place: (u32, u32),
 }
 
 impl<'d> Pending<'d> {
-    /// What is to be opened, under this sequence number.
+    /// Returns the job that opens this packet under a sequence number.
     fn job(&self, sequence: u64) -> Job<'d> {
         let common = &self.receiver.association.common;
         Job {

@@ -91,7 +91,7 @@ impl Node for EspGuard {
             let memory_of_frames = context.pool.memory();
             let own = context.routes.table().own();
             if packet.protection == Protection::None
-                && Punted::of(packet, memory_of_frames, own) == Punted::Opaque
+                && Punted::classify(packet, memory_of_frames, own) == Punted::Opaque
             {
                 packet.reason = DropReason::Unjudged;
                 *edge = DROP;

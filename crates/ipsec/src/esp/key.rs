@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_without_being_quoted() {
+    fn malformed_key_is_refused_without_being_quoted() {
         let read = |text: &str| KeyMaterial::from_hex(Algorithm::Aes128Gcm, text).unwrap_err();
         assert_eq!(read("abc"), KeyError::NotHexadecimal);
         assert_eq!(read("zz"), KeyError::NotHexadecimal);

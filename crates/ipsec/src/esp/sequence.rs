@@ -23,7 +23,7 @@ pub struct Sequence {
 pub struct Taken {
     /// First number.
     pub first: u64,
-    /// How many; fewer than requested at the end.
+    /// Count of numbers; fewer than requested at the end.
     pub count: u32,
 }
 

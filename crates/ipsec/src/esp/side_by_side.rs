@@ -87,12 +87,12 @@ impl SideBySide {
     fn cbc_seal(&mut self, memory: &mut ChunkMemory, jobs: &mut [Option<Job<'_>>], mode: Mode) {
         let mut batch = Batch::new(mode);
         let mut apart = Apart::new(memory);
-        let mut order = Order::of(jobs, mode);
+        let mut order = Order::new(jobs, mode);
         // What cannot be added stays undone.
         order.keep(jobs, |job, key| {
             let packet = apart.take(job.range())?;
             let algorithm = job.transform.algorithm();
-            let layout = Layout::of(algorithm, packet).ok()?;
+            let layout = Layout::split(algorithm, packet).ok()?;
             layout.iv.copy_from_slice(&number(job.unique, job.sequence));
             let end = packet.len() - algorithm.icv();
             let hashed = hashed(packet, end, job.sequence, job.extended);
@@ -115,12 +115,12 @@ impl SideBySide {
     fn cbc_open(&mut self, memory: &mut ChunkMemory, jobs: &mut [Option<Job<'_>>], mode: Mode) {
         let mut batch = Batch::new(mode);
         let mut apart = Apart::new(memory);
-        let mut order = Order::of(jobs, mode);
+        let mut order = Order::new(jobs, mode);
         let mut claimed = [[0; TAG]; BATCH_MAX];
         order.keep(jobs, |job, key| {
             let packet = apart.take(job.range())?;
             let algorithm = job.transform.algorithm();
-            let layout = Layout::of(algorithm, packet).ok()?;
+            let layout = Layout::split(algorithm, packet).ok()?;
             claimed[batch.len()][..algorithm.icv()].copy_from_slice(layout.icv);
             let end = packet.len() - algorithm.icv();
             let hashed = hashed(packet, end, job.sequence, job.extended);
@@ -135,7 +135,7 @@ impl SideBySide {
             let algorithm = job.transform.algorithm();
             let icv = ..algorithm.icv();
             verify_slices_are_equal(&tag[icv], &claimed[icv]).ok()?;
-            let Layout { iv, body, .. } = Layout::of(algorithm, packet).ok()?;
+            let Layout { iv, body, .. } = Layout::split(algorithm, packet).ok()?;
             self.manager.cbc_open(key, iv.first_chunk()?, body).ok()?;
             job.done = true;
             Some(())
@@ -151,7 +151,7 @@ struct Order {
 }
 
 impl Order {
-    fn of(jobs: &[Option<Job<'_>>], mode: Mode) -> Self {
+    fn new(jobs: &[Option<Job<'_>>], mode: Mode) -> Self {
         let mut by_length = [0; BATCH_MAX];
         let mut count = 0;
         for (job, place) in jobs.iter().zip(0_u64..) {
@@ -214,8 +214,8 @@ fn note(together: &mut [bool; TOGETHER.len()], expanded: &Expanded) {
     }
 }
 
-/// What GCM needs of a packet besides its body. It is written for all packets before the first one is
-/// sealed or opened: the library reads it in wider pieces, and would have to wait for them.
+/// Input of GCM for a packet, besides its body. It is written for all packets before the first is
+/// sealed or opened: the library reads it in wider pieces, and would wait for the writes.
 #[derive(Clone, Copy)]
 struct Input<'d> {
     key: &'d Key,
@@ -228,19 +228,19 @@ impl<'d> Input<'d> {
     #[inline]
     fn to_seal(memory: &mut ChunkMemory, job: &Job<'_>, expanded: &'d Expanded) -> Option<Self> {
         let packet = memory.get_mut(job.range())?;
-        let layout = Layout::of(job.transform.algorithm(), packet).ok()?;
+        let layout = Layout::split(job.transform.algorithm(), packet).ok()?;
         layout.iv.copy_from_slice(&job.unique.to_be_bytes());
-        Self::of(layout, job, expanded)
+        Self::new(layout, job, expanded)
     }
 
     #[inline]
     fn to_open(memory: &mut ChunkMemory, job: &Job<'_>, expanded: &'d Expanded) -> Option<Self> {
         let packet = memory.get_mut(job.range())?;
-        Self::of(Layout::of(job.transform.algorithm(), packet).ok()?, job, expanded)
+        Self::new(Layout::split(job.transform.algorithm(), packet).ok()?, job, expanded)
     }
 
     #[inline]
-    fn of(layout: Layout<'_>, job: &Job<'_>, expanded: &'d Expanded) -> Option<Self> {
+    fn new(layout: Layout<'_>, job: &Job<'_>, expanded: &'d Expanded) -> Option<Self> {
         let nonce = nonce(&expanded.salt, layout.iv).ok()?;
         let more = Authenticated::new(layout.header, job.sequence, job.extended);
         Some(Self { key: &expanded.key, nonce, more })
@@ -255,7 +255,7 @@ fn gcm_seal(
     Input { key, nonce, more }: &Input<'_>,
 ) -> Option<()> {
     let packet = memory.get_mut(job.range())?;
-    let Layout { body, icv, .. } = Layout::of(job.transform.algorithm(), packet).ok()?;
+    let Layout { body, icv, .. } = Layout::split(job.transform.algorithm(), packet).ok()?;
     manager.gcm_seal(key, nonce, more.bytes(), body, icv.first_chunk_mut()?).ok()
 }
 
@@ -267,7 +267,7 @@ fn gcm_open(
     Input { key, nonce, more }: &Input<'_>,
 ) -> Option<()> {
     let packet = memory.get_mut(job.range())?;
-    let Layout { body, icv, .. } = Layout::of(job.transform.algorithm(), packet).ok()?;
+    let Layout { body, icv, .. } = Layout::split(job.transform.algorithm(), packet).ok()?;
     let tag = manager.gcm_open(key, nonce, more.bytes(), body).ok()?;
     if verify_slices_are_equal(&tag, icv).is_err() {
         // Nobody is to see what a forged packet decrypts to.
@@ -301,7 +301,7 @@ mod tests {
         damage: Damage,
     }
 
-    /// What happens to it between the two ends.
+    /// Damage to a packet between the two ends.
     #[derive(Debug, Clone)]
     enum Damage {
         None,

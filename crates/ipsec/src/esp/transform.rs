@@ -101,7 +101,7 @@ impl Transform {
         extended: bool,
         unique: u64,
     ) -> Result<(), Refused> {
-        let Layout { header, iv, body, icv } = Layout::of(self.algorithm, packet)?;
+        let Layout { header, iv, body, icv } = Layout::split(self.algorithm, packet)?;
         match &self.kind {
             Kind::Gcm { key, salt } => {
                 iv.copy_from_slice(&unique.to_be_bytes());
@@ -138,7 +138,7 @@ impl Transform {
         sequence: u64,
         extended: bool,
     ) -> Result<&'p mut [u8], Refused> {
-        let Layout { header, iv, body, icv } = Layout::of(self.algorithm, packet)?;
+        let Layout { header, iv, body, icv } = Layout::split(self.algorithm, packet)?;
         match &self.kind {
             Kind::Gcm { key, salt } => {
                 let nonce = Nonce::assume_unique_for_key(nonce(salt, iv)?);
@@ -197,7 +197,7 @@ pub(super) struct Layout<'p> {
 }
 
 impl<'p> Layout<'p> {
-    pub fn of(algorithm: Algorithm, packet: &'p mut [u8]) -> Result<Self, Refused> {
+    pub fn split(algorithm: Algorithm, packet: &'p mut [u8]) -> Result<Self, Refused> {
         let (header, rest) = packet.split_first_chunk_mut::<HEADER>().ok_or(Refused)?;
         let (iv, rest) = rest.split_at_mut_checked(algorithm.iv()).ok_or(Refused)?;
         let body = rest.len().checked_sub(algorithm.icv()).ok_or(Refused)?;

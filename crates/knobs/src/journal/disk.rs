@@ -1,4 +1,4 @@
-//! Where the bytes of a journal go.
+//! Storage of a journal's bytes.
 
 use std::fmt::Debug;
 use std::fs::File;

@@ -161,7 +161,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What is known of a setting that was changed.
+    /// Returns the entry of a setting that was changed.
     pub fn entry(&self, setting: &Setting) -> Option<&Entry> {
         self.index.get(setting).map(|at| &self.entries[*at])
     }

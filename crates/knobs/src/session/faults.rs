@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 const BOOT: &str = "boot-a";
 const POLICY: &str = "/sys/devices/system/cpu/cpufreq/policy0";
 
-/// What the next call to the disk comes to.
+/// Result of the next call to the disk.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     None,
@@ -112,7 +112,7 @@ fn make(values: &mut BTreeMap<Setting, String>, setting_: &Setting, value: &str)
 }
 
 impl Watched {
-    /// What a restore makes of the machine when everything stops now.
+    /// Returns the settings that a restore would leave if everything stopped now.
     fn after_a_crash(&self) -> BTreeMap<Setting, String> {
         let contents = journal::parse(&self.disk.0.lock().unwrap().file, BOOT);
         // A line that could not be written wholly, and not yet be cut off: its write never began.

@@ -83,7 +83,7 @@ fn collect(directory: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-/// What a test makes of a write: `None` refuses it, else this value is stored.
+/// Effect of a write in a test: `None` refuses it, else this value is stored.
 type Rule = dyn Fn(&Tree, &Setting, &str) -> Option<String>;
 
 /// The files of a fixture behind a driver that keeps a log of writes and may bend or refuse

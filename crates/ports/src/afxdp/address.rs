@@ -1,8 +1,8 @@
-//! Where a queue is.
+//! Address of a queue.
 
 use wattline_dataplane::port::PortId;
 
-/// Which queue of which interface is to be opened, and as which port.
+/// A queue of an interface that is to be opened, and the port that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueAddress {
     /// The port that its frames will come from.

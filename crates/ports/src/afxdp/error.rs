@@ -1,10 +1,10 @@
-//! Why AF_XDP sockets could not be opened.
+//! Errors of opening AF_XDP sockets.
 
 use super::layout::Layout;
 use super::options::Options;
 use rustix::io::Errno;
 
-/// Why a worker's queues could not be opened.
+/// Reason why a worker's queues could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -41,7 +41,7 @@ pub enum OpenError {
     /// The kernel was built without AF_XDP or is too old for what was asked.
     #[error("this kernel lacks {feature} ({source})")]
     MissingFeature {
-        /// What it lacks.
+        /// The missing feature.
         feature: &'static str,
         /// The kernel's answer.
         source: Errno,
@@ -79,7 +79,7 @@ pub enum OpenError {
         interface: String,
         /// Number of the queue.
         queue: u32,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: Errno,
     },
     /// The kernel may not pin as much memory for us.
@@ -96,19 +96,19 @@ pub enum OpenError {
     Memory {
         /// Operation that failed.
         action: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: Errno,
     },
     /// Anything else.
     #[error("{action} for queue {queue} of {interface}: {source}")]
     System {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
         /// Name of the interface.
         interface: String,
         /// Number of the queue.
         queue: u32,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: Errno,
     },
 }

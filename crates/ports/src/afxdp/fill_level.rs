@@ -1,4 +1,4 @@
-//! How many chunks a queue lends the kernel for frames to come.
+//! Number of chunks that a queue lends the kernel for frames to come.
 //!
 //! A full ring is there for the time in which the worker does not come: for a burst, or for a
 //! turn of another thread. The rest of the time it does harm. The chunks go round, so the
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn where_few_frames_come_all_is_lent() {
+    fn few_frames_make_it_lend_the_whole_ring() {
         let mut level = FillLevel::new(RING);
         for _ in 0..5 {
             window(&mut level, &[0, 64]);

@@ -1,9 +1,9 @@
-//! How frame memory is divided, and which descriptors a frame in it takes.
+//! Division of frame memory into chunks, and the descriptors that a frame takes.
 //!
-//! The kernel allows chunks of a page at most, so a longer frame comes in several of them, and is
-//! sent as several. The worker's chunks hold its longest frame: one, two or four of the kernel's, of
-//! which the first alone is lent to receive. A power of two, so that it costs no division to see in
-//! which chunk an offset is.
+//! The kernel allows chunks of at most a page, so a longer frame is received and sent in several of
+//! them. A worker's chunk holds its longest frame and spans one, two or four of the kernel's; only
+//! the first of these is lent for reception. A power of two saves a division to find the chunk of
+//! an offset.
 
 /// Bytes that the kernel keeps free before each received frame (`XDP_PACKET_HEADROOM`).
 pub(super) const KERNEL_HEADROOM: u32 = 256;
@@ -21,13 +21,13 @@ const PIECES_MAX: u32 = 4;
 pub(super) struct Layout {
     /// Bytes of a chunk of the kernel, a power of two.
     pub kernel: u32,
-    /// How many of those a chunk of the worker is, a power of two.
+    /// The kernel's chunks in a chunk of the worker, a power of two.
     pub pieces: u32,
 }
 
 impl Layout {
     /// The smallest that holds frames of this MTU behind `headroom` bytes beside the kernel's own.
-    pub fn of(mtu: u32, headroom: u32) -> Self {
+    pub fn new(mtu: u32, headroom: u32) -> Self {
         let needed = mtu + LINK_OVERHEAD + KERNEL_HEADROOM + headroom;
         match KERNEL_CHUNKS.iter().find(|chunk| needed <= **chunk) {
             Some(chunk) => Self { kernel: *chunk, pieces: 1 },
@@ -72,7 +72,7 @@ impl Layout {
         })
     }
 
-    /// How many parts a frame has.
+    /// Returns the number of parts of a frame.
     #[inline]
     pub fn count(self, offset: u32, length: u16) -> u32 {
         let end = (offset & (self.kernel - 1)) + u32::from(length);
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_chunk_is_the_smallest_that_fits() {
         let layout = |mtu| {
-            let Layout { kernel, pieces } = Layout::of(mtu, 0);
+            let Layout { kernel, pieces } = Layout::new(mtu, 0);
             (kernel, pieces)
         };
         assert_eq!(layout(1500), (2048, 1));
@@ -97,9 +97,9 @@ mod tests {
         assert_eq!(layout(3822), (4096, 1));
         assert_eq!(layout(3823), (4096, 2));
         assert_eq!(layout(9000), (4096, 4));
-        assert_eq!(Layout::of(3822, 1).pieces, 2);
+        assert_eq!(Layout::new(3822, 1).pieces, 2);
         for mtu in [1500, 3822, 3823, 9000, 9216, 16_110] {
-            let layout = Layout::of(mtu, 0);
+            let layout = Layout::new(mtu, 0);
             assert!(mtu <= layout.largest_mtu(0) && layout.pieces <= PIECES_MAX, "{mtu}");
         }
         assert_eq!(Layout::PAGE.largest_mtu(128), 3694);

@@ -19,7 +19,7 @@ pub struct OpenedWorker {
     pub pool: FramePool,
     /// The queues, in the order in which they were asked for.
     pub queues: Vec<AfXdpQueue>,
-    /// What opens more of them later.
+    /// The memory over which more queues can be opened later.
     pub memory: WorkerMemory,
 }
 
@@ -140,7 +140,7 @@ fn layout_for(
     }
     let mtus = addresses.iter().map(|address| address.mtu);
     let mtu = mtus.chain([later_mtu.min(limit)]).max().unwrap_or(0);
-    Ok(Layout::of(mtu, headroom))
+    Ok(Layout::new(mtu, headroom))
 }
 
 fn open_all(

@@ -1,4 +1,4 @@
-//! How a worker's AF_XDP sockets are opened.
+//! Options for opening a worker's AF_XDP sockets.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub enum CopyMode {
 /// routine, in place of interrupts (Linux 5.11, `SO_PREFER_BUSY_POLL`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BusyPoll {
-    /// How long one system call may poll; `SO_BUSY_POLL`, whole microseconds.
+    /// Longest polling of one system call; `SO_BUSY_POLL`, whole microseconds.
     pub duration: Duration,
     /// Most frames of one poll; `SO_BUSY_POLL_BUDGET`, 1 to 64 without CAP_NET_ADMIN.
     pub budget: u16,
@@ -41,8 +41,8 @@ pub struct Options {
     pub headroom: u32,
     /// Preferred busy polling, off unless given.
     pub busy_poll: Option<BusyPoll>,
-    /// How long to wait for a queue that is in use: the kernel lets go of one a little after its
-    /// last socket was closed.
+    /// Longest wait for a queue that is in use: the kernel releases a queue a little after its last
+    /// socket was closed.
     pub patience: Duration,
     /// Queues that may be opened later ([`super::WorkerMemory::open`]), for which there is to be
     /// memory beside that of those that are opened at once.

@@ -19,17 +19,17 @@ const FILL_BATCH: u32 = 64;
 /// A queue whose interface is down, or that has been idle, asks the kernel about its state
 /// once in so many rounds: a busy worker's round takes about a microsecond.
 const PROBE_ROUNDS: u32 = 1 << 16;
-/// What a round that may end in sleep counts for: a tenth of a second when nothing comes.
+/// Weight of a round that may end in sleep: it takes a tenth of a second when nothing comes.
 const SLEEPY_ROUNDS: u32 = 1 << 12;
 
-/// How long a card may take to give up the chunks of a closed queue. Drivers stop and start the
+/// Time that a card may take to give up the chunks of a closed queue. Drivers stop and start the
 /// queue for that, in some milliseconds; the figure is ample.
 const CARD_SETTLES: Duration = Duration::from_secs(2);
 
 /// The kernel is asked for its statistics once in so many rounds.
 const STATISTICS_ROUNDS: u32 = 128;
-/// What a round that may end in sleep counts for: they are asked for about once a second when
-/// nothing comes.
+/// Weight of a round that may end in sleep: the kernel is asked about once a second when nothing
+/// comes.
 const SLEEPY_STATISTICS_ROUNDS: u32 = 12;
 
 /// One queue of one interface.
@@ -56,7 +56,7 @@ pub struct AfXdpQueue {
     uncounted_rounds: u32,
     /// Descriptors that were sent and have not been completed.
     under_way: usize,
-    /// What there is so far of a frame whose last descriptor is still to come.
+    /// Received part of a frame whose last descriptor is still to come.
     partial: Partial,
     /// Our own counts; `receive_invalid` without the kernel's part.
     counters: PortCounters,
@@ -83,9 +83,9 @@ pub struct LentChunks {
 }
 
 impl LentChunks {
-    /// How long after the queue was closed nobody writes to them any more. With copies the kernel
-    /// does so for a bound socket alone. A card writes to them itself until its driver has taken
-    /// its ring back, which the kernel has done in a work queue (xp_put_pool()).
+    /// Returns the time after which nobody writes to the chunks of a closed queue. With copies, the
+    /// kernel writes for a bound socket alone. A card writes until its driver has taken its ring
+    /// back, which the kernel does in a work queue (xp_put_pool()).
     pub fn settled_after(&self) -> Duration {
         if self.zero_copy { CARD_SETTLES } else { Duration::ZERO }
     }
@@ -147,7 +147,7 @@ impl AfXdpQueue {
         self.socket.as_fd()
     }
 
-    /// How it came to be opened.
+    /// Returns the mode in which it was opened.
     pub fn mode(&self) -> QueueMode {
         self.socket.mode
     }
@@ -466,7 +466,7 @@ impl PortQueue for AfXdpQueue {
         Some(self.socket.as_fd().as_raw_fd())
     }
 
-    /// What the kernel counts is at most 128 rounds old.
+    /// Returns the counts; those of the kernel are at most 128 rounds old.
     fn counters(&self) -> PortCounters {
         PortCounters {
             receive_ring_full: self.kernel.receive_ring_full,

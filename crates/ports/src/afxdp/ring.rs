@@ -88,7 +88,7 @@ impl<T: Copy> Mapping<T> {
         unsafe { self.consumer.as_ref() }
     }
 
-    /// Where the slot of a free-running index lies.
+    /// Returns the slot of a free-running index.
     fn slot(&self, index: u32) -> *mut T {
         // SAFETY: masked by `size - 1`, the slot lies within the mapping.
         unsafe { self.slots.as_ptr().add((index & (self.size - 1)) as usize) }

@@ -30,7 +30,7 @@ const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
 const SEND_BUFFER: usize = 8 << 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// How a queue came to be opened.
+/// Mode in which a queue was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueMode {
     /// The card reads and writes our memory itself.

@@ -13,12 +13,12 @@ use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
 use wattline_traffic::capture::{CaptureError, LinkType, Problem, Resolution, Writer};
 
-/// Which files a capture port uses, and how.
+/// Files of a capture port, and how they are replayed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CaptureOptions {
-    /// Where received frames come from (pcap or pcapng); nothing is received without.
+    /// Capture of received frames (pcap or pcapng); nothing is received without.
     pub read: Option<PathBuf>,
-    /// Where sent frames go to (pcap); they are only counted without.
+    /// Capture of sent frames (pcap); they are only counted without.
     pub write: Option<PathBuf>,
     /// Frames are received at the times of the capture, else as fast as the worker goes.
     pub paced: bool,
@@ -36,7 +36,7 @@ pub struct CaptureQueue {
     /// Paced by this timer, which is readable when the next frame is due.
     pace: Option<Pace>,
     writer: Option<Writer>,
-    /// What was to be written could not be: nothing more is taken.
+    /// Writing has failed: nothing more is taken.
     broken: bool,
     status: CaptureStatus,
     counters: PortCounters,
@@ -83,12 +83,12 @@ impl CaptureQueue {
         self.status.clone()
     }
 
-    /// What a blocking worker waits on, where the capture is paced.
+    /// Returns the timer that a blocking worker waits on, if the capture is paced.
     pub fn timer(&self) -> Option<BorrowedFd<'_>> {
         self.pace.as_ref().map(|pace| pace.timer.as_fd())
     }
 
-    /// How long the next frame is still to wait: zero when it is due, `None` after the last.
+    /// Returns the time until the next frame is due: zero if it is, `None` after the last.
     fn wait(&mut self) -> Option<Duration> {
         let due = self.source.as_ref()?.due()?;
         let Some(pace) = &mut self.pace else { return Some(Duration::ZERO) };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_can_be_written_again() {
+    fn frames_read_can_be_written_again() {
         let folder = tempfile::tempdir().unwrap();
         let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
         let packets: Vec<_> = (1..=10_u8)

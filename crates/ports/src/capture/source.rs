@@ -5,7 +5,7 @@ use std::time::Duration;
 use wattline_traffic::capture::{CaptureError, LinkType, Problem, Reader, Record};
 
 const ETHERNET_HEADER: usize = 14;
-/// Where packets come from that have no Ethernet header: a locally administered address.
+/// Source of packets that have no Ethernet header: a locally administered address.
 const FOREIGN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfe];
 
 /// Reads frames one ahead, so that the next one's time is known.
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_ethernet_nor_ip_gives_an_empty_frame() {
+    fn unknown_packet_gives_an_empty_frame() {
         assert!(frame(LinkType::RAW, &[0x15], 1, false).is_empty());
         assert!(frame(LinkType::LINUX_SLL, &[0; 4], 4, false).is_empty());
     }

@@ -1,4 +1,4 @@
-//! What went wrong with a capture while a worker used it.
+//! Errors of a capture while a worker uses it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_traffic::capture::CaptureError;

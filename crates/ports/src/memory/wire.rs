@@ -8,13 +8,13 @@ use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
 /// nothing is allocated once the cable is laid.
 type Buffer = Vec<u8>;
 
-/// Where frames are put into a cable.
+/// End of a cable where frames are put in.
 struct Inlet {
     full: Producer<Buffer>,
     empty: Consumer<Buffer>,
 }
 
-/// Where they come out.
+/// End of a cable where frames come out.
 struct Outlet {
     full: Consumer<Buffer>,
     empty: Producer<Buffer>,

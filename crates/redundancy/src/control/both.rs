@@ -1,4 +1,4 @@
-//! What encoders and decoders have in common.
+//! Timing, rules and keys that encoders and decoders have in common.
 
 use crate::nodes::Rules;
 use crate::section::{RedundancyRole, RedundancySettings};

@@ -83,7 +83,7 @@ impl DecodeNode {
     /// Edge of a packet that has just arrived.
     fn receive(&mut self, context: &mut Context, packet: &mut Packet) -> Edge {
         let memory = &*context.pool.memory();
-        let Some(view) = View::of(self.family, packet, memory) else { return ON };
+        let Some(view) = View::parse(self.family, packet, memory) else { return ON };
         let covers =
             |section: &DecodeSection| section.rules.cover(packet.frame.port_in, view.destination);
         let Some(number) = self.sections.iter().position(covers) else { return ON };
@@ -201,7 +201,7 @@ impl DecodeSection {
     fn restore(&mut self, family: Family, pool: &mut FramePool, packet: &mut Packet) -> Fate {
         let chunk = pool.chunk_size() as usize;
         let memory = pool.memory();
-        let Some(view) = View::of(family, packet, memory) else {
+        let Some(view) = View::parse(family, packet, memory) else {
             return Fate::Drop(DropReason::RedundancyDamaged);
         };
         let counters = &*self.counters;
@@ -239,7 +239,7 @@ impl DecodeSection {
     /// Reports to the encoder what an encoded packet lacked.
     fn give_up(&self, family: Family, pool: &mut FramePool, packet: &Packet) {
         self.counters.missed_packets.add(1);
-        if let Some(view) = View::of(family, packet, pool.memory()) {
+        if let Some(view) = View::parse(family, packet, pool.memory()) {
             self.decoder.report(view.payload);
         }
     }

@@ -66,7 +66,7 @@ impl Node for EncodeNode {
         let memory = context.pool.memory();
         for packet in packets {
             let hop = table.hop(packet.next_hop);
-            let Some(view) = View::of(self.family, packet, memory) else { continue };
+            let Some(view) = View::parse(self.family, packet, memory) else { continue };
             let covers =
                 |section: &&mut EncodeSection| section.rules.cover(hop.port, view.destination);
             let Some(section) = self.sections.iter_mut().find(covers) else { continue };

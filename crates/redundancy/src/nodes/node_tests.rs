@@ -122,7 +122,7 @@ fn packets_shrink_and_come_back_as_they_were() {
 }
 
 #[test]
-fn what_must_not_be_encoded_is_not() {
+fn excluded_packets_are_not_encoded() {
     let mut ends = Ends::new(Family::V4);
     let frame = ends.frame(&payload(1, 1));
     ends.encode(&frame, 1500);
@@ -166,7 +166,7 @@ fn a_packet_that_came_too_early_waits() {
 }
 
 #[test]
-fn what_is_missing_for_long_is_dropped_and_reported() {
+fn packet_with_missing_payload_is_dropped_and_reported() {
     let mut ends = Ends::new(Family::V6);
     let frames = [1, 2].map(|own| ends.frame(&payload(own, 7)));
     let wires = frames.each_ref().map(|frame| ends.encode(frame, 1500));

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_gain_is_bypassed() {
+    fn packets_without_gain_are_bypassed() {
         let rules = Rules {
             port: None,
             prefixes: vec![],

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_ages_the_rest() {
+    fn skipped_bytes_age_stored_ones() {
         let store = Store::new(0);
         let at = store.insert(5, 6, &[1; 1000]);
         while store.age(at) <= store.capacity {

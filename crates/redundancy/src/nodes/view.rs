@@ -29,7 +29,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     /// Parses a packet that an input node has checked; `None` if the descriptor is wrong.
-    pub fn of(family: Family, packet: &Packet, memory: &'a ChunkMemory) -> Option<Self> {
+    pub fn parse(family: Family, packet: &Packet, memory: &'a ChunkMemory) -> Option<Self> {
         let bytes = packet.network_bytes(memory);
         match family {
             Family::V4 => {
@@ -122,7 +122,7 @@ mod tests {
         {
             let mut bench = Bench::new();
             let mut packet = bench.packet(&frame);
-            let view = View::of(family, &packet, bench.context.pool.memory()).unwrap();
+            let view = View::parse(family, &packet, bench.context.pool.memory()).unwrap();
             assert_eq!((view.payload, view.hops, view.protocol), (&b"payload"[..], 9, 17));
             assert_eq!((view.unfit, view.length), (false, frame.len() - 14));
             let longer = [5; 100];

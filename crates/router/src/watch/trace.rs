@@ -98,7 +98,7 @@ impl Trace {
             time_seconds: *time_nanos as f64 / 1e9,
             port: self.port(*port).to_owned(),
             made_by: open.made_by.map(|node| self.node(node).to_owned()),
-            headers: Headers::of(bytes).to_string(),
+            headers: Headers::parse(bytes).to_string(),
             length_bytes: (*length).into(),
             nodes: open.nodes.iter().map(|node| self.node(*node).to_owned()).collect(),
             end: end.to_owned(),

@@ -99,7 +99,7 @@ pub enum PowerModelError {
         file: String,
         /// Path of keys to the fault.
         at: String,
-        /// What was found, and what is allowed.
+        /// The fault, and what is allowed.
         what: String,
     },
     /// The model lacks a term that is needed.
@@ -284,7 +284,7 @@ impl DevicePowerModel {
     /// Converts a card's tables: the base without links, the power per connected link, and the
     /// difference of active and idle power per bit of each direction. `None` if the card's power
     /// was not measured over its links.
-    pub fn of_card(card: &NicCard, source: &str) -> Option<Self> {
+    pub fn from_card(card: &NicCard, source: &str) -> Option<Self> {
         let links = LinkModel::fit(&card.idle_by_links)?;
         let connected = card.idle_by_links.len() - 1;
         let dynamic = card.active? - card.idle_by_links.last().copied()?;
@@ -479,7 +479,7 @@ SFP:
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_model_is_read_back() {
         let model = DevicePowerModel::parse("x", NESTED).unwrap();
         let again = DevicePowerModel::parse("y", &model.to_yaml().unwrap()).unwrap();
         assert_eq!(model, again);
@@ -501,7 +501,7 @@ SFP:
     }
 
     #[test]
-    fn what_is_no_power_model_is_refused_with_its_place() {
+    fn malformed_model_is_refused_with_its_place() {
         for (text, word) in [
             ("a: [", "x: "),
             ("", "x: "),
@@ -524,12 +524,12 @@ SFP:
     fn a_card_with_link_states_gives_its_own_tables_back() {
         let file = ComponentFile::load("sohan-2010-nics").unwrap();
         let card = file.card("Intel Multiport(4x1G)").unwrap();
-        let model = DevicePowerModel::of_card(card, &file.source).unwrap();
+        let model = DevicePowerModel::from_card(card, &file.source).unwrap();
         let again = DevicePowerModel::parse("y", &model.to_yaml().unwrap()).unwrap();
         let interface = again.interface(None).unwrap();
         let ports = vec![port(true, 5.7e9 / 2.0 / 4.0, 0.0); 4];
         let power = interface.terms.base.unwrap() + interface.power(&ports).unwrap().0;
         assert!((power - card.active.unwrap().0).abs() < 0.1, "{power}");
-        assert!(DevicePowerModel::of_card(file.card("Intel 1G").unwrap(), "").is_none());
+        assert!(DevicePowerModel::from_card(file.card("Intel 1G").unwrap(), "").is_none());
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn simplest(
     error_bound: f64,
 ) -> Result<(Vec<f64>, f64), FitError> {
     for order in 1..=fitted.shape.len() {
-        let Some(shape) = of_order(samples, fitted, order) else { continue };
+        let Some(shape) = fit_shape(samples, fitted, order) else { continue };
         let departure = samples
             .iter()
             .map(|sample| power::chi(&shape, sample.load) - power::chi(&fitted.shape, sample.load))
@@ -42,7 +42,7 @@ pub(super) fn simplest(
 }
 
 /// Least squares for the shape of χ alone, with the fitted powers.
-pub(super) fn of_order(samples: &[Sample], fitted: &PowerFit, order: usize) -> Option<Vec<f64>> {
+pub(super) fn fit_shape(samples: &[Sample], fitted: &PowerFit, order: usize) -> Option<Vec<f64>> {
     if order == 1 {
         return Some(Vec::new());
     }

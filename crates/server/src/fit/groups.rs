@@ -11,7 +11,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn of(rows: &[Row]) -> Self {
+    pub(super) fn from_rows(rows: &[Row]) -> Self {
         let mut frequencies: Vec<f64> = rows.iter().map(|row| row.frequency_hertz).collect();
         frequencies.sort_by(f64::total_cmp);
         frequencies.dedup();

@@ -41,7 +41,7 @@ pub(super) fn error(
         let (seen, unseen) = (part(true), part(false));
         let richest = richest.min(form::richest_order(&seen, richest));
         let fitted = power::fit(&seen, frequencies, richest, base).ok()?;
-        let shape = form::of_order(&seen, &fitted, order.min(richest))?;
+        let shape = form::fit_shape(&seen, &fitted, order.min(richest))?;
         let error = |row: &Sample| (fitted.predict(row, &shape) - row.power) / row.power;
         errors.extend(unseen.iter().map(error));
     }

@@ -128,7 +128,7 @@ pub struct Fit {
 /// Fits the model to checked rows ([`rows::load`]).
 pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
     check(options)?;
-    let groups = Groups::of(rows);
+    let groups = Groups::from_rows(rows);
     if groups.cores.first() != Some(&1) {
         let why = "no row has one core, but r_max(f) is what one core alone forwards";
         return Err(FitError::Unidentified(why.into()));

@@ -82,7 +82,7 @@ impl Processor {
     }
 }
 
-/// Which cores share a frequency; clusters with their size.
+/// Reads the cores that share a frequency; clusters with their size.
 fn read_domain(section: &Section<'_, '_>) -> Option<DvfsDomain> {
     let of_cluster = DvfsDomain::PerCluster(NonZeroU8::MIN);
     let domain = section.choice(

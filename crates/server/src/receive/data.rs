@@ -61,7 +61,7 @@ impl Data {
 
     /// Kind of the data for which a line's page is used.
     #[inline]
-    pub(super) fn of_page(line: Line) -> Self {
+    pub(super) fn from_page(line: Line) -> Self {
         Self::ALL[((line >> KIND_SHIFT) as usize).saturating_sub(1).min(Self::COUNT - 1)]
     }
 
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn each_line_has_the_kind_of_what_lies_there() {
         for data in Data::ALL {
-            assert_eq!(Data::of_page(data.line(12_345)), data);
+            assert_eq!(Data::from_page(data.line(12_345)), data);
             assert_eq!(Data::offset(data.line(12_345)), 12_345);
         }
-        let kind = |line| Data::of_page(line).within(line);
+        let kind = |line| Data::from_page(line).within(line);
         assert_eq!(kind(Data::Payload.line(3 * BUFFER_LINES + 24)), Data::Payload);
         assert_eq!(kind(Data::Payload.line(3 * BUFFER_LINES + 25)), Data::SharedInfo);
         assert_eq!(kind(Data::Skb.line(5 * PAGE_LINES + 1)), Data::Slab);

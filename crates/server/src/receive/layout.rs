@@ -1,4 +1,4 @@
-//! Where packets and their metadata lie: lines of buffers, SKBs, page structures and slabs.
+//! Memory layout of packets and their metadata: buffers, SKBs, page structures and slabs.
 
 use super::cache::{LINE_BYTES, Line};
 use super::data::{BUFFER_LINES, Data, SHARED_INFO_LINE, SLAB_LINES};
@@ -54,12 +54,12 @@ impl PageStruct {
     }
 
     /// Lines of the structure of a page of SKBs.
-    pub(super) fn of_skbs(self, page: u32) -> impl Iterator<Item = Line> {
+    pub(super) fn skb_lines(self, page: u32) -> impl Iterator<Item = Line> {
         self.lines(page)
     }
 
     /// Lines of the structure of a page of buffers.
-    pub(super) fn of_buffers(self, page: u32) -> impl Iterator<Item = Line> {
+    pub(super) fn buffer_lines(self, page: u32) -> impl Iterator<Item = Line> {
         self.lines(BUFFER_PAGES_AT + page)
     }
 }
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_lookup_in_packed_structures_reads_one_and_five_eighths_of_a_line() {
-        let lines: usize = (0..8).map(|page| PageStruct::Packed.of_skbs(page).count()).sum();
+        let lines: usize = (0..8).map(|page| PageStruct::Packed.skb_lines(page).count()).sum();
         assert_eq!(lines, 13);
-        assert_eq!(PageStruct::FirstLine.of_skbs(3).count(), 1);
-        assert_eq!(PageStruct::BothLines.of_skbs(3).count(), 2);
+        assert_eq!(PageStruct::FirstLine.skb_lines(3).count(), 1);
+        assert_eq!(PageStruct::BothLines.skb_lines(3).count(), 2);
     }
 }

@@ -65,7 +65,7 @@ impl Machine {
     #[inline]
     pub(super) fn touch(&mut self, core: usize, phase: Phase, line: Line, write: bool) {
         if self.awake {
-            let at = self.places.of(line);
+            let at = self.places.locate(line);
             self.demand(core, phase, (line, at), write);
         }
     }
@@ -76,7 +76,7 @@ impl Machine {
         if !self.awake {
             return;
         }
-        let (at, issued) = (self.places.of(line), self.arrivals.clock);
+        let (at, issued) = (self.places.locate(line), self.arrivals.clock);
         self.demand(core, phase, (line, at), false);
         if self.shape.next_line && (at + 1) % PAGE_LINES != 0 {
             self.fetch(core, phase, at + 1, issued);
@@ -86,7 +86,7 @@ impl Machine {
     /// A software prefetch by a core.
     pub(super) fn prefetch(&mut self, core: usize, phase: Phase, line: Line) {
         if self.awake {
-            let at = self.places.of(line);
+            let at = self.places.locate(line);
             self.arrivals.clock += ACCESS_CYCLES;
             self.fetch(core, phase, at, self.arrivals.clock);
         }
@@ -94,7 +94,7 @@ impl Machine {
 
     #[inline]
     fn demand(&mut self, core: usize, phase: Phase, (line, at): (Line, Line), write: bool) {
-        let data = Data::of_page(line).within(line);
+        let data = Data::from_page(line).within(line);
         self.arrivals.clock += ACCESS_CYCLES;
         let left = self.arrivals.left(at);
         let found = self.l1[core].access(at, write);
@@ -153,7 +153,7 @@ impl Machine {
         if !self.awake {
             return;
         }
-        let line = self.places.of(line);
+        let line = self.places.locate(line);
         for l1 in &mut self.l1 {
             if l1.invalidate(line) == Some(true) {
                 self.llc.access(line, true);
@@ -224,7 +224,7 @@ impl Machine {
         if !self.awake {
             return;
         }
-        let line = self.places.of(line);
+        let line = self.places.locate(line);
         for l1 in &mut self.l1 {
             l1.invalidate(line);
         }
@@ -245,7 +245,7 @@ impl Machine {
         if drop {
             return self.discard(line);
         }
-        let line = self.places.of(line);
+        let line = self.places.locate(line);
         let mut modified = false;
         for l1 in &mut self.l1 {
             modified |= l1.clean(line);
@@ -263,7 +263,7 @@ impl Machine {
         if !self.awake {
             return;
         }
-        let line = self.places.of(line);
+        let line = self.places.locate(line);
         for l1 in &mut self.l1 {
             l1.invalidate(line);
         }
@@ -275,7 +275,7 @@ impl Machine {
         if !self.awake {
             return;
         }
-        let line = self.places.of(line);
+        let line = self.places.locate(line);
         if let Found::Miss(victim) = self.llc.bring(line) {
             self.write_back(victim);
         }

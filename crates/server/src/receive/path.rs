@@ -67,7 +67,7 @@ pub struct ReceivePath {
     pub next_line: bool,
     /// Whether the last level fetches lines in pairs.
     pub pairs: bool,
-    /// What a lookup reads of a page structure.
+    /// Fields of a page structure that a lookup reads.
     pub page_struct: PageStruct,
     /// Whether the allocator has an array that all processors share.
     pub shared_array: bool,

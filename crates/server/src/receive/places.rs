@@ -22,13 +22,13 @@ impl Places {
     }
 
     #[inline]
-    pub fn of(&mut self, line: Line) -> Line {
+    pub fn locate(&mut self, line: Line) -> Line {
         let page = (line / PAGE_LINES) as usize;
         let mut place = self.pages[page];
         if place == 0 {
             place = self.kinds.len() as u32;
             self.pages[page] = place;
-            self.kinds.push(Data::of_page(line));
+            self.kinds.push(Data::from_page(line));
         }
         place * PAGE_LINES + line % PAGE_LINES
     }

@@ -1,4 +1,4 @@
-//! Where packets get their SKBs and buffers, and what is read to return them.
+//! Pools of SKBs and buffers, and the lines read to return them.
 
 use super::cache::Line;
 use super::data::Phase;
@@ -63,20 +63,20 @@ impl Pool {
         match self {
             Self::Contiguous { free, .. } => free[core].push(packet.skb),
             Self::Slab { skbs, buffers } => {
-                for line in of.of_buffers(buffers.page(packet.buffer)) {
+                for line in of.buffer_lines(buffers.page(packet.buffer)) {
                     machine.touch(core, phase, line, false);
                 }
                 buffers.give(core, packet.buffer, |page| {
-                    for line in of.of_buffers(page) {
+                    for line in of.buffer_lines(page) {
                         machine.touch(core, phase, line, false);
                     }
                     machine.touch(core, phase, buffer_slab(page), true);
                 });
-                for line in of.of_skbs(skbs.page(packet.skb)) {
+                for line in of.skb_lines(skbs.page(packet.skb)) {
                     machine.touch(core, phase, line, false);
                 }
                 skbs.give(core, packet.skb, |page| {
-                    for line in of.of_skbs(page) {
+                    for line in of.skb_lines(page) {
                         machine.touch(core, phase, line, false);
                     }
                     for line in skb_slab(page) {
@@ -97,6 +97,6 @@ impl Pool {
         };
         pages
             .into_iter()
-            .flat_map(move |(buffer, skb)| of.of_buffers(buffer).chain(of.of_skbs(skb)))
+            .flat_map(move |(buffer, skb)| of.buffer_lines(buffer).chain(of.skb_lines(skb)))
     }
 }

@@ -147,7 +147,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn what_was_freed_last_is_taken_first() {
+    fn last_freed_object_is_taken_first() {
         let mut slab = Slab::new(2, 24, 8, 1);
         let (a, b) = (slab.take(0, |_| ()), slab.take(0, |_| ()));
         slab.give(0, a, |_| ());

@@ -23,8 +23,8 @@ pub struct Fingerprint {
     pub frequencies_ghz: Vec<f64>,
     /// Shortest and longest moderation period in microseconds.
     pub moderation_us: [f64; 2],
-    /// What it is made of, in words: processor, idle states, cards. Empty for a machine that is not
-    /// real, and in tables from before this was told: then it is not compared.
+    /// Processor, idle states and cards, in words. Empty for a machine that is not real and in
+    /// tables older than this field: then it is not compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hardware: Vec<String>,
 }
@@ -55,7 +55,7 @@ pub struct Conditions {
     pub energy: Option<String>,
 }
 
-/// What tables without watts say of their energy.
+/// Value of `energy` in tables without watts.
 pub const NOT_MEASURED: &str = "not measured; points are ordered by V/F state, the lowest first, then by \
      moderation period, the longest first";
 

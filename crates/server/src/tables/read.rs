@@ -143,7 +143,7 @@ fn rows(text: &str, problems: &mut Vec<Problem>) -> Vec<Row> {
     rows
 }
 
-/// Where a value stands on an axis that ascends, as exactly as texts give it.
+/// Returns the index of a value on an ascending axis, within the precision of texts.
 fn near(axis: &[f64], value: f64) -> Option<usize> {
     let within = 1e-6 * value.abs().max(1e-9);
     let index = axis.partition_point(|known| *known < value - within);

@@ -77,7 +77,7 @@ fn invalidation_ends_the_traffic_of_payload_and_an_engine_that_of_the_core() {
     assert_eq!(contiguous.counts(Phase::Release, Data::Page).touches, 0);
 }
 
-/// What stands in the sockets is not read, and a chain is released as a whole.
+/// Packets left in the sockets are not read, and a chain is released as a whole.
 #[test]
 fn windows_stand_and_chains_are_released_whole() {
     let of = |path: ReceivePath| path.run(PACKETS).unwrap();
@@ -117,7 +117,7 @@ fn a_prefetched_line_is_hidden_or_awaited() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_path_is_refused() {
     for (path, words) in [
         (ReceivePath { queues: 0, ..plain() }, "queues is 0"),
         (ReceivePath { ring: 4097, ..plain() }, "ring is 4097"),

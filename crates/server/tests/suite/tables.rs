@@ -45,7 +45,7 @@ fn tables(cells: &[Cell], defaults: &[Cell]) -> ProfileTables {
     tables
 }
 
-/// Of seconds, 1022 us would be 1021.9999999999999.
+/// Converted from seconds, 1022 us would be 1021.9999999999999.
 #[test]
 fn a_period_is_written_as_it_was_set() {
     let mut tables = tables(&[Some((1, 1)); 36], &[]);

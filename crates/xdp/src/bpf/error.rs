@@ -1,16 +1,16 @@
-//! What can go wrong with bpf(2).
+//! Errors of bpf(2).
 
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// Why the kernel refused a BPF operation.
+/// Reason why the kernel refused a BPF operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfError {
     /// The process lacks privileges.
     #[error("{action} needs {}, which this process lacks", missing.join(" and "))]
     MissingCapability {
-        /// What was being done.
+        /// The action that was refused.
         action: String,
         /// Names such as `CAP_BPF`.
         missing: Vec<&'static str>,
@@ -18,11 +18,11 @@ pub enum BpfError {
     /// The kernel was built without it or is too old.
     #[error("this kernel lacks what {action} needs: {feature} ({source})")]
     MissingFeature {
-        /// What was being done.
+        /// The action that failed.
         action: String,
         /// Name and first kernel version.
         feature: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: Errno,
     },
     /// The verifier refused the program: a defect of ours.
@@ -30,9 +30,9 @@ pub enum BpfError {
     Rejected {
         /// Name of the program.
         name: String,
-        /// What the verifier said.
+        /// The verifier's log.
         log: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: Errno,
     },
     /// A program that was built in cannot be made use of: a defect of ours.
@@ -40,17 +40,17 @@ pub enum BpfError {
     Unusable {
         /// Name of the program.
         name: String,
-        /// What was being done with it.
+        /// The action that failed.
         action: String,
-        /// What is wrong with it.
+        /// The objection to it.
         reason: String,
     },
     /// Anything else.
     #[error("{action}: {source}")]
     System {
-        /// What was being done.
+        /// The action that failed.
         action: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: Errno,
     },
 }
@@ -81,8 +81,8 @@ impl BpfError {
     }
 }
 
-/// Which of the needed capabilities are not in effect; all of them when none is missing
-/// (then another rule, such as kernel lockdown, forbids it) or the question fails.
+/// Returns the needed capabilities that are not in effect. Returns all of them when none is missing
+/// (another rule, such as kernel lockdown, forbids it) or the question fails.
 fn missing_capabilities(needed: CapabilitySet) -> Vec<&'static str> {
     let effective = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     let missing = needed.difference(effective);

@@ -17,7 +17,7 @@ pub struct Link {
     descriptor: OwnedFd,
 }
 
-/// What an XDP link joins.
+/// Interface and program that an XDP link joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attached {
     /// The interface, by its number in its own network namespace; `None` where it is gone.
@@ -45,7 +45,7 @@ impl Link {
         updated.map(|_| ()).map_err(|errno| error("replacing an attached program", errno))
     }
 
-    /// What the link joins; `None` where it is no link of an XDP program.
+    /// Returns interface and program of the link; `None` if it is no link of an XDP program.
     ///
     /// # Errors
     /// EINVAL where the descriptor is not of BPF.

@@ -39,10 +39,10 @@ impl MapKind {
     }
 }
 
-/// What a map is to be.
+/// Definition of a map.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
-    /// What it holds.
+    /// Type of the map.
     pub kind: MapKind,
     /// In bytes.
     pub key_size: u32,

@@ -9,7 +9,7 @@ use rustix::thread::CapabilitySet;
 use std::ffi::CStr;
 use std::time::Duration;
 
-/// What a program is for.
+/// Purpose of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramKind {
     /// Runs in the driver on each received frame; understands frames in fragments.
@@ -48,7 +48,7 @@ impl ProgramKind {
         }
     }
 
-    /// What loading and attaching it needs.
+    /// Returns the capabilities that loading and attaching it needs.
     fn capabilities(self) -> CapabilitySet {
         match self {
             Self::Xdp | Self::TcxEgress => CapabilitySet::BPF | CapabilitySet::NET_ADMIN,
@@ -62,9 +62,9 @@ const LOG_BYTES: usize = 1 << 18;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18.
 const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
-/// How often a program is offered to the verifier, which gives up with EAGAIN when a signal
-/// is pending (`do_check` in `kernel/bpf/verifier.c`). The signal is handled between two
-/// calls; only one that comes with each of them, such as a profiler's, uses them up.
+/// Most attempts to load a program: the verifier gives up with EAGAIN when a signal is pending
+/// (`do_check` in `kernel/bpf/verifier.c`). The signal is handled between two calls; only one that
+/// comes with each of them, such as a profiler's, uses them up.
 const LOAD_ATTEMPTS: usize = 30;
 
 /// Makes a call again while a signal interrupts it.
@@ -97,14 +97,14 @@ pub struct Program {
     name: String,
 }
 
-/// What a program made of a packet.
+/// Result of a program on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestRun {
-    /// What it returned, such as `XDP_PASS`.
+    /// Its return value, such as `XDP_PASS`.
     pub result: u32,
     /// The packet after it.
     pub packet: Vec<u8>,
-    /// How long it took, on average where it ran several times.
+    /// Time that it took, on average if it ran several times.
     pub duration: Duration,
 }
 
@@ -271,8 +271,8 @@ mod tests {
     use super::{LOAD_ATTEMPTS, unless_interrupted};
     use rustix::io::Errno;
 
-    /// What a call came to that a signal interrupts so many times before it ends with `last`,
-    /// and how often it was made.
+    /// Makes a call that a signal interrupts so many times before it ends with `last`. Returns its
+    /// result and the number of attempts.
     fn interrupted(times: usize, last: Result<u8, Errno>) -> (Result<u8, Errno>, usize) {
         let mut calls = 0;
         let result = unless_interrupted(|| {

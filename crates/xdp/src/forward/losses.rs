@@ -1,4 +1,4 @@
-//! What interfaces refuse of the frames that the XDP program sends.
+//! Losses of frames that the XDP program sends and interfaces refuse.
 //!
 //! Two programs on tracepoints of the kernel count it, and close a port whose interface refuses
 //! frames altogether: `bpf/losses.h` says how.

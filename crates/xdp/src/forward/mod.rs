@@ -42,7 +42,7 @@ impl XdpForward {
         Ok(forward)
     }
 
-    /// What the programs of ports share.
+    /// Returns the maps that the programs of ports share.
     pub(crate) fn ways(&self) -> &Arc<Ways> {
         &self.ways
     }

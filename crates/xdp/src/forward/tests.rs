@@ -91,8 +91,8 @@ impl Fixture {
         self.program.counters().unwrap().get(Verdict::Forwarded)
     }
 
-    /// What becomes of a frame: what is sent, or `None` where it is left to a socket (here is
-    /// none, so to the kernel), and then as it came.
+    /// Runs the program on a frame. Returns the frame sent, or `None` if it is left, as it came, to
+    /// a socket (here is none, so to the kernel).
     fn run(&self, name: &str, frame: &[u8]) -> Option<Vec<u8>> {
         let before = self.forwarded();
         let run = self
@@ -144,7 +144,7 @@ fn ipv6(to: &str, payload: u16, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     frame(0x86dd, &packet)
 }
 
-/// What a router makes of a frame.
+/// Returns the frame as a router sends it on.
 fn sent(frame: &[u8], length: usize) -> Vec<u8> {
     let mut sent = frame[..length].to_vec();
     sent[..6].copy_from_slice(&NEXT_MAC);
@@ -161,7 +161,7 @@ fn sent(frame: &[u8], length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_plain_is_forwarded_and_the_rest_left_as_it_is() {
+fn plain_frames_are_forwarded_and_others_left_unchanged() {
     let Some(namespace) = namespace() else { return };
     let near = [203, 0, 113, 5];
     let forwarded = [

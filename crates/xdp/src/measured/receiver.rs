@@ -18,7 +18,7 @@ const FLOW_NUMBERS: usize = 4;
 /// Most packets of a trial: a bit each, of memory that the kernel does not page out.
 pub const PACKETS_MAX: u64 = 1 << 32;
 
-/// What a trial is made of.
+/// Parameters of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeasuredTrial {
     /// Its number, as in the stamps.
@@ -31,7 +31,7 @@ pub struct MeasuredTrial {
     pub packets: u64,
 }
 
-/// What one receive queue has counted.
+/// Counts of one receive queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueTotal {
     /// Different packets.
@@ -40,7 +40,7 @@ pub struct QueueTotal {
     pub duplicated: u64,
     /// Packets that came after a later one of their flow.
     pub reordered: u64,
-    /// How far the number of such a packet lay behind the expected one, at most.
+    /// Largest distance of such a packet's number from the expected one.
     pub distance_max: u64,
     /// Packets whose stamp does not match its checksum.
     pub corrupt: u64,
@@ -54,7 +54,7 @@ pub struct QueueTotal {
     pub longest_gap_nanos: u64,
 }
 
-/// What one receive queue has counted of one flow.
+/// Counts of one flow at one receive queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowTotal {
     /// Different packets.
@@ -113,7 +113,7 @@ impl MeasuredReceiver {
         self.queues
     }
 
-    /// What each queue has counted until now.
+    /// Returns the counts of each queue until now.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -133,7 +133,7 @@ impl MeasuredReceiver {
         Ok(values.chunks_exact(TOTAL_NUMBERS * 8).map(total).collect())
     }
 
-    /// What each queue has counted of each flow.
+    /// Returns the counts of each flow at each queue.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -159,7 +159,7 @@ impl MeasuredReceiver {
         Ok(numbers.chunks_exact(CLASSES as usize).map(<[_]>::to_vec).collect())
     }
 
-    /// What the program takes for a packet, in nanoseconds.
+    /// Measures the time that the program takes for a packet, in nanoseconds.
     ///
     /// # Errors
     /// Only from the kernel.

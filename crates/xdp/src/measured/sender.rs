@@ -30,7 +30,7 @@ const LASTS_MAX: u64 = u64::MAX / 4;
 /// The headers of a flow, Ethernet to UDP.
 #[derive(Debug, Clone)]
 pub struct FlowHeaders {
-    /// What all packets of the flow begin with; lengths and checksums in it do not matter.
+    /// First bytes of all packets of the flow; lengths and checksums in them do not matter.
     pub bytes: Vec<u8>,
     /// One's complement sum, as a number in the byte order of the wire, of the IPv4 header without
     /// length and checksum.
@@ -58,7 +58,7 @@ pub struct MeasuredLoad<'a> {
     /// first frame. It does so only some milliseconds after it was asked to, since it has to make
     /// the program known to all processors before.
     pub start_nanos: Option<u64>,
-    /// How long after that all is over, whatever was not sent; at most 146 years.
+    /// Time from the start to the end of the load, whatever was not sent; at most 146 years.
     pub lasts_nanos: u64,
 }
 
@@ -88,11 +88,11 @@ pub struct Segment {
     pub gap_nanos: f64,
     /// Packets that are later than this are left out.
     pub patience_nanos: u64,
-    /// How many there are.
+    /// Number of packets.
     pub packets: u64,
 }
 
-/// What a sender has counted.
+/// Counters of a sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SenderTotal {
     /// When the load began; 0 where it has not.
@@ -119,7 +119,7 @@ pub struct MeasuredSender {
     batch: u32,
     /// Turns that the whole load takes at most.
     turns: f64,
-    /// What is copied: the longest frame, all zero.
+    /// The frame that is copied: the longest one, all zero.
     frame: Vec<u8>,
 }
 
@@ -208,7 +208,7 @@ impl MeasuredSender {
         self.stop.set(&0_u32.to_ne_bytes(), &1_u64.to_ne_bytes())
     }
 
-    /// What was counted until now.
+    /// Returns the counts until now.
     ///
     /// # Errors
     /// Only from the kernel.
@@ -224,8 +224,8 @@ impl MeasuredSender {
         })
     }
 
-    /// What the program takes per packet, without what the kernel does with it: in nanoseconds.
-    /// The packets that it makes for this are sent nowhere, but numbered.
+    /// Measures the time that the program takes per packet, without the kernel's part, in
+    /// nanoseconds. The packets that it makes for this are sent nowhere, but numbered.
     ///
     /// # Errors
     /// Only from the kernel.

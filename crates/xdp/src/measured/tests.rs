@@ -112,7 +112,7 @@ fn link(name: &str) -> Option<Namespace> {
 }
 
 #[test]
-fn what_becomes_of_packets_is_counted_exactly() {
+fn received_packets_are_counted_exactly() {
     let Some(namespace) = link("measured") else { return };
     let flows: Vec<_> = (0..4).map(|port| flow(false, port)).collect();
     let Some(sender) = sender(false, &flows, &[60]) else { return };

@@ -80,7 +80,7 @@ pub fn check(
     server::ends_well(machine, checks)?;
     restored(machine, checks, "the end of copi", resting, &before)?;
     foreign(machine, checks)?;
-    of_another_machine(machine, checks)?;
+    tables_of_another_machine(machine, checks)?;
     start(machine, "")?;
     wait_for(machine, LOWEST)?;
     machine.run("kill -KILL $(cat /tmp/govern.pid)", INSIDE)?;
@@ -103,7 +103,7 @@ fn micros(machine: &mut Machine) -> Result<u32, Error> {
     Ok(text.trim().parse().unwrap_or(u32::MAX))
 }
 
-/// What the governor itself holds. Its processor time says nothing here: the processor is emulated.
+/// Checks the governor's own memory. Its processor time means nothing on an emulated processor.
 fn small(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let text = machine.run("grep ^VmRSS: /proc/$(cat /tmp/govern.pid)/status", INSIDE)?;
     let kilobytes = text.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok());
@@ -129,7 +129,7 @@ fn foreign(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
 }
 
 /// Tables of a machine with other cores are refused, and taken by force.
-fn of_another_machine(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+fn tables_of_another_machine(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     const OTHER: &str = "/tmp/other.csv";
     let line = format!("sed 's/machine.cores = 2/machine.cores = 4/' {TABLES} > {OTHER}");
     machine.run(&line, INSIDE)?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
-/// Where the tables are, inside.
+/// Path of the tables, inside.
 pub const TABLES: &str = "/tmp/tables.csv";
 /// The greatest load, in requests a second of both cores; the least is half of it.
 pub const RATE: f64 = 60.0;
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(1200);
 /// Times that the profile is begun or gone on with.
 const TRIES: u32 = 100;
 
-/// What was measured.
+/// Results of the profile.
 pub struct Profile {
     points: Vec<Value>,
     periods_us: Vec<f64>,

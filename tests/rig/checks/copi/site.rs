@@ -1,5 +1,5 @@
-//! What is around the guest: a bridge outside, to which both of its cards are cabled, and a network
-//! namespace inside that holds the second card.
+//! Surroundings of the guest: a bridge outside, to which both of its cards are cabled, and a
+//! network namespace inside that holds the second card.
 //!
 //! ```text
 //!   guest: memcached on eth0 10.9.0.1      outside: bridge 10.9.0.3, `wattline load`
@@ -15,7 +15,7 @@ use wattline_testbed::namespace::Namespace;
 use wattline_testbed::rig::Machine;
 use wattline_testbed::{Error, command};
 
-/// Where memcached listens.
+/// Address of memcached.
 pub const SERVER: &str = "10.9.0.1";
 /// The namespace inside that the profile sends from.
 pub const LOAD: &str = "load";
@@ -26,11 +26,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// The outside.
 pub struct Site {
-    /// Where the taps and the bridge are.
+    /// Namespace of the taps and the bridge.
     pub outside: Namespace,
 }
 
-/// What the generator outside has seen.
+/// Results of the generator outside.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
     /// 50th and 95th percentile in microseconds, from the intended time of each request.

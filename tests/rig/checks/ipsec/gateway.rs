@@ -13,7 +13,7 @@ use wattline_testbed::rig::Machine;
 const SOCKET: &str = "/tmp/gw.socket";
 /// The associations' ends.
 pub(super) const ENDS: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
-/// What is behind them.
+/// Networks behind them.
 pub(super) const NETS: [&str; 2] = ["10.1.0.0/24", "10.2.0.0/24"];
 /// A host behind the peer.
 const INNER: &str = "10.2.0.1";
@@ -87,7 +87,7 @@ pub(super) fn end(machine: &mut Machine, signal: &str) -> Result<i32, Error> {
     Ok(machine.run(&line, INSIDE)?.trim().parse().unwrap_or(-1))
 }
 
-/// What it counts now: of associations of the kernel, and all drops.
+/// The gateway's counters: those of associations of the kernel, and all drops.
 pub(super) struct Stats(serde_json::Value);
 
 impl Stats {
@@ -123,7 +123,7 @@ impl Stats {
         self.associations(direction).into_iter().map(|(spi, _)| spi).collect()
     }
 
-    /// What the gateway leaves to its kernel.
+    /// Returns the number of packets that the gateway leaves to its kernel.
     pub fn left(&self) -> u64 {
         self.kernel()["left_to_kernel"].as_u64().unwrap_or(u64::MAX)
     }

@@ -13,7 +13,7 @@ struct Tunnel {
     proposal: &'static str,
     /// ESP in UDP, as if there were a NAT.
     udp: bool,
-    /// What else its child association has.
+    /// Further options of its child association.
     more: &'static str,
 }
 

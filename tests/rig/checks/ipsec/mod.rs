@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ping_says_is_understood() {
+    fn output_of_ping_is_parsed() {
         let busybox = "PING x\n3 packets transmitted, 2 packets received, 33% packet loss\n";
         assert_eq!(pinged(busybox), Some((3, 2, 0)));
         let twice = "3 packets transmitted, 3 packets received, 1 duplicates, 0% packet loss\n";

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-/// What it is to do: `receive ADDRESS COUNT`, `send ADDRESS COUNT RATE`, `take ADDRESS`,
+/// Variable with the task: `receive ADDRESS COUNT`, `send ADDRESS COUNT RATE`, `take ADDRESS`,
 /// `give ADDRESS BYTES`.
 pub(super) const WISH: &str = "WATTLINE_TEST_END";
 /// Bytes of a datagram.

@@ -35,7 +35,7 @@ pub fn lag(rig: &Rig, wattline: &Path, agent: &Path, checks: &mut Checks) -> Res
     for kind in KINDS {
         forwards(&mut machine, kind, checks)?;
     }
-    what_changes_frames(&mut machine, checks)?;
+    merging_members_and_vlans(&mut machine, checks)?;
     beside_another(&mut machine, checks)?;
     machine.power_off()
 }
@@ -153,7 +153,7 @@ fn comes_back(
 }
 
 /// Members that merge packets, and VLANs, leave the port to the kernel as long as they are there.
-fn what_changes_frames(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+fn merging_members_and_vlans(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     site::bond(machine, "mode balance-xor xmit_hash_policy layer3+4")?;
     let router = Router::start(machine, "lag", "xdp_forward = \"off\"", "c0")?;
     let (_, mode, _) = router.port(machine)?;

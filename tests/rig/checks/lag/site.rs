@@ -17,7 +17,7 @@ pub const NEAR: [&str; 2] = ["10.1.0.2", "[fd01::2]"];
 pub const FAR: [&str; 2] = ["10.2.0.2", "[fd02::2]"];
 /// Datagrams a second: far below what an emulated machine forwards on a busy host.
 pub const RATE: u32 = 250;
-/// How often an echo is asked for.
+/// Number of echo requests.
 const ECHOES: u64 = 5;
 
 /// The plain port, and the neighbours' namespaces.
@@ -193,7 +193,7 @@ impl Router {
         )
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub fn log(&self, machine: &mut Machine) -> Result<String, Error> {
         machine.run(&format!("cat /tmp/{}.log", self.name), INSIDE)
     }

@@ -1,4 +1,4 @@
-//! What a filter asks of a frame, read once for all its tests.
+//! Headers of a frame, read once for all tests of a filter.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,12 +15,12 @@ const CHAIN: usize = 8;
 /// TCP, UDP, DCCP, SCTP: their first four bytes are the ports.
 const WITH_PORTS: [u8; 4] = [6, 17, 33, 132];
 
-/// What is known of a frame; a part that is cut off is not known.
+/// Parsed headers of a frame; a part that is cut off is not known.
 #[derive(Debug, Default)]
 pub struct Headers {
     /// 4 or 6; 0 for anything but IP.
     pub version: u8,
-    /// What IP carries.
+    /// Protocol that IP carries.
     pub protocol: Option<u8>,
     /// Source and destination; those of IPv4 in the low 32 bits.
     pub addresses: (u128, u128),
@@ -32,7 +32,7 @@ pub struct Headers {
 
 impl Headers {
     /// Reads a frame from its Ethernet header on.
-    pub fn of(frame: &[u8]) -> Self {
+    pub fn parse(frame: &[u8]) -> Self {
         let mut headers = Self::default();
         let mut at = ethernet::HEADER - 2;
         let mut kind = half(frame, at);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn packets_are_said_in_a_line() {
-        let said = |frame: &[u8]| Headers::of(frame).to_string();
+        let said = |frame: &[u8]| Headers::parse(frame).to_string();
         let mut six = frame6(MAC_A, 64, &[0, 9, 0, 53, 0, 8, 0, 0]);
         assert_eq!(said(&six), "[2001:db8:1::9]:9 > [2001:db8:3::5]:53 udp");
         six[14 + 6] = 58;

@@ -1,4 +1,4 @@
-//! Which packets are looked at: a small language, like that of tcpdump.
+//! Filters of packets to record: a small language, like that of tcpdump.
 //!
 //! ```text
 //! filter = part { "or" part }
@@ -49,7 +49,7 @@ impl Filter {
         if self.takes_all() {
             return true;
         }
-        let headers = Headers::of(frame);
+        let headers = Headers::parse(frame);
         // The bit at the right is the top of the stack; `parse` leaves exactly one.
         let mut stack = 0_u64;
         for operation in &self.operations {

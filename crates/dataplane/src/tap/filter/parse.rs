@@ -13,7 +13,7 @@ const ADDRESS: &str = "an address such as 192.0.2.1 or 2001:db8::1 is allowed he
 const PREFIX: &str = "a prefix such as 198.51.100.0/24 or 2001:db8::/32 is allowed here";
 const PORT: &str = "a number or a range such as 53 or 1000-2000, of 0 to 65535, is allowed here";
 
-/// What is wrong with a filter.
+/// Error in a filter, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("filter, {place}: {message}")]
 pub struct FilterError {

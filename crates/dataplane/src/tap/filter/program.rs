@@ -1,4 +1,4 @@
-//! What a filter is compiled to.
+//! Program to which a filter is compiled.
 
 use super::headers::Headers;
 
@@ -14,7 +14,7 @@ pub(super) enum Operation {
     Or,
 }
 
-/// What is asked of a frame.
+/// Test of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     All,
@@ -37,7 +37,7 @@ pub(super) enum Test {
     Vlan(u16),
 }
 
-/// Which end of a packet's way.
+/// End of a packet's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Source,

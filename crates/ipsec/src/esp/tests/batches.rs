@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What becomes of a sealed packet before it is received.
+/// Fate of a sealed packet on its way to the receiver.
 #[derive(Debug, Clone)]
 enum Fate {
     Arrives,

@@ -35,7 +35,7 @@ fn associations_end_by_packets_by_bytes_and_by_command() {
 }
 
 #[test]
-fn what_a_policy_protects_passes_in_no_other_way() {
+fn protected_packets_pass_in_no_other_way() {
     let publisher = Publisher::new();
     let contents = |outbound, decision| Contents {
         outbound,
@@ -95,7 +95,7 @@ fn inner_packets_outside_the_selectors_are_dropped() {
 }
 
 #[test]
-fn what_does_not_fit_is_cut_before_it_is_encrypted_or_its_sender_is_told() {
+fn long_packet_is_fragmented_before_encryption_or_its_sender_notified() {
     let options = Options { mtu: 1400, ..Options::PLAIN };
     let mut pair = Pair::new(options);
     let inner = pair.outbound.common.inner_mtu(1400);
@@ -387,7 +387,7 @@ fn options_go_through_the_tunnel_with_their_packet() {
 }
 
 #[test]
-fn what_is_left_to_the_kernel_is_held_against_the_policies() {
+fn packets_for_the_kernel_are_checked_against_the_policies() {
     let mut pair = Pair::new(Options::PLAIN);
     for frame in both_families() {
         let mut dropped = 0;
@@ -453,7 +453,7 @@ fn the_kernel_answers_what_has_expired_and_gets_nothing_else() {
 }
 
 #[test]
-fn what_came_through_a_tunnel_and_has_expired_is_not_shown_to_the_kernel() {
+fn expired_packet_from_a_tunnel_is_not_shown_to_the_kernel() {
     let mut pair = Pair::new(Options::PLAIN);
     for prefix in ["203.0.113.0/24", "2001:db8:3::/48"] {
         pair.far.routes.route(net(prefix), &wattline_dataplane::next_hop::NextHop::Punt).unwrap();

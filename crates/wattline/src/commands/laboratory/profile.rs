@@ -316,7 +316,7 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
 /// A server model, by name or path.
 fn model(name: &str) -> Result<BusyTimePower, ExitError> {
     let file = ServerFile::load(name).map_err(server_errors::of_model)?;
-    BusyTimePower::of(&file).map_err(|error| ExitError::new(ExitError::CONFIG, error))
+    BusyTimePower::from_file(&file).map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
 /// The grid on this machine, and what is known of it.

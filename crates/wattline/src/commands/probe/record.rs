@@ -147,7 +147,7 @@ impl Recorder<'_> {
         for (_, queue) in self.tree.numbered(card.join("queues"), "rx-") {
             self.file(&card.join("queues").join(queue).join("rps_cpus"))?;
         }
-        for (number, file) in affinity::of_device(self.tree, interface) {
+        for (number, file) in affinity::device_interrupts(self.tree, interface) {
             // Also where they are its bus's: a record has no links to other devices.
             self.file_as(&file, &card.join("device/msi_irqs").join(number.to_string()))?;
             let interrupt = Path::new("/proc/irq").join(number.to_string());

@@ -1,4 +1,4 @@
-//! What is outside: a router, and a host behind it that talks to the guest.
+//! Namespaces outside: a router, and a host behind it that talks to the guest.
 
 use super::super::pinged;
 use super::LIMIT;
@@ -12,7 +12,7 @@ use wattline_testbed::{Error, command};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of a stream, in each direction.
 const STREAM: usize = 60_000;
-/// Where the guest sends back what it gets.
+/// Port at which the guest sends back the bytes that it gets.
 pub const ECHO: u16 = 9;
 /// Requests of each length: one, because after a first answer ping waits for two round trips
 /// only, which on a busy machine differ.
@@ -44,7 +44,7 @@ impl Site {
         Ok(site)
     }
 
-    /// How many echoes of how many requests came back, over all lengths.
+    /// Pings with each length. Returns the numbers of requests and of echoes.
     pub fn ping(&self, address: &str, lengths: &[u16]) -> Result<(u64, u64), Error> {
         let (mut sent, mut received) = (0, 0);
         for length in lengths {

@@ -70,7 +70,7 @@ pub fn list(file: &ComponentFile, json: bool) -> Result<(), ExitError> {
 pub fn show(file: &ComponentFile, args: &ShowArgs, json: bool) -> Result<(), ExitError> {
     let (index, card) = find(file, &args.name)?;
     if args.power_model {
-        let model = DevicePowerModel::of_card(card, &file.source).ok_or_else(|| {
+        let model = DevicePowerModel::from_card(card, &file.source).ok_or_else(|| {
             let message = format!(
                 "{}: its power was not measured over its links (`idle_watts_by_links`), which a \
                  power model needs for its base and its ports",
