@@ -173,7 +173,7 @@ pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
     };
     let common = common(&kind, stand_in.as_ref(), links, fields);
     if let Kind::Capture { rate: Some(Rate::Packets(0.0) | Rate::Bits(0.0)), .. } = kind {
-        fields.wrong("rate", "of a replay is not positive", RATE_FORMS);
+        fields.wrong("rate", "is not positive, as a replay needs", RATE_FORMS);
     }
     if let Kind::SelfSimilar { shortest, longest, .. } = kind
         && shortest >= longest

@@ -141,7 +141,7 @@ impl From<SimError> for ExitError {
             SimError::Traffic(capture) | SimError::Source(BuildError::Capture(capture)) => {
                 of_capture(capture)
             }
-            SimError::Source(BuildError::Rates(rates)) => of_rates(rates),
+            SimError::Source(BuildError::Rates(rates)) => code_of_rates(rates),
             SimError::Model(error) => code_of_model(error),
             SimError::Duration
             | SimError::Interval
@@ -154,11 +154,11 @@ impl From<SimError> for ExitError {
 
 impl From<RatesError> for ExitError {
     fn from(error: RatesError) -> Self {
-        Self::new(of_rates(&error), error)
+        Self::new(code_of_rates(&error), error)
     }
 }
 
-fn of_rates(error: &RatesError) -> u8 {
+fn code_of_rates(error: &RatesError) -> u8 {
     match error {
         RatesError::Unreadable { .. } => ExitError::NO_INPUT,
         RatesError::Invalid(_) => ExitError::DATA,
