@@ -4,15 +4,15 @@
 use crate::errors::wrong;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
 };
 use arrow_schema::{DataType, Field, Schema};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyCapsule, PyFloat, PyInt, PyString};
 use std::sync::Arc;
 
 /// A table as a capsule that holds an `ArrowArrayStream`. Columns are lists of equal length of
-/// text, whole numbers or numbers, with None where there is none.
+/// text, truth values, whole numbers or numbers, with None where there is none.
 #[pyfunction]
 pub fn arrow_stream<'py>(
     py: Python<'py>,
@@ -37,6 +37,12 @@ fn column(name: &str, values: &[Bound<'_, PyAny>]) -> PyResult<(DataType, ArrayR
     if present().any(|value| value.is_instance_of::<PyString>()) {
         let texts = each::<String>(name, values)?;
         return Ok((DataType::Utf8, Arc::new(StringArray::from(texts))));
+    }
+    // In Python a truth value is a whole number, too.
+    let truth = |value: &&Bound<'_, PyAny>| value.is_instance_of::<PyBool>();
+    if present().next().is_some() && present().all(|value| truth(&value)) {
+        let values = each::<bool>(name, values)?;
+        return Ok((DataType::Boolean, Arc::new(BooleanArray::from(values))));
     }
     let whole =
         present().next().is_some() && present().all(|value| value.is_instance_of::<PyInt>());

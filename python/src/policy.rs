@@ -60,10 +60,10 @@ impl Governor {
     pub fn name(&self, py: Python<'_>) -> PyResult<String> {
         match self {
             Self::Named(spec) => Ok(spec.to_string()),
-            Self::Python(object) => match object.bind(py).getattr("name") {
-                Ok(name) if !name.is_none() => Ok(name.str()?.to_string()),
-                _ => Ok(object.bind(py).get_type().name()?.to_string()),
-            },
+            Self::Python(object) => {
+                let module = py.import("wattline._policy")?;
+                module.call_method1("name_of", (object,))?.extract()
+            }
         }
     }
 }

@@ -52,6 +52,12 @@ def test_measured_rows_become_a_server_file(installed, tmp_path):
     document = wl.fit(wl.Table(rows), out=tmp_path / "mine.toml", name="mine")
     assert document
     assert wl.Server(str(tmp_path / "mine.toml")).name == "mine"
+    for frames in ("pandas", "polars"):
+        try:
+            frame = __import__(frames).DataFrame(rows)
+        except ImportError:
+            continue
+        assert wl.fit(frame, name="mine") == wl.fit(rows, name="mine")
     flat = {**rows, "power_watts": [50.0] * len(rows["cores"])}
     with pytest.raises(wl.Error, match="same in every row"):
         wl.fit(flat)

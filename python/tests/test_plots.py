@@ -68,3 +68,14 @@ def test_what_cannot_be_plotted_is_refused():
         table.plot("a", by=None)
     with pytest.raises(wl.Error, match="texts such as 'x'"):
         table.plot("a", "b", None)
+
+
+def test_runs_that_differ_in_more_than_rate_and_seed_are_not_averaged():
+    several = wl.sweep(traffics=["poisson:1Mpps", "poisson:2Mpps"], policies="poll", duration="2ms",
+                       servers=["westmere-2010", "xeon-platinum-8470"])
+    with pytest.raises(wl.Error, match=r"differ in server .*by='server'"):
+        several.plot()
+    assert len(several.plot(by="server").get_lines()) == 2
+    kinds = wl.sweep(traffics=["poisson:1Mpps", "mmpp:1Mpps"], policies="poll", duration="2ms")
+    with pytest.raises(wl.Error, match="differ in traffic"):
+        kinds.plot()

@@ -298,3 +298,15 @@ def test_a_decision_that_returns_in_time_is_not_interrupted():
         Slow.returns_within_seconds = wrong
         with pytest.raises(wl.Error, match="returns_within_seconds"):
             wl.simulate(policy=Slow, traffic="poisson:1Mpps,size=64", duration="1ms")
+
+
+def test_policies_of_one_class_are_told_apart_by_their_parameters():
+    class Fixed(wl.Policy):
+        def __init__(self, cores):
+            self.cores = cores
+
+        def decide(self, view):
+            return wl.Setting(cores=self.cores)
+
+    table = wl.sweep(policies=[Fixed(2), Fixed(12)], traffics="poisson:1Mpps", duration="2ms")
+    assert table["policy"] == ["Fixed(cores=2)", "Fixed(cores=12)"]

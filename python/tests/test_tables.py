@@ -87,3 +87,14 @@ def test_a_table_prints_as_text_without_pandas():
     long = str(wl.Table({"n": list(range(30))})).splitlines()
     assert len(long) == 22 and long[-1] == "and 10 more rows"
     assert repr(TABLE) == "Table(2 rows: name, count, watts, none)"
+
+
+def test_truth_values_have_one_type_everywhere(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    pandas = pytest.importorskip("pandas")
+    table = wl.Table({"output_links": [True, False, None], "cores": [1, 2, 3]})
+    assert arrow.table(table).schema.field("output_links").type == arrow.bool_()
+    whole = wl.Table({"output_links": [True, False]})
+    assert whole.to_pandas()["output_links"].dtype == bool
+    table.to_parquet(tmp_path / "runs.parquet")
+    assert list(pandas.read_parquet(tmp_path / "runs.parquet")["cores"]) == [1, 2, 3]

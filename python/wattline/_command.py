@@ -148,7 +148,10 @@ def _file(
 
     if isinstance(columns, (str, os.PathLike)):
         return os.fspath(columns)
-    columns = columns.to_dict() if isinstance(columns, Table) else dict(columns)
+    # Tables and frames (pandas, polars, Arrow) have columns by name, all of which dict() knows but Arrow's.
+    named = columns.to_pydict() if hasattr(columns, "to_pydict") else columns
+    named = named.to_dict() if isinstance(named, Table) else named
+    columns = {str(it): list(named[it]) for it in getattr(named, "columns", named)}
     path = os.path.join(folder, name)
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)

@@ -92,6 +92,7 @@ def plot_table(table: Table, x: str, y: str, by: str | None, ax: Axes | None) ->
         if one is not None and other is not None:
             line = lines.setdefault(table[by][at] if by else None, {})
             line.setdefault(points[at], []).append((one / x_size, other / y_size))
+    _check_lines(table, x, by)
     axes = _axes(ax)
     for name, runs in lines.items():
         row = sorted(
@@ -117,6 +118,35 @@ def plot_table(table: Table, x: str, y: str, by: str | None, ax: Axes | None) ->
     if by:
         axes.legend(title=by.replace("_", " "), frameon=False)
     return axes
+
+
+def _kind(traffic: object) -> str:
+    """A description of traffic without its rate.
+
+    >>> _kind("poisson:5Mpps,size=64") == _kind("poisson:1Mpps,size=64")
+    True
+    >>> _kind("poisson:5Mpps,size=64") == _kind("mmpp:5Mpps,size=64")
+    False
+    """
+    kind, _, rest = str(traffic).partition(":")
+    return f"{kind}:{rest.partition(',')[2]}"
+
+
+def _check_lines(table: Table, x: str, by: str | None) -> None:
+    """Refuses lines of runs that differ in more than rate and seed: their mean would mean nothing."""
+    for column in table.columns:
+        values = table[column]
+        if column in (x, by) or not any(isinstance(it, (str, bool)) for it in values):
+            continue
+        seen: dict[Any, Any] = {}
+        for at, value in enumerate(values):
+            same = _kind(value) if column == "traffic" else value
+            line = table[by][at] if by else None
+            if seen.setdefault(line, same) != same:
+                raise Error(
+                    f"runs of one line differ in {column} ({seen[line]!r}, {same!r}): plot(by={column!r}), "
+                    f"or a table of one {column}"
+                )
 
 
 def _sourced(table: Table, label: str) -> str:

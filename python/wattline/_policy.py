@@ -29,7 +29,7 @@ class Policy:
     A class does not have to inherit from this one.
     """
 
-    #: Name in reports; that of the class without one.
+    #: Name in reports; without one that of the class with its parameters, such as ``Fixed(cores=2)``.
     name: str | None = None
     #: Simulated time between two decisions.
     every_seconds: float = 1e-3
@@ -47,6 +47,35 @@ class Policy:
     def decide(self, view: View) -> Setting | None:
         """What is wanted from now on; ``None``, or what a setting leaves out, stays as it is."""
         raise NotImplementedError(f"{type(self).__name__} has no method decide")
+
+
+def name_of(policy: object) -> str:
+    """The policy's name in reports.
+
+    >>> class Fixed:
+    ...     def __init__(self, cores, idle="C6"):
+    ...         self.cores, self.idle = cores, idle
+    >>> name_of(Fixed(2))
+    "Fixed(cores=2, idle='C6')"
+    >>> name_of(Policy())
+    'Policy'
+    """
+    import inspect
+
+    name = getattr(policy, "name", None)
+    if name is not None:
+        return str(name)
+    kind = policy if isinstance(policy, type) else type(policy)
+    held = {} if isinstance(policy, type) else getattr(policy, "__dict__", {})
+    try:
+        parameters = list(inspect.signature(kind).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    # Parameters that are kept under other names are among all that the object holds.
+    known = [it for it in parameters if it in held]
+    shown = known if len(known) == len(parameters) else [it for it in held if it[:1] != "_"]
+    values = [f"{it}={held[it]!r}" for it in shown if isinstance(held[it], (bool, int, float, str))]
+    return f"{kind.__name__}({', '.join(values)})" if values else kind.__name__
 
 
 #: Attributes that say when a policy is asked, and what it looks at.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Union
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: What a cell holds.
-Cell = Union[str, int, float, None]
+Cell = Union[str, bool, int, float, None]
 
 
 #: Rows printed at most. Up to ``_ACROSS`` lines that are wider than ``_WIDTH`` become columns.
@@ -113,7 +114,8 @@ class Table:
         """Column ``y`` over column ``x``, a line for each value of ``by``.
 
         The defaults are those for a sweep over rates. Runs of one traffic that differ in their seed
-        make one point, with a band from the least to the most. Where ``x`` is a text, each row
+        make one point, with a band from the least to the most. Runs of one line that differ in anything
+        else, such as the server or the kind of traffic, are refused: filter them, or name it in ``by``. Where ``x`` is a text, each row
         becomes a bar, with its interval where the table has ``_low`` and ``_high``. Axes have their
         units, and begin at 0 where nothing is below. Needs matplotlib
         (``pip install matplotlib``).
@@ -123,6 +125,15 @@ class Table:
         if any(isinstance(value, str) for value in self[x]):
             return plot_bars(self, x, y, ax)
         return plot_table(self, x, y, by, ax)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes a Parquet file; needs pyarrow."""
+        try:
+            import pyarrow.parquet
+        except ImportError as error:
+            raise ImportError("to_parquet() needs pyarrow: pip install pyarrow") from error
+
+        pyarrow.parquet.write_table(self.to_arrow(), os.fspath(path))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return _wattline.arrow_stream(list(self._columns.items()))

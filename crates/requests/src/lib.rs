@@ -6,6 +6,7 @@
 //! (Tene's *coordinated omission*).
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod clock;
 pub mod engine;
 pub mod http;

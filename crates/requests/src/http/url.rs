@@ -1,7 +1,8 @@
 //! Addresses of pages.
 
+use crate::address;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -42,7 +43,7 @@ pub enum UrlError {
 }
 
 impl Url {
-    /// The first address of its host.
+    /// Returns an address of its host, one that accepts connections if there is one.
     ///
     /// # Errors
     /// When the name has none.
@@ -50,8 +51,7 @@ impl Url {
         let error = |error: String| UrlError::Resolve { authority: self.authority.clone(), error };
         let with_port =
             if self.port == 80 { format!("{}:80", self.authority) } else { self.authority.clone() };
-        let mut found = with_port.to_socket_addrs().map_err(|e| error(e.to_string()))?;
-        found.next().ok_or_else(|| error("no address".into()))
+        address::resolve(&with_port).map_err(|e| error(e.to_string()))
     }
 }
 

@@ -9,10 +9,11 @@ use crate::commands::laboratory::results;
 use crate::exit::ExitError;
 use serde::Serialize;
 use std::io::Write as _;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_requests::Report;
+use wattline_requests::address;
 use wattline_requests::memcached::{
     self, Dialect, LoadError, Memcached, Popularity, SizeDistribution, Workload, WorkloadOptions,
 };
@@ -226,8 +227,7 @@ fn addressed(text: &str) -> Result<String, String> {
 fn resolve(server: &str) -> Result<SocketAddr, ExitError> {
     let unknown =
         |why: String| ExitError::new(ExitError::NO_INPUT, format_args!("{server}: {why}"));
-    let mut found = server.to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
-    found.next().ok_or_else(|| unknown("no address".into()))
+    address::resolve(server).map_err(|error| unknown(error.to_string()))
 }
 
 fn of_loading(error: LoadError) -> ExitError {
