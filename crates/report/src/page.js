@@ -1,4 +1,4 @@
-// Adds to a page what paper cannot have: values under the pointer, the data of each plot as a file, and rows by verdict. Everything can be read without it.
+// Adds to a page what paper cannot have: values under the pointer, plots and their data as files, tables that are sorted and filtered, rows by verdict. Everything can be read without it.
 (() => {
   const tip = document.createElement("div");
   tip.id = "tip";
@@ -74,13 +74,26 @@
     button.type = "button";
     button.textContent = "Data (CSV)";
     button.setAttribute("aria-label", "Data as CSV: " + plot.getAttribute("aria-label"));
-    button.addEventListener("click", () => {
+    const save = (kind, type, text) => {
       const link = document.createElement("a");
-      link.download = (plot.dataset.title || "plot").replace(/[^A-Za-z0-9]+/g, "-").slice(0, 60) + ".csv";
-      link.href = "data:text/csv;charset=utf-8," + encodeURIComponent(rows());
+      link.download = (plot.dataset.title || "plot").replace(/[^A-Za-z0-9]+/g, "-").slice(0, 60) + kind;
+      link.href = "data:" + type + ";charset=utf-8," + encodeURIComponent(text);
       link.click();
+    };
+    button.addEventListener("click", () => save(".csv", "text/csv", rows()));
+    // A plot of its own takes the rules of the page along, and its names stay beside it.
+    const picture = document.createElement("button");
+    picture.type = "button";
+    picture.textContent = "Plot (SVG)";
+    picture.setAttribute("aria-label", "Plot as SVG: " + plot.getAttribute("aria-label"));
+    picture.addEventListener("click", () => {
+      const copy = plot.cloneNode(true);
+      const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+      style.textContent = document.querySelector("style").textContent;
+      copy.prepend(style);
+      save(".svg", "image/svg+xml", new XMLSerializer().serializeToString(copy));
     });
-    box.append(plot, button);
+    box.append(plot, button, picture);
   }
   // On a narrow screen the names stand below their plot instead of beside it, and a title that is too long
   // is drawn closer together. The numbers are pixels of the plot.
@@ -123,6 +136,56 @@
       cell.dataset.head = heads[index] ?? "";
       if (cell.querySelector(".v")) cell.classList.add("verdict");
     }));
+  }
+  // Heads sort their column: numbers by size, everything else by text, what is missing last.
+  const amount = (text) => {
+    const number = /^[-+]?[\d,]*\.?\d+(e[-+]?\d+)?/i.exec(text.replace("\u2212", "-"));
+    return number ? Number(number[0].replaceAll(",", "")) : NaN;
+  };
+  const order = (a, b) => {
+    const [one, other] = [amount(a), amount(b)];
+    if (!isNaN(one) && !isNaN(other)) return one - other;
+    return isNaN(one) - isNaN(other) || a.localeCompare(b);
+  };
+  for (const table of document.querySelectorAll(".scroll table")) {
+    const [body, heads] = [table.tBodies[0], [...table.querySelectorAll("thead th")]];
+    if (body.rows.length < 3) continue;
+    heads.forEach((head, column) => {
+      head.tabIndex = 0;
+      head.classList.add("sorts");
+      const sort = () => {
+        const falls = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", falls ? "descending" : "ascending");
+        const text = (row) => (row.cells[column]?.textContent ?? "").trim();
+        const rows = [...body.rows].map((row) => [text(row), row]);
+        rows.sort(([a], [b]) => order(a, b) * (falls && !isNaN(amount(a)) === !isNaN(amount(b)) ? -1 : 1));
+        body.append(...rows.map(([, row]) => row));
+      };
+      head.addEventListener("click", sort);
+      head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+    });
+    if (body.rows.length < 15) continue;
+    const words = document.createElement("input");
+    words.type = "search";
+    words.placeholder = "rows with these words";
+    words.setAttribute("aria-label", "Show only rows with these words");
+    words.addEventListener("input", () => {
+      const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+      for (const row of body.rows) {
+        const text = row.textContent.toLowerCase();
+        row.classList.toggle("off", !wanted.every((word) => text.includes(word)));
+      }
+    });
+    table.closest(".scroll").before(words);
+  }
+  // A row with a name of its own has a link to itself.
+  for (const row of document.querySelectorAll("tr[id]")) {
+    const link = document.createElement("a");
+    link.href = "#" + row.id;
+    link.className = "here";
+    link.setAttribute("aria-label", "Link to this row");
+    row.cells[0]?.append(" ", link);
   }
   addEventListener("beforeprint", () => document.querySelectorAll("details.claims").forEach((details) => { details.open = true; }));
   const buttons = document.querySelectorAll("button[data-verdict]");

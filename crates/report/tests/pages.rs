@@ -49,6 +49,9 @@ fn whole() -> String {
     let long = "x".repeat(300);
     let rows = [[HOSTILE.to_owned(), "2".to_owned()], [long, "3".to_owned()]];
     page::table(&mut text, [HOSTILE, "n"], rows.into_iter());
+    let amounts = ["9", "-", "1,000", "-2.5 ± 1", "10"].into_iter().chain((11..22).map(|_| "50"));
+    let named = amounts.enumerate().map(|(at, it)| [format!("row {at}"), it.to_owned()]);
+    page::table(&mut text, ["sorted", "amount"], named);
     page::end(&mut text);
     text
 }
@@ -79,6 +82,8 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     contents_stay_in_view(&mut browser);
     a_narrow_screen_cuts_nothing(&mut browser);
     data_of_each_plot_is_a_file(&mut browser);
+    plots_are_files_of_their_own(&mut browser);
+    tables_are_sorted_and_filtered(&mut browser);
     let footer = browser.value("document.querySelector('footer').innerText");
     assert!(footer.as_str().is_some_and(|it| it.contains("Wattline") && it.contains("Linux")));
 
@@ -89,6 +94,40 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     let tip = browser.value(press);
     assert!(tip.as_str().is_some_and(|tip| tip.contains("powersave: ")), "{tip}");
     assert!(browser.complaints().is_empty());
+}
+
+/// As SVG, with the rules of its page.
+fn plots_are_files_of_their_own(browser: &mut Browser) {
+    let saved = "(() => { let saved; const click = HTMLAnchorElement.prototype.click; \
+                 HTMLAnchorElement.prototype.click = function () { saved = [this.download, decodeURIComponent(this.href)]; }; \
+                 document.querySelector('.plot-box button:nth-of-type(2)').click(); \
+                 HTMLAnchorElement.prototype.click = click; return saved; })()";
+    let saved = browser.value(saved);
+    assert!(saved[0].as_str().is_some_and(|name| name.ends_with(".svg")), "{}", saved[0]);
+    let text = saved[1].as_str().unwrap_or_default();
+    let text = text.strip_prefix("data:image/svg+xml;charset=utf-8,").unwrap_or_default();
+    for part in ["<svg xmlns=", "<style>", "powersave"] {
+        assert!(text.contains(part), "{part} is missing");
+    }
+}
+
+fn tables_are_sorted_and_filtered(browser: &mut Browser) {
+    let column = "[...[...document.querySelectorAll('table')].at(-1).tBodies[0].rows]\
+                  .filter(r => getComputedStyle(r).display !== 'none').map(r => r.cells[1].textContent)";
+    let head = "[...[...document.querySelectorAll('table')].at(-1).querySelectorAll('th')][1]";
+    let first = |browser: &mut Browser| browser.value(&format!("{column}.slice(0, 3).join(' ')"));
+    let last = |browser: &mut Browser| browser.value(&format!("{column}.slice(-2).join(' ')"));
+    browser.value(&format!("{head}.click()"));
+    assert_eq!((first(browser), last(browser)), ("-2.5 ± 1 9 10".into(), "1,000 -".into()));
+    browser.value(&format!("{head}.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter'}}))"));
+    assert_eq!((first(browser), last(browser)), ("1,000 50 50".into(), "-2.5 ± 1 -".into()));
+    assert_eq!(browser.value(&format!("{head}.getAttribute('aria-sort')")), "descending");
+    let filter = "(words => { const box = [...document.querySelectorAll('input[type=search]')].at(-1); \
+                  box.value = words; box.dispatchEvent(new Event('input')); })";
+    browser.value(&format!("{filter}('ROW 1,000')"));
+    assert_eq!(browser.value(&format!("{column}.join(' ')")), "1,000");
+    browser.value(&format!("{filter}('')"));
+    assert_eq!(browser.value(&format!("{column}.length")), 16);
 }
 
 /// Names of folders, files and figures come from outside, and so does their number.
@@ -309,7 +348,7 @@ fn data_of_each_plot_is_a_file(browser: &mut Browser) {
                  const click = HTMLAnchorElement.prototype.click; \
                  HTMLAnchorElement.prototype.click = function () { \
                    files.push([this.download, decodeURIComponent(this.href.split(',').slice(1).join(','))]); }; \
-                 document.querySelectorAll('.plot-box button').forEach((b) => b.click()); \
+                 document.querySelectorAll('.plot-box button:first-of-type').forEach((b) => b.click()); \
                  HTMLAnchorElement.prototype.click = click; return files; })()";
     let files = browser.value(press);
     let text = |file: usize, part: usize| files[file][part].as_str().unwrap_or_default().to_owned();
