@@ -14,7 +14,7 @@ use wattline_units::Span;
 /// known beforehand.
 const MEAN_BYTES: u32 = 600;
 
-/// What can be used instead of a policy that cannot work.
+/// Policies to advise instead of one that cannot work.
 const INSTEAD: &str = "use ondemand, conservative, table or performance";
 
 /// The policy of a configuration, within its bounds; `seen` tells what rules.
@@ -27,7 +27,7 @@ pub fn policy(config: &Config, platform: &Platform, seen: RuleSeen) -> Result<Gu
             server(config)?;
             Box::new(Hardware::new(preferences?, platform))
         }
-        None => of_registry(config, platform)?,
+        None => from_registry(config, platform)?,
     };
     let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });
     let bounds = Bounds::of(config, platform);
@@ -36,7 +36,7 @@ pub fn policy(config: &Config, platform: &Platform, seen: RuleSeen) -> Result<Gu
 }
 
 /// A policy that sets frequencies itself.
-fn of_registry(config: &Config, platform: &Platform) -> Result<Box<dyn Policy>, SpecError> {
+fn from_registry(config: &Config, platform: &Platform) -> Result<Box<dyn Policy>, SpecError> {
     let (spec, file) = read(config)?;
     let server = file.model().map_err(|error| refused(&spec, error.to_string()))?;
     // A period that the configuration fixes is not the policy's to choose.
@@ -114,7 +114,7 @@ fn context<'a>(
     }
 }
 
-/// Why a policy cannot work where the kernel serves the packets.
+/// Returns the reason why a policy cannot work where the kernel serves the packets.
 fn unfit(policy: &mut dyn Policy, platform: &Platform) -> Option<&'static str> {
     NeedsWorkers::of(policy, platform).map(lacking)
 }

@@ -1,5 +1,5 @@
-//! What the kernel counts of interfaces and CPUs since its start, for statistics and metrics: read
-//! when somebody asks.
+//! Kernel counters of interfaces and CPUs for statistics and metrics: totals since boot, read on
+//! request.
 
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
@@ -24,7 +24,7 @@ pub(crate) fn interface(tree: &Tree, name: &str) -> InterfaceStats {
 /// A CPU's interrupts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Interrupts {
-    /// Of devices.
+    /// Interrupts of devices.
     pub hard: u64,
     /// Soft interrupts for received packets.
     pub receive: u64,

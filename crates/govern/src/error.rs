@@ -1,4 +1,4 @@
-//! Why a machine is not governed.
+//! Reasons why a machine is not governed.
 
 use std::io;
 use wattline_daemon::socket::SocketError;
@@ -6,7 +6,7 @@ use wattline_host::TakeOverError;
 use wattline_policy::SpecError;
 use wattline_settings::ConfigError;
 
-/// Why a machine is not governed.
+/// Reason why a machine is not governed.
 #[derive(Debug, thiserror::Error)]
 pub enum GovernError {
     /// The configuration cannot be used.
@@ -23,7 +23,7 @@ pub enum GovernError {
     Source {
         /// Its name.
         name: String,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
     /// The machine cannot be taken over, or was not given back as it was found.
@@ -41,9 +41,9 @@ pub enum GovernError {
     /// Something of the system does not work.
     #[error("{what}: {source}")]
     System {
-        /// What was done.
+        /// Action that failed.
         what: String,
-        /// Why it failed.
+        /// Error of the system.
         source: io::Error,
     },
 }

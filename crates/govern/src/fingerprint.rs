@@ -40,7 +40,7 @@ impl Fingerprint {
         cpus.iter().all(|cpu| self.online.contains(cpu))
     }
 
-    /// What came and went, in words.
+    /// Describes the CPUs and interfaces that came and went.
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let come = self.online.iter().filter(|cpu| !before.online.contains(cpu));
         let mut changes: Vec<String> = come.map(|cpu| format!("CPU {cpu} has come")).collect();
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_and_goes_is_noticed_and_virtual_interfaces_are_not() {
+    fn fingerprint_follows_hardware_and_ignores_virtual_interfaces() {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::at(root.path());
         let write = |path: &str, text: &str| {

@@ -1,5 +1,5 @@
-//! What this machine has: CPUs, interfaces, queues and the cores that their interrupts go to. What
-//! is left out is named with the reason.
+//! Inventory of this machine: CPUs, interfaces, queues and the cores that their interrupts go to.
+//! Parts that are left out are named with the reason.
 
 use crate::config::Config;
 use wattline_host::{Layout, Port};
@@ -13,14 +13,14 @@ const NET: &str = "/sys/class/net";
 /// More queues than any card has.
 const MOST_QUEUES: usize = 4096;
 
-/// What is there to be governed.
+/// CPUs, interfaces and queues to be governed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
     /// CPUs as cores of a policy; interfaces as ports.
     pub layout: Layout,
-    /// What is left out, and why.
+    /// Parts that are left out, with the reasons.
     pub left_out: Vec<LeftOut>,
-    /// What the configuration names and the machine does not have, with what there is.
+    /// Names in the configuration that the machine does not have, with those that exist.
     pub in_vain: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Inventory {
         Self { layout: Layout { workers: cpus.len(), cpus, ports }, left_out, in_vain }
     }
 
-    /// Why nothing can be governed: a configuration whose CPUs are all off line, or do not exist.
+    /// Returns the reason if nothing can be governed: all configured CPUs are off line or absent.
     pub fn refusal(&self) -> Option<String> {
         self.layout.cpus.is_empty().then(|| self.in_vain.join("; "))
     }
@@ -47,7 +47,7 @@ impl Inventory {
     }
 }
 
-/// What a configuration names and the machine does not have.
+/// Lists names in the configuration that the machine does not have.
 fn in_vain(tree: &Tree, config: &Config) -> Vec<String> {
     let mut told = Vec::new();
     let online = online(tree);

@@ -1,4 +1,4 @@
-//! What a governor would write on a machine, and why; nothing is written.
+//! Writes that a governor would make on a machine, with reasons; nothing is written.
 
 use crate::choice;
 use crate::config::Config;
@@ -17,18 +17,18 @@ use wattline_policy::Policy;
 pub struct GovernPlan {
     /// The profile.
     pub profile: &'static str,
-    /// What would be governed and why, a line each.
+    /// Governed parts with the reasons, a line each.
     pub intent: Vec<String>,
     /// CPUs and interfaces that are left out.
     pub left_out: Vec<LeftOut>,
-    /// What would be written.
+    /// Writes to be made.
     #[serde(flatten)]
     pub plan: PowerPlan,
-    /// What would enable the knobs that the machine lacks, where nothing can be turned.
+    /// Ways to enable missing knobs, if nothing can be set.
     pub remedies: Vec<&'static str>,
 }
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GovernPlanError {
@@ -102,7 +102,7 @@ mod tests {
 
     /// Without tables copi never saves anything: whoever forgot them learns it before the start.
     #[test]
-    fn what_the_policy_has_to_say_is_told_before_it_governs() {
+    fn plan_contains_the_remark_of_the_policy() {
         let root = machine();
         let (intent, _) = told(root.path(), "[govern]\npolicy = \"copi\"\n");
         assert!(intent.contains("copi has no tables"), "{intent}");

@@ -188,7 +188,7 @@ impl Session {
         Ok(())
     }
 
-    /// How the machine runs now; what was known last where its governor does not answer.
+    /// Returns the machine's present state, or the last one known if its governor does not answer.
     pub fn look(&mut self) -> Option<Seen> {
         let (ticks, feed) = (&self.ticks, &self.feed);
         let seen = self.runner.look(PATIENCE, |governor| {
@@ -214,7 +214,7 @@ impl Session {
         self.last.clone()
     }
 
-    /// What the machine's knobs have to tell.
+    /// Returns the status of the machine's knobs.
     pub fn status(&self) -> Status {
         self.supervision.status()
     }
@@ -224,7 +224,7 @@ impl Session {
         self.begun.elapsed().into()
     }
 
-    /// What rules the operating point.
+    /// Returns what rules the operating point.
     pub fn rule(&self) -> Rule {
         self.rule.get()
     }

@@ -1,5 +1,5 @@
-//! How long the machine has slept: what the clock of its boot is ahead of the monotonic one, which
-//! stands still while the system is suspended (clock_gettime(2)).
+//! Time that the machine has slept: the lead of the boot-time clock over the monotonic one, which
+//! stops while the system is suspended (clock_gettime(2)).
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Slept {
         Self(boot.saturating_sub(awake))
     }
 
-    /// How long it slept since `before`; none where it did not.
+    /// Returns the time slept since `before`; none if it did not sleep.
     pub fn since(self, before: Self) -> Option<Duration> {
         self.0.checked_sub(before.0).filter(|slept| *slept >= SHORTEST)
     }

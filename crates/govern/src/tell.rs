@@ -1,4 +1,4 @@
-//! What the log says: what is governed and why, what rules, who else sets the same knobs.
+//! Log lines: what is governed and why, what rules, who else sets the same knobs.
 
 use crate::config::{Config, Listed, Moderation};
 use crate::guard::Rule;
@@ -11,12 +11,12 @@ use wattline_knobs::rivals::Rival;
 use wattline_policy::{Can, Platform};
 use wattline_units::Span;
 
-/// Of a plan that is made without the rights of root.
+/// Remark on a plan that is made without the rights of root.
 pub(crate) const BLIND: &str = "made without the rights of root, so that knobs which only root may \
     write count as missing: `sudo wattline plan --govern` sees all";
 
-/// What the governor will do and why, a line each. `alone` are the knobs that the machine has and
-/// the configuration does not use.
+/// Describes what the governor will do and why, a line each. `alone` are the knobs that the machine
+/// has and the configuration does not use.
 pub(crate) fn lines(
     config: &Config,
     inventory: &Inventory,
@@ -126,7 +126,7 @@ pub(crate) fn introduction(config: &Config, inventory: &Inventory, seen: &Seen, 
     }
 }
 
-/// What would enable the knobs that a machine lacks, where nothing can be turned.
+/// Returns ways to enable missing knobs, if nothing can be set.
 pub(crate) fn remedies(can: Can, alone: &[Listed]) -> Vec<&'static str> {
     let lacks = |knob: &Listed| has_none(can) && !alone.contains(knob);
     Listed::ALL.into_iter().filter(lacks).map(remedy).collect()

@@ -1,4 +1,4 @@
-//! What is counted while a policy is in charge, and intervals of it.
+//! Counts made while a policy is in charge, and intervals of them.
 
 use super::energy::Energy;
 use super::machine::View;
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use wattline_policy::{OperatingPoint, Platform};
 use wattline_units::{Accuracy, Source, Span, Time};
 
-/// What the loop counts by itself since it began.
+/// Counts of the loop itself since it began.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoopTotals {
-    /// How often the policy was asked.
+    /// Times that the policy was asked.
     pub decisions: u64,
     /// Changes of the set of active cores.
     pub core_changes: u64,
@@ -37,7 +37,7 @@ impl LoopTotals {
     }
 }
 
-/// What an operating point provides: it is summed up once for each point, not at each decision.
+/// Capacity of an operating point: summed up once for each point, not at each decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Capacity {
     /// Number of active cores.
@@ -47,7 +47,7 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    pub fn of(platform: &Platform, point: &OperatingPoint) -> Self {
+    pub fn at(platform: &Platform, point: &OperatingPoint) -> Self {
         let frequencies = point.frequencies(platform).enumerate();
         let active = frequencies.filter(|(core, _)| point.active.contains(*core));
         let hertz = active.filter_map(|(_, index)| Some(platform.frequencies.get(index)?.0)).sum();
@@ -55,7 +55,7 @@ impl Capacity {
     }
 }
 
-/// What the machine counted since the run began.
+/// Counts of the machine since the run began.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MachineTotals {
     /// Packets that arrived, dropped ones included.
@@ -174,8 +174,8 @@ impl From<LatencySummary> for wattline_status::Latency {
 }
 
 impl LatencySummary {
-    /// Of what was recorded, in seconds; `quantile` takes the fraction of packets. `None` without
-    /// packets.
+    /// Summarises recorded latencies in seconds; `quantile` takes the fraction of packets. `None`
+    /// without packets.
     pub fn of(
         mean: Option<f64>,
         quantile: impl Fn(f64) -> Option<f64>,
@@ -191,8 +191,8 @@ impl LatencySummary {
     }
 }
 
-/// What happened between two points of time. Times are those of the machine's clock: model
-/// time on an emulated one.
+/// Figures between two points of time. Times are those of the machine's clock: model time on an
+/// emulated one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Interval {
     /// When it began, in seconds since the run did.
@@ -219,9 +219,9 @@ pub struct Interval {
     pub energy_joules: Option<f64>,
     /// Energy of the machine by forwarded packet.
     pub energy_per_packet_joules: Option<f64>,
-    /// How power and energy were come by.
+    /// Source of power and energy.
     pub source: Source,
-    /// How accurate they are.
+    /// Accuracy of power and energy.
     pub accuracy: Accuracy,
     /// Mean number of active cores.
     pub cores_active_mean: f64,
@@ -243,7 +243,7 @@ pub struct Interval {
     pub frequency_changes: u64,
     /// Entries of indirection tables that were moved.
     pub entries_moved: u64,
-    /// How often the policy was asked.
+    /// Times that the policy was asked.
     pub decisions: u64,
     /// Steps of which the machine made something else.
     pub steps_altered: u64,
@@ -255,8 +255,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// What happened between two points of time of one run. A counter that went back, of which
-    /// there should be none, counts nothing.
+    /// Returns the figures between two points of time of one run. A counter that went back, which
+    /// should not happen, counts nothing.
     pub fn between(start: &Totals, end: &Totals) -> Self {
         let seconds = end.at.since(start.at).as_seconds();
         // Over no time at all there is no rate and no power.

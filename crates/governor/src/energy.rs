@@ -15,16 +15,16 @@ pub struct Energy {
     /// By component.
     #[serde(rename = "energy_by_component_joules")]
     pub parts: BTreeMap<&'static str, Joules>,
-    /// How the figures were come by.
+    /// Source of the figures.
     pub source: Source,
-    /// How accurate they are.
+    /// Accuracy of the figures.
     pub accuracy: Accuracy,
-    /// How long it was metered, where meters are read now and then; elsewhere it is the energy
-    /// of the whole time.
+    /// Time that was metered, where meters are read now and then; elsewhere it is the energy of the
+    /// whole time.
     #[serde(skip)]
     pub metered: Option<Span>,
-    /// Of the time since the first figure, how long no figure covers, because meters were rejected
-    /// or did not answer: what was drawn then is not in `whole`.
+    /// Time since the first figure that no figure covers, because meters were rejected or did not
+    /// answer: energy drawn then is not in `whole`.
     #[serde(skip)]
     pub unmetered: Span,
 }
@@ -56,7 +56,7 @@ impl Energy {
         Self { whole: Some(whole), parts, source, accuracy, ..Self::default() }
     }
 
-    /// What no part accounts for.
+    /// Returns the energy that belongs to no part.
     pub fn rest(&self) -> Option<Joules> {
         let parts: Joules = self.parts.values().copied().sum();
         self.whole.map(|whole| whole - parts)
@@ -89,8 +89,8 @@ impl Energy {
         }
     }
 
-    /// What was drawn since an earlier moment of the same run. A part that was not known then
-    /// is left to the rest, and a whole that was not known then is not known.
+    /// Returns the energy drawn since an earlier moment of the same run. A part that was unknown
+    /// then is left to the rest, and the whole is unknown if it was unknown then.
     pub fn since(&self, earlier: &Self) -> Self {
         let whole = self.whole.zip(earlier.whole).map(|(now, then)| now - then);
         let part = |(name, now): (&&'static str, &Joules)| {

@@ -13,14 +13,14 @@ pub use wattline_status::{Origin, Refused};
 /// It has no clock and no thread, and never blocks: time is handed to it, and whoever waits for a
 /// socket or a scrape does so elsewhere.
 pub trait LatencySource {
-    /// Where its samples come from.
+    /// Returns where its samples come from.
     fn origin(&self) -> Origin;
 
     /// Takes in what has arrived since the last call, without waiting for more. Called before
     /// every [`Self::summary`]; a source that others feed has nothing to do.
     fn poll(&mut self, _now: Time) {}
 
-    /// What it knows now; none without any sample that is young enough.
+    /// Returns the present summary; none without any sample that is young enough.
     fn summary(&self, now: Time) -> Option<LatencySummary>;
 
     /// Whether it can tell how many requests took longer than a bound ([`Self::late`]).
@@ -28,14 +28,14 @@ pub trait LatencySource {
         false
     }
 
-    /// Of the samples of [`Self::summary`], those that took longer than `bound`, requests that
-    /// were not answered included. None where it cannot tell, and without samples. Where bounds
-    /// of buckets are all that is known, a sample that may have been late counts as late.
+    /// Counts the samples of [`Self::summary`] that took longer than `bound`, unanswered requests
+    /// included. None without samples or if it cannot tell. If only bounds of buckets are known, a
+    /// sample that may have been late counts as late.
     fn late(&self, _now: Time, _bound: Span) -> Option<u64> {
         None
     }
 
-    /// What was handed to it and not taken, since it began.
+    /// Returns the reports that were rejected since it began.
     fn refused(&self) -> Refused;
 }
 
@@ -55,7 +55,7 @@ pub enum Quantile {
 }
 
 impl Quantile {
-    /// What a policy is shown of a quantile that has no upper end: an hour, which no target
+    /// Value shown to a policy for a quantile without an upper end: an hour, which no target
     /// reaches and sums still bear.
     pub const UNBOUNDED: Span = Span::from_millis(3_600_000);
 
@@ -68,10 +68,10 @@ impl Quantile {
     }
 }
 
-/// What a source knows of the latency.
+/// Latency as a source knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencySummary {
-    /// Where it comes from.
+    /// Origin of the samples.
     pub origin: Origin,
     /// Requests behind it, those that failed included.
     pub samples: u64,
@@ -106,13 +106,13 @@ impl LatencySummary {
     }
 }
 
-/// What a machine asks for the latency that its policy looks at: one source, or several together.
+/// Latency that a machine shows to its policy, from one source or several together.
 pub trait LatencyFeed: Send {
     /// Takes in what has arrived, whether somebody looks at it or not: whoever reports must not wait.
     fn take_in(&mut self, now: Time);
 
-    /// What a policy sees, with the number of samples that took longer than its bound. `None` where
-    /// nobody measures; a view without samples where there was nothing to measure.
+    /// Returns the view for a policy, with the number of samples longer than its bound. `None` if
+    /// nobody measures; a view without samples if there was nothing to measure.
     fn view(&self, now: Time, late_after: Option<Span>) -> Option<LatencyView>;
 
     /// Whether its views count what took longer than the bound.

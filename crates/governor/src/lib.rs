@@ -55,7 +55,7 @@ pub struct Governor<M> {
     /// When the policy wants to be asked.
     wishes: AskAgain,
     totals: LoopTotals,
-    /// Of the point that the transition is at.
+    /// Capacity of the point that the transition is at.
     capacity: Capacity,
     decisions: Decisions,
     /// The integrals over the operating point are accounted up to this time.
@@ -69,7 +69,7 @@ impl<M: Machine> Governor<M> {
         Self {
             view: View::of(machine.platform()),
             policy,
-            capacity: Capacity::of(machine.platform(), &point),
+            capacity: Capacity::at(machine.platform(), &point),
             wanted: point.clone(),
             transition: Transition::new(machine.platform(), point, machine.pace()),
             wishes: AskAgain::NEVER,
@@ -151,7 +151,7 @@ impl<M: Machine> Governor<M> {
     fn apply(&mut self) {
         let Self { machine, wanted, transition, now, .. } = self;
         transition.go(*now, &mut MachineActuator(machine), wanted);
-        self.capacity = Capacity::of(self.machine.platform(), self.transition.point());
+        self.capacity = Capacity::at(self.machine.platform(), self.transition.point());
     }
 
     /// Takes the deferred steps if they are due; returns whether they were.
@@ -165,7 +165,7 @@ impl<M: Machine> Governor<M> {
         let Self { machine, wanted, transition, .. } = self;
         transition.go_on(now, &mut MachineActuator(machine));
         wanted.copy_from(transition.target());
-        self.capacity = Capacity::of(self.machine.platform(), self.transition.point());
+        self.capacity = Capacity::at(self.machine.platform(), self.transition.point());
         true
     }
 

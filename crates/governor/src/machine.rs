@@ -60,7 +60,7 @@ pub enum Taken {
     },
     /// The step was refused or failed; the machine is as before.
     Failed {
-        /// Why, and what to do.
+        /// Reason and advice.
         why: String,
     },
     /// The step is under way and its result is not known yet. The next steps have to wait.
@@ -106,7 +106,7 @@ pub trait Machine: Send {
         1
     }
 
-    /// How often its knobs may be set.
+    /// Returns how often its knobs may be set.
     fn pace(&self) -> Pace {
         Pace::FREE
     }

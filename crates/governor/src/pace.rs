@@ -1,4 +1,4 @@
-//! How often a machine's knobs may be set: a budget of writes, and a dwell time after each change.
+//! Limits on how often a machine's knobs are set: a budget of writes, and a dwell time per change.
 //!
 //! A policy may change its decision with every batch. A real indirection table is written under the
 //! kernel's network lock, and each change moves flows. So a machine may name the number of writes

@@ -1,10 +1,10 @@
-//! Where a knob is turned: for one core, for those that share a frequency, for a queue, for all.
+//! Places where knobs are turned: a core, cores that share a frequency, a queue, the machine.
 
 use super::knob::{KNOBS, Knob, Step};
 use wattline_policy::{OperatingPoint, Platform};
 
-/// Which of its kind a step turns: the core's or the queue's own, by number, and of frequencies the
-/// lowest core that shares it; 0 where there is one for all.
+/// Returns the number of the core or queue that a step turns, and for a frequency the lowest core
+/// that shares it; 0 where there is one for all.
 pub fn place_of(step: &Step, platform: &Platform) -> usize {
     match *step {
         Step::Frequency { core, .. } => {

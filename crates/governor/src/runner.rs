@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use wattline_policy::{QueueView, Trigger};
 use wattline_units::{Span, Time};
 
-/// Whoever waits for the governor's answer tries again after so long.
+/// Pause of a caller between two tries to get the governor's answer.
 const RETRY: Duration = Duration::from_millis(1);
 /// The thread looks around this often, whatever happens.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);

@@ -35,7 +35,7 @@ pub(crate) fn platform() -> Platform {
 /// Keeps to the safe order or panics; says what it is told to say about each step.
 struct Picky {
     platform: Platform,
-    /// What becomes of the next steps; then all are done.
+    /// Outcomes of the next steps; later steps succeed.
     outcomes: VecDeque<Taken>,
     awake: CoreSet,
     table: CoreSet,

@@ -1,4 +1,4 @@
-//! What may be written.
+//! Access to files, and the drivers of interfaces.
 
 use rustix::fs::Access;
 use wattline_linux::sysfs::Tree;

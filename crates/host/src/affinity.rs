@@ -7,7 +7,7 @@ use wattline_governor::machine::Taken;
 use wattline_knobs::{Change, Knobs, affinity};
 use wattline_linux::sysfs::Tree;
 
-/// Where interrupts belong; set once, when the governor begins.
+/// Places where interrupts belong; set once, when the governor begins.
 #[derive(Default)]
 pub(super) struct Affinity {
     changes: Vec<Change>,

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_forward_is_work_of_the_cpu_on_which_they_do() {
+    fn forwarded_frames_are_work_of_their_cpu() {
         let mut bench = Bench::new(&[2, 0]);
         assert_eq!(bench.both.work(1), Work::default(), "what was before is not counted");
         *bench.frames.lock().unwrap() = vec![130, 7, 40, 0];

@@ -7,9 +7,9 @@ use wattline_units::Span;
 /// A core, as far as it is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Core {
-    /// How its worker waits.
+    /// Wait mode of its worker.
     pub wait: Wait,
-    /// What a policy is shown.
+    /// View that a policy is shown.
     pub seen: CoreView,
     last: Work,
 }

@@ -19,15 +19,15 @@ const MOST_STEPS: usize = 32;
 
 /// The frequencies of the workers' CPUs.
 pub(super) struct Frequencies {
-    /// What a policy may choose, ascending.
+    /// Frequencies that a policy may choose, ascending.
     pub steps: Vec<Hertz>,
     pub domain: FrequencyDomain,
     pub can_set: bool,
-    /// How long a change takes, as the driver says; zero where it does not.
+    /// Time that a change takes, by the driver; zero if it does not say.
     pub transition: Span,
     /// The cpufreq policies that can be set.
     domains: Vec<Domain>,
-    /// What each core wants, an index into the steps.
+    /// Step that each core wants, an index into the steps.
     wants: Vec<usize>,
     /// Whether hardware or the kernel controls the frequency, so that steps are preferences.
     pub preferences: bool,
@@ -317,8 +317,8 @@ fn range(policy: &cpufreq::Policy) -> (f64, f64) {
     (policy.lowest_hertz.get(), policy.highest_hertz.get().max(policy.lowest_hertz.get()))
 }
 
-/// Which cores share a frequency, by the cores of each cpufreq policy; each its own where the groups
-/// are no equal neighbours.
+/// Returns which cores share a frequency, by the cores of each cpufreq policy; each its own if the
+/// groups are not neighbours of equal number.
 fn domain_of(groups: &[CoreSet], cores: usize) -> FrequencyDomain {
     let size = groups.iter().map(|group| group.len()).max().unwrap_or(1);
     let cluster = u8::try_from(size).ok().and_then(NonZeroU8::new).map(FrequencyDomain::Cluster);

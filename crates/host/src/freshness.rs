@@ -1,8 +1,7 @@
-//! How long a fill is worth showing.
+//! Age up to which a fill is worth showing.
 //!
-//! A worker notes what its ring held when it took its last batch, which is what a policy that
-//! asks for batches wants to know; in a silence it says nothing any more
-//! (docs/explanation/closed-loop-host.md).
+//! A worker notes the fill of its ring when it takes a batch, for policies that ask for batches.
+//! After a silence that fill says nothing any more (docs/explanation/closed-loop-host.md).
 
 use wattline_policy::QueueView;
 use wattline_units::{Span, Time};
@@ -10,7 +9,7 @@ use wattline_units::{Span, Time};
 /// A fill is forgotten when nothing came for so long.
 const STALE: Span = Span::from_millis(2);
 
-/// What a worker found at its last batch says nothing any more once there was none for a while.
+/// Last batch of a worker: the fill found then says nothing once there was no batch for a while.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Freshness {
     arrivals: u64,

@@ -1,5 +1,5 @@
-//! What a machine is made of, in words that are the same at every start: tables that were measured
-//! on one machine are not taken on another.
+//! Description of a machine's hardware that is the same at every start: tables measured on one
+//! machine are not used on another.
 
 use super::access::driver;
 use super::idle::IdleStates;

@@ -6,7 +6,7 @@ use wattline_linux::sysfs::Tree;
 
 pub use wattline_status::KernelShare;
 
-/// What one CPU did since boot, in ticks of `/proc/stat`.
+/// Time of one CPU since boot, in ticks of `/proc/stat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct KernelTime {
     softirq: f64,

@@ -1,4 +1,4 @@
-//! Which worker runs where, and which queue of which card it serves.
+//! Layout of workers: their CPUs, and the queues of each card that they serve.
 
 use wattline_policy::Queue;
 
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_worker_serves_queues_belong_to_the_cores_of_their_interrupts() {
+    fn unserved_queues_belong_to_the_cores_of_their_interrupts() {
         let port = Port { interface: Some("eth0".into()), queues: 3, cores: vec![2, 0, 2] };
         let layout = Layout { workers: 3, cpus: vec![0, 1, 2], ports: vec![port] };
         assert_eq!(layout.queues(0, 2).collect::<Vec<_>>(), [0, 2]);

@@ -1,4 +1,4 @@
-//! What the platform is made from.
+//! Options of the platform.
 
 use super::layout::Layout;
 use super::scope::Scope;
@@ -6,7 +6,7 @@ use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
-/// What the platform is made from, beside knobs and workers.
+/// Options of the platform, beside knobs and workers.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
     /// The machine's files.
@@ -18,13 +18,13 @@ pub struct HostOptions {
     /// Whether the router asks for preferred busy polling: then interrupts stay off while a
     /// worker polls.
     pub busy_poll: bool,
-    /// How often queues are looked at for a policy that wants to be asked at batches.
+    /// Time between two looks at queues for a policy that is asked at batches.
     pub sample: Span,
     /// Whether the uncore's upper limit goes with the fastest core.
     pub uncore: bool,
     /// Whether the machine's meters are read, by a thread of their own.
     pub meters: bool,
-    /// What the router may set once it runs.
+    /// Rights to set the machine once the router runs.
     pub rights: Rights,
     /// Whether CPUs may be governed beyond the limits that they had at the start: minimum and
     /// maximum frequency, forbidden idle states, wake-up latency, range of the uncore.

@@ -16,7 +16,7 @@ use wattline_policy::{
 use wattline_server::ServerModel;
 use wattline_units::Time;
 
-/// What a governor would do to a machine.
+/// Writes of a governor to a machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct PowerPlan {
     /// The policy.
@@ -28,7 +28,7 @@ pub struct PowerPlan {
     /// As many of these are made a second in the long run, less where one costs more than one;
     /// `None` where nothing holds them back.
     pub writes_per_second: Option<f64>,
-    /// What cannot be set, and why.
+    /// Knobs that cannot be set, and why.
     pub missing: Vec<String>,
     /// Steps that would fail.
     pub problems: Vec<String>,
@@ -39,15 +39,15 @@ pub struct PowerPlan {
 /// A setting that a policy may change while it runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LaterWrite {
-    /// What would be written.
+    /// Setting that would be written.
     pub setting: Setting,
     /// The values that it may get; of indirection tables as many as there are numbers of cores.
     pub values: Vec<String>,
-    /// What for, the first time.
+    /// Reason of the first write.
     pub why: String,
-    /// What each write costs of those that may be made a second.
+    /// Cost of each write in writes of the budget per second.
     pub write_cost: u32,
-    /// How long the setting stays after each write, in seconds.
+    /// Time that the setting stays after each write, in seconds.
     pub dwell_seconds: f64,
 }
 

@@ -8,7 +8,7 @@ use wattline_knobs::{Change, Knobs, Setting};
 use wattline_linux::napi::Napi;
 use wattline_policy::Wait;
 
-/// What a queue gets while its worker polls: two polls may find nothing, and a timer looks after
+/// Settings of a queue while its worker polls: two polls may find nothing, and a timer looks after
 /// the queue when the worker has not come for 200 us. These are the kernel documentation's own
 /// values; the interrupt stays off for 20 ms at most.
 const POLLING: [(Napi, &str); 3] = [

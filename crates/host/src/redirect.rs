@@ -68,7 +68,7 @@ impl Tables {
         Self { can_set, moved: 0, gave: Vec::new(), tables }
     }
 
-    /// How many there are.
+    /// Returns the number of tables.
     pub fn count(&self) -> u32 {
         self.tables.len() as u32
     }
@@ -261,7 +261,7 @@ mod tests {
 
     /// Cores count as reached as long as one card may send to them.
     #[test]
-    fn what_any_card_may_send_to_is_within_reach() {
+    fn reach_covers_the_cores_of_every_card() {
         let port = |name: &str| Port { interface: Some(name.into()), queues: 2, cores: Vec::new() };
         let layout = Layout { workers: 2, cpus: vec![], ports: vec![port("eth0"), port("eth1")] };
         let [one, both] = [1, 2].map(CoreSet::first);

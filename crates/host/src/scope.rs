@@ -1,6 +1,6 @@
 //! Who serves a machine's queues, and which of its knobs are governed.
 
-/// What a governor of this machine may touch, beside CPUs, queues and interfaces.
+/// Parts of this machine that a governor may set, beside CPUs, queues and interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
     /// Workers of ours serve the queues: interrupts follow them, indirection tables choose among
@@ -19,15 +19,15 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Of a router: everything.
+    /// Scope of a router: everything.
     pub const ROUTER: Self =
         Self { workers: true, every_packet: true, frequency: true, idle: true, moderation: true };
-    /// Of a router whose XDP programs forward beside its workers.
+    /// Scope of a router whose XDP programs forward beside its workers.
     pub const XDP_ROUTER: Self = Self { every_packet: false, ..Self::ROUTER };
-    /// Of a machine whose kernel serves the packets: what has a meaning without workers.
+    /// Scope where the kernel serves the packets: all that makes sense without workers.
     pub const KERNEL: Self = Self { workers: false, every_packet: false, ..Self::ROUTER };
 
-    /// Of the notes on what is missing, those that matter; and what nobody wants governed.
+    /// Drops notes on parts that are not governed, and adds that they are left alone.
     pub(super) fn notes(self, mut notes: Vec<String>) -> Vec<String> {
         for (knob, governed) in [
             ("frequency", self.frequency),

@@ -1,8 +1,8 @@
-//! What the kernel counts of the workers' CPUs: time in idle states, time in soft interrupts, and
-//! the frequency that holds.
+//! Kernel counters of the workers' CPUs: time in idle states, time in soft interrupts, and the
+//! present frequency.
 //!
-//! A thread of its own reads it, and only when somebody looks: a driver that hangs must not hold
-//! the governor up, and a machine that nobody looks at must not be woken.
+//! A thread of its own reads them, and only on request: a driver that hangs must not hold the
+//! governor up, and a machine that nobody looks at must not be woken.
 
 use super::layout::Layout;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -18,7 +18,7 @@ const STALE: Span = Span::from_millis(3_000);
 /// A tick of `/proc/stat` (`USER_HZ`, 100 on all architectures that Wattline runs on).
 const TICK: Span = Span::from_millis(10);
 
-/// What is read of one CPU; since boot.
+/// Counters of one CPU; since boot.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     residency: Option<[Span; MAX_IDLE_STATES]>,
@@ -26,7 +26,7 @@ struct Counts {
     frequency: Option<Hertz>,
 }
 
-/// Where it is read.
+/// Files that they are read from.
 #[derive(Debug, Clone)]
 struct Files {
     tree: Tree,
@@ -49,7 +49,7 @@ pub(super) struct Senses {
 }
 
 impl Senses {
-    /// Of the workers' CPUs, with the idle states that a policy is told of.
+    /// Makes the senses of the workers' CPUs, with the idle states that a policy is shown.
     pub fn find(tree: &Tree, layout: &Layout, offered: &[IdleState]) -> Self {
         let cpu = |&number: &u32| Cpu { number, states: states(tree, number, offered) };
         let cpus = layout.cpus.iter().map(cpu).collect();

@@ -1,4 +1,4 @@
-//! What this machine offers to a policy, and why not more.
+//! Survey of what this machine offers to a policy, with reasons for gaps.
 
 use super::affinity::Affinity;
 use super::frequency::Frequencies;
@@ -24,9 +24,9 @@ pub(super) struct Survey {
     pub moderation: Moderation,
     pub affinity: Affinity,
     pub uncores: Uncores,
-    /// What the machine is made of.
+    /// Description of the hardware.
     pub hardware: Vec<String>,
-    /// What is missing, and why.
+    /// Missing parts, with the reasons.
     pub notes: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl Survey {
         })
     }
 
-    /// What holds instead of a step, where that can be read.
+    /// Returns the present setting in place of a step, if it can be read.
     pub fn held(&mut self, step: &Step, layout: &Layout, knobs: &impl Knobs) -> Option<Step> {
         Some(match *step {
             Step::Frequency { core, index } => {

@@ -15,7 +15,7 @@ use wattline_policy::{PlatformError, SpecError};
 /// This machine, with journaled knobs.
 pub type ThisMachine = Host<Session<Bounded<Settings>>>;
 
-/// Why the machine cannot be governed, or was not restored completely.
+/// Reason why the machine cannot be governed, or was not restored completely.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeOverError {
     /// Its settings cannot be taken over or restored. [`SessionError::Busy`]: another process
@@ -112,11 +112,11 @@ pub fn take_over_by<P>(
     Ok((host, policy, Supervision { status, watchdog }))
 }
 
-/// What this process runs. [`std::env::current_exe`] gives a name, which is nobody's after the
-/// file was replaced by a newer one.
+/// Program of this process. [`std::env::current_exe`] gives a name, which no longer exists once a
+/// newer file has replaced the program.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Why a machine is given back.
+/// Reason why a machine is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// This process ends: the machine is left as `on_exit` says, and there is time.

@@ -12,7 +12,7 @@ use wattline_knobs::{Knobs, uncore};
 use wattline_linux::sysfs::Tree;
 use wattline_units::Hertz;
 
-/// What its hardware tells apart (a ratio of the bus clock).
+/// Resolution of its hardware (a ratio of the bus clock).
 const STEP: f64 = 1e8;
 
 /// The uncores of this machine that are governed.

@@ -1,4 +1,4 @@
-//! What is looked after every few seconds: changes by others, CPUs and queues that go.
+//! Checks made every few seconds: changes by others, CPUs and queues that go.
 
 use super::kernel_time::{KernelShare, KernelTimes};
 use super::layout::Layout;
@@ -9,8 +9,8 @@ use wattline_linux::sysfs::Tree;
 use wattline_units::{Span, Time};
 
 const PERIOD: Span = Span::from_millis(1000);
-/// Where the kernel serves the queues, nothing of ours stands still when something is wrong there, and
-/// a look costs as much as several decisions.
+/// Longer period where the kernel serves the queues: no worker stops when something is wrong there,
+/// and a look costs as much as several decisions.
 const PERIOD_OF_KERNEL: Span = Span::from_millis(4000);
 
 /// Looks for trouble.
@@ -19,7 +19,7 @@ pub(super) struct Watch {
     kernel: KernelTimes,
     /// The channels that each card had at the start.
     channels: Vec<(Setting, String)>,
-    /// What is in a bad state now, so that each is told once until it is well again.
+    /// Present problems, so that each is reported once until it is over.
     told: BTreeSet<String>,
     /// Settings whose drivers hung at the last look.
     stuck: Vec<Setting>,
@@ -60,8 +60,8 @@ impl Watch {
         self.kernel.look(tree, cpus)
     }
 
-    /// What is wrong that was not at the last look, and what answers again; `others` is what is
-    /// wrong elsewhere.
+    /// Returns the problems that are new since the last look, and the settings that answer again;
+    /// `others` are problems found elsewhere.
     pub fn troubles(
         &mut self,
         tree: &Tree,

@@ -61,8 +61,8 @@ impl Watchdog {
     }
 }
 
-/// What the watchdog does: waits for the end of the pipe, and then leaves the machine as asked,
-/// unless it is told that all is in order.
+/// Runs the watchdog: waits for the end of the pipe, and then leaves the machine as asked, unless
+/// it is told that all is in order.
 ///
 /// # Errors
 /// [`SessionError`]; single settings that fail are in the report.

@@ -3,7 +3,7 @@
 use wattline_policy::{QueueView, Wait, Waits};
 use wattline_units::{Span, Time};
 
-/// What a worker did since it began; nothing of it ever goes back.
+/// Work of a worker since it began; no figure ever goes back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Time in iterations that found packets.
@@ -22,7 +22,7 @@ pub trait Workers: Send {
     /// The machine is about to be looked at: for whoever has to gather counters first.
     fn look(&mut self, _now: Time) {}
 
-    /// What a worker did.
+    /// Returns the work of a worker.
     fn work(&mut self, worker: usize) -> Work;
 
     /// The queues of a port that a worker serves, as one; its fill is what the worker found at

@@ -11,7 +11,7 @@ pub type Counts = BTreeMap<(&'static str, &'static str), u64>;
 pub(super) struct Writes<K> {
     pub knobs: K,
     pub counts: Counts,
-    /// What the last changes met that can be read and not set.
+    /// Setting among the last changes that can be read but not set.
     pub unsupported: Option<Setting>,
 }
 
@@ -62,7 +62,7 @@ fn name(taken: &Taken) -> &'static str {
     }
 }
 
-/// Of two outcomes the one that needs more care.
+/// Returns the outcome that needs more care.
 pub(super) fn worse(one: Taken, other: Taken) -> Taken {
     let rank = |taken: &Taken| match taken {
         Taken::Done | Taken::Slow { .. } => 0,

@@ -52,7 +52,7 @@ impl LatencySource for Known {
     }
 }
 
-/// What a probe finds on a machine, and what that machine said that it can.
+/// Returns the complaints of a probe on a machine, and the abilities that the machine claims.
 fn complaints(mut host: Host<Session<Settings>>, tree: &Tree, latency: bool) -> (Vec<String>, Can) {
     if latency {
         host.attach_latency(Box::new(Known));
@@ -105,7 +105,7 @@ fn recorded_machines_keep_their_word() {
 
 /// Files of the kernel that recordings lack: then more is promised, and shown.
 #[test]
-fn what_the_kernel_counts_is_promised_and_shown() {
+fn counts_of_the_kernel_are_promised_and_shown() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     fixture.write("/proc/stat", "cpu 0 0 0 0 0 0 0\ncpu0 1 0 0 9 0 0 50 0\ncpu1 1 0 0 9 0 0 70 0");
     for cpu in 0..2 {
@@ -159,11 +159,11 @@ fn a_policy_sees_the_latency_of_an_attached_source_and_no_other() {
     assert_eq!(view.latency, None, "nobody looks");
 }
 
-/// What a probe finds on a machine that lives, asked by the thread that governs a router, which
-/// looks at the queues every millisecond.
+/// Returns the findings of a probe on a live machine, asked by the thread that governs a router,
+/// which looks at the queues every millisecond.
 fn findings_of_a_living_machine(obeys: bool, period: Span) -> Findings {
     let fixture = Fixture::with_card("acpi-cpufreq");
-    let living = Living::of(&fixture.tree, obeys);
+    let living = Living::new(&fixture.tree, obeys);
     let batch = living.batch();
     let host = Host::new(fixture.options(&[0, 1]), fixture.session(), Box::new(living)).unwrap();
     let follows = Follows { latency: false, power: false, ..Follows::ALL };
@@ -185,7 +185,7 @@ fn findings_of_a_living_machine(obeys: bool, period: Span) -> Findings {
 /// A thread reads the kernel's counters. On a machine that is busy with other things it is late, which
 /// is no broken word, and less so in a longer period.
 #[test]
-fn what_the_platform_writes_has_its_effect_on_a_machine_that_lives() {
+fn writes_of_the_platform_take_effect_on_a_live_machine() {
     let mut found = Vec::new();
     for millis in [60, 250, 1_000] {
         let findings = findings_of_a_living_machine(true, Span::from_millis(millis));

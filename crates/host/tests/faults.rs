@@ -1,5 +1,5 @@
-//! What may go wrong under a governor: knobs that fail in every way, rights that are missing,
-//! policies that ask for the impossible, load that comes and goes at any pace.
+//! Faults under a governor: knobs that fail in every way, rights that are missing, policies that
+//! ask for the impossible, load that comes and goes at any pace.
 
 mod common;
 
@@ -20,7 +20,7 @@ use wattline_policy::{
 };
 use wattline_units::{Span, Time};
 
-/// What a knob does instead of what it should.
+/// Fault of a knob.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     /// Nothing: it works.
@@ -341,7 +341,7 @@ fn a_moderation_that_cannot_be_set_is_named_once_and_left_out() {
 
 /// A driver that refuses a value each time: nobody has put anything back.
 #[test]
-fn what_was_never_written_is_not_put_back() {
+fn refused_setting_is_not_put_back() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let refusals = Arc::new(Mutex::new(vec![Fault::Refuses; 3]));
     let access = Faulty {

@@ -122,7 +122,7 @@ fn a_driver_without_a_list_offers_even_steps_and_is_set_by_its_limits() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_set_and_the_reason_is_told() {
+fn missing_knobs_cannot_be_set_and_are_reported() {
     let root = tempfile::tempdir().unwrap();
     let tree = Tree::at(root.path());
     let fixture = Fixture { root, tree };
@@ -208,7 +208,7 @@ fn changes_by_others_and_what_goes_are_told_once_and_the_loop_goes_on() {
 }
 
 #[test]
-fn what_is_put_back_by_others_is_set_again_and_told() {
+fn settings_put_back_by_others_are_set_again_and_reported() {
     let fixture = Fixture::with_card("acpi-cpufreq");
     let mut host = fixture.host(&[0, 1]);
     let policy = |file: &str| format!("{CPUS}/cpufreq/policy0/{file}");
@@ -305,7 +305,7 @@ impl Workers for Recorder {
     }
 }
 
-/// What waits where entries are taken away may be overtaken: so many are counted.
+/// Packets that wait where entries are taken away may be overtaken: they are counted.
 #[test]
 fn packets_that_wait_where_table_entries_move_are_counted() {
     let fixture = Fixture::with_card("acpi-cpufreq");

@@ -64,7 +64,7 @@ fn interrupts_follow_their_workers_and_go_back() {
     assert!(missing.iter().any(|note| note.contains(told)), "{missing:?}");
 }
 
-/// What is outside the cores goes with the fastest of them, if that is wanted, and comes back.
+/// The uncore follows the fastest core, if that is wanted, and is restored.
 #[test]
 fn the_uncores_upper_limit_goes_with_the_fastest_core() {
     let file = |name: &str| format!("{CPUS}/intel_uncore_frequency/package_00_die_00/{name}");

@@ -1,4 +1,4 @@
-//! What a network card's driver counts by itself (`ethtool -S`): names and values
+//! Counters of a network card's driver (`ethtool -S`): names and values
 //! (include/uapi/linux/ethtool.h, `ETHTOOL_GSSET_INFO`, `ETHTOOL_GSTRINGS`, `ETHTOOL_GSTATS`).
 
 use crate::ethtool::request;
@@ -41,7 +41,7 @@ impl CardStatistics {
         Ok(Self { interface: interface.to_owned(), names, words: vec![0; 2 + ROOM * 2] })
     }
 
-    /// What is counted, in the order of the values.
+    /// Returns the names of the counters, in the order of the values.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -74,7 +74,7 @@ impl CardStatistics {
     }
 }
 
-/// How many statistics the driver has.
+/// Returns the number of the driver's statistics.
 fn count(interface: &str) -> io::Result<usize> {
     // struct ethtool_sset_info: command, reserved, a mask of 64 bits, a length for each bit.
     let mask: [u8; 8] = (1u64 << STATISTICS).to_ne_bytes();
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_nothing_says_so() {
+    fn interface_without_statistics_is_rejected() {
         let code = |name: &str| CardStatistics::open(name).unwrap_err().raw_os_error();
         assert_eq!(code("lo"), Some(libc::EOPNOTSUPP));
         assert_eq!(code("no-such-if"), Some(libc::ENODEV));

@@ -1,4 +1,4 @@
-//! What Linux knows and lets one set: links, routes, neighbours and IPsec state over netlink,
+//! Linux interfaces for state and settings: links, routes, neighbours and IPsec state over netlink,
 //! sysfs, performance counters, network card settings, the TUN device, capabilities.
 //!
 //! Each file speaks one interface of the kernel and nothing else; `wattline-xdp` has the programs

@@ -1,4 +1,4 @@
-//! What a machine does not offer, and what would help: of knobs and of meters.
+//! Missing knobs and meters of a machine, with remedies.
 
 use crate::sysfs::{ReadError, Tree};
 use serde::Serialize;
@@ -6,11 +6,11 @@ use serde::Serialize;
 /// Something that this machine does not offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// What is missing.
+    /// Missing part.
     pub what: String,
-    /// Why.
+    /// Reason.
     pub why: String,
-    /// What would enable it.
+    /// Way to enable it.
     pub remedy: String,
     /// Whether it is there, and a permission is all that is missing.
     pub permission: bool,

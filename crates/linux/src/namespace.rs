@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Why a namespace could not be made or entered, or a command in it failed.
+/// Reason why a namespace could not be made or entered, or a command in it failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{action}: {reason}")]
 pub struct NamespaceError {
@@ -135,7 +135,7 @@ pub fn enter_thread(name: &str) -> Result<(), NamespaceError> {
         .map_err(|error| NamespaceError::new(action(), error))
 }
 
-/// Where iproute2 keeps a handle on the namespace.
+/// Returns the path of iproute2's handle on the namespace.
 fn path_of(name: &str) -> PathBuf {
     PathBuf::from("/run/netns").join(name)
 }

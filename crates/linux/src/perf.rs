@@ -77,8 +77,7 @@ impl Counter {
         Ok(Self { file: File::from(descriptor) })
     }
 
-    /// What was counted since it was opened. The kernel makes 64 bits of whatever the register
-    /// has.
+    /// Returns the count since it was opened. The kernel extends the register to 64 bits.
     ///
     /// # Errors
     /// When the unit has gone with its CPU.

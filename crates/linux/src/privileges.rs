@@ -2,25 +2,25 @@
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// What a router with AF_XDP ports needs to start: BPF programs and maps, attaching them
-/// and asking for neighbours, raw sockets.
+/// Capabilities that a router with AF_XDP ports needs to start: BPF programs and maps, attaching
+/// them and asking for neighbours, raw sockets.
 const NEEDED: [(CapabilitySet, &str); 3] = [
     (CapabilitySet::BPF, "CAP_BPF"),
     (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
     (CapabilitySet::NET_RAW, "CAP_NET_RAW"),
 ];
 
-/// What the control thread goes on needing: the maps of local addresses, neighbours, and sockets
-/// for an interface that has come back. (It could read all traffic by programs without raw
-/// sockets, too.) Meters read energy counters by perf. Packet memory is locked again when a worker
-/// opens sockets after its last one had gone.
+/// Capabilities that the control thread keeps: the maps of local addresses, neighbours, and sockets
+/// for an interface that has come back. (It could read all traffic by programs without raw sockets,
+/// too.) Meters read energy counters by perf. Packet memory is locked again when a worker opens
+/// sockets after its last one had gone.
 const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::NET_ADMIN)
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::IPC_LOCK);
 
-/// What programs that this one runs may have: its watchdog gives cards their settings back.
+/// Capabilities of programs that this one runs: its watchdog restores settings of cards.
 const OF_PROGRAMS: CapabilitySet = CapabilitySet::NET_ADMIN;
 
 /// The names of the capabilities that a router with AF_XDP ports needs and this process lacks.
@@ -34,7 +34,7 @@ pub fn missing() -> Vec<&'static str> {
     NEEDED.iter().filter(|(needed, _)| !has(*needed)).map(|(_, name)| *name).collect()
 }
 
-/// What of a machine may be set, beside the modes of its files.
+/// Rights to set parts of a machine, beside the modes of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
     /// CAP_SYS_ADMIN, which a few files of sysfs want besides their mode
@@ -46,9 +46,9 @@ pub struct Rights {
 
 impl Rights {
     /// Those of root.
-    pub const ALL: Self = Self::of(CapabilitySet::all());
+    pub const ALL: Self = Self::from_capabilities(CapabilitySet::all());
 
-    const fn of(capabilities: CapabilitySet) -> Self {
+    const fn from_capabilities(capabilities: CapabilitySet) -> Self {
         Self {
             administer: capabilities.contains(CapabilitySet::SYS_ADMIN),
             set_cards: capabilities.contains(CapabilitySet::NET_ADMIN),
@@ -57,12 +57,14 @@ impl Rights {
 
     /// Those of this thread.
     pub fn present() -> Self {
-        Self::of(capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective))
+        Self::from_capabilities(
+            capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective),
+        )
     }
 
-    /// What is left of them after [`drop_unneeded`].
+    /// Returns the rights that remain after [`drop_unneeded`].
     pub fn after_drop(self) -> Self {
-        let kept = Self::of(KEPT);
+        let kept = Self::from_capabilities(KEPT);
         Self {
             administer: self.administer && kept.administer,
             set_cards: self.set_cards && kept.set_cards,
@@ -129,7 +131,7 @@ mod tests {
 
     /// A plan says beforehand what the running router will have.
     #[test]
-    fn what_is_left_after_the_drop_is_known_before() {
+    fn rights_after_the_drop_are_known_before() {
         std::thread::spawn(|| {
             let expected = Rights::present().after_drop();
             let sets = capabilities(None).unwrap();
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_is_missing_in_this_thread_only() {
+    fn dropped_capabilities_are_missing_in_this_thread_only() {
         let before = missing();
         std::thread::spawn(|| {
             drop_all().unwrap();

@@ -16,17 +16,17 @@ const TCP_LISTEN: u32 = 10;
 /// Bytes of `struct inet_diag_req_v2` and `struct inet_diag_msg`.
 const REQUEST: usize = 56;
 const MESSAGE: usize = 72;
-/// Of `idiag_sport` and `idiag_cookie` in a request, and of the cookie in a message.
+/// Offsets of `idiag_sport` and `idiag_cookie` in a request, and of the cookie in a message.
 const REQUEST_PORT: usize = 8;
 const REQUEST_COOKIE: usize = REQUEST_PORT + 40;
 const MESSAGE_COOKIE: usize = 4 + 40;
 /// The kernel puts at most 32 KiB into one datagram of a dump.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Of `tcpi_rtt` and `tcpi_delivered` in `struct tcp_info`; the latter since Linux 4.18.
+/// Offsets of `tcpi_rtt` and `tcpi_delivered` in `struct tcp_info`; the latter since Linux 4.18.
 const RTT: usize = 68;
 const DELIVERED: usize = 192;
 
-/// What is known of one connection.
+/// Round trip of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
     /// Names the connection as long as it lives.
@@ -42,7 +42,7 @@ pub struct RoundTrip {
 pub struct TcpRoundTrips(Exchange);
 
 impl TcpRoundTrips {
-    /// Of this thread's network namespace.
+    /// Opens a socket in this thread's network namespace.
     ///
     /// # Errors
     /// From the kernel: EPROTONOSUPPORT where it has no `inet_diag`.

@@ -1,4 +1,4 @@
-//! What an interface can do with XDP, as the kernel tells it.
+//! XDP abilities of an interface, as the kernel reports them.
 
 use crate::netlink::frame::{error, number};
 use crate::netlink::generic::Family;
@@ -17,7 +17,7 @@ const TRANSMIT_FRAGMENTS: u64 = 1 << 6;
 /// `NETDEV_XDP_ACT_XSK_ZEROCOPY`
 const ZERO_COPY: u64 = 1 << 3;
 
-/// Which frames that XDP programs redirect to it an interface sends.
+/// Frames redirected by XDP programs that an interface sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transmits {
     /// None.
@@ -40,10 +40,10 @@ impl XdpFeatures {
         Family::open(FAMILY).map(Self)
     }
 
-    /// Which of the frames that an XDP program redirects to an interface it sends; the interface is
-    /// one of the network namespace in which this was opened. A card needs queues for that, which most
-    /// drivers make as long as it has an XDP program itself; a veth needs a peer that runs NAPI (an
-    /// XDP program or GRO).
+    /// Returns which frames that an XDP program redirects to an interface are sent; the interface
+    /// is one of the network namespace in which this was opened. A card needs queues for that,
+    /// which most drivers make as long as it has an XDP program itself; a veth needs a peer that
+    /// runs NAPI (an XDP program or GRO).
     ///
     /// # Errors
     /// ENODEV where there is no such interface.

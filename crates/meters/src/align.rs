@@ -6,11 +6,11 @@
 pub struct Sample {
     /// Seconds of the clock that took it.
     pub time: f64,
-    /// What was seen.
+    /// Value that was seen.
     pub value: f64,
 }
 
-/// How a meter's clock lies to ours.
+/// Offset of a meter's clock to ours.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alignment {
     /// Seconds to add to the meter's times to get ours.
@@ -21,7 +21,7 @@ pub struct Alignment {
     pub correlation: f64,
 }
 
-/// Why clocks could not be aligned.
+/// Reason why clocks could not be aligned.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum AlignError {
     /// Too few samples, or values that are no numbers, or times that do not ascend.

@@ -1,6 +1,6 @@
-//! Where the watts of a loaded machine go, by subtraction: the same machine is measured in
-//! states that differ in one thing at a time, after the method of Sohan et al. (section 3) and
-//! of Liao and Bhuyan (section 4).
+//! Attribution of a loaded machine's watts by subtraction: the same machine is measured in states
+//! that differ in one thing at a time, after the method of Sohan et al. (section 3) and of Liao and
+//! Bhuyan (section 4).
 //!
 //! | state | cores | card | packets |
 //! |---|---|---|---|
@@ -9,10 +9,10 @@
 //! | polling (optional) | polling empty rings | up | none |
 //! | loaded | as governed | up | traffic |
 //!
-//! The parts of the loaded machine add up to what it drew: package and memory are measured,
-//! the card is what the whole drew more than when idle and package and memory did not, and the
-//! rest is what was there when idle. Losses of the supply and faster fans are in the card's
-//! figure; a card that feeds from its own meter needs no subtraction.
+//! The parts of the loaded machine add up to its power. Package and memory are measured; the card
+//! is the increase of the whole over idle, less that of package and memory; the rest is the
+//! remainder when idle. Losses of the supply and faster fans are in the card's figure; a card that
+//! feeds from its own meter needs no subtraction.
 
 use serde::Serialize;
 use wattline_units::Watts;
@@ -39,7 +39,7 @@ pub struct State {
     pub memory: Option<Power>,
 }
 
-/// What the cores did while loaded, in shares of all cores' time; the rest they slept.
+/// Time of the cores while loaded, in shares of all cores' time; the rest they slept.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CoreTime {
     /// Share of their time with work, 0 to 1.
@@ -59,7 +59,7 @@ pub struct Experiment {
     pub polling: Option<State>,
     /// Under traffic.
     pub loaded: State,
-    /// What cores did under traffic.
+    /// Time of the cores under traffic.
     pub cores: CoreTime,
 }
 
@@ -74,20 +74,20 @@ pub struct Attribution {
     pub memory: Option<Power>,
     /// The card, idle and active.
     pub card: Power,
-    /// Of the card's, what it draws without traffic.
+    /// Card power without traffic.
     pub card_idle: Power,
-    /// Of the card's, what traffic adds.
+    /// Card power that traffic adds.
     pub card_active: Power,
-    /// What is neither: board, fans, disks, the supply's own loss.
+    /// Power of all else: board, fans, disks, the supply's own loss.
     pub rest: Power,
-    /// Of the package's, what cores drew for polling in vain; package = idle + empty + useful.
-    /// None without the polling state.
+    /// Package power for polling in vain; package = idle + empty + useful. None without the polling
+    /// state.
     pub package_empty: Option<Power>,
-    /// Of the package's, what cores drew for work.
+    /// Package power for useful work of the cores.
     pub package_useful: Option<Power>,
-    /// Of the package's, what it draws when all sleep.
+    /// Package power when all cores sleep.
     pub package_idle: Power,
-    /// Of the package's, what it draws more when loaded: in vain and for work.
+    /// Package power that load adds: in vain and for work.
     pub package_active: Power,
 }
 
@@ -99,7 +99,7 @@ pub enum AttributionError {
     Figure {
         /// The state.
         state: &'static str,
-        /// What was measured.
+        /// Quantity that was measured.
         what: &'static str,
         /// The mean.
         mean: Watts,
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_measurement_is_named() {
+    fn invalid_measurement_is_named() {
         let good = state(100.0, 30.0, None);
         let cores = CoreTime { useful_share: 0.5, empty_share: 0.1 };
         let all = Experiment { idle: good, idle_plus: good, polling: None, loaded: good, cores };

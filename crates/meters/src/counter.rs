@@ -6,7 +6,7 @@ use wattline_units::Span;
 /// held up between the value and the clock. A difference may exceed the limit by this much.
 const SLACK: Span = Span::from_millis(20);
 
-/// How far a counter went between two readings.
+/// Steps of a counter between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Difference {
     /// Exactly so many steps, wrapped around at most once.
@@ -41,7 +41,7 @@ pub struct WrappingCounter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("counter reads {value}, which is above its highest value {highest}")]
 pub struct OutOfRange {
-    /// What was read.
+    /// Value that was read.
     pub value: u64,
     /// The highest value of the counter.
     pub highest: u64,

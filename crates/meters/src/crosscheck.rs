@@ -12,7 +12,7 @@ const SHARE: f64 = 0.02;
 /// A register moves about every millisecond, and may have done so between the two reads.
 const UPDATES: u32 = 2;
 
-/// What came of one comparison.
+/// Result of one comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The meter that others are summed with.
@@ -27,7 +27,7 @@ pub struct Comparison {
     pub agree: bool,
 }
 
-/// Which meters show what another one shows too: a perf counter and its powercap zone, by their
+/// Returns the pairs of meters that show the same: a perf counter and its powercap zone, by their
 /// places among `meters`, powercap first.
 pub fn pairs(meters: &[&Description]) -> Vec<(usize, usize)> {
     let again = meters.iter().enumerate().filter(|(_, meter)| meter.source == "perf");

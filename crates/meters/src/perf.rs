@@ -24,7 +24,7 @@ const STANDSTILL: Span = Span::from_millis(500);
 
 /// Something that counts; a test's, or the kernel's.
 pub trait Count: Send {
-    /// What was counted since it was opened.
+    /// Returns the count since it was opened.
     ///
     /// # Errors
     /// What the kernel said.

@@ -30,16 +30,16 @@ pub struct Phases<'a> {
     pub polling: Option<&'a [Row]>,
     /// Under traffic.
     pub loaded: &'a [Row],
-    /// What cores did under traffic.
+    /// Time of the cores under traffic.
     pub cores: CoreTime,
 }
 
 /// A part of the loaded machine's power.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Part {
-    /// What draws it.
+    /// Part of the machine.
     pub part: &'static str,
-    /// How much.
+    /// Its power.
     #[serde(flatten)]
     pub power: Power,
 }
@@ -52,7 +52,7 @@ pub struct Report {
     pub whole: Power,
     /// The parts, the last of which is the rest.
     pub parts: Vec<Part>,
-    /// How the figures were come by.
+    /// Source of the figures.
     pub source: Source,
     /// As accurate as the least accurate of the meters.
     pub accuracy: Accuracy,
@@ -60,7 +60,7 @@ pub struct Report {
     pub meters: BTreeMap<String, Accuracy>,
     /// The fewest readings that a mean is made of.
     pub readings: usize,
-    /// What the figures do not say.
+    /// Limits of the figures.
     pub notes: Vec<&'static str>,
 }
 
@@ -80,7 +80,7 @@ pub enum PhasesError {
         phase: &'static str,
         /// The meter.
         meter: String,
-        /// How many there are.
+        /// Number of readings.
         readings: usize,
     },
     /// A figure that no sensor gave.
@@ -107,7 +107,7 @@ pub enum PhasesError {
 /// # Errors
 /// [`PhasesError`].
 pub fn report(phases: &Phases<'_>) -> Result<Report, PhasesError> {
-    let roles = Roles::of(phases.loaded)?;
+    let roles = Roles::find(phases.loaded)?;
     let mut seen = Seen::default();
     let polling = phases.polling.map(|rows| roles.state("polling", rows, &mut seen)).transpose()?;
     let experiment = Experiment {
@@ -173,14 +173,14 @@ pub fn report(phases: &Phases<'_>) -> Result<Report, PhasesError> {
     })
 }
 
-/// Which meter stands for what.
+/// Meters of each part.
 struct Roles {
     platform: String,
     packages: Vec<String>,
     memories: Vec<String>,
 }
 
-/// What was met on the way.
+/// Meters that were used.
 #[derive(Default)]
 struct Seen {
     classes: BTreeMap<String, Accuracy>,
@@ -190,7 +190,7 @@ struct Seen {
 impl Roles {
     /// Those that have figures under load. What is shown a second time is left out; packages
     /// within the platform's own meter are parts of it.
-    fn of(rows: &[Row]) -> Result<Self, PhasesError> {
+    fn find(rows: &[Row]) -> Result<Self, PhasesError> {
         let valid = || rows.iter().filter(|row| row.power_watts.is_some());
         let platforms = || valid().filter(|row| row.sees == Scope::Platform);
         // The most accurate of several; the first of equals.

@@ -5,7 +5,7 @@ use std::fmt;
 use wattline_linux::sysfs::ReadError;
 use wattline_units::{Joules, Provenance, Span, Time, Watts};
 
-/// What part of the machine a meter sees.
+/// Part of the machine that a meter sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -30,14 +30,14 @@ pub struct Description {
     pub id: String,
     /// Kind of meter: `rapl`, `hwmon`, `external`.
     pub source: &'static str,
-    /// What it sees.
+    /// Part that it sees.
     pub scope: Scope,
     /// The meter that already includes what this one sees, or shows the same. The two are never
     /// summed.
     pub part_of: Option<String>,
     /// Provenance of its valid figures.
     pub provenance: Provenance,
-    /// What it measures and how accurate it is, in words.
+    /// Description of the quantity and its accuracy.
     pub note: String,
 }
 
@@ -50,11 +50,11 @@ pub struct Reading {
     pub elapsed: Span,
     /// Mean power over that time, or the power that the sensor shows.
     pub power: Watts,
-    /// Where the figures come from.
+    /// Provenance of the figures.
     pub provenance: Provenance,
 }
 
-/// Why a meter has no figure now. It is then unavailable, never 0 W.
+/// Reason why a meter has no figure now. It is then unavailable, never 0 W.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Rejection {
     /// A counter was looked at for the first time; the next reading has a figure.
@@ -80,7 +80,7 @@ pub enum Rejection {
     /// The counter shows more than its range.
     #[error("the counter shows {value}, above its range {highest}")]
     OutOfRange {
-        /// What was read.
+        /// Value that was read.
         value: u64,
         /// Its highest value.
         highest: u64,
@@ -88,13 +88,13 @@ pub enum Rejection {
     /// A value that means "no value" for this sensor.
     #[error("{value} is what a sensor reports when it has no value")]
     Sentinel {
-        /// What was read.
+        /// Value that was read.
         value: i64,
     },
     /// A power outside the range of this kind of meter.
     #[error("{power} is not plausible; plausible is {lowest} to {highest}")]
     Implausible {
-        /// What was computed or read.
+        /// Power that was computed or read.
         power: Watts,
         /// The lowest plausible power.
         lowest: Watts,
@@ -141,7 +141,7 @@ impl Rejection {
 
 /// Something that shows power or energy.
 pub trait Meter: Send {
-    /// What it is.
+    /// Returns the fixed properties.
     fn description(&self) -> &Description;
 
     /// Reads it. `now` is the monotonic time at which it is read; the nominal period between
@@ -151,7 +151,7 @@ pub trait Meter: Send {
     /// [`Rejection`] if there is no trustworthy figure.
     fn read(&mut self, now: Time) -> Result<Reading, Rejection>;
 
-    /// What a valid last reading had to leave out, in words; each is returned once.
+    /// Returns values that a valid last reading had to leave out, in words; each is returned once.
     fn mistakes(&mut self) -> Vec<String> {
         Vec::new()
     }

@@ -8,7 +8,7 @@ use wattline_units::{Accuracy, Provenance, Source, Time};
 /// As many bad rows are told of.
 const MOST_TOLD: usize = 20;
 
-/// What one meter said at one time.
+/// Answer of one meter at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Time since the recording began, in seconds.
@@ -21,13 +21,13 @@ pub struct Row {
     pub energy_joules: Option<f64>,
     /// The time that the reading covers.
     pub elapsed_seconds: Option<f64>,
-    /// How it was come by.
+    /// Source of the figures.
     pub source: Source,
-    /// How accurate it is.
+    /// Accuracy of the figures.
     pub accuracy: Accuracy,
-    /// Why there is no figure, by [`Rejection::name`].
+    /// Reason for a missing figure, by [`Rejection::name`].
     pub rejected: Option<String>,
-    /// What the meter sees.
+    /// Part that the meter sees.
     pub sees: Scope,
     /// The meter that already contains what this one sees.
     pub part_of: Option<String>,

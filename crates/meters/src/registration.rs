@@ -1,4 +1,4 @@
-//! What everything but its own file has to know of a kind of meter. Each kind's file has one
+//! Registrations: all that other files need to know of a kind of meter. Each kind's file has one
 //! [`Registration`], and [`KINDS`](crate::KINDS) lists them: the survey of a machine, its recording
 //! and docs/reference/meters.md follow from there.
 
@@ -13,8 +13,8 @@ pub struct Registration {
     pub rows: &'static [Row],
     /// Looks for its meters on a machine on which the others have been found already.
     pub find: fn(&Tree, others: &[&Description]) -> Finding,
-    /// What a recording of a machine takes for it: directories, and which names in them; all where
-    /// none is given.
+    /// Files of a machine that its recording contains: directories with names in them; all files of
+    /// a directory without names.
     pub recorded: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -23,15 +23,15 @@ pub struct Registration {
 pub struct Row {
     /// The meters' names.
     pub meter: &'static str,
-    /// Where they are read.
+    /// Files that they are read from.
     pub files: &'static str,
-    /// What they see.
+    /// Part that they see.
     pub sees: &'static str,
     /// Their class of accuracy, and whose judgement that is.
     pub class: &'static str,
 }
 
-/// What was found of one kind.
+/// Meters found of one kind.
 #[derive(Default)]
 pub struct Finding {
     /// Meters that can be read.

@@ -1,4 +1,4 @@
-//! How long each CPU spent in which idle state and at which frequency
+//! Time of each CPU in its idle states and at its frequencies
 //! (Documentation/admin-guide/pm/cpuidle.rst, Documentation/cpu-freq/cpufreq-stats.rst).
 
 use serde::Serialize;
@@ -17,11 +17,11 @@ pub struct Residency {
     pub state: String,
     /// Share of the interval, 0 to 1.
     pub share: f64,
-    /// How often it was entered; zero for frequencies, where the kernel does not count it.
+    /// Times that it was entered; zero for frequencies, where the kernel does not count it.
     pub entries: u64,
 }
 
-/// Why there is no residency for a CPU.
+/// Reason why there is no residency for a CPU.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ResidencyError {
     /// First look at it.
@@ -52,7 +52,7 @@ pub struct IdleResidency(Counters);
 pub struct FrequencyResidency(Counters);
 
 impl IdleResidency {
-    /// Of the CPU with this number.
+    /// Makes a reader of the CPU with this number.
     pub fn new(tree: &Tree, cpu: u32) -> Self {
         Self(Counters::new(tree, format!("{CPUS}/cpu{cpu}/cpuidle"), read_idle))
     }
@@ -67,7 +67,7 @@ impl IdleResidency {
 }
 
 impl FrequencyResidency {
-    /// Of the policy with this number.
+    /// Makes a reader of the policy with this number.
     pub fn new(tree: &Tree, policy: u32) -> Self {
         Self(Counters::new(tree, format!("{CPUS}/cpufreq/policy{policy}/stats"), read_frequencies))
     }

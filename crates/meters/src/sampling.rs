@@ -13,7 +13,7 @@ pub struct Ticks {
     statistics: Statistics,
 }
 
-/// How regular readings were.
+/// Regularity of readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Statistics {
     /// Ticks at which something was read.
@@ -52,7 +52,7 @@ impl Ticks {
         self.statistics.taken += 1;
     }
 
-    /// How regular it was so far.
+    /// Returns the regularity so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }

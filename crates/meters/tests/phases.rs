@@ -95,7 +95,7 @@ fn without_meters_of_packages_the_baseline_is_still_taken_off() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_readings_are_named() {
     let good = phase(84.0, Some([12.0, 8.0]), None);
     let phases =
         Phases { idle: &good, idle_plus: &good, polling: None, loaded: &good, cores: CORES };

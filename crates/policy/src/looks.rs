@@ -1,8 +1,8 @@
-//! Which parts of an observation a policy looks at.
+//! Parts of an observation that a policy looks at.
 
 use wattline_units::Span;
 
-/// Which parts of an observation a policy looks at. The platform omits the rest, since gathering it
+/// Parts of an observation that a policy looks at. The platform omits the rest, since gathering it
 /// costs time: a simulated server of twelve cores and four ports has 48 queues, and PowerSave reads
 /// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,8 +10,8 @@ pub struct Looks {
     /// All queues and all cores. Without it, only the queue of a [`crate::Trigger::Batch`] or
     /// [`crate::Trigger::Fill`] is up to date.
     pub whole: bool,
-    /// What the kernel counts for the cores beside their work: time in idle states and in soft
-    /// interrupts, and the present frequency. Without it, these figures may be missing.
+    /// Kernel counters of the cores: time in idle states and in soft interrupts, and the present
+    /// frequency. Without it, these figures may be missing.
     pub counters: bool,
     /// The latency of the packets that left since the policy was last asked, if it is measured.
     pub latency: bool,

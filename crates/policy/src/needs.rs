@@ -1,4 +1,4 @@
-//! What a policy gets only from workers that handle every packet.
+//! Needs of a policy that only workers can meet that handle every packet.
 //!
 //! When the kernel or XDP programs forward, batches and fill levels of rings are not reported, and
 //! no core polls. A policy that needs them is refused there, or workers get the packets.
@@ -10,7 +10,7 @@ use crate::{
 use crate::{BuildContext, Sees};
 use wattline_units::{Hertz, Span, Time};
 
-/// What a policy lacks if no worker sees the packets.
+/// Need of a policy that is not met if no worker sees the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeedsWorkers {
     /// The offered rate, which only a simulator knows.
@@ -22,7 +22,7 @@ pub enum NeedsWorkers {
 }
 
 impl NeedsWorkers {
-    /// What a policy needs, found from its first decision on a platform that lacks it.
+    /// Finds the need of a policy by its first decision on a platform that does not meet it.
     pub fn of(policy: &mut dyn Policy, platform: &Platform) -> Option<Self> {
         if policy.looks_at().offered {
             return Some(Self::OfferedRate);

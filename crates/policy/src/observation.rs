@@ -7,7 +7,7 @@ use wattline_units::{Hertz, PacketsPerSecond, Provenance, Span, Time, Watts};
 /// Most idle states with a residency: the limit of Linux (`CPUIDLE_STATE_MAX`).
 pub const MAX_IDLE_STATES: usize = 10;
 
-/// Why a policy is being asked.
+/// Event at which a policy is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trigger {
@@ -50,10 +50,10 @@ pub struct QueueView {
     pub drops: u64,
     /// Bytes of the packets that arrived since the start; `None` if they are not counted.
     pub bytes: Option<u64>,
-    /// How long the oldest waiting packet has waited; `None` if none waits or it is not measured.
+    /// Time that the oldest waiting packet has waited; `None` if none waits or it is not measured.
     pub oldest: Option<Span>,
-    /// How long ago the counts were taken: zero where the data path itself counts, more where a card
-    /// is asked for them now and then.
+    /// Age of the counts: zero where the data path itself counts, more where a card is asked for
+    /// them now and then.
     #[serde(default)]
     pub age: Span,
 }
@@ -126,7 +126,7 @@ pub struct PowerView {
     pub watts: Watts,
     /// The time that the mean covers.
     pub over: Span,
-    /// Where the figure comes from and how accurate it is.
+    /// Source of the figure and its accuracy.
     pub provenance: Provenance,
 }
 
@@ -135,7 +135,7 @@ pub struct PowerView {
 pub struct Observation<'a> {
     /// The machine.
     pub platform: &'a Platform,
-    /// Why the policy is asked.
+    /// Event at which the policy is asked.
     pub trigger: Trigger,
     /// By queue number.
     pub queues: &'a [QueueView],

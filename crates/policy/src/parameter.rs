@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::fmt;
 use wattline_units::Span;
 
-/// What kind of value a parameter takes, with its range (both ends included).
+/// Kind of value that a parameter takes, with its range (both ends included).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Kind {
@@ -43,22 +43,22 @@ pub struct Parameter {
     pub kind: Kind,
     /// Default, as one would write it.
     pub default: &'static str,
-    /// What it does, with its unit.
+    /// Its effect, with its unit.
     pub meaning: &'static str,
-    /// Where the default comes from.
+    /// Source of the default.
     pub source: &'static str,
 }
 
 /// A parsed value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Of [`Kind::Count`].
+    /// Value of [`Kind::Count`].
     Count(u64),
-    /// Of [`Kind::Number`].
+    /// Value of [`Kind::Number`].
     Number(f64),
-    /// Of [`Kind::Duration`].
+    /// Value of [`Kind::Duration`].
     Duration(Span),
-    /// Of [`Kind::Word`].
+    /// Value of [`Kind::Word`].
     Word(String),
 }
 

@@ -1,11 +1,11 @@
-//! What a policy is told about the machine that it governs.
+//! Description of the machine that a policy governs.
 
 use crate::{Asks, CoreSet, MAX_CORES, Sees, Waits};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wattline_units::{Hertz, Span};
 
-/// Which cores change their frequency together.
+/// Cores that change their frequency together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FrequencyDomain {
@@ -61,7 +61,7 @@ pub struct Queue {
     pub core: usize,
 }
 
-/// Which knobs the platform has, what it can show, and on which events it can ask.
+/// Knobs of the platform, figures that it can show, and events at which it can ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Can {
     /// Cores can be removed from the indirection table and added again.
@@ -74,7 +74,7 @@ pub struct Can {
     pub set_moderation: bool,
     /// The shares of active cores in the indirection table can be chosen.
     pub set_weights: bool,
-    /// How many packets a core takes from a queue at once can be chosen.
+    /// The number of packets that a core takes from a queue at once can be chosen.
     #[serde(default)]
     pub set_batch: bool,
     /// The upper limit of the uncore's frequency can be chosen.
@@ -84,7 +84,7 @@ pub struct Can {
     pub driver_rules: bool,
     /// The wait modes that cores can be given.
     pub waits: Waits,
-    /// What it can show.
+    /// Figures that it can show.
     pub sees: Sees,
     /// On which events it can ask, and how exactly.
     pub asks: Asks,
@@ -128,9 +128,9 @@ pub struct Platform {
     pub cores: usize,
     /// Frequencies in ascending order: index 0 is the slowest P-state.
     pub frequencies: Vec<Hertz>,
-    /// Which cores share a frequency.
+    /// Cores that share a frequency.
     pub domain: FrequencyDomain,
-    /// How long a change of frequency takes; zero if it is not known.
+    /// Time that a change of frequency takes; zero if it is not known.
     pub frequency_transition: Span,
     /// Upper limits that the uncore (caches, mesh, memory controllers) can be given, ascending;
     /// empty if it cannot be set.
@@ -139,8 +139,8 @@ pub struct Platform {
     pub idle_states: Vec<IdleState>,
     /// Receive queues; the index is the queue's number everywhere.
     pub queues: Vec<Queue>,
-    /// What the machine is made of, in words that are the same at every start; empty for one that
-    /// is not real.
+    /// Description of the hardware that is the same at every start; empty for a machine that is not
+    /// real.
     pub hardware: Vec<String>,
     /// Packets that one receive ring holds; `None` if it has no limit.
     pub ring_size: Option<usize>,
@@ -152,7 +152,7 @@ pub struct Platform {
     /// The span that the drivers had before anyone set it; `None` where nobody knows, or where
     /// there was none to know.
     pub moderation_found: Option<Span>,
-    /// What can be set.
+    /// Abilities of the platform.
     pub can: Can,
 }
 

@@ -1,4 +1,4 @@
-//! How a machine runs, or should.
+//! Operating points: the state in which a machine runs, or should.
 
 use crate::{CoreSet, FrequencyDomain, Platform, Wait};
 use serde::{Deserialize, Serialize};
@@ -11,11 +11,11 @@ pub struct CoreSetting {
     pub frequency: usize,
     /// Index into [`Platform::idle_states`]: the deepest that it may enter.
     pub idle_limit: usize,
-    /// How it waits.
+    /// Wait mode.
     pub wait: Wait,
 }
 
-/// How a machine runs: which cores are active, how fast each is, how deep it may sleep,
+/// Operating point of a machine: which cores are active, how fast each is, how deep it may sleep,
 /// how it waits, and how far interrupts are moderated.
 #[derive(Debug, Clone, Eq, Serialize, Deserialize)]
 pub struct OperatingPoint {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_knob_for_stays() {
+    fn bound_keeps_settings_without_a_knob() {
         let mut platform = westmere();
         let can = &mut platform.can;
         (can.set_cores, can.set_frequency, can.set_moderation) = (false, false, false);

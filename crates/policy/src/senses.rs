@@ -1,9 +1,9 @@
-//! What a platform can show to a policy, and on which occasions it can ask the policy.
+//! Figures that a platform can show to a policy, and events at which it can ask the policy.
 
 use serde::{Deserialize, Serialize};
 use wattline_units::Span;
 
-/// Which figures a platform measures. A figure that it does not measure stays `None`, or empty, in
+/// Figures that a platform measures. A figure that it does not measure stays `None`, or empty, in
 /// every [`crate::Observation`]. A figure that it promises here is shown whenever the policy looks
 /// at it ([`crate::Looks`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ impl Sees {
     };
 }
 
-/// How exactly a platform notices an event at which a policy wants to be asked.
+/// Accuracy with which a platform notices an event at which a policy wants to be asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {

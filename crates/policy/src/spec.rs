@@ -13,13 +13,13 @@ pub struct PolicySpec {
     pub policy: &'static PolicyInfo,
     /// Its parameters, defaults filled in.
     pub parameters: Parameters,
-    /// How queues are moderated instead of as the policy would have it.
+    /// Moderation of the queues that replaces the policy's own.
     pub moderation: Option<Choice>,
     text: String,
 }
 
 impl PolicySpec {
-    /// Why this policy works in a simulator alone, if it names a rule of drivers.
+    /// Returns why this policy works in a simulator alone, if it names a rule of drivers.
     pub fn needs_simulated_driver(&self) -> Option<String> {
         match self.moderation {
             Some(Choice::Driver(rule)) => Some(moderated::needs_simulated_driver(rule)),
@@ -37,7 +37,7 @@ impl PolicySpec {
         let fail = |problems| SpecError { text: text.to_owned(), problems };
         let policy = registry::find(name).ok_or_else(|| {
             let names = registry::POLICIES.iter().map(|policy| policy.name);
-            fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::of(name, names))])
+            fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::new(name, names))])
         })?;
         let mut problems = Vec::new();
         let moderation = rule.and_then(|rule| {
@@ -62,7 +62,7 @@ impl PolicySpec {
         for (key, _) in &given {
             if !policy.parameters.iter().any(|parameter| parameter.name == *key) {
                 let names = policy.parameters.iter().map(|parameter| parameter.name);
-                let known = Known::of(key, names);
+                let known = Known::new(key, names);
                 problems.push(SpecProblem::UnknownParameter((*key).into(), known));
             }
         }
@@ -99,7 +99,7 @@ impl fmt::Display for PolicySpec {
 pub struct SpecError {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// Problems of the text.
     pub problems: Vec<SpecProblem>,
 }
 
@@ -125,7 +125,7 @@ pub enum SpecProblem {
         parameter: &'static str,
         /// The value as written.
         value: String,
-        /// What is allowed.
+        /// Description of the allowed values.
         allowed: String,
     },
     /// The platform or the server model cannot support what is asked for.
@@ -141,7 +141,7 @@ pub struct Known {
 }
 
 impl Known {
-    fn of(mistyped: &str, names: impl Iterator<Item = &'static str>) -> Self {
+    fn new(mistyped: &str, names: impl Iterator<Item = &'static str>) -> Self {
         let names: Vec<String> = names.map(str::to_owned).collect();
         let closeness = |name: &String| strsim::jaro_winkler(mistyped, name);
         let nearest = names.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));

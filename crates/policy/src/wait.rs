@@ -1,9 +1,9 @@
-//! How a core waits for packets.
+//! Ways in which a core waits for packets.
 
 use serde::{Deserialize, Serialize};
 use wattline_units::Span;
 
-/// How a core waits when its queues are empty.
+/// Way in which a core waits when its queues are empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {

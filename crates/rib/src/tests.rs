@@ -212,7 +212,7 @@ fn multipath_uses_the_links_that_run_by_weight() {
 }
 
 #[test]
-fn what_a_lost_link_leaves_of_a_multipath_leads_straight_to_known_neighbours() {
+fn multipath_with_a_lost_link_leads_straight_to_known_neighbours() {
     let mut bench = Bench::new();
     bench.kernel([route("10.0.0.0/8", 0, vec![via(1, ""), via(3, "")])]);
     bench.kernel([neighbour(1, "10.1.1.1", Some(MACS[0]))]);
@@ -285,7 +285,7 @@ fn a_link_stays_the_port_when_it_is_renamed() {
 }
 
 #[test]
-fn what_a_new_dump_does_not_mention_is_gone() {
+fn new_dump_removes_unmentioned_routes() {
     let mut bench = Bench::new();
     let kept = || route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")]);
     bench.kernel([kept(), route("10.1.0.0/16", 0, vec![via(2, "198.51.100.2")])]);

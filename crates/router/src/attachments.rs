@@ -1,11 +1,11 @@
-//! Which interfaces are served as which ports, while the router runs.
+//! Attachments of interfaces to ports, while the router runs.
 //!
 //! An interface can go: deleted, moved to another namespace, its card unplugged. Its sockets and
-//! its program go with it, for ever, also when another interface comes with the same name or even
-//! the same number. So a port is served by *one* interface; when that is gone the port has none,
-//! routes over what has its name lead to the kernel ([`wattline_rib::Rib::serve`]), and the new
-//! interface is taken over as at the start: the program first, then the sockets, which the workers
-//! take ([`super::slot`]), and last the way from the program to the sockets.
+//! its program go with it for good, even if another interface comes with the same name or number.
+//! So a port is served by *one* interface. When that is gone, routes over its name lead to the
+//! kernel ([`wattline_rib::Rib::serve`]). A new interface is taken over as at the start: the
+//! program first, then the sockets, which the workers take ([`super::slot`]), and last the way from
+//! the program to the sockets.
 
 use super::busy_poll::why_in_vain;
 use super::channels;
@@ -25,26 +25,25 @@ use wattline_ports::afxdp::{AfXdpQueue, OpenError, QueueStatus};
 use wattline_rib::Rib;
 use wattline_xdp::XdpError;
 
-/// How often an interface is tried that cannot be taken over: what stands in the way, such as
-/// another program, goes without a word.
+/// Time between two tries to take over an interface: an obstacle, such as another program, goes
+/// without an event.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// How often the queues of interfaces that are served are counted: the kernel sends no event when they
+/// Time between two counts of a served interface's queues: the kernel sends no event when they
 /// change, and drivers may give new ones no program (veth does not).
 const COUNT_QUEUES: Duration = Duration::from_secs(1);
 /// The log's words for a port that was attached before.
 const AGAIN: &str = "attached again to";
-/// How long workers take, mostly, to let go of queues that are about to be opened again.
+/// Usual time for workers to let go of queues that are about to be opened again.
 const LET_GO: Duration = Duration::from_millis(50);
-/// How often it is asked whether workers have taken queues: they were woken.
+/// Time between two checks whether workers, which were woken, have taken queues.
 const ASK_WORKERS: Duration = Duration::from_millis(2);
 
-/// How long queues are waited for that were in use by this router: the kernel lets go of them in a
-/// work queue (xp_put_pool()), soon after their last socket was closed; on a machine without a
-/// processor to spare that has taken more than two seconds. Below what the watchdog of the service
-/// waits for a sign of life.
+/// Longest wait for queues that were in use by this router: the kernel lets go of them in a work
+/// queue (xp_put_pool()), soon after their last socket was closed; on a machine without a processor
+/// to spare that has taken more than two seconds. It is below the service watchdog's timeout.
 const RELEASE: Duration = Duration::from_secs(6);
-/// How long queues are waited for of which this router knows nothing: another program, perhaps an
-/// instance before this one, may be about to end.
+/// Longest wait for queues that this router has not used: another program, perhaps an earlier
+/// instance, may be about to end.
 const OTHERS: Duration = Duration::from_secs(2);
 
 /// All ports with an interface.
@@ -73,7 +72,7 @@ struct OpenQueues {
     queues: Vec<Vec<AfXdpQueue>>,
     /// For the program.
     sockets: Vec<(u32, OwnedFd)>,
-    /// How they run, and the program.
+    /// Mode of the queues, and the program.
     mode: String,
 }
 
@@ -198,7 +197,7 @@ impl Attachments {
                 .filter(|(of, _)| of == port)
                 .map(|(_, status)| status.clone())
                 .collect(),
-            link: Some(LinkState::of(link)),
+            link: Some(LinkState::from_link(link)),
             ..vacant(*port)
         };
         let not_open = |it: &Unopened| {
@@ -225,7 +224,7 @@ impl Attachments {
         Self { ports, workers, leaving: Vec::new(), released: Vec::new() }
     }
 
-    /// Why there is no room for an interface as a port, if that is so; `others` are added with it.
+    /// Returns why there is no room for an interface as a port, if so; `others` are added with it.
     pub fn lacks_room(
         &self,
         interface: &Interface,
@@ -395,8 +394,8 @@ impl Attachments {
         }
     }
 
-    /// What is not as the configuration says, in a sentence for each port. A cable that is not there
-    /// is none of the configuration's.
+    /// Lists the ports that differ from the configuration, a sentence each. A missing cable is not
+    /// a configuration error.
     pub fn complaints(&self) -> impl Iterator<Item = String> {
         self.ports.iter().filter_map(|attachment| {
             let (state, reason) = match attachment.state {
@@ -488,7 +487,7 @@ impl Attachment {
         }
     }
 
-    /// What is to be said where its interface has another name now.
+    /// Returns a remark if the interface has another name now.
     fn renamed(&self) -> Option<String> {
         let now = self.renamed.as_ref()?;
         let before = &self.interface;
@@ -547,7 +546,7 @@ impl Attachment {
             .ifindex()
             .and_then(|ifindex| rib.link_of(self.port).filter(|it| it.index == ifindex));
         let now = link.map(|link| &link.name).filter(|name| **name != self.interface).cloned();
-        let state = link.map(LinkState::of);
+        let state = link.map(LinkState::from_link);
         if now == self.renamed && state == self.link {
             return;
         }
@@ -592,7 +591,7 @@ impl Attachment {
         );
     }
 
-    /// Why the interface that is served is of no more use, if it is so.
+    /// Returns why the served interface is of no more use, if so.
     fn is_lost(&self, rib: &Rib) -> Option<String> {
         let ifindex = self.ifindex()?;
         let interface = &self.interface;

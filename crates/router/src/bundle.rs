@@ -10,7 +10,7 @@ use wattline_dataplane::port::{PortCounters, PortQueue};
 /// that another worker serves alone.
 pub(super) struct Bundle<Q> {
     queues: Vec<Q>,
-    /// Which queue is asked first next time, so that a busy one does not starve the others.
+    /// Queue that is asked first next time, so that a busy one does not starve the others.
     turn: usize,
 }
 

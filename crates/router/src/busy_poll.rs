@@ -4,8 +4,8 @@
 
 use wattline_linux::napi::{self, Napi};
 
-/// Why busy polling of an interface's first queues changes nothing, if that is so. A kernel that does
-/// not tell is believed.
+/// Returns why busy polling of an interface's first queues has no effect, if so; none if the kernel
+/// does not tell.
 pub(super) fn why_in_vain(interface: &str, queues: u32) -> Option<String> {
     let needed = [
         (Napi::DeferHardIrqs, "napi_defer_hard_irqs", 2),

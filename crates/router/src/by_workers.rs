@@ -1,10 +1,10 @@
-//! Why workers forward packets that XDP programs could forward.
+//! Reasons why workers forward packets that XDP programs could forward.
 
-/// Why workers forward all packets until a restart.
+/// Reason why workers forward all packets until a restart.
 pub(super) struct ByWorkers {
     because: String,
-    /// What in the configuration of the start stands against it, and what did last; none of this where
-    /// something else does.
+    /// Obstacles in the configuration of the start, in words, and the last obstacles; none if the
+    /// reason is another.
     obstacles: Option<(String, Vec<&'static str>)>,
 }
 

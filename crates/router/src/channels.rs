@@ -1,9 +1,9 @@
-//! How an interface gets another number of queues.
+//! Advice on changing the number of an interface's queues.
 
 use std::io;
 use wattline_linux::ethtool::{self, Channels};
 
-/// What to do so that an interface has this many receive queues, as it stands behind "or".
+/// Returns the advice that gives an interface this many receive queues, to follow "or".
 pub(super) fn remedy(name: &str, wanted: u32) -> String {
     by(&ethtool::channels(name), name, wanted)
 }
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_advised_for_a_veth_is_what_its_driver_takes() {
+    fn advice_for_a_veth_is_accepted_by_its_driver() {
         let made = Namespace::create(format!("wl-channels-{}", std::process::id()));
         let namespace = match made {
             Ok(namespace) => namespace,

@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::path::Path;
 use wattline_linux::sysfs::Tree;
 
-/// What is wrong with the CPUs of workers on this machine, all at once.
+/// Returns the problems with the CPUs of workers on this machine, all at once.
 pub(super) fn unusable(config: &Config) -> Option<String> {
     let cpus = &config.router.cpus;
     let tried = std::thread::scope(|scope| scope.spawn(|| refused(cpus, move_to)).join());
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_for_a_worker_is_done_on_its_cpu_and_the_caller_stays_where_it_was() {
+    fn work_for_a_worker_runs_on_its_cpu_and_leaves_the_caller() {
         let before = sched_getaffinity(None).unwrap();
         let allowed: Vec<u16> = (0..1024).filter(|cpu| before.is_set(usize::from(*cpu))).collect();
         for cpu in &allowed {
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(on_cpu_of(0, Some(*first), try_all), refused);
     }
 
-    /// Where the pages of a mapping lie, by the kernel's account of this process.
+    /// Returns the nodes of a mapping's pages, by the kernel's account of this process.
     #[test]
     fn memory_that_is_populated_there_lies_on_the_node_of_the_cpu() {
         const BYTES: usize = 8 << 20;

@@ -15,7 +15,7 @@ use wattline_linux::tap;
 const CHUNK: u32 = 2048;
 /// Room for what nodes put before a packet.
 const HEADROOM: u32 = 256;
-/// How often devices are asked for their link.
+/// Time between two looks at the devices' links.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Ethernet header and tag.
 const HEADERS: u32 = 18;
@@ -47,7 +47,7 @@ pub(super) fn check(config: &Config) -> Result<(), RouterError> {
     Err(RouterError::Dpdk { port: names.join(", "), error: DpdkError::NotBuilt })
 }
 
-/// What a configuration says of one.
+/// Configuration of a device.
 struct Wanted<'a> {
     port: PortId,
     name: &'a str,
@@ -142,7 +142,7 @@ impl Devices {
         }
     }
 
-    /// How a port runs, for people.
+    /// Describes how a port runs.
     pub fn mode(&self, port: PortId) -> Option<String> {
         Some(format!("dpdk, {}", self.ports.get(&port)?.device.driver()))
     }

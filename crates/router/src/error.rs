@@ -1,4 +1,4 @@
-//! Why a router does not run.
+//! Reasons why a router does not run.
 
 use std::io;
 use wattline_dpdk::DpdkError;
@@ -9,7 +9,7 @@ use wattline_traffic::capture::{CaptureError, Problem};
 use wattline_xdp::XdpError;
 use wattline_xdp::bpf::BpfError;
 
-/// What kind of remedy a failure calls for; exit codes follow it.
+/// Kind of remedy that a failure calls for; exit codes follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
     /// Change the configuration.
@@ -28,7 +28,7 @@ pub enum Remedy {
     Defect,
 }
 
-/// Why a router does not start, or ended early.
+/// Reason why a router does not start, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouterError {
@@ -56,7 +56,7 @@ pub enum RouterError {
     Xdp {
         /// Name of the port.
         port: String,
-        /// Why.
+        /// Reason.
         error: XdpError,
     },
     /// A device of DPDK could not be opened.
@@ -64,7 +64,7 @@ pub enum RouterError {
     Dpdk {
         /// Name of the port; of all where the environment did not start.
         port: String,
-        /// Why.
+        /// Reason.
         error: DpdkError,
     },
     /// A map of the XDP program could not be written.
@@ -87,7 +87,7 @@ pub enum RouterError {
     Panicked {
         /// Its number.
         worker: usize,
-        /// What it said.
+        /// Message of the panic.
         message: String,
     },
     /// The governor of `[power]` has panicked: the workers have ended in good order.
@@ -105,9 +105,9 @@ pub enum RouterError {
     /// The system failed.
     #[error("{action}: {source}")]
     System {
-        /// What was being done.
+        /// Action that failed.
         action: String,
-        /// Why it failed.
+        /// Reason of the failure.
         source: io::Error,
     },
 }
@@ -123,7 +123,7 @@ impl RouterError {
         Self::Unfit(format!("[power] {key}: {error}"))
     }
 
-    /// What kind of remedy it calls for.
+    /// Returns the kind of remedy.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Config(ConfigError::Unreadable { .. }) => Remedy::Input,

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_sends_leaves_by_the_port_some_frames_at_a_time() {
+    fn frames_of_the_kernel_leave_by_the_port_some_at_a_time() {
         let (tap, kernel) = tap();
         let (mut far, near) = wire(128, 2048);
         let mut queue = WithKernel::new(near.into_queue(PortId(0)), tap);

@@ -11,8 +11,8 @@ use std::time::Instant;
 use wattline_daemon::reload::Report;
 use wattline_xdp::ForwardedByCpu;
 
-/// What counts the frames that XDP programs forward beside workers, for a governor. Where a port's
-/// interface makes copies needless, workers forward all.
+/// Returns the counters of frames that XDP programs forward beside workers, for a governor. If a
+/// port's interface makes copies needless, workers forward all.
 pub(super) fn forwarded(
     config: &Config,
     kernel: Option<&KernelSide>,
@@ -75,7 +75,7 @@ impl Router {
         }
     }
 
-    /// What a reload has to say of it: that it waits, or which of the applied settings it rules.
+    /// Adds to a reload's report that the governor waits, or which settings it rules.
     pub(super) fn say_what_is_governed(&self, report: &mut Report) {
         if let Some(why) = self.power.as_ref().and_then(Power::waits_because) {
             report.not_as_configured.push(format!("[power]: the governor waits: {why}"));
@@ -116,19 +116,19 @@ mod tests {
     use wattline_traffic::capture::{LinkType, Resolution, Writer};
     use wattline_units::{Hertz, Joules, Provenance, Span, Time};
 
-    /// What the platform of a test does, and what became of it. Its driver lives in the thread of the
-    /// router, which is that of the test.
+    /// Script and record of the test's platform. Its driver lives in the thread of the router,
+    /// which is that of the test.
     #[derive(Default)]
     struct Fake {
-        /// Why it cannot begin.
+        /// Error of the start.
         obstacle: Option<&'static str>,
-        /// Why it cannot give back.
+        /// Error of giving back.
         stuck: Option<&'static str>,
         /// Whether that was given back by somebody else.
         given_back: bool,
-        /// What the present governor counted: seconds, of which each has its packet, its 5 J and its step.
+        /// Count of the present governor: seconds, each with its packet, its 5 J and its step.
         seconds: u64,
-        /// What it can set.
+        /// Abilities.
         can: Option<Can>,
         starts: u32,
         governs: bool,
@@ -267,7 +267,7 @@ addresses = ["192.0.2.1/24"]
         (router, folder)
     }
 
-    /// What happens around a change of ports, which captures do not know.
+    /// Pauses and resumes as around a change of ports, which captures do not know.
     fn ports_change(router: &mut Router) {
         router.pause_governor();
         router.resume_governor();
@@ -349,7 +349,7 @@ addresses = ["192.0.2.1/24"]
         stopped(router).1.unwrap();
     }
 
-    /// What it did before it waited is the whole run.
+    /// The run until the governor waited is the whole run.
     #[test]
     fn a_router_stopped_while_its_governor_waits_gives_account_of_the_whole_run() {
         let (mut router, _folder) = router();
@@ -366,7 +366,7 @@ addresses = ["192.0.2.1/24"]
     }
 
     #[test]
-    fn what_was_not_given_back_is_told_at_the_end_unless_it_was_since() {
+    fn unrestored_setting_is_reported_at_the_end_unless_restored_since() {
         let stop = |then: fn(&mut Router)| {
             let (mut router, _folder) = router();
             fake(|fake| (fake.stuck, fake.obstacle) = (Some("cpu0: it hangs"), Some(OBSTACLE)));

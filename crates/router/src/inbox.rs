@@ -1,4 +1,4 @@
-//! What other threads tell the control thread.
+//! Messages of other threads to the control thread.
 
 use super::neighbour_requests::{self, Batch, fair_share};
 use std::io;
@@ -9,7 +9,7 @@ use wattline_daemon::socket::{Pending, Reply, Request, serve_all};
 use wattline_dataplane::nodes::NeighbourRequest;
 use wattline_ports::waiter::Waker;
 
-/// How long a request over the socket may take.
+/// Longest time of a request over the socket.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Something for the control thread to do.

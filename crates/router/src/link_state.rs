@@ -2,7 +2,7 @@
 
 use wattline_linux::netlink::Link;
 
-/// What stands between a port that is served and its cable.
+/// State of the link of a served port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinkState {
     Up,
@@ -13,7 +13,7 @@ pub(super) enum LinkState {
 }
 
 impl LinkState {
-    pub fn of(link: &Link) -> Self {
+    pub fn from_link(link: &Link) -> Self {
         match (link.enabled, link.running) {
             (false, _) => Self::Down,
             (true, false) => Self::NoCarrier,
@@ -30,7 +30,7 @@ impl LinkState {
         }
     }
 
-    /// What is to be said of it to who looks for the cause.
+    /// Returns the cause, and the way to remove it, if packets cannot pass.
     pub fn reason(self, interface: &str) -> Option<String> {
         match self {
             Self::Up => None,
@@ -60,7 +60,7 @@ mod tests {
                 vlan: None,
                 aggregation: None,
             };
-            LinkState::of(&link)
+            LinkState::from_link(&link)
         };
         assert_eq!(state(true, true), LinkState::Up);
         assert_eq!(state(true, false), LinkState::NoCarrier);

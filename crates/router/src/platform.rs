@@ -1,4 +1,4 @@
-//! What the governor of a router drives.
+//! Platforms that the governor of a router drives.
 //!
 //! The router knows no platform by itself: the program hands a list of them over
 //! ([`crate::Extensions`]), and `[power] platform` chooses one. Opening it, equipping the workers,
@@ -24,7 +24,7 @@ use wattline_xdp::ForwardedByCpu;
 /// live router is not known beforehand.
 pub const MEAN_BYTES: u32 = 600;
 
-/// What `[power]` names, read before anything is opened.
+/// Policy and model that `[power]` names, read before anything is opened.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The section.
@@ -38,12 +38,12 @@ pub struct Plan {
 /// Runs a worker in place of its own loop, until the worker is told to end.
 pub type WorkerLoop = Box<dyn FnOnce(&mut Worker, &mut PollWaiter) + Send>;
 
-/// What a worker is watched and commanded by.
+/// Means to watch and command a worker.
 #[derive(Debug)]
 pub struct WorkerHandle {
     /// Its commands.
     pub control: Arc<Control>,
-    /// What it counts.
+    /// Its counters.
     pub counters: Arc<WorkerCounters>,
     /// Ends its sleep.
     pub waker: Waker,
@@ -57,27 +57,27 @@ pub struct Running<'a> {
     pub queues: Vec<u32>,
     /// Its workers.
     pub workers: Vec<WorkerHandle>,
-    /// What counts the frames that XDP programs forward by themselves, by port; empty where workers
+    /// Counters of the frames that XDP programs forward by themselves, by port; empty where workers
     /// forward everything.
     pub forwarded: Vec<Option<ForwardedByCpu>>,
 }
 
-/// How a platform runs, and what became of the steps that led there.
+/// State of a platform, and outcomes of the steps that led there.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// How it runs.
+    /// Present operating point.
     pub point: OperatingPoint,
-    /// What the policy is told about it.
+    /// Description that the policy gets.
     pub platform: Platform,
     /// The last changes that the policy asked for, with their reasons, the oldest first.
     pub decisions: Vec<Decision>,
-    /// What became of the steps, by knob.
+    /// Outcomes of the steps, by knob.
     pub knobs: Vec<Entry>,
 }
 
 /// A platform with its governor.
 pub trait PlatformDriver {
-    /// What the workers run in place of their own loops, in their order; `bells` wake their
+    /// Returns the loops that workers run in place of their own, in their order; `bells` wake their
     /// threads. Workers that are left out run as they do without a governor.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ pub trait PlatformDriver {
     /// whoever calls this has to keep them. `None` where no answer comes within so long.
     fn totals(&self, patience: Duration) -> Option<(Totals, Option<Latency>)>;
 
-    /// How it runs now; `None` where no answer comes within so long.
+    /// Returns the present state; `None` if no answer comes within so long.
     fn look(&self, patience: Duration) -> Option<Seen>;
 
     /// Whether its governor has panicked: nobody decides any more.

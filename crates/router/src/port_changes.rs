@@ -17,19 +17,19 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 
-/// How long workers may take to empty the queues of a port that is removed.
+/// Longest time for workers to empty the queues of a port that is removed.
 const EMPTYING: Duration = Duration::from_millis(500);
-/// How long a reload waits for workers beyond that. They take milliseconds, unless one hangs.
+/// Longest wait of a reload for workers beyond that. They take milliseconds, unless one hangs.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often it looks.
+/// Time between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a reload changes of the ports.
+/// Changes of the ports by a reload.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PortChanges {
     pub added: Vec<PortId>,
     pub removed: Vec<PortId>,
-    /// Why a restart is needed: a sentence for each reason.
+    /// Reasons why a restart is needed, a sentence each.
     pub fixed: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ impl PortChanges {
     }
 }
 
-/// What differs between two ports of one name beside their addresses.
+/// Lists keys that differ between two ports of one name, beside their addresses.
 fn fixed_keys(before: &PortSettings, after: &PortSettings) -> Vec<&'static str> {
     let keys = [
         ("interface", before.kind.in_kernel() != after.kind.in_kernel()),
@@ -101,7 +101,7 @@ fn is_capture(port: &PortSettings) -> bool {
 }
 
 impl Router {
-    /// What keeps the ports from being those of another configuration, if something does.
+    /// Returns why the ports cannot become those of another configuration, if so.
     pub(super) fn keeps_ports(&self, new: &Config) -> Option<String> {
         let governed = self.power.as_ref().is_some_and(|power| !power.follows_ports());
         let has_interface = self.config.ports.iter().any(|port| port.kind.taken_over().is_some());

@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The control thread has other things to do: a tick without an answer is left out.
 const IN_THE_LOOP: Duration = Duration::from_millis(100);
 
-/// How often a governor that cannot begin is tried again, as what stands in its way may go without a
-/// word: another process that sets the same knobs, a driver that hangs.
+/// Time between two tries of a governor that cannot begin, as the obstacle may go without an event:
+/// another process that sets the same knobs, a driver that hangs.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// The loop of a router, and what it last said of itself.
@@ -31,23 +31,23 @@ pub(super) struct Power {
     driver: Box<dyn PlatformDriver>,
     /// The queues by port over which it governs, or tried to.
     queues: Vec<u32>,
-    /// Why it does not govern now, and when it tries again; without a time only when ports change.
+    /// Reason why it does not govern, and time of the next try; without one it waits for new ports.
     waits: Option<(String, Option<Instant>)>,
-    /// What was not given back when it paused, and not since.
+    /// Failure to give back at a pause, not made up for since.
     unrestored: Option<RouterError>,
     last: Mutex<Last>,
 }
 
-/// What a governor rules that the section `[router]` says too.
+/// Settings of the section `[router]` that a governor rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// How workers wait: `mode` and `idle`.
+    /// Way in which workers wait: `mode` and `idle`.
     pub waiting: bool,
-    /// How much they take at once.
+    /// Number of packets that they take at once.
     pub batch: bool,
 }
 
-/// What statistics are reckoned from.
+/// Input of the statistics.
 struct Last {
     recent: Recent,
     /// The number of the last change that was logged.
@@ -124,7 +124,7 @@ impl Power {
         Ok(Self { driver, queues, waits: None, unrestored: None, last })
     }
 
-    /// What the workers are to run in place of their own loops.
+    /// Returns the loops that the workers are to run in place of their own.
     pub fn equip(&mut self, bells: &[Waker]) -> Result<Vec<WorkerLoop>, RouterError> {
         self.driver.equip(bells)
     }
@@ -156,12 +156,12 @@ impl Power {
         self.waits.is_none()
     }
 
-    /// Why it does not, if that is so.
+    /// Returns why it waits, if so.
     pub fn waits_because(&self) -> Option<&str> {
         self.waits.as_ref().map(|(why, _)| why.as_str())
     }
 
-    /// What it rules now of what the router is configured to do.
+    /// Returns the settings of the router that it rules now.
     pub fn rules(&self) -> Rules {
         if !self.governs() {
             return Rules::default();
@@ -242,8 +242,8 @@ impl Power {
         unrestored.map_or(given_back, Err)
     }
 
-    /// Why the router cannot continue: nobody governs it any more, and it would stay as it was
-    /// governed last.
+    /// Returns why the router cannot continue: its governor has failed, and it would keep the last
+    /// operating point.
     pub fn failure(&self) -> Option<RouterError> {
         self.driver.has_failed().then_some(RouterError::Governor)
     }
@@ -286,7 +286,7 @@ impl Power {
         }
     }
 
-    /// What the loop did so far. Asking changes nothing for the next who asks.
+    /// Returns the figures of the loop so far. Asking changes nothing for the next who asks.
     pub fn stats(&self) -> PowerStats {
         let mut last = self.last();
         if !last.over && self.governs() {

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether a worker has gone round. It blocks for a tenth of a second at most
-/// ([`wattline_dataplane::worker::Worker::run`]).
+/// Time between two checks that a worker goes round. A worker blocks for a tenth of a second at
+/// most ([`wattline_dataplane::worker::Worker::run`]).
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Looks in a row without a round after which it hangs: looks and not a time, for a whole machine
 /// may stand still, and then who looks does, too.
 const LOOKS: u32 = 3;
 
-/// What has changed about a worker.
+/// Change of a worker's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// It hangs: it has made no round for seconds.

@@ -35,20 +35,20 @@ const ETHERNET_MTU: u32 = 1500;
 /// (Documentation/networking/napi.rst).
 const BUSY_POLL: BusyPoll = BusyPoll { duration: Duration::from_micros(20), budget: 64 };
 
-/// What one worker works on.
+/// Queues and memory of one worker.
 pub(super) struct WorkerQueues {
     pub pool: FramePool,
     /// One per port, and one for each that may be added.
     pub ports: Vec<Box<dyn PortQueue>>,
-    /// How many of them are there at the start.
+    /// Number of ports at the start.
     pub served: usize,
-    /// What becomes readable when frames arrive, by port.
+    /// Descriptors that become readable when frames arrive, by port.
     pub descriptors: Vec<(PortId, OwnedFd)>,
     /// Whether some are captures, which it may have to wait for.
     pub has_captures: bool,
 }
 
-/// What the control thread keeps of a worker's interfaces, to open them again.
+/// Handles of a worker's interfaces that the control thread keeps to open them again.
 pub(super) struct WorkerInterfaces {
     pub memory: WorkerMemory,
     /// The way of new queues to the worker, by port; also of ports that may be added.
@@ -75,7 +75,7 @@ pub(super) struct Opened {
     pub states: Vec<(PortId, QueueStatus)>,
     /// Whether frames of some interface reach workers without a copy.
     pub zero_copy: bool,
-    /// How each port runs, for the status.
+    /// Mode of each port, for the status.
     pub modes: Vec<String>,
     /// Ports whose queues could not be opened, and why.
     pub failed: BTreeMap<PortId, String>,
@@ -385,7 +385,7 @@ fn open_all(
     if bad_captures.is_empty() { Ok(opened) } else { Err(RouterError::Captures(bad_captures)) }
 }
 
-/// Which queues of these interfaces a worker serves.
+/// Returns the queues of these interfaces that a worker serves.
 pub(super) fn addresses(
     config: &Config,
     interfaces: &[Interface],
@@ -464,7 +464,7 @@ fn check_captures(config: &Config) -> Result<(), RouterError> {
     if wrong.is_empty() { Ok(()) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
 }
 
-/// How a port runs, for people.
+/// Describes how a port runs.
 pub(super) fn describe(mode: QueueMode) -> String {
     let copy = if mode.zero_copy { "zero-copy" } else { "copy" };
     let polling = if mode.busy_poll { ", busy polling" } else { "" };

@@ -1,6 +1,5 @@
-//! What a governor's figures of power and latency are means of: the last five seconds, the same
-//! for whoever asks and however often. A tick a second moves the stretch on; asking changes
-//! nothing.
+//! Means of a governor's power and latency over the last five seconds, the same for all readers. A
+//! tick a second moves the stretch on; asking changes nothing.
 
 use crate::stats::LatencyHistogram;
 use std::collections::VecDeque;
@@ -35,7 +34,7 @@ const BUCKETS: [u64; 19] = [
     1_000_000_000,
 ];
 
-/// What was counted at the last ticks, and the latencies since.
+/// Counts at the last ticks, and the latencies since.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     first: Option<Totals>,
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_and_however_often_gets_the_mean_of_the_last_seconds() {
+    fn every_reader_gets_the_mean_of_the_last_seconds() {
         let (mut recent, start) = (Recent::default(), Instant::now());
         for second in 0..30u32 {
             let now = start + Duration::from_secs(second.into());

@@ -11,11 +11,11 @@ use wattline_ports::afxdp::{AfXdpQueue, LentChunks};
 
 /// A queue that a slot can hold.
 pub(super) trait Replaceable: PortQueue + Sized {
-    /// What the other side of the queue still has of the worker's memory once the queue is closed.
+    /// Memory of the worker that the other side still has once the queue is closed.
     type Lent: Send;
     /// Closes the queue, in the control thread, as that takes a while.
     fn close(self) -> Self::Lent;
-    /// How long after that the memory may be used again.
+    /// Returns the time after that until the memory may be used again.
     fn settled_after(lent: &Self::Lent) -> Duration;
     /// Gives the memory to the worker's pool.
     fn give_back(lent: Self::Lent, pool: &mut FramePool);
@@ -41,15 +41,15 @@ impl Replaceable for AfXdpQueue {
 /// nothing before there are some again.
 pub(super) struct Slot<Q: Replaceable> {
     queues: Bundle<Q>,
-    /// What queues counted that are no longer there.
+    /// Counts of queues that are no longer there.
     earlier: PortCounters,
     handover: Arc<Handover<Q>>,
 }
 
-/// Where the control thread leaves queues for a worker, and the worker those that it had.
+/// Exchange of queues: the control thread leaves a worker new ones, and the worker its old ones.
 ///
-/// The control thread closes what a worker had, and then leaves the memory that the kernel had of it
-/// here for the worker. Before that the kernel may write to it.
+/// The control thread closes the old ones, and then leaves here the memory that the kernel had of
+/// them for the worker. Before that the kernel may write to it.
 pub(super) struct Handover<Q: Replaceable> {
     /// Whether something lies there: looked at in every round of the worker.
     waits: AtomicBool,
@@ -68,7 +68,7 @@ struct Table<Q: Replaceable> {
     settled: Vec<Q::Lent>,
 }
 
-/// What takes the place of the queues that a worker has.
+/// Queues that replace those of a worker.
 struct Offer<Q> {
     queues: Vec<Q>,
     /// Whether the worker first empties those that it has.
@@ -206,7 +206,7 @@ mod tests {
     use wattline_ports::memory::{WireEnd, WireQueue, wire};
 
     thread_local! {
-        /// What happens while the next queue is closed, which takes a while.
+        /// Action while the next queue is closed, which takes a while.
         static WHILE_CLOSING: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
     }
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_worker_never_took_is_dropped() {
+    fn unclaimed_offer_is_dropped() {
         let ((_far, near), (_, other)) = (queue(), queue());
         let slot = Slot::new(vec![near]);
         let handover = slot.handover();
@@ -300,7 +300,7 @@ mod tests {
 
     /// Its socket would stay open, and the queue of the interface in use, until the next offer.
     #[test]
-    fn what_a_worker_gives_up_while_others_are_closed_is_closed_as_well() {
+    fn queue_given_up_during_closing_is_closed_as_well() {
         let mut pool = FramePool::zeroed(64, 2048, 256);
         let ((_far, near), (_, other)) = (queue(), queue());
         let mut slot = Slot::new(vec![near]);

@@ -21,14 +21,14 @@ pub(super) struct Stall {
 
 impl Stall {
     /// From the thread's number, in a process whose `/proc` can be read.
-    pub fn of(thread: i32) -> Self {
+    pub fn new(thread: i32) -> Self {
         let mut it = Self { thread, used: None, looked: Instant::now() };
         it.used = it.processor_time();
         it
     }
 
-    /// How much of the time since the last such question the kernel has stalled it; `None` where it
-    /// is too early to tell.
+    /// Returns the time since the last such question if the kernel has stalled the thread, else
+    /// zero; `None` if it is too early to tell.
     pub fn stalled(&mut self) -> Option<Duration> {
         let since = self.looked.elapsed();
         if since < WINDOW {
@@ -90,13 +90,13 @@ mod tests {
         let (end, until): (_, Receiver<()>) = channel();
         let (number, thread) = thread(move || assert!(until.recv().is_err()));
         std::thread::sleep(WINDOW);
-        let mut stall = Stall::of(number);
+        let mut stall = Stall::new(number);
         assert_eq!(stall.stalled(), None, "too early");
         std::thread::sleep(WINDOW);
         assert_eq!((stall.stalled(), stall.state()), (Some(Duration::ZERO), Some('S')));
         drop(end);
         thread.join().unwrap();
-        assert_eq!(Stall::of(number).processor_time(), None, "it is gone");
+        assert_eq!(Stall::new(number).processor_time(), None, "it is gone");
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
         let precede = ["--fifo", "--pid", "1", &high.to_string()].map(str::to_owned);
         let preceded = Command::new("chrt").args(precede).status().is_ok_and(|it| it.success());
         if preceded {
-            let mut stall = Stall::of(low);
+            let mut stall = Stall::new(low);
             // The kernel keeps a twentieth of each second for ordinary threads.
             let mut stalled = Duration::ZERO;
             for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! What the configuration says of routing, as events: the same that a kernel would give.
+//! Routing in the configuration, as events: the same that a kernel would give.
 
 use crate::config::{Config, PortSettings, RouteSettings, RouteTarget};
 use std::collections::HashMap;

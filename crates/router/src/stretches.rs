@@ -1,5 +1,5 @@
-//! What several governors of one router have counted, one after the other: each begins at 0 while the
-//! workers count on, and the sums must never fall. What was drawn between two of them nobody metered.
+//! Sums over several governors of one router: each begins at 0 while the workers count on, and the
+//! sums must never fall. Energy drawn between two of them is not metered.
 
 use std::time::Instant;
 use wattline_governor::account::Totals;
@@ -11,9 +11,9 @@ use wattline_units::Span;
 /// Sums over all governors.
 #[derive(Debug, Default)]
 pub(super) struct Stretches {
-    /// Of those that have ended.
+    /// Totals of those that have ended.
     before: Option<Totals>,
-    /// What the present one found when it began.
+    /// Totals that the present one found when it began.
     begun: Option<Totals>,
     /// The last sum.
     last: Option<Totals>,
@@ -26,7 +26,7 @@ pub(super) struct Stretches {
     waited: Counted<Option<u64>>,
 }
 
-/// Of governors that have ended, and that together with the present one.
+/// Sums over governors that have ended, without and with the present one.
 #[derive(Debug, Default)]
 struct Counted<T> {
     before: T,
@@ -37,9 +37,9 @@ struct Counted<T> {
 #[derive(Debug)]
 struct Known {
     energy: Energy,
-    /// How long before the present stretch's first figure nobody metered.
+    /// Unmetered time before the present stretch's first figure.
     lead: Span,
-    /// How long since the last reading of its meters, when this was asked for.
+    /// Time since the last reading of its meters, when this was asked for.
     unread: Span,
     asked: Instant,
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_metered_between_two_governors_is_told() {
+    fn unmetered_time_between_two_governors_is_reported() {
         let (mut stretches, start) = (Stretches::default(), Instant::now());
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
         stretches.sum(totals(0, 0, None), at(0.0));

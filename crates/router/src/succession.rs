@@ -13,7 +13,7 @@ use wattline_linux::handed_over;
 use wattline_linux::netlink::attached_program;
 use wattline_xdp::KeptLink;
 
-/// How long the service manager may take to read what it is told.
+/// Longest time for the service manager to read a message.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Far longer than a processor takes to see a change, where the kernel cannot be asked.
 const SEEN_BY_ALL: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ pub(super) struct Inherited {
 }
 
 impl Inherited {
-    /// What the service manager hands over.
+    /// Takes the attachments that the service manager hands over.
     pub fn take() -> Self {
         let handed = handed_over::take().into_iter();
         let links: Vec<_> =

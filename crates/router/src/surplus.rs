@@ -6,7 +6,7 @@ use super::channels;
 use super::queues::receive_queues;
 use crate::config::{Config, PortKind, PowerPlatform};
 
-/// How many workers there are instead, and why.
+/// Wanted and started number of workers, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Surplus {
     wanted: u16,

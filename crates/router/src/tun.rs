@@ -73,7 +73,7 @@ impl PuntSink for TunnelSink {
     }
 }
 
-/// What becomes of it behind the device is the device's to count (`ip -s link`).
+/// Writes a packet to the device, which counts what follows (`ip -s link`).
 pub(super) fn write(mut device: &File, packet: &[u8]) -> Result<(), DropReason> {
     match device.write(packet) {
         Ok(length) if length == packet.len() => Ok(()),

@@ -31,7 +31,7 @@ use wattline_ports::waiter::{PollWaiter, Waker};
 /// (icmp_msgs_per_sec = 1000).
 const ICMP_RATE: u32 = 1000;
 const ICMP_BURST: u32 = 50;
-/// How often the router checks whether threads have ended.
+/// Time between two checks whether threads have ended.
 const LOOK: Duration = Duration::from_millis(2);
 /// Longest time for a worker to end after the command, unless it waits for a pipe.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
@@ -45,7 +45,7 @@ struct Thread {
     waker: Waker,
     handle: Option<JoinHandle<()>>,
     pulse: Pulse,
-    /// How captures and traces reach it, and the number of chunks of its memory.
+    /// Access for captures and traces, and the number of chunks of its memory.
     taps: (TapSlots, u32),
     /// Whether it may wait for the other end of a pipe.
     has_captures: bool,
@@ -70,7 +70,7 @@ pub(super) struct Workers {
     nodes: Vec<&'static str>,
 }
 
-/// How the workers ended.
+/// End of the workers.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     /// Some did not end, and live as long as the process.
@@ -79,20 +79,20 @@ pub(super) struct Ending {
     pub hangs: Option<usize>,
 }
 
-/// What a worker gets in addition to its queues.
+/// Equipment of a worker in addition to its queues.
 pub(super) struct Equipment {
     pub routes: RouteReader,
     pub punt: Box<dyn PuntSink>,
     pub neighbours: SyncSender<NeighbourRequest>,
     /// Nodes of applications.
     pub features: Vec<Feature>,
-    /// What it blocks on ([`waiter_of`]).
+    /// Waiter that it blocks on ([`waiter_of`]).
     pub waiter: PollWaiter,
     /// Replaces its own loop, if there is one.
     pub run: Option<WorkerLoop>,
 }
 
-/// What the worker of these queues blocks on.
+/// Makes the waiter that the worker of these queues blocks on.
 pub(super) fn waiter_of(queues: &WorkerQueues) -> Result<PollWaiter, RouterError> {
     PollWaiter::for_ports(queues.descriptors.iter().map(|(port, it)| (port.0, it.as_fd())))
         .map_err(|errno| RouterError::system("making the wake-up of a worker", errno))
@@ -293,7 +293,7 @@ impl Workers {
     fn await_end(&self, patience: Duration) {
         let running = self.threads.iter().filter(|thread| !thread.has_ended());
         let mut stalls: Vec<_> =
-            running.filter_map(|thread| thread.number.get().copied()).map(Stall::of).collect();
+            running.filter_map(|thread| thread.number.get().copied()).map(Stall::new).collect();
         let begun = Instant::now();
         let mut stalled = Duration::ZERO;
         while !self.have_ended() && begun.elapsed() < patience + stalled.min(MOST_STALLED) {
@@ -359,7 +359,7 @@ impl Workers {
         self.threads.iter().map(handle).collect()
     }
 
-    /// Where captures and traces reach each of them.
+    /// Returns the access to each of them for captures and traces.
     pub fn worker_taps(&self) -> Vec<WorkerTaps> {
         let worker = |thread: &Thread| {
             let (slots, chunks) = thread.taps.clone();
@@ -373,7 +373,7 @@ impl Workers {
         &self.nodes
     }
 
-    /// Which node leads to which.
+    /// Returns the edges between nodes.
     pub fn edges(&self) -> &[(&'static str, &'static str)] {
         &self.edges
     }

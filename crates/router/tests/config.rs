@@ -235,7 +235,7 @@ fn captures_that_would_overwrite_each_other_are_refused() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused() {
+fn contradictory_values_are_rejected() {
     let route = "[[route]]\nprefix = \"0.0.0.0/0\"";
     let twice = format!("{route}\nkind = \"blackhole\"\n{route}");
     refused(route, &twice, 29, "[[route]] prefix", "has a route already");

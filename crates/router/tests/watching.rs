@@ -130,7 +130,7 @@ fn file_of(parts: Vec<Part>) -> Vec<u8> {
     bytes.flatten().collect()
 }
 
-/// What tshark shows of a file: interface, direction, source port, comment; nothing without tshark.
+/// Returns tshark's view of a file: interface, direction, source port, comment; none without it.
 fn by_tshark(path: &Path) -> Option<Vec<String>> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(path).args(["-T", "fields", "-e", "frame.interface_name"]);
@@ -216,7 +216,7 @@ fn a_trace_has_the_way_and_the_end_of_each_packet() {
 }
 
 #[test]
-fn whoever_asks_for_the_end_gets_what_there_is_and_makes_place_for_others() {
+fn stopped_capture_gets_its_rest_and_frees_its_place() {
     let running = Running::start();
     let begin = || listen(&running.socket(), &Request::Capture(look("all", None)));
     // Four times as many as there are places, four at once.

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What to do with the machine.
+/// Use of the machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     /// Every check.

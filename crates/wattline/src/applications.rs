@@ -1,4 +1,4 @@
-//! What packets can pass in this program beside plain forwarding: each application is a crate, and
+//! Applications that packets can pass in this program beside plain forwarding: each is a crate, and
 //! a Cargo feature of this one.
 
 use wattline_router::application::{ApplicationKind, Applications};

@@ -1,4 +1,4 @@
-//! How a command ends when it could not do what it was asked for.
+//! End of a command that could not do what it was asked for: a message and an exit code.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use wattline_settings::ConfigError;
 pub struct ExitError {
     /// One of the constants below.
     pub code: u8,
-    /// What was wrong, where, and what to do.
+    /// Problem, place and advice.
     pub message: String,
     /// Standard output has the result already: with `--json` it gets no second document.
     pub after_result: bool,

@@ -1,4 +1,4 @@
-//! What `knobs` in a configuration can list.
+//! Knobs that `knobs` in a configuration can list.
 
 use wattline_host::Scope;
 
@@ -38,7 +38,7 @@ impl Listed {
         }
     }
 
-    /// What may be governed by a list of them.
+    /// Returns the scope that a list of them allows.
     pub fn scope(list: &[Self]) -> Scope {
         Scope {
             frequency: list.contains(&Self::Frequency),
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_listed_is_governed_and_nothing_else() {
+    fn listed_knob_alone_is_in_scope() {
         for one in Listed::ALL {
             assert_eq!(Listed::find(one.name()), Some(one));
             let scope = Listed::scope(&[one]);

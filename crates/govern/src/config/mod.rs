@@ -15,7 +15,7 @@ use std::path::Path;
 use wattline_settings::{ConfigError, Problems, read_text};
 
 impl Config {
-    /// What holds without a file.
+    /// Returns the defaults that apply without a file.
     ///
     /// # Panics
     /// Never: the built-in profile is tested.

@@ -1,4 +1,4 @@
-//! What a configuration sets otherwise than its profile.
+//! Settings of a configuration that differ from its profile.
 
 use super::Config;
 use super::listed::Listed;

@@ -23,7 +23,7 @@ const MOST_CPUS: u32 = 4096;
 /// The sections that may stand in the file.
 const SECTIONS: [&str; 4] = ["govern", "latency", log::NAME, metrics::NAME];
 
-/// What stands at the top level of a router's configuration alone.
+/// Keys that only a router's configuration has at its top level.
 const OF_ROUTER: &[&str] =
     &["routes_file", "router", "port", "route", "neighbour", "power", "dpdk"];
 
@@ -44,7 +44,7 @@ pub(super) fn document<T>(
     wattline_settings::read(text_and_name, schema, read)
 }
 
-/// What a profile holds and a file may say otherwise.
+/// Settings of a profile that a file may override.
 struct Base {
     policy: String,
     scope: Scope,
@@ -65,7 +65,7 @@ impl Base {
         }
     }
 
-    fn of(reader: &mut Reader, table: &Table, mut base: Self) -> Self {
+    fn read(reader: &mut Reader, table: &Table, mut base: Self) -> Self {
         if let Some(policy) = reader.string(table, "policy") {
             let of_registry = || PolicySpec::parse(&policy.value).map(drop);
             let read = hardware::parse(&policy.value).map(|own| own.map(drop));
@@ -113,7 +113,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
     reader.refuse_unknown(&table);
     let profile = defaulted(reader.parsed(&table, "profile", profile::find));
     let Base { policy, scope, idle_latency, moderation, uncore } =
-        Base::of(reader, &table, base_of(profile));
+        Base::read(reader, &table, base_of(profile));
     let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let mut config = Config {
         profile,
@@ -142,12 +142,12 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
     config
 }
 
-/// What the file of a profile says.
+/// Reads the file of a profile.
 fn base_of(profile: profile::Profile) -> Base {
     let read = |reader: &mut Reader, root: &Table| {
         let nothing = Base::nothing();
         match single(reader, root, GOVERN, "govern") {
-            Some(table) => Base::of(reader, &table, nothing),
+            Some(table) => Base::read(reader, &table, nothing),
             None => nothing,
         }
     };

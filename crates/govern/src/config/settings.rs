@@ -1,4 +1,4 @@
-//! What a configuration says.
+//! Settings of a configuration.
 
 use crate::profile::Profile;
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ use wattline_units::Span;
 /// A configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Where the defaults come from.
+    /// Source of the defaults.
     pub profile: Profile,
     /// The policy, as it was written.
     pub policy: String,
-    /// What may be turned.
+    /// Knobs that may be set.
     pub scope: Scope,
     /// The CPUs; empty: all that are on line.
     pub cpus: Vec<u32>,
@@ -25,7 +25,7 @@ pub struct Config {
     pub interfaces: Vec<String>,
     /// The longest time to wake up in; `None` for any.
     pub idle_latency: Option<Span>,
-    /// What becomes of interrupt moderation.
+    /// Treatment of interrupt moderation.
     pub moderation: Moderation,
     /// Whether the uncore follows the cores.
     pub uncore: bool,
@@ -33,9 +33,9 @@ pub struct Config {
     pub override_limits: bool,
     /// The 99th percentile that is to be kept.
     pub latency_target: Option<Span>,
-    /// How long it has to be kept before the policy decides again.
+    /// Time that the target has to be kept before the policy decides again.
     pub latency_hold: Span,
-    /// How long a source may say nothing.
+    /// Longest silence of a source.
     pub latency_silence: Span,
     /// Who measures latency.
     pub latency: Vec<SourceSettings>,
@@ -46,17 +46,17 @@ pub struct Config {
     pub files: u64,
     /// Seed of policies.
     pub seed: u32,
-    /// How the machine is left.
+    /// State in which the machine is left.
     pub on_exit: OnExit,
     /// The control socket, where it is named.
     pub socket: Option<PathBuf>,
-    /// How much is logged.
+    /// Verbosity of the log.
     pub log_level: LogLevel,
-    /// Where metrics are served.
+    /// Address where metrics are served.
     pub metrics: Option<SocketAddr>,
 }
 
-/// What becomes of the distance of a card's interrupts.
+/// Treatment of a card's interrupt moderation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moderation {
     /// It stays as it is.
@@ -72,7 +72,7 @@ pub enum Moderation {
 pub struct SourceSettings {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Kind of source, with its settings.
     pub kind: SourceKind,
 }
 
@@ -83,7 +83,7 @@ pub enum SourceKind {
     Clients {
         /// The socket.
         socket: PathBuf,
-        /// How far reports count back.
+        /// Longest age of reports that count.
         window: Span,
     },
     /// The application, whose metrics are read.
@@ -94,16 +94,16 @@ pub enum SourceKind {
         histogram: Selector,
         /// The unit of its bounds.
         unit: Span,
-        /// How often it is read.
+        /// Time between two reads.
         period: Span,
     },
     /// TCP's own round trips.
     Tcp {
         /// The server's ports.
         ports: Vec<u16>,
-        /// How often connections are looked at.
+        /// Time between two looks at the connections.
         period: Span,
-        /// How far round trips count back.
+        /// Longest age of round trips that count.
         window: Span,
     },
 }

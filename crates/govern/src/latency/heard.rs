@@ -1,4 +1,4 @@
-//! What a source of latency says beside its figures.
+//! State of a latency source beside its figures.
 
 use wattline_governor::latency::LatencySource;
 use wattline_units::Time;
@@ -9,7 +9,7 @@ pub(super) trait Heard: LatencySource + Send {
     /// When it said something that made sense; `None` if it never did.
     fn heard(&self) -> Option<Time>;
 
-    /// What went wrong when it was asked last.
+    /// Returns the problem of the last poll, if any.
     fn problem(&self) -> Option<String> {
         None
     }

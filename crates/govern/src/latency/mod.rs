@@ -59,8 +59,8 @@ impl Feed {
         self.sources.iter_mut().for_each(|(_, source)| source.poll(now));
     }
 
-    /// What a policy sees of all sources together: `None` where one is silent or there is none, a
-    /// view without samples where nothing was asked of the services, else the worst of them.
+    /// Returns the view of all sources together: `None` if one is silent or there is none, a view
+    /// without samples if no requests were made, else the worst of them.
     pub fn look(&self, now: Time, late_after: Option<Span>) -> Option<LatencyView> {
         let silence = self.silence;
         let mut all = None::<LatencyView>;
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(worst(view(1, 2, true), view(3, 4, false)), view(3, 4, false));
     }
 
-    /// What lies is refused and counted, and whoever only lies is silent.
+    /// Invalid reports are rejected and counted, and a source that sends nothing else is silent.
     #[test]
     fn lies_do_not_break_a_silence() {
         let folder = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Longer pages are refused.
 const LONGEST: u64 = 16 << 20;
 
-/// What the thread got last.
+/// Latest result of the thread.
 type Slot = Arc<Mutex<Option<Result<String, String>>>>;
 
 /// A page, and the histogram on it.

@@ -13,10 +13,10 @@ use wattline_units::{Span, Time};
 /// Connections beyond so many are not looked at: the kernel walks its table for each look.
 const MOST: usize = 100_000;
 
-/// What the thread found last.
+/// Latest result of the thread.
 type Slot = Arc<Mutex<Option<Result<Vec<RoundTrip>, String>>>>;
 
-/// Why nothing can be known.
+/// Returns the message for ports without a listening server.
 fn nobody(ports: &[u16]) -> String {
     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
     format!("no server listens on TCP port {} of this machine", ports.join(", "))

@@ -1,4 +1,4 @@
-//! Which points are measured, and in which order.
+//! Choice and order of the points that are measured.
 
 use wattline_units::{Hertz, Span};
 
@@ -9,7 +9,7 @@ pub struct Grid {
     pub loads_rps: Vec<f64>,
     /// The machine's frequencies, ascending.
     pub frequencies: Vec<Hertz>,
-    /// Of them, those that are measured: indices, ascending.
+    /// Indices of the measured states, ascending.
     pub states: Vec<usize>,
     /// Moderation periods, ascending.
     pub periods: Vec<Span>,

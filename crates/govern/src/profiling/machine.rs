@@ -32,7 +32,7 @@ pub struct Machine {
     moderates: bool,
     /// The state that was set last.
     state: usize,
-    /// What reckons watts where no meter tells them.
+    /// Power model, used where no meter shows watts.
     modelled: Option<Modelled>,
 }
 
@@ -56,7 +56,7 @@ impl Machine {
         Inventory::find(&self.tree, &self.config).interfaces()
     }
 
-    /// How many cores the queues of its interfaces lead to; none without queues.
+    /// Returns the number of cores that serve the interfaces' queues; none without queues.
     pub fn queue_cores(&self) -> Option<usize> {
         let cores: BTreeSet<usize> = self.platform.queues.iter().map(|queue| queue.core).collect();
         (!cores.is_empty()).then_some(cores.len())
@@ -67,17 +67,17 @@ impl Machine {
         self.modelled = (!self.platform.can.sees.power).then(|| Modelled::by(server));
     }
 
-    /// What can be set, and over which ranges.
+    /// Returns the knobs with their ranges.
     pub fn platform(&self) -> &Platform {
         &self.platform
     }
 
-    /// What tables made here are of.
+    /// Returns the fingerprint that tables made here carry.
     pub fn fingerprint(&self) -> Fingerprint {
         copi::fingerprint(&self.platform)
     }
 
-    /// Where watts come from; none where no meter tells and no model reckons.
+    /// Returns the source of watts; none without a meter or model.
     pub fn power_source(&mut self) -> Option<String> {
         if let Some(modelled) = &self.modelled {
             return Some(modelled.source());
@@ -253,7 +253,7 @@ fn held_by_all<M: Governed>(
     Ok(())
 }
 
-/// What another program has set is no point of ours.
+/// Rejects a setting of another program: the machine is not at the point asked for.
 fn check(taken: Taken) -> Result<(), NotSet> {
     match taken {
         Taken::Done | Taken::Altered { .. } | Taken::Slow { .. } => Ok(()),

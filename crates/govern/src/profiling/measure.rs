@@ -16,7 +16,7 @@ const MOST_TOO_SLOW: usize = 5;
 /// Two runs agree when their 95th percentiles differ by less than this share.
 const STEADY: f64 = 0.2;
 
-/// Why a profile did not go on.
+/// Reason why a profile did not continue.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Stopped {
     /// Somebody wanted it to end.
@@ -28,7 +28,7 @@ pub enum Stopped {
     Machine {
         /// The point.
         at: String,
-        /// What the machine says.
+        /// Message of the machine.
         why: String,
     },
     /// The server cannot be loaded any more.
@@ -36,7 +36,7 @@ pub enum Stopped {
     Server {
         /// The point.
         at: String,
-        /// What happened.
+        /// Description of the failure.
         why: String,
     },
     /// The generator is too slow for this load: what it measured would be its own latency.
@@ -53,7 +53,7 @@ pub enum Stopped {
     Elsewhere {
         /// The point.
         at: String,
-        /// What was counted, and what to do.
+        /// Counts that were found, and advice.
         why: String,
     },
     /// Results could not be written.
@@ -61,7 +61,7 @@ pub enum Stopped {
     Points(#[from] PointsError),
 }
 
-/// Why a run of the load failed.
+/// Reason why a run of the load failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadFailure {
     /// Somebody wanted it to end.
@@ -72,7 +72,7 @@ pub enum LoadFailure {
     Elsewhere(String),
 }
 
-/// Why a machine is not at a point.
+/// Reason why a machine is not at a point.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotSet {
     /// It refuses, or somebody else sets it: that holds for other points, too.
@@ -124,7 +124,7 @@ pub struct Precision {
     pub repetitions: usize,
 }
 
-/// What became of a point.
+/// Outcome of a point.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// Measured.

@@ -33,22 +33,22 @@ use measure::measure;
 use std::time::{Duration, Instant};
 use wattline_server::sparse::{most_points, search};
 
-/// Why a point is left out that has no watts, where others have.
+/// Reason for leaving out a point without watts where others have them.
 const UNMETERED: &str = "the meter gave no reading during its loads; it is measured again when the \
                          same command continues the profile";
 
-/// How far a profile is.
+/// Progress of a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// The point that it was at just now.
     pub at: At,
-    /// What became of it.
+    /// Outcome of the point.
     pub outcome: Outcome,
     /// Points known, those of earlier runs included.
     pub known: usize,
-    /// Of so many; of a sparse profile at most.
+    /// Number of points; of a sparse profile the most there can be.
     pub of: usize,
-    /// How long the rest will take, by the mean of those measured in this run; of a sparse profile
+    /// Time that the rest will take, by the mean of those measured in this run; of a sparse profile
     /// at most.
     pub remaining: Duration,
 }

@@ -3,8 +3,7 @@
 use wattline_server::BusyTimePower;
 use wattline_units::{Hertz, Span, Time};
 
-/// What a machine of this model would have drawn while its cores were as busy as they were measured
-/// to be.
+/// Model of the power that a machine would have drawn with its cores as busy as measured.
 pub(super) struct Modelled {
     server: BusyTimePower,
     joules: f64,

@@ -98,8 +98,8 @@ fn counted(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
-/// What the profile found at each load: the point with the shortest 95th percentile, beside the driver's
-/// own moderation.
+/// Returns the best point at each load: the one with the shortest 95th percentile, beside the
+/// driver's own moderation.
 fn outcome(points: &Points) -> String {
     let head = &points.head;
     let at_load = |load: usize| {
@@ -148,7 +148,7 @@ const NEVER_STEADY: &str = "never steady";
 const NOT_TIGHT: &str = "not tight";
 const SENT_LATE: &str = "sent late";
 
-/// What a reader should know of a point; empty where there is nothing.
+/// Returns remarks on a point for the reader; empty without any.
 pub fn remark(point: &Profiled, within: f64) -> String {
     let remarks = [
         (point.steady, NEVER_STEADY),

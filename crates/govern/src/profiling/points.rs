@@ -1,4 +1,4 @@
-//! What was measured so far, in a file that is written anew after every point.
+//! Points measured so far, in a file that is written anew after every point.
 
 use super::grid::{At, Grid};
 use super::profiled::Profiled;
@@ -21,7 +21,7 @@ const FEWEST_ARRIVALS: f64 = 1e-3;
 /// More packets for each request are mostly of other traffic.
 const MOST_ARRIVALS: f64 = 1e3;
 
-/// Why a number of packets for each request says nothing of the requests; none where it does.
+/// Returns the reason if packets per request are too many to tell anything about the requests.
 pub(super) fn too_many_arrivals(per_request: f64) -> Option<String> {
     (per_request > MOST_ARRIVALS).then(|| {
         format!(
@@ -32,7 +32,7 @@ pub(super) fn too_many_arrivals(per_request: f64) -> Option<String> {
     })
 }
 
-/// What a profile is of: points of another are not mixed with these.
+/// Identity of a profile: points of different profiles are not mixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
@@ -40,7 +40,7 @@ pub struct Head {
     pub version: u32,
     /// The server, in words.
     pub server: String,
-    /// What it is asked for, in words.
+    /// Requests that are sent, in words.
     pub workload: String,
     /// The machine.
     pub machine: Fingerprint,
@@ -54,7 +54,7 @@ pub struct Head {
     /// interface is counted; then all cores share it.
     #[serde(default)]
     pub queue_cores: Option<usize>,
-    /// Where watts come from; none where no meter tells and no model reckons.
+    /// Source of watts; none without a meter or model.
     pub power_source: Option<String>,
 }
 
@@ -66,15 +66,15 @@ pub enum PointsError {
     File {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// Description of the failure.
         why: String,
     },
-    /// What is there was not written by a profile, or is damaged.
+    /// The existing file was not written by a profile, or is damaged.
     #[error("{}: is not a file of points: {why}; move it away to start again", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the damage.
         why: String,
     },
     /// They are of another profile.
@@ -101,7 +101,7 @@ struct File {
 #[derive(Debug, Clone)]
 pub struct Points {
     path: PathBuf,
-    /// What they are of.
+    /// Identity of the profile that they belong to.
     pub head: Head,
     known: BTreeMap<At, Profiled>,
 }
@@ -163,7 +163,7 @@ impl Points {
         PointsError::Damaged { path: self.path.clone(), why }
     }
 
-    /// How many are known.
+    /// Returns the number of known points.
     pub fn len(&self) -> usize {
         self.known.values().filter(|point| self.is_whole(point)).count()
     }
@@ -326,7 +326,7 @@ fn differs(found: &Head, wanted: &Head) -> Option<String> {
 }
 
 impl Head {
-    /// Of a grid on a machine.
+    /// Describes a profile of a grid on a machine.
     pub fn of(
         server: String,
         workload: String,

@@ -44,7 +44,7 @@ pub struct Profiled {
 }
 
 impl Profiled {
-    /// Of the runs at a point.
+    /// Summarises the runs at a point.
     pub fn of(at: At, held_us: Option<f64>, runs: &[Run]) -> Self {
         let (load, point) = match at {
             At::Default { load } => (load, None),
@@ -92,7 +92,7 @@ impl Profiled {
         known.is_some_and(|(late, p99)| late > NOTED_LATENESS * p99)
     }
 
-    /// Which point it is.
+    /// Returns the point's place in the grid.
     pub fn at(&self) -> At {
         let load = self.load;
         match self.point {

@@ -1,6 +1,6 @@
-//! What one run of the load came to.
+//! Result of one run of the load.
 
-/// What one run of the load came to.
+/// Result of one run of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run {
     /// Latencies in seconds at the percentiles 50, 95 and 99; infinite where so many requests

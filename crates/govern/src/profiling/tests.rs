@@ -31,7 +31,7 @@ struct Reckoned {
     /// The meter is not read during this run; and during each run at this load.
     unmetered_run: Option<u64>,
     unmetered_load: Option<usize>,
-    /// How late 1 % of the requests were sent, as a share of the 99th percentile.
+    /// Delay of the latest 1 % of the requests, as a share of the 99th percentile.
     late: f64,
     /// So many runs of each ten the generator does not hold its rate, the first ones.
     too_slow: u64,
@@ -334,7 +334,7 @@ fn a_card_with_much_other_traffic_ends_a_profile_at_once() {
     assert!(points.is_empty());
 }
 
-/// What such a run measured counts for nothing, and a few of them end nothing.
+/// Figures of a late run are discarded; a few such runs do not end the profile.
 #[test]
 fn a_generator_that_is_late_now_and_then_is_tried_again_and_one_that_is_too_slow_ends_it() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());
@@ -475,7 +475,7 @@ fn a_point_whose_requests_were_sent_late_is_told() {
     }
 }
 
-/// What was measured at another frequency is not tabled as of this one, and is tried again.
+/// A point measured at another frequency is not tabled, and is tried again.
 #[test]
 fn a_point_at_a_frequency_that_was_not_held_is_left_out_with_its_reason() {
     let (folder, grid) = (tempfile::tempdir().unwrap(), grid());

@@ -1,4 +1,4 @@
-//! What a promise changes in the figures of a machine.
+//! Effects of a promise on the figures of a machine.
 
 use super::findings::{Circumstances, Findings, Judgement, Verdict};
 use super::period::Period;
@@ -14,7 +14,7 @@ pub const LATE_AFTER: Span = Span::from_micros(100);
 
 const NO_TRAFFIC: &str = "no packets come here";
 
-/// What one figure says of a promise.
+/// Evidence that one figure gives of a promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
     /// It happened.
@@ -33,7 +33,7 @@ pub(super) struct Case<'a> {
     pub after: &'a Period,
 }
 
-/// What figures say of a promise.
+/// Function that finds the evidence in the figures.
 pub(super) type Judge = fn(&Case<'_>) -> Vec<Effect>;
 
 fn effect(happened: bool, said: String) -> Effect {

@@ -14,8 +14,8 @@ pub(super) struct Figure {
     pub conditional: bool,
 }
 
-/// A figure of each core.
-fn of_cores<T>(
+/// Returns true if every core has this figure.
+fn all_cores_have<T>(
     seen: &Observation<'_>,
     figure: fn(&wattline_policy::CoreView) -> Option<T>,
 ) -> bool {
@@ -63,21 +63,21 @@ pub(super) const FIGURES: [Figure; 10] = [
     Figure {
         name: "frequency shown",
         promised: |sees| sees.frequency,
-        shown: |seen| of_cores(seen, |core| core.frequency),
+        shown: |seen| all_cores_have(seen, |core| core.frequency),
         judge: effects::frequency_shown,
         conditional: false,
     },
     Figure {
         name: "residency",
         promised: |sees| sees.residency,
-        shown: |seen| of_cores(seen, |core| core.residency),
+        shown: |seen| all_cores_have(seen, |core| core.residency),
         judge: effects::residency,
         conditional: false,
     },
     Figure {
         name: "softirq",
         promised: |sees| sees.softirq,
-        shown: |seen| of_cores(seen, |core| core.softirq),
+        shown: |seen| all_cores_have(seen, |core| core.softirq),
         judge: effects::softirq,
         conditional: false,
     },

@@ -1,18 +1,18 @@
-//! What a probe is told and what it found.
+//! Input of a probe and its findings.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wattline_units::Span;
 
-/// What a test knows of the platform beside its description.
+/// Knowledge of a test about the platform beside its description.
 #[derive(Debug, Clone, Copy)]
 pub struct Circumstances {
     /// The time between two looks: longer than any change takes on the platform.
     pub period: Span,
     /// Whether packets arrive, at all cores that tables lead to.
     pub traffic: bool,
-    /// Which figures follow what the machine does.
+    /// Figures that follow the machine.
     pub follows: Follows,
 }
 
@@ -65,7 +65,7 @@ pub struct Turn {
     pub turned: bool,
 }
 
-/// How a promise, or a denial, was judged.
+/// Judgement of a promise, or of a denial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
     /// By its effect, which says this.
@@ -78,14 +78,14 @@ pub enum Judgement {
     Broken,
 }
 
-/// What became of one promise.
+/// Verdict on one promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The promise.
     pub promise: &'static str,
     /// Whether the platform makes it.
     pub promised: bool,
-    /// How it was judged.
+    /// Judgement of the promise.
     pub judgement: Judgement,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What was found.
+/// Findings of a probe, shared with the test.
 #[derive(Debug, Clone, Default)]
 pub struct Findings(Arc<Mutex<Found>>);
 
@@ -121,7 +121,7 @@ impl Findings {
         self.found().complete
     }
 
-    /// Where the platform did otherwise than it promised; one sentence each.
+    /// Returns the deviations of the platform from its promises, a sentence each.
     pub fn complaints(&self) -> Vec<String> {
         let found = self.found();
         let mut complaints = found.complaints.clone();
@@ -131,7 +131,7 @@ impl Findings {
         complaints
     }
 
-    /// What became of each promise.
+    /// Returns the verdict on each promise.
     pub fn verdicts(&self) -> Vec<Verdict> {
         self.found().verdicts.clone()
     }
@@ -149,7 +149,7 @@ impl Findings {
         self.found().turn
     }
 
-    /// What a test saw of the knob under trial in its own way: whether it did what it is for. It
+    /// Records whether a test saw by its own means that the knob under trial did its work. It
     /// counts where the probe itself cannot see that.
     pub fn bear_witness(&self, promise: &'static str, happened: bool) {
         self.found().witnessed.insert(promise, happened);

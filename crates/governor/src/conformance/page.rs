@@ -2,7 +2,7 @@
 
 use super::findings::{Judgement, Verdict};
 
-/// What stands in the table for a verdict.
+/// Returns the table's text for a verdict.
 pub fn cell(verdict: &Verdict) -> String {
     let denied = if verdict.promised { "" } else { "denied, " };
     let judged = match &verdict.judgement {
@@ -14,8 +14,8 @@ pub fn cell(verdict: &Verdict) -> String {
     format!("{denied}{judged}")
 }
 
-/// Where a page's table and the verdicts of a platform, which has this column, differ: a sentence
-/// each, with what is to stand there.
+/// Returns the cells in a platform's column that differ from its verdicts: a sentence each, with
+/// the text that belongs there.
 pub fn differences(page: &str, column: &str, verdicts: &[Verdict]) -> Vec<String> {
     let rows: Vec<Vec<&str>> = page
         .lines()

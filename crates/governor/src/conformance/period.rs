@@ -1,4 +1,4 @@
-//! What a machine did between two looks at it.
+//! Figures of a machine between two observations.
 
 use wattline_policy::{CoreView, MAX_IDLE_STATES, Observation, QueueView, Trigger};
 use wattline_units::{Hertz, Time};
@@ -14,7 +14,7 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    pub fn of(now: Time, seen: &Observation<'_>) -> Self {
+    pub fn new(now: Time, seen: &Observation<'_>) -> Self {
         Self {
             at: now,
             queues: seen.queues.to_vec(),
@@ -32,12 +32,12 @@ impl Sight {
     }
 }
 
-/// What came with single observations, summed up.
+/// Sums over single observations.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums {
     pub samples: u64,
     pub late: u64,
-    /// Of all samples.
+    /// Latency of all samples.
     pub latency_seconds: f64,
     pub joules: f64,
     pub powered_seconds: f64,
@@ -90,7 +90,7 @@ impl Sums {
     }
 }
 
-/// What a core did, in seconds and packets.
+/// Work of a core, in seconds and packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Worked {
     pub useful: f64,

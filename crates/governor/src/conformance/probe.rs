@@ -37,7 +37,7 @@ pub fn probe(platform: &Platform, circumstances: Circumstances) -> (Box<dyn Poli
     (Box::new(probe), findings)
 }
 
-/// What is under way; each lasts a period.
+/// Phases of a probe; each lasts a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The machine goes to the point at which something is turned.
@@ -68,7 +68,7 @@ struct Probe {
     /// When the phase began, and what came since.
     sight: Sight,
     sums: Sums,
-    /// What happened before something was turned.
+    /// Period before the knob was turned.
     before: Period,
     /// The whole run.
     first: Sight,
@@ -88,7 +88,7 @@ impl Probe {
         for (shown, figure) in self.shown.iter_mut().zip(FIGURES) {
             *shown |= (figure.shown)(seen);
         }
-        let sight = Sight::of(now, seen);
+        let sight = Sight::new(now, seen);
         let queues = sight.queues.iter().zip(&self.last.queues);
         let queues = queues.filter(|(now, before)| now.arrivals < before.arrivals).count();
         let cores = sight.cores.iter().zip(&self.last.cores);
@@ -101,7 +101,7 @@ impl Probe {
         self.all.add(seen);
     }
 
-    /// What happened since the phase began.
+    /// Returns the period since the phase began.
     fn period(&self) -> Period {
         self.between(&self.sight, self.sums.clone())
     }
@@ -115,7 +115,7 @@ impl Probe {
         Case { platform: &self.platform, known: self.known, before, after }
     }
 
-    /// What holds in every period.
+    /// Checks the promises that hold in every period.
     fn judge_period(&self, period: &Period) {
         if self.known.traffic && period.arrivals == 0 {
             self.complain(format!("arrivals: none in {:.6} s while packets come", period.seconds));
@@ -201,7 +201,7 @@ impl Probe {
         }
     }
 
-    /// What was shown.
+    /// Judges the figures of the whole run.
     fn finish(&self) {
         let whole = self.between(&self.first, self.all.clone());
         for (figure, shown) in FIGURES.iter().zip(self.shown) {
@@ -339,7 +339,7 @@ impl Policy for Probe {
         if seen.trigger == Trigger::Start {
             self.first = self.last.clone();
             self.begin(now, point);
-        } else if let Some(kind) = Kind::of(seen.trigger) {
+        } else if let Some(kind) = Kind::from_trigger(seen.trigger) {
             let wanted = self.question().map(|question| question.kind);
             // Whoever asks for empty polls is asked at batches, too.
             if wanted != Some(kind) && !(wanted == Some(Kind::EmptyPolls) && kind == Kind::Batch) {

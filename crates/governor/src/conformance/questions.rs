@@ -28,7 +28,7 @@ pub(super) const QUESTIONS: [Question; 5] = [
 ];
 
 impl Kind {
-    pub fn of(trigger: Trigger) -> Option<Self> {
+    pub fn from_trigger(trigger: Trigger) -> Option<Self> {
         match trigger {
             Trigger::Batch { .. } => Some(Self::Batch),
             Trigger::Fill { .. } => Some(Self::Fill),
@@ -78,7 +78,7 @@ impl Question {
         }
     }
 
-    /// What a period says of it, in which it was asked for.
+    /// Judges by a period in which the policy had asked for it.
     pub fn judge(self, case: &Case<'_>) -> Effect {
         let sums = &case.after.sums;
         let (times, what) = match self.kind {

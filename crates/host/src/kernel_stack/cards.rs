@@ -143,7 +143,7 @@ fn lines(tree: &Tree, interface: &str) -> Vec<(String, u64)> {
     text.lines().filter_map(pair).collect()
 }
 
-/// Where the figures of a receive queue stand. Names are the drivers' own: `rx_queue_3_packets`
+/// Finds the columns of a receive queue's figures. Names are the drivers' own: `rx_queue_3_packets`
 /// (igb, igc, ixgbe, ice, virtio_net), `rx-3.packets` (i40e), `rx3_packets` (mlx5, nfp),
 /// `queue_3_rx_cnt` (ena), `[3]: rx_ucast_packets` (bnxt_en), `rx_queue_3_drops`.
 fn columns(names: &[String], queue: u32) -> Columns {

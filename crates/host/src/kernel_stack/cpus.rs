@@ -1,4 +1,4 @@
-//! What the CPUs did, from `/proc/stat` and `/proc/net/softnet_stat`
+//! Work of the CPUs, from `/proc/stat` and `/proc/net/softnet_stat`
 //! (Documentation/filesystems/proc.rst; net/core/net-procfs.c, `softnet_seq_show`).
 
 use super::text::Text;
@@ -6,7 +6,7 @@ use crate::workers::Work;
 use wattline_linux::sysfs::Tree;
 use wattline_units::{Span, Time};
 
-/// Of a tick in `/proc/stat`: `USER_HZ` is 100 on every architecture that Wattline runs on.
+/// Tick of `/proc/stat`: `USER_HZ` is 100 on every architecture that Wattline runs on.
 const TICK: Span = Span::from_millis(10);
 /// The column of `softnet_stat` with the CPU's number, since Linux 5.10; lines of older kernels
 /// stand in the order of the CPUs that are on line.
@@ -60,8 +60,8 @@ impl Cpus {
         self.packets();
     }
 
-    /// What is not known to be idle is busy: busy ticks get lost where a hypervisor takes the
-    /// processor away or no tick comes, and idle time is told exactly.
+    /// Counts all time as busy that is not known to be idle: idle time is exact, but busy ticks get
+    /// lost where a hypervisor takes the processor away or no tick comes.
     fn busy(&mut self, passed: Span) {
         let cores = &mut self.cores;
         let mut told = false;

@@ -36,8 +36,8 @@ pub struct KernelStack {
 }
 
 impl KernelStack {
-    /// Of these CPUs and interfaces; counting begins now. Second, what cannot be counted as
-    /// finely as it should be, and why.
+    /// Counts these CPUs and interfaces from now on. The second value names what cannot be counted
+    /// as finely as it should be, and why.
     pub fn new(tree: &Tree, layout: &Layout) -> (Self, Vec<String>) {
         let mut notes = Vec::new();
         let cards = layout.ports.iter().map(|port| {

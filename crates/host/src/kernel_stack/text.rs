@@ -23,9 +23,9 @@ impl Text {
         self.read().trim().parse().ok()
     }
 
-    /// What it holds now; nothing where it cannot be read.
+    /// Returns the present text; empty if it cannot be read.
     pub fn read(&mut self) -> &str {
-        /// Of more than a thousand CPUs.
+        /// Size for more than a thousand CPUs.
         const MOST: usize = 4 << 20;
         if self.file.is_none() || !self.tree.is_live() {
             self.file = self.tree.open(&self.path).ok();

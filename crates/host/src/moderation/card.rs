@@ -11,7 +11,7 @@ use wattline_linux::napi::Napi;
 use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
-/// What drivers take beside 0, in microseconds: ethtool does not say (drivers/net/ethernet:
+/// Periods that drivers take beside 0, in microseconds: ethtool does not say (drivers/net/ethernet:
 /// igb's and igc's `IGB_MIN_ITR_USECS`, `IGB_MAX_ITR_USECS`, of which 1 to 3 choose an adaptive
 /// mode; i40e's and ice's `*_MAX_ITR`; ixgbe's 12 bits of 2 us each, as Co-PI uses them).
 const RANGES: [(&str, u64, u64); 6] = [
@@ -31,15 +31,15 @@ pub(super) struct Card {
     pub means: Means,
     pub shortest: u64,
     pub longest: u64,
-    /// What the driver had.
+    /// Moderation by the driver.
     pub found: Vec<Found>,
-    /// What holds a time that was asked for: queues, or the card as a whole. Each for itself: one
-    /// may be left to its driver beside others that are not.
+    /// Queues that hold a requested time, or the card as a whole. Each by itself: one may be left
+    /// to its driver beside others that are not.
     pub set: BTreeSet<Option<u32>>,
 }
 
 impl Card {
-    /// What can be set of an interface, or why nothing can.
+    /// Finds the settings of an interface, or why there are none.
     pub fn find(
         tree: &Tree,
         knobs: &impl Knobs,
@@ -47,12 +47,12 @@ impl Card {
         layout: &Layout,
         port: usize,
     ) -> Result<Self, AccessError> {
-        let means = Means::of(knobs, interface)?;
+        let means = Means::find(knobs, interface)?;
         let (shortest, longest) = match means {
             Means::Deferral => COMMON,
             Means::Queues | Means::Card => range_of(tree, interface),
         };
-        let found = found::of(knobs, interface, means, layout, port);
+        let found = found::read(knobs, interface, means, layout, port);
         let interface = interface.to_owned();
         Ok(Self { interface, means, shortest, longest, found, set: BTreeSet::new() })
     }
@@ -60,7 +60,7 @@ impl Card {
     /// From now on NAPI defers its queues.
     pub fn defer(&mut self, knobs: &impl Knobs, layout: &Layout, port: usize) {
         self.means = Means::Deferral;
-        self.found = found::of(knobs, &self.interface, self.means, layout, port);
+        self.found = found::read(knobs, &self.interface, self.means, layout, port);
         self.set = BTreeSet::new();
     }
 

@@ -1,4 +1,4 @@
-//! What a queue, or a card as a whole, had before anyone set it here.
+//! Moderation of a queue, or of a card as a whole, before anyone set it here.
 
 use super::deferral::deferral;
 use super::means::Means;
@@ -8,7 +8,7 @@ use wattline_linux::ethtool::Coalesce;
 use wattline_linux::napi::Napi;
 use wattline_units::Span;
 
-/// What a queue, or a card as a whole, had before anyone set it here.
+/// Moderation of a queue, or of a card as a whole, before anyone set it here.
 pub(super) struct Found {
     pub queue: Option<u32>,
     /// The driver's time; none where NAPI defers.
@@ -30,8 +30,8 @@ impl Found {
     }
 }
 
-/// What the driver has of each queue that may be set, or of the card.
-pub(super) fn of(
+/// Reads the moderation of each queue that may be set, or of the card.
+pub(super) fn read(
     knobs: &impl Knobs,
     interface: &str,
     means: Means,

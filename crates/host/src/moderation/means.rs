@@ -1,10 +1,10 @@
-//! How a card is moderated: by queue, as a whole, or by deferral.
+//! Means to moderate a card: by queue, as a whole, or by deferral.
 
 use super::deferral::defers;
 use wattline_knobs::{AccessError, Knobs, moderation};
 use wattline_linux::ethtool::Coalesce;
 
-/// How a card is moderated.
+/// Means to moderate a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Means {
     Queues,
@@ -14,8 +14,8 @@ pub(super) enum Means {
 }
 
 impl Means {
-    /// How an interface can be moderated, or why it cannot.
-    pub fn of(knobs: &impl Knobs, interface: &str) -> Result<Self, AccessError> {
+    /// Finds the means to moderate an interface, or why there are none.
+    pub fn find(knobs: &impl Knobs, interface: &str) -> Result<Self, AccessError> {
         if knobs.read(&moderation::queue_setting(interface, 0, Coalesce::RxUsecs)).is_ok() {
             return Ok(Self::Queues);
         }

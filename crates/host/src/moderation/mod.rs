@@ -87,7 +87,7 @@ impl Moderation {
         }
     }
 
-    /// How a card is moderated, in words.
+    /// Describes the moderation of a card.
     pub fn means(&self, port: usize) -> &'static str {
         match self.cards.get(&port).map(|card| card.means) {
             Some(Means::Queues) => "each moderated",

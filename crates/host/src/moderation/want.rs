@@ -1,11 +1,11 @@
-//! What is wanted of a queue's moderation.
+//! Requested moderation of a queue.
 
 use wattline_units::Span;
 
-/// What is wanted of a queue.
+/// Requested moderation of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
-    /// That its interrupts keep a distance.
+    /// Fixed time between its interrupts.
     Every(Span),
     /// All that its driver had, adaptive moderation included; with the distance that it had then.
     AsFound(Span),

@@ -18,7 +18,7 @@ const BYTES: u64 = 64;
 /// The work for a packet at the fastest frequency.
 const SERVICE: Span = Span::from_nanos(1_000);
 
-/// What a worker was told, and what it did.
+/// Commands to a worker, and its work.
 #[derive(Clone, Copy)]
 struct Worker {
     wait: Wait,
@@ -45,7 +45,7 @@ pub struct Living {
 
 impl Living {
     /// A machine of these files, which lack what changes by itself.
-    pub fn of(tree: &Tree, obeys: bool) -> Self {
+    pub fn new(tree: &Tree, obeys: bool) -> Self {
         let worker = Worker {
             wait: Wait::Interrupt,
             parked: false,

@@ -1,4 +1,4 @@
-//! What network cards are asked and told, however it is said.
+//! Settings of network cards, independent of the protocol that carries them.
 
 use std::fmt;
 use std::str::FromStr;

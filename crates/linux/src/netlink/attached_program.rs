@@ -1,4 +1,4 @@
-//! Which XDP program an interface has.
+//! XDP program of an interface.
 
 use super::exchange::Exchange;
 use super::frame::{Request, attribute};
@@ -10,7 +10,7 @@ const RTM_GETLINK: u16 = 18;
 /// Length of `struct ifinfomsg`.
 const HEADER: usize = 16;
 const IFLA_XDP: u16 = 43;
-/// Where only one is attached; in several modes at once there are others.
+/// Program's number if only one is attached; in several modes at once there are others.
 const IFLA_XDP_PROG_ID: u16 = 4;
 const BUFFER_BYTES: usize = 64 << 10;
 

@@ -19,12 +19,12 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What every link must carry: RFC 791 and RFC 8200 section 5.
+/// MTUs that every link must carry: RFC 791 and RFC 8200 section 5.
 const IPV4_MTU: u32 = 68;
 const IPV6_MTU: u32 = 1280;
 
-/// What a message says, or nothing when it is of no concern here (another table, another
-/// family, a bridge's view of its ports). `placement` is that of a route.
+/// Returns the event of a message; none if it is of no concern here (another table, another family,
+/// a bridge's view of its ports). `placement` is that of a route.
 pub(super) fn event(message: &RouteNetlinkMessage, placement: Placement) -> Option<Event> {
     match message {
         RouteNetlinkMessage::NewLink(message) => link(message).map(Event::Link),
@@ -82,7 +82,7 @@ fn link(message: &LinkMessage) -> Option<Link> {
 
 fn aggregation(info: &[LinkInfo]) -> Option<Aggregation> {
     info.iter().find_map(|info| match info {
-        LinkInfo::Kind(kind) => Aggregation::of_kind(&kind.to_string()),
+        LinkInfo::Kind(kind) => Aggregation::from_kind(&kind.to_string()),
         _ => None,
     })
 }

@@ -19,7 +19,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Of a protocol, `NETLINK_*`.
+    /// Opens a socket of a protocol, `NETLINK_*`.
     pub fn open(protocol: isize) -> io::Result<Self> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;

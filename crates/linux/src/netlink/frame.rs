@@ -1,4 +1,4 @@
-//! How netlink messages are framed: header, payload, attributes (RFC 3549, section 2.2;
+//! Framing of netlink messages: header, payload, attributes (RFC 3549, section 2.2;
 //! Documentation/userspace-api/netlink/intro.rst). The one definition for routes, XFRM, and the
 //! generic families. `netlink-packet-core` checks what lengths say against what is there.
 
@@ -17,20 +17,20 @@ const ALIGNED: usize = 4;
 /// A message that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
-    /// What it is (`nlmsg_type`).
+    /// Message type (`nlmsg_type`).
     pub kind: u16,
     /// `NLM_F_*`.
     pub flags: u16,
-    /// That of the request that it answers; 0 for a notification.
+    /// Number of the request that it answers; 0 for a notification.
     pub sequence: u32,
-    /// What follows the header, without padding.
+    /// Payload behind the header, without padding.
     pub payload: &'a [u8],
     /// All of it, with the header.
     pub whole: &'a [u8],
 }
 
 impl Frame<'_> {
-    /// What it says of the request, where it ends the answer: an error, or that all is done.
+    /// Returns the outcome of the request if this ends the answer: an error, or success.
     pub fn verdict(&self) -> Option<io::Result<()>> {
         let code = self.payload.first_chunk().map(|code| i32::from_ne_bytes(*code));
         match (self.kind, code) {
@@ -96,7 +96,7 @@ pub(crate) fn number(bytes: &[u8], wanted: u16) -> Option<u64> {
 pub(crate) struct Request(Vec<u8>);
 
 impl Request {
-    /// Of this kind (`nlmsg_type`), with these flags beside `NLM_F_REQUEST`.
+    /// Makes a request of this kind (`nlmsg_type`), with these flags beside `NLM_F_REQUEST`.
     pub fn new(kind: u16, flags: u16) -> Self {
         let mut bytes = vec![0; HEADER];
         let mut header = NetlinkBuffer::new(&mut bytes);
@@ -222,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_said_is_understood_as_the_same(
+        fn finished_request_is_read_back_unchanged(
             kind: u16,
             sequence: u32,
             values in prop::collection::vec(

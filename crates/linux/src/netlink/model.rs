@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 
-/// What stands for several links, among which it spreads what it sends.
+/// Kind of device that stands for several links and spreads its packets over them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aggregation {
     /// By the driver `bonding`.
@@ -14,8 +14,8 @@ pub enum Aggregation {
 }
 
 impl Aggregation {
-    /// That of links of a kind, as `ip -d link` names it.
-    pub(crate) fn of_kind(kind: &str) -> Option<Self> {
+    /// Returns the aggregation of a link kind, as `ip -d link` names it.
+    pub(crate) fn from_kind(kind: &str) -> Option<Self> {
         match kind {
             "bond" => Some(Self::Bond),
             "team" => Some(Self::Team),
@@ -112,9 +112,9 @@ pub struct Route {
     pub prefix: IpNet,
     /// The lower wins among routes of one prefix.
     pub metric: u32,
-    /// What becomes of matching packets.
+    /// Treatment of matching packets.
     pub kind: RouteKind,
-    /// Where they go; more than one for multipath, none unless `kind` is unicast.
+    /// Next hops; more than one for multipath, none unless `kind` is unicast.
     pub hops: Vec<Hop>,
     /// The number of the next hop, or group of them, that it names (`ip nexthop`): the route
     /// changes and goes with that.
@@ -151,7 +151,7 @@ pub enum Placement {
     Dumped,
 }
 
-/// What becomes of packets that match a route.
+/// Treatment of packets that match a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteKind {
     /// They go out of a link.
@@ -192,10 +192,10 @@ impl Hop {
 /// A change of what the kernel knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// What follows up to [`Event::DumpEnd`] is everything that there is; changes may be
-    /// mixed in. What was known before stays true until then.
+    /// Start of a dump: events up to [`Event::DumpEnd`] name everything that exists, changes may be
+    /// mixed in. Earlier knowledge stays valid until then.
     DumpBegin,
-    /// What was known at [`Event::DumpBegin`] and has not been named since is gone.
+    /// End of a dump: objects known at [`Event::DumpBegin`] and not named since are gone.
     DumpEnd,
     /// The same as [`Event::DumpBegin`], of neighbours alone.
     NeighbourDumpBegin,
@@ -241,9 +241,9 @@ pub enum Event {
     Nexthop {
         /// The number.
         id: u32,
-        /// What becomes of packets.
+        /// Treatment of packets.
         kind: RouteKind,
-        /// Where they go; the MTUs of the routes stay.
+        /// Next hops; the MTUs of the routes stay.
         hops: Vec<Hop>,
     },
     /// A next hop with a number is gone, and all routes that name it.

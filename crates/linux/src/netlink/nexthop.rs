@@ -43,7 +43,7 @@ pub(super) enum Change {
     Gone(u32),
 }
 
-/// What one of them is.
+/// Meaning of a next hop object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// A single next hop.
@@ -61,7 +61,7 @@ pub(super) fn is_about(kind: u16) -> bool {
     matches!(kind, NEW | GONE)
 }
 
-/// What a whole message says.
+/// Decodes the change in a whole message.
 pub(super) fn change(message: &[u8]) -> Option<Change> {
     let kind = u16::from_ne_bytes(*message.get(4..)?.first_chunk()?);
     let body = message.get(MESSAGE_HEADER + HEADER..)?;
@@ -170,7 +170,7 @@ impl Nexthops {
         true
     }
 
-    /// What routes by one mean; `None` where it, or all of its members, are not known.
+    /// Returns the kind and hops of one object; `None` if it, or all of its members, are unknown.
     fn meaning(&self, id: u32) -> Option<(RouteKind, Vec<Hop>)> {
         match self.known.get(&id)? {
             Meaning::Single(hop) => Some((RouteKind::Unicast, vec![hop.clone()])),

@@ -1,4 +1,4 @@
-//! What the kernel is asked to do.
+//! Requests to the kernel.
 
 use super::socket::{Received, Socket, error_of};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkPayload};

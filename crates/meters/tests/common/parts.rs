@@ -1,6 +1,6 @@
-//! What a machine's loaded power consists of whose phases are: 84, 93, 153 and 151 W altogether
-//! (idle, idle+, polling, loaded), packages 20, 21, 81 and 71 W, memory 4, 4, 4 and 7 W, and whose
-//! cores work a quarter of the time and poll in vain half of it.
+//! Parts of the loaded power of a machine with these phases: 84, 93, 153 and 151 W altogether
+//! (idle, idle+, polling, loaded), packages 20, 21, 81 and 71 W, memory 4, 4, 4 and 7 W; cores work
+//! a quarter of the time and poll in vain half of it.
 
 /// Parts and their watts.
 pub const PARTS: [(&str, f64); 7] = [

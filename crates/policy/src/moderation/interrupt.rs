@@ -1,8 +1,8 @@
-//! What a rule is fed.
+//! Input of a moderation rule.
 
 use wattline_units::Time;
 
-/// What one interrupt of a queue brought.
+/// Packets and bytes that one interrupt of a queue brought.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Interrupt {
     /// When it was handled.

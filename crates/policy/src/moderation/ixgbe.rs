@@ -30,8 +30,8 @@ const FEW_BYTES: u32 = 9_000;
 #[derive(Debug, Clone)]
 pub struct Ixgbe {
     micros: u32,
-    /// What each direction asked for last, and whether it did so to keep latency low: that
-    /// sticks until the counts are large.
+    /// Each direction's last request, and whether it was made for low latency: that sticks until
+    /// the counts are large.
     received: u32,
     sent: u32,
 }

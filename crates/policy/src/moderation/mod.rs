@@ -1,9 +1,9 @@
-//! How a card's driver chooses the time between two interrupts of a queue.
+//! Rules by which a card's driver chooses the time between two interrupts of a queue.
 //!
-//! A rule is fed what each interrupt brought and says the period from there on. It works per
-//! queue and per interrupt, so it belongs in the driver and not in a policy's timer: a policy
-//! says by [`crate::Policy::driver_rule`] that a queue is left to one, and a platform that has
-//! them ([`crate::Can::driver_rules`]) runs it there.
+//! A rule gets the packets of each interrupt and returns the next period. It works per queue and
+//! per interrupt, so it belongs in the driver and not in a policy's timer: a policy leaves a queue
+//! to one by [`crate::Policy::driver_rule`], and a platform that has them
+//! ([`crate::Can::driver_rules`]) runs it there.
 
 pub mod dim;
 mod interrupt;

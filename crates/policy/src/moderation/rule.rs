@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::fmt;
 use wattline_units::Span;
 
-/// Which rule a queue is moderated by.
+/// Rule by which a queue is moderated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleKind {
@@ -58,7 +58,7 @@ impl Rule {
         }
     }
 
-    /// Which one it is.
+    /// Returns the kind of this rule.
     pub fn kind(&self) -> RuleKind {
         match self {
             Self::Ixgbe(_) => RuleKind::Ixgbe,

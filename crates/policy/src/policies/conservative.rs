@@ -59,7 +59,7 @@ struct Conservative {
     down: f64,
     step: f64,
     down_factor: u64,
-    /// What was asked for, between the P-states: steps may be smaller than a P-state's.
+    /// Requested frequencies, between the P-states: steps may be smaller than a P-state's.
     requested: Vec<f64>,
     samples: Vec<u64>,
 }

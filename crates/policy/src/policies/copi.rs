@@ -142,9 +142,9 @@ struct Copi {
     start: Fixed,
     period: Span,
     engine: Option<Engine>,
-    /// What to know of the tables.
+    /// Remarks on the tables.
     notes: Vec<String>,
-    /// What moderates the queues of a core without a feasible point.
+    /// Driver rule for the queues of a core without a feasible point.
     driver: Option<RuleKind>,
 }
 

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_cannot_do_here_is_refused_by_name() {
+    fn unsupported_mode_is_rejected_by_name() {
         let mut bench = Bench::new();
         let error = |bench: &Bench, text: &str| bench.make(text, None).err().unwrap().to_string();
         assert!(error(&bench, "dpdk-power:mode=monitor").contains("UMWAIT"));

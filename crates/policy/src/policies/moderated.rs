@@ -7,10 +7,10 @@ use crate::moderation::RuleKind;
 use crate::{AskAgain, BuildContext, Looks, Observation, OperatingPoint, Policy, Reason};
 use wattline_units::{Span, Time};
 
-/// What may follow the `+`.
+/// Texts allowed after the `+`.
 pub const ALLOWED: &str = "ixgbe, ixgbe-classic, dim or a duration such as 84us";
 
-/// How all queues are moderated.
+/// Moderation of all queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// A period that stays.
@@ -57,7 +57,7 @@ pub fn make(
     }
 }
 
-/// Why no machine lets a policy do what this rule of drivers does, and what to write instead.
+/// Returns why this rule of drivers works on no real machine, and what to write instead.
 pub fn needs_simulated_driver(rule: RuleKind) -> String {
     format!(
         "moderation = \"{rule}\": this rule decides at each interrupt, which only a simulated \

@@ -1,4 +1,4 @@
-//! What data planes have in common that poll: every core by itself, and how it waits in between.
+//! Common part of data planes that poll: every core by itself, with a wait in between.
 
 use super::fixed::{self, Fixed};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use std::num::NonZeroU32;
 use wattline_units::{Span, Time};
 
-/// How one core goes on, by what it found.
+/// Rule for the next wait of a core.
 pub(super) trait PollRule: Send {
     /// So many empty polls in a row are one thing to be told; every further one of so many, too.
     const EMPTY_POLLS: u32;
@@ -118,7 +118,7 @@ pub(super) mod testing {
     use crate::policies::testing::Bench;
     use crate::{Policy, Wait};
 
-    /// How core 0 waits after it took `fill` packets (at most 32), or found nothing (0).
+    /// Returns the wait of core 0 after it took `fill` packets (at most 32), or none (0).
     pub fn step(bench: &mut Bench, policy: &mut dyn Policy, fill: u32) -> Wait {
         if fill == 0 {
             bench.empty_polls(policy, 0);
@@ -135,7 +135,7 @@ mod tests {
     use crate::platform::tests::westmere;
 
     #[test]
-    fn what_a_platform_lacks_is_named() {
+    fn missing_ability_of_the_platform_is_named() {
         let mut platform = westmere();
         assert!(needs(&platform, &[Wait::Poll, Wait::Interrupt]).is_ok());
         platform.can.waits.sleep = false;

@@ -1,11 +1,11 @@
-//! What governors have in common that set frequencies by the load of a past period.
+//! Common part of governors that set frequencies by the load of a past period.
 
 use super::cpu_load::{CpuLoad, over_domain};
 use super::fixed::Fixed;
 use crate::{AskAgain, Observation, OperatingPoint, Platform, Policy, Trigger};
 use wattline_units::{Span, Time};
 
-/// How frequencies follow from loads.
+/// Rule that sets frequencies by loads.
 pub(super) trait LoadRule: Send {
     /// Whether polling empty queues is no load.
     const USEFUL_ONLY: bool;

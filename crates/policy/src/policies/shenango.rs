@@ -33,7 +33,7 @@ pub static INFO: PolicyInfo = PolicyInfo {
 struct Shenango {
     interval: Span,
     delay: Span,
-    /// Of the last look, by queue; and packets served, by core.
+    /// Queues at the last look; and packets served, by core.
     queues: Vec<QueueView>,
     served: Vec<u64>,
 }

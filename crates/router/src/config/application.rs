@@ -1,11 +1,11 @@
-//! What a configuration says of an application.
+//! Configuration of an application.
 
 use std::any::Any;
 use std::fmt::Debug;
 use std::panic::RefUnwindSafe;
 use std::path::Path;
 
-/// What a configuration says of one application.
+/// Configuration of one application.
 pub trait Settings: SameSettings + Any + Debug + Send + Sync + RefUnwindSafe {
     /// The section that stands for it in messages, such as `[ipsec]`.
     fn heading(&self) -> &'static str;

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_with_dpdk_is_refused_where_it_stands() {
+    fn settings_incompatible_with_dpdk_are_rejected_in_place() {
         let poll = "[router]\nmode = \"poll\"\n";
         assert!(Config::parse(&format!("{poll}{PORT}"), "x").is_ok());
         for (text, what) in [

@@ -49,12 +49,12 @@ pub(super) const KEYS: &[Key] = &[
         "On platform \"scale\": the sender's end of the veth pair whose near end is `interface`, with as many\ntransmit queues as there are workers. An indirection table put there spreads packets over the queues, and the\ngovernor rewrites it so that cores come and go. Without it on any port all cores stay active."),
 ];
 
-/// Where there is no interface to ask.
+/// MTU if there is no interface to ask.
 const DEFAULT_MTU: u16 = 1500;
-/// What every link of IPv6 must carry.
+/// MTU that every link of IPv6 must carry.
 const IPV6_MTU: u16 = 1280;
 
-/// What only one port may have.
+/// Values that only one port may have.
 #[derive(Default)]
 struct Taken {
     names: HashSet<String>,

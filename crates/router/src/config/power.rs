@@ -38,21 +38,21 @@ pub use wattline_status::PlatformName as PowerPlatform;
 /// The `[power]` section.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PowerSettings {
-    /// What is governed.
+    /// Machine that is governed.
     pub platform: PowerPlatform,
     /// The governor, as it was written: a policy that exists, with parameters in range.
     pub policy: String,
     /// Name or path of the server model.
     pub server: String,
-    /// What the model is said to do with each packet.
+    /// Application that the model runs on each packet.
     pub application: Application,
-    /// How many times as long everything lasts on platform scale.
+    /// Factor by which everything lasts longer on platform scale.
     pub scale: u32,
     /// Seed of policies and service times.
     pub seed: u32,
-    /// How often queues are looked at on platform host.
+    /// Time between two looks at queues on platform host.
     pub sample: Duration,
-    /// How the machine is left on platform host.
+    /// State in which the machine is left on platform host.
     pub on_exit: OnExit,
     /// Whether on platform host the uncore's frequency goes with the cores'.
     pub uncore: bool,

@@ -69,8 +69,8 @@ pub fn parse(text: &str, file: &str, config: &Config) -> Result<Vec<RouteSetting
     each_line(text, file, |content| on_ports(read_line(content)?, config))
 }
 
-/// What is wrong in the file of routes of a configuration that is itself wrong; without `config`,
-/// as far as can be told while nobody knows what its ports are.
+/// Returns the problems in the routes file of a configuration that is itself wrong; without
+/// `config`, those that show without knowing its ports.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -83,7 +83,7 @@ pub(super) fn check(path: &Path, config: Option<&Config>) -> std::io::Result<Opt
     Ok(checked.err())
 }
 
-/// What every line says that is neither empty nor a comment, or what is wrong with each.
+/// Reads every line that is neither empty nor a comment; the error has the problem of each.
 fn each_line<'a, T>(
     text: &'a str,
     file: &str,
@@ -111,7 +111,7 @@ fn each_line<'a, T>(
     Err(Problems { file: file.to_owned(), list, included: None })
 }
 
-/// Where a line says that a prefix leads.
+/// Target of a prefix.
 enum Target {
     Kind(RouteTarget),
     /// A neighbour, on the named port or on that whose prefix holds it.

@@ -180,7 +180,7 @@ pub fn read_port_names(
     found
 }
 
-/// What to say of a port that there is not.
+/// Returns the message for a port that does not exist.
 fn known(ports: &[PortSettings]) -> String {
     /// Names that a message lists; there may be a message for each line of the file.
     const MOST_NAMES: usize = 32;

@@ -1,4 +1,4 @@
-//! What stands against forwarding in XDP programs, which know the kernel's tables only.
+//! Obstacles to forwarding in XDP programs, which know the kernel's tables only.
 
 use super::power::PowerPlatform;
 use super::router::{Mode, XdpForwarding};
@@ -9,8 +9,8 @@ use wattline_policy::{NeedsWorkers, PolicySpec};
 const PORTS_MAX: usize = wattline_xdp::FORWARD_PORTS_MAX as usize;
 
 impl Config {
-    /// What the kernel's tables do not know, or what needs a worker to see the packets; nothing
-    /// where XDP programs may forward by themselves.
+    /// Lists settings that the kernel's tables do not know or that need workers to see the packets;
+    /// none if XDP programs may forward by themselves.
     pub fn obstacles_to_xdp_forwarding(&self) -> Vec<&'static str> {
         let settings = &self.router;
         // Whoever asks for workers that poll wants them to forward.
@@ -54,7 +54,7 @@ impl Config {
     }
 }
 
-/// What a policy of this machine cannot do without and only workers give it. All others see the
+/// Returns the need of a policy on this machine that only workers can meet. All others see the
 /// packets of XDP programs, too.
 fn obstacle_of_policy(policy: &str) -> Option<&'static str> {
     match NeedsWorkers::of_text(&PolicySpec::parse(policy).ok()?)? {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_workers_have_to_see_stands_against_it() {
+    fn settings_that_need_workers_are_obstacles() {
         assert_eq!(found(PLAIN), [""; 0]);
         for (more, obstacle) in [
             ("mode = \"poll\"", "[router] mode = \"poll\""),

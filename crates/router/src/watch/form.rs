@@ -1,4 +1,4 @@
-//! What is sent of what was seen.
+//! Form in which records are sent.
 
 use super::rounds::Seen;
 use std::io;
@@ -6,7 +6,7 @@ use wattline_daemon::stream::Outlet;
 
 /// See the module.
 pub(super) trait Form: Send {
-    /// What comes before all else.
+    /// Sends the head.
     fn begin(&mut self, out: &mut Outlet<'_>) -> io::Result<()>;
     /// Sends what becomes of a worker's iteration; the number of packets that are complete now.
     fn round(&mut self, round: &Seen, out: &mut Outlet<'_>) -> io::Result<u64>;

@@ -8,7 +8,7 @@ use wattline_dataplane::tap::tap::TapCounters;
 /// Records that are taken from one worker before the others have their turn.
 const AT_ONCE: usize = 10_000;
 
-/// What a worker saw in one iteration.
+/// Events of a worker in one iteration.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// Its number.
@@ -20,7 +20,7 @@ pub(super) struct Seen {
 struct Source {
     records: Records,
     counters: Arc<TapCounters>,
-    /// Of an iteration whose end has not come.
+    /// Events of an iteration whose end has not come.
     begun: Vec<Record>,
 }
 
@@ -36,7 +36,7 @@ impl Rounds {
         self.sources.push(Source { records, counters, begun: Vec::new() });
     }
 
-    /// What is complete, by time.
+    /// Returns the complete iterations, by time.
     pub fn read(&mut self) -> Vec<Seen> {
         let mut seen = Vec::new();
         for (worker, source) in self.sources.iter_mut().enumerate() {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use wattline_daemon::stream::Outlet;
 use wattline_status::WatchEnd;
 
-/// How long the reader rests when there is nothing to read.
+/// Pause of the reader when there is nothing to read.
 const REST: Duration = Duration::from_millis(10);
-/// How long workers may take to give their taps back, and what is in the rings to be read.
+/// Longest time for workers to give their taps back, and for reading the rest of the rings.
 const LAST_LOOK: Duration = Duration::from_millis(200);
 
 /// See the module; it ends with the value.

@@ -1,14 +1,14 @@
-//! What captures and traces of a router share.
+//! Common part of a router's captures and traces.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_dataplane::tap::slots::{SLOTS, TapSlots};
 use wattline_ports::waiter::Waker;
 
-/// What stands against forwarding in XDP programs while one sees everything.
+/// Obstacle to forwarding in XDP programs while a watcher needs all packets.
 pub(crate) const OBSTACLE: &str = "a capture or trace looks at all packets";
 
-/// Which of both.
+/// Kind of watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Capture,
@@ -23,7 +23,7 @@ pub(crate) struct WorkerTaps {
     pub chunks: u32,
 }
 
-/// What is under way.
+/// Present captures and traces.
 #[derive(Default, Clone)]
 pub(crate) struct Watchers {
     slots: Arc<Mutex<[bool; SLOTS]>>,

@@ -1,16 +1,16 @@
-//! How far an interface is trusted to take the frames that XDP programs send out of it.
+//! Trust in an interface to take the frames that XDP programs send out of it.
 //!
 //! The kernel's word that a driver takes such frames can be out of date: a veth whose far end
-//! ceased to run NAPI while it was down keeps the flag and refuses every frame. So what an
-//! interface does counts for more than what is said of it. Where it refuses frames, workers send
-//! there; after a while XDP programs try again, with the traffic that there is, and each failure
-//! doubles the while. A full ring is no refusal as long as it takes some frames now and then.
+//! ceased to run NAPI while it was down keeps the flag and refuses every frame. So refusals count
+//! for more than the flag. If an interface refuses frames, workers send there; after a while XDP
+//! programs try again with the present traffic, and each failure doubles the while. A full ring is
+//! no refusal as long as it takes some frames now and then.
 
 use rustix::io::Errno;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// How long a port is left to workers after a first refusal.
+/// Time that a port is left to workers after a first refusal.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest that it is. Each trial may lose a batch of 16 frames on each processor.
 const LONGEST_WAIT: Duration = Duration::from_secs(64);
@@ -21,12 +21,12 @@ const JUDGED_OVER: Duration = Duration::from_secs(1);
 /// yet refused when both were counted look like frames that were taken.
 const ONE_IN: u64 = 64;
 
-/// What is known of one interface.
+/// Record of one interface's refusals.
 #[derive(Debug, Default)]
 pub(super) struct Trust {
     /// The last refusal, until the interface has taken frames again.
     refusal: Option<Refusal>,
-    /// How long that lasted, or the one before.
+    /// Duration of the present wait, or of the one before.
     last_wait: Option<Duration>,
     /// Since when frames have been taken.
     good_since: Option<Instant>,
@@ -50,7 +50,7 @@ struct Sample {
     refused: u64,
 }
 
-/// Why an interface is not sent to.
+/// Reason why no frames are sent to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// Its driver answered with this error.
@@ -60,13 +60,13 @@ pub(super) enum Cause {
 }
 
 impl Trust {
-    /// What stands against sending there now.
+    /// Returns why no frames are sent there now, if so.
     pub fn obstacle(&self, now: Instant) -> Option<String> {
         let refusal = self.refusal.filter(|refusal| now < refusal.until)?;
         Some(format!("{}, tried again {:.0?} later", refusal.cause, refusal.wait))
     }
 
-    /// Why frames are sent there only to find out if they are taken again, where that is so.
+    /// Returns why frames are sent there only to find out if they are taken again, if so.
     pub fn trial(&self, now: Instant) -> Option<String> {
         let refusal = self.refusal.filter(|refusal| now >= refusal.until)?;
         Some(format!("{}, tried again now", refusal.cause))
@@ -247,7 +247,7 @@ mod tests {
         assert!(trust.obstacle(now - seconds(0.5)).is_some());
     }
 
-    /// Whoever asks often does not judge by moments.
+    /// Frequent samples do not make it judge by moments.
     #[test]
     fn moments_are_not_judged() {
         let (mut trust, start) = (Trust::default(), Instant::now());

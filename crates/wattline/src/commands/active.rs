@@ -6,7 +6,7 @@ use crate::output;
 use wattline_daemon::socket::Request;
 use wattline_status::ActiveWorkers;
 
-/// How many, of which router.
+/// Number of workers, and the router.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of workers, from 1. The others block and still forward what reaches them.

@@ -8,7 +8,7 @@ use wattline_daemon::socket::{self, Request, SocketError};
 use wattline_daemon::stream::Inlet;
 use wattline_status::{Document, WatchStart};
 
-/// Which router.
+/// Router to ask.
 #[derive(Debug, clap::Args)]
 pub struct Which {
     /// Its control socket; not needed when only one router or governor runs.

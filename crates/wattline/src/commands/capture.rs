@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use wattline_daemon::socket::Request;
 use wattline_daemon::stream::Part;
 
-/// Which packets, and where to.
+/// Packets to capture, and the file for them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

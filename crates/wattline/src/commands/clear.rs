@@ -6,7 +6,7 @@ use crate::output;
 use wattline_daemon::socket::Request;
 use wattline_status::Empty;
 
-/// What.
+/// Counters to clear.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use wattline_daemon::dashboard::{DashboardError, Opened, Place};
 use wattline_status::Stats;
 
-/// Where the dashboard is.
+/// Address of the dashboard.
 #[derive(Debug, clap::Args)]
 pub struct Dashboard {
     /// Show what happens on a page at this address, such as 127.0.0.1:9418, to whoever opens it

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use wattline_daemon::socket::Request;
 use wattline_status::{Decision, Explanation, Stats};
 
-/// Which router or governor.
+/// Router or governor to explain.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

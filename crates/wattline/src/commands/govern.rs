@@ -12,7 +12,7 @@ use wattline_govern::{Daemon, GovernError, Options, profile};
 use wattline_host::TakeOverError;
 use wattline_status::Stats;
 
-/// What to govern by.
+/// Settings of the governor.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration (TOML); by default the profile `balanced`. `wattline config --govern`

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use wattline_daemon::socket::Request;
 use wattline_status::Graph;
 
-/// Which router, and how to draw it.
+/// Router, and the form of the drawing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print it for Graphviz: `wattline graph --dot | dot -Tsvg`.

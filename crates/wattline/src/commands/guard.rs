@@ -5,10 +5,10 @@ use crate::exit::ExitError;
 use wattline_host::guard;
 use wattline_knobs::OnExit;
 
-/// What to do when the router dies.
+/// Action when the router dies.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How to leave the machine: restore, keep or performance.
+    /// State to leave the machine in: restore, keep or performance.
     #[arg(long, default_value = "restore")]
     on_exit: OnExit,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What `wattline capture` and `wattline trace` share: a filter, bounds, and the end.
+//! Common part of `wattline capture` and `wattline trace`: a filter, bounds, and the end.
 
 use super::ask::Which;
 use super::duration;
@@ -13,7 +13,7 @@ use wattline_dataplane::tap::filter::Filter;
 use wattline_status::{WatchEnd, WatchStart};
 use wattline_units::Span;
 
-/// Which packets, and how many.
+/// Packets to look at, and their number.
 #[derive(Debug, clap::Args)]
 pub struct Looking {
     /// Which packets, as for tcpdump: `udp and port 53`, `host 192.0.2.1`, `src net 2001:db8::/32`,
@@ -81,7 +81,7 @@ fn say_unseen(start: &WatchStart) {
     }
 }
 
-/// How it went, in a line.
+/// Summarises the end in a line.
 pub fn summary(end: &WatchEnd) -> String {
     let missed = match end.missed {
         0 => "none missed".to_owned(),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::io::Write;
 use wattline_policy::{POLICIES, PolicyInfo, reference_markdown};
 
-/// Which to show, and how.
+/// Policies to show, and the form.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A policy: shows it alone. Without it, all of them.

@@ -7,7 +7,7 @@ use std::io::Write;
 use wattline_daemon::socket::Request;
 use wattline_status::ReloadReport;
 
-/// Which router.
+/// Router to reload.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Which machine a command looks at, and how errors of knobs and meters end it.
+//! Machine that a command looks at, and exit codes for errors of knobs and meters.
 
 use crate::exit::ExitError;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ impl Root {
         Ok(Tree::at(&self.root))
     }
 
-    /// Where its journal is.
+    /// Returns the folder of its journal.
     pub fn state(&self) -> PathBuf {
         self.root.join(STATE_DIRECTORY.trim_start_matches('/'))
     }

@@ -15,7 +15,7 @@ use wattline_daemon::socket::{self, Request, SocketError, connect};
 /// A router whose ports are quiet ends in tenths of a second; a driver that hangs is waited for longer.
 const SECONDS: i64 = 60;
 
-/// Which router.
+/// Router to stop.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Let the kernel then forward in clear what IPsec protects, until the next start. If no router

@@ -16,7 +16,7 @@ pub(super) struct Errand<T> {
 #[derive(Clone)]
 pub(super) struct Wanted(Arc<AtomicBool>);
 
-/// What is known of the work.
+/// State of the work, as far as it is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Known<T> {
     /// It is done.
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_goes_on_and_learns_later_what_came_of_it() {
+    fn abandoned_errand_goes_on_and_delivers_its_outcome() {
         let (answer, answers) = channel::<u32>();
         let work = move |wanted: &Wanted| (answers.recv().unwrap(), wanted.still());
         let errand = Errand::start(work).unwrap();

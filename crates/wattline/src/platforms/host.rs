@@ -28,13 +28,13 @@ use wattline_xdp::ForwardedByCpu;
 
 struct OfRouter {
     plan: Plan,
-    /// What hangs is known to each governor of this router.
+    /// Access shared by all governors of this router, so that each knows which drivers hang.
     access: Bounded<Settings>,
     /// Once the workers run, and until the machine is given back.
     governed: Option<Governed>,
-    /// What took too long.
+    /// Work that took too long.
     underway: Option<Underway>,
-    /// Why a pause that took too long did not restore everything.
+    /// Failure of a pause that took too long to restore everything.
     unrestored: Option<RouterError>,
     /// Whether packets flow: nobody may be held up then.
     runs: bool,
@@ -49,7 +49,7 @@ enum Underway {
     Ending(Errand<Result<(), TakeOverError>>),
 }
 
-/// Why no governor begins.
+/// Reason why no governor begins.
 #[derive(Debug, thiserror::Error)]
 enum NotBegun {
     #[error(transparent)]
@@ -80,7 +80,7 @@ impl OfRouter {
         Self { plan, access, governed, underway, unrestored, runs: false, misfit: false }
     }
 
-    /// What begins a governor of this router as it is now.
+    /// Returns the work that begins a governor of this router as it is now.
     fn beginning(
         &self,
         router: Running<'_>,
@@ -118,8 +118,8 @@ impl OfRouter {
         }
     }
 
-    /// What took too long has to be done before anything else; whether it is. What could not be restored
-    /// by then is kept until a governor begins, which restores it, or to be told at the end.
+    /// Finishes work that took too long; returns true if none is left. A failure to restore is kept
+    /// until a governor begins, which restores the rest, or for the report at the end.
     fn settle(&mut self, patience: Duration) -> bool {
         let ended = match self.underway.take() {
             None => Ok(()),
@@ -261,8 +261,8 @@ fn policy_of(plan: &Plan, platform: &Platform, by_xdp: bool) -> Result<Box<dyn P
 /// A governor whose knobs do not hang answers within so long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the governor of a router may touch, for the router and for its plan alike; `queues` gives
-/// the receive queues of a port.
+/// Returns the options for the router and its plan alike; `queues` gives the receive queues of a
+/// port.
 pub(super) fn options_of(
     config: &Config,
     tree: &Tree,
@@ -362,7 +362,7 @@ mod tests {
 
     /// The system has to be looked at; changing the configuration would not help.
     #[test]
-    fn what_could_not_be_given_back_is_no_fault_of_the_configuration() {
+    fn unrestored_machine_is_a_system_error() {
         let error = not_governed(TakeOverError::Unrestored(Report::default()));
         assert_eq!(error.remedy(), Remedy::System);
         assert!(error.to_string().contains("wattline restore"), "{error}");
@@ -370,7 +370,7 @@ mod tests {
 
     /// The router goes on meanwhile, and tells it when it ends, whether another governor was tried or not.
     #[test]
-    fn what_a_late_pause_could_not_give_back_is_told_at_the_end() {
+    fn failure_of_a_late_pause_is_reported_at_the_end() {
         let capture = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n";
         let config = Config::parse(capture, "test").unwrap();
         let server = wattline_server::ServerFile::load("westmere-2010").unwrap();

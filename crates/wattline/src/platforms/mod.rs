@@ -1,4 +1,4 @@
-//! What the governor of a router drives, put together from the platforms' own crates: one file
+//! Platforms that the governor of a router drives, put together from their own crates: one file
 //! each, and a line in [`PLATFORMS`].
 
 mod errand;

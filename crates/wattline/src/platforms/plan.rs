@@ -1,4 +1,4 @@
-//! What the governor of a router would write on a machine, and why; nothing is written.
+//! Writes that the governor of a router would make on a machine, with reasons; nothing is written.
 
 use super::host::options_of;
 use wattline_host::PowerPlan;

@@ -1,10 +1,10 @@
-//! What the router's statistics are told of a governor.
+//! State of a governor for the router's statistics.
 
 use wattline_governor::Governor;
 use wattline_governor::machine::Machine;
 use wattline_router::platform::Seen;
 
-/// How a governor's machine runs, for the router's statistics.
+/// Returns the state of a governor's machine, for the router's statistics.
 pub(super) fn seen<M: Machine>(governor: &mut Governor<M>) -> Seen {
     Seen {
         point: governor.point().clone(),

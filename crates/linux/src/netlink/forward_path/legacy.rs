@@ -19,7 +19,7 @@ pub struct LegacyTable {
     pub program: &'static str,
     /// Its name.
     pub name: String,
-    /// How many rules it has, chains of the user's counted as two.
+    /// Number of its rules, user-defined chains counted as two.
     pub rules: u32,
 }
 

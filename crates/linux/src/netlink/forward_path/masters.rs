@@ -24,13 +24,13 @@ const IFLA_INFO_KIND: u16 = 1;
 pub struct Master {
     /// The interface's number.
     pub link: u32,
-    /// What it belongs to.
+    /// Kind of master.
     pub kind: MasterKind,
     /// The name of that.
     pub name: String,
 }
 
-/// What an interface can belong to.
+/// Kind of device that an interface can belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MasterKind {
     /// Its frames are bridged.
@@ -46,7 +46,7 @@ pub enum MasterKind {
 pub struct Aggregate {
     /// The interface's number.
     pub link: u32,
-    /// What makes it one.
+    /// Kind of aggregation.
     pub kind: Aggregation,
     /// The names of those that it stands for.
     pub members: Vec<String>,
@@ -81,7 +81,7 @@ pub(super) fn read() -> io::Result<Found> {
     Ok(links.found())
 }
 
-/// What a dump of links says.
+/// Contents of a dump of links.
 #[derive(Default)]
 struct Links {
     /// Names and kinds.
@@ -134,7 +134,7 @@ impl Links {
             let members = owned.iter().filter(|(_, master)| master == link);
             Some(Aggregate {
                 link: *link,
-                kind: Aggregation::of_kind(kind)?,
+                kind: Aggregation::from_kind(kind)?,
                 members: members.filter_map(|(member, _)| name(member)).collect(),
             })
         };

@@ -29,9 +29,9 @@ pub struct Chain {
     pub table: String,
     /// Its name.
     pub name: String,
-    /// Where packets meet it.
+    /// Hook at which packets meet it.
     pub hook: &'static str,
-    /// How many rules it has.
+    /// Number of its rules.
     pub rules: u32,
     /// Whether it drops what no rule accepts.
     pub drops: bool,

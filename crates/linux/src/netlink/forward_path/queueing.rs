@@ -16,7 +16,7 @@ const ROOT: u32 = 0xffff_ffff;
 /// Handle of `ingress` and `clsact`, and where the latter has its filters.
 const INGRESS: u32 = 0xffff_0000;
 const CLSACT: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
-/// What does no more than keep packets in order, fairly at most.
+/// Disciplines that do no more than keep packets in order, fairly at most.
 const PLAIN: [&str; 9] =
     ["noqueue", "noop", "pfifo", "bfifo", "pfifo_fast", "mq", "fq", "fq_codel", "sfq"];
 
@@ -25,11 +25,11 @@ const PLAIN: [&str; 9] =
 pub struct Queueing {
     /// The interface's number.
     pub link: u32,
-    /// What it is.
+    /// Kind of queueing.
     pub kind: QueueingKind,
 }
 
-/// What transit packets meet there.
+/// Kind of queueing that transit packets meet there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueingKind {
     /// Filters on what comes in or, with `clsact`, goes out.

@@ -19,7 +19,7 @@ const TABLES: [(u32, &str); 3] = [(255, "local"), (254, "main"), (253, "default"
 /// A rule that decides about more than what every machine looks up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Of IPv6, not of IPv4.
+    /// Whether it is of IPv6, not of IPv4.
     pub ipv6: bool,
     /// The interface by which packets come in that it is for; all without.
     pub input: Option<String>,

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// What the bond looks at beside MAC addresses; `None` where it looks at nothing else, or chooses
-/// another way than by what is in the packet.
+/// Returns the fields that the bond looks at beside MAC addresses; `None` if it looks at nothing
+/// else, or does not choose by the packet.
 pub fn spread_of_bond(interface: &str) -> Option<String> {
     let folder = Path::new("/sys/class/net").join(interface).join("bonding");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();

@@ -31,15 +31,15 @@ impl fmt::Debug for Key {
 /// A security association (`struct xfrm_usersa_info`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Association {
-    /// Where its packets come from.
+    /// Source of its packets.
     pub source: IpAddr,
-    /// Where they go.
+    /// Destination of its packets.
     pub destination: IpAddr,
     /// The security parameter index.
     pub spi: u32,
     /// IP protocol: 50 is ESP.
     pub protocol: u8,
-    /// What joins it with policies.
+    /// Number that joins it with policies.
     pub reqid: u32,
     /// Tunnel mode, not transport.
     pub tunnel: bool,
@@ -64,7 +64,7 @@ pub struct Association {
     pub soft: (u64, u64),
     /// Bytes and packets after which it must not be used; `u64::MAX` for no limit.
     pub hard: (u64, u64),
-    /// What the kernel has counted.
+    /// Counts of the kernel.
     pub current: Current,
     /// Words of the anti-replay window's bitmap, where the kernel has the longer form of it
     /// (`struct xfrm_replay_state_esn`).
@@ -82,7 +82,7 @@ impl Association {
     }
 }
 
-/// What an association has done so far (`struct xfrm_lifetime_cur`).
+/// Use of an association so far (`struct xfrm_lifetime_cur`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Current {
     /// Bytes.
@@ -95,7 +95,7 @@ pub struct Current {
     pub used: u64,
 }
 
-/// Which way the packets of a policy go.
+/// Direction of the packets of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyDirection {
     /// To this machine.
@@ -106,7 +106,7 @@ pub enum PolicyDirection {
     Forward,
 }
 
-/// What becomes of packets that match.
+/// Treatment of packets that match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyAction {
     /// They pass, through what the templates say.
@@ -118,36 +118,36 @@ pub enum PolicyAction {
 /// A policy (`struct xfrm_userpolicy_info`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Where packets come from.
+    /// Sources of packets.
     pub source: IpNet,
-    /// Where they go.
+    /// Destinations of packets.
     pub destination: IpNet,
     /// It selects by more than addresses: protocol or ports.
     pub narrower: bool,
     /// It is for packets of one interface, or with a mark, only.
     pub bound: bool,
-    /// Which way.
+    /// Direction of packets.
     pub direction: PolicyDirection,
     /// The lowest decides.
     pub priority: u32,
-    /// What becomes of packets.
+    /// Treatment of packets.
     pub action: PolicyAction,
     /// The associations that packets have to pass; none to let them pass as they are.
     pub templates: Vec<Template>,
 }
 
-/// Which association a policy asks for (`struct xfrm_user_tmpl`).
+/// Association that a policy asks for (`struct xfrm_user_tmpl`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Template {
-    /// Where its packets come from.
+    /// Source of its packets.
     pub source: IpAddr,
-    /// Where they go.
+    /// Destination of its packets.
     pub destination: IpAddr,
     /// IP protocol.
     pub protocol: u8,
     /// The only association that will do; 0 for any.
     pub spi: u32,
-    /// What joins it with associations; 0 for any.
+    /// Number that joins it with associations; 0 for any.
     pub reqid: u32,
     /// Tunnel mode.
     pub tunnel: bool,

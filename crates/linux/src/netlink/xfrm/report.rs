@@ -1,7 +1,7 @@
-//! What the kernel is told of an association that another has used in its place: how far its
-//! numbers have come, what it has carried, and that it is to be replaced.
+//! Reports to the kernel on an association that another has used in its place: its numbers so far,
+//! the traffic that it has carried, and that it is to be replaced.
 //!
-//! So an IKE daemon sees the traffic and replaces keys in time, and the kernel goes on with the
+//! An IKE daemon thus sees the traffic and replaces keys in time, and the kernel goes on with the
 //! right numbers when it takes the tunnel over.
 
 use super::super::exchange::Exchange;
@@ -25,9 +25,9 @@ const MOST_WORDS: u32 = 128;
 /// An association of the kernel, as it is where it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Where its packets go.
+    /// Destination of its packets.
     pub destination: IpAddr,
-    /// Where they come from.
+    /// Source of its packets.
     pub source: IpAddr,
     /// The security parameter index.
     pub spi: u32,
@@ -41,12 +41,12 @@ pub struct Report {
     pub sent: u64,
     /// The highest that was received.
     pub received: u64,
-    /// What it has carried, the kernel's own share included.
+    /// Traffic carried so far, the kernel's own share included.
     pub current: Current,
 }
 
 impl Report {
-    /// Of an association of which nothing is known but what the kernel has said.
+    /// Makes a report of an association that holds only the kernel's own figures.
     pub fn new(of: &Association) -> Self {
         Self {
             destination: of.destination,

@@ -93,7 +93,7 @@ fn shared_frequency(
     (highest..FREQUENCIES).min_by_key(|frequency| misses(*frequency)).unwrap()
 }
 
-/// What the policy set for a core; no period where it left that to the driver.
+/// Returns the state and period set for a core; no period where it is left to the driver.
 fn decided(bench: &Bench, policy: &dyn Policy, core: usize) -> (usize, Option<usize>) {
     let micros = (bench.point.moderation[core].as_seconds() * 1e6).round() as u64;
     let period = PERIODS.iter().position(|period| *period == micros);

@@ -1,8 +1,8 @@
-//! What measured latency says of the tables: they are taken so many times.
+//! Correction of the tables by measured latency: the factor on their latencies.
 //!
-//! A measurement is held against what the tables say of the points that were in force while its
-//! samples were taken. Samples of a window can be older than the last correction; such a
-//! measurement says nothing new, so that a single bad second is not counted again and again.
+//! A measurement is compared with the tables' figures for the points in force while its samples
+//! were taken. Samples of a window can be older than the last correction; such a measurement says
+//! nothing new, so that a single bad second is not counted again and again.
 
 use std::collections::VecDeque;
 use wattline_units::{Span, Time};
@@ -16,8 +16,8 @@ const LEAST_SAMPLES: u64 = 400;
 const NOISE: f64 = 1.05;
 /// No correction beyond this: tables that are wrong fourfold are of another workload.
 const MOST: f64 = 4.0;
-/// Where the target is met, a correction is given back with this time constant, in seconds, and
-/// with no fewer than [`LOOKS_BACK`] looks.
+/// Time constant, in seconds, with which a correction is given back while the target is met; it
+/// takes at least [`LOOKS_BACK`] looks.
 const RECOVERY_SECONDS: f64 = 2.0;
 /// See [`RECOVERY_SECONDS`].
 const LOOKS_BACK: f64 = 4.0;
@@ -28,19 +28,19 @@ const KNOWN_SHARE: f64 = 0.5;
 /// So many decisions are remembered: those of a minute at ten a second.
 const REMEMBERED: usize = 600;
 
-/// What the tables say of the points that were in force up to a time, summed over the cores, each
-/// weighted by its requests per second.
+/// Figures of the tables for the points in force up to a time, summed over the cores, each weighted
+/// by its requests per second.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Stretch {
     /// Requests per second of all cores.
     pub load: f64,
-    /// Of those whose point the tables know.
+    /// Load of cores whose point the tables know.
     pub known: f64,
     /// Latency by the tables, in seconds, times the known load.
     pub tabled: f64,
     /// Latency to stay within, in seconds, times the known load.
     pub target: f64,
-    /// Of the known load, what was served at the highest state with the driver's moderation.
+    /// Part of the known load served at the highest state with the driver's moderation.
     pub by_default: f64,
 }
 
@@ -72,8 +72,8 @@ impl Stretch {
 #[derive(Debug)]
 pub(super) struct Correction {
     factor: f64,
-    /// What is measured at the default point, over what the tables say of it: at most the factor, so
-    /// that it goes when the tables are right again.
+    /// Ratio of measured to tabled latency at the default point: at most the factor, so that it
+    /// goes when the tables are right again.
     default_factor: f64,
     /// Share of a gap that one measurement takes over.
     share: f64,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_default_point_itself_takes_longer_moves_the_target_and_goes_with_the_correction() {
+    fn excess_at_the_default_point_moves_the_target_and_ends_with_the_correction() {
         let mut by_default = Stretch::default();
         by_default.add(1_000.0, Some((TARGET, TARGET)), true);
         let mut correction = Correction::new(0.5);

@@ -11,7 +11,7 @@ pub(super) struct Engine {
     tables: Arc<ProfileTables>,
     options: Options,
     asked: Time,
-    /// Of when the last counts are: a card is not asked for them each time.
+    /// Time of the last counts: a card is not asked for them each time.
     counted: Time,
     /// Arrivals of each core by then.
     arrivals: Vec<u64>,
@@ -143,9 +143,9 @@ impl Engine {
         Some(stays.unwrap_or(best))
     }
 
-    /// Where cores share a frequency, the highest that one of them needs holds for all, or the
-    /// lowest above it at which every core meets its target that can, and each takes the best period
-    /// for it. A core without a point needs the highest of all.
+    /// Gives cores that share a frequency the highest that one of them needs, or the lowest above
+    /// it at which each core that can meet its target does; each takes the best period for it. A
+    /// core without a point needs the highest of all.
     fn share_frequencies(&mut self, platform: &Platform) {
         for core in 0..self.chosen.len() {
             let sharers = platform.domain.sharers(core, self.chosen.len());
@@ -185,7 +185,7 @@ impl Engine {
         (highest..=fastest).find(|frequency| served(*frequency) == most).unwrap_or(fastest)
     }
 
-    /// What the tables say of the points in force at the present loads.
+    /// Returns the tables' figures for the points in force at the present loads.
     fn stretch(&self) -> Stretch {
         let mut stretch = Stretch::default();
         for (load, chosen) in self.loads.iter().zip(&self.chosen) {

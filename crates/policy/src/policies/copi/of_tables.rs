@@ -1,5 +1,5 @@
-//! What Co-PI wants of its tables: that they can be read, are of this machine and of knobs that can be
-//! turned here; and what a user should know of them.
+//! Checks of Co-PI's tables: they must be readable, of this machine and of knobs that can be turned
+//! here. Also the remarks on them for users.
 
 use super::options::Options;
 use crate::{Parameters, Platform};
@@ -61,7 +61,7 @@ pub(super) fn forced(tables: Arc<ProfileTables>, platform: &Platform) -> Arc<Pro
     tables.carried_to(machine).map_or(tables, Arc::new)
 }
 
-/// Why tables say nothing of this machine, or not enough to decide by.
+/// Returns why tables do not fit this machine, or do not suffice to decide by.
 pub(super) fn unfit(
     tables: &ProfileTables,
     options: &Options,
@@ -91,8 +91,8 @@ pub(super) fn unfit(
     unturned(tables, platform)
 }
 
-/// Why tables over a knob that the policy cannot turn here say nothing of what will hold: of several
-/// states or periods it would choose one that nobody sets.
+/// Returns why tables over a knob that the policy cannot turn here are of no use: of several states
+/// or periods it would choose one that nobody sets.
 fn unturned(tables: &ProfileTables, platform: &Platform) -> Option<String> {
     let (loads, states, periods) =
         (0..tables.loads().len(), tables.frequencies().len(), tables.periods().len());
@@ -128,8 +128,8 @@ fn unturned(tables: &ProfileTables, platform: &Platform) -> Option<String> {
     None
 }
 
-/// What a user should know of the tables: what points are compared by where nobody measured watts
-/// here, and that a search picked the points.
+/// Returns remarks on the tables for users: the order of points if no watts were measured here, and
+/// that a search picked the points.
 pub(super) fn notes(tables: &ProfileTables) -> Vec<String> {
     let told = tables.conditions.energy.as_deref();
     let told = match tables.energy_order() {
@@ -147,7 +147,7 @@ pub(super) fn notes(tables: &ProfileTables) -> Vec<String> {
     energy.into_iter().chain(sparse).collect()
 }
 
-/// What tables must be of to fit a platform.
+/// Returns the fingerprint that tables must have to fit a platform.
 pub fn fingerprint(platform: &Platform) -> Fingerprint {
     let micros = |span: Span| span.as_seconds() * 1e6;
     Fingerprint {

@@ -1,4 +1,4 @@
-//! What Co-PI can be told.
+//! Options of Co-PI.
 
 use wattline_units::Span;
 

@@ -69,14 +69,14 @@ pub(super) fn pass(bench: &mut Bench, policy: &mut dyn Policy, loads: &[f64], p9
     bench.pass(policy, PERIOD, &[], 0);
 }
 
-fn of_a_millisecond() -> Options {
+fn millisecond_target() -> Options {
     Options { target: Some(Span::from_micros(1_000)), ..Options::default() }
 }
 
 /// Under a target of 1 ms, after a tenth of a second at the low load.
 fn within_a_millisecond() -> (Bench, Box<dyn Policy>) {
     let mut bench = bench();
-    let mut policy = make(&bench, of_a_millisecond());
+    let mut policy = make(&bench, millisecond_target());
     bench.start(&mut *policy);
     pass(&mut bench, &mut *policy, &[LOW; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 6);
@@ -144,7 +144,7 @@ fn a_core_without_a_queue_has_the_load_of_the_busiest_with_one() {
     let queues = platform.queues.len();
     bench.queues.truncate(queues);
     bench.point = crate::OperatingPoint::full(&bench.platform);
-    let options = of_a_millisecond();
+    let options = millisecond_target();
     let mut policy = make(&bench, options);
     bench.start(&mut *policy);
     pass(&mut bench, &mut *policy, &[LOW, HIGH], None);
@@ -155,7 +155,7 @@ fn a_core_without_a_queue_has_the_load_of_the_busiest_with_one() {
 #[test]
 fn a_chip_runs_at_the_highest_state_that_a_core_needs() {
     let mut bench = bench();
-    let options = of_a_millisecond();
+    let options = millisecond_target();
     let mut policy = make(&bench, options);
     bench.start(&mut *policy);
     let mut loads = [LOW; 12];
@@ -187,7 +187,7 @@ fn a_point_is_kept_while_it_is_feasible_and_nearly_the_cheapest() {
     // The low load could do with 14 W; 19 W are more than 30 % above it.
     pass(&mut bench, &mut *policy, &[LOW; 12], None);
     assert_eq!(bench.point.cores[0].frequency, 6);
-    let mut policy = make(&bench, Options { hysteresis: 0.5, ..of_a_millisecond() });
+    let mut policy = make(&bench, Options { hysteresis: 0.5, ..millisecond_target() });
     bench.start(&mut *policy);
     // The fresh policy counts arrivals from its start.
     pass(&mut bench, &mut *policy, &[HIGH; 12], None);
@@ -207,7 +207,7 @@ fn a_missed_target_corrects_the_tables_until_it_is_met_again() {
     }
     assert_eq!(bench.point.cores[0].frequency, 6, "forgotten where it is met");
     // Without feedback the tables are trusted.
-    let mut policy = make(&bench, Options { correction: 0.0, ..of_a_millisecond() });
+    let mut policy = make(&bench, Options { correction: 0.0, ..millisecond_target() });
     bench.start(&mut *policy);
     pass(&mut bench, &mut *policy, &[LOW; 12], None);
     pass(&mut bench, &mut *policy, &[LOW; 12], Some(Span::from_micros(4_000)));
@@ -268,7 +268,7 @@ fn a_chip_runs_at_a_state_at_which_every_core_meets_its_target() {
             tables.set(1, frequency, period, ProfilePoint { latency_seconds, power_watts });
         }
     }
-    let options = of_a_millisecond();
+    let options = millisecond_target();
     let mut policy = with_tables(Arc::new(tables), options, &bench.platform).unwrap();
     bench.start(&mut *policy);
     let mut loads = [LOW; 12];
@@ -343,7 +343,7 @@ fn without_watts_the_lowest_state_counts_and_then_the_longest_period_and_that_is
     let mut bench = bench();
     let tables = Arc::new(without_watts(&bench));
     assert_eq!(tables.energy_order(), Some(EnergyOrder::StateThenPeriod));
-    let options = of_a_millisecond();
+    let options = millisecond_target();
     let mut policy = with_tables(Arc::clone(&tables), options, &bench.platform).unwrap();
     bench.start(&mut *policy);
     let told = policy.remark().unwrap();
@@ -381,7 +381,7 @@ fn watts_of_some_points_alone_are_refused() {
     assert!(refused.contains("of some points and not of others"), "{refused}");
 }
 
-/// What nobody turns, the figures of the tables do not hold for.
+/// Figures of the tables do not hold for a knob that nobody turns.
 #[test]
 fn tables_over_a_knob_that_cannot_be_turned_are_refused() {
     let bench = bench();
@@ -452,7 +452,7 @@ fn files_without_an_end_are_not_read() {
 }
 
 #[test]
-fn where_watts_of_measured_tables_come_from_is_told() {
+fn source_of_the_tables_watts_is_reported() {
     let mut bench = bench();
     let mut modelled = tables(&bench);
     modelled.conditions.energy = Some("modelled: a server".to_owned());
@@ -487,7 +487,7 @@ fn a_source_that_sees_a_tenth_of_a_millisecond_more_of_every_point_leaves_points
 }
 
 #[test]
-fn that_a_search_picked_the_points_is_told() {
+fn sparse_tables_are_reported() {
     let mut bench = bench();
     let all = tables(&bench);
     let (conditions, loads) = (all.conditions.clone(), all.loads().to_vec());

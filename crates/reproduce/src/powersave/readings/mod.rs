@@ -44,8 +44,8 @@ impl Reading {
         format!("powersave:batch={batch},c_down={c_down},c_up={c_up},read={read},reset={reset}")
     }
 
-    /// How late in the search it comes: the corners of the space first, then what lies between, then
-    /// what differs least from what was looked at.
+    /// Returns its place in the search: the corners of the space first, then the points between,
+    /// then those that differ least from earlier ones.
     fn level(&self) -> u32 {
         let batch = match self.batch {
             8 | 32 => 0,

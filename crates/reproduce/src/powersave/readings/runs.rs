@@ -19,7 +19,7 @@ pub(super) const BELOW: f64 = 0.01;
 /// Lengths of bursts in packets.
 const BURSTS: [u32; 5] = [1, 8, 32, 128, 512];
 
-/// How long the simulations are.
+/// Length of the simulations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Look {
@@ -53,7 +53,7 @@ impl Look {
     }
 }
 
-/// What came of bursts of one length.
+/// Result of bursts of one length.
 pub(super) struct Burst {
     /// Mean power over the draws.
     pub(super) watts: f64,

@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What to make.
+/// Files to make.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

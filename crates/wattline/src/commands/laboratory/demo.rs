@@ -23,7 +23,7 @@ use wattline_testbed::probe::Load;
 /// Name of the page with the plots.
 const PAGE: &str = "wattline-demo.html";
 
-/// What to show, and for how long.
+/// Demonstration and its duration.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show one part alone.
@@ -103,7 +103,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     day: Option<day::Report>,
-    /// Where the plots are.
+    /// Page of the plots.
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,13 +113,14 @@ struct Shown {
 /// Runs the command.
 pub fn run(args: Args, json: bool) -> Result<(), ExitError> {
     let dashboard = args.dashboard.open()?;
-    let day = (args.only != Some(Part::Compare)).then(|| of_day(&args)).transpose()?;
+    let day = (args.only != Some(Part::Compare)).then(|| day_settings(&args)).transpose()?;
     let page = args.out.join(PAGE);
     if day.is_some() {
         // Found out before minutes have passed, not after.
         std::fs::create_dir_all(&args.out).map_err(|error| cannot_write(&args.out, &error))?;
     }
-    let comparison = (args.only != Some(Part::Day)).then(|| of_comparison(args)).transpose()?;
+    let comparison =
+        (args.only != Some(Part::Day)).then(|| comparison_settings(args)).transpose()?;
     let watch = watched(dashboard, day.as_ref(), comparison.is_some())?;
     clean_up_on_signals(|| show(day.as_ref(), &page, comparison.as_ref(), &watch, json))?
 }
@@ -181,7 +182,7 @@ fn show(
     }
 }
 
-fn of_day(args: &Args) -> Result<day::Settings, ExitError> {
+fn day_settings(args: &Args) -> Result<day::Settings, ExitError> {
     let mut problems = Problems::default();
     let server = problems.keep(simulation::server(&args.server));
     let policies: Vec<_> = simulation::split(&args.policies)
@@ -204,7 +205,7 @@ fn of_day(args: &Args) -> Result<day::Settings, ExitError> {
     })
 }
 
-fn of_comparison(args: Args) -> Result<Settings, ExitError> {
+fn comparison_settings(args: Args) -> Result<Settings, ExitError> {
     let binary = std::env::current_exe()
         .map_err(|error| ExitError::new(ExitError::IO, format!("finding this program: {error}")))?;
     let load = Load {

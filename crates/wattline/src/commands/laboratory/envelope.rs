@@ -10,7 +10,7 @@ use wattline_league::{Budget, Case, Envelope, LeagueError, envelope};
 use wattline_server::Application;
 use wattline_units::{Accuracy, Provenance, Source, Span};
 
-/// What to reckon with.
+/// Parameters of the calculation.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Server model: name of a shipped one or a file.

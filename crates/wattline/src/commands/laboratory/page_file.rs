@@ -1,10 +1,10 @@
-//! Where a page goes.
+//! File of a page.
 
 use crate::commands::laboratory::overwrite::Overwrite;
 use crate::exit::ExitError;
 use std::path::{Path, PathBuf};
 
-/// Where the page goes, if one is wanted.
+/// File of the page, if one is wanted.
 #[derive(Debug, clap::Args)]
 pub struct PageFile {
     /// Write a page with plots and all figures too.

@@ -32,7 +32,7 @@ const PERIODS: u16 = 6;
 /// Periods that a search has to choose from, as in the simulator.
 const SPARSE_PERIODS: u16 = 24;
 
-/// What to profile.
+/// Server to profile.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -63,7 +63,7 @@ struct OfHttp {
     plan: Planned,
 }
 
-/// Which points, how well, and where to.
+/// Points, precision and files of a profile.
 #[derive(Debug, clap::Args)]
 struct Planned {
     /// File for the tables (CSV). FILE.points.json lets an interrupted profile continue, and
@@ -122,7 +122,7 @@ struct Output {
     server: String,
     workload: String,
     points: usize,
-    /// Of the grid, the driver's own moderation at each load among them.
+    /// Points of the full grid, the driver's own moderation at each load among them.
     points_of_full_grid: usize,
     not_tight_points: usize,
     never_steady_points: usize,
@@ -200,7 +200,7 @@ impl Planned {
         self.check_folder()
     }
 
-    /// What is asked for, how and from where, in words: points of other loads are not mixed with these.
+    /// Describes the requests and their origin: points of other loads are not mixed with these.
     fn described(&self, workload: String, options: &LoadOptions) -> String {
         let from = self.netns.as_ref().map(|name| format!("; from the network namespace {name}"));
         format!("{workload}; {}{}", options.described(), from.unwrap_or_default())
@@ -257,14 +257,14 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
         None => Config::built_in(),
     };
     let server = plan.server.as_deref().map(model).transpose()?;
-    let mut machine = Machine::take(&tree, config).map_err(of_machine)?;
+    let mut machine = Machine::take(&tree, config).map_err(machine_error)?;
     if let Some(server) = server {
         machine.model(server);
     }
     let (grid, points) = match prepare(plan, &wanted, &mut machine) {
         Ok(prepared) => prepared,
         Err(error) => {
-            machine.end().map_err(of_machine)?;
+            machine.end().map_err(machine_error)?;
             return Err(error);
         }
     };
@@ -286,7 +286,7 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
         false => profile(&mut live, &grid, precision, &mut points, &mut hear),
     };
     bar.finish_and_clear();
-    let given_back = live.end().map_err(of_machine);
+    let given_back = live.end().map_err(machine_error);
     // Also of what was interrupted: the page shows how far it is. Before the first point of the
     // grid there is no table, and what stopped the profile is what has to be told.
     let (tables, page_file) = (plan.out.clone(), plan.beside(".html"));
@@ -294,7 +294,7 @@ fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     let written = if measured_some { write_all(plan, &points) } else { Ok(()) };
     // Why it stopped matters more than what was written of it.
     given_back?;
-    measured.map_err(of_stopped)?;
+    measured.map_err(stopped_error)?;
     let not_tight = points.iter().filter(|point| !point.is_tight(plan.within)).count();
     let result = Output {
         server: wanted.server,
@@ -371,7 +371,7 @@ fn prepare(
     let fingerprint = machine.fingerprint();
     let (server, workload) = (wanted.server.clone(), wanted.workload.clone());
     let head = Head::of(server, workload, fingerprint, &grid, machine.queue_cores(), source);
-    let points = Points::open(&plan.beside(".points.json"), head).map_err(of_points)?;
+    let points = Points::open(&plan.beside(".points.json"), head).map_err(points_error)?;
     Ok((grid, points))
 }
 
@@ -442,11 +442,11 @@ fn print(out: &mut impl Write, result: &Output) -> std::io::Result<()> {
     writeln!(out, "curves: {}", result.page)
 }
 
-fn of_machine(error: wattline_govern::profiling::MachineError) -> ExitError {
+fn machine_error(error: wattline_govern::profiling::MachineError) -> ExitError {
     wattline_govern::GovernError::Machine(error).into()
 }
 
-fn of_points(error: PointsError) -> ExitError {
+fn points_error(error: PointsError) -> ExitError {
     let code = match &error {
         PointsError::File { .. } => ExitError::IO,
         PointsError::Damaged { .. } | PointsError::Another { .. } => ExitError::DATA,
@@ -454,9 +454,9 @@ fn of_points(error: PointsError) -> ExitError {
     ExitError::new(code, error)
 }
 
-fn of_stopped(stopped: Stopped) -> ExitError {
+fn stopped_error(stopped: Stopped) -> ExitError {
     match stopped {
-        Stopped::Points(error) => of_points(error),
+        Stopped::Points(error) => points_error(error),
         Stopped::Interrupted => ExitError::new(128 + 2, stopped),
         Stopped::Server { .. } => ExitError::new(ExitError::NO_INPUT, stopped),
         Stopped::Generator { .. } | Stopped::Elsewhere { .. } => {

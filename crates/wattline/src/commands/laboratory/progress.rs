@@ -12,7 +12,7 @@ const PACE: Duration = Duration::from_secs(10);
 /// Progress of work whose pieces are counted.
 pub struct Counted {
     bar: ProgressBar,
-    /// Where nothing is drawn.
+    /// Lines, printed where no bar is drawn.
     lines: Option<Mutex<Lines>>,
     what: &'static str,
 }
@@ -68,7 +68,7 @@ impl Counted {
         }
     }
 
-    /// What is worked on now; on a terminal alone.
+    /// Shows the present work; on a terminal alone.
     pub fn tell(&self, message: String) {
         self.bar.set_message(message);
     }

@@ -28,7 +28,7 @@ const FREQUENCY_ALONE: [&str; 3] = ["performance", "ondemand", "schedutil"];
 /// Loads of a profile: from a quarter of the given rate to 1.3 times it.
 const PROFILE_LOADS: [f64; 8] = [0.25, 0.4, 0.55, 0.7, 0.85, 1.0, 1.15, 1.3];
 
-/// What to simulate.
+/// Simulation to run.
 pub struct Wanted<'a> {
     /// `None` for the server of the Co-PI paper.
     pub server: Option<&'a str>,
@@ -44,7 +44,7 @@ pub struct Wanted<'a> {
     pub profile: Option<&'a PathBuf>,
     /// With a search for few points.
     pub sparse: bool,
-    /// Where a page of the result goes.
+    /// File for a page of the result.
     pub page: Option<&'a Path>,
     /// Whether these files are replaced.
     pub overwrite: Overwrite,
@@ -58,7 +58,7 @@ struct Output<'a> {
     seed: u64,
     #[serde(skip_serializing_if = "str::is_empty")]
     knob_faults: &'a str,
-    /// What to know of the figures.
+    /// Remarks on the figures.
     notes: Vec<String>,
     #[serde(flatten)]
     report: RequestReport,
@@ -160,7 +160,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
     })
 }
 
-/// What was answered beyond what came is left from the warm-up, and its wait counts as latency.
+/// Warns of requests left from the warm-up, whose wait counts as latency.
 fn notes(policy: &str, report: &RequestReport) -> Vec<String> {
     let left = report.waiting_at_start_requests;
     let more = report.answered_rate_rps > report.offered_rate_rps * 1.01;

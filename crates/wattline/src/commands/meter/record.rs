@@ -12,7 +12,7 @@ use wattline_meters::recording::Row;
 use wattline_meters::sampling::Ticks;
 use wattline_units::Span;
 
-/// How long, how often and where to.
+/// Duration, period and file of the recording.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Time between readings.

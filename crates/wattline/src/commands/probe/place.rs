@@ -1,4 +1,4 @@
-//! Where the record of a machine goes: a folder, which can be looked through before it is given
+//! Place for the record of a machine: a folder, which can be looked through before it is given
 //! away, or an archive, which can be given away as it is.
 
 use crate::exit::ExitError;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use tar::{Builder, Header};
 use wattline_files::Root;
 
-/// What names of archives end in.
+/// Suffixes of archives.
 const ARCHIVES: [&[u8]; 2] = [b".tar.gz", b".tgz"];
 
 /// A new folder or archive.
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_and_half_a_record_does_not() {
+    fn existing_file_stays_and_half_a_record_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         let fails = |place: &mut Place| -> Result<(), ExitError> {
@@ -185,7 +185,7 @@ mod tests {
         assert!(lost.message.contains("No such file"), "{lost:?}");
     }
 
-    /// What comes to the name while the record is made stays, too.
+    /// A file that appears at the path while the record is made stays, too.
     #[test]
     fn an_archive_takes_no_name_that_somebody_took_meanwhile() {
         let directory = tempfile::tempdir().unwrap();

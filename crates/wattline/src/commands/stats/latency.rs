@@ -12,7 +12,7 @@ struct Target {
 }
 
 impl Target {
-    fn of(govern: &GovernStatus) -> Vec<Self> {
+    fn list(govern: &GovernStatus) -> Vec<Self> {
         let p99 = govern.latency_target_seconds.map(|seconds| Self {
             seconds,
             percentile: "p99",
@@ -39,7 +39,7 @@ impl Target {
 
 /// Prints targets and sources; nothing where there are neither.
 pub(super) fn print(govern: &GovernStatus, out: &mut impl Write) -> io::Result<()> {
-    let targets = Target::of(govern);
+    let targets = Target::list(govern);
     for (index, target) in targets.iter().enumerate() {
         let Target { seconds, percentile, from, .. } = target;
         let before = if index == 0 { "\n" } else { "" };

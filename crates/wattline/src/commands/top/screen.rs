@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use wattline_status::{Rates, Sample};
 
-/// How long a signal may wait to be seen.
+/// Time that a signal may wait to be seen.
 const NAP: Duration = Duration::from_millis(100);
 
 /// Gives the terminal back when it goes out of scope; a panic's message comes after that, by

@@ -15,7 +15,7 @@ use wattline_ipsec::esp::algorithm::Algorithm;
 const FLOW_RECORDS: &str = "netflow";
 const FLOW_RECORDS_ALIASES: [&str; 2] = ["flow_records", "flow-records"];
 
-/// Which application, and on what.
+/// Application, and the load for it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Which application.

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use wattline_bench::app::costs;
 
-/// What to read, and what to call it.
+/// Report to read, and the name of the costs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What `wattline bench app all --json` wrote.

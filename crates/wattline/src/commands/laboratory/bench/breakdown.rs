@@ -11,7 +11,7 @@ use wattline_testbed::leftovers::clean_up_on_signals;
 /// Name of the page.
 const PAGE: &str = "wattline-breakdown.html";
 
-/// What iperf3 does, and for how long.
+/// Work of iperf3, and its duration.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Bytes of each write and read, divided by commas.

@@ -6,7 +6,7 @@ use crate::exit::ExitError;
 use std::io::Write;
 use wattline_bench::control_loop::{self, Report};
 
-/// Which policy on which server.
+/// Policy and server.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Policy, as NAME or NAME:key=value,key=value.

@@ -9,7 +9,7 @@ use wattline_bench::fib::{self, Error, Lookups, Options, Report};
 use wattline_fib::SimdLevel;
 use wattline_fib::routes_file::RoutesFileError;
 
-/// Which table, and beside what.
+/// Table, and its competitors.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// File with one prefix per line, optionally followed by a next hop; # begins a comment.

@@ -58,7 +58,7 @@ fn itself() -> Result<PathBuf, ExitError> {
         .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, format!("--dpdk: {error}")))
 }
 
-/// What stands in which column.
+/// Explanation of the columns.
 const LEGEND: &str = "\
 receiver    `shared`: what receives for a candidate shares its processor; `split`: the generator's
             processor receives; `rationed`: split, and the candidate has its own half of the time

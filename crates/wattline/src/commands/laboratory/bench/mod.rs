@@ -19,7 +19,7 @@ mod sim_report;
 
 use crate::exit::ExitError;
 
-/// Which benchmark.
+/// Benchmark to run.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

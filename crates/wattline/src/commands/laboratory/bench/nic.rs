@@ -8,7 +8,7 @@ use wattline_linux::sysfs::Tree;
 use wattline_testbed::packets::Sizes;
 use wattline_units::Span;
 
-/// Which interfaces.
+/// Interfaces to measure.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show interfaces without hardware as well.

@@ -1,4 +1,4 @@
-//! What the benchmarks have in common that take minutes, and of which most write a page.
+//! Common part of the benchmarks that take minutes; most of them write a page.
 
 use crate::commands::laboratory::overwrite::Overwrite;
 use crate::commands::laboratory::results;
@@ -19,7 +19,7 @@ pub(super) fn with_progress<T>(measure: impl FnOnce(&mut dyn FnMut(&str)) -> T) 
     result
 }
 
-/// Where a page is written, where one is asked for.
+/// File of the page, if one is asked for.
 #[derive(Debug, clap::Args)]
 pub(super) struct PageArgs {
     /// Write a page with plots and the main figures too.

@@ -8,7 +8,7 @@ use wattline_bench::pipeline::{self, Error, Report};
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_fib::routes_file::RoutesFileError;
 
-/// Which table, and how.
+/// Table, and the way to run.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// File with one prefix per line; the rest of a line and IPv6 are ignored.

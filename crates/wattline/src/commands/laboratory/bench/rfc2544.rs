@@ -17,7 +17,7 @@ use wattline_units::Span;
 /// Name of the page.
 const PAGE: &str = "wattline-rfc2544.html";
 
-/// Which device, and for how long.
+/// Device under test, and the durations.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A device that is set up between namespaces of this machine.

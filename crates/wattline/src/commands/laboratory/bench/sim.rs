@@ -13,7 +13,7 @@ use wattline_sim::{Scenario, sweep};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
-/// What to measure.
+/// Simulation to measure.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Server model.
@@ -38,7 +38,7 @@ pub struct Args {
 /// Simulations by thread of the sweep that is timed.
 const SWEEP_PER_THREAD: usize = 4;
 
-/// How often it is timed on one thread and on all.
+/// Number of timed sweeps, on one thread and on all.
 const SWEEPS: u64 = 3;
 
 /// Runs the command.

@@ -21,7 +21,7 @@ pub(super) struct Output<'a> {
     pub simulated_packets_per_second: f64,
     /// Part of the real time in which the simulating thread had a core.
     pub cpu_share: f64,
-    /// Where the time of a run goes.
+    /// Shares of a run's time.
     pub profile: Profile,
     pub sweep_threads: usize,
     pub sweep_simulations: usize,

@@ -1,4 +1,4 @@
-//! What is told when a signal ends a league.
+//! Message when a signal ends a league.
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};

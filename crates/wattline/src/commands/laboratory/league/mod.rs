@@ -20,7 +20,7 @@ const PAGE: &str = "index.html";
 /// Pieces from which on it is said that nothing keeps them.
 const MANY: usize = 100;
 
-/// What to play.
+/// League to play.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// League file (TOML); the built-in league by default. A file with `[tuning]` is tuned by itself.
@@ -58,7 +58,7 @@ struct Output {
     standings: Vec<Standing>,
 }
 
-/// What is told of a part.
+/// Output about a part.
 #[derive(Serialize)]
 struct Played {
     part: String,

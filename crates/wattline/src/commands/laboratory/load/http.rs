@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// How the load is made.
+    /// Returns the options of the load.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -40,7 +40,7 @@ impl Args {
         format!("HTTP/1.1 {method}{fields}")
     }
 
-    /// What is asked for, and the pages in words.
+    /// Makes the requests, and describes the pages.
     pub fn prepare(&self) -> Result<(Arc<HttpRequests>, Vec<String>), ExitError> {
         let (urls, fields) = (self.urls.clone(), self.fields.clone());
         let asked = HttpOptions { urls, head: self.head, fields };

@@ -1,7 +1,7 @@
 //! `wattline load memcached`.
 
 use super::governor::ReportTo;
-use super::options::{Options, make, of_connect};
+use super::options::{Options, connect_code, make};
 use super::page::html;
 use super::show;
 use crate::commands::laboratory::page_file::PageFile;
@@ -81,7 +81,7 @@ struct Described {
 
 /// A workload whose keys are stored, unless they were not to be.
 pub struct Prepared {
-    /// What is asked for.
+    /// Requests to send.
     pub workload: Arc<Workload>,
     /// The servers.
     pub addresses: Vec<SocketAddr>,
@@ -92,7 +92,7 @@ pub struct Prepared {
 }
 
 impl Args {
-    /// How the load is made.
+    /// Returns the options of the load.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -141,7 +141,7 @@ impl Args {
         if !self.no_load {
             for address in &addresses {
                 let (stored, refused) =
-                    memcached::load(&workload, *address, LOADING_TIMEOUT).map_err(of_loading)?;
+                    memcached::load(&workload, *address, LOADING_TIMEOUT).map_err(loading_error)?;
                 loaded_keys += stored;
                 refused_keys += refused;
             }
@@ -230,9 +230,9 @@ fn resolve(server: &str) -> Result<SocketAddr, ExitError> {
     address::resolve(server).map_err(|error| unknown(error.to_string()))
 }
 
-fn of_loading(error: LoadError) -> ExitError {
+fn loading_error(error: LoadError) -> ExitError {
     let code = match &error {
-        LoadError::Io { error, .. } => of_connect(error),
+        LoadError::Io { error, .. } => connect_code(error),
         LoadError::NoAnswer { .. } => ExitError::NO_INPUT,
         LoadError::Protocol { .. } => ExitError::DATA,
     };

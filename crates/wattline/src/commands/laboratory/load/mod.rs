@@ -15,7 +15,7 @@ use crate::commands::laboratory::page_file::PageFile;
 use crate::exit::ExitError;
 use governor::ReportTo;
 
-/// What to load.
+/// Server to load.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! How the load is made: the options that all kinds of servers share.
+//! Options of the load that all kinds of servers share.
 
 use super::show::LiveLine;
 use crate::commands::duration;
@@ -15,7 +15,7 @@ use wattline_requests::schedule::Arrivals;
 use wattline_requests::sources::Reporter;
 use wattline_units::{Span, parse_prefixed};
 
-/// How the load is made.
+/// Options of the load.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Requests per second in total, such as 500, 20k or 1.5M.
@@ -107,7 +107,7 @@ pub fn make<P: Protocol>(
         }
     });
     line.clear();
-    let (recording, intervals) = outcome.map_err(of_load)?;
+    let (recording, intervals) = outcome.map_err(load_error)?;
     if recording.measured == 0 {
         return Err(ExitError::new(ExitError::IO, "stopped before the measured time began"));
     }
@@ -115,10 +115,10 @@ pub fn make<P: Protocol>(
     Ok(Report { governor_reports: reporter.map(|reporter| reporter.told().clone()), ..report })
 }
 
-fn of_load(error: LoadError) -> ExitError {
+fn load_error(error: LoadError) -> ExitError {
     let code = match &error {
         LoadError::Options(_) | LoadError::NoTarget => ExitError::USAGE,
-        LoadError::Connect { error, .. } => of_connect(error),
+        LoadError::Connect { error, .. } => connect_code(error),
         LoadError::Files { .. } => ExitError::NO_PERMISSION,
         LoadError::Loop(_) | LoadError::Panic => ExitError::IO,
     };
@@ -126,7 +126,7 @@ fn of_load(error: LoadError) -> ExitError {
 }
 
 /// The exit code for a server that cannot be reached.
-pub fn of_connect(error: &io::Error) -> u8 {
+pub fn connect_code(error: &io::Error) -> u8 {
     match error.kind() {
         io::ErrorKind::ConnectionRefused
         | io::ErrorKind::TimedOut

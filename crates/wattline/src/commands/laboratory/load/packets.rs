@@ -21,7 +21,7 @@ use wattline_testbed::packets::{
 };
 use wattline_units::Span;
 
-/// Where packets go, and how many.
+/// Path and number of packets.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The interface that sends: [NAMESPACE/]INTERFACE.
@@ -219,7 +219,7 @@ fn ways(args: &Args, load: &Load) -> Ways {
     Ways { send, receive: args.receive_by }
 }
 
-/// What the load was, in words.
+/// Describes the load.
 fn conditions(load: &Load, both: bool) -> String {
     let per_second = |rate: f64| match rate.is_finite() {
         true => format!("{rate:.0} packets/s"),

@@ -12,7 +12,7 @@ pub struct Way<'a> {
     /// From which interface to which.
     pub name: String,
     pub outcome: &'a Outcome,
-    /// What a reader should know before believing the figures.
+    /// Remarks to read before believing the figures.
     pub notes: &'a [String],
 }
 
@@ -63,7 +63,7 @@ pub fn html(ways: &[Way<'_>], conditions: &[(&str, String)], limits: Option<&Lim
     }
     page.push_str("<h2>How it was measured</h2>\n");
     let conditions =
-        conditions.iter().cloned().chain(limits.map(of_generator).into_iter().flatten());
+        conditions.iter().cloned().chain(limits.map(generator_limits).into_iter().flatten());
     table(&mut page, ["what", "value"], conditions.map(|(name, value)| [name.to_owned(), value]));
     end(&mut page);
     page
@@ -146,8 +146,8 @@ fn packets(page: &mut String, way: &Way<'_>) {
     );
 }
 
-/// What the generator can do.
-fn of_generator(limits: &Limits) -> [(&'static str, String); 5] {
+/// Returns the limits of the generator.
+fn generator_limits(limits: &Limits) -> [(&'static str, String); 5] {
     let mpps = |pps: f64| format!("{:.3} Mpps", pps / 1e6);
     [
         ("the generator was measured over", format!("{}, {}", limits.link, limits.ways)),

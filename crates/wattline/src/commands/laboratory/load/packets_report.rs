@@ -5,16 +5,16 @@ use serde::Serialize;
 use wattline_testbed::packets::Outcome;
 use wattline_testbed::packets::limits::Limits;
 
-/// What `wattline load packets` reports.
+/// Report of `wattline load packets`.
 #[derive(Serialize)]
 pub struct Report {
     pub from: String,
     pub to: String,
     pub queues: u32,
     pub zero_copy: bool,
-    /// How packets were sent and received.
+    /// Means of sending and receiving.
     pub ways: String,
-    /// How packets were spread over time, and when the trial was over.
+    /// Spread of packets over time, and the end of the trial.
     pub conditions: String,
     /// None where they were not asked for.
     pub limits: Option<Limits>,
@@ -25,7 +25,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// What a reader should know before believing the figures.
+/// Returns remarks to read before believing the figures.
 pub fn notes(outcome: &Outcome, limits: Option<&Limits>, reasons: &[String]) -> Vec<String> {
     let mut notes = reasons.to_vec();
     if outcome.unsent_packets > 0 {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_nothing_came_the_address_is_asked_for() {
+    fn note_suggests_the_address_if_no_packet_arrived() {
         assert!(none_came(0, 5).is_some_and(|note| note.contains("--mac")));
         assert_eq!([none_came(1, 5), none_came(0, 0)], [None, None]);
     }

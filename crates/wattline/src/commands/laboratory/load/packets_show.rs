@@ -1,4 +1,4 @@
-//! What people see of `wattline load packets`.
+//! Terminal output of `wattline load packets`.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;

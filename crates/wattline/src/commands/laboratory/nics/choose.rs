@@ -10,7 +10,7 @@ use wattline_server::ComponentFile;
 use wattline_server::cards::{Candidate, HostPower, Need, choose};
 use wattline_units::{BitsPerSecond, Watts};
 
-/// What the cards must carry, and the budgets.
+/// Load of the cards, and the budgets.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Throughput to carry, both directions together, such as 16Gbit/s.

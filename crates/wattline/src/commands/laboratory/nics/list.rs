@@ -11,7 +11,7 @@ use wattline_server::cards::{DevicePowerModel, LinkModel};
 use wattline_server::components::NicCard;
 use wattline_server::{ComponentFile, Figure, FigureValue};
 
-/// Which card.
+/// Card to show.
 #[derive(Debug, clap::Args)]
 pub struct ShowArgs {
     /// Its name, as `wattline nics` lists it, or its part number.
@@ -22,8 +22,8 @@ pub struct ShowArgs {
 }
 
 impl ShowArgs {
-    /// Of this card, nothing special.
-    pub fn of(name: &str) -> Self {
+    /// Shows this card without its power model.
+    pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), power_model: false }
     }
 }

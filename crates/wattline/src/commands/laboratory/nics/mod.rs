@@ -11,7 +11,7 @@ use crate::exit::ExitError;
 use list::ShowArgs;
 use wattline_server::ComponentFile;
 
-/// What to do with cards.
+/// Action on cards.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A card, by its name or part number: shows its figures, as `nics show` does. Without it, all
@@ -45,7 +45,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     match &args.action {
         None => match &args.name {
-            Some(name) => list::show(&cards()?, &ShowArgs::of(name), json),
+            Some(name) => list::show(&cards()?, &ShowArgs::new(name), json),
             None => list::list(&cards()?, json),
         },
         Some(Action::Show(show)) => list::show(&cards()?, show, json),

@@ -10,7 +10,7 @@ use wattline_report::columns::{Columns, number, text};
 use wattline_server::cards::{DevicePowerModel, PortState, PowerModelError};
 use wattline_units::{BitsPerSecond, PacketsPerSecond};
 
-/// Which model, and what to ask it.
+/// Model and questions.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file (`power_model.yml`).

@@ -4,7 +4,7 @@
 /// Whether this build can write such files.
 pub const BUILT_IN: bool = cfg!(feature = "arrow");
 
-/// What to do where it cannot.
+/// Advice where Arrow files cannot be written.
 pub const MISSING: &str =
     "--arrow: this build has no Arrow; build with `cargo build --features arrow`, or use --csv";
 

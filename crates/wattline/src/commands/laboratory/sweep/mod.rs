@@ -21,7 +21,7 @@ use wattline_sim::{Scenario, sweep};
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
-/// What to simulate; an option takes several values, with commas between them or given again.
+/// Simulations to run; an option takes several values, with commas between them or given again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Server model: name of a shipped one or a file.

@@ -1,4 +1,4 @@
-//! What came of one run of a sweep.
+//! Result of one run of a sweep.
 
 use serde::Serialize;
 use wattline_server::Application;
