@@ -10,12 +10,19 @@ use wattline_testbed::topology::{Options, SINK, SOURCE, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-quietly_with_every_kind_of_forwarder!(rules_that_come_and_go_are_heeded);
+quietly_with_every_kind_of_forwarder!(
+    rules_that_come_and_go_are_heeded,
+    forwarding_that_is_switched_off_stops_and_is_reported
+);
 
 /// Whether one ping gets there and back.
 fn passes(topology: &Topology) -> bool {
+    pings(topology, &SINK.v4.to_string())
+}
+
+fn pings(topology: &Topology, address: &str) -> bool {
     let mut ping = topology.source.command("ping");
-    ping.args(["-n", "-c", "1", "-W", "1", &SINK.v4.to_string()]);
+    ping.args(["-n", "-c", "1", "-W", "1", address]);
     command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success()
 }
 
@@ -90,6 +97,42 @@ fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
         until(&bench, "a ping by the port", || {
             passes(topology) && (before.is_none() || sent() > before)
         });
+    }
+    bench.finish();
+}
+
+fn forwarding_that_is_switched_off_stops_and_is_reported(forwarder: Forwarder) {
+    if !has("ping", "forwarding_that_is_switched_off_stops_and_is_reported") {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    let topology = &bench.topology;
+    let (v4, v6) = (SINK.v4.to_string(), SINK.v6.to_string());
+    until(&bench, "pings", || pings(topology, &v4) && pings(topology, &v6));
+    // The address that is not reached then, and the other.
+    for (setting, stops, goes_on) in [
+        ("ipv4/conf/left/forwarding", &v4, &v6),
+        // Of answers.
+        ("ipv4/conf/right/forwarding", &v4, &v6),
+        ("ipv4/ip_forward", &v4, &v6),
+        ("ipv6/conf/all/forwarding", &v6, &v4),
+    ] {
+        topology.router.sysctl(&[(setting, "0")]).unwrap();
+        let switched = Instant::now();
+        until(&bench, setting, || !pings(topology, stops));
+        println!("{forwarder:?}: {setting} acted within {:?}", switched.elapsed());
+        let family = if *stops == v4 { "IPv4 is not forwarded" } else { "IPv6 is not forwarded" };
+        until(&bench, "a reason", || {
+            stats(&bench).is_none_or(|stats| {
+                let reason = |port: usize| stats["ports"][port]["reason"].as_str().unwrap_or("");
+                reason(0).contains(family) || reason(1).contains(family)
+            })
+        });
+        assert!(are(&bench, "up"), "{:?}", stats(&bench));
+        assert!(!pings(topology, stops), "{setting}");
+        assert!(pings(topology, goes_on), "{setting} stops the other family");
+        topology.router.sysctl(&[(setting, "1")]).unwrap();
+        until(&bench, "forwarding again", || pings(topology, stops));
     }
     bench.finish();
 }

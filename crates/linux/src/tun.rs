@@ -46,6 +46,12 @@ impl Tun {
                  that arrive there"
             );
         }
+        if let Err(error) = forward(&name) {
+            tracing::warn!(
+                "{name}: {error}; if net.ipv4.conf.default.forwarding is 0, the kernel drops packets \
+                 that arrive there"
+            );
+        }
         Ok(Self { file, name })
     }
 }
@@ -78,8 +84,27 @@ pub fn pass_reverse_path(name: &str) -> io::Result<()> {
     let of_all = std::fs::read_to_string(settings.join("all/rp_filter"))?;
     let wanted = if of_all.trim() == "0" { "0" } else { "2" };
     let own = settings.join(name).join("rp_filter");
-    if std::fs::read_to_string(&own)?.trim() != wanted {
-        std::fs::write(own, wanted)?;
+    set(&own, wanted)
+}
+
+/// Lets the kernel forward packets that come in by a device, whatever it does with those of other
+/// interfaces: they have come in by a port at which it forwards. To be called again from time to time, as
+/// `net.ipv4.ip_forward` sets all interfaces.
+///
+/// # Errors
+/// When a setting cannot be written.
+pub fn forward(name: &str) -> io::Result<()> {
+    let settings = Path::new("/proc/sys/net");
+    set(&settings.join("ipv4/conf").join(name).join("forwarding"), "1")?;
+    // Since Linux 6.17; before, IPv6 is forwarded on all interfaces or on none.
+    let forced = settings.join("ipv6/conf").join(name).join("force_forwarding");
+    if forced.exists() { set(&forced, "1") } else { Ok(()) }
+}
+
+/// Writes a setting unless it has the value.
+fn set(path: &Path, value: &str) -> io::Result<()> {
+    if std::fs::read_to_string(path)?.trim() != value {
+        std::fs::write(path, value)?;
     }
     Ok(())
 }
@@ -150,7 +175,9 @@ mod tests {
             namespace.ip(&format!("link set {link} up")).unwrap();
         }
         namespace.ip("neigh add 198.51.100.2 lladdr 02:00:00:00:00:09 dev wl1").unwrap();
-        namespace.sysctl("net.ipv4.ip_forward", "1").unwrap();
+        for link in ["wl0", "wl1"] {
+            namespace.sysctl(&format!("net.ipv4.conf.{link}.forwarding"), "1").unwrap();
+        }
         namespace
             .enter(|| {
                 let sent = || -> u64 {

@@ -476,7 +476,8 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
     };
     near.enter(|| {
         let mut watch = Watch::new();
-        let bare = forward_path::ForwardPath::default();
+        let settings = forward_path::read().settings;
+        let bare = forward_path::ForwardPath { settings, ..Default::default() };
         assert_eq!(forward_path::read(), bare, "a namespace without anything");
         let link = wattline_linux::namespace::interface_index("a").unwrap();
         watch.has_changed();
@@ -584,6 +585,7 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         assert_eq!((masters[0].link, &masters[0].kind), (link, &MasterKind::Bridge));
         assert_eq!(masters[0].name, "br0");
         near.ip("link set dev a nomaster");
+        near.ip("link del br0");
 
         near.ip("xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out action block");
         near.ip("xfrm policy add src 10.2.0.0/16 dst 10.1.0.0/16 dir in action block");
@@ -591,10 +593,45 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         near.ip("xfrm policy flush");
         assert_eq!(forward_path::read(), bare);
 
-        assert_eq!(forward_path::reverse_path_filter("a"), 0);
-        std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "1").unwrap();
-        assert_eq!(forward_path::reverse_path_filter("a"), 1);
-        std::fs::write("/proc/sys/net/ipv4/conf/a/rp_filter", "2").unwrap();
-        assert_eq!(forward_path::reverse_path_filter("a"), 2);
+        // A namespace begins without forwarding.
+        let of = |ipv6: bool| forward_path::read().settings.of(link, ipv6);
+        let mut set = |path: &str, value: &str| {
+            watch.has_changed();
+            std::fs::write(format!("/proc/sys/net/{path}"), value).unwrap();
+            changed(&mut watch);
+        };
+        let off =
+            [Some("net.ipv4.conf.%.forwarding = 0"), Some("net.ipv6.conf.all.forwarding = 0")];
+        for (family, ipv6) in [("ipv4", false), ("ipv6", true)] {
+            let path = format!("{family}/conf/all/forwarding");
+            for (value, off_because) in [("1", None), ("0", off[usize::from(ipv6)]), ("1", None)] {
+                set(&path, value);
+                assert_eq!(of(ipv6).off_because, off_because);
+            }
+        }
+        set("ipv4/conf/a/forwarding", "0");
+        assert_eq!((of(false).off_because, of(true).off_because), (off[0], None));
+        set("ipv6/conf/a/forwarding", "0");
+        assert_eq!(of(true).off_because, None, "the kernel forwards all the same");
+    });
+}
+
+#[test]
+fn disabled_ipv6_and_reverse_path_filters_are_settings_of_links() {
+    let Some((near, _far)) = pair() else { return };
+    near.enter(|| {
+        let link = wattline_linux::namespace::interface_index("a").unwrap();
+        let of = |ipv6: bool| forward_path::read().settings.of(link, ipv6);
+        let set = |path: &str, value: &str| {
+            std::fs::write(format!("/proc/sys/net/{path}"), value).unwrap();
+        };
+        set("ipv6/conf/all/forwarding", "1");
+        set("ipv6/conf/a/disable_ipv6", "1");
+        assert_eq!(of(true).off_because, Some("net.ipv6.conf.%.disable_ipv6 = 1"));
+        for (all, own, filter) in [(0, 0, 0), (1, 0, 1), (1, 2, 2), (0, 2, 2)] {
+            set("ipv4/conf/all/rp_filter", &all.to_string());
+            set("ipv4/conf/a/rp_filter", &own.to_string());
+            assert_eq!(of(false).reverse_path, filter);
+        }
     });
 }

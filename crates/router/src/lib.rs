@@ -69,6 +69,7 @@ use attachments::{Attachments, Surroundings};
 use cleared::Cleared;
 use dpdk::Devices;
 use inbox::{InboxSender, Message};
+use ipnet::IpNet;
 use kernel::KernelSide;
 use pulse::Change;
 use std::collections::BTreeSet;
@@ -298,6 +299,7 @@ impl Router {
         if now >= lookout.deadline()
             && let Some(tun) = &self.tun
             && let Err(error) = wattline_linux::tun::pass_reverse_path(tun)
+                .and_then(|()| wattline_linux::tun::forward(tun))
         {
             tracing::debug!("{tun}: {error}");
         }
@@ -603,19 +605,25 @@ impl Router {
         let unpuntable = self.kernel.as_ref().and_then(|kernel| kernel.unpuntable(port));
         let left = self.lookout.as_ref().and_then(|lookout| lookout.left_prefixes(port));
         let prefixes: BTreeSet<_> = left.into_iter().chain(unpuntable).flatten().collect();
-        if prefixes.is_empty() {
-            return None;
-        }
         let why = match unpuntable {
             Some(_) => ", as workers could not give them to it without /dev/net/tun",
             None => "",
         };
+        // Those of whole families are named with their reason.
+        let families: Vec<&str> =
+            self.lookout.iter().flat_map(|lookout| lookout.left_families(port)).collect();
+        let is_part = |prefix: &&&IpNet| families.is_empty() || prefix.prefix_len() > 0;
+        let prefixes: Vec<_> = prefixes.iter().filter(is_part).collect();
         let some: Vec<String> = prefixes.iter().take(5).map(ToString::to_string).collect();
         let more = match prefixes.len().saturating_sub(some.len()) {
             0 => String::new(),
             more => format!(" and {more} more prefixes"),
         };
-        Some(format!("the kernel forwards packets from and to {}{more}{why}", some.join(", ")))
+        let some = (!some.is_empty()).then(|| {
+            format!("the kernel forwards packets from and to {}{more}{why}", some.join(", "))
+        });
+        let all: Vec<String> = families.into_iter().map(str::to_owned).chain(some).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// What is counted since counters were cleared.

@@ -309,7 +309,8 @@ impl Router {
                 }
             }
         }
-        if has_interfaces {
+        // Else what the kernel does not forward is not forwarded here, either, and named by port.
+        if has_interfaces && !config.router.kernel_routes {
             fallback::warn();
         }
         // Only now is traffic taken over: there are tables, and workers to use them.

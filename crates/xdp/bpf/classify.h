@@ -58,7 +58,7 @@ static __always_inline enum owner judged(const struct frame *frame, enum verdict
  * ESP, or ESP in UDP, and tunnels end at the address; else the kernel's.
  */
 static __always_inline enum owner local(const struct frame *frame, __u8 address, __u8 protocol,
-                                        bool is_fragment, const void *payload,
+                                        bool is_fragment, bool is_left, const void *payload,
                                         enum verdict *verdict)
 {
     const struct esp_in_udp *datagram = payload;
@@ -69,6 +69,9 @@ static __always_inline enum owner local(const struct frame *frame, __u8 address,
     /* The kernel puts fragments together; no ESP packet should come in any. */
     if (address != ENDS_TUNNELS || frame->odd != IS_PLAIN || is_fragment ||
         frame->unseen != VERDICT_REDIRECTED)
+        VERDICT(LOCAL);
+    /* A worker would forward what is inside. */
+    if (frame->guarded && is_left)
         VERDICT(LOCAL);
     if (protocol == PROTOCOL_ESP)
         return OWNER_WORKER;
@@ -84,13 +87,6 @@ static __always_inline enum owner local(const struct frame *frame, __u8 address,
 static __always_inline bool is_local(const struct frame *frame, const __u8 *address)
 {
     return address && (*address != IS_SHARED || !frame->guarded);
-}
-
-/* A packet that is for another machine. */
-static __always_inline enum owner transit(const struct frame *frame, enum owner transit,
-                                          enum verdict *verdict)
-{
-    return frame->guarded ? judged(frame, verdict) : transit;
 }
 
 /* Whether packets from this address, or to it, are the kernel's. */
@@ -110,6 +106,20 @@ static __always_inline bool is_left_v6(const __be32 *address)
     return bpf_map_lookup_elem(&wl_left_v6, &key);
 }
 
+/*
+ * A packet that is for another machine. What is left on a guarded interface the kernel does not forward:
+ * it would as soon as it is told to, unchecked.
+ */
+static __always_inline enum owner transit(const struct frame *frame, bool is_left,
+                                          enum owner transit, enum verdict *verdict)
+{
+    if (is_left && frame->guarded)
+        VERDICT(FORWARDING_OFF);
+    if (is_left)
+        VERDICT(LEFT);
+    return frame->guarded ? judged(frame, verdict) : transit;
+}
+
 /* The first 16 bits of 169.254.0.0/16 (RFC 3927). */
 #define IPV4_LINK_LOCAL 0xa9fe
 
@@ -122,6 +132,7 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
 {
     const struct ipv4 *ip = frame->header;
     __u8 to, from, *address;
+    bool is_left;
 
     if (!has(frame, ip, sizeof(*ip))) {
         if (frame->guarded)
@@ -158,12 +169,11 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
     /* To all of a network: no frame for a group is forwarded. */
     if (address && frame->unseen == VERDICT_LINK_MULTICAST)
         VERDICT(LOCAL);
+    is_left = frame->leaves && (is_left_v4(ip->from) || is_left_v4(ip->to));
     if (is_local(frame, address))
         return local(frame, *address, ip->protocol,
-                     bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT, ip + 1, verdict);
-    if (frame->leaves && (is_left_v4(ip->from) || is_left_v4(ip->to)))
-        VERDICT(LEFT);
-    return transit(frame, OWNER_TRANSIT_V4, verdict);
+                     bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT, is_left, ip + 1, verdict);
+    return transit(frame, is_left, OWNER_TRANSIT_V4, verdict);
 }
 
 /* fe80::/10 (RFC 4291, section 2.5.6). */
@@ -208,6 +218,7 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
 {
     const struct ipv6 *ip = frame->header;
     __u8 *address;
+    bool is_left;
 
     if (!has(frame, ip, sizeof(*ip))) {
         if (frame->guarded)
@@ -234,14 +245,13 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
         VERDICT(TOO_LONG);
 
     address = bpf_map_lookup_elem(&wl_local_v6, ip->to);
+    is_left = frame->leaves && (is_left_v6(ip->from) || is_left_v6(ip->to));
     if (is_local(frame, address)) {
         if (frame->guarded && may_be_routed(frame, ip))
             return judged(frame, verdict);
-        return local(frame, *address, ip->next_header, false, ip + 1, verdict);
+        return local(frame, *address, ip->next_header, false, is_left, ip + 1, verdict);
     }
-    if (frame->leaves && (is_left_v6(ip->from) || is_left_v6(ip->to)))
-        VERDICT(LEFT);
-    return transit(frame, OWNER_TRANSIT_V6, verdict);
+    return transit(frame, is_left, OWNER_TRANSIT_V6, verdict);
 }
 
 /* Whether frames of this VLAN are routed here. */

@@ -35,6 +35,7 @@ enum verdict {
     VERDICT_LEFT,
     VERDICT_STATION,
     VERDICT_PROTOCOL,
+    VERDICT_FORWARDING_OFF,
     /* How many there are. */
     VERDICTS,
 };
@@ -43,7 +44,8 @@ enum verdict {
 #define IS_SENT_ON (1U << VERDICT_REDIRECTED | 1U << VERDICT_FORWARDED)
 #define IS_DROPPED                                                                                 \
     (1U << VERDICT_NO_EGRESS_PORT | 1U << VERDICT_NO_WORKER | 1U << VERDICT_TOO_LONG_FOR_WORKERS |     \
-     1U << VERDICT_TAGS | 1U << VERDICT_STATION | 1U << VERDICT_PROTOCOL)
+     1U << VERDICT_TAGS | 1U << VERDICT_STATION | 1U << VERDICT_PROTOCOL |                         \
+     1U << VERDICT_FORWARDING_OFF)
 
 /* What the program returns; all else is the kernel's. */
 static __always_inline enum xdp_action action_of(enum verdict verdict)

@@ -396,6 +396,43 @@ fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
 /// ESP and other packets to this machine, by protocol and the first bytes of their payload.
 /// The data plane judges frames by the same list.
 #[test]
+fn guarded_interface_drops_a_family_that_the_kernel_does_not_forward() {
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+    program.add_local(address, LocalAddress::EndsTunnels).unwrap();
+    program.add_left(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).unwrap();
+    let mut esp = destination_v4([192, 0, 2, 1]);
+    esp[14 + 9] = 50;
+    let cases = [
+        ("IPv4", ipv4(|_| ()), XDP_PASS, XDP_DROP),
+        ("IPv4 with TTL 1", ipv4(|header| header[8] = 1), XDP_PASS, XDP_DROP),
+        ("IPv6", ipv6(|_| ()), XDP_REDIRECT, XDP_REDIRECT),
+        ("to us", destination_v4([192, 0, 2, 1]), XDP_PASS, XDP_PASS),
+        // A worker would forward what is inside.
+        ("ESP", esp, XDP_REDIRECT, XDP_PASS),
+    ];
+    for leaves in [true, false] {
+        program.set_leaves(leaves).unwrap();
+        for guarded in [false, true] {
+            program.set_guarded(guarded).unwrap();
+            for (name, frame, plain, strict) in &cases {
+                let expected = match (leaves, guarded) {
+                    (true, false) => *plain,
+                    (true, true) => *strict,
+                    (false, _) if name.starts_with("IP") => XDP_REDIRECT,
+                    (false, _) => continue,
+                };
+                let expected =
+                    if *name == "IPv4 with TTL 1" && !guarded { XDP_PASS } else { expected };
+                let action = program.loaded.program.test_run(frame).unwrap().result;
+                assert_eq!(action, expected, "{name}, left {leaves}, guarded {guarded}");
+            }
+        }
+    }
+    assert_eq!(program.counters().unwrap().get(Verdict::ForwardingOff), 2);
+}
+
+#[test]
 fn guarded_interface_passes_the_protocols_of_the_link_and_no_others() {
     use wattline_packet::ethernet::{self, is_of_link};
     let Some(Fixture { program, _socket }) = fixture() else { return };

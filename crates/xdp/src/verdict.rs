@@ -56,11 +56,13 @@ pub enum Verdict {
     /// Protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on a guarded
     /// interface: dropped.
     Protocol,
+    /// Of a family that the kernel does not forward on this interface, which is guarded: dropped.
+    ForwardingOff,
 }
 
 impl Verdict {
     /// All verdicts, in the order of their numbers.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Redirected,
         Self::Forwarded,
         Self::NoEgressPort,
@@ -84,10 +86,11 @@ impl Verdict {
         Self::Left,
         Self::Station,
         Self::Protocol,
+        Self::ForwardingOff,
     ];
 
     /// Those of frames that the kernel's stack never sees.
-    const KEPT: [Self; 8] = [
+    const KEPT: [Self; 9] = [
         Self::Redirected,
         Self::Forwarded,
         Self::NoEgressPort,
@@ -96,6 +99,7 @@ impl Verdict {
         Self::Tags,
         Self::Station,
         Self::Protocol,
+        Self::ForwardingOff,
     ];
 
     /// Its name in counters.
@@ -124,6 +128,7 @@ impl Verdict {
             Self::Left => "left",
             Self::Station => "station_dropped",
             Self::Protocol => "protocol_dropped",
+            Self::ForwardingOff => "forwarding_off_dropped",
         }
     }
 }

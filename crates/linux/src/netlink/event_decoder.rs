@@ -36,7 +36,7 @@ impl EventDecoder {
                 each(event);
             }
             Received::Nexthop { change, .. } => nexthops.apply(change, each),
-            Received::Netconf(parameters) => each(parameters.event()),
+            Received::Netconf(parameters) => parameters.event().into_iter().for_each(each),
             Received::Unreadable(reason) => {
                 *unreadable += 1;
                 tracing::debug!("skipped a netlink message: {reason}");

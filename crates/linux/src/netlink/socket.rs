@@ -132,8 +132,7 @@ impl Socket {
             }
             if netconf::is_about(frame.kind) {
                 match netconf::read(frame.payload) {
-                    Some(Some(parameters)) => each(Received::Netconf(parameters)),
-                    Some(None) => {}
+                    Some(parameters) => each(Received::Netconf(parameters)),
                     None => each(Received::Unreadable("parameters of no link".to_owned())),
                 }
                 continue;
@@ -153,8 +152,8 @@ pub(super) enum Received {
     Message(Message),
     /// About a next hop with a number, and the flags of its header.
     Nexthop { change: nexthop::Change, flags: u16 },
-    /// Parameters of a link.
-    Netconf(netconf::Parameters),
+    /// Parameters of links.
+    Netconf(netconf::Netconf),
     /// Of a form that the decoding library does not know.
     Unreadable(String),
 }

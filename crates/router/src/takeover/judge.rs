@@ -2,7 +2,7 @@
 //! concern.
 
 use crate::application::SourceCheck;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wattline_dataplane::port::PortId;
@@ -37,6 +37,13 @@ pub(super) struct Reason {
     pub text: String,
 }
 
+impl Reason {
+    /// Returns true if the packets of a whole family are the kernel's, which does not forward them.
+    pub fn is_of_family(&self) -> bool {
+        self.only.is_some_and(|prefix| prefix.prefix_len() == 0)
+    }
+}
+
 /// Other facts that the decision depends on.
 pub(super) struct Circumstances<'a> {
     /// Whether the router uses the kernel's routes, so that its routing rules count.
@@ -47,8 +54,6 @@ pub(super) struct Circumstances<'a> {
     pub own: &'a [IpAddr],
     /// Ports at which Wattline checks source addresses against its routes.
     pub checks: &'a BTreeMap<PortId, SourceCheck>,
-    /// The effective reverse-path filter of an interface.
-    pub reverse_path: &'a dyn Fn(&str) -> u8,
     /// Whether an interface strips VLAN tags from received frames.
     pub strips_tags: &'a dyn Fn(&str) -> bool,
     /// Whether an interface merges received packets (GRO).
@@ -175,21 +180,52 @@ pub(super) fn judge(
         }
     }
     for of in ports {
-        for (_, name) in &of.links {
-            let (check, kind, is_mild) = match (circumstances.reverse_path)(name) {
-                0 => continue,
-                1 => (SourceCheck::Strict, "strict", false),
-                _ => (SourceCheck::Loose, "loose", true),
-            };
-            if circumstances.checks.get(&of.port).is_some_and(|here| *here >= check) {
-                continue;
-            }
-            let text = format!(
-                "the reverse-path filter of {name} is {kind} (net.ipv4.conf.{name}.rp_filter and \
-                 that of all; the larger counts)"
-            );
-            reasons.push(Reason { port: Some(of.port), only: None, is_mild, text });
+        for (link, name) in &of.links {
+            reasons.extend(of_settings(found, of, *link, name, circumstances));
         }
+    }
+    reasons
+}
+
+/// Everything that settings (sysctl) of an interface of a port decide.
+fn of_settings(
+    found: &ForwardPath,
+    of: &Interfaces,
+    link: u32,
+    name: &str,
+    circumstances: &Circumstances<'_>,
+) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let families = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
+    for (family, whole) in ["IPv4", "IPv6"].into_iter().zip(families) {
+        let settings = found.settings.of(link, whole.addr().is_ipv6());
+        // Routes of the configuration alone are forwarded by whatever the kernel is set to.
+        let off = settings.off_because.filter(|_| circumstances.follows_kernel);
+        reasons.extend(off.map(|setting| Reason {
+            port: Some(of.port),
+            only: Some(whole),
+            is_mild: false,
+            text: format!("{family} is not forwarded: {}", setting.replace('%', name)),
+        }));
+        for (number, value) in settings.not_understood {
+            let text = format!(
+                "{family}: {name} has the setting {number} with the value {value}, which Wattline does \
+                 not know (include/uapi/linux/netconf.h)"
+            );
+            reasons.push(Reason { port: Some(of.port), only: Some(whole), is_mild: false, text });
+        }
+    }
+    let (check, kind, is_mild) = match found.settings.of(link, false).reverse_path {
+        0 => return reasons,
+        1 => (SourceCheck::Strict, "strict", false),
+        _ => (SourceCheck::Loose, "loose", true),
+    };
+    if circumstances.checks.get(&of.port).is_none_or(|here| *here < check) {
+        let text = format!(
+            "the reverse-path filter of {name} is {kind} (net.ipv4.conf.{name}.rp_filter and that of \
+             all; the larger counts)"
+        );
+        reasons.push(Reason { port: Some(of.port), only: None, is_mild, text });
     }
     reasons
 }
@@ -264,8 +300,8 @@ fn only(prefixes: [Option<IpNet>; 2], own: &[IpAddr]) -> Option<IpNet> {
     narrow.filter(is_others).max_by_key(IpNet::prefix_len)
 }
 
-/// The prefixes whose packets are left to the kernel, by port. A guarded port has none: it is left
-/// to the kernel as a whole, or blocked.
+/// The prefixes whose packets are left to the kernel, by port. A guarded port has only whole families,
+/// which are not forwarded: for others it is left to the kernel as a whole, or blocked.
 pub(super) fn left_prefixes(
     reasons: &[Reason],
     ports: &[Interfaces],
@@ -273,10 +309,12 @@ pub(super) fn left_prefixes(
 ) -> BTreeMap<PortId, BTreeSet<IpNet>> {
     let of = |port: PortId| {
         let counts = |reason: &&Reason| !reason.is_mild && reason.port.is_none_or(|of| of == port);
-        let prefixes: BTreeSet<IpNet> =
+        let mut prefixes: BTreeSet<IpNet> =
             reasons.iter().filter(counts).filter_map(|reason| reason.only).collect();
-        let few = prefixes.len() <= LEFT_PREFIXES_MAX as usize;
-        (few && !guarded.contains(&port) && !prefixes.is_empty()).then_some((port, prefixes))
+        if guarded.contains(&port) || prefixes.len() > LEFT_PREFIXES_MAX as usize {
+            prefixes.retain(|prefix| prefix.prefix_len() == 0);
+        }
+        (!prefixes.is_empty()).then_some((port, prefixes))
     };
     ports.iter().filter_map(|it| of(it.port)).collect()
 }
@@ -303,7 +341,9 @@ pub(super) fn left(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_linux::netlink::forward_path::{Chain, LegacyTable, Master, Queueing, Rule};
+    use wattline_linux::netlink::forward_path::{
+        Chain, LegacyTable, LinkSettings, Master, Queueing, Rule,
+    };
 
     fn ports() -> Vec<Interfaces> {
         let of = |port, links: &[(u32, &str)]| Interfaces {
@@ -321,7 +361,6 @@ mod tests {
             guards: false,
             own: &[],
             checks: &NO_CHECKS,
-            reverse_path: &|_| 0,
             strips_tags: &|_| false,
             merges_packets: &|_| false,
             spreads_by: &|_| None,
@@ -346,6 +385,18 @@ mod tests {
         let text = "9: from all lookup 7".to_owned();
         let rule = Rule { ipv6: false, input, source: None, destination: None, text };
         ForwardPath { rules: vec![rule], ..ForwardPath::default() }
+    }
+
+    fn set(settings: &[(u32, bool, LinkSettings)]) -> ForwardPath {
+        let mut found = ForwardPath::default();
+        for (link, ipv6, settings) in settings {
+            found.settings.set(*link, *ipv6, settings.clone());
+        }
+        found
+    }
+
+    fn filter(reverse_path: u32) -> LinkSettings {
+        LinkSettings { reverse_path, ..LinkSettings::default() }
     }
 
     #[test]
@@ -454,13 +505,8 @@ mod tests {
 
     #[test]
     fn a_loose_filter_is_told_and_a_strict_one_leaves_its_port() {
-        let filter = |name: &str| match name {
-            "eth0" => 2,
-            "eth1" => 1,
-            _ => 0,
-        };
-        let around = Circumstances { reverse_path: &filter, ..plain() };
-        let reasons = judge(&ForwardPath::default(), &ports(), &around);
+        let found = set(&[(1, false, filter(2)), (2, false, filter(1))]);
+        let reasons = judge(&found, &ports(), &plain());
         assert_eq!(reasons.iter().map(|it| it.is_mild).collect::<Vec<_>>(), [true, false]);
         let left = left(&reasons, &ports(), &BTreeMap::new());
         assert_eq!(left.keys().collect::<Vec<_>>(), [&PortId(1)]);
@@ -470,18 +516,34 @@ mod tests {
     /// What is checked here as strictly as the kernel would is not passed by.
     #[test]
     fn a_filter_that_is_in_force_here_is_honoured() {
-        let judged = |check, filter: u8| {
+        let judged = |check, value: u32| {
             let checks = BTreeMap::from([(PortId(0), check)]);
-            let around = Circumstances {
-                checks: &checks,
-                reverse_path: &|name| if name == "eth0" { filter } else { 0 },
-                ..plain()
-            };
-            judge(&ForwardPath::default(), &ports(), &around).len()
+            let around = Circumstances { checks: &checks, ..plain() };
+            judge(&set(&[(1, false, filter(value))]), &ports(), &around).len()
         };
         use SourceCheck::{Loose, Strict};
         assert_eq!([judged(Strict, 1), judged(Strict, 2), judged(Loose, 2)], [0, 0, 0]);
         assert_eq!(judged(Loose, 1), 1, "the kernel is stricter");
+    }
+
+    #[test]
+    fn family_that_is_not_forwarded_or_has_an_unknown_setting_is_left_by_port() {
+        let off = LinkSettings { off_because: Some("net.ipv4.conf.%.forwarding = 0"), ..filter(0) };
+        let unknown = LinkSettings { not_understood: vec![(77, 3)], ..filter(0) };
+        // Of the first port its VLAN alone, which the program does not tell from the others.
+        let found = set(&[(7, false, off), (2, true, unknown)]);
+        let reasons = judge(&found, &ports(), &plain());
+        for guarded in [BTreeSet::new(), BTreeSet::from([PortId(0), PortId(1)])] {
+            let prefixes = left_prefixes(&reasons, &ports(), &guarded);
+            let names = |port| prefixes[&PortId(port)].iter().map(ToString::to_string).collect();
+            let names: [Vec<String>; 2] = [names(0), names(1)];
+            assert_eq!(names, [["0.0.0.0/0"], ["::/0"]], "{guarded:?}");
+            assert_eq!(left(&reasons, &ports(), &prefixes), BTreeMap::new());
+        }
+        assert!(reasons[0].text.contains("net.ipv4.conf.eth0.7.forwarding = 0"), "{reasons:?}");
+        assert!(reasons[1].text.contains("setting 77 with the value 3"), "{reasons:?}");
+        let alone = Circumstances { follows_kernel: false, ..plain() };
+        assert_eq!(judge(&found, &ports(), &alone).len(), 1, "routes of the configuration alone");
     }
 
     /// Tagged frames would look untagged, and be forwarded as such.

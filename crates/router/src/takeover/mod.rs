@@ -185,8 +185,13 @@ impl Lookout {
             let whose = whose(reason, config);
             let alone = reason.only.filter(|_| self.guarded.is_empty());
             let of = alone.map_or_else(String::new, |prefix| format!(" from and to {prefix}"));
+            let is_off = reason.is_of_family();
             let fate = match (forces || reason.is_mild, reason.port) {
+                (true, _) if is_off => "Wattline forwards such packets all the same".to_owned(),
                 (true, _) => "Wattline forwards packets without it".to_owned(),
+                (false, _) if is_off => {
+                    "such packets of this port are left to the kernel".to_owned()
+                }
                 (false, Some(_)) => format!("the kernel forwards the packets{of} of this port"),
                 (false, None) => format!("the kernel forwards the packets{of} of all ports"),
             };
@@ -202,13 +207,14 @@ impl Lookout {
     }
 
     /// Why the router must not start: everything that it would pass by, where the configuration
-    /// wants nothing to be.
+    /// wants nothing to be. A family that the kernel does not forward is not: nobody forwards it.
     pub fn refusal(&self, config: &Config) -> Option<String> {
-        if config.router.takeover != Takeover::Strict || self.reasons.is_empty() {
+        let passed_by = self.reasons.iter().filter(|it| !it.is_of_family());
+        let mut lines: Vec<String> =
+            passed_by.map(|it| format!("{}{}", whose(it, config), it.text)).collect();
+        if config.router.takeover != Takeover::Strict || lines.is_empty() {
             return None;
         }
-        let mut lines: Vec<String> =
-            self.reasons.iter().map(|it| format!("{}{}", whose(it, config), it.text)).collect();
         lines.insert(
             0,
             "packets that are forwarded here would pass by what the kernel does:".into(),
@@ -224,6 +230,13 @@ impl Lookout {
     /// Why a port is left to the kernel, if it is.
     pub fn left(&self, port: PortId) -> Option<&str> {
         self.left.get(&port).map(String::as_str)
+    }
+
+    /// Why a port leaves all packets of a family to the kernel, in sentences.
+    pub fn left_families(&self, port: PortId) -> impl Iterator<Item = &str> {
+        let of = move |it: &&Reason| it.port == Some(port) && it.is_of_family();
+        let left = self.prefixes.contains_key(&port);
+        self.reasons.iter().filter(of).filter(move |_| left).map(|it| it.text.as_str())
     }
 
     /// The prefixes whose packets alone a port leaves to the kernel.
@@ -261,7 +274,6 @@ fn reasons(
         guards,
         own: &own,
         checks,
-        reverse_path: &forward_path::reverse_path_filter,
         strips_tags: &|name| ethtool::strips_vlan_tags(name).unwrap_or(false),
         merges_packets: &|name| ethtool::merges_packets(name).unwrap_or(false),
         spreads_by: &forward_path::spread_of_bond,

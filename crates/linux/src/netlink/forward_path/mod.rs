@@ -11,6 +11,7 @@ mod masters;
 mod nftables;
 mod queueing;
 mod rules;
+mod settings;
 mod spread;
 mod watch;
 
@@ -19,13 +20,13 @@ pub use masters::{Aggregate, Master, MasterKind, Stacked};
 pub use nftables::Chain;
 pub use queueing::{Queueing, QueueingKind};
 pub use rules::Rule;
+pub use settings::{LinkSettings, SettingsOfLinks};
 pub use spread::spread_of_bond;
 pub use watch::Watch;
 
 use super::xfrm::{PolicyAction, PolicyDirection, XfrmFollower};
 use ipnet::IpNet;
 use std::io;
-use std::path::Path;
 
 /// Everything found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct ForwardPath {
     pub stacked: Vec<Stacked>,
     /// Of IPsec policies for packets that are sent or forwarded, where these come from and go to.
     pub ipsec_policies: Vec<[IpNet; 2]>,
+    /// Settings of links.
+    pub settings: SettingsOfLinks,
     /// What could not be read, with the reason.
     pub unread: Vec<String>,
 }
@@ -87,6 +90,10 @@ pub fn read() -> ForwardPath {
         note("the policies of IPsec (`ip xfrm policy`)", error);
         Vec::new()
     });
+    let settings = settings::read().unwrap_or_else(|error| {
+        note("settings of links (`sysctl net.ipv4.conf`)", error);
+        SettingsOfLinks::default()
+    });
     ForwardPath {
         rules,
         chains,
@@ -96,6 +103,7 @@ pub fn read() -> ForwardPath {
         aggregates,
         stacked,
         ipsec_policies,
+        settings,
         unread,
     }
 }
@@ -107,15 +115,4 @@ fn ipsec_policies() -> io::Result<Vec<[IpNet; 2]>> {
     let policies = snapshot.policies.iter().chain(blocking);
     let sent = policies.filter(|policy| policy.direction != PolicyDirection::In);
     Ok(sent.map(|policy| [policy.source, policy.destination]).collect())
-}
-
-/// The reverse-path filter in force on an interface: 0 none, 1 strict, 2 loose
-/// (Documentation/networking/ip-sysctl.rst: the larger of its own and that of all).
-pub fn reverse_path_filter(interface: &str) -> u8 {
-    let value = |name: &str| -> u8 {
-        let path = Path::new("/proc/sys/net/ipv4/conf").join(name).join("rp_filter");
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.trim().parse().unwrap_or(0)
-    };
-    value("all").max(value(interface))
 }

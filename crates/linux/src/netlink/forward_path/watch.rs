@@ -5,14 +5,15 @@ use netlink_sys::protocols::{NETLINK_NETFILTER, NETLINK_ROUTE, NETLINK_XFRM};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// RTNLGRP_LINK, TC, IPV4_RULE, IPV6_RULE.
-const ROUTE: [u32; 4] = [1, 4, 8, 19];
+/// RTNLGRP_LINK, TC, IPV4_RULE, IPV6_IFADDR, IPV6_IFINFO, IPV6_RULE, IPV4_NETCONF, IPV6_NETCONF. Only
+/// lost addresses announce that IPv6 is disabled on a link.
+const ROUTE: [u32; 8] = [1, 4, 8, 9, 12, 19, 24, 25];
 /// NFNLGRP_NFTABLES.
 const NETFILTER: [u32; 1] = [7];
 /// XFRMNLGRP_POLICY.
 const XFRM: [u32; 1] = [4];
 
-/// Listens to the kernel's notifications, as far as it has them: tables of the old iptables and
+/// Listens to the kernel's notifications, as far as it has them: tables of the old iptables and some
 /// settings (sysctl) change without.
 pub struct Watch {
     sockets: Vec<Socket>,
