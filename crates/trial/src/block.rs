@@ -62,6 +62,17 @@ pub struct Reading {
     pub integrals: BTreeMap<Figure, f64>,
 }
 
+/// The meters of a block.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meter {
+    /// Names of the sensors.
+    pub sensors: Vec<String>,
+    /// Origin of their figures.
+    pub source: String,
+    /// Accuracy of their sum.
+    pub accuracy: String,
+}
+
 /// Energy up to a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Energy {
@@ -119,6 +130,8 @@ pub fn between(first: &Reading, last: &Reading) -> Option<Means> {
         return None;
     }
     let mean = |(figure, now): (&Figure, &f64)| {
+        let of_energy = matches!(figure, Figure::PackagePower | Figure::MemoryPower);
+        let seconds = if of_energy { metered } else { seconds };
         let mean = (now - first.integrals.get(figure)?) / seconds;
         mean.is_finite().then_some((*figure, mean))
     };

@@ -2,7 +2,7 @@
 //! repeated, and when the trial must end. It can be stored and taken up again between two pairs.
 
 use crate::analysis::{Comparison, TooFewPairs, compare, pairs_needed};
-use crate::block::{Block, Figure, Means, Pair, Reading, between, means_after};
+use crate::block::{Block, Figure, Means, Meter, Pair, Reading, between, means_after};
 use crate::order::{Order, orders};
 use serde::{Deserialize, Serialize};
 
@@ -25,10 +25,12 @@ pub enum Setting {
 /// Everything by which two trials differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Design {
-    /// The first setting, in words that change when it does.
+    /// Name of the first setting.
     pub a: String,
-    /// The second.
+    /// Name of the second.
     pub b: String,
+    /// A number that differs if the contents of a setting do.
+    pub settings: u64,
     /// Number of pairs of blocks.
     pub pairs: usize,
     /// Length of a block, washout included.
@@ -133,8 +135,8 @@ pub struct Experiment {
     pub design: Design,
     /// Seed of the order.
     seed: u64,
-    /// Meters and accuracy of the watts, as the first block had them.
-    pub meter: Option<String>,
+    /// Meters of the watts, as the first block had them.
+    pub meter: Option<Meter>,
     /// Blocks of complete pairs, in the order in which they ran.
     pairs: Vec<[Means; 2]>,
     /// Blocks that were void.
@@ -181,8 +183,8 @@ impl Experiment {
 
     /// Takes the block that has ended, with the meters that its watts come from; `None` for a block
     /// without means. Blocks of a pair are neighbours, so that a void block voids its pair.
-    pub fn finish(&mut self, block: Option<(Means, String)>) -> Progress {
-        let same = |meter: &String| self.meter.as_ref().is_none_or(|first| first == meter);
+    pub fn finish(&mut self, block: Option<(Means, Meter)>) -> Progress {
+        let same = |meter: &Meter| self.meter.as_ref().is_none_or(|first| first == meter);
         let Some((means, meter)) = block.filter(|(_, meter)| same(meter)) else {
             self.open = None;
             self.void_blocks += 1;
@@ -291,12 +293,12 @@ mod tests {
 
     fn design(pairs: usize) -> Design {
         let (a, b) = ("none".to_owned(), "balanced".to_owned());
-        Design { a, b, pairs, block_seconds: 40.0 }
+        Design { a, b, settings: 1, pairs, block_seconds: 40.0 }
     }
 
-    fn block(watts: f64) -> Option<(Means, String)> {
+    fn block(watts: f64) -> Option<(Means, Meter)> {
         let figures = BTreeMap::from([(Figure::Packets, 10.0), (Figure::BusyCpus, 0.5)]);
-        Some((Means { power_watts: watts, figures }, "rapl".to_owned()))
+        Some((Means { power_watts: watts, figures }, Meter::default()))
     }
 
     #[test]
@@ -330,7 +332,8 @@ mod tests {
     fn trial_gives_up_without_a_meter_or_with_another_one() {
         let mut trial = Experiment::new(design(8), 1);
         assert_eq!(trial.finish(block(50.0)), Progress::HalfPair);
-        let other = block(80.0).map(|(means, _)| (means, "hwmon".to_owned()));
+        let hwmon = Meter { source: "hwmon".to_owned(), ..Meter::default() };
+        let other = block(80.0).map(|(means, _)| (means, hwmon));
         assert_eq!(trial.finish(other.clone()), Progress::Repeats);
         assert_eq!(trial.finish(None), Progress::Repeats);
         assert_eq!(trial.finish(other), Progress::GivesUp);

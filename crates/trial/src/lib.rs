@@ -13,7 +13,7 @@ pub mod experiment;
 pub mod order;
 
 pub use analysis::{Comparison, Difference, LEAST_PAIRS, METHOD, TooFewPairs};
-pub use block::{Energy, Figure, Means, Reading};
+pub use block::{Energy, Figure, Means, Meter, Reading};
 pub use experiment::{
     Course, Design, Estimate, Experiment, Limits, Passed, Progress, Setting, State, estimate,
 };

@@ -49,6 +49,7 @@ mod stop;
 mod sweep;
 mod top;
 mod trace;
+mod trial;
 
 use crate::exit::ExitError;
 use clap::Subcommand;
@@ -120,6 +121,8 @@ pub enum Command {
     /// Find the cheapest frequency and number of cores for a rate or a trace.
     #[command(alias = "optimize")]
     Optimise(optimise::Args),
+    /// Compare the power of two settings on this machine, in random blocks: does B save watts?
+    Trial(trial::Args),
     /// Show which knobs and meters this machine has, which are missing, and what would help.
     Probe(probe::Args),
     /// Show every write that `[power]` would make on this machine and why, and make none.
@@ -185,6 +188,7 @@ impl Command {
             Self::Nics(args) => nics::run(&args, json),
             Self::Fit(args) => fit::run(&args, json),
             Self::Optimise(args) => optimise::run(&args, json),
+            Self::Trial(args) => trial::run(&args, json),
             Self::Probe(args) => probe::run(&args, json),
             Self::Plan(args) => plan::run(&args, json),
             Self::Meter(args) => meter::run(&args, json),
