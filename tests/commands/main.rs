@@ -32,4 +32,5 @@ mod server_commands;
 mod service;
 mod sim_commands;
 mod top;
+mod trial;
 mod unwritten_log;

@@ -231,7 +231,7 @@ fn power_is_read_with_its_source_and_broken_sensors_by_name() {
         let meters = read["meters"].as_array().unwrap();
         meters.iter().find(|meter| meter["meter"] == id).unwrap()["rejected"].clone()
     };
-    assert_eq!(rejected("hwmon:hwmon0/power1"), "sentinel");
+    assert_eq!(rejected("hwmon:power_meter-hwmon0/power1"), "sentinel");
     assert_eq!(rejected("rapl:package-0"), "out of range");
 }
 
@@ -247,7 +247,10 @@ fn records_are_csv_with_a_line_per_tick() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("time_seconds,meter,power_watts"), "{text}");
     assert!(lines.len() >= 2);
-    assert!(lines[1..].iter().all(|line| line.contains(",hwmon:hwmon1/power1,118.2,")), "{text}");
+    assert!(
+        lines[1..].iter().all(|line| line.contains(",hwmon:power_meter-ACPI000D:00/power1,118.2,")),
+        "{text}"
+    );
     // Taken and missed ticks together are those of the duration.
     let summary = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(summary.contains("ticks missed"), "{summary}");

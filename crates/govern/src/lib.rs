@@ -11,6 +11,7 @@
 // A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod block;
 mod choice;
 pub mod config;
 mod counters;
@@ -33,6 +34,7 @@ mod slept;
 mod stats;
 mod tell;
 
+pub use block::{Block, NONE};
 pub use choice::check;
 pub use daemon::{Daemon, Options};
 pub use error::GovernError;

@@ -179,6 +179,8 @@ fn read(mut meters: Meters, watched: &Weak<Mutex<Account>>) {
 /// Meters of which no one sees what another one sees, and parts that are shown beside.
 struct Meters {
     all: Vec<One>,
+    /// Time in which all of those that count for the whole gave figures.
+    metered: Span,
 }
 
 struct One {
@@ -187,8 +189,8 @@ struct One {
     whole: bool,
     label: &'static str,
     drawn: Joules,
-    /// How long that took.
-    metered: Span,
+    /// Energy that is not in `drawn` yet, and the time that it took.
+    pending: (Joules, Span),
     /// How long it was not known, up to the last figure.
     unmetered: Span,
     /// When there was a figure last.
@@ -202,13 +204,21 @@ struct One {
 impl One {
     /// Takes a reading.
     fn add(&mut self, now: Time, reading: &Reading) {
-        self.drawn += reading.energy.unwrap_or(reading.power * reading.elapsed);
-        self.metered += reading.elapsed;
+        self.pending.0 += reading.energy.unwrap_or(reading.power * reading.elapsed);
+        self.pending.1 += reading.elapsed;
         // A counter that is read again may cover the time of readings that were rejected.
         if let Some(last) = self.last.replace(now).filter(|_| self.rejected) {
             self.unmetered += now.since(last) - reading.elapsed;
         }
         self.rejected = false;
+    }
+
+    /// Takes so much of the pending time into the account, at its mean power.
+    fn settle(&mut self, time: Span) {
+        let (joules, elapsed) = std::mem::take(&mut self.pending);
+        if elapsed > Span::ZERO {
+            self.drawn += Joules(joules.0 * (time.as_seconds() / elapsed.as_seconds()));
+        }
     }
 
     /// How long nothing was known up to now.
@@ -254,20 +264,35 @@ impl Meters {
                 whole,
                 label,
                 drawn: Joules(0.0),
-                metered: Span::ZERO,
+                pending: (Joules(0.0), Span::ZERO),
                 unmetered: Span::ZERO,
                 last: None,
                 rejected: false,
                 wrong: None,
             })
         };
-        Self { all: meters.into_iter().filter_map(one).collect() }
+        Self { all: meters.into_iter().filter_map(one).collect(), metered: Span::ZERO }
     }
 
     /// What is wrong with each.
     fn sensors(&self) -> BTreeMap<String, Option<String>> {
         let why = |one: &One| one.wrong.as_ref().map(ToString::to_string);
         self.all.iter().map(|one| (one.meter.description().id.clone(), why(one))).collect()
+    }
+
+    /// Takes into the account what is known for all that count for the whole. One that was away has figures
+    /// of less time than the others, whose energy of the rest is none of the sum's.
+    fn settle(&mut self) {
+        let whole = self.all.iter().filter(|one| one.whole);
+        let common = whole.map(|one| one.pending.1).min().unwrap_or(Span::ZERO);
+        self.metered += common;
+        for one in &mut self.all {
+            if !one.whole {
+                one.settle(one.pending.1);
+            } else if common > Span::ZERO {
+                one.settle(common);
+            }
+        }
     }
 
     /// Reads them all; `asks` is told of each before.
@@ -290,6 +315,7 @@ impl Meters {
                 }
             }
         }
+        self.settle();
         let whole: Vec<&One> = self.all.iter().filter(|one| one.whole).collect();
         if whole.is_empty() || !whole.iter().all(|one| one.is_valid(now)) {
             return Energy::default();
@@ -303,11 +329,9 @@ impl Meters {
         let Some(first) = provenances().next() else { return Energy::default() };
         let accuracy = accuracy.unwrap_or(first.accuracy);
         let sum = whole.iter().map(|one| one.drawn).sum();
-        // They are read one after the other: the difference is that of a moment.
-        let metered = whole.iter().map(|one| one.metered).min();
         let unmetered = whole.iter().map(|one| one.unmetered(now)).max().unwrap_or(Span::ZERO);
         let energy = Energy::new(sum, parts, Provenance { accuracy, ..first });
-        Energy { metered, unmetered, ..energy }
+        Energy { metered: Some(self.metered), unmetered, ..energy }
     }
 }
 
@@ -412,6 +436,33 @@ mod tests {
         assert_eq!(at(6.0), (Some(500.0), Some(5.0), 1.0), "covered after all");
         assert_eq!(at(7.0).0, Some(500.0));
         assert_eq!(at(9.5), (None, None, 0.0), "nothing for longer than a moment");
+    }
+
+    /// Two supplies share the load; for ten of forty seconds one of them shows nothing.
+    #[test]
+    fn supply_that_is_away_does_not_change_the_mean_power() {
+        let found = survey(&fixture("two-supplies")).meters;
+        let all: Vec<_> = found.iter().map(|meter| meter.description().clone()).collect();
+        let bad = || Err(Rejection::Sentinel { value: -1 });
+        let script = |number: usize| {
+            let reading = |second: usize| match second {
+                0 => Err(Rejection::First),
+                // Two seconds are a moment: a whole that is unavailable would hide the rest.
+                second if number == 1 && second % 4 >= 2 => bad(),
+                _ => Ok(1.0),
+            };
+            let script: Vec<_> = (0..40).map(reading).collect();
+            let ids = disjoint(&all);
+            Box::new(Scripted(ids[number].clone(), script.into_iter())) as Box<dyn Meter>
+        };
+        let mut meters = Meters::new(vec![script(0), script(1)]);
+        let mut last = Energy::default();
+        for second in 0..40 {
+            last = meters.read(Time::ZERO + Span::from_seconds(f64::from(second)), |_| {});
+        }
+        let watts = last.whole.unwrap() / last.metered.unwrap();
+        assert!((watts.get() - 200.0).abs() < 1e-6, "{watts} {last:?}");
+        assert!(last.metered.unwrap() < Span::from_seconds(25.0), "{last:?}");
     }
 
     /// A sensor that answers when it is let.

@@ -94,6 +94,13 @@ impl Tree {
         self.root.file_type(path)
     }
 
+    /// Returns the name of what a link of this machine leads to, such as a device; `None` on a recording,
+    /// which has no links.
+    pub fn link_name(&self, path: impl AsRef<Path>) -> Option<String> {
+        let target = self.is_live().then(|| std::fs::read_link(self.path(path)).ok())??;
+        target.file_name().map(|name| name.to_string_lossy().into_owned())
+    }
+
     /// Opens a file for reading; a pipe in its place is not waited for.
     ///
     /// # Errors

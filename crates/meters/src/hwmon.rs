@@ -1,5 +1,8 @@
 //! Power sensors of `/sys/class/hwmon` (Documentation/hwmon/sysfs-interface.rst), among them
 //! the ACPI power meter (Documentation/hwmon/acpi_power_meter.rst).
+//!
+//! The kernel numbers chips as they are found, which differs from boot to boot. A sensor is named by its
+//! chip and device instead, and is found again under another number.
 
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
 use crate::registration::{Finding, Registration, Row};
@@ -14,28 +17,91 @@ const HWMON: &str = "/sys/class/hwmon";
 /// 10^6 for the unit (seen as 4 294 967 295 000 µW on ACPI meters).
 const SENTINELS: [i64; 4] = [4_294_967_295, 4_294_967_295_000, 4_294_967_295_000_000, i64::MAX];
 
+/// A supply that is fed by less is fed by another one (48 V and below).
+const LEAST_MAINS_MILLIVOLTS: i64 = 80_000;
+
 /// One power sensor.
 #[derive(Debug)]
 pub struct Hwmon {
     tree: Tree,
-    file: PathBuf,
+    place: Place,
     description: Description,
     plausible: Plausible,
     last: Option<Time>,
 }
 
+/// A channel of a chip, and where it was found last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    /// `hwmonN`.
+    chip: String,
+    name: String,
+    device: String,
+    channel: u32,
+    /// Name of the file with its value.
+    file: String,
+}
+
+impl Place {
+    fn of(tree: &Tree, chip: &str, (channel, file): (u32, String)) -> Result<Self, ReadError> {
+        let name = tree.text(attributes(tree, chip).join("name"))?;
+        let chip = chip.to_owned();
+        Ok(Self { device: device(tree, &chip), chip, name, channel, file })
+    }
+
+    fn id(&self) -> String {
+        let Self { name, device, channel, .. } = self;
+        format!("hwmon:{name}-{device}/power{channel}")
+    }
+
+    /// Reads the present value, under the number that the chip has now.
+    fn read(&mut self, tree: &Tree) -> Result<i64, ReadError> {
+        // The number may belong to another chip by now, or to none.
+        if !self.is_at(tree, &self.chip) {
+            let mut chips = tree.numbered(HWMON, "hwmon").into_iter().map(|(_, chip)| chip);
+            let gone = || ReadError::Missing(tree.path(PathBuf::from(HWMON).join(&self.chip)));
+            self.chip = chips.find(|chip| self.is_at(tree, chip)).ok_or_else(gone)?;
+        }
+        tree.number(attributes(tree, &self.chip).join(&self.file))
+    }
+
+    fn is_at(&self, tree: &Tree, chip: &str) -> bool {
+        let name = tree.text(attributes(tree, chip).join("name"));
+        name.is_ok_and(|name| name == self.name) && device(tree, chip) == self.device
+    }
+}
+
+/// Name of the device that a chip belongs to; the chip's own where it has none.
+fn device(tree: &Tree, chip: &str) -> String {
+    let directory = PathBuf::from(HWMON).join(chip);
+    let recorded = || tree.text(directory.join(RECORDED_DEVICE)).ok();
+    let name = tree.link_name(directory.join("device")).or_else(recorded);
+    name.unwrap_or_else(|| chip.to_owned())
+}
+
+/// File of a recording with the name of a chip's device, to which the machine has a link.
+pub const RECORDED_DEVICE: &str = "recorded_device";
+
 /// All power sensors that can be used, and why others cannot.
 pub fn find(tree: &Tree) -> (Vec<Hwmon>, Vec<Missing>) {
-    let mut meters = Vec::new();
+    let mut meters: Vec<Hwmon> = Vec::new();
     let mut missing = Vec::new();
     for (_, chip) in tree.numbered(HWMON, "hwmon") {
-        for (channel, _) in channels(tree, &chip) {
-            match Hwmon::open(tree, &chip, channel) {
+        for (channel, file) in channels(tree, &chip) {
+            match Hwmon::open(tree, &chip, (channel, file)) {
                 Ok(meter) => meters.push(meter),
                 Err(why) => {
                     missing.push(Missing::new(format!("{chip} power{channel}"), &why));
                 }
             }
+        }
+    }
+    // The ACPI meter sees all supplies together.
+    let whole =
+        meters.iter().find(|meter| meter.is_acpi()).map(|meter| meter.description.id.clone());
+    for meter in meters.iter_mut().filter(|meter| !meter.is_acpi()) {
+        if meter.description.scope == Scope::Platform {
+            meter.description.part_of.clone_from(&whole);
         }
     }
     (meters, missing)
@@ -69,20 +135,36 @@ fn channels(tree: &Tree, chip: &str) -> Vec<(u32, String)> {
     found.into_iter().collect()
 }
 
+/// Returns true if a channel is the input of a supply that is fed by the mains: by PMBus's labels
+/// (Documentation/hwmon/pmbus.rst) and its voltage. Regulators of a board have the same labels.
+fn is_mains_input(tree: &Tree, chip: &str, label: Option<&str>) -> bool {
+    let directory = attributes(tree, chip);
+    let mains = |channel: u32| {
+        let label = tree.text(directory.join(format!("in{channel}_label")));
+        let volts = tree.number::<i64>(directory.join(format!("in{channel}_input")));
+        label.is_ok_and(|label| label == "vin")
+            && volts.is_ok_and(|it| it >= LEAST_MAINS_MILLIVOLTS)
+    };
+    label == Some("pin") && (0..=1).any(mains)
+}
+
 impl Hwmon {
-    fn open(tree: &Tree, chip: &str, channel: u32) -> Result<Self, ReadError> {
+    /// Returns true for the meter of the firmware.
+    fn is_acpi(&self) -> bool {
+        is_acpi(&self.place.name)
+    }
+
+    fn open(tree: &Tree, chip: &str, value: (u32, String)) -> Result<Self, ReadError> {
         let directory = attributes(tree, chip);
-        let name = tree.text(directory.join("name"))?;
-        let label = tree.text(directory.join(format!("power{channel}_label"))).ok();
-        let file = channels(tree, chip)
-            .into_iter()
-            .find(|(number, _)| *number == channel)
-            .map(|(_, file)| directory.join(file))
-            .ok_or_else(|| ReadError::Missing(tree.path(&directory)))?;
+        let channel = value.0;
+        let mut place = Place::of(tree, chip, value)?;
         // Tried once: some sensors exist and answer with an error only.
-        tree.number::<i64>(&file)?;
-        // The ACPI meter measures what the supply delivers; other chips what they sit on.
-        let platform = name == "power_meter" || name == "acpi_power_meter";
+        place.read(tree)?;
+        let name = &place.name;
+        let label = tree.text(directory.join(format!("power{channel}_label"))).ok();
+        // The ACPI meter measures what the supply delivers, and a supply on the mains what it takes;
+        // other chips measure what they sit on.
+        let platform = is_acpi(name) || is_mains_input(tree, chip, label.as_deref());
         let (scope, highest) =
             if platform { (Scope::Platform, 20_000.0) } else { (Scope::Device, 2_000.0) };
         let stated = tree.text(directory.join(format!("power{channel}_accuracy"))).ok();
@@ -91,17 +173,14 @@ impl Hwmon {
             Some(accuracy) => format!("{name}, {shown}, states an accuracy of {accuracy}"),
             None => format!("{name}, {shown}, states no accuracy"),
         };
+        // A running machine draws something; a device may draw nothing, and so may one of two supplies.
+        let lowest = if is_acpi(name) { 0.1 } else { 0.0 };
         Ok(Self {
             tree: tree.clone(),
-            file,
-            // A running machine draws something; a device may draw nothing.
-            plausible: Plausible {
-                lowest: Watts(if platform { 0.1 } else { 0.0 }),
-                highest: Watts(highest),
-            },
+            plausible: Plausible { lowest: Watts(lowest), highest: Watts(highest) },
             last: None,
             description: Description {
-                id: format!("hwmon:{chip}/power{channel}"),
+                id: place.id(),
                 source: "hwmon",
                 scope,
                 part_of: None,
@@ -111,8 +190,21 @@ impl Hwmon {
                 },
                 note,
             },
+            place,
         })
     }
+
+    fn power(&mut self) -> Result<Watts, Rejection> {
+        let microwatts = self.place.read(&self.tree)?;
+        if SENTINELS.contains(&microwatts) {
+            return Err(Rejection::Sentinel { value: microwatts });
+        }
+        self.plausible.check(Watts(microwatts as f64 / 1e6))
+    }
+}
+
+fn is_acpi(name: &str) -> bool {
+    name == "power_meter" || name == "acpi_power_meter"
 }
 
 impl Meter for Hwmon {
@@ -121,12 +213,10 @@ impl Meter for Hwmon {
     }
 
     fn read(&mut self, now: Time) -> Result<Reading, Rejection> {
-        let microwatts: i64 = self.tree.number(&self.file)?;
-        if SENTINELS.contains(&microwatts) {
-            return Err(Rejection::Sentinel { value: microwatts });
-        }
-        let power = self.plausible.check(Watts(microwatts as f64 / 1e6))?;
-        let elapsed = self.last.map_or(Span::ZERO, |last| now.since(last));
+        // A time without a figure is a gap: a spot value says nothing of it.
+        let last = self.last.take();
+        let power = self.power()?;
+        let elapsed = last.map_or(Span::ZERO, |last| now.since(last));
         self.last = Some(now);
         // A spot value: what happened between two readings is not known, so no energy is.
         Ok(Reading { energy: None, elapsed, power, provenance: self.description.provenance })
@@ -145,9 +235,9 @@ fn accuracy_class(text: &str) -> Accuracy {
 /// Power sensors.
 pub const KIND: Registration = Registration {
     rows: &[Row {
-        meter: "`hwmon:hwmonN/powerM`",
+        meter: "`hwmon:CHIP-DEVICE/powerM`",
         files: "`/sys/class/hwmon/hwmonN/powerM_average`, else `_input`",
-        sees: "the platform for the ACPI power meter, else a device",
+        sees: "the platform for the ACPI power meter and, summed, supplies on the mains; else a device",
         class: "as `powerM_accuracy` states, else bronze",
     }],
     find: |tree, _| {

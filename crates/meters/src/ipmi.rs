@@ -72,10 +72,12 @@ impl Meter for Dcmi {
     }
 
     fn read(&mut self, now: Time) -> Result<Reading, Rejection> {
+        // A time without a figure is a gap: a spot value says nothing of it.
+        let last = self.last.take();
         let watts = ask(&self.program)?;
         let plausible = Plausible { lowest: Watts(0.1), highest: Watts(20_000.0) };
         let power = plausible.check(watts)?;
-        let elapsed = now.since(self.last.unwrap_or(now));
+        let elapsed = now.since(last.unwrap_or(now));
         self.last = Some(now);
         let provenance = self.description.provenance;
         Ok(Reading { energy: None, elapsed, power, provenance })

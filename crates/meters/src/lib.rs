@@ -26,7 +26,7 @@ pub mod sampling;
 mod survey;
 
 pub use counter::{Difference, OutOfRange, WrappingCounter};
-pub use hwmon::Hwmon;
+pub use hwmon::{Hwmon, RECORDED_DEVICE};
 pub use rapl::Rapl;
 pub use reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
 pub use survey::{Survey, disjoint};

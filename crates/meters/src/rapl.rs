@@ -1,7 +1,8 @@
 //! RAPL energy counters through powercap (Documentation/power/powercap/powercap.rst).
 //!
 //! Package and memory are disjoint; cores and uncore are parts of their package; psys sees
-//! the whole platform, packages included; the `-mmio` zones show the same package again.
+//! the whole platform, packages included, or the share of one socket where each has its own; the
+//! `-mmio` zones show the same package again. Dies can show the counter of their package.
 
 use crate::counter::{Difference, WrappingCounter};
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
@@ -37,7 +38,7 @@ struct State {
 
 /// All zones that can be used, and why others cannot.
 pub fn find(tree: &Tree) -> (Vec<Rapl>, Vec<Missing>) {
-    let mut meters = Vec::new();
+    let mut meters: Vec<Rapl> = Vec::new();
     let mut missing = Vec::new();
     let vendor = Vendor::of(tree);
     // The directory lists zones and subzones side by side: intel-rapl:0, intel-rapl:0:1.
@@ -50,7 +51,10 @@ pub fn find(tree: &Tree) -> (Vec<Rapl>, Vec<Missing>) {
     zones.sort_by_key(|zone| zone.contains("mmio"));
     for zone in &zones {
         match Rapl::open(tree, zone, &zones, vendor) {
-            Ok(meter) => meters.push(meter),
+            Ok(mut meter) => {
+                meter.join_mirror(&meters);
+                meters.push(meter);
+            }
             Err(why) => missing.push(Missing::new(format!("RAPL zone {zone}"), &why)),
         }
     }
@@ -64,7 +68,12 @@ impl Rapl {
         let highest = tree.number(directory.join("max_energy_range_uj"))?;
         let file = directory.join("energy_uj");
         // Tried once: a file that exists but cannot be read is no meter.
-        tree.number::<u64>(&file)?;
+        let energy: u64 = tree.number(&file)?;
+        if is_psys(&name) && energy == 0 {
+            // Several sockets have the zone, and the board may connect it to one of them.
+            let reason = "has counted nothing since boot".to_owned();
+            return Err(ReadError::Failed { path: tree.path(&file), reason });
+        }
         let top = zone.split(':').take(2).collect::<Vec<_>>().join(":");
         let top_name = tree.text(PathBuf::from(POWERCAP).join(&top).join("name"))?;
         let kind = zone.split(':').next().unwrap_or(zone);
@@ -75,12 +84,16 @@ impl Rapl {
         let id = if subzone { format!("{top_id}/{name}") } else { top_id.clone() };
         let twin = (prefix == "rapl-mmio" && zones.iter().any(|other| is_twin(tree, other, &name)))
             .then(|| format!("rapl:{name}"));
-        let psys =
-            zones.iter().any(|other| is_twin(tree, other, "psys")).then(|| "rapl:psys".into());
+        let psys = || {
+            let names = zones.iter().filter(|zone| !zone.contains("mmio"));
+            let names = names
+                .filter_map(|zone| tree.text(PathBuf::from(POWERCAP).join(zone).join("name")).ok());
+            names.filter(|name| is_psys(name)).min().map(|name| format!("rapl:{name}"))
+        };
         let part_of = match scope {
             _ if twin.is_some() => twin,
             Scope::Cores | Scope::Uncore => Some(top_id),
-            Scope::Package | Scope::Memory => psys,
+            Scope::Package | Scope::Memory => psys(),
             Scope::Platform | Scope::Device => None,
         };
         let (accuracy, note) = vendor.trust(scope);
@@ -99,6 +112,30 @@ impl Rapl {
                 note: note.to_string(),
             },
         })
+    }
+
+    /// Makes this a part of another die of its package that shows the same counter: a value between two of
+    /// the other's, read one after the other, is no chance.
+    fn join_mirror(&mut self, known: &[Self]) {
+        let read = |meter: &Self| meter.tree.number::<u64>(&meter.file).ok();
+        let package = |meter: &Self| {
+            meter.description.id.split_once("-die-").map(|(package, _)| package.to_owned())
+        };
+        let same = |other: &&Self| {
+            let alike = package(self).is_some_and(|own| package(other) == Some(own))
+                && other.description.scope == self.description.scope
+                && other.highest == self.highest
+                && other.description.part_of == self.description.part_of;
+            let between = || {
+                let (before, own, after) = (read(other)?, read(self)?, read(other)?);
+                // Counters that never moved are all at zero.
+                Some(own > 0 && (before..=after).contains(&own))
+            };
+            alike && between().unwrap_or(false)
+        };
+        if let Some(first) = known.iter().find(same) {
+            self.description.part_of = Some(first.description.id.clone());
+        }
     }
 
     fn difference(
@@ -170,12 +207,17 @@ impl Meter for Rapl {
 /// decides how long an interval may be: 65 536 J at 1000 W are 65 s.
 fn scope_of(name: &str, subzone: bool) -> (Scope, Watts) {
     match name {
-        "psys" => (Scope::Platform, Watts(10_000.0)),
+        name if is_psys(name) => (Scope::Platform, Watts(10_000.0)),
         "dram" => (Scope::Memory, Watts(500.0)),
         "core" => (Scope::Cores, Watts(1000.0)),
         _ if subzone => (Scope::Uncore, Watts(1000.0)),
         _ => (Scope::Package, Watts(1000.0)),
     }
+}
+
+/// Returns true for the name of a platform domain: `psys`, and `psys-N` of further sockets.
+fn is_psys(name: &str) -> bool {
+    name == "psys" || name.strip_prefix("psys-").is_some_and(|socket| socket.parse::<u32>().is_ok())
 }
 
 fn is_twin(tree: &Tree, zone: &str, name: &str) -> bool {
@@ -240,9 +282,9 @@ pub const KIND: Registration = Registration {
             class: "bronze",
         },
         Row {
-            meter: "`rapl:psys`",
+            meter: "`rapl:psys`, `rapl:psys-N`",
             files: "the same directory",
-            sees: "the platform, packages included",
+            sees: "the platform, packages included; summed where sockets have their own",
             class: "bronze",
         },
         Row {

@@ -27,17 +27,16 @@ pub fn survey_of(kinds: &[&Registration], tree: &Tree) -> Survey {
 }
 
 /// The meters whose figures may be added up: none of them sees what another one sees. The
-/// whole platform is taken where something measures it, else packages and memory.
+/// whole platform is taken where something measures it, by all of its supplies or domains of one kind; else
+/// packages and memory.
 pub fn disjoint<'a>(all: impl IntoIterator<Item = &'a Description>) -> Vec<&'a Description> {
-    let all: Vec<&Description> = all.into_iter().collect();
-    if let Some(platform) =
-        all.iter().find(|meter| meter.scope == Scope::Platform && meter.part_of.is_none())
-    {
-        return vec![platform];
-    }
-    all.into_iter()
-        .filter(|meter| {
-            meter.part_of.is_none() && matches!(meter.scope, Scope::Package | Scope::Memory)
-        })
-        .collect()
+    let whole = |meter: &&Description| meter.part_of.is_none();
+    let all: Vec<&Description> = all.into_iter().filter(whole).collect();
+    let platform = |meter: &&&Description| meter.scope == Scope::Platform;
+    // Two kinds of meters see the same platform.
+    let Some(kind) = all.iter().find(platform).map(|meter| meter.source) else {
+        let part = |meter: &&Description| matches!(meter.scope, Scope::Package | Scope::Memory);
+        return all.into_iter().filter(part).collect();
+    };
+    all.into_iter().filter(|meter| platform(&meter) && meter.source == kind).collect()
 }

@@ -119,7 +119,7 @@ fn a_counter_that_shows_more_than_its_range_or_garbage_is_rejected() {
 #[test]
 fn a_meter_that_vanishes_says_so() {
     let fixture = Fixture::copy("acpi-power-meter");
-    let mut supply = meter(&fixture, "hwmon:hwmon1/power1");
+    let mut supply = meter(&fixture, "hwmon:power_meter-ACPI000D:00/power1");
     let reading = supply.read(at(0.0)).unwrap();
     assert_eq!((reading.power, reading.energy), (Watts(118.2), None));
     assert_eq!(reading.provenance.accuracy, Accuracy::Gold);
@@ -137,10 +137,14 @@ fn every_broken_sensor_is_rejected_with_its_own_name() {
         let last = if first == Err(Rejection::First) { meter.read(at(seconds)) } else { first };
         last.map_err(|rejection| rejection.name())
     };
-    assert_eq!(name("hwmon:hwmon0/power1", 0.0), Err("sentinel"));
-    assert_eq!(name("hwmon:hwmon1/power1", 0.0), Err("implausible"), "160 kW");
-    assert_eq!(name("hwmon:hwmon2/power1", 0.0), Err("implausible"), "negative");
-    assert_eq!(name("hwmon:hwmon4/power1", 0.0), Err("implausible"), "a machine at 0 W");
+    assert_eq!(name("hwmon:power_meter-hwmon0/power1", 0.0), Err("sentinel"));
+    assert_eq!(name("hwmon:power_meter-hwmon1/power1", 0.0), Err("implausible"), "160 kW");
+    assert_eq!(name("hwmon:ina3221-hwmon2/power1", 0.0), Err("implausible"), "negative");
+    assert_eq!(
+        name("hwmon:power_meter-hwmon4/power1", 0.0),
+        Err("implausible"),
+        "a machine at 0 W"
+    );
     assert_eq!(name("rapl:package-0", 0.0), Err("out of range"));
     assert_eq!(name("rapl:package-2", 1.0), Err("stuck"));
     // What cannot be read at all is no meter, and listed with the reason.
@@ -148,6 +152,87 @@ fn every_broken_sensor_is_rejected_with_its_own_name() {
     let whats: Vec<&str> = missing.iter().map(|missing| missing.what.as_str()).collect();
     assert_eq!(whats, ["RAPL zone intel-rapl:1", "hwmon3 power1"]);
     assert!(missing[0].why.contains("\"banana\""), "{}", missing[0].why);
+}
+
+#[test]
+fn platform_domains_of_all_sockets_are_summed_and_are_no_packages() {
+    let fixture = Fixture::copy("intel-two-psys");
+    assert_eq!(summed(&fixture), ["rapl:psys", "rapl:psys-1"]);
+    for id in ["rapl:psys", "rapl:psys-1"] {
+        assert_eq!(meter(&fixture, id).description().scope, Scope::Platform);
+    }
+    let package = meter(&fixture, "rapl:package-1");
+    assert_eq!(package.description().part_of.as_deref(), Some("rapl:psys"));
+    // A domain that nothing is connected to is no part of the sum.
+    fixture.write("sys/class/powercap/intel-rapl:3/energy_uj", 0);
+    assert_eq!(summed(&fixture), ["rapl:psys"]);
+    let missing = survey(&fixture.tree).missing;
+    assert!(missing.iter().any(|one| one.why.contains("counted nothing")), "{missing:?}");
+}
+
+#[test]
+fn dies_that_show_one_counter_are_counted_once() {
+    let fixture = Fixture::copy("mirrored-dies");
+    let once = [
+        "rapl:package-0-die-0",
+        "rapl:package-0-die-0/dram",
+        "rapl:package-1-die-0",
+        "rapl:package-1-die-0/dram",
+    ];
+    assert_eq!(summed(&fixture), once);
+    let mirror = meter(&fixture, "rapl:package-0-die-1");
+    assert_eq!(mirror.description().part_of.as_deref(), Some("rapl:package-0-die-0"));
+}
+
+#[test]
+fn supplies_are_summed_and_regulators_are_not() {
+    let fixture = Fixture::copy("two-supplies");
+    let both = ["hwmon:pmbus-6-0058/power1", "hwmon:pmbus-6-0059/power1"];
+    assert_eq!(summed(&fixture), both);
+    // The meter of the firmware sees both.
+    let chip = "sys/class/hwmon/hwmon9";
+    std::fs::create_dir(fixture.path(chip)).unwrap();
+    fixture.write(&format!("{chip}/name"), "power_meter");
+    fixture.write(&format!("{chip}/recorded_device"), "ACPI000D:00");
+    fixture.write(&format!("{chip}/power1_average"), 405_000_000);
+    assert_eq!(summed(&fixture), ["hwmon:power_meter-ACPI000D:00/power1"]);
+    // A supply without mains is a spare one.
+    std::fs::remove_dir_all(fixture.path(chip)).unwrap();
+    fixture.write("sys/class/hwmon/hwmon5/in1_input", 0);
+    assert_eq!(summed(&fixture), [both[0]]);
+}
+
+#[test]
+fn sensor_is_found_under_its_new_number() {
+    let fixture = Fixture::copy("two-supplies");
+    let id = "hwmon:pmbus-6-0058/power1";
+    let mut supply = meter(&fixture, id);
+    assert_eq!(supply.read(at(0.0)).unwrap().power, Watts(210.0));
+    let chip = |number: u32| fixture.path(&format!("sys/class/hwmon/hwmon{number}"));
+    // The drivers begin anew in another order.
+    std::fs::rename(chip(3), chip(8)).unwrap();
+    std::fs::rename(chip(5), chip(3)).unwrap();
+    assert_eq!(meter(&fixture, id).read(at(0.0)).unwrap().power, Watts(210.0));
+    assert_eq!(supply.read(at(1.0)).unwrap().power, Watts(210.0));
+    std::fs::remove_dir_all(chip(8)).unwrap();
+    assert_eq!(supply.read(at(2.0)).unwrap_err().name(), "gone");
+}
+
+/// The power that a sensor shows now says nothing of the time in which it was away.
+#[test]
+fn time_without_a_sensor_is_a_gap() {
+    let fixture = Fixture::copy("acpi-power-meter");
+    let mut supply = meter(&fixture, "hwmon:power_meter-ACPI000D:00/power1");
+    let _ = supply.read(at(0.0));
+    assert_eq!(supply.read(at(1.0)).unwrap().elapsed, Span::from_seconds(1.0));
+    let file = "sys/class/hwmon/hwmon1/device/power1_average";
+    for wrong in ["4294967295000", "-5000000", "n/a"] {
+        fixture.write(file, wrong);
+        assert!(supply.read(at(2.0)).is_err());
+        fixture.write(file, 118_200_000);
+        assert_eq!(supply.read(at(100.0)).unwrap().elapsed, Span::ZERO, "{wrong}");
+        assert_eq!(supply.read(at(101.0)).unwrap().elapsed, Span::from_seconds(1.0));
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! 17 (2002)). This assumes nothing of noise, autocorrelation and drift; it does assume that B changes the
 //! power by the same watts in each pair, and that the work does not depend on the setting.
 
-use crate::block::Pair;
+use crate::block::{Figure, Pair};
 use crate::order;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -60,6 +60,41 @@ impl std::fmt::Display for Difference {
             write!(formatter, "no difference shown: up to {hidden:.2} W could be hidden")
         }
     }
+}
+
+/// Share of the differences of work that the setting may explain.
+const MOST_EXPLAINED: f64 = 0.75;
+
+/// Difference of B to A, and whether it is one at equal work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// Difference of the power.
+    pub power: Difference,
+    /// The measure of work.
+    pub work: Option<Figure>,
+    /// True if the power is compared at equal work. False without a measure of work, and if the work
+    /// follows the setting so closely that nobody can tell their effects apart.
+    pub at_equal_work: bool,
+}
+
+/// Compares the power under two settings, at equal work if that can be told.
+///
+/// # Errors
+/// [`TooFewPairs`].
+pub fn compare(pairs: &[Pair], work: Option<Figure>, seed: u64) -> Result<Comparison, TooFewPairs> {
+    let signs: Vec<f64> = pairs.iter().map(|pair| pair.order.sign()).collect();
+    let differences = pairs.iter().map(|pair| pair.second.work - pair.first.work).collect();
+    let unexplained = Adjustment::by(differences).residuals(&signs);
+    let none = Adjustment::by(vec![0.0; pairs.len()]).residuals(&signs);
+    let explained = 1.0 - dot(&unexplained, &unexplained) / dot(&none, &none);
+    let at_equal_work = work.is_some() && explained <= MOST_EXPLAINED;
+    let mut pairs = pairs.to_vec();
+    if !at_equal_work {
+        for pair in &mut pairs {
+            (pair.first.work, pair.second.work) = (0.0, 0.0);
+        }
+    }
+    Ok(Comparison { power: difference(&pairs, seed)?, work, at_equal_work })
 }
 
 /// A trial with too few pairs to tell anything.
@@ -210,6 +245,21 @@ mod tests {
         assert!(found.is_shown() && (found.upper_watts - found.lower_watts).abs() < 1e-6);
         let none = difference(&pairs(0.0, 0.5, 3.0), 1).unwrap();
         assert!(none.watts.abs() < 1e-9 && none.hidden_watts() < 1e-6, "{none:?}");
+    }
+
+    #[test]
+    fn work_that_follows_the_setting_adjusts_nothing() {
+        let mut slower = pairs(-2.0, 0.5, 0.0);
+        for pair in &mut slower {
+            let b_last = pair.order == Order::AFirst;
+            let is_b = if b_last { &mut pair.second } else { &mut pair.first };
+            is_b.work -= 20.0;
+        }
+        let found = compare(&slower, Some(Figure::Requests), 1).unwrap();
+        assert!(!found.at_equal_work && (found.power.watts + 2.0).abs() < 1e-9, "{found:?}");
+        let found = compare(&pairs(-2.0, 0.5, 3.0), Some(Figure::Packets), 1).unwrap();
+        assert!(found.at_equal_work && (found.power.watts + 2.0).abs() < 1e-9, "{found:?}");
+        assert!(!compare(&slower, None, 1).unwrap().at_equal_work);
     }
 
     #[test]

@@ -3,17 +3,20 @@
 //! The machine runs under A and B in blocks. Two blocks are a pair, one of each setting, in random order
 //! ([`order`]); what a meter still shows of the last setting is left out ([`block`]). Load, temperature
 //! and meters drift, and what they did a minute ago they mostly do now. So the difference is judged by the
-//! order itself, the one thing that is known to be random ([`analysis`]).
+//! order itself, the one thing that is known to be random ([`analysis`]). [`experiment`] is the whole.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod analysis;
 pub mod block;
+pub mod experiment;
 pub mod order;
 
-pub use analysis::{Difference, METHOD, TooFewPairs, difference, pairs_needed};
-pub use block::{Block, Pair, Sample, mean_after};
-pub use order::{Order, orders};
+pub use analysis::{Comparison, Difference, LEAST_PAIRS, METHOD, TooFewPairs};
+pub use block::{Energy, Figure, Means, Meter, Reading};
+pub use experiment::{
+    Course, Design, Estimate, Experiment, Limits, Passed, Progress, Setting, State, estimate,
+};
 
 #[cfg(test)]
 mod validation;

@@ -1,10 +1,11 @@
 //! Trials on synthetic machines, whose truth is known.
 
-use crate::analysis::{difference, pairs_needed};
-use crate::block::{Pair, Sample, mean_after};
+use crate::analysis::{compare, difference, pairs_needed};
+use crate::block::{Block, Energy, Figure, Pair, Reading, means_after};
 use crate::order::{Order, orders};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
+use std::collections::BTreeMap;
 
 const BLOCK_SECONDS: usize = 60;
 const WASHOUT_SECONDS: f64 = 15.0;
@@ -70,8 +71,8 @@ impl Synthetic {
         load.clamp(0.0, 1.0)
     }
 
-    /// The next second of a block.
-    fn next(&mut self, seconds: usize, effect: f64) -> Sample {
+    /// Adds a second to the counters of a block.
+    fn next(&mut self, reading: &mut Reading, effect: f64) {
         let work = self.load();
         self.slow = 0.995 * self.slow + 0.15 * self.normal();
         let drift = 0.002 * self.second as f64;
@@ -79,18 +80,28 @@ impl Synthetic {
         let power = 100.0 + 90.0 * work.powf(0.8) + self.slow + drift + effect;
         self.shown += (power - self.shown) / 3.0;
         self.second += 1;
+        reading.seconds += 1.0;
+        let energy = reading.energy.get_or_insert_default();
         // A meter of whole watts.
-        let watts = Some((self.shown + 0.5 * self.normal()).round());
-        Sample { seconds: seconds as f64, watts, work }
+        energy.joules += (self.shown + 0.5 * self.normal()).round();
+        energy.metered_seconds += 1.0;
+        *reading.integrals.entry(Figure::Packets).or_default() += work;
     }
 
     fn pairs(&mut self, orders: &[Order], effect: f64) -> Vec<Pair> {
         let pair = |order: &Order| {
             let mut block = |is_b: bool| {
                 let effect = if is_b { effect } else { 0.0 };
-                let samples: Vec<Sample> =
-                    (0..BLOCK_SECONDS).map(|second| self.next(second, effect)).collect();
-                mean_after(&samples, WASHOUT_SECONDS).unwrap()
+                let begin = BTreeMap::from([(Figure::Packets, 0.0)]);
+                let energy = Some(Energy::default());
+                let mut now = Reading { energy, integrals: begin, ..Reading::default() };
+                let mut readings = vec![now.clone()];
+                for _ in 0..BLOCK_SECONDS {
+                    self.next(&mut now, effect);
+                    readings.push(now.clone());
+                }
+                let means = means_after(&readings, WASHOUT_SECONDS).unwrap();
+                Block { watts: means.power_watts, work: means.figures[&Figure::Packets] }
             };
             let (first, second) = (block(*order == Order::BFirst), block(*order == Order::AFirst));
             Pair { order: *order, first, second }
@@ -104,7 +115,7 @@ fn shares(load: Load, effect: f64, first_seed: u64) -> (f64, f64) {
     let (mut held, mut shown) = (0_u32, 0_u32);
     for seed in first_seed..first_seed + TRIALS {
         let pairs = Synthetic::new(load, seed).pairs(&orders(PAIRS, seed), effect);
-        let found = difference(&pairs, seed).unwrap();
+        let found = compare(&pairs, Some(Figure::Packets), seed).unwrap().power;
         held += u32::from((found.lower_watts..=found.upper_watts).contains(&effect));
         shown += u32::from(found.is_shown());
     }

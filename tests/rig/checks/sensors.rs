@@ -26,7 +26,7 @@ pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
     checks.equal("probe: interrupt moderation of eth0", Witness::Inside, &true, &found);
     let meters = json(machine, "wattline meter list --json")?;
     let summed = meters["summed"].to_string();
-    let expected = r#"["hwmon:hwmon0/power1"]"#;
+    let expected = r#"["hwmon:power_meter-ACPI000D:00/power1"]"#;
     checks.equal("meter list: what is summed", Witness::Inside, &expected, &summed.as_str());
     Ok(())
 }

@@ -241,6 +241,17 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "trial",
+        &[
+            ("Does the default profile save watts here?", "wattline trial none balanced"),
+            ("Time that it takes to see 1 %", "wattline trial none balanced --plan"),
+            (
+                "Two configurations; the same command continues after an interruption",
+                "wattline trial old.toml new.toml --out trial.json --latency-limit 5ms",
+            ),
+        ],
+    ),
+    (
         "profile",
         &[
             (

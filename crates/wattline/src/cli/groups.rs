@@ -13,7 +13,10 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
         "Watch what runs",
         &["top", "stats", "explain", "show", "trace", "capture", "graph", "clear", "schema"],
     ),
-    ("Save power on this machine", &["govern", "profile", "probe", "plan", "meter", "restore"]),
+    (
+        "Save power on this machine",
+        &["govern", "trial", "profile", "probe", "plan", "meter", "restore"],
+    ),
     (
         "Work with models",
         &[

@@ -33,6 +33,7 @@ mod stats;
 mod stop;
 mod top;
 mod trace;
+mod trial;
 
 use crate::exit::ExitError;
 use clap::Subcommand;
@@ -86,6 +87,8 @@ pub enum Command {
     Lookup(lookup::Args),
     /// List the policies with their parameters, defaults and sources.
     Policies(policies::Args),
+    /// Compare the power of two settings on this machine, in random blocks: does B save watts?
+    Trial(trial::Args),
     /// Show which knobs and meters this machine has, which are missing, and what would help.
     Probe(probe::Args),
     /// Show every write that `[power]` would make on this machine and why, and make none.
@@ -133,6 +136,8 @@ impl Command {
             Self::NewKeys(args) => new_keys::run(&args, json),
             Self::Lookup(args) => lookup::run(&args, json),
             Self::Policies(args) => policies::run(&args, json),
+    /// Compare the power of two settings on this machine, in random blocks: does B save watts?
+    Trial(trial::Args),
             Self::Probe(args) => probe::run(&args, json),
             Self::Plan(args) => plan::run(&args, json),
             Self::Meter(args) => meter::run(&args, json),

@@ -79,7 +79,7 @@ fn print_govern(out: &mut impl Write, plan: &GovernPlan) -> std::io::Result<()> 
     print(out, &plan.plan)
 }
 
-fn of_machine(error: GovernPlanError) -> ExitError {
+pub(super) fn of_machine(error: GovernPlanError) -> ExitError {
     let code = match error {
         GovernPlanError::Plan(wattline_host::PlanError::Platform(_)) => ExitError::UNAVAILABLE,
         _ => ExitError::CONFIG,

@@ -27,13 +27,18 @@ impl Meters {
         if !meters.is_empty() {
             return Ok(meters);
         }
-        let mut message = String::from("power is unavailable: no meter can be read");
-        for Missing { what, why, remedy, .. } in &missing {
-            message.push_str(&format!("\n{what}: {why}; {remedy}"));
-        }
-        // Without the right to read, the remedy is another one than other hardware.
-        let denied = missing.iter().any(|missing| missing.permission);
-        let code = if denied { ExitError::NO_PERMISSION } else { ExitError::UNAVAILABLE };
-        Err(ExitError::new(code, message))
+        Err(unavailable(&missing))
     }
+}
+
+/// The error of a command that needs a meter on a machine that has none, with what would help.
+pub(in crate::commands) fn unavailable(missing: &[Missing]) -> ExitError {
+    let mut message = String::from("power is unavailable: no meter can be read");
+    for Missing { what, why, remedy, .. } in missing {
+        message.push_str(&format!("\n{what}: {why}; {remedy}"));
+    }
+    // Without the right to read, the remedy is another one than other hardware.
+    let denied = missing.iter().any(|missing| missing.permission);
+    let code = if denied { ExitError::NO_PERMISSION } else { ExitError::UNAVAILABLE };
+    ExitError::new(code, message)
 }

@@ -9,6 +9,7 @@ mod read;
 mod reading;
 mod record;
 
+pub(super) use meters::unavailable;
 pub use read::over;
 
 use crate::exit::ExitError;

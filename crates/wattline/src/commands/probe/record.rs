@@ -5,7 +5,7 @@ use crate::exit::ExitError;
 use std::path::Path;
 use wattline_knobs::{Access, KNOBS, Machine, affinity};
 use wattline_linux::sysfs::Tree;
-use wattline_meters::KINDS;
+use wattline_meters::{KINDS, RECORDED_DEVICE};
 
 /// How deep sysfs is followed, and how many files a recording has at most: a cycle of links
 /// or a machine of thousands of CPUs must end somewhere.
@@ -97,13 +97,20 @@ impl Recorder<'_> {
     }
 
     /// Power channels and the name of each chip, without serial numbers of meters; other
-    /// channels can hold those of batteries. Some drivers leave them with the chip's device.
+    /// channels can hold those of batteries. Some drivers leave them with the chip's device. Of supplies
+    /// also the input voltage, and of each chip the name of its device, by which it is known.
     fn sensors(&mut self) -> Result<(), ExitError> {
         for (_, chip) in self.tree.numbered("/sys/class/hwmon", "hwmon") {
             let chip = Path::new("/sys/class/hwmon").join(chip);
+            let recorded = chip.join(RECORDED_DEVICE);
+            match self.tree.link_name(chip.join("device")) {
+                Some(device) => self.put(&recorded, &device)?,
+                None => self.file(&recorded)?,
+            }
             for chip in [chip.clone(), chip.join("device")] {
                 for name in self.tree.entries(&chip) {
-                    let channel = name.starts_with("power") && name.contains('_');
+                    let input = ["in0_", "in1_"].iter().any(|input| name.starts_with(input));
+                    let channel = input || name.starts_with("power") && name.contains('_');
                     let identifies = name.ends_with("_number") || name.ends_with("_info");
                     if name == "name" || channel && !identifies {
                         self.file(&chip.join(name))?;

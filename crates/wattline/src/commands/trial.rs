@@ -1,0 +1,498 @@
+//! `wattline trial`: does B draw less power than A on this machine?
+
+use super::duration;
+use super::meter::unavailable;
+use super::plan::of_machine;
+use super::root::Root;
+use crate::exit::ExitError;
+use crate::output::{self, note};
+use crate::progress::Counted;
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tracing::Level;
+use wattline_daemon::logging::{self, Logging};
+use wattline_govern::config::Config;
+use wattline_govern::{Block, NONE, profile};
+use wattline_linux::sysfs::Tree;
+use wattline_meters::disjoint;
+use wattline_report::columns::{Columns, number, text};
+use wattline_trial::{
+    Comparison, Course, Design, Estimate, Experiment, Figure, LEAST_PAIRS, Limits, METHOD, Means,
+    Meter, Passed, Progress, Setting, State, estimate,
+};
+use wattline_units::Span;
+
+/// Readings of a block; at least one a second.
+const READINGS: f64 = 8.0;
+/// A signal is honoured within this time.
+const LOOK: Duration = Duration::from_millis(50);
+/// Blocks that a recording is as long as.
+const RECORDED_BLOCKS: f64 = 6.0;
+/// Share of the power that `--plan` speaks of.
+const SHARE: f64 = 0.01;
+
+/// Settings to compare, and for how long.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The first setting: none (the machine as it is), a profile (balanced, latency, max-save) or a
+    /// configuration of `wattline govern`.
+    a: String,
+    /// The second setting.
+    b: String,
+    /// Length of a block. Its first quarter, in which meter and governor settle, does not count.
+    #[arg(long, value_name = "TIME", default_value = "3min", value_parser = duration::parse)]
+    block: Span,
+    /// Pairs of blocks, from 8 on.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pairs: u16,
+    /// Record six blocks under A, and estimate how many pairs show a difference of 1 %.
+    #[arg(long, conflicts_with = "out")]
+    plan: bool,
+    /// Store the trial in this file after each pair. The same command continues an interrupted one.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// End if some task waits for a CPU for more than this share of ten seconds.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    pressure_limit: f64,
+    /// End if the 99th percentile of a latency source of A or B is longer for ten seconds.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    latency_limit: Option<Span>,
+    #[command(flatten)]
+    root: Root,
+}
+
+/// The result, as `--json` prints it.
+#[derive(Serialize)]
+struct Output {
+    #[serde(flatten)]
+    design: Design,
+    washout_seconds: f64,
+    void_blocks: u32,
+    #[serde(flatten)]
+    difference: Difference,
+    method: &'static str,
+    work: Option<Figure>,
+    at_equal_work: bool,
+    #[serde(flatten)]
+    meter: Meter,
+    means: ByLetter,
+    troubles: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Difference {
+    difference_shown: bool,
+    difference_watts: f64,
+    difference_lower_watts: f64,
+    difference_upper_watts: f64,
+    hidden_watts: f64,
+}
+
+#[derive(Serialize)]
+struct ByLetter {
+    a: Means,
+    b: Means,
+}
+
+/// Result of `--plan`.
+#[derive(Serialize)]
+struct Planned {
+    #[serde(flatten)]
+    estimate: Estimate,
+    #[serde(flatten)]
+    meter: Meter,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let tree = args.root.tree()?;
+    let trial = Trial::of(args, tree)?;
+    let logging = logging::start(Level::WARN)
+        .map_err(|error| ExitError::new(ExitError::IO, format!("cannot begin to log: {error}")))?;
+    if args.plan {
+        let planned = trial.plan(&logging)?;
+        return output::print(&planned, json, |out, it| print_plan(out, it, &trial.design));
+    }
+    let (experiment, troubles) = trial.run(args.out.as_deref(), &logging)?;
+    let Comparison { power, work, at_equal_work } =
+        experiment.result().map_err(|error| ExitError::new(ExitError::DATA, error))?;
+    let output = Output {
+        washout_seconds: experiment.design.washout_seconds(),
+        void_blocks: experiment.void_blocks,
+        difference: Difference {
+            difference_shown: power.is_shown(),
+            difference_watts: power.watts,
+            difference_lower_watts: power.lower_watts,
+            difference_upper_watts: power.upper_watts,
+            hidden_watts: power.hidden_watts(),
+        },
+        method: METHOD,
+        work,
+        at_equal_work,
+        meter: experiment.meter.clone().unwrap_or_default(),
+        means: ByLetter { a: experiment.means(Setting::A), b: experiment.means(Setting::B) },
+        troubles,
+        design: experiment.design,
+    };
+    output::print(&output, json, |out, output| print(out, output, &power.to_string()))
+}
+
+/// A trial that can begin.
+struct Trial {
+    tree: Tree,
+    design: Design,
+    limits: Limits,
+    a: Config,
+    b: Config,
+    stop: Arc<AtomicBool>,
+}
+
+impl Trial {
+    /// Reads the settings, and looks for a meter.
+    fn of(args: &Args, tree: Tree) -> Result<Self, ExitError> {
+        let usage = |message: &str| ExitError::new(ExitError::USAGE, message);
+        if !(Span::from_millis(1_000)..=Span::from_millis(86_400_000)).contains(&args.block) {
+            return Err(usage("--block: from 1s to 24h"));
+        }
+        if usize::from(args.pairs) < LEAST_PAIRS {
+            return Err(usage(&format!("--pairs: {LEAST_PAIRS} or more; fewer show nothing")));
+        }
+        if !(args.pressure_limit > 0.0 && args.pressure_limit <= 1.0) {
+            return Err(usage("--pressure-limit: a share above 0 and up to 1, such as 0.5"));
+        }
+        let (mut a, mut b) = (setting(&args.a)?, setting(&args.b)?);
+        // The latency of both is looked at, whoever names its source.
+        if a.latency.is_empty() {
+            a.latency.clone_from(&b.latency);
+        } else if b.latency.is_empty() {
+            b.latency.clone_from(&a.latency);
+        }
+        if args.latency_limit.is_some() && a.latency.is_empty() {
+            return Err(usage(
+                "--latency-limit: neither A nor B has a source of latency; add a section \
+                 [[latency]] to a configuration",
+            ));
+        }
+        let survey = wattline_meters::survey(&tree);
+        if disjoint(survey.meters.iter().map(|meter| meter.description())).is_empty() {
+            return Err(unavailable(&survey.missing));
+        }
+        if a != b && !writes(&a, &tree)? && !writes(&b, &tree)? {
+            let message = format!(
+                "neither {} nor {} writes anything on this machine, so that there is nothing to compare: \
+                 `wattline plan --govern` says why",
+                args.a, args.b
+            );
+            return Err(ExitError::new(ExitError::UNAVAILABLE, message));
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        let design = Design {
+            a: args.a.clone(),
+            b: args.b.clone(),
+            settings: fingerprint(&[&a, &b]),
+            pairs: args.pairs.into(),
+            block_seconds: args.block.as_seconds(),
+        };
+        let limits = Limits {
+            pressure: args.pressure_limit,
+            latency_seconds: args.latency_limit.map(Span::as_seconds),
+        };
+        Ok(Self { tree, design, limits, a, b, stop })
+    }
+
+    /// Records under A, and estimates.
+    fn plan(&self, _logging: &Logging) -> Result<Planned, ExitError> {
+        let block_seconds = RECORDED_BLOCKS * self.design.block_seconds;
+        let recording = Design { block_seconds, ..self.design.clone() };
+        let ended = self.block(Setting::A, &recording)?;
+        let estimate = estimate(&ended.course, &self.design, SHARE);
+        let no_power = || {
+            let why = "the meter gave no power for long enough (`wattline meter read`)";
+            ExitError::new(ExitError::UNAVAILABLE, why)
+        };
+        Ok(Planned { estimate: estimate.ok_or_else(no_power)?, meter: ended.meter })
+    }
+
+    /// Runs all blocks that are missing. Returns the trial, and problems that were reported meanwhile.
+    fn run(
+        &self,
+        out: Option<&Path>,
+        _logging: &Logging,
+    ) -> Result<(Experiment, Vec<String>), ExitError> {
+        let mut experiment = match out {
+            Some(path) => stored(path, &self.design)?,
+            None => None,
+        }
+        .unwrap_or_else(|| Experiment::new(self.design.clone(), seed()));
+        // A file that cannot be written is not found after hours.
+        store(out, &experiment)?;
+        let bar = Counted::new(self.design.pairs as u64, "pairs of blocks");
+        (0..experiment.pairs()).for_each(|_| bar.step());
+        let mut troubles = Vec::new();
+        while let Some(setting) = experiment.next() {
+            let ended = self.block(setting, &self.design);
+            let Ended { course, meter, suspended, troubles: new } = ended.inspect_err(|_| {
+                bar.end();
+                let (done, of) = (experiment.pairs(), self.design.pairs);
+                let more = out.map_or("", |_| "; the same command continues the trial");
+                note!("wattline: {done} of {of} pairs are complete{more}");
+            })?;
+            troubles.extend(new);
+            let means = course.means(&self.design).filter(|_| !suspended);
+            match experiment.finish(means.map(|means| (means, meter))) {
+                Progress::Pair => {
+                    bar.step();
+                    store(out, &experiment)?;
+                }
+                Progress::HalfPair => {}
+                Progress::Repeats => {
+                    note!(
+                        "wattline: a block is void, because its meters had no power for most of it or \
+                         were others than before, or the machine was suspended; its pair is repeated"
+                    );
+                }
+                Progress::GivesUp => {
+                    bar.end();
+                    let why = "three blocks in a row have no power by the meters of the first \
+                               (`wattline meter read` says why); the machine is as before";
+                    return Err(ExitError::new(ExitError::UNAVAILABLE, why));
+                }
+            }
+        }
+        bar.end();
+        troubles.sort();
+        troubles.dedup();
+        Ok((experiment, troubles))
+    }
+
+    /// Runs a block, and restores the machine however it ends.
+    fn block(&self, setting: Setting, design: &Design) -> Result<Ended, ExitError> {
+        let config = if setting == Setting::A { &self.a } else { &self.b };
+        let mut block = Block::begin(config, &self.tree)?;
+        let mut course = Course::default();
+        let state = self.observe(&mut block, &mut course, design);
+        let ended = Ended {
+            course,
+            meter: block.meter().clone(),
+            suspended: block.was_suspended(),
+            troubles: block.troubles(),
+        };
+        // A machine that is left changed matters more than what led to the end.
+        block.end()?;
+        match state? {
+            State::Passed(passed) => Err(of_limit(setting, passed)),
+            State::GoesOn => {
+                let message = "interrupted by a signal; the machine is as before";
+                Err(ExitError::new(128 + 2, message))
+            }
+            State::Over => Ok(ended),
+        }
+    }
+
+    /// Reads a block until it ends; it goes on if a signal came.
+    fn observe(
+        &self,
+        block: &mut Block,
+        course: &mut Course,
+        design: &Design,
+    ) -> Result<State, ExitError> {
+        let period = Duration::from_secs_f64((self.design.block_seconds / READINGS).min(1.0));
+        let mut due = Instant::now();
+        loop {
+            let state = course.take(block.read()?, design, self.limits);
+            if state != State::GoesOn {
+                return Ok(state);
+            }
+            due += period;
+            while Instant::now() < due {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Ok(State::GoesOn);
+                }
+                std::thread::sleep(LOOK.min(due.saturating_duration_since(Instant::now())));
+            }
+        }
+    }
+}
+
+/// A block that has ended.
+struct Ended {
+    course: Course,
+    meter: Meter,
+    suspended: bool,
+    troubles: Vec<String>,
+}
+
+/// Reads a setting.
+fn setting(text: &str) -> Result<Config, ExitError> {
+    if text == NONE {
+        return Ok(Config::none());
+    }
+    if let Some(profile) = profile::find(text) {
+        return Config::parse(profile.text, profile.name)
+            .map_err(|problems| ExitError::new(ExitError::CONFIG, problems));
+    }
+    let path = Path::new(text);
+    if !path.exists() {
+        let names = profile::names();
+        let message = format!(
+            "{text}: neither \"{NONE}\" nor a profile ({names}), and no file: give one of these"
+        );
+        return Err(ExitError::new(ExitError::NO_INPUT, message));
+    }
+    Ok(Config::load(path)?)
+}
+
+/// Returns true if the governor would write something under a setting, now or later.
+fn writes(config: &Config, tree: &Tree) -> Result<bool, ExitError> {
+    let plan = wattline_govern::plan(config, tree).map_err(of_machine)?.plan;
+    Ok(!plan.at_start.is_empty() || !plan.later.is_empty())
+}
+
+/// A number that differs if a setting does.
+fn fingerprint(settings: &[&Config]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    settings.iter().for_each(|config| format!("{config:?}").hash(&mut hasher));
+    hasher.finish()
+}
+
+/// A seed that nobody knows beforehand.
+fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// The trial of a file; `None` if there is none.
+fn stored(path: &Path, design: &Design) -> Result<Option<Experiment>, ExitError> {
+    let shown = path.display();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(ExitError::no_input(path, &error)),
+    };
+    let experiment: Experiment = serde_json::from_str(&text).map_err(|error| {
+        let message = format!("{shown}: no trial: {error}; remove it or name another file");
+        ExitError::new(ExitError::DATA, message)
+    })?;
+    if experiment.design != *design {
+        let Design { a, b, pairs, block_seconds, .. } = &experiment.design;
+        let message = format!(
+            "{shown}: another trial ({a} against {b}, {pairs} pairs of blocks of {block_seconds} s), or \
+             of settings that have changed: remove it or name another file"
+        );
+        return Err(ExitError::new(ExitError::DATA, message));
+    }
+    Ok(Some(experiment))
+}
+
+fn store(out: Option<&Path>, experiment: &Experiment) -> Result<(), ExitError> {
+    let Some(path) = out else { return Ok(()) };
+    let text = serde_json::to_string_pretty(experiment).map_err(std::io::Error::from)?;
+    wattline_files::replace(path, text.as_bytes())
+        .map_err(|error| ExitError::new(ExitError::IO, format!("{}: {error}", path.display())))
+}
+
+fn of_limit(setting: Setting, passed: Passed) -> ExitError {
+    let Passed { figure, mean, limit } = passed;
+    let option = match figure {
+        Figure::Latency => "--latency-limit",
+        _ => "--pressure-limit",
+    };
+    let (name, shown) = row(figure);
+    let message = format!(
+        "{name} was {} under {setting:?} in the last seconds, above {option} {}; the trial ends, and the \
+         machine is as before",
+        shown(mean),
+        shown(limit),
+    );
+    ExitError::new(ExitError::DATA, message)
+}
+
+fn print_plan(out: &mut impl Write, planned: &Planned, design: &Design) -> std::io::Result<()> {
+    let Estimate { power_watts, half_width_watts, pairs, duration_seconds } = planned.estimate;
+    writeln!(
+        out,
+        "{power_watts:.2} W under A: an interval of {half_width_watts:.2} W (1 %) on either side takes \
+         about {pairs} pairs of blocks of {} s, {}",
+        design.block_seconds,
+        hours(duration_seconds)
+    )?;
+    writeln!(out, "{}", provenance(&planned.meter))
+}
+
+fn hours(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil();
+    if minutes < 120.0 { format!("{minutes:.0} min") } else { format!("{:.1} h", minutes / 60.0) }
+}
+
+fn provenance(meter: &Meter) -> String {
+    let Meter { sensors, source, accuracy } = meter;
+    format!("watts: {source}, {accuracy}, by {}", sensors.join(", "))
+}
+
+fn print(out: &mut impl Write, output: &Output, verdict: &str) -> std::io::Result<()> {
+    let Output { design, means, .. } = output;
+    let Design { a, b, pairs, block_seconds, .. } = design;
+    writeln!(out, "A: {a}\nB: {b}")?;
+    writeln!(
+        out,
+        "{pairs} pairs of blocks of {block_seconds} s, the first {} s of each left out; {} blocks void",
+        output.washout_seconds, output.void_blocks
+    )?;
+    let equal = match (output.at_equal_work, output.work) {
+        (true, Some(work)) => format!("at equal work ({})", row(work).0),
+        (_, Some(work)) => {
+            let work = row(work).0;
+            format!("NOT at equal work: the {work} follow the setting, see below")
+        }
+        _ => "of the time, as nothing counts the work".to_owned(),
+    };
+    writeln!(out, "\n{verdict}, {equal}")?;
+    let percent = |watts: f64| 100.0 * watts / means.a.power_watts;
+    let difference = &output.difference;
+    if difference.difference_shown {
+        writeln!(out, "that is {:+.1} % of A's power", percent(difference.difference_watts))?;
+    } else {
+        writeln!(out, "that is {:.1} % of A's power", percent(difference.hidden_watts))?;
+    }
+    writeln!(out, "method: {}", output.method)?;
+    writeln!(out, "{}\n", provenance(&output.meter))?;
+    let mut table = Columns::new([text("mean of all blocks"), number("A"), number("B")]);
+    let watts = |watts: f64| format!("{watts:.2} W");
+    table.row(["power".to_owned(), watts(means.a.power_watts), watts(means.b.power_watts)]);
+    for (figure, in_a) in &means.a.figures {
+        let (name, shown) = row(*figure);
+        let in_b = means.b.figures.get(figure).map_or("-".to_owned(), |value| shown(*value));
+        table.row([name.to_owned(), shown(*in_a), in_b]);
+    }
+    write!(out, "{table}")?;
+    output.troubles.iter().try_for_each(|trouble| writeln!(out, "meanwhile: {trouble}"))
+}
+
+/// A figure's name, and its value with the unit.
+fn row(figure: Figure) -> (&'static str, fn(f64) -> String) {
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    let watts = |watts: f64| format!("{watts:.2} W");
+    let gigahertz = |hertz: f64| format!("{:.3} GHz", hertz / 1e9);
+    match figure {
+        Figure::Requests => ("requests", |rate| format!("{rate:.1}/s")),
+        Figure::Packets => ("packets", |rate| format!("{rate:.1}/s")),
+        Figure::BusyHertz => ("cycles of busy CPUs", gigahertz),
+        Figure::BusyCpus => ("busy CPUs", |cpus| format!("{cpus:.3}")),
+        Figure::Latency => ("latency (p99)", |seconds| format!("{:.3} ms", seconds * 1e3)),
+        Figure::Pressure => ("CPU pressure", percent),
+        Figure::RunQueueDelay => ("run-queue delay", percent),
+        Figure::Softirq => ("CPUs in soft interrupts", |cpus| format!("{cpus:.3}")),
+        Figure::Frequency => ("frequency", gigahertz),
+        Figure::DeepestIdle => ("deepest idle state", percent),
+        Figure::PackagePower => ("packages", watts),
+        Figure::MemoryPower => ("memory", watts),
+    }
+}

@@ -1,0 +1,338 @@
+//! `wattline trial` on a copy of a recorded machine, which draws by a rule that only the test knows.
+
+use crate::govern::running::{CPUS, Machine, until};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Watts that the server saves while its card collects packets for 100 us.
+const SAVING: f64 = 3.0;
+const METER: &str = "sys/class/hwmon/hwmon0";
+const USECS: &str = "ethtool/eth9/rx-usecs";
+/// The setting that saves.
+const COLLECTS: &str = "[govern]\nknobs = [\"moderation\"]\nmoderation = \"100us\"\n";
+/// A setting that turns each knob, and draws like the machine as it is.
+const ALL: &str = "[govern]\nprofile = \"max-save\"\nmoderation = \"50us\"\nidle_latency = \"1us\"\n";
+
+/// A server under a load that moves, with a meter for all of it.
+struct Server {
+    machine: Machine,
+    /// The load is multiplied by this.
+    times: Arc<AtomicU32>,
+    /// Tasks wait for a CPU all the time.
+    crowded: Arc<AtomicBool>,
+    child: Option<Child>,
+}
+
+/// Replaces a file in one step: a reader must not find half of it.
+fn replace(path: &Path, text: &str) -> bool {
+    let new = path.with_extension("new");
+    fs::write(&new, text).and_then(|()| fs::rename(&new, path)).is_ok()
+}
+
+/// Draws power, counts packets and pressure as long as the machine is there.
+fn live(root: &Path, times: &AtomicU32, crowded: &AtomicBool) {
+    let (began, mut last) = (Instant::now(), Instant::now());
+    let (mut packets, mut waited, mut noise) = (0.0, 0.0, 17_u32);
+    loop {
+        let now = Instant::now();
+        let (elapsed, seconds) = (last.elapsed().as_secs_f64(), began.elapsed().as_secs_f64());
+        last = now;
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let random = f64::from(noise >> 8) / f64::from(1 << 24) - 0.5;
+        let load = 1.0 + 0.5 * (seconds / 5.0).sin() + 0.1 * random;
+        let load = load * f64::from(times.load(Ordering::Relaxed));
+        packets += 1000.0 * load * elapsed;
+        waited += if crowded.load(Ordering::Relaxed) { elapsed } else { 0.0 };
+        let collects = fs::read_to_string(root.join(USECS)).is_ok_and(|text| text.trim() == "100");
+        let drift = seconds / 60.0;
+        let saved = if collects { SAVING } else { 0.0 };
+        let watts = 60.0 + 10.0 * load + drift + random - saved;
+        let counted = format!("rx_queue_0_packets {packets:.0}\nrx_queue_1_packets 0\n");
+        let pressure = format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={:.0}\n", waited * 1e6);
+        // Without its sensor, the machine goes on.
+        replace(&root.join(METER).join("power1_average"), &format!("{:.0}\n", watts * 1e6));
+        if !replace(&root.join("ethtool/eth9/statistics"), &counted)
+            || !replace(&root.join("proc/pressure/cpu"), &pressure)
+        {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Server {
+    fn new() -> Self {
+        let machine = Machine::new();
+        machine.write(&format!("{METER}/name"), "power_meter");
+        machine.write("proc/pressure/cpu", "some avg10=0.00 total=0");
+        machine.write("collects.toml", COLLECTS);
+        machine.write("all.toml", ALL);
+        let (times, crowded) = (Arc::new(AtomicU32::new(1)), Arc::<AtomicBool>::default());
+        let (root, own) = (machine.root.path().to_owned(), (times.clone(), crowded.clone()));
+        std::thread::spawn(move || live(&root, &own.0, &own.1));
+        until("the meter shows power", || {
+            machine.path(METER).join("power1_average").exists().then_some(())
+        });
+        Self { machine, times, crowded, child: None }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(wattline_needs::program());
+        // Names of files are of the machine's folder.
+        command.arg("trial").args(arguments).current_dir(self.machine.root.path());
+        command.args(["--root", "."]);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Begins a trial, and waits until it has set something.
+    fn start(&mut self, arguments: &[&str]) {
+        let log = fs::File::create(self.machine.path("log")).unwrap();
+        let child = self.command(arguments).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        self.child = Some(child);
+        until("a setting is changed", || (!self.is_as_before()).then_some(()));
+    }
+
+    fn signal(&self, name: &str, process: u32) {
+        let done = Command::new("kill").arg(name).arg(process.to_string()).status();
+        assert!(done.unwrap().success());
+    }
+
+    fn process(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    fn ended(&mut self) -> Option<i32> {
+        let mut child = self.child.take().unwrap();
+        until("the trial ends", || child.try_wait().unwrap()).code()
+    }
+
+    /// The watchdog of the present block.
+    fn guard(&self) -> u32 {
+        let children = format!("/proc/{0}/task/{0}/children", self.process());
+        until("the watchdog runs", || fs::read_to_string(&children).ok()?.trim().parse().ok())
+    }
+
+    fn is_as_before(&self) -> bool {
+        self.machine.differences().is_empty()
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.machine.path("var/lib/wattline/knobs.journal")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
+    })
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key}: {value:#}"))
+}
+
+/// The interval of a result holds the truth, give or take a tenth of the saving: one of twenty exact
+/// intervals may miss it.
+fn holds(result: &Value, truth: f64) {
+    let [lower, upper] =
+        ["difference_lower_watts", "difference_upper_watts"].map(|key| number(result, key));
+    let near = 0.1 * SAVING;
+    assert!(lower - near <= truth && truth <= upper + near, "{result:#}");
+}
+
+#[test]
+fn trial_finds_the_saving_of_a_server_whose_load_moves() {
+    let server = Server::new();
+    let output = server.run(&["none", "collects.toml", "--block", "2s", "--pairs", "8", "--json"]);
+    let result = json(&output);
+    holds(&result, -SAVING);
+    assert_eq!(result["difference_shown"], true, "{result:#}");
+    assert_eq!((&result["work"], &result["at_equal_work"]), (&"packets_pps".into(), &true.into()));
+    assert_eq!((&result["source"], &result["accuracy"]), (&"measured".into(), &"bronze".into()));
+    let means = &result["means"]["b"];
+    for key in ["power_watts", "packets_pps", "busy_cpus", "pressure_share", "frequency_hertz"] {
+        assert!(means[key].is_number(), "{key}: {result:#}");
+    }
+    assert!((700.0..1300.0).contains(&number(means, "packets_pps")), "{result:#}");
+    assert!(server.is_as_before(), "{:?}", server.machine.differences());
+    assert!(!server.journal().exists());
+}
+
+#[test]
+fn trial_of_nothing_against_nothing_shows_nothing() {
+    let server = Server::new();
+    // One of twenty trials shows a difference where there is none.
+    let text = (0..3).find_map(|_| {
+        let output = server.run(&["none", "none", "--block", "1s", "--pairs", "8"]);
+        assert!(output.status.success(), "{output:?}");
+        assert!(server.is_as_before(), "{:?}", server.machine.differences());
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.contains("no difference shown: up to ").then_some(text)
+    });
+    let text = text.expect("three trials of nothing show a difference");
+    for words in ["8 pairs of blocks of 1 s", "randomisation test", "measured, bronze", "packets"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn trial_survives_a_load_that_triples() {
+    let server = Server::new();
+    let times = Arc::clone(&server.times);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(15));
+        times.store(3, Ordering::Relaxed);
+    });
+    let output = server.run(&["none", "collects.toml", "--block", "2s", "--pairs", "8", "--json"]);
+    let result = json(&output);
+    holds(&result, -SAVING);
+    assert!(number(&result["means"]["a"], "packets_pps") > 1300.0, "{result:#}");
+}
+
+#[test]
+fn signal_restores_the_machine_and_the_same_command_goes_on() {
+    let mut server = Server::new();
+    let line = ["all.toml", "collects.toml", "--block", "1s", "--pairs", "8", "--out", "trial.json"];
+    server.start(&line);
+    until("two pairs are stored", || {
+        let stored: Value =
+            serde_json::from_str(&server.machine.value("trial.json")).unwrap_or_default();
+        (stored["pairs"].as_array()?.len() >= 2).then_some(())
+    });
+    until("a block has begun", || (!server.is_as_before()).then_some(()));
+    server.signal("-TERM", server.process());
+    assert_eq!(server.ended(), Some(130), "{}", server.machine.log());
+    assert!(server.is_as_before(), "{:?}", server.machine.differences());
+    let log = server.machine.log();
+    assert!(log.contains("interrupted") && log.contains("the same command continues"), "{log}");
+    // Another trial does not take these blocks for its own.
+    let other = server.run(&["none", "collects.toml", "--block", "1s", "--out", "trial.json"]);
+    assert_eq!(other.status.code(), Some(65), "{other:?}");
+    let began = Instant::now();
+    let output = server.run(&[&line[..], &["--json"]].concat());
+    holds(&json(&output), -SAVING);
+    assert!(began.elapsed() < Duration::from_secs(60));
+    // A trial that is complete is printed again.
+    let again = server.run(&[&line[..], &["--json"]].concat());
+    assert_eq!(json(&again)["difference_watts"], json(&output)["difference_watts"]);
+}
+
+/// Killed alone, its watchdog restores; killed with it, `wattline restore` or the next start do.
+#[test]
+fn sigkill_in_a_block_leaves_no_setting_changed() {
+    let mut server = Server::new();
+    let line = ["all.toml", "collects.toml", "--block", "3s"];
+    for pause in [0, 700, 3_400] {
+        server.start(&line);
+        std::thread::sleep(Duration::from_millis(pause));
+        server.signal("-KILL", server.process());
+        assert_eq!(server.ended(), None);
+        until("the watchdog restores", || server.is_as_before().then_some(()));
+        until("the journal is put away", || (!server.journal().exists()).then_some(()));
+    }
+    let mut kill_both = || {
+        server.start(&line);
+        let guard = server.guard();
+        server.signal("-KILL", guard);
+        server.signal("-KILL", server.process());
+        server.ended();
+        until("the machine is left changed", || (!server.is_as_before()).then_some(()));
+    };
+    kill_both();
+    let restored = server.machine.restore();
+    assert!(restored.status.success(), "{restored:?}");
+    assert!(server.is_as_before(), "{:?}", server.machine.differences());
+}
+
+#[test]
+fn next_trial_restores_what_a_killed_one_left() {
+    let mut server = Server::new();
+    server.start(&["all.toml", "collects.toml", "--block", "3s"]);
+    let guard = server.guard();
+    server.signal("-KILL", guard);
+    server.signal("-KILL", server.process());
+    server.ended();
+    assert!(!server.is_as_before());
+    let child = server.command(&["none", "none", "--block", "3s"]).stdout(Stdio::null()).spawn();
+    server.child = Some(child.unwrap());
+    until("the next start restores", || server.is_as_before().then_some(()));
+}
+
+#[test]
+fn pressure_above_its_limit_ends_the_trial() {
+    let mut server = Server::new();
+    server.start(&["all.toml", "collects.toml", "--block", "4s"]);
+    server.crowded.store(true, Ordering::Relaxed);
+    assert_eq!(server.ended(), Some(65), "{}", server.machine.log());
+    let log = server.machine.log();
+    assert!(log.contains("CPU pressure was") && log.contains("--pressure-limit 50.00 %"), "{log}");
+    assert!(server.is_as_before(), "{:?}", server.machine.differences());
+}
+
+#[test]
+fn trial_without_its_meter_ends_and_restores() {
+    let mut server = Server::new();
+    server.start(&["all.toml", "collects.toml", "--block", "4s"]);
+    fs::rename(server.machine.path(METER), server.machine.path("gone")).unwrap();
+    assert_eq!(server.ended(), Some(69), "{}", server.machine.log());
+    let log = server.machine.log();
+    assert!(log.contains("a block is void") && log.contains("three blocks in a row"), "{log}");
+    assert!(server.is_as_before(), "{:?}", server.machine.differences());
+    // It does not even begin then.
+    let refused = server.run(&["none", "balanced"]);
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(69), "{error}");
+    assert!(error.contains("no meter can be read") && error.contains("modprobe"), "{error}");
+}
+
+#[test]
+fn plan_tells_how_long_one_percent_takes() {
+    let server = Server::new();
+    let output = server.run(&["none", "balanced", "--block", "1s", "--plan", "--json"]);
+    let planned = json(&output);
+    assert!((number(&planned, "half_width_watts") / number(&planned, "power_watts") - 0.01).abs() < 1e-9);
+    assert!(number(&planned, "pairs") >= 8.0, "{planned:#}");
+    assert_eq!(number(&planned, "duration_seconds"), 2.0 * number(&planned, "pairs"));
+    assert!(server.is_as_before());
+}
+
+#[test]
+fn mistakes_are_refused_before_anything_is_set() {
+    let server = Server::new();
+    let latency = format!("{CPUS}/none");
+    for (line, code, says) in [
+        (&["none", "fast"][..], 66, "\"max-save\""),
+        (&["none", "balanced", "--pairs", "3"], 2, "8 or more"),
+        (&["none", "balanced", "--block", "1ms"], 2, "from 1s"),
+        (&["none", "balanced", "--pressure-limit", "2"], 2, "up to 1"),
+        (&["none", "balanced", "--latency-limit", "2ms"], 2, "[[latency]]"),
+        (&["none", &latency], 66, "neither"),
+        (&["none", "nothing.toml"], 69, "nothing to compare"),
+    ] {
+        server.machine.write("nothing.toml", "[govern]\nknobs = []\ncpus = [0]\n");
+        let output = server.run(line);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{line:?}: {error}");
+        assert!(error.contains(says), "{line:?}: {error}");
+    }
+    assert!(server.is_as_before());
+}
