@@ -3,6 +3,7 @@
 use super::known::{card, cards, known, lacks, on_tables};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
 use wattline_report::{Check, Table};
@@ -26,7 +27,7 @@ const LINKS: [(&str, &[&str]); 2] = [
     ("Intel Multiport(4x1G)", &["SO-069", "SO-070", "SO-071", "SO-072", "SO-073"]),
 ];
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::sohan()?;
     Ok(vec![by_rail(plan)?, by_links(plan)?])
 }
