@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(printed_pair("PS-118"), (27.0, 50.0));
     }
 
-    /// Source text without tests, comments, and the contents of strings.
+    /// Source text without tests, comments, and strings other than ids of claims.
     fn code(source: &str) -> String {
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         let mut code = String::new();
@@ -100,15 +100,17 @@ mod tests {
                     }
                 }
                 '"' => {
-                    code.push('"');
+                    let mut text = String::new();
                     while let Some(c) = chars.next() {
                         match c {
                             '\\' => drop(chars.next()),
                             '"' => break,
-                            _ => {}
+                            _ => text.push(c),
                         }
                     }
-                    code.push('"');
+                    // Ids of claims stay.
+                    let is_id = text.len() == 6 && text.as_bytes()[2] == b'-';
+                    code.push_str(&format!("\"{}\"", if is_id { &text } else { "" }));
                 }
                 _ => code.push(c),
             }
@@ -144,35 +146,54 @@ mod tests {
         &code[at..]
     }
 
-    /// Numbers that the source of a paper's figures repeats from `claims.csv`: in a check or in
-    /// what a plot marks as printed any but 0 and 1, elsewhere those of three digits and more.
+    /// Claims that a code names.
+    fn ids(code: &str) -> impl Iterator<Item = &str> {
+        code.split('"').filter(|text| text.len() == 6 && text.as_bytes()[2] == b'-')
+    }
+
+    /// Code without the calls that read a printed number, whose arguments are places.
+    fn without_places(code: &str) -> String {
+        let mut rest = code.to_owned();
+        while let Some(at) = rest.find("printed_at(") {
+            let end = at + call(&rest[at..], 0).len();
+            rest.replace_range(at..end, "");
+        }
+        rest
+    }
+
+    /// Numbers that the source of a paper's figures repeats from `claims.csv`: in a check those of
+    /// its claims, in what a plot marks as printed any of the paper's, elsewhere those of three
+    /// digits and more. Zero, one and a hundred (for percent) are too common to tell.
     fn repeated(source: &str, printed: &[f64]) -> Vec<String> {
         let code = code(source);
-        let found = |number: &f64| *number > 1.0 && printed.contains(number);
-        let mut all: Vec<String> = Vec::new();
-        for start in [
-            "Check::near(",
-            "Check::within(",
-            "Check::above(",
-            "Check::below(",
-            ".band(",
-            "Mark::Published",
-        ] {
-            for (at, _) in code.match_indices(start) {
-                // The marker of a series stands within its call.
-                let from =
-                    if start.ends_with('(') { at } else { code[..at].rfind('(').unwrap_or(at) };
-                let inside = literals(call(&code, from)).into_iter();
-                all.extend(inside.filter(|(_, n)| found(n)).map(|(word, _)| word));
+        let among =
+            |all: &[f64], number: f64| number > 1.0 && number != 100.0 && all.contains(&number);
+        let mut repeated: Vec<String> = Vec::new();
+        let mut look = |text: &str, all: &[f64]| {
+            let found = literals(&without_places(text)).into_iter();
+            repeated.extend(found.filter(|(_, number)| among(all, *number)).map(|(word, _)| word));
+        };
+        for start in ["near(", "within(", "above(", "below("].map(|name| format!("Check::{name}")) {
+            for (at, _) in code.match_indices(&start) {
+                let text = call(&code, at);
+                let of: Vec<f64> = ids(text).flat_map(numbers_of).copied().collect();
+                look(text, &of);
             }
+        }
+        for (at, _) in code.match_indices(".band(") {
+            look(call(&code, at), printed);
+        }
+        for (at, _) in code.match_indices("Mark::Published") {
+            look(call(&code, code[..at].rfind('(').unwrap_or(at)), printed);
         }
         let long = |word: &str| {
             let digits: String = word.chars().filter(char::is_ascii_digit).collect();
             !word.contains('e') && digits.trim_matches('0').len() >= 3
         };
-        let elsewhere = literals(&code).into_iter().filter(|(word, n)| long(word) && found(n));
-        all.extend(elsewhere.map(|(word, _)| word));
-        all
+        let elsewhere = literals(&without_places(&code)).into_iter();
+        let elsewhere = elsewhere.filter(|(word, number)| long(word) && among(printed, *number));
+        repeated.extend(elsewhere.map(|(word, _)| word));
+        repeated
     }
 
     /// Lengths, rings and bins of our own that happen to be printed elsewhere in the paper too.
@@ -217,7 +238,7 @@ mod tests {
             "chart.band(\"printed\", 0.0, 12.0)",
             "const RATIO: f64 = 115.0;",
         ] {
-            assert_eq!(repeated(source, &printed).is_empty(), false, "{source}");
+            assert!(!repeated(source, &printed).is_empty(), "{source}");
         }
         for source in [
             "Check::near(&[\"PS-028\"], \"115 W\", watts[12], printed(\"PS-028\"), 0.5) // 115",
