@@ -11,16 +11,21 @@ mod claims;
 mod copi;
 mod error;
 mod figure;
+#[cfg(test)]
+mod flips;
+mod inputs;
 mod liao;
 mod output;
 mod page;
 mod paper;
 mod planned;
 pub mod powersave;
+mod printed;
 mod reproduction;
 mod runner;
 mod sohan;
 mod step;
+mod summary;
 mod target;
 
 pub use claim::Claim;
@@ -29,8 +34,9 @@ pub use error::ReproduceError;
 pub use figure::Figure;
 pub use output::write;
 pub use paper::Paper;
-pub use reproduction::{Reproduction, reproduce, steps};
+pub use reproduction::{Reproduction, reproduce, reproduce_changed, steps};
 pub use runner::Progress;
+pub use summary::Summary;
 pub use target::Target;
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::reproduction::Reproduction;
 use std::fs;
 use std::path::{Path, PathBuf};
 use wattline_report::Table;
+use wattline_report::page::basis;
 
 /// Writes data, plots, `summary.json` and a page with all of it into the directory `out`.
 ///
@@ -73,8 +74,17 @@ fn all(reproductions: &[Reproduction], out: &Path, made: &mut Made) -> Result<()
 }
 
 fn claims(reproduction: &Reproduction) -> Table {
-    let mut table =
-        Table::new(["id", "where", "quantity", "published", "unit", "verdict", "ours", "note"]);
+    let mut table = Table::new([
+        "id",
+        "where",
+        "quantity",
+        "published",
+        "unit",
+        "basis",
+        "verdict",
+        "ours",
+        "note",
+    ]);
     for report in &reproduction.claims {
         let claim = &report.claim;
         table.row([
@@ -83,6 +93,7 @@ fn claims(reproduction: &Reproduction) -> Table {
             claim.quantity.clone(),
             claim.value.clone(),
             claim.unit.clone(),
+            basis(report.basis).to_owned(),
             report.verdict.text().to_owned(),
             report.ours.clone(),
             report.note.clone(),
@@ -99,7 +110,9 @@ fn checks(reproduction: &Reproduction) -> Table {
         "ours",
         "published",
         "tolerance",
+        "basis",
         "verdict",
+        "flip",
         "note",
     ]);
     for figure in &reproduction.figures {
@@ -111,7 +124,9 @@ fn checks(reproduction: &Reproduction) -> Table {
                 check.ours.clone(),
                 check.published.clone(),
                 check.tolerance.clone(),
+                basis(check.basis).to_owned(),
                 check.verdict.text().to_owned(),
+                check.flip.unwrap_or_default().to_owned(),
                 check.note.clone(),
             ]);
         }

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn settings_and_rules_are_as_the_paper_has_them() {
         use wattline_report::Verdict;
-        let figures = super::settings::figures().unwrap();
+        let figures = super::settings::figures(&crate::inputs::Inputs::default()).unwrap();
         for check in &figures[0].checks {
             let contradiction = check.claims.contains(&"CP-052");
             let expected =

@@ -3,6 +3,7 @@
 use super::runs::{LOADS, PROFILE_SEED, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use wattline_policy::PolicySpec;
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -100,9 +101,9 @@ fn loads(server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
     Ok(all)
 }
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
-    let loads = loads(&server()?)?;
+    let loads = loads(&server(inputs)?)?;
     Ok(vec![latency(plan, &loads)?, energy(plan, &loads)?])
 }
 

@@ -3,6 +3,7 @@
 use super::runs::{PROFILE_SEED, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned;
 use wattline_policy::PolicySpec;
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -17,14 +18,16 @@ const DURATION: Span = Span::from_millis(400);
 /// Number of points drawn per panel.
 const DRAWN: usize = 2_000;
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
     let [low, _, high] = Workload::Memcached.published_loads();
-    let (fig1, means) = figure("fig1", "Figure 1: latency of each request at 200 KRPS", low)?;
+    let (fig1, means) =
+        figure(inputs, "fig1", "Figure 1: latency of each request at 200 KRPS", low)?;
     let micros = |means: [f64; 3]| means.map(|mean| (mean * 1e7).round() / 10.0);
     let rises = means.windows(2).all(|pair| pair[1] >= 1.05 * pair[0]);
     let fig1 = with(fig1, plan.holds("fig1", rises, format!("{:?}", micros(means)))?);
-    let (fig2, means) = figure("fig2", "Figure 2: latency of each request at 900 KRPS", high)?;
+    let (fig2, means) =
+        figure(inputs, "fig2", "Figure 2: latency of each request at 900 KRPS", high)?;
     let shape = means[0] >= 1.5 * means[1] && means[2] >= 1.05 * means[1];
     let fig2 = with(fig2, plan.holds("fig2", shape, format!("{:?}", micros(means)))?);
     Ok(vec![fig1, fig2])
@@ -34,8 +37,13 @@ fn with(figure: Figure, check: Check) -> Figure {
     Figure { checks: vec![check], ..figure }
 }
 
-fn figure(id: &'static str, title: &str, rate: f64) -> Result<(Figure, [f64; 3]), ReproduceError> {
-    let server = server()?;
+fn figure(
+    inputs: &Inputs,
+    id: &'static str,
+    title: &str,
+    rate: f64,
+) -> Result<(Figure, [f64; 3]), ReproduceError> {
+    let server = server(inputs)?;
     let mut table =
         Table::new(["itr", "period_us", "requests", "mean_us", "p50_us", "p95_us", "p99_us"]);
     let mut plots = Vec::new();

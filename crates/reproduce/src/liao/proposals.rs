@@ -3,6 +3,7 @@
 use super::known::{ASSUMED, LEVEL_1, PACKETS, failed, host, lacks};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Grounds, Table};
@@ -10,15 +11,15 @@ use wattline_server::components::Direction;
 use wattline_server::receive::cost::{Energy, small_core_slowdown};
 use wattline_server::receive::proposals::{Effect, Proposal, effects};
 use wattline_server::receive::rate_adaptive::RateAdaptive;
-use wattline_server::receive::{Data, FRAME_LINES, Outcome, Phase, ReceivePath};
+use wattline_server::receive::{Data, FRAME_LINES, Outcome, Phase};
 use wattline_units::{BitsPerSecond, Span};
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::liao()?;
-    Ok(vec![switches(plan)?, rate_adaptive(plan)?])
+    Ok(vec![switches(plan, inputs)?, rate_adaptive(plan)?])
 }
 
-fn switches(plan: &'static Plan) -> Result<Figure, ReproduceError> {
+fn switches(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceError> {
     let host = host()?;
     let large = host
         .scenarios
@@ -30,7 +31,7 @@ fn switches(plan: &'static Plan) -> Result<Figure, ReproduceError> {
     let (cpu, memory) = large.cpu.zip(large.memory).ok_or_else(missing)?;
     let goodput = large.throughput.ok_or_else(missing)?;
     let energy = |base: &Outcome| Energy::from(cpu, memory, goodput, base);
-    let all = effects(ReceivePath::default(), PACKETS, energy).map_err(failed)?;
+    let all = effects(inputs.receive_path()?, PACKETS, energy).map_err(failed)?;
     let mut table = Table::new([
         "proposal",
         "skb_and_page_misses_per_packet",

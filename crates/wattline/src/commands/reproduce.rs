@@ -7,7 +7,7 @@ use crate::progress::Counted;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_report::Verdict;
-use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Target};
+use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Summary, Target};
 
 /// Which papers, and where to.
 #[derive(Debug, clap::Args)]
@@ -80,6 +80,8 @@ fn failed(error: ReproduceError) -> ExitError {
 
 /// The verdicts in numbers, then everything that does not meet, with its reason.
 fn table(out: &mut impl Write, results: &[Reproduction]) -> std::io::Result<()> {
+    let summary = Summary::of(results);
+    writeln!(out, "{} {}\n", summary.headline(), summary.others())?;
     write!(out, "{:<12}{:>8}", "paper", "claims")?;
     for verdict in Verdict::ALL {
         write!(out, "  {}", verdict.text())?;
