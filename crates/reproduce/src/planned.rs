@@ -94,7 +94,7 @@ impl Kind {
 enum Figure {
     /// Our reading of a text that prints no number.
     Reading(f64),
-    /// A printed number: `CP-077`, or `CP-077#2` for the second one of that claim.
+    /// A printed number: `PS-118`, or `PS-118#2` for the second one of that claim.
     Printed(String),
 }
 
@@ -170,8 +170,7 @@ impl Plan {
         self.checks.iter().filter_map(|planned| planned.flip.as_deref())
     }
 
-    /// Checks one number (`near`, `above`, `below`), or several that must all be in a `range`.
-    /// The value that the paper prints, where the check is of one.
+    /// Returns the value that the paper prints, where the check is of one.
     pub(super) fn published(&'static self, id: &str) -> Option<f64> {
         match &self.find(id).ok()?.kind {
             Kind::Near { published, .. } => Some(published.number()),
@@ -179,6 +178,7 @@ impl Plan {
         }
     }
 
+    /// Checks one number (`near`, `above`, `below`), or several that must all be in a `range`.
     pub(super) fn check(&'static self, id: &str, ours: &[f64]) -> Result<Check, ReproduceError> {
         let planned = self.find(id)?;
         let claims = planned.claims();
@@ -332,11 +332,11 @@ mod tests {
                 "date = \"2026-11-27\"\n[[check]]\nid = \"a\"\nclaims = []\nquantity = \"q\"\n";
             Plan::parse("a.toml", &format!("{head}why = \"w\"\nkind = \"above\"\n{lines}"))
         };
-        assert!(parse("basis = \"rule\"\nbound = \"CP-077#2\"").is_ok());
+        assert!(parse("basis = \"rule\"\nbound = \"PS-118#2\"").is_ok());
         for lines in [
             "basis = \"predicted\"\nbound = 2.0",
             "basis = \"rule\"\nbound = 2.0\nflip = \"receive: ring = 1\"",
-            "basis = \"rule\"\nbound = \"CP-077#9\"",
+            "basis = \"rule\"\nbound = \"PS-118#9\"",
         ] {
             assert!(parse(lines).is_err(), "{lines}");
         }

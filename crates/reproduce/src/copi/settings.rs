@@ -80,7 +80,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 }
 
 /// Returns the value of the register that a claim is about, which its quantity names.
-fn register(id: &str) -> u32 {
+pub(super) fn register(id: &str) -> u32 {
     let named = claim::find(id).ok().flatten();
     let digits = named.and_then(|row| row.quantity.strip_prefix("ITR ").map(str::to_owned));
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)

@@ -1,6 +1,7 @@
 //! Figures 1 and 2: latency of every request for 400 ms, at three interrupt rates.
 
 use super::runs::{PROFILE_SEED, server};
+use super::settings::register;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
@@ -12,8 +13,8 @@ use wattline_sim::requests::{RequestSetting, trace_requests};
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
-/// Register value ITR, and its period in microseconds.
-const ITR: [(u32, u32); 3] = [(24, 6), (800, 200), (4088, 1022)];
+/// Claims of the three values of the register ITR.
+const ITR: [&str; 3] = ["CP-007", "CP-010", "CP-011"];
 const DURATION: Span = Span::from_millis(400);
 /// Number of points drawn per panel.
 const DRAWN: usize = 2_000;
@@ -48,7 +49,9 @@ fn figure(
         Table::new(["itr", "period_us", "requests", "mean_us", "p50_us", "p95_us", "p99_us"]);
     let mut plots = Vec::new();
     let mut means = [0.0; 3];
-    for ((itr, period), mean) in ITR.into_iter().zip(&mut means) {
+    for (claim, mean) in ITR.into_iter().zip(&mut means) {
+        let itr = register(claim);
+        let period = itr / 4;
         let (report, trace) = trace_requests(&RequestSetting {
             server: &server,
             requests: RequestSpec::new(Workload::Memcached, rate),
