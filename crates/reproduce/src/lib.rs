@@ -27,17 +27,19 @@ mod sohan;
 mod step;
 mod summary;
 mod target;
+mod watts;
 
 pub use claim::Claim;
 pub use claims::ClaimReport;
 pub use error::ReproduceError;
 pub use figure::Figure;
-pub use output::write;
+pub use output::{write, write_watts};
 pub use paper::Paper;
 pub use reproduction::{Reproduction, reproduce, reproduce_changed, steps};
 pub use runner::Progress;
 pub use summary::Summary;
 pub use target::Target;
+pub use watts::published_watts;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Writes results to files.
 
 use crate::error::ReproduceError;
+use crate::figure::Figure;
 use crate::page;
 use crate::reproduction::Reproduction;
 use std::fs;
@@ -54,16 +55,7 @@ fn all(reproductions: &[Reproduction], out: &Path, made: &mut Made) -> Result<()
     for reproduction in reproductions {
         let directory = out.join(reproduction.paper.name());
         made.directory(&directory)?;
-        for figure in &reproduction.figures {
-            csv(made, &directory.join(format!("{}.csv", figure.id)), &figure.table)?;
-            for (index, plot) in figure.plots.iter().enumerate() {
-                let letter = match figure.plots.len() {
-                    1 => String::new(),
-                    _ => char::from(b'a' + index as u8).to_string(),
-                };
-                made.file(&directory.join(format!("{}{letter}.svg", figure.id)), plot)?;
-            }
-        }
+        data(&reproduction.figures, &directory, made)?;
         csv(made, &directory.join("claims.csv"), &claims(reproduction))?;
         csv(made, &directory.join("checks.csv"), &checks(reproduction))?;
     }
@@ -71,6 +63,47 @@ fn all(reproductions: &[Reproduction], out: &Path, made: &mut Made) -> Result<()
         .map_err(|error| ReproduceError::Model(format!("summary.json: {error}")))?;
     made.file(&out.join("summary.json"), &json)?;
     made.file(&out.join("index.html"), page::html(reproductions))
+}
+
+/// Writes data and plots of figures about published watts, `published-watts.json` and a page into
+/// the directory `out`.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_watts(figures: &[Figure], out: &Path) -> Result<(), ReproduceError> {
+    let mut made = Made::default();
+    let mut write = || {
+        let directory = out.join(WATTS);
+        made.directory(&directory)?;
+        data(figures, &directory, &mut made)?;
+        let json = serde_json::to_string_pretty(figures)
+            .map_err(|error| ReproduceError::Model(format!("{WATTS}.json: {error}")))?;
+        made.file(&out.join(format!("{WATTS}.json")), json)?;
+        made.file(&out.join(format!("{WATTS}.html")), page::watts(figures, WATTS))
+    };
+    let written = write();
+    if written.is_err() {
+        made.remove();
+    }
+    written
+}
+
+/// Name of the page about published watts, and of its directory.
+const WATTS: &str = "published-watts";
+
+/// Writes table and plots of each figure.
+fn data(figures: &[Figure], directory: &Path, made: &mut Made) -> Result<(), ReproduceError> {
+    for figure in figures {
+        csv(made, &directory.join(format!("{}.csv", figure.id)), &figure.table)?;
+        for (index, plot) in figure.plots.iter().enumerate() {
+            let letter = match figure.plots.len() {
+                1 => String::new(),
+                _ => char::from(b'a' + index as u8).to_string(),
+            };
+            made.file(&directory.join(format!("{}{letter}.svg", figure.id)), plot)?;
+        }
+    }
+    Ok(())
 }
 
 fn claims(reproduction: &Reproduction) -> Table {

@@ -8,8 +8,9 @@ use wattline_report::page::{
 };
 use wattline_report::{Basis, Notes, Verdict, escape};
 
-/// Most rows of data that stand on the page. Longer tables are in the files beside it.
-const MOST_ROWS: usize = 60;
+/// Most rows of data that stand on the page, and beside plots or checks. Longer tables are in the
+/// files beside it.
+const MOST_ROWS: [usize; 2] = [60, 12];
 
 pub(super) fn html(reproductions: &[Reproduction]) -> String {
     let mut page = page::begin("published against ours");
@@ -116,14 +117,29 @@ fn paper(page: &mut String, reproduction: &Reproduction, heading: &str) {
     }
     for one in &reproduction.figures {
         page.push_str("<section class=\"figure\">\n");
-        figure(page, reproduction, one, heading);
+        figure(page, reproduction.paper.name(), one, heading);
         page.push_str("</section>\n");
     }
     claims(page, reproduction, heading);
 }
 
-fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure, heading: &str) {
-    let name = reproduction.paper.name();
+/// Returns the page about published watts.
+pub(super) fn watts(figures: &[Figure], name: &str) -> String {
+    let mut page = page::begin("published watts");
+    page.push_str(
+        "<h1>Published watts</h1>\n<p class=\"headline\">Measured power of servers and routers of \
+         others, beside fits that did not see it.</p>\n",
+    );
+    for one in figures {
+        page.push_str("<section class=\"figure\">\n");
+        figure(&mut page, name, one, SECTION);
+        page.push_str("</section>\n");
+    }
+    page::end(&mut page);
+    page
+}
+
+fn figure(page: &mut String, name: &str, figure: &Figure, heading: &str) {
     put(
         page,
         format_args!(
@@ -138,8 +154,8 @@ fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure, headi
     }
     page.push_str("</div>\n");
     checks(page, &figure.checks);
-    // A section with nothing else to show begins with its table.
-    if figure.table.rows.len() > MOST_ROWS {
+    let is_shown = !figure.plots.is_empty() || !figure.checks.is_empty();
+    if figure.table.rows.len() > MOST_ROWS[usize::from(is_shown)] {
         put(
             page,
             format_args!(
@@ -150,11 +166,6 @@ fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure, headi
         );
         return;
     }
-    let open = if figure.plots.is_empty() && figure.checks.is_empty() { " open" } else { "" };
-    put(
-        page,
-        format_args!("<details{open}><summary>Data ({} rows)</summary>", figure.table.rows.len()),
-    );
     begin_table(page, figure.table.columns.iter().map(String::as_str));
     for row in &figure.table.rows {
         page.push_str("<tr>");
@@ -164,7 +175,6 @@ fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure, headi
         page.push_str("</tr>\n");
     }
     end_table(page);
-    page.push_str("</details>\n");
 }
 
 fn claims(page: &mut String, reproduction: &Reproduction, heading: &str) {

@@ -102,6 +102,11 @@ fn all_papers_give_the_verdicts_on_record() {
         .filter(|claim| claim.verdict != Verdict::Meets && claim.note.is_empty())
         .map(|claim| (&claim.claim.id, claim.verdict, &claim.ours))
         .collect();
+    let out = tempfile::tempdir().unwrap();
+    write(&results, out.path()).unwrap();
+    let bytes = std::fs::metadata(out.path().join("index.html")).unwrap().len();
+    println!("{bytes} bytes of page");
+    assert!(bytes < 1_000_000, "{bytes} bytes of page");
     let mut now = String::from("claim,basis,verdict\n");
     for claim in claims() {
         let verdict = serde_json::to_value(claim.verdict).unwrap();

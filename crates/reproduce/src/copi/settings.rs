@@ -6,13 +6,14 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::planned;
-use crate::printed::{numbers_of, printed};
+use crate::printed::{numbers_of, printed, printed_pair};
+use std::collections::BTreeSet;
 use wattline_policy::moderation::{Interrupt, Rule, RuleKind};
 use wattline_policy::{
     BuildContext, CoreView, FrequencyDomain, Observation, OperatingPoint, Platform, PolicySpec,
     QueueView, Trigger, build, find,
 };
-use wattline_report::{Check, Grounds, Table};
+use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_sim::requests::request_platform;
 use wattline_traffic::requests::Workload;
 use wattline_units::{Span, Time};
@@ -46,6 +47,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let default = default_periods();
     let defaults = ["copi", "ondemand"].map(default_period);
     let left = |id: &str| 1.0 - printed(id) / 100.0;
+    let sweep: Vec<u32> = (itrs[0]..=itrs[4]).step_by(printed("CP-033") as usize).collect();
+    let kept: BTreeSet<u64> = sweep.iter().map(|itr| (1e3 * period(*itr)).round() as u64).collect();
     let combined = 100.0 * (1.0 - left("CP-043") * left("CP-044"));
     let checks: Vec<Check> = vec![
         plan.holds(
@@ -68,6 +71,32 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         plan.holds("presets", close(&presets, &loads), format!("{presets:?} requests per second"))?,
         plan.holds("periods", defaults == ["100ms", "10ms"], defaults.join(" and "))?,
         plan.check("combined", &[combined])?,
+        Check::near(
+            &["CP-020"],
+            "cores of the server's file",
+            server.processor.cores() as f64,
+            printed("CP-020"),
+            0.0,
+        )
+        .basis(Basis::Data),
+        Check::near(
+            &["CP-033"],
+            "periods of the sweep that the card tells apart, of its values",
+            kept.len() as f64 / sweep.len() as f64,
+            1.0,
+            0.0,
+        )
+        .basis(Basis::Rule)
+        .note(format!("{} values, every {} from the first", sweep.len(), printed("CP-033"))),
+        Check::within(
+            &["CP-050"],
+            "V/F states of the paper's own processor",
+            states.len() as f64,
+            printed_pair("CP-050"),
+            0.0,
+        )
+        .basis(Basis::Arithmetic)
+        .note("one processor of those that the remark is about"),
     ];
     Ok(vec![Figure {
         id: "settings",

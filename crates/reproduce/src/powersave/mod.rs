@@ -81,17 +81,10 @@ pub(super) const CONTEXT: &[Context] = &[
     ("PS-061", None, NotTestable, "a bound from the literature, which the paper refutes"),
     ("PS-063", None, NotTestable, "how the paper measured; Figures 4 to 9 here do the same"),
     ("PS-084", None, NotTestable, "a stray number from the axis of a lost figure"),
-    ("PS-087", None, NotTestable, "arithmetic: 1 µs between packets at 1 Mpps"),
     ("PS-093", None, NotTestable, "an alternative that the paper rejects, without a figure"),
     ("PS-096", None, NotTestable, CODE),
     ("PS-097", None, NotTestable, CODE),
     ("PS-108", None, NotTestable, CODE),
-    (
-        "PS-113",
-        None,
-        NotTestable,
-        "the traffic's own tests hold it: even over four ports, none above 10 Gbps",
-    ),
     (
         "PS-102",
         None,

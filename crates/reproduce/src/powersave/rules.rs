@@ -1,10 +1,11 @@
 //! The server's parameters, the controller's rules, and the simulator against the closed form.
 
-use super::bench::{Steady, all, ipv4, napping, server};
+use super::bench::{SEED, Steady, all, content, ipv4, napping, server};
+use crate::claim;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use crate::printed::{printed, printed_at, text_of};
+use crate::printed::{numbers_in, printed, printed_at, text_of};
 use wattline_cores::platform_of;
 use wattline_policy::{
     BuildContext, CoreSet, CoreView, IndirectionTable, Observation, OperatingPoint, Platform,
@@ -14,6 +15,8 @@ use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_server::race::IdealCore;
 use wattline_server::{DvfsDomain, ServerModel};
+use wattline_traffic::source::{Poisson, Rate};
+use wattline_traffic::{Block, Popularity, Source};
 use wattline_units::{Hertz, PacketsPerSecond, Span, Time};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
@@ -151,8 +154,21 @@ fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
         ]
         .map(|check| check.basis(Basis::Arithmetic)),
     );
+    let stated = claim::find("PS-087")?.map_or_else(Vec::new, |row| numbers_in(&row.quantity));
+    let mpps = stated.first().copied().unwrap_or(f64::NAN);
+    checks.push(
+        Check::near(
+            &["PS-087"],
+            "time between packets at the rate that the text names (µs)",
+            1.0 / mpps,
+            printed("PS-087"),
+            0.0,
+        )
+        .basis(Basis::Arithmetic),
+    );
     let rungs = ladder(server)?;
     let idle = naps(server)?;
+    let shares = port_shares(server.nic.ports)?;
     checks.extend(
         [
             Check::near(
@@ -184,10 +200,35 @@ fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
                 idle.join(", "),
                 "C1 where a core is under-used, C6 where it is removed",
             ),
+            Check::below(
+                &["PS-113"],
+                "share of a port beside an even one, of 400,000 packets, widest difference",
+                shares,
+                EVEN,
+            )
+            .note("no port gets more than its part, so that none needs more than its link"),
         ]
         .map(|check| check.basis(Basis::Rule)),
     );
     Ok(checks.into_iter().map(|check| check.on(Grounds::Program)).collect())
+}
+
+/// Relative difference between ports that counts as even: four standard deviations of the packets.
+const EVEN: f64 = 0.011;
+
+/// Returns the widest relative difference of a port's share of the traffic from an even one.
+fn port_shares(ports: usize) -> Result<f64, ReproduceError> {
+    let mut source = Poisson::new(Rate::Packets(8e6), content(600, Popularity::Uniform), SEED);
+    let mut counts = vec![0_u64; ports];
+    let mut block = Block::new();
+    while counts.iter().sum::<u64>() < 400_000 {
+        source.next_block(&mut block).map_err(|error| ReproduceError::Model(error.to_string()))?;
+        for packet in block.iter() {
+            counts[usize::from(packet.port)] += 1;
+        }
+    }
+    let even = counts.iter().sum::<u64>() as f64 / ports as f64;
+    Ok(counts.iter().map(|count| (*count as f64 / even - 1.0).abs()).fold(0.0, f64::max))
 }
 
 /// Checks equations 1 to 3 on a core of the server, against sums of power times time.
