@@ -10,6 +10,8 @@ use toml::{Table, Value};
 const REFERENCE: &str = "xeon-platinum-8470";
 /// Sections that are taken from it.
 const SECTIONS: [&str; 4] = ["capacity", "application", "wake_up", "nic"];
+/// Most processors of a server file.
+const MOST_SOCKETS: usize = 64;
 /// Lowest frequency, and the step to the nominal one, in tenths of a GHz.
 const LOWEST: u32 = 8;
 const STEP: usize = 2;
@@ -32,6 +34,13 @@ impl SpecResults {
                 ),
             })
         })?;
+        if result.chips > MOST_SOCKETS {
+            return Err(FitError::Unidentified(format!(
+                "row {row} is of several machines with {} processors together; a server file has at \
+                 most {MOST_SOCKETS}",
+                result.chips
+            )));
+        }
         let rows: Vec<&SpecResult> = self.rows.iter().collect();
         let [idle, full] = Load::ALL.map(|load| SpecFit::of(&rows, load));
         let (idle, full) = (idle?.predict(result), full?.predict(result));

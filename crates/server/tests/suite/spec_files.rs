@@ -71,8 +71,14 @@ fn published_results_are_predicted_and_written() {
         let later = SpecError::of(&results.rows, load, |result| result.year < 2019.0).unwrap();
         println!("{}, later ones: {later:?}", load.name());
     }
-    for result in results.rows.iter().step_by(10) {
-        let text = results.to_toml(result.row, "s", "s.csv").unwrap();
+    for result in results.rows.iter().step_by(3) {
+        let text = match results.to_toml(result.row, "s", "s.csv") {
+            Ok(text) => text,
+            Err(error) => {
+                assert!(result.chips > 64, "row {}: {error}", result.row);
+                continue;
+            }
+        };
         let file = ServerFile::parse("s.toml", &text).unwrap_or_else(|error| panic!("{error}"));
         assert!(file.model().is_ok(), "row {}", result.row);
     }

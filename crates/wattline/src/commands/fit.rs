@@ -20,11 +20,10 @@ pub struct Args {
     /// offered_pps.
     #[arg(required_unless_present = "spec")]
     rows: Option<String>,
-    /// CSV of published results of SPECpower_ssj2008, to write one of them as a server file: with
-    /// --row and --out.
+    /// CSV of SPECpower_ssj2008 results, of which one is written as a server file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "base_watts", "svg"], requires_all = ["row", "out"])]
     spec: Option<String>,
-    /// Result in that file, from 1.
+    /// Result to write, from 1.
     #[arg(long, value_name = "N", requires = "spec")]
     row: Option<usize>,
     /// Highest order of the form function chi to consider, 1 to 12.

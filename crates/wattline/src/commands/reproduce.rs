@@ -13,16 +13,14 @@ use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Summary,
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Paper, such as powersave, or figure, such as powersave/fig12; all for all papers, as when
-    /// none is given. Several with commas or blanks between them. Alone: published-watts, fits
-    /// beside measured power of servers and routers of others.
+    /// none is given. Several with commas or blanks between them. Alone: published-watts.
     #[arg(value_name = "PAPER[/FIGURE]", value_delimiter = ',')]
     targets: Vec<String>,
     /// Directory for data (CSV), plots (SVG), summary.json and index.html; created if it does not
     /// exist. Files of an earlier run in it are replaced only with --overwrite.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Directory of published results that are not part of Wattline: specpower-*.csv,
-    /// specpower-curves.csv and netpowerbench. The target published-watts needs it.
+    /// Directory of published results, for published-watts.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
