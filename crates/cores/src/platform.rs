@@ -1,8 +1,6 @@
 //! A server model as a platform for policies.
 
-use wattline_policy::{
-    Asks, Can, FrequencyDomain, IdleState, Platform, Queue, Sees, Waits,
-};
+use wattline_policy::{Asks, Can, FrequencyDomain, IdleState, Platform, Queue, Sees, Waits};
 use wattline_server::{DvfsDomain, ServerModel};
 use wattline_units::Span;
 

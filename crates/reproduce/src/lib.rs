@@ -51,8 +51,7 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/powersave");
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let sources = files.filter(|path| path.is_file());
-        let checked: String =
-            sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        let checked: String = sources.map(|path| std::fs::read_to_string(path).unwrap()).collect();
         for claim in claims::claims_of(Paper::Powersave).unwrap() {
             assert!(checked.contains(&format!("\"{}\"", claim.id)), "{}", claim.id);
         }

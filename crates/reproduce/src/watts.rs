@@ -105,9 +105,8 @@ fn servers(path: &Path) -> Result<Figure, ReproduceError> {
         let (earlier, later): (Vec<&SpecResult>, Vec<&SpecResult>) =
             results.rows.iter().partition(|result| result.year < LATER);
         let fit = SpecFit::of(&earlier, load)?;
-        let ratio = |result: &&SpecResult| {
-            (result.year, fit.predict(result).value / load.watts(result))
-        };
+        let ratio =
+            |result: &&SpecResult| (result.year, fit.predict(result).value / load.watts(result));
         let chart = Chart::new(
             format!("Power at {}: fitted before 2019 over published", load.name()),
             Axis::new("year of publication"),
@@ -167,8 +166,7 @@ fn model_shape(server: &ServerModel) -> Result<Vec<f64>, ReproduceError> {
 }
 
 fn shapes(path: &Path) -> Result<Figure, ReproduceError> {
-    let failed =
-        |error: csv::Error| ReproduceError::Model(format!("{}: {error}", path.display()));
+    let failed = |error: csv::Error| ReproduceError::Model(format!("{}: {error}", path.display()));
     let mut reader = csv::Reader::from_path(path).map_err(failed)?;
     let heads = reader.headers().map_err(failed)?.clone();
     let server = ServerFile::load(SHAPE)?.model()?.clone();
@@ -209,8 +207,8 @@ fn shapes(path: &Path) -> Result<Figure, ReproduceError> {
         Axis::new("way from idle to full power (%)"),
     )
     .series("measured", Mark::Points, drawn)
-        .series(format!("{SHAPE}, closed form"), Mark::Line, points(&model))
-        .series("straight line", Mark::Line, points(&line));
+    .series(format!("{SHAPE}, closed form"), Mark::Line, points(&model))
+    .series("straight line", Mark::Line, points(&line));
     Ok(Figure {
         id: "shapes",
         title: "Shape between idle and full load".into(),
@@ -251,7 +249,11 @@ fn routers(path: &Path) -> Result<Figure, ReproduceError> {
             cell(errors.published_watts),
             cell(errors.published_shape_watts),
         ]);
-        sentences.push(format!("{} of {} W", cell(Some(errors.unseen_watts)), cell(Some(errors.swing_watts))));
+        sentences.push(format!(
+            "{} of {} W",
+            cell(Some(errors.unseen_watts)),
+            cell(Some(errors.swing_watts))
+        ));
     }
     Ok(Figure {
         id: "routers",
@@ -287,7 +289,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = published_watts(folder.path()).unwrap_err().to_string();
         assert!(error.contains("has no specpower-*.csv"), "{error}");
-        std::fs::write(folder.path().join("specpower-curves.csv"), "system,cpu,idle\na,b,1\n").unwrap();
+        std::fs::write(folder.path().join("specpower-curves.csv"), "system,cpu,idle\na,b,1\n")
+            .unwrap();
         let error = published_watts(folder.path()).unwrap_err().to_string();
         assert!(error.contains("a has no curve"), "{error}");
     }

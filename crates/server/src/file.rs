@@ -6,7 +6,8 @@ use crate::input::{
 };
 use crate::library;
 use crate::model::{
-    ApplicationCost, Capacity, IdleState, MAX_CORES, Nic, PowerModel, Processor, ServerModel, WakeUpCost,
+    ApplicationCost, Capacity, IdleState, MAX_CORES, Nic, PowerModel, Processor, ServerModel,
+    WakeUpCost,
 };
 use crate::requests::RequestServer;
 use serde::Serialize;

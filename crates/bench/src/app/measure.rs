@@ -144,7 +144,8 @@ mod tests {
     #[test]
     fn imix_is_the_same_mix_in_model_and_measurement() {
         let total: f64 = Sizes::IMIX.iter().map(|(_, weight)| weight).sum();
-        let mean = Sizes::IMIX.iter().map(|(bytes, weight)| f64::from(*bytes) * weight).sum::<f64>();
+        let mean =
+            Sizes::IMIX.iter().map(|(bytes, weight)| f64::from(*bytes) * weight).sum::<f64>();
         assert_eq!(mean / total, Frames::imix().mean());
         assert_eq!(Sizes::IMIX[0].0, 64);
     }

@@ -50,7 +50,8 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let sweep: Vec<u32> = (itrs[0]..=itrs[4]).step_by(printed("CP-033") as usize).collect();
     let kept: BTreeSet<u64> = sweep.iter().map(|itr| (1e3 * period(*itr)).round() as u64).collect();
     let combined = 100.0 * (1.0 - left("CP-043") * left("CP-044"));
-    let checks: Vec<Check> = vec![
+    let checks: Vec<Check> =
+        vec![
         plan.holds(
             "itr-periods",
             close(&periods, &itrs.map(|itr| f64::from(itr) / 4.0)),

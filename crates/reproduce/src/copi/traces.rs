@@ -75,7 +75,8 @@ fn figure(
             micros(report.latency_p95_seconds),
             micros(report.latency_p99_seconds),
         ]);
-        let mut latencies: Vec<f64> = trace.iter().map(|(_, latency)| 1e-9 * *latency as f64).collect();
+        let mut latencies: Vec<f64> =
+            trace.iter().map(|(_, latency)| 1e-12 * *latency as f64).collect();
         latencies.sort_by(f64::total_cmp);
         let rank = (0.95 * latencies.len() as f64).ceil() as usize;
         let exact = latencies.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN);

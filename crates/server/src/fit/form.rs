@@ -33,9 +33,8 @@ pub(super) fn order_told_apart(
     let count = samples.len() as f64;
     let criterion = |order: usize| {
         let fitted = power::fit(samples, frequencies, order, base).ok()?;
-        let error = |sample: &Sample| {
-            (fitted.predict(sample, &fitted.shape) - sample.power) / sample.power
-        };
+        let error =
+            |sample: &Sample| (fitted.predict(sample, &fitted.shape) - sample.power) / sample.power;
         // Errors below the digits of a file are none, whatever the order.
         let squares = samples.iter().map(|sample| error(sample).powi(2)).sum::<f64>().max(1e-18);
         Some(count * (squares / count).ln() + order as f64 * count.ln())

@@ -168,8 +168,7 @@ pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
     let (fitted, base) = fit_with_base(&samples, &groups, richest, options, &mut notes)?;
     check_rise(&fitted, &groups)?;
     let told_apart = form::order_told_apart(&samples, frequencies, richest, base);
-    let (shape, departure) =
-        form::simplest(&samples, &fitted, options.error_bound, told_apart)?;
+    let (shape, departure) = form::simplest(&samples, &fitted, options.error_bound, told_apart)?;
     let order = shape.len() + 1;
     let held_out = held_out::error(&samples, frequencies, richest, order, base);
 

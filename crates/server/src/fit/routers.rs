@@ -87,7 +87,8 @@ impl SnakeTest {
             FitError::Unidentified(format!("{}: {error}", path.display()))
         };
         let entries = std::fs::read_dir(directory).map_err(|error| failed(directory, &error))?;
-        let mut folders: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+        let mut folders: Vec<_> =
+            entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
         folders.sort();
         let mut all = Vec::new();
         for folder in folders.iter().filter(|folder| folder.join("power_data.yml").exists()) {
@@ -97,8 +98,11 @@ impl SnakeTest {
                 parse(&text).map_err(|error| failed(&path, &error))
             };
             let device = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let model =
-                if folder.join("power_model.yml").exists() { read("power_model.yml")? } else { Value::Null };
+            let model = if folder.join("power_model.yml").exists() {
+                read("power_model.yml")?
+            } else {
+                Value::Null
+            };
             all.extend(Self::of(&device, &read("power_data.yml")?, &model));
         }
         Ok(all)
@@ -269,8 +273,12 @@ base:
         let test = SnakeTest::of("router", &data, &model.unwrap()).remove(0);
         let errors = test.errors().unwrap();
         // 101 W at 10 Gbit/s of four ports and 105 W at 50.
-        let [all, shape] = [errors.published_watts, errors.published_shape_watts].map(Option::unwrap);
-        assert!((all - (1.0 + 7.0 + 0.25 + 1.25 + 0.0625 + 0.3125) / 6.0).abs() < 1e-9, "{errors:?}");
+        let [all, shape] =
+            [errors.published_watts, errors.published_shape_watts].map(Option::unwrap);
+        assert!(
+            (all - (1.0 + 7.0 + 0.25 + 1.25 + 0.0625 + 0.3125) / 6.0).abs() < 1e-9,
+            "{errors:?}"
+        );
         assert!(shape < 2.0 * all, "{errors:?}");
     }
 }

@@ -70,7 +70,9 @@ impl SpecResult {
             return Some("has figures that are not above zero".to_owned());
         }
         if watts_idle >= watts_full {
-            return Some(format!("idles at {watts_idle} W, not below its {watts_full} W at full load"));
+            return Some(format!(
+                "idles at {watts_idle} W, not below its {watts_full} W at full load"
+            ));
         }
         (cores % chips != 0).then(|| format!("{cores} cores are no multiple of {chips} processors"))
     }
@@ -196,8 +198,11 @@ impl SpecFit {
                 results.len()
             ))
         };
-        let freedom =
-            results.len().checked_sub(FEATURES).filter(|rest| *rest > 0).ok_or_else(unidentified)?;
+        let freedom = results
+            .len()
+            .checked_sub(FEATURES)
+            .filter(|rest| *rest > 0)
+            .ok_or_else(unidentified)?;
         let features = results.iter().flat_map(|result| result.features());
         let design = DMatrix::from_row_iterator(results.len(), FEATURES, features);
         let logarithms = results.iter().map(|result| load.watts(result).ln());
@@ -337,7 +342,11 @@ mod tests {
     #[test]
     fn rows_that_cannot_be_true_are_left_out_and_named() {
         let head = "published,system,cpu,chips,cores,processor_mhz,memory_gb,watts_full,watts_idle";
-        let rows = ["Nov-2008,a,b,2,8,2500,8,170,86", "Nov-2008,a,b,2,8,2500,8,86,170", "Nov-2008,a,b,2,9,2500,8,170,86"];
+        let rows = [
+            "Nov-2008,a,b,2,8,2500,8,170,86",
+            "Nov-2008,a,b,2,8,2500,8,86,170",
+            "Nov-2008,a,b,2,9,2500,8,170,86",
+        ];
         let text = format!("{head}\n{}\n", rows.join("\n"));
         let results = SpecResults::parse("a.csv", &text).unwrap();
         assert_eq!(results.rows.len(), 1);

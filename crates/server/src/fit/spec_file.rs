@@ -51,11 +51,17 @@ impl SpecResults {
         table.iter_mut().for_each(|(_, value)| assume(value));
         let queues = result.cores.min(MAX_CORES) as i64;
         if let Some(Value::Table(nic)) = table.get_mut("nic") {
-            nic.insert("queues_per_port".to_owned(), figure(Value::Integer(queues), "assumed", "one for each core, at most 128"));
+            nic.insert(
+                "queues_per_port".to_owned(),
+                figure(Value::Integer(queues), "assumed", "one for each core, at most 128"),
+            );
         }
         for (key, value) in [
             ("name", name.to_owned()),
-            ("description", format!("{}: {}, sized by a published result", result.system, result.cpu)),
+            (
+                "description",
+                format!("{}: {}, sized by a published result", result.system, result.cpu),
+            ),
             ("source", format!("{source}, row {row}")),
             ("origin", "assumed".to_owned()),
         ] {
@@ -152,7 +158,12 @@ fn idle_states(result: &SpecResult) -> Vec<Value> {
 fn power(result: &SpecResult, idle: Estimate, full: Estimate) -> Table {
     let range = |estimate: Estimate| {
         let ends = [estimate.low, estimate.high].map(|end| end.unwrap_or(f64::NAN));
-        format!("servers alike draw {:.0} to {:.0} W ({:.0} % of them)", ends[0], ends[1], 100.0 * super::CONFIDENCE)
+        format!(
+            "servers alike draw {:.0} to {:.0} W ({:.0} % of them)",
+            ends[0],
+            ends[1],
+            100.0 * super::CONFIDENCE
+        )
     };
     let gigahertz = result.processor_mhz / 1e3;
     let zero = |note: &str| figure(Value::Integer(0), "assumed", note);
@@ -167,7 +178,10 @@ fn power(result: &SpecResult, idle: Estimate, full: Estimate) -> Table {
         ),
         ("cpu_packages_watts".to_owned(), zero("in other_watts")),
         ("memory_watts".to_owned(), zero("in other_watts")),
-        ("nic_port_watts".to_owned(), figure(Value::Integer(10), "assumed", &format!("as {REFERENCE}"))),
+        (
+            "nic_port_watts".to_owned(),
+            figure(Value::Integer(10), "assumed", &format!("as {REFERENCE}")),
+        ),
         ("board_watts".to_owned(), zero("in other_watts")),
         ("fans_watts".to_owned(), zero("in other_watts")),
     ]

@@ -2,9 +2,9 @@
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Normal};
-use wattline_server::{Origin, ServerFile};
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_server::fit::{Estimate, Fit, FitError, FitOptions, Row, fit};
+use wattline_server::{Origin, ServerFile};
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
 const CORES: [usize; 3] = [1, 2, 4];

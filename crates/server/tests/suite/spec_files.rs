@@ -13,7 +13,11 @@ fn results() -> SpecResults {
         let (chips, cores) = (1 + index % 2, 8 << (index / 2 % 4));
         let (year, memory) = (2008 + index % 17, 16 << (index / 8 % 3));
         let full = 60.0 * f64::from(chips * cores).powf(0.5) * (1.0 + 0.02 * f64::from(index % 5));
-        format!("Mar-{year},v,s,c,{chips},{},2400,{memory},{full:.1},{:.1}", chips * cores, full / 5.0)
+        format!(
+            "Mar-{year},v,s,c,{chips},{},2400,{memory},{full:.1},{:.1}",
+            chips * cores,
+            full / 5.0
+        )
     };
     let rows: Vec<String> = (0..60).map(row).collect();
     let last = "Jun-2023,HPE,ProLiant,AMD EPYC 9654,2,192,2400,384,800,150";
@@ -30,7 +34,10 @@ fn row_becomes_a_whole_server_with_origins() {
     let awake = model.awake_core_power(model.processor.highest_frequency()).0;
     assert!((192.0 * awake + 150.0 - 800.0).abs() < 1e-6, "{awake}");
     let figure = |field: &str| {
-        file.figures.iter().find(|figure| figure.field == field).unwrap_or_else(|| panic!("{field}"))
+        file.figures
+            .iter()
+            .find(|figure| figure.field == field)
+            .unwrap_or_else(|| panic!("{field}"))
     };
     for (field, origin) in [
         ("processor.cores_per_socket", Origin::Published),

@@ -227,7 +227,8 @@ fn traffic_that_ends_in_the_warm_up_is_refused() {
     let mut setting = short(&server, "napi");
     setting.warmup = Span::from_millis(10);
     let packets = |last: u64| {
-        let at = |millis: u64| Packet { picos: millis * 1_000_000_000, flow: 1, length: 64, port: 0 };
+        let at =
+            |millis: u64| Packet { picos: millis * 1_000_000_000, flow: 1, length: 64, port: 0 };
         Once((1..=last).map(at).collect())
     };
     let error = run(&setting, &mut packets(7)).unwrap_err().to_string();

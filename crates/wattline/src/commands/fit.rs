@@ -97,7 +97,8 @@ fn published(
         let error = SpecError::of(&results.rows, load, two_of_three).map_err(data)?;
         errors.push(json!({ "power": load, "out_of_sample": error }));
     }
-    let refused: Vec<_> = results.refused.iter().map(|(row, why)| json!({ "row": row, "reason": why })).collect();
+    let refused: Vec<_> =
+        results.refused.iter().map(|(row, why)| json!({ "row": row, "reason": why })).collect();
     let document = json!({ "row": row, "errors": errors, "refused_rows": refused });
     output::print_beside(written, &document, json, |out, _| {
         writeln!(out, "{}: row {row} of {file}", path.display())?;

@@ -74,7 +74,9 @@ fn watts(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(usage(format!("{WATTS}: cannot be combined with papers; name it alone")));
     }
     let Some(data) = &args.data else {
-        return Err(usage(format!("{WATTS}: --data is missing; give the directory of the results")));
+        return Err(usage(format!(
+            "{WATTS}: --data is missing; give the directory of the results"
+        )));
     };
     let page = args.out.join(format!("{WATTS}.html"));
     args.overwrite.check([page.as_path()].into_iter())?;
