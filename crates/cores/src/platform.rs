@@ -1,8 +1,6 @@
 //! A server model as a platform for policies.
 
-use wattline_policy::{
-    Asks, Can, FrequencyDomain, IdleState, MAX_CORES, Platform, Queue, Sees, Waits,
-};
+use wattline_policy::{Asks, Can, FrequencyDomain, IdleState, Platform, Queue, Sees, Waits};
 use wattline_server::{DvfsDomain, ServerModel};
 use wattline_units::Span;
 
@@ -28,13 +26,13 @@ const SEES: Sees = Sees {
 /// Platform of a simulated server. It has one queue per port and core, as far as the card has
 /// queues and a bit mask has room; the queue of port p and core c has the number p × cores + c.
 pub fn platform_of(server: &ServerModel) -> Platform {
-    platform_part(server, server.nic.ports, MAX_CORES)
+    platform_part(server, server.nic.ports, usize::MAX)
 }
 
 /// The same platform with another number of ports and at most `cores` cores; the other cores are
 /// always parked.
 pub fn platform_part(server: &ServerModel, ports: usize, cores: usize) -> Platform {
-    let most = server.processor.cores().min(server.nic.queues_per_port).min(MAX_CORES);
+    let most = server.processor.cores().min(server.nic.queues_per_port);
     let cores = cores.clamp(1, most.max(1));
     let moderation = server
         .nic

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// As many cores as one machine of Wattline can have.
-pub const MAX_CORES: usize = 128;
+pub use wattline_server::MAX_CORES;
 
 /// A set of cores, numbered from 0, as a bit mask.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

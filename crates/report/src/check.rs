@@ -3,36 +3,29 @@
 use crate::table::number;
 use serde::Serialize;
 
-/// Verdict on a claim.
+/// Result of a comparison with a published figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The computed figure is within the tolerance.
     Meets,
-    /// The figure is within the tolerance, but rests on a fitted or assumed value: no confirmation.
-    Fitted,
-    /// The figure is outside the tolerance, and the check says why.
+    /// The figure is outside the tolerance.
     Differs,
     /// The paper's own figures contradict each other.
     PaperContradictsItself,
     /// The figure or number is missing from the surviving text.
     FigureLost,
-    /// A printed figure that is kept as data and used as input. Only a new measurement on the
-    /// paper's machine could confirm or refute it.
-    Data,
     /// A description, a motive or a setting, which no model can confirm or refute.
     NotTestable,
 }
 
 impl Verdict {
     /// All verdicts, best first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 5] = [
         Self::Meets,
-        Self::Fitted,
         Self::Differs,
         Self::PaperContradictsItself,
         Self::FigureLost,
-        Self::Data,
         Self::NotTestable,
     ];
 
@@ -40,12 +33,70 @@ impl Verdict {
     pub fn text(self) -> &'static str {
         match self {
             Self::Meets => "meets",
-            Self::Fitted => "fitted",
             Self::Differs => "differs",
             Self::PaperContradictsItself => "paper contradicts itself",
             Self::FigureLost => "figure lost",
-            Self::Data => "data",
             Self::NotTestable => "not testable",
+        }
+    }
+
+    /// Meaning of the verdict, in one sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Meets => "The computed figure is within the tolerance.",
+            Self::Differs => "The computed figure is outside the tolerance.",
+            Self::PaperContradictsItself => "The paper's own figures cannot all hold.",
+            Self::FigureLost => "The surviving text lacks the number or curve.",
+            Self::NotTestable => {
+                "A motive, a description, or a figure that only the paper's machine could confirm."
+            }
+        }
+    }
+}
+
+/// Basis of a comparison: whether it could have come out otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// A model or measurement whose inputs do not contain the published figure.
+    Predicted,
+    /// A model with a parameter that was fitted, chosen or assumed with the figure in view.
+    Fitted,
+    /// An algorithm or equation as printed, run on inputs of our own.
+    Rule,
+    /// A figure computed from other printed figures.
+    Arithmetic,
+    /// A printed figure that is kept as an input and read back.
+    Data,
+}
+
+impl Basis {
+    /// All bases, from the strongest evidence to none.
+    pub const ALL: [Self; 5] =
+        [Self::Predicted, Self::Fitted, Self::Rule, Self::Arithmetic, Self::Data];
+
+    /// Text of the basis on the page.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Predicted => "predicted",
+            Self::Fitted => "fitted",
+            Self::Rule => "rule",
+            Self::Arithmetic => "arithmetic",
+            Self::Data => "data",
+        }
+    }
+
+    /// Meaning of the basis, in one sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Predicted => {
+                "A model or measurement whose inputs do not contain the figure; a named change of \
+                 an input makes the check come out otherwise, and a test applies it."
+            }
+            Self::Fitted => "A parameter was fitted, chosen or assumed with the figure in view.",
+            Self::Rule => "An algorithm or equation of the paper, implemented as printed.",
+            Self::Arithmetic => "Computed from other figures that the paper prints.",
+            Self::Data => "A printed figure, kept as an input and read back.",
         }
     }
 }
@@ -87,7 +138,11 @@ pub struct Check {
     pub tolerance: String,
     /// Origin of the computed value.
     pub grounds: Grounds,
-    /// Verdict of the comparison.
+    /// Basis of the comparison; `None` where no claim is answered.
+    pub basis: Option<Basis>,
+    /// Change of an input that makes a predicted check come out otherwise.
+    pub flip: Option<&'static str>,
+    /// Result of the comparison.
     pub verdict: Verdict,
     /// Reason for a difference, or other remarks.
     pub note: String,
@@ -107,6 +162,8 @@ impl Check {
             published,
             tolerance,
             grounds: Grounds::Simulated,
+            basis: None,
+            flip: None,
             verdict: if met { Verdict::Meets } else { Verdict::Differs },
             note: String::new(),
         }
@@ -189,14 +246,33 @@ impl Check {
         self
     }
 
-    /// Marks the value as fitted or assumed, so that the best verdict is "fitted".
+    /// Sets the basis, unless a weaker one is set.
     #[must_use]
-    pub fn fitted(mut self, what: impl Into<String>) -> Self {
-        if self.verdict == Verdict::Meets {
-            self.verdict = Verdict::Fitted;
+    pub fn basis(mut self, basis: Basis) -> Self {
+        self.basis = self.basis.max(Some(basis));
+        self
+    }
+
+    /// Marks the value as predicted. `flip` is the change of an input that makes the check come
+    /// out otherwise.
+    #[must_use]
+    pub fn predicted(mut self, flip: &'static str) -> Self {
+        self.flip = Some(flip);
+        self.basis(Basis::Predicted)
+    }
+
+    /// Marks the value as fitted or assumed, and adds the reason.
+    #[must_use]
+    pub fn fitted(self, why: impl Into<String>) -> Self {
+        self.also(&why.into()).basis(Basis::Fitted)
+    }
+
+    /// Adds a sentence to the remarks.
+    fn also(mut self, text: &str) -> Self {
+        if !self.note.is_empty() && !text.is_empty() {
+            self.note.push_str("; ");
         }
-        let what = what.into();
-        self.note = if self.note.is_empty() { what } else { format!("{}; {what}", self.note) };
+        self.note.push_str(text);
         self
     }
 

@@ -20,7 +20,7 @@ mod sparkline;
 mod spread;
 pub mod table;
 
-pub use check::{Check, Grounds, Verdict};
+pub use check::{Basis, Check, Grounds, Verdict};
 pub use escape::escape;
 pub use machine::Machine;
 pub use notes::Notes;

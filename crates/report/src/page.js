@@ -188,17 +188,25 @@
     row.cells[0]?.append(" ", link);
   }
   addEventListener("beforeprint", () => document.querySelectorAll("details.claims").forEach((details) => { details.open = true; }));
-  const buttons = document.querySelectorAll("button[data-verdict]");
-  const choose = (wanted) => {
-    buttons.forEach((button) => button.setAttribute("aria-pressed", button.dataset.verdict === wanted));
-    document.querySelectorAll("tr[data-verdict]").forEach((row) => { row.hidden = wanted !== "" && row.dataset.verdict !== wanted; });
-    if (wanted) document.querySelectorAll("details.claims").forEach((details) => { details.open = true; });
+  // Rows of one verdict or basis: the claims come first, then the figures with a check of it. Nothing else is shown.
+  const buttons = document.querySelectorAll("button[data-verdict],button[data-basis]");
+  const chosen = document.getElementById("chosen");
+  const choose = (kind, wanted) => {
+    buttons.forEach((button) => button.setAttribute("aria-pressed", wanted !== "" && button.dataset[kind] === wanted));
+    const rows = [...document.querySelectorAll("tr[data-verdict]")].filter((row) => !row.closest("#chosen"));
+    rows.forEach((row) => { row.hidden = wanted !== "" && row.dataset[kind] !== wanted; });
+    if (!chosen) return;
+    chosen.querySelector("tbody").replaceChildren(...rows.filter((row) => row.closest("details.claims") && !row.hidden).map((row) => row.cloneNode(true)));
+    chosen.hidden = wanted === "";
+    document.querySelectorAll(".figure").forEach((figure) => { figure.hidden = wanted !== "" && !figure.querySelector("tr[data-verdict]:not([hidden])"); });
+    document.querySelectorAll(".unchosen").forEach((part) => { part.hidden = wanted !== ""; });
   };
   buttons.forEach((button) => button.addEventListener("click", () => {
-    const wanted = button.getAttribute("aria-pressed") === "true" ? "" : button.dataset.verdict;
-    history.replaceState(null, "", wanted ? "#verdict=" + wanted : location.pathname);
-    choose(wanted);
+    const kind = "verdict" in button.dataset ? "verdict" : "basis";
+    const wanted = button.getAttribute("aria-pressed") === "true" ? "" : button.dataset[kind];
+    history.replaceState(null, "", wanted ? "#" + kind + "=" + wanted : location.pathname);
+    choose(kind, wanted);
   }));
-  const asked = /^#verdict=([a-z-]+)$/.exec(location.hash);
-  if (asked) choose(asked[1]);
+  const asked = /^#(verdict|basis)=([a-z-]+)$/.exec(location.hash);
+  if (asked) choose(asked[1], asked[2]);
 })();

@@ -1,6 +1,6 @@
 //! Pages in HTML: one file each, which needs nothing from elsewhere.
 
-use crate::check::{Check, Verdict};
+use crate::check::{Basis, Check, Verdict};
 use crate::contents;
 use crate::escape::escape;
 use crate::machine::Machine;
@@ -155,7 +155,9 @@ pub fn checks(page: &mut String, checks: &[Check]) {
     sorted.sort_by_key(|check| check.verdict != Verdict::Differs);
     let reasons = checks.iter().map(|check| reason(&check.tolerance).1);
     let notes = Notes::of(checks.iter().map(|check| check.note.as_str()).chain(reasons));
-    begin_table(page, ["quantity", "ours", "published", "tolerance", "verdict", "claims", "note"]);
+    let heads =
+        ["quantity", "ours", "published", "tolerance", "basis", "verdict", "claims", "note"];
+    begin_table(page, heads);
     for check in sorted {
         let note = notes.cell(&check.note);
         let (amount, why) = reason(&check.tolerance);
@@ -163,12 +165,14 @@ pub fn checks(page: &mut String, checks: &[Check]) {
         put(
             page,
             format_args!(
-                "<tr data-verdict=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"note\">{note}</td></tr>\n",
+                "<tr data-verdict=\"{}\" data-basis=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"note\">{note}</td></tr>\n",
                 class(check.verdict),
+                basis(check.basis),
                 escape(&check.quantity),
                 escape(&check.ours),
                 escape(&check.published),
                 tolerance,
+                basis(check.basis),
                 verdict(check.verdict),
                 check.claims.join(" "),
             ),
@@ -192,6 +196,26 @@ pub fn verdict_filter(page: &mut String, counts: impl IntoIterator<Item = (Verdi
         );
     }
     page.push_str("</p>\n");
+}
+
+/// Appends buttons that show the rows of one basis alone, each with its number of claims.
+pub fn basis_filter(page: &mut String, counts: impl IntoIterator<Item = (Option<Basis>, usize)>) {
+    page.push_str("<p role=\"group\" aria-label=\"show one basis alone\">");
+    for (of, count) in counts {
+        put(
+            page,
+            format_args!(
+                "<button type=\"button\" aria-pressed=\"false\" data-basis=\"{0}\">{0} {count}</button>",
+                basis(of)
+            ),
+        );
+    }
+    page.push_str("</p>\n");
+}
+
+/// Returns the text of a basis, or `unchecked`.
+pub fn basis(basis: Option<Basis>) -> &'static str {
+    basis.map_or("unchecked", Basis::text)
 }
 
 /// A verdict as the name of a class.
@@ -221,6 +245,7 @@ mod tests {
         assert!(page.contains("<th scope=\"col\">x &amp; y</th><th scope=\"col\">n</th>"));
         assert!(page.contains("<td>&lt;1&gt;</td><td class=\"n\">2</td>"));
         assert!(page.contains("<td>&quot;watts&quot;</td><td>1</td><td>3</td><td>± 0.5</td>"));
+        assert!(page.contains("data-verdict=\"differs\" data-basis=\"unchecked\""));
         assert!(page.contains("<span class=\"v differs\">differs</span></td><td>PS-001</td>"));
         assert_eq!(page.matches("<table>").count(), page.matches("</table>").count());
     }

@@ -1,7 +1,8 @@
 //! Reproduces the named papers or figures and prints every check and verdict. Use it to look at one
 //! paper while working on its model, without building the rest of the program.
 
-use wattline_reproduce::{Progress, Target, reproduce, write};
+use wattline_report::Basis;
+use wattline_reproduce::{Progress, Target, reproduce, reproduce_changed, write};
 
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).collect();
@@ -12,14 +13,20 @@ fn main() {
     let told = |progress: Progress<'_>| {
         eprintln!("{:7.1} s  {progress:?}", started.elapsed().as_secs_f64());
     };
-    match targets.and_then(|targets| reproduce(&targets, told)) {
+    let change = std::env::var("CHANGE").ok();
+    let made = targets.and_then(|targets| match &change {
+        Some(change) => reproduce_changed(&targets, change, told),
+        None => reproduce(&targets, told),
+    });
+    match made {
         Err(error) => eprintln!("{error}"),
         Ok(results) => {
             for figure in results.iter().flat_map(|result| &result.figures) {
                 for check in &figure.checks {
                     println!(
-                        "{:9} {:14} {}: {} (published {}) {}",
+                        "{:9} {:10} {:14} {}: {} (published {}) {}",
                         figure.id,
+                        check.basis.map_or("-", Basis::text),
                         check.verdict.text(),
                         check.quantity,
                         check.ours,

@@ -5,7 +5,7 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::paper::Paper;
 use serde::Serialize;
-use wattline_report::{Check, Verdict};
+use wattline_report::{Basis, Check, Verdict};
 
 /// A claim and its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -13,6 +13,8 @@ pub struct ClaimReport {
     /// The row of the claim.
     #[serde(flatten)]
     pub claim: Claim,
+    /// Basis; the weakest one if several checks answer the claim, `None` if none does.
+    pub basis: Option<Basis>,
     /// Verdict; the worst one if several checks answer the claim.
     pub verdict: Verdict,
     /// Results of the checks; empty if no figure checks the claim.
@@ -39,6 +41,9 @@ pub(super) fn report(
 ) -> Result<Vec<ClaimReport>, ReproduceError> {
     let checks: Vec<&Check> = figures.iter().flat_map(|figure| &figure.checks).collect();
     let (mut reports, mut silent) = (Vec::new(), Vec::new());
+    for check in checks.iter().filter(|check| check.basis.is_none() && !check.claims.is_empty()) {
+        silent.push(format!("{}: \"{}\" has no basis", check.claims.join(" "), check.quantity));
+    }
     for claim in claims_of(paper)? {
         let own: Vec<&Check> = checks
             .iter()
@@ -49,8 +54,9 @@ pub(super) fn report(
         let report = match context {
             _ if !own.is_empty() => checked(claim, &own),
             _ if !whole => continue,
-            Some((_, verdict, note)) => ClaimReport {
+            Some((_, basis, verdict, note)) => ClaimReport {
                 claim,
+                basis: *basis,
                 verdict: *verdict,
                 ours: String::new(),
                 note: (*note).to_owned(),
@@ -65,30 +71,29 @@ pub(super) fn report(
     if silent.is_empty() { Ok(reports) } else { Err(ReproduceError::Model(silent.join("\n"))) }
 }
 
-/// The verdict of a claim's own checks.
+/// Judges a claim by its own checks: the weakest basis, the worst verdict.
 fn checked(claim: Claim, own: &[&Check]) -> ClaimReport {
     let rank = |verdict: Verdict| match verdict {
         Verdict::Differs => 0,
         Verdict::PaperContradictsItself => 1,
         Verdict::FigureLost => 2,
         Verdict::NotTestable => 3,
-        Verdict::Data => 4,
-        Verdict::Fitted => 5,
-        Verdict::Meets => 6,
+        Verdict::Meets => 4,
     };
     let verdicts = own.iter().map(|check| check.verdict);
-    let mut verdict = verdicts.min_by_key(|v| rank(*v)).unwrap_or(Verdict::NotTestable);
+    let verdict = verdicts.min_by_key(|v| rank(*v)).unwrap_or(Verdict::NotTestable);
+    let mut basis = own.iter().map(|check| check.basis).max().flatten();
     let join = |of: fn(&Check) -> String| {
         own.iter().map(|c| of(c)).filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ")
     };
     let ours = join(|check| format!("{}: {}", check.quantity, check.ours));
     let mut note = join(|check| check.note.clone());
-    if claim.section_or_figure == OUR_MODEL && verdict == Verdict::Meets {
-        verdict = Verdict::Fitted;
+    if claim.section_or_figure == OUR_MODEL {
+        basis = basis.max(Some(Basis::Fitted));
         let why = "a figure of the fitted model, which the paper does not print";
         note = if note.is_empty() { why.to_owned() } else { format!("{note}; {why}") };
     }
-    ClaimReport { claim, verdict, ours, note }
+    ClaimReport { claim, basis, verdict, ours, note }
 }
 
 #[cfg(test)]
@@ -103,16 +108,42 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_gets_the_worst_verdict_and_our_own_figures_confirm_nothing() {
-        let met = Check::near(&[], "watts", 1.0, 1.0, 0.1);
-        let missed = Check::near(&[], "joules", 2.0, 1.0, 0.1).note("too warm");
-        assert_eq!(checked(claim("6"), &[&met]).verdict, Verdict::Meets);
+    fn claim_gets_the_worst_verdict_and_the_weakest_basis() {
+        let near = |ours: f64| Check::near(&[], "watts", ours, 1.0, 0.1);
+        let met = near(1.0).predicted("none");
+        let missed = near(2.0).fitted("too warm");
+        let report = checked(claim("6"), &[&met]);
+        assert_eq!((report.basis, report.verdict), (Some(Basis::Predicted), Verdict::Meets));
         let both = checked(claim("6"), &[&met, &missed]);
-        assert_eq!((both.verdict, both.note.as_str()), (Verdict::Differs, "too warm"));
+        assert_eq!((both.basis, both.verdict), (Some(Basis::Fitted), Verdict::Differs));
+        assert_eq!(both.note, "too warm");
+        let arithmetic = near(1.0).basis(Basis::Arithmetic);
+        assert_eq!(arithmetic.clone().predicted("none").basis, Some(Basis::Arithmetic));
+        assert_eq!(checked(claim("6"), &[&arithmetic, &met]).basis, Some(Basis::Arithmetic));
+    }
+
+    #[test]
+    fn figures_of_our_own_model_are_fitted_at_best() {
+        let met = Check::near(&[], "watts", 1.0, 1.0, 0.1).predicted("none");
         let own = checked(claim(OUR_MODEL), &[&met]);
-        assert_eq!(own.verdict, Verdict::Fitted);
+        assert_eq!((own.basis, own.verdict), (Some(Basis::Fitted), Verdict::Meets));
         assert!(own.note.contains("does not print"), "{}", own.note);
-        assert_eq!(checked(claim(OUR_MODEL), &[&missed]).verdict, Verdict::Differs);
+    }
+
+    #[test]
+    fn check_without_a_basis_is_refused() {
+        let figure = |check: Check| Figure {
+            id: "fig",
+            title: String::new(),
+            about: String::new(),
+            table: wattline_report::Table::new(["none"]),
+            plots: Vec::new(),
+            checks: vec![check],
+        };
+        let check = Check::near(&["BO-080"], "watts", 1.0, 1.0, 0.1);
+        let error = report(Paper::Bolla, &[figure(check.clone())], false).unwrap_err().to_string();
+        assert!(error.contains("BO-080: \"watts\" has no basis"), "{error}");
+        assert!(report(Paper::Bolla, &[figure(check.basis(Basis::Rule))], false).is_ok());
     }
 
     #[test]
@@ -129,7 +160,7 @@ mod tests {
             let ids: BTreeSet<String> =
                 claims_of(paper).unwrap().into_iter().map(|claim| claim.id).collect();
             let mut seen = BTreeSet::new();
-            for (id, verdict, why) in paper.context() {
+            for (id, _, verdict, why) in paper.context() {
                 assert!(ids.contains(*id), "{id}");
                 assert!(seen.insert(id), "{id} twice");
                 assert!(!why.is_empty() && *verdict != Verdict::Meets, "{id}");

@@ -1,11 +1,13 @@
 //! Writes results to files.
 
 use crate::error::ReproduceError;
+use crate::figure::Figure;
 use crate::page;
 use crate::reproduction::Reproduction;
 use std::fs;
 use std::path::{Path, PathBuf};
 use wattline_report::Table;
+use wattline_report::page::basis;
 
 /// Writes data, plots, `summary.json` and a page with all of it into the directory `out`.
 ///
@@ -53,16 +55,7 @@ fn all(reproductions: &[Reproduction], out: &Path, made: &mut Made) -> Result<()
     for reproduction in reproductions {
         let directory = out.join(reproduction.paper.name());
         made.directory(&directory)?;
-        for figure in &reproduction.figures {
-            csv(made, &directory.join(format!("{}.csv", figure.id)), &figure.table)?;
-            for (index, plot) in figure.plots.iter().enumerate() {
-                let letter = match figure.plots.len() {
-                    1 => String::new(),
-                    _ => char::from(b'a' + index as u8).to_string(),
-                };
-                made.file(&directory.join(format!("{}{letter}.svg", figure.id)), plot)?;
-            }
-        }
+        data(&reproduction.figures, &directory, made)?;
         csv(made, &directory.join("claims.csv"), &claims(reproduction))?;
         csv(made, &directory.join("checks.csv"), &checks(reproduction))?;
     }
@@ -72,9 +65,59 @@ fn all(reproductions: &[Reproduction], out: &Path, made: &mut Made) -> Result<()
     made.file(&out.join("index.html"), page::html(reproductions))
 }
 
+/// Writes data and plots of figures about published watts, `published-watts.json` and a page into
+/// the directory `out`.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_watts(figures: &[Figure], out: &Path) -> Result<(), ReproduceError> {
+    let mut made = Made::default();
+    let mut write = || {
+        let directory = out.join(WATTS);
+        made.directory(&directory)?;
+        data(figures, &directory, &mut made)?;
+        let json = serde_json::to_string_pretty(figures)
+            .map_err(|error| ReproduceError::Model(format!("{WATTS}.json: {error}")))?;
+        made.file(&out.join(format!("{WATTS}.json")), json)?;
+        made.file(&out.join(format!("{WATTS}.html")), page::watts(figures, WATTS))
+    };
+    let written = write();
+    if written.is_err() {
+        made.remove();
+    }
+    written
+}
+
+/// Name of the page about published watts, and of its directory.
+const WATTS: &str = "published-watts";
+
+/// Writes table and plots of each figure.
+fn data(figures: &[Figure], directory: &Path, made: &mut Made) -> Result<(), ReproduceError> {
+    for figure in figures {
+        csv(made, &directory.join(format!("{}.csv", figure.id)), &figure.table)?;
+        for (index, plot) in figure.plots.iter().enumerate() {
+            let letter = match figure.plots.len() {
+                1 => String::new(),
+                _ => char::from(b'a' + index as u8).to_string(),
+            };
+            made.file(&directory.join(format!("{}{letter}.svg", figure.id)), plot)?;
+        }
+    }
+    Ok(())
+}
+
 fn claims(reproduction: &Reproduction) -> Table {
-    let mut table =
-        Table::new(["id", "where", "quantity", "published", "unit", "verdict", "ours", "note"]);
+    let mut table = Table::new([
+        "id",
+        "where",
+        "quantity",
+        "published",
+        "unit",
+        "basis",
+        "verdict",
+        "ours",
+        "note",
+    ]);
     for report in &reproduction.claims {
         let claim = &report.claim;
         table.row([
@@ -83,6 +126,7 @@ fn claims(reproduction: &Reproduction) -> Table {
             claim.quantity.clone(),
             claim.value.clone(),
             claim.unit.clone(),
+            basis(report.basis).to_owned(),
             report.verdict.text().to_owned(),
             report.ours.clone(),
             report.note.clone(),
@@ -99,7 +143,9 @@ fn checks(reproduction: &Reproduction) -> Table {
         "ours",
         "published",
         "tolerance",
+        "basis",
         "verdict",
+        "flip",
         "note",
     ]);
     for figure in &reproduction.figures {
@@ -111,7 +157,9 @@ fn checks(reproduction: &Reproduction) -> Table {
                 check.ours.clone(),
                 check.published.clone(),
                 check.tolerance.clone(),
+                basis(check.basis).to_owned(),
                 check.verdict.text().to_owned(),
+                check.flip.unwrap_or_default().to_owned(),
                 check.note.clone(),
             ]);
         }

@@ -2,18 +2,25 @@
 
 use crate::figure::Figure;
 use crate::reproduction::Reproduction;
+use crate::summary::{Summary, bases};
 use wattline_report::page::{
-    self, begin_table, checks, class, end_table, put, verdict, verdict_filter,
+    self, basis, basis_filter, begin_table, checks, class, end_table, put, verdict, verdict_filter,
 };
-use wattline_report::{Notes, Verdict, escape};
+use wattline_report::{Basis, Notes, Verdict, escape};
+
+/// Most rows of data that stand on the page, and beside plots or checks. Longer tables are in the
+/// files beside it.
+const MOST_ROWS: [usize; 2] = [60, 12];
 
 pub(super) fn html(reproductions: &[Reproduction]) -> String {
     let mut page = page::begin("published against ours");
     put(
         &mut page,
         format_args!(
-            "<h1>Published against ours</h1>\n\
+            "<h1>Published against ours</h1>\n<p class=\"headline\"><strong>{}</strong> {}</p>\n\
              <p>Powers are those of models, not measurements. {}</p>\n",
+            Summary::of(reproductions).headline(),
+            Summary::of(reproductions).others(),
             signs(reproductions)
         ),
     );
@@ -23,9 +30,16 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
     });
     put(
         &mut page,
-        format_args!("<p>{total} claims; choose a verdict to see its rows alone.</p>\n"),
+        format_args!("<p>{total} claims; choose a basis or a verdict to see its rows alone.</p>\n"),
     );
+    let count = |of: Option<Basis>| {
+        reproductions.iter().flat_map(|one| &one.claims).filter(|claim| claim.basis == of).count()
+    };
+    let by_basis = bases().map(|of| (of, count(of)));
+    basis_filter(&mut page, by_basis.filter(|(_, count)| *count > 0));
     verdict_filter(&mut page, counts.into_iter().filter(|(_, count)| *count > 0));
+    meanings(&mut page);
+    chosen(&mut page);
     // The sections of a page are papers, or the figures of a single one.
     let heading = if reproductions.len() == 1 { SECTION } else { OF_PART };
     for reproduction in reproductions {
@@ -33,6 +47,31 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
     }
     page::end(&mut page);
     page
+}
+
+/// Appends what each basis and each verdict means.
+fn meanings(page: &mut String) {
+    page.push_str(
+        "<details class=\"unchosen\"><summary>Meaning of each basis and verdict</summary><dl>\n",
+    );
+    let bases = Basis::ALL.map(|basis| (basis.text(), basis.meaning()));
+    let verdicts = Verdict::ALL.map(|verdict| (verdict.text(), verdict.meaning()));
+    for (name, meaning) in bases.into_iter().chain(verdicts) {
+        put(page, format_args!("<dt>{name}</dt><dd>{meaning}</dd>\n"));
+    }
+    page.push_str("</dl>\n<p>A claim has the weakest basis and the worst verdict of its checks.</p></details>\n");
+}
+
+/// Columns of a table of claims.
+const CLAIMS: [&str; 8] =
+    ["id", "where", "quantity", "published", "basis", "verdict", "ours", "note"];
+
+/// Appends the place for the claims of a chosen basis or verdict.
+fn chosen(page: &mut String) {
+    page.push_str("<div id=\"chosen\" hidden>");
+    begin_table(page, CLAIMS);
+    end_table(page);
+    page.push_str("</div>\n");
 }
 
 /// What the signs mean that the plots of this page have.
@@ -56,29 +95,51 @@ const OF_PART: &str = "h3";
 fn paper(page: &mut String, reproduction: &Reproduction, heading: &str) {
     put(page, format_args!("<h2 id=\"{0}\">{0}</h2>\n", reproduction.paper.name()));
     put(page, format_args!("<p>{}</p>\n", escape(reproduction.title)));
-    begin_table(page, Verdict::ALL.map(Verdict::text).into_iter().chain(["claims"]));
-    page.push_str("<tr>");
-    for verdict in Verdict::ALL {
-        put(page, format_args!("<td class=\"n\">{}</td>", reproduction.count(verdict)));
+    let summary = Summary::of(std::slice::from_ref(reproduction));
+    page.push_str("<div class=\"unchosen\">");
+    begin_table(page, ["basis"].into_iter().chain(Verdict::ALL.map(Verdict::text)));
+    for of in bases() {
+        put(page, format_args!("<tr><td>{}</td>", basis(of)));
+        for verdict in Verdict::ALL {
+            put(page, format_args!("<td class=\"n\">{}</td>", summary.count(of, verdict)));
+        }
+        page.push_str("</tr>\n");
     }
-    put(page, format_args!("<td class=\"n\">{}</td></tr>", reproduction.claims.len()));
     end_table(page);
+    page.push_str("</div>\n");
     if heading == OF_PART {
         let name = reproduction.paper.name();
-        put(page, format_args!("<nav aria-label=\"figures of {name}\">"));
+        put(page, format_args!("<nav class=\"unchosen\" aria-label=\"figures of {name}\">"));
         for figure in &reproduction.figures {
             put(page, format_args!("<a href=\"#{name}-{0}\">{0}</a>", figure.id));
         }
         page.push_str("</nav>\n");
     }
     for one in &reproduction.figures {
-        figure(page, reproduction, one, heading);
+        page.push_str("<section class=\"figure\">\n");
+        figure(page, reproduction.paper.name(), one, heading);
+        page.push_str("</section>\n");
     }
     claims(page, reproduction, heading);
 }
 
-fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure, heading: &str) {
-    let name = reproduction.paper.name();
+/// Returns the page about published watts.
+pub(super) fn watts(figures: &[Figure], name: &str) -> String {
+    let mut page = page::begin("published watts");
+    page.push_str(
+        "<h1>Published watts</h1>\n<p class=\"headline\">Measured power of servers and routers of \
+         others, beside fits that did not see it.</p>\n",
+    );
+    for one in figures {
+        page.push_str("<section class=\"figure\">\n");
+        figure(&mut page, name, one, SECTION);
+        page.push_str("</section>\n");
+    }
+    page::end(&mut page);
+    page
+}
+
+fn figure(page: &mut String, name: &str, figure: &Figure, heading: &str) {
     put(
         page,
         format_args!(
@@ -93,12 +154,18 @@ fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure, headi
     }
     page.push_str("</div>\n");
     checks(page, &figure.checks);
-    // A section with nothing else to show begins with its table.
-    let open = if figure.plots.is_empty() && figure.checks.is_empty() { " open" } else { "" };
-    put(
-        page,
-        format_args!("<details{open}><summary>Data ({} rows)</summary>", figure.table.rows.len()),
-    );
+    let is_shown = !figure.plots.is_empty() || !figure.checks.is_empty();
+    if figure.table.rows.len() > MOST_ROWS[usize::from(is_shown)] {
+        put(
+            page,
+            format_args!(
+                "<p>Data: {} rows in {name}/{}.csv beside this page.</p>\n",
+                figure.table.rows.len(),
+                figure.id
+            ),
+        );
+        return;
+    }
     begin_table(page, figure.table.columns.iter().map(String::as_str));
     for row in &figure.table.rows {
         page.push_str("<tr>");
@@ -108,31 +175,32 @@ fn figure(page: &mut String, reproduction: &Reproduction, figure: &Figure, headi
         page.push_str("</tr>\n");
     }
     end_table(page);
-    page.push_str("</details>\n");
 }
 
 fn claims(page: &mut String, reproduction: &Reproduction, heading: &str) {
     put(
         page,
         format_args!(
-            "<{heading}>Every claim of the paper</{heading}>\n<details class=\"claims\"><summary>{} claims</summary>",
+            "<div class=\"unchosen\"><{heading}>Every claim of the paper</{heading}>\n<details class=\"claims\"><summary>{} claims</summary>",
             reproduction.claims.len()
         ),
     );
     let notes = Notes::of(reproduction.claims.iter().map(|report| report.note.as_str()));
-    begin_table(page, ["id", "where", "quantity", "published", "verdict", "ours", "note"]);
+    begin_table(page, CLAIMS);
     for report in &reproduction.claims {
         let claim = &report.claim;
         put(
             page,
             format_args!(
-                "<tr data-verdict=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td class=\"note\">{}</td></tr>\n",
+                "<tr data-verdict=\"{}\" data-basis=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"note\">{}</td></tr>\n",
                 class(report.verdict),
+                basis(report.basis),
                 escape(&claim.id),
                 escape(&claim.section_or_figure),
                 escape(&claim.quantity),
                 escape(&claim.value),
                 escape(&claim.unit),
+                basis(report.basis),
                 verdict(report.verdict),
                 escape(&report.ours),
                 notes.cell(&report.note),
@@ -141,5 +209,5 @@ fn claims(page: &mut String, reproduction: &Reproduction, heading: &str) {
     }
     end_table(page);
     notes.list(page);
-    page.push_str("</details>\n");
+    page.push_str("</details></div>\n");
 }

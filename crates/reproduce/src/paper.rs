@@ -5,7 +5,7 @@ use crate::{bolla, copi, liao, powersave, sohan};
 use serde::Serialize;
 
 /// A paper that can be reproduced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Paper {
     /// L. Niccolini et al., Building a power-proportional software router, 2012.

@@ -4,12 +4,12 @@
 //! supplies the computed value. A change of the model therefore cannot change a tolerance or a
 //! published figure.
 
-use crate::claim;
 use crate::error::ReproduceError;
+use crate::printed::{printed, printed_at, text_of};
 use serde::Deserialize;
 use std::sync::LazyLock;
-use wattline_report::Check;
 use wattline_report::table::number;
+use wattline_report::{Basis, Check};
 
 const SOHAN: &str = include_str!("../published/checks/sohan.toml");
 const LIAO: &str = include_str!("../published/checks/liao.toml");
@@ -36,23 +36,82 @@ pub(super) struct Planned {
     pub(super) id: String,
     pub(super) claims: Vec<String>,
     quantity: String,
-    /// True if a parameter was fitted to this value: the best verdict is then "fitted".
-    #[serde(default)]
-    fitted: bool,
+    basis: PlannedBasis,
+    /// Change of an input that makes a predicted check come out otherwise.
+    flip: Option<String>,
     #[serde(flatten)]
     kind: Kind,
     why: String,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum PlannedBasis {
+    Predicted,
+    Fitted,
+    Rule,
+    Arithmetic,
+    Data,
+}
+
+impl From<PlannedBasis> for Basis {
+    fn from(basis: PlannedBasis) -> Self {
+        match basis {
+            PlannedBasis::Predicted => Self::Predicted,
+            PlannedBasis::Fitted => Self::Fitted,
+            PlannedBasis::Rule => Self::Rule,
+            PlannedBasis::Arithmetic => Self::Arithmetic,
+            PlannedBasis::Data => Self::Data,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Kind {
-    Near { published: f64, tolerance: f64 },
+    Near { published: Figure, tolerance: f64 },
     Each { tolerance: f64 },
-    Range { low: f64, high: f64, tolerance: f64 },
-    Above { bound: f64 },
-    Below { bound: f64 },
-    Holds { published: String },
+    Range { low: Figure, high: Figure, tolerance: f64 },
+    Above { bound: Figure },
+    Below { bound: Figure },
+    Holds { expects: String },
+}
+
+impl Kind {
+    fn figures(&self) -> Vec<&Figure> {
+        match self {
+            Self::Near { published, .. } => vec![published],
+            Self::Range { low, high, .. } => vec![low, high],
+            Self::Above { bound } | Self::Below { bound } => vec![bound],
+            Self::Each { .. } | Self::Holds { .. } => Vec::new(),
+        }
+    }
+}
+
+/// A figure that a check is held against.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Figure {
+    /// Our reading of a text that prints no number.
+    Reading(f64),
+    /// A printed number: `PS-118`, or `PS-118#2` for the second one of that claim.
+    Printed(String),
+}
+
+impl Figure {
+    /// Returns the number; NaN, which meets nothing, if the claim prints none.
+    fn number(&self) -> f64 {
+        match self {
+            Self::Reading(number) => *number,
+            Self::Printed(reference) => match reference.split_once('#') {
+                Some((id, place)) => {
+                    let place = place.parse::<usize>().ok().and_then(|place| place.checked_sub(1));
+                    place.map_or(f64::NAN, |index| printed_at(id, index))
+                }
+                None => printed(reference),
+            },
+        }
+    }
 }
 
 type Read = LazyLock<Result<Plan, String>>;
@@ -91,20 +150,35 @@ fn broken(file: &str, what: &str) -> ReproduceError {
 
 impl Plan {
     fn parse(file: &'static str, text: &str) -> Result<Self, String> {
-        let plan: Self = toml::from_str(text)
-            .map_err(|error| format!("crates/reproduce/published/checks/{file}: {error}"))?;
+        let failed = |what: String| format!("crates/reproduce/published/checks/{file}: {what}");
+        let plan: Self = toml::from_str(text).map_err(|error| failed(error.to_string()))?;
+        for planned in &plan.checks {
+            let id = &planned.id;
+            if (planned.basis == PlannedBasis::Predicted) != planned.flip.is_some() {
+                return Err(failed(format!("{id}: predicted checks, and no others, name a flip")));
+            }
+            if planned.kind.figures().iter().any(|figure| figure.number().is_nan()) {
+                return Err(failed(format!("{id}: no such number in claims.csv")));
+            }
+        }
         Ok(Self { file, ..plan })
     }
 
-    /// Checks one number (`near`, `above`, `below`), or several that must all be in a `range`.
-    /// The value that the paper prints, where the check is of one.
+    /// Changes of inputs that predicted checks name.
+    #[cfg(test)]
+    pub(super) fn flips(&'static self) -> impl Iterator<Item = &'static str> {
+        self.checks.iter().filter_map(|planned| planned.flip.as_deref())
+    }
+
+    /// Returns the value that the paper prints, where the check is of one.
     pub(super) fn published(&'static self, id: &str) -> Option<f64> {
-        match self.find(id).ok()?.kind {
-            Kind::Near { published, .. } => Some(published),
+        match &self.find(id).ok()?.kind {
+            Kind::Near { published, .. } => Some(published.number()),
             _ => None,
         }
     }
 
+    /// Checks one number (`near`, `above`, `below`), or several that must all be in a `range`.
     pub(super) fn check(&'static self, id: &str, ours: &[f64]) -> Result<Check, ReproduceError> {
         let planned = self.find(id)?;
         let claims = planned.claims();
@@ -113,25 +187,26 @@ impl Plan {
         let check = match (&planned.kind, one) {
             (Kind::Near { published, tolerance }, Some(ours)) if single => {
                 // The addition allows for the rounding of binary fractions.
-                Check::near(&claims, quantity, ours, *published, tolerance + 1e-9)
+                Check::near(&claims, quantity, ours, published.number(), tolerance + 1e-9)
                     .tolerance(*tolerance)
             }
             (Kind::Above { bound }, Some(ours)) if single => {
-                Check::above(&claims, quantity, ours, *bound)
+                Check::above(&claims, quantity, ours, bound.number())
             }
             (Kind::Below { bound }, Some(ours)) if single => {
-                Check::below(&claims, quantity, ours, *bound)
+                Check::below(&claims, quantity, ours, bound.number())
             }
             (Kind::Range { low, high, tolerance }, Some(_)) => {
+                let (low, high) = (low.number(), high.number());
                 let slack = tolerance + 1e-9;
                 let within = ours.iter().all(|ours| (low - slack..=high + slack).contains(ours));
                 let text = ours.iter().map(|ours| number(*ours)).collect::<Vec<_>>().join(", ");
-                let published = format!("{} to {}", number(*low), number(*high));
+                let published = format!("{} to {}", number(low), number(high));
                 Check::holds(&claims, quantity, within, text, &published).tolerance(*tolerance)
             }
             _ => return Err(broken(self.file, &format!("{id} takes other figures"))),
         };
-        Ok(planned.fitted(check.planned(&self.date, &planned.why)))
+        Ok(planned.based(check.planned(&self.date, &planned.why)))
     }
 
     /// Checks that a statement holds.
@@ -142,12 +217,14 @@ impl Plan {
         ours: impl Into<String>,
     ) -> Result<Check, ReproduceError> {
         let planned = self.find(id)?;
-        let Kind::Holds { published } = &planned.kind else {
+        let Kind::Holds { expects } = &planned.kind else {
             return Err(broken(self.file, &format!("{id} is not a statement")));
         };
         let claims = planned.claims();
-        let check = Check::holds(&claims, &planned.quantity, holds, ours, published);
-        Ok(planned.fitted(check.planned(&self.date, &planned.why)))
+        let texts: Vec<String> = claims.iter().map(|id| text_of(id)).collect();
+        let check = Check::holds(&claims, &planned.quantity, holds, ours, &texts.join("; "));
+        let why = format!("{expects}; {}", planned.why);
+        Ok(planned.based(check.planned(&self.date, &why)))
     }
 
     /// Checks one of several claims of a kind; the published value comes from `claims.csv`.
@@ -165,11 +242,13 @@ impl Plan {
         let unknown = || broken(self.file, &format!("{id} does not name {claim}"));
         let claim =
             planned.claims().into_iter().find(|known| *known == claim).ok_or_else(unknown)?;
-        let row = claim::find(claim)?.ok_or_else(unknown)?;
-        let published: f64 = row.value.parse().map_err(|_| unknown())?;
+        let published = printed(claim);
+        if published.is_nan() {
+            return Err(unknown());
+        }
         let quantity = format!("{of}: {}", planned.quantity);
         let check = Check::near(&[claim], &quantity, ours, published, tolerance + 1e-9);
-        Ok(check.tolerance(tolerance).planned(&self.date, &planned.why))
+        Ok(planned.based(check.tolerance(tolerance).planned(&self.date, &planned.why)))
     }
 
     fn find(&'static self, id: &str) -> Result<&'static Planned, ReproduceError> {
@@ -179,8 +258,11 @@ impl Plan {
 }
 
 impl Planned {
-    fn fitted(&self, check: Check) -> Check {
-        if self.fitted { check.fitted("fitted to this claim") } else { check }
+    fn based(&'static self, check: Check) -> Check {
+        match (self.basis, &self.flip) {
+            (PlannedBasis::Predicted, Some(flip)) => check.predicted(flip),
+            (basis, _) => check.basis(basis.into()),
+        }
     }
 
     fn claims(&'static self) -> Vec<&'static str> {
@@ -193,6 +275,7 @@ mod tests {
     use super::*;
     use crate::claims;
     use crate::paper::Paper;
+    use crate::printed::{numbers_in, numbers_of};
     use std::collections::BTreeSet;
     use wattline_report::Verdict;
 
@@ -214,6 +297,48 @@ mod tests {
                 assert!(!planned.why.is_empty());
                 assert!(planned.claims.iter().all(|id| known.contains(id)), "{}", planned.id);
             }
+        }
+    }
+
+    /// A number is read from `claims.csv` where a claim of the check prints it. Zero and one are
+    /// too common to tell.
+    #[test]
+    fn plans_repeat_no_printed_number() {
+        let mut repeated = Vec::new();
+        for plan in [sohan(), liao(), copi(), powersave_readings()].map(Result::unwrap) {
+            for planned in &plan.checks {
+                let printed = |number: &f64| {
+                    *number > 1.0 && planned.claims.iter().any(|id| numbers_of(id).contains(number))
+                };
+                let typed = planned.kind.figures().into_iter().filter_map(|figure| match figure {
+                    Figure::Reading(number) => Some(*number),
+                    Figure::Printed(_) => None,
+                });
+                let stated = match &planned.kind {
+                    Kind::Holds { expects } => numbers_in(expects),
+                    _ => Vec::new(),
+                };
+                let all = typed.chain(stated).filter(printed);
+                repeated.extend(all.map(|number| format!("{} {number}", planned.id)));
+            }
+        }
+        assert!(repeated.is_empty(), "{repeated:#?}");
+    }
+
+    #[test]
+    fn plan_without_flip_or_number_is_refused() {
+        let parse = |lines: &str| {
+            let head =
+                "date = \"2026-11-27\"\n[[check]]\nid = \"a\"\nclaims = []\nquantity = \"q\"\n";
+            Plan::parse("a.toml", &format!("{head}why = \"w\"\nkind = \"above\"\n{lines}"))
+        };
+        assert!(parse("basis = \"rule\"\nbound = \"PS-118#2\"").is_ok());
+        for lines in [
+            "basis = \"predicted\"\nbound = 2.0",
+            "basis = \"rule\"\nbound = 2.0\nflip = \"receive: ring = 1\"",
+            "basis = \"rule\"\nbound = \"PS-118#9\"",
+        ] {
+            assert!(parse(lines).is_err(), "{lines}");
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::claims::{self, ClaimReport};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::paper::Paper;
 use crate::runner::{self, Progress};
 use crate::step::Step;
@@ -47,9 +48,30 @@ pub fn reproduce(
     targets: &[Target],
     told: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
+    reproduce_with(targets, &Inputs::default(), told)
+}
+
+/// Reproduces papers or single figures with one input changed, as a predicted check names it:
+/// `FILE: KEY = VALUE` or `FILE: KEY * FACTOR`.
+///
+/// # Errors
+/// As [`reproduce`], and when the text is no change of an input.
+pub fn reproduce_changed(
+    targets: &[Target],
+    change: &str,
+    told: impl FnMut(Progress<'_>) + Send,
+) -> Result<Vec<Reproduction>, ReproduceError> {
+    reproduce_with(targets, &Inputs::changed(change)?, told)
+}
+
+fn reproduce_with(
+    targets: &[Target],
+    inputs: &Inputs,
+    told: impl FnMut(Progress<'_>) + Send,
+) -> Result<Vec<Reproduction>, ReproduceError> {
     let wanted = Wanted::of(targets);
     let steps: Vec<&'static Step> = wanted.iter().flat_map(Wanted::steps).collect();
-    let mut made = runner::run(&steps, told)?.into_iter();
+    let mut made = runner::run(&steps, inputs, told)?.into_iter();
     let mut all = Vec::new();
     for wanted in wanted {
         let mut figures = Vec::new();

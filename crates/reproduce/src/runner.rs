@@ -7,6 +7,7 @@
 
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::step::Step;
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
@@ -31,6 +32,7 @@ type Made = Result<Vec<Figure>, ReproduceError>;
 /// The error of the first step, in the order of the steps, that failed.
 pub(crate) fn run(
     steps: &[&'static Step],
+    inputs: &Inputs,
     told: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Vec<Figure>>, ReproduceError> {
     // One more than cores: a step that waits for another keeps none of them idle.
@@ -46,7 +48,7 @@ pub(crate) fn run(
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(step) = steps.get(index) else { break };
             tell(Progress::Begins(step.name));
-            let figures = (step.run)();
+            let figures = (step.run)(inputs);
             match figures {
                 Ok(_) => tell(Progress::Ends(step.name)),
                 Err(_) => failed.store(true, Ordering::Relaxed),
@@ -80,19 +82,22 @@ mod tests {
         }
     }
 
-    static FIRST: Step = Step::new("first", &["a"], || {
+    static FIRST: Step = Step::new("first", &["a"], |_| {
         // Ends after the second, whose figure still comes second.
         std::thread::sleep(std::time::Duration::from_millis(50));
         Ok(vec![figure("a")])
     });
-    static SECOND: Step = Step::new("second", &["b"], || Ok(vec![figure("b")]));
+    static SECOND: Step = Step::new("second", &["b"], |_| Ok(vec![figure("b")]));
     static BROKEN: Step =
-        Step::new("broken", &["c"], || Err(ReproduceError::Model("broken".into())));
+        Step::new("broken", &["c"], |_| Err(ReproduceError::Model("broken".into())));
 
     #[test]
     fn figures_come_in_the_order_of_the_steps() {
         let mut told = Vec::new();
-        let made = run(&[&FIRST, &SECOND], |progress| told.push(format!("{progress:?}"))).unwrap();
+        let made = run(&[&FIRST, &SECOND], &Inputs::default(), |progress| {
+            told.push(format!("{progress:?}"))
+        })
+        .unwrap();
         let ids: Vec<_> = made.iter().flatten().map(|figure| figure.id).collect();
         assert_eq!(ids, ["a", "b"]);
         told.sort();
@@ -104,7 +109,7 @@ mod tests {
     #[test]
     fn a_step_that_fails_ends_it_with_its_error() {
         let mut ended = Vec::new();
-        let result = run(&[&BROKEN, &FIRST], |progress| {
+        let result = run(&[&BROKEN, &FIRST], &Inputs::default(), |progress| {
             if let Progress::Ends(name) = progress {
                 ended.push(name.to_owned());
             }

@@ -2,10 +2,11 @@
 
 use crate::error::ReproduceError;
 use crate::figure::Figure;
-use wattline_report::Verdict;
+use crate::inputs::Inputs;
+use wattline_report::{Basis, Verdict};
 
-/// Verdict on a claim that no figure checks: id of the claim, verdict, reason.
-pub(crate) type Context = (&'static str, Verdict, &'static str);
+/// Verdict on a claim that no figure checks: id of the claim, basis, verdict, reason.
+pub(crate) type Context = (&'static str, Option<Basis>, Verdict, &'static str);
 
 /// One step of a reproduction.
 pub(crate) struct Step {
@@ -17,7 +18,7 @@ pub(crate) struct Step {
     pub(crate) run: Run,
 }
 
-pub(crate) type Run = fn() -> Result<Vec<Figure>, ReproduceError>;
+pub(crate) type Run = fn(&Inputs) -> Result<Vec<Figure>, ReproduceError>;
 
 impl Step {
     /// A step with this name that makes figures with these ids.

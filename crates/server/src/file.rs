@@ -6,7 +6,8 @@ use crate::input::{
 };
 use crate::library;
 use crate::model::{
-    ApplicationCost, Capacity, IdleState, Nic, PowerModel, Processor, ServerModel, WakeUpCost,
+    ApplicationCost, Capacity, IdleState, MAX_CORES, Nic, PowerModel, Processor, ServerModel,
+    WakeUpCost,
 };
 use crate::requests::RequestServer;
 use serde::Serialize;
@@ -168,6 +169,9 @@ impl ServerFile {
         let applications = root.section("application", ApplicationCost::read_all);
         let wake_up = root.section("wake_up", WakeUpCost::read);
         let nic = root.section("nic", Nic::read);
+        if let (Some(processor), Some(nic)) = (&processor, &nic) {
+            check_cores(root, processor, nic);
+        }
         let ports = nic.as_ref().map(|nic| nic.ports);
         let power = root.section("power", |section| PowerModel::read(section, ports));
         let frequencies = processor.as_ref().map(|processor| processor.frequencies.as_slice());
@@ -218,6 +222,18 @@ impl ServerModel {
     /// Loads a shipped model by name, or a file by its path; it must be complete for simulation.
     pub fn load(name_or_path: &str) -> Result<Self, LoadError> {
         Ok(ServerFile::load(name_or_path)?.model()?.clone())
+    }
+}
+
+/// Checks that as many cores have a queue as one machine of Wattline can have.
+fn check_cores(root: &Section<'_, '_>, processor: &Processor, nic: &Nic) {
+    let cores = processor.cores().min(nic.queues_per_port);
+    if cores > MAX_CORES {
+        let why = format!(
+            "{cores} cores have a receive queue, and at most {MAX_CORES} can forward; set \
+             nic.queues_per_port = {MAX_CORES}, so that the other cores stay parked"
+        );
+        root.contradiction("processor.cores_per_socket", why);
     }
 }
 

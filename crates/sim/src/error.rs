@@ -34,6 +34,18 @@ pub enum SimError {
     /// The traffic cannot be built from its description.
     #[error("traffic: {0}")]
     Source(#[from] wattline_traffic::spec::BuildError),
+    /// The traffic ends before the measurement begins.
+    #[error(
+        "traffic: its last packet comes {ends_seconds} s after the start, within the warm-up of \
+         {warmup_seconds} s, so that nothing is measured; shorten the warm-up or repeat the traffic \
+         (loop=true)"
+    )]
+    EndsInWarmUp {
+        /// Time of the last packet since the start.
+        ends_seconds: f64,
+        /// Length of the warm-up.
+        warmup_seconds: f64,
+    },
     /// The capture with the packets cannot be read.
     #[error("traffic: {0}")]
     Traffic(#[from] CaptureError),

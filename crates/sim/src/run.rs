@@ -81,7 +81,7 @@ pub fn play(
     let mut engine = Engine::new(setting, knobs, source, make)?;
     engine.sink.latency = Latency::with_bounds(late_after);
     engine.start()?;
-    engine.run_to(setting.warmup.as_picos())?;
+    engine.warm_up()?;
     engine.sink.latency.reset();
     let at_start = engine.totals();
     let mut whole = Latency::with_bounds(late_after);

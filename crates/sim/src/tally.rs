@@ -42,7 +42,7 @@ pub(crate) fn tallied(
     let mut engine = Engine::new(setting, KnobBehaviour::default(), source, make)?;
     engine.sink.latency = Latency::with_bound(Some(late_after));
     engine.start()?;
-    engine.run_to(setting.warmup.as_picos())?;
+    engine.warm_up()?;
     engine.sink.latency.reset();
     let first = engine.totals();
     let mut tallies = Vec::new();

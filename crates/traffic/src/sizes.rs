@@ -17,8 +17,8 @@ enum Pick {
 
 impl Sizes {
     /// The "simple IMIX" of 7 packets of 40, 4 of 576 and 1 of 1500 bytes, as Ethernet
-    /// frames without check sequence (the shortest one padded to 60).
-    pub const IMIX: [(u16, f64); 3] = [(60, 7.0), (590, 4.0), (1514, 1.0)];
+    /// frames with check sequence (the shortest one padded to 64).
+    pub const IMIX: [(u16, f64); 3] = [(64, 7.0), (594, 4.0), (1518, 1.0)];
 
     /// All packets have the same length.
     pub fn fixed(bytes: u16) -> Self {
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn imix_has_its_mean() {
         let sizes = Sizes::weighted(&Sizes::IMIX).unwrap();
-        let expected = (7.0 * 60.0 + 4.0 * 590.0 + 1514.0) / 12.0;
+        let expected = (7.0 * 64.0 + 4.0 * 594.0 + 1518.0) / 12.0;
         assert!((sizes.mean() - expected).abs() < 1e-9);
         let mut random = Random::new(1, 1);
         let seen = (0..400_000).map(|_| f64::from(sizes.next(&mut random))).sum::<f64>() / 4e5;

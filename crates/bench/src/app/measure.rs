@@ -28,7 +28,8 @@ pub(super) fn workloads(args: &Args) -> Result<Vec<Workload>, Error> {
     let mut list: Vec<Workload> =
         [64, 512, 1420].into_iter().map(|size| of(format!("{size} B"), vec![size - 4])).collect();
     let imix = Sizes::IMIX.iter();
-    let imix = imix.flat_map(|(bytes, count)| vec![usize::from(*bytes); *count as usize]);
+    // Frames in memory have no check sequence.
+    let imix = imix.flat_map(|(bytes, count)| vec![usize::from(*bytes) - 4; *count as usize]);
     list.push(of("imix".to_owned(), imix.collect()));
     for file in &args.captures {
         let replay = Replay::load(file)?;
@@ -132,5 +133,20 @@ impl Measured {
         let applications: Vec<Added> = self.others.iter().filter_map(added).collect();
         let order = Order::of(&ipv4, &applications);
         Some(Row { name: self.name, packet_size_bytes, ipv4, applications, order })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wattline_testbed::packets::Sizes as Frames;
+    use wattline_traffic::Sizes;
+
+    #[test]
+    fn imix_is_the_same_mix_in_model_and_measurement() {
+        let total: f64 = Sizes::IMIX.iter().map(|(_, weight)| weight).sum();
+        let mean =
+            Sizes::IMIX.iter().map(|(bytes, weight)| f64::from(*bytes) * weight).sum::<f64>();
+        assert_eq!(mean / total, Frames::imix().mean());
+        assert_eq!(Sizes::IMIX[0].0, 64);
     }
 }

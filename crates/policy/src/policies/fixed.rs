@@ -82,6 +82,24 @@ pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> Result<
     Ok(platform.closest(Hertz::from_gigahertz(gigahertz)))
 }
 
+/// Reads the moderation. Zero stands for the shortest period of the platform; others must be within
+/// its range, and it must have the knob.
+pub(super) fn moderation(parameters: &Parameters, platform: &Platform) -> Result<Span, String> {
+    let period = parameters.span(MODERATION.name);
+    let (shortest, longest) = platform.moderation;
+    if period == Span::ZERO || platform.can.set_moderation && (shortest..=longest).contains(&period)
+    {
+        return Ok(period);
+    }
+    let micros = |span: Span| (span.as_seconds() * 1e9).round() / 1e3;
+    let allowed = if platform.can.set_moderation {
+        format!("the platform allows {} us to {} us, or 0us", micros(shortest), micros(longest))
+    } else {
+        "the period of interrupts cannot be set here; only 0us is allowed".to_owned()
+    };
+    Err(format!("moderation = {} us: {allowed}", micros(period)))
+}
+
 /// Sets one operating point at the start and never asks again.
 #[derive(Debug, Clone)]
 pub(super) struct Fixed {
@@ -133,6 +151,7 @@ impl Policy for Fixed {
 #[cfg(test)]
 mod tests {
     use crate::policies::testing::Bench;
+    use wattline_units::Span;
 
     #[test]
     fn a_frequency_is_one_of_the_platform_or_hardly_beside_one() {
@@ -150,5 +169,23 @@ mod tests {
                 assert!(error.contains(&said), "{error}");
             }
         }
+    }
+
+    #[test]
+    fn moderation_beyond_the_platform_is_refused() {
+        let mut bench = Bench::new();
+        bench.platform.can.set_moderation = true;
+        bench.platform.moderation = (Span::from_micros(6), Span::from_micros(1022));
+        assert!(bench.make("napi:moderation=84us", None).is_ok());
+        assert!(bench.make("napi:moderation=0us", None).is_ok(), "the shortest period");
+        for period in ["2us", "5ms"] {
+            let refused = bench.make(&format!("napi:moderation={period}"), None);
+            let error = refused.err().unwrap().to_string();
+            assert!(error.contains("the platform allows 6 us to 1022 us, or 0us"), "{error}");
+        }
+        bench.platform.can.set_moderation = false;
+        let error = bench.make("napi:moderation=84us", None).err().unwrap().to_string();
+        assert!(error.contains("moderation = 84 us: the period of interrupts cannot"), "{error}");
+        assert!(bench.make("napi", None).is_ok());
     }
 }

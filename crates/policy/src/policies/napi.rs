@@ -19,6 +19,6 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         frequency: fixed::frequency(parameters, context.platform)?,
         idle: fixed::idle_state(parameters, context.platform)?,
         wait: Wait::Interrupt,
-        moderation: parameters.span("moderation"),
+        moderation: fixed::moderation(parameters, context.platform)?,
     }))
 }

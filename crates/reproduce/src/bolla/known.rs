@@ -1,10 +1,13 @@
 //! Inputs that several figures share.
 
+use crate::printed::printed;
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
-/// Packets per second that one Xeon core forwards at 3 GHz (section IV.B).
-pub(super) const XEON_MAX_PPS: f64 = 1_040_000.0;
+/// Returns the packets per second that one Xeon core forwards at 3 GHz (section IV.B).
+pub(super) fn xeon_max_pps() -> f64 {
+    1e3 * printed("BO-053")
+}
 
 /// A core with round parameters, for checks that must hold for any parameters.
 pub(super) fn arbitrary(gamma: Vec<f64>) -> BollaModel {

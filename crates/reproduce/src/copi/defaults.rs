@@ -4,6 +4,7 @@
 use super::runs::{LOADS, PROFILE_SEED, SLACK, profiled, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use wattline_policy::PolicySpec;
 use wattline_report::Table;
 use wattline_sim::requests::{RequestSetting, sweep_requests};
@@ -15,8 +16,8 @@ use wattline_units::Span;
 const DEFAULTS: [&str; 5] = ["ixgbe", "ixgbe-classic", "10us", "50us", "84us"];
 const DURATION: Span = Span::from_millis(4_000);
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
-    let server = server()?;
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
+    let server = server(inputs)?;
     let cores = server.processor.cores() as f64;
     let mut table = Table::new([
         "workload",
@@ -29,7 +30,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         "copi_saves_percent",
     ]);
     for workload in Workload::ALL {
-        let tables = profiled(workload)?;
+        let tables = profiled(inputs, workload)?;
         for (rate, name) in workload.published_loads().into_iter().zip(LOADS) {
             let settings = DEFAULTS.map(|default| -> Result<_, ReproduceError> {
                 Ok(RequestSetting {

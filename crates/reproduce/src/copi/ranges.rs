@@ -3,7 +3,9 @@
 use super::runs::{LOADS, PROFILE_SEED, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
+use crate::printed::printed_pair;
 use wattline_policy::PolicySpec;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
@@ -63,8 +65,10 @@ impl Load {
     }
 }
 
+/// Every hundredth value of the register that users may set.
 fn itrs() -> Vec<u32> {
-    (24..=4088).step_by(100).collect()
+    let (low, high) = printed_pair("CP-004");
+    (low as u32..=high as u32).step_by(100).collect()
 }
 
 fn loads(server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
@@ -100,9 +104,9 @@ fn loads(server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
     Ok(all)
 }
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
-    let loads = loads(&server()?)?;
+    let loads = loads(&server(inputs)?)?;
     Ok(vec![latency(plan, &loads)?, energy(plan, &loads)?])
 }
 

@@ -1,11 +1,12 @@
 //! Simulation runs that several figures share.
 
 use crate::error::ReproduceError;
+use crate::inputs::Inputs;
 use std::sync::{Arc, OnceLock};
 use wattline_policy::policies::copi;
 use wattline_policy::{PolicySpec, SpecError};
+use wattline_server::RequestServer;
 use wattline_server::tables::ProfileTables;
-use wattline_server::{RequestServer, ServerFile};
 use wattline_sim::requests::{
     Grid, RequestReport, RequestSetting, profile, run_requests, run_requests_with,
 };
@@ -27,8 +28,8 @@ pub(super) const POLICIES: [&str; 3] = ["performance+ixgbe", "ondemand+ixgbe", "
 /// Names of the loads.
 pub(super) const LOADS: [&str; 3] = ["low", "medium", "high"];
 
-pub(super) fn server() -> Result<RequestServer, ReproduceError> {
-    Ok(ServerFile::load("xeon-silver-4108")?.requests()?.clone())
+pub(super) fn server(inputs: &Inputs) -> Result<RequestServer, ReproduceError> {
+    Ok(inputs.server("xeon-silver-4108")?.requests()?.clone())
 }
 
 /// Loads of the profile in requests per second; none of them is one of the compared loads.
@@ -40,17 +41,21 @@ pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
     Grid { loads: loads.to_vec(), periods: Grid::periods_of(server), seed: PROFILE_SEED }
 }
 
-/// Full profile of a workload, computed once per process.
-pub(super) fn profiled(workload: Workload) -> Result<Arc<ProfileTables>, ReproduceError> {
+/// Full profile of a workload; of the shipped server computed once per process.
+pub(super) fn profiled(
+    inputs: &Inputs,
+    workload: Workload,
+) -> Result<Arc<ProfileTables>, ReproduceError> {
     static MADE: [OnceLock<Result<Arc<ProfileTables>, String>>; 2] = [const { OnceLock::new() }; 2];
-    let made = MADE[index(workload)].get_or_init(|| {
-        let make = || -> Result<Arc<ProfileTables>, ReproduceError> {
-            let server = server()?;
-            let requests = RequestSpec::new(workload, 1.0);
-            Ok(Arc::new(profile(&server, &requests, &grid(&server, workload))?.tables))
-        };
-        make().map_err(|error| error.to_string())
-    });
+    let make = || -> Result<Arc<ProfileTables>, ReproduceError> {
+        let server = server(inputs)?;
+        let requests = RequestSpec::new(workload, 1.0);
+        Ok(Arc::new(profile(&server, &requests, &grid(&server, workload))?.tables))
+    };
+    if !inputs.are_shipped() {
+        return make();
+    }
+    let made = MADE[index(workload)].get_or_init(|| make().map_err(|error| error.to_string()));
     made.clone().map_err(ReproduceError::Model)
 }
 
@@ -102,16 +107,19 @@ impl Case {
 }
 
 /// Cases at the published loads of a workload, then cases at loads that nothing was fitted on.
-pub(super) fn cases(workload: Workload) -> Result<Vec<Case>, ReproduceError> {
+pub(super) fn cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, ReproduceError> {
+    if !inputs.are_shipped() {
+        return make_cases(inputs, workload);
+    }
     static MADE: [OnceLock<Result<Vec<Case>, String>>; 2] = [const { OnceLock::new() }; 2];
     let made = MADE[index(workload)]
-        .get_or_init(|| make_cases(workload).map_err(|error| error.to_string()));
+        .get_or_init(|| make_cases(inputs, workload).map_err(|error| error.to_string()));
     made.clone().map_err(ReproduceError::Model)
 }
 
-fn make_cases(workload: Workload) -> Result<Vec<Case>, ReproduceError> {
-    let server = server()?;
-    let tables = profiled(workload)?;
+fn make_cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, ReproduceError> {
+    let server = server(inputs)?;
+    let tables = profiled(inputs, workload)?;
     let published = workload.published_loads().into_iter().zip(LOADS.map(Some));
     let own: &[f64] = match workload {
         Workload::Memcached => &[350e3, 550e3, 800e3],

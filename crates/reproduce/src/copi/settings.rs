@@ -1,50 +1,60 @@
 //! Settings of the paper and rules of its baselines: lists, identities, single steps.
 
 use super::runs::server;
+use crate::claim;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned;
+use crate::printed::{numbers_of, printed, printed_pair};
+use std::collections::BTreeSet;
 use wattline_policy::moderation::{Interrupt, Rule, RuleKind};
 use wattline_policy::{
     BuildContext, CoreView, FrequencyDomain, Observation, OperatingPoint, Platform, PolicySpec,
     QueueView, Trigger, build, find,
 };
-use wattline_report::{Check, Grounds, Table};
+use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_sim::requests::request_platform;
 use wattline_traffic::requests::Workload;
 use wattline_units::{Span, Time};
 
-const ITR: [u32; 5] = [24, 40, 336, 800, 4088];
-
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
-    let server = server()?;
+    let server = server(inputs)?;
     let lacks = || ReproduceError::Model("xeon-silver-4108 has no [nic.moderation]".into());
     let card = server.nic.moderation.ok_or_else(lacks)?;
     let micros = |span: Span| span.as_seconds() * 1e6;
     let period = |itr: u32| micros(card.nearest(Span::from_seconds(f64::from(itr) / 4e6)));
+    let itrs = ["CP-007", "CP-008", "CP-009", "CP-010", "CP-011"].map(register);
     let mut table = Table::new(["itr", "period_us", "interrupts_per_second"]);
-    for itr in ITR {
+    for itr in itrs {
         table.numbers([f64::from(itr), period(itr), 1e6 / period(itr)]);
     }
-    let periods = ITR.map(period);
+    let periods = itrs.map(period);
     let close = |ours: &[f64], theirs: &[f64]| {
         ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 1e-6)
     };
     let settings = (card.longest - card.shortest).times(card.step) + 1;
-    let nominal = f64::from(4088 - 24 + 1);
+    let nominal = f64::from(itrs[4] - itrs[0] + 1);
     let mut states: Vec<f64> = server.processor.frequencies.iter().map(|f| f.gigahertz()).collect();
     states.reverse();
     let tenths: Vec<f64> = (0..11).map(|state| 1.8 - 0.1 * f64::from(state)).collect();
     let presets: Vec<f64> = Workload::ALL.iter().flat_map(|w| w.published_loads()).collect();
+    let loads: Vec<f64> =
+        ["CP-027", "CP-057"].iter().flat_map(|id| numbers_of(id)).map(|krps| 1e3 * krps).collect();
     let steps = governors(&request_platform(&server))?;
     let domains = domains(&server);
     let default = default_periods();
     let defaults = ["copi", "ondemand"].map(default_period);
-    let checks: Vec<Check> = vec![
+    let left = |id: &str| 1.0 - printed(id) / 100.0;
+    let sweep: Vec<u32> = (itrs[0]..=itrs[4]).step_by(printed("CP-033") as usize).collect();
+    let kept: BTreeSet<u64> = sweep.iter().map(|itr| (1e3 * period(*itr)).round() as u64).collect();
+    let combined = 100.0 * (1.0 - left("CP-043") * left("CP-044"));
+    let checks: Vec<Check> =
+        vec![
         plan.holds(
             "itr-periods",
-            close(&periods, &[6.0, 10.0, 84.0, 200.0, 1022.0]),
+            close(&periods, &itrs.map(|itr| f64::from(itr) / 4.0)),
             format!("{periods:.1?}"),
         )?,
         plan.check("itr-settings", &[settings as f64])?,
@@ -59,13 +69,35 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         plan.holds("states", close(&states, &tenths), format!("{states:.1?}"))?,
         plan.holds("governors", steps.0, steps.1)?,
         plan.holds("domains", domains == [[2, 2], [2, 7]], format!("{domains:?}"))?,
-        plan.holds(
-            "presets",
-            close(&presets, &[200e3, 700e3, 900e3, 48e3, 88e3, 140e3]),
-            format!("{presets:?} requests per second"),
-        )?,
+        plan.holds("presets", close(&presets, &loads), format!("{presets:?} requests per second"))?,
         plan.holds("periods", defaults == ["100ms", "10ms"], defaults.join(" and "))?,
-        plan.check("combined", &[(1.0 - (1.0 - 0.235) * (1.0 - 0.058)) * 100.0])?,
+        plan.check("combined", &[combined])?,
+        Check::near(
+            &["CP-020"],
+            "cores of the server's file",
+            server.processor.cores() as f64,
+            printed("CP-020"),
+            0.0,
+        )
+        .basis(Basis::Data),
+        Check::near(
+            &["CP-033"],
+            "periods of the sweep that the card tells apart, of its values",
+            kept.len() as f64 / sweep.len() as f64,
+            1.0,
+            0.0,
+        )
+        .basis(Basis::Rule)
+        .note(format!("{} values, every {} from the first", sweep.len(), printed("CP-033"))),
+        Check::within(
+            &["CP-050"],
+            "V/F states of the paper's own processor",
+            states.len() as f64,
+            printed_pair("CP-050"),
+            0.0,
+        )
+        .basis(Basis::Arithmetic)
+        .note("one processor of those that the remark is about"),
     ];
     Ok(vec![Figure {
         id: "settings",
@@ -75,6 +107,13 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         plots: Vec::new(),
         checks: checks.into_iter().map(|check| check.on(Grounds::Program)).collect(),
     }])
+}
+
+/// Returns the value of the register that a claim is about, which its quantity names.
+pub(super) fn register(id: &str) -> u32 {
+    let named = claim::find(id).ok().flatten();
+    let digits = named.and_then(|row| row.quantity.strip_prefix("ITR ").map(str::to_owned));
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 /// Shortest and longest period that the driver's rule chooses, in microseconds.

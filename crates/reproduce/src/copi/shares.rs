@@ -3,6 +3,7 @@
 use super::runs::{Case, LOADS, POLICIES, cases};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned;
 use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Check, Table};
@@ -11,9 +12,9 @@ use wattline_traffic::requests::Workload;
 /// Upper bounds of the bins of moderation periods, in microseconds.
 const BINS: [f64; 7] = [10.0, 20.0, 50.0, 84.0, 200.0, 500.0, 1_022.0];
 
-pub(super) fn memcached() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn memcached(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
-    let cases = cases(Workload::Memcached)?;
+    let cases = cases(inputs, Workload::Memcached)?;
     let [low, medium, high, ..] = cases.as_slice() else { return Err(three()) };
     let states: Vec<Check> = vec![
         plan.check("fig8-ondemand-p0", &[high.share(1, 0)])?.note(WHY_NOT_P0),
@@ -40,9 +41,9 @@ const WHY_NOT_SAME: &str = "the states agree; at the higher load another period 
 const WHY_NOT_P2: &str = "at the fitted cost of an interrupt P2 is just slower than P0 with the \
                           driver's default";
 
-pub(super) fn nginx() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn nginx(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
-    let cases = cases(Workload::Nginx)?;
+    let cases = cases(inputs, Workload::Nginx)?;
     let [low, medium, high, ..] = cases.as_slice() else { return Err(three()) };
     let states: Vec<Check> = vec![
         plan.check("fig10-ondemand", &[low.state(1)])?,

@@ -3,6 +3,7 @@
 use super::runs::{SLACK, grid, profiled, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
@@ -22,14 +23,14 @@ const RANDOM_TABLES: usize = 1_000;
 /// Seed for the target; it differs from the seed of the profile.
 const OTHER_SEED: u64 = 2_001;
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let (mut targets, mut coarse) = (Vec::new(), 0.0_f64);
     for workload in Workload::ALL {
-        let tables = profiled(workload)?;
-        targets.extend(retargeted(workload, &tables)?);
-        coarse = coarse.max(coarse_against_fine(workload)?);
+        let tables = profiled(inputs, workload)?;
+        targets.extend(retargeted(inputs, workload, &tables)?);
+        coarse = coarse.max(coarse_against_fine(inputs, workload)?);
     }
     let mut table = Table::new([
         "machine",
@@ -42,7 +43,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     ]);
     let (mut share, mut kept) = (0.0_f64, f64::INFINITY);
     for machine in 0..MACHINES {
-        let row = sparse(machine, &mut random)?;
+        let row = sparse(inputs, machine, &mut random)?;
         share = share.max(row.points);
         kept = kept.min(row.kept());
         table.row([
@@ -58,7 +59,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
     let least = targets.iter().copied().fold(f64::INFINITY, f64::min);
     let most = targets.iter().copied().fold(0.0, f64::max);
     let checks: Vec<Check> = vec![
-        plan.check("brute-force", &[wrong_decisions(&mut random)?])?.on(Grounds::Program),
+        plan.check("brute-force", &[wrong_decisions(inputs, &mut random)?])?.on(Grounds::Program),
         plan.check("target", &[least, most])?.note(
             "the tables and the comparison use different seeds; the cause has not been looked for",
         ),
@@ -82,8 +83,12 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
 }
 
 /// Target of the tables at each load divided by P95 under performance with another seed.
-fn retargeted(workload: Workload, tables: &ProfileTables) -> Result<Vec<f64>, ReproduceError> {
-    let server = server()?;
+fn retargeted(
+    inputs: &Inputs,
+    workload: Workload,
+    tables: &ProfileTables,
+) -> Result<Vec<f64>, ReproduceError> {
+    let server = server(inputs)?;
     let grid =
         Grid { seed: OTHER_SEED, periods: vec![Span::from_micros(84)], ..grid(&server, workload) };
     // A target of 1 us is never met: the search finds nothing, and the defaults are used.
@@ -107,8 +112,8 @@ fn retargeted(workload: Workload, tables: &ProfileTables) -> Result<Vec<f64>, Re
 /// Energy of the cheapest feasible point on the coarse grid divided by that on all periods; the
 /// worst of the published loads. To save time, only two states are searched in full: the one that
 /// the coarse grid chose, and the next lower one.
-fn coarse_against_fine(workload: Workload) -> Result<f64, ReproduceError> {
-    let server = server()?;
+fn coarse_against_fine(inputs: &Inputs, workload: Workload) -> Result<f64, ReproduceError> {
+    let server = server(inputs)?;
     let requests = RequestSpec::new(workload, 1.0);
     let card = server.nic.moderation;
     let lacks = || ReproduceError::Model("xeon-silver-4108 has no [nic.moderation]".into());
@@ -164,8 +169,11 @@ impl Row {
 }
 
 /// A random machine similar to the Xeon, with its own costs and powers.
-fn machine(random: &mut Xoshiro256PlusPlus) -> Result<RequestServer, ReproduceError> {
-    let mut server = server()?;
+fn machine(
+    inputs: &Inputs,
+    random: &mut Xoshiro256PlusPlus,
+) -> Result<RequestServer, ReproduceError> {
+    let mut server = server(inputs)?;
     let mut around = |low: f64, high: f64| low + (high - low) * random.random::<f64>();
     server.kernel.interrupt_cycles *= around(0.6, 1.5);
     server.kernel.segment_cycles *= around(0.7, 1.3);
@@ -180,8 +188,12 @@ fn machine(random: &mut Xoshiro256PlusPlus) -> Result<RequestServer, ReproduceEr
     Ok(server)
 }
 
-fn sparse(number: usize, random: &mut Xoshiro256PlusPlus) -> Result<Row, ReproduceError> {
-    let server = machine(random)?;
+fn sparse(
+    inputs: &Inputs,
+    number: usize,
+    random: &mut Xoshiro256PlusPlus,
+) -> Result<Row, ReproduceError> {
+    let server = machine(inputs, random)?;
     let workload = Workload::ALL[number % 2];
     let rate = workload.published_loads()[1] * (0.6 + 0.5 * random.random::<f64>());
     let requests = RequestSpec::new(workload, rate);
@@ -207,8 +219,11 @@ fn sparse(number: usize, random: &mut Xoshiro256PlusPlus) -> Result<Row, Reprodu
 }
 
 /// Number of times that the search and the exhaustive search chose points of different power.
-fn wrong_decisions(random: &mut Xoshiro256PlusPlus) -> Result<f64, ReproduceError> {
-    let tables = profiled(Workload::Memcached)?;
+fn wrong_decisions(
+    inputs: &Inputs,
+    random: &mut Xoshiro256PlusPlus,
+) -> Result<f64, ReproduceError> {
+    let tables = profiled(inputs, Workload::Memcached)?;
     let mut wrong = 0;
     for _ in 0..RANDOM_TABLES {
         let periods = [6, 84, 1022].map(Span::from_micros).to_vec();
@@ -252,7 +267,7 @@ mod tests {
         let seed = seed.map_or(1, |seed| seed.parse().expect("WATTLINE_SEED: a whole number"));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         for number in 0..MACHINES {
-            let row = sparse(number, &mut random).unwrap();
+            let row = sparse(&Inputs::default(), number, &mut random).unwrap();
             println!(
                 "seed {seed}, machine {number}, {}, {:.0} krps: {:.2} % of the points, saving {:.2} \
                  of {:.2} %, kept {:.1} %",

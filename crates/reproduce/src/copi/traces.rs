@@ -1,46 +1,60 @@
 //! Figures 1 and 2: latency of every request for 400 ms, at three interrupt rates.
 
 use super::runs::{PROFILE_SEED, server};
+use super::settings::register;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned;
 use wattline_policy::PolicySpec;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Check, Table};
+use wattline_report::{Basis, Check, Table};
 use wattline_sim::requests::{RequestSetting, trace_requests};
 use wattline_traffic::requests::{RequestSpec, Workload};
 use wattline_units::Span;
 
-/// Register value ITR, and its period in microseconds.
-const ITR: [(u32, u32); 3] = [(24, 6), (800, 200), (4088, 1022)];
+/// Claims of the three values of the register ITR.
+const ITR: [&str; 3] = ["CP-007", "CP-010", "CP-011"];
+/// Resolution of the reported percentiles.
+const SAME_P95: f64 = 0.01;
 const DURATION: Span = Span::from_millis(400);
 /// Number of points drawn per panel.
-const DRAWN: usize = 2_000;
+const DRAWN: usize = 500;
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
     let [low, _, high] = Workload::Memcached.published_loads();
-    let (fig1, means) = figure("fig1", "Figure 1: latency of each request at 200 KRPS", low)?;
+    let (fig1, means) =
+        figure(inputs, "fig1", "Figure 1: latency of each request at 200 KRPS", low)?;
     let micros = |means: [f64; 3]| means.map(|mean| (mean * 1e7).round() / 10.0);
     let rises = means.windows(2).all(|pair| pair[1] >= 1.05 * pair[0]);
     let fig1 = with(fig1, plan.holds("fig1", rises, format!("{:?}", micros(means)))?);
-    let (fig2, means) = figure("fig2", "Figure 2: latency of each request at 900 KRPS", high)?;
+    let (fig2, means) =
+        figure(inputs, "fig2", "Figure 2: latency of each request at 900 KRPS", high)?;
     let shape = means[0] >= 1.5 * means[1] && means[2] >= 1.05 * means[1];
     let fig2 = with(fig2, plan.holds("fig2", shape, format!("{:?}", micros(means)))?);
     Ok(vec![fig1, fig2])
 }
 
 fn with(figure: Figure, check: Check) -> Figure {
-    Figure { checks: vec![check], ..figure }
+    Figure { checks: figure.checks.into_iter().chain([check]).collect(), ..figure }
 }
 
-fn figure(id: &'static str, title: &str, rate: f64) -> Result<(Figure, [f64; 3]), ReproduceError> {
-    let server = server()?;
+fn figure(
+    inputs: &Inputs,
+    id: &'static str,
+    title: &str,
+    rate: f64,
+) -> Result<(Figure, [f64; 3]), ReproduceError> {
+    let server = server(inputs)?;
     let mut table =
         Table::new(["itr", "period_us", "requests", "mean_us", "p50_us", "p95_us", "p99_us"]);
     let mut plots = Vec::new();
     let mut means = [0.0; 3];
-    for ((itr, period), mean) in ITR.into_iter().zip(&mut means) {
+    let mut apart: f64 = 0.0;
+    for (claim, mean) in ITR.into_iter().zip(&mut means) {
+        let itr = register(claim);
+        let period = itr / 4;
         let (report, trace) = trace_requests(&RequestSetting {
             server: &server,
             requests: RequestSpec::new(Workload::Memcached, rate),
@@ -61,6 +75,13 @@ fn figure(id: &'static str, title: &str, rate: f64) -> Result<(Figure, [f64; 3])
             micros(report.latency_p95_seconds),
             micros(report.latency_p99_seconds),
         ]);
+        let mut latencies: Vec<f64> =
+            trace.iter().map(|(_, latency)| 1e-12 * *latency as f64).collect();
+        latencies.sort_by(f64::total_cmp);
+        let rank = (0.95 * latencies.len() as f64).ceil() as usize;
+        let exact = latencies.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN);
+        let reported = report.latency_p95_seconds.unwrap_or(f64::NAN);
+        apart = apart.max((reported / exact - 1.0).abs());
         let each = (trace.len() / DRAWN).max(1);
         let points = trace
             .iter()
@@ -82,7 +103,15 @@ fn figure(id: &'static str, title: &str, rate: f64) -> Result<(Figure, [f64; 3])
         ),
         table,
         plots,
-        checks: Vec::new(),
+        checks: vec![
+            Check::below(
+                &["CP-023"],
+                "reported P95 beside the latency of rank 95 % of all requests, relative difference",
+                apart,
+                SAME_P95,
+            )
+            .basis(Basis::Rule),
+        ],
     };
     Ok((figure, means))
 }

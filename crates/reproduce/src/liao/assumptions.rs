@@ -3,18 +3,19 @@
 use super::known::{PACKETS, failed};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
+use crate::printed::printed;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::receive::{Data, Outcome, PageStruct, Phase, ReceivePath, Streams};
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
-    Ok(vec![readings()?, rings()?])
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
+    Ok(vec![readings(inputs.receive_path()?)?, rings(inputs.receive_path()?)?])
 }
 
 /// One change each of the shipped model. They were listed before the model was run
 /// (docs/explanation/receive-path.md); none of them is chosen by its result.
-fn changes() -> Vec<(&'static str, ReceivePath)> {
-    let base = ReceivePath::default();
+fn changes(base: ReceivePath) -> Vec<(&'static str, ReceivePath)> {
     let streams = Streams::default();
     vec![
         ("as shipped", base),
@@ -40,7 +41,7 @@ fn changes() -> Vec<(&'static str, ReceivePath)> {
     ]
 }
 
-fn readings() -> Result<Figure, ReproduceError> {
+fn readings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "change",
         "skb_misses_per_packet",
@@ -53,7 +54,7 @@ fn readings() -> Result<Figure, ReproduceError> {
         "skb_distance_accesses",
         "page_distance_accesses",
     ]);
-    for (name, path) in changes() {
+    for (name, path) in changes(base) {
         let outcome = path.run(PACKETS).map_err(failed)?;
         let l1: u64 =
             Data::ALL.iter().map(|data| outcome.counts(Phase::Copy, *data).l1_misses).sum();
@@ -95,7 +96,7 @@ pub(super) fn headers(outcome: &Outcome) -> f64 {
 }
 
 /// Effect of the length of the rings.
-fn rings() -> Result<Figure, ReproduceError> {
+fn rings(base: ReceivePath) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "ring_descriptors",
         "buffers_in_rings",
@@ -108,7 +109,7 @@ fn rings() -> Result<Figure, ReproduceError> {
     ]);
     let (mut skbs, mut pages) = (Vec::new(), Vec::new());
     for ring in [128, 256, 512, 768, 1024, 1536] {
-        let path = ReceivePath { ring, ..ReceivePath::default() };
+        let path = ReceivePath { ring, ..base };
         let outcome = path.run(PACKETS).map_err(failed)?;
         let skb = outcome.misses(Phase::Conversion, Data::Skb);
         let page = outcome.misses(Phase::Release, Data::Page);
@@ -126,6 +127,7 @@ fn rings() -> Result<Figure, ReproduceError> {
         skbs.push((buffers, skb));
         pages.push((buffers, page));
     }
+    let shipped = (base.ring * base.queues) as f64;
     let chart = Chart::new(
         "Misses over the buffers in all rings, 4 MB",
         Axis::new("buffers in rings").from_zero(),
@@ -133,7 +135,7 @@ fn rings() -> Result<Figure, ReproduceError> {
     )
     .series("SKB, in conversion", Mark::LineAndPoints, skbs)
     .series("page structures, in release", Mark::LineAndPoints, pages)
-    .series("printed: 1.5 and 1.6", Mark::Published, [(5120.0, 1.5), (5120.0, 1.6)]);
+    .series("printed", Mark::Published, ["LI-041", "LI-052"].map(|id| (shipped, printed(id))));
     Ok(Figure {
         id: "rings",
         title: "How much depends on the length of the rings".into(),

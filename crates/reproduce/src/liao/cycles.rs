@@ -2,6 +2,7 @@
 
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use wattline_report::table::number;
 use wattline_report::{Grounds, Table};
@@ -13,7 +14,7 @@ use wattline_units::BitsPerSecond;
 /// Share of driver and buffer release in all cycles for small I/O, as printed in the abstract.
 const SMALL_SHARE: f64 = 0.54;
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::liao()?;
     Ok(vec![groups(plan)?, registers(plan)?])
 }

@@ -5,6 +5,7 @@ use super::assumptions::{self, headers};
 use super::known::{ASSUMED, LEVEL_1, PACKETS, failed};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::table::number;
@@ -14,11 +15,11 @@ use wattline_server::receive::{
     Data, FRAME_LINES, Outcome, Phase, ReceivePath, Step, Streams, transmitted_accesses,
 };
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::liao()?;
-    let mut all = vec![by_data(plan)?];
-    all.extend(assumptions::figures()?);
-    all.push(by_cache(plan)?);
+    let mut all = vec![by_data(plan, inputs)?];
+    all.extend(assumptions::figures(inputs)?);
+    all.push(by_cache(plan, inputs)?);
     Ok(all)
 }
 
@@ -26,8 +27,8 @@ fn run(path: &ReceivePath) -> Result<Outcome, ReproduceError> {
     path.run(PACKETS).map_err(failed)
 }
 
-fn by_data(plan: &'static Plan) -> Result<Figure, ReproduceError> {
-    let path = ReceivePath::default();
+fn by_data(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceError> {
+    let path = inputs.receive_path()?;
     let base = run(&path)?;
     let plain = run(&ReceivePath { streams: Streams::OFF, ..path })?;
     let unprefetched = run(&ReceivePath { header_prefetch: false, ..path })?;
@@ -189,7 +190,7 @@ fn copy_and_release(
 }
 
 /// The study of section 3.4: four cores that share a cache of 1 to 32 MB, at four times the rate.
-fn by_cache(plan: &'static Plan) -> Result<Figure, ReproduceError> {
+fn by_cache(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "llc_mbytes",
         "skb_misses_per_packet",
@@ -197,7 +198,7 @@ fn by_cache(plan: &'static Plan) -> Result<Figure, ReproduceError> {
         "management_misses_per_packet",
         "at_40gbe_management_misses_per_packet",
     ]);
-    let base = ReceivePath::default();
+    let base = inputs.receive_path()?;
     let at = |times: usize, megabytes: u64| {
         run(&ReceivePath {
             queues: times * base.queues,

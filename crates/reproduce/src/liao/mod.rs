@@ -29,7 +29,7 @@ pub(super) const STEPS: &[Step] = &[
 mod tests {
     use crate::paper::Paper;
     use crate::reproduction::reproduce;
-    use wattline_report::Verdict;
+    use wattline_report::{Basis, Verdict};
 
     #[test]
     fn every_claim_of_liao_is_answered_with_a_reason() {
@@ -52,7 +52,7 @@ mod tests {
         let simulated = ["LI-041", "LI-045", "LI-052", "LI-057", "LI-061"];
         for id in simulated {
             let claim = liao.claims.iter().find(|claim| claim.claim.id == id).unwrap();
-            assert!(matches!(claim.verdict, Verdict::Fitted | Verdict::Differs), "{id}");
+            assert!(claim.basis >= Some(Basis::Fitted), "{id}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::known::{host, lacks};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Grounds, Table};
@@ -32,7 +33,7 @@ fn shares(ends: [&Scenario; 2], part: fn(&Scenario) -> Option<Watts>) -> [f64; 2
     ends.map(|end| part(end).map_or(f64::NAN, |watts| watts / end.total * 100.0))
 }
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let file = host()?;
     Ok(vec![receive(&file)?, transmit(&file)?])
 }

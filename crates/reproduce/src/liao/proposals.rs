@@ -3,23 +3,25 @@
 use super::known::{ASSUMED, LEVEL_1, PACKETS, failed, host, lacks};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Grounds, Table};
 use wattline_server::receive::cost::{Energy, small_core_slowdown};
 use wattline_server::receive::proposals::{Effect, Proposal, effects};
 use wattline_server::receive::rate_adaptive::RateAdaptive;
-use wattline_server::receive::{Data, FRAME_LINES, Outcome, Phase, ReceivePath};
+use wattline_server::receive::{Data, FRAME_LINES, Outcome, Phase};
 use wattline_units::{BitsPerSecond, Span};
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::liao()?;
-    Ok(vec![switches(plan)?, rate_adaptive(plan)?])
+    Ok(vec![switches(plan, inputs)?, rate_adaptive(plan)?])
 }
 
-fn switches(plan: &'static Plan) -> Result<Figure, ReproduceError> {
+fn switches(plan: &'static Plan, inputs: &Inputs) -> Result<Figure, ReproduceError> {
     let host = host()?;
-    let all = effects(ReceivePath::default(), PACKETS, |base| Energy::measured_on(&host, base));
+    let path = inputs.receive_path()?;
+    let all = effects(path, PACKETS, |base| Energy::measured_on(&host, base));
     let missing = || lacks("CPU, memory and throughput of the receiving host");
     let all = all.map_err(failed)?.ok_or_else(missing)?;
     let mut table = Table::new([

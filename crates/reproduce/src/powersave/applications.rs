@@ -5,6 +5,7 @@ use super::bench::server;
 use super::day::{BYTES, Day, day_checks, days, middle};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Grounds, Table};
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerModel};
@@ -18,9 +19,9 @@ const SHORTEST: f64 = 512.0;
 /// Packet lengths in the table, in bytes.
 const LENGTHS: [u16; 4] = [64, 512, BYTES, 1420];
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
-    let server = server()?;
-    let costs = MeasuredCosts::load(COSTS)?;
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
+    let server = server(inputs)?;
+    let costs = inputs.costs(COSTS)?;
     let mut table = Table::new([
         "scaling",
         "application",
@@ -134,6 +135,7 @@ fn order(costs: &MeasuredCosts) -> Vec<Check> {
             costs.date,
             if claims.is_empty() { TOO_SHORT } else { "" }
         ))
+        .predicted("sapphire-rapids-vm: application.re.cycles_per_packet * 0.01")
     };
     (0..lengths).map(at).collect()
 }

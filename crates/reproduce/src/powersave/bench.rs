@@ -1,8 +1,9 @@
 //! Simulations of the paper's router.
 
 use crate::error::ReproduceError;
+use crate::inputs::Inputs;
 use wattline_policy::PolicySpec;
-use wattline_server::{Application, PacketCost, ServerFile, ServerModel};
+use wattline_server::{Application, PacketCost, ServerModel};
 use wattline_sim::{Report, Setting, run};
 use wattline_traffic::source::{Constant, Content, Poisson, Rate};
 use wattline_traffic::{Popularity, Sizes, Source, Spread};
@@ -10,12 +11,18 @@ use wattline_units::{Hertz, Span};
 
 /// Seed of every run; fixed, so that the page is the same each time.
 pub(super) const SEED: u64 = 2012;
+/// Change that makes an awake core draw hardly more than an idle one.
+pub(super) const FLAT: &str = "westmere-2010: power.core_awake_watts_per_ghz * 0.02";
+/// Change under which packets are lost.
+pub(super) const SHORT_RINGS: &str = "westmere-2010: nic.rx_ring_descriptors = 32";
+/// Change that makes interrupts arrive late.
+pub(super) const LATE: &str = "westmere-2010: wake_up.delivery_us = 40";
 /// Number of flows; large enough that no single flow matters.
 const FLOWS: u32 = 8192;
 const PORTS: u8 = 4;
 
-pub(super) fn server() -> Result<ServerModel, ReproduceError> {
-    Ok(ServerFile::load("westmere-2010")?.model()?.clone())
+pub(super) fn server(inputs: &Inputs) -> Result<ServerModel, ReproduceError> {
+    Ok(inputs.server("westmere-2010")?.model()?.clone())
 }
 
 pub(super) fn content(bytes: u16, popularity: Popularity) -> Content {

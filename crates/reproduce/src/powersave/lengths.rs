@@ -4,9 +4,11 @@
 use super::bench::{cost, server, side_by_side, simulate};
 use super::breakdown::MPPS_40G;
 use super::day::{self, BYTES, POLICIES, capacities, micros, packets, worst};
-use super::latency::CLICK_MICROS;
+use super::latency::click_micros;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
+use crate::printed::{printed_at, printed_pair};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::{Application, ApplicationCost, ServerModel, WakeUpCost};
@@ -79,12 +81,12 @@ impl Case {
     /// Highest 99th percentile of any interval under PowerSave, with Click's mean calibrated to the
     /// printed one.
     fn tail(&self) -> f64 {
-        worst(&self.reports[2]).0 + CLICK_MICROS - self.mean(0)
+        worst(&self.reports[2]).0 + click_micros() - self.mean(0)
     }
 }
 
-fn cases() -> Result<Vec<Case>, ReproduceError> {
-    let shipped = server()?;
+fn cases(inputs: &Inputs) -> Result<Vec<Case>, ReproduceError> {
+    let shipped = server(inputs)?;
     let servers = SLOPES.iter().map(|slope| variant(&shipped, *slope));
     let servers = servers.collect::<Result<Vec<_>, _>>()?;
     let runs: Vec<_> =
@@ -102,8 +104,8 @@ fn cases() -> Result<Vec<Case>, ReproduceError> {
     Ok(SLOPES.into_iter().zip(servers).map(case).collect())
 }
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
-    let cases = cases()?;
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
+    let cases = cases(inputs)?;
     let mut table = Table::new([
         "cycles_per_byte",
         "interrupt_delivery_us",
@@ -135,7 +137,7 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
         Axis::new("saving over NAPI-Click (%)").range(0.0, 40.0),
     )
     .series("PowerSave", Mark::LineAndPoints, cases.iter().map(|it| (it.slope, it.saving(1))))
-    .band("printed, of four applications: 12 to 25 %", 12.0, 25.0);
+    .band("printed, of four applications", printed_pair("PS-117").0, printed_pair("PS-117").1);
     Ok(vec![Figure {
         id: "fig15-lengths",
         title: "Figure 15 with packets that cost more the longer they are, IPv4".into(),
@@ -156,7 +158,8 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
 
 /// These checks answer no claim: they show what follows from an assumption.
 fn checks(cases: &[Case]) -> Vec<Check> {
-    let Some(case) = cases.iter().find(|case| case.saving(1) <= 25.0 + 2.0) else {
+    let Some(case) = cases.iter().find(|case| case.saving(1) <= printed_pair("PS-117").1 + 2.0)
+    else {
         return Vec::new();
     };
     let name = format!("{} cycles per byte", case.slope);
@@ -165,7 +168,7 @@ fn checks(cases: &[Case]) -> Vec<Check> {
             &[],
             &format!("{name}: saving over NAPI-Click (%)"),
             case.saving(1),
-            (12.0, 25.0),
+            printed_pair("PS-117"),
             2.0,
         )
         .note("the least of these slopes that brings it into the band"),
@@ -173,14 +176,14 @@ fn checks(cases: &[Case]) -> Vec<Check> {
             &[],
             &format!("{name}: saving over Click (%)"),
             case.saving(0),
-            (27.0, 50.0),
+            printed_pair("PS-118"),
             2.0,
         ),
         Check::below(
             &[],
             &format!("{name}: 99th percentile under PowerSave, highest, calibrated (µs)"),
             case.tail(),
-            60.0,
+            printed_at("PS-124", 1) + 5.0,
         )
         .note(format!("cores come and go {} times in this day", case.reports[2].core_changes)),
     ]
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn dearer_bytes_leave_what_section_3_prints() {
-        let shipped = server().unwrap();
+        let shipped = server(&Inputs::default()).unwrap();
         let fastest = shipped.processor.highest_frequency();
         let set_up = |server: &ServerModel| {
             server.wake_up.delivery_seconds + server.wake_up_work(fastest).as_seconds()

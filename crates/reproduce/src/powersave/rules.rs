@@ -1,18 +1,29 @@
 //! The server's parameters, the controller's rules, and the simulator against the closed form.
 
-use super::bench::{Steady, all, ipv4, napping, server};
+use super::bench::{SEED, Steady, all, content, ipv4, napping, server};
+use crate::claim;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
-use wattline_policy::{CoreSet, IndirectionTable, find};
+use crate::inputs::Inputs;
+use crate::printed::{numbers_in, printed, printed_at, text_of};
+use wattline_cores::platform_of;
+use wattline_policy::{
+    BuildContext, CoreSet, CoreView, IndirectionTable, Observation, OperatingPoint, Platform,
+    Policy, PolicySpec, QueueView, Trigger, build, find,
+};
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Check, Grounds, Table};
+use wattline_report::{Basis, Check, Grounds, Table};
+use wattline_server::race::IdealCore;
 use wattline_server::{DvfsDomain, ServerModel};
-use wattline_units::PacketsPerSecond;
+use wattline_traffic::source::{Poisson, Rate};
+use wattline_traffic::{Block, Popularity, Source};
+use wattline_units::{Hertz, PacketsPerSecond, Span, Time};
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
-    let server = server()?;
+pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
+    let server = server(inputs)?;
     let mut checks = parameters(&server);
-    checks.extend(rules());
+    checks.extend(rules(&server)?);
+    checks.extend(energies(&server)?);
     let (table, chart, model) = closed_form(&server)?;
     checks.extend(model);
     Ok(vec![Figure {
@@ -32,32 +43,40 @@ pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
 fn parameters(server: &ServerModel) -> Vec<Check> {
     let processor = &server.processor;
     let gigahertz: Vec<f64> = processor.frequencies.iter().map(|f| f.gigahertz()).collect();
-    let has = |wanted: f64| gigahertz.iter().any(|f| (f - wanted).abs() < 1e-3);
     let nic = &server.nic;
     let checks = vec![
-        Check::near(&["PS-011"], "processors", processor.sockets as f64, 2.0, 0.0),
+        Check::near(&["PS-011"], "processors", processor.sockets as f64, printed("PS-011"), 0.0),
         Check::near(
             &["PS-012"],
             "cores of a processor",
             processor.cores_per_socket as f64,
-            6.0,
+            printed("PS-012"),
             0.0,
         ),
         Check::near(
             &["PS-013"],
             "highest frequency (GHz)",
             processor.highest_frequency().gigahertz(),
-            3.3,
+            printed("PS-013"),
             0.05,
         ),
-        Check::near(&["PS-016", "PS-024"], "ports of 10 Gbps", nic.ports as f64, 4.0, 0.0),
-        Check::near(&["PS-055"], "P-states", gigahertz.len() as f64, 14.0, 0.0),
+        Check::near(
+            &["PS-016", "PS-024"],
+            "ports of 10 Gbps",
+            nic.ports as f64,
+            printed("PS-024"),
+            0.0,
+        ),
+        Check::near(&["PS-055"], "P-states", gigahertz.len() as f64, printed("PS-055"), 0.0),
         Check::holds(
             &["PS-056"],
-            "1.6, 2.4, 3.2 and 3.333 GHz are among them",
-            [1.6, 2.4, 3.2, 3.3333].into_iter().all(has),
-            "steps of 133.3 MHz",
-            "1.6 to 3.3 GHz",
+            "lowest and highest frequency, to a tenth (GHz)",
+            [gigahertz.first(), gigahertz.last()]
+                .map(|f| f.map(|f| (10.0 * f).round() / 10.0))
+                .into_iter()
+                .eq([0, 1].map(|index| Some(printed_at("PS-056", index)))),
+            format!("{:.3} to {:.3}", gigahertz[0], gigahertz[gigahertz.len() - 1]),
+            &text_of("PS-056"),
         ),
         Check::holds(
             &["PS-057"],
@@ -77,14 +96,14 @@ fn parameters(server: &ServerModel) -> Vec<Check> {
             &["PS-104"],
             "entries of the indirection table",
             nic.redirect_table_entries as f64,
-            128.0,
+            printed("PS-104"),
             0.0,
         ),
     ];
-    checks.into_iter().map(|check| check.on(Grounds::Parameter)).collect()
+    checks.into_iter().map(|check| check.on(Grounds::Parameter).basis(Basis::Data)).collect()
 }
 
-fn rules() -> Vec<Check> {
+fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
     let default = |name: &str| {
         let policy = find("powersave");
         let parameter = policy.and_then(|p| p.parameters.iter().find(|known| known.name == name));
@@ -92,7 +111,8 @@ fn rules() -> Vec<Check> {
     };
     let mut widest = 0;
     let mut stray = 0;
-    let mut table = IndirectionTable::new(128, CoreSet::first(1));
+    let entries = printed("PS-104") as usize;
+    let mut table = IndirectionTable::new(entries, CoreSet::first(1));
     for cores in (1..=12).chain((1..12).rev()) {
         table.spread(CoreSet::first(cores));
         let held =
@@ -100,51 +120,237 @@ fn rules() -> Vec<Check> {
         let counts: Vec<usize> = (0..cores).map(held).collect();
         let most = counts.iter().max().copied().unwrap_or(0);
         widest = widest.max(most - counts.iter().min().copied().unwrap_or(0));
-        stray += 128 - counts.iter().sum::<usize>();
+        stray += entries - counts.iter().sum::<usize>();
     }
-    let low_bits = table.core(0xffff_ff80) == table.core(0);
-    let checks = vec![
-        Check::near(&["PS-098"], "q_h (packets)", default("q_h"), 32.0, 0.0),
-        Check::near(&["PS-099"], "q_l (packets)", default("q_l"), 4.0, 0.0),
+    // Every hash beside the one with its lowest bits alone, and beside the one with the next bit flipped.
+    table.spread(CoreSet::first(12));
+    let mask = (1_u32 << printed("PS-105") as u32) - 1;
+    let hashes = (0..4096_u32).map(|index| index.wrapping_mul(0x9e37_79b9));
+    let low_bits = hashes.clone().all(|hash| table.core(hash) == table.core(hash & mask))
+        && hashes.clone().any(|hash| table.core(hash) != table.core(hash & (mask >> 1)));
+    let delay = printed("PS-098") / printed("PS-101");
+    let mut checks: Vec<Check> = [("PS-098", "q_h"), ("PS-099", "q_l")]
+        .map(|(id, name)| {
+            let quantity = format!("{name} (packets)");
+            Check::near(&[id], &quantity, default(name), printed(id), 0.0).basis(Basis::Data)
+        })
+        .to_vec();
+    checks.extend(
+        [
+            Check::near(
+                &["PS-100"],
+                "the printed q_h over the printed rate of a core (µs)",
+                delay,
+                printed("PS-100"),
+                1.0,
+            ),
+            Check::near(
+                &["PS-122"],
+                "printed latency of polling and that delay (µs)",
+                printed("PS-047") + delay,
+                printed_at("PS-122", 3),
+                0.05,
+            ),
+        ]
+        .map(|check| check.basis(Basis::Arithmetic)),
+    );
+    let stated = claim::find("PS-087")?.map_or_else(Vec::new, |row| numbers_in(&row.quantity));
+    let mpps = stated.first().copied().unwrap_or(f64::NAN);
+    checks.push(
         Check::near(
-            &["PS-100"],
-            "target delay: q_h at 3 Mpps (µs)",
-            default("q_h") / 3.0,
-            10.0,
-            1.0,
-        ),
-        Check::near(
-            &["PS-122"],
-            "7 µs of polling and the target delay (µs)",
-            7.0 + default("q_h") / 3.0,
-            17.7,
-            0.1,
-        ),
-        Check::near(
-            &["PS-106"],
-            "entries per active queue, most less least, 1 to 12 cores",
-            widest as f64,
-            1.0,
+            &["PS-087"],
+            "time between packets at the rate that the text names (µs)",
+            1.0 / mpps,
+            printed("PS-087"),
             0.0,
-        ),
-        Check::near(&["PS-106"], "entries left on inactive queues", stray as f64, 0.0, 0.0),
-        Check::holds(
-            &["PS-105"],
-            "bits of the hash beyond the lowest seven do not matter",
-            low_bits,
-            "they do not",
-            "7 bits",
-        ),
-        Check::holds(
-            &["PS-093"],
-            "a table policy and an oracle to compare with",
-            find("table").is_some() && find("oracle").is_some(),
-            "table, oracle",
-            "a rejected alternative",
-        ),
-    ];
-    checks.into_iter().map(|check| check.on(Grounds::Program)).collect()
+        )
+        .basis(Basis::Arithmetic),
+    );
+    let rungs = ladder(server)?;
+    let idle = naps(server)?;
+    let shares = port_shares(server.nic.ports)?;
+    checks.extend(
+        [
+            Check::near(
+                &["PS-106"],
+                "entries per active queue, most less least, 1 to 12 cores",
+                widest as f64,
+                1.0,
+                0.0,
+            ),
+            Check::near(&["PS-106"], "entries left on inactive queues", stray as f64, 0.0, 0.0),
+            Check::holds(
+                &["PS-105"],
+                "core of 4096 hashes by their lowest bits alone",
+                low_bits,
+                if low_bits { "the same" } else { "another" },
+                &text_of("PS-105"),
+            ),
+            Check::holds(
+                &["PS-094"],
+                "rungs that the controller takes under long queues, and under short ones",
+                rungs.up == rungs.expected && rungs.down.iter().rev().eq(&rungs.expected),
+                format!("{} up, {} down", rungs.up.len(), rungs.down.len()),
+                "cores first, then frequency; the reverse",
+            ),
+            Check::holds(
+                &["PS-091", "PS-107"],
+                "idle states of active and of removed cores",
+                idle == ["C1", "C6"].map(str::to_owned),
+                idle.join(", "),
+                "C1 where a core is under-used, C6 where it is removed",
+            ),
+            Check::below(
+                &["PS-113"],
+                "share of a port beside an even one, of 400,000 packets, widest difference",
+                shares,
+                EVEN,
+            )
+            .note("no port gets more than its part, so that none needs more than its link"),
+        ]
+        .map(|check| check.basis(Basis::Rule)),
+    );
+    Ok(checks.into_iter().map(|check| check.on(Grounds::Program)).collect())
 }
+
+/// Relative difference between ports that counts as even: four standard deviations of the packets.
+const EVEN: f64 = 0.011;
+
+/// Returns the widest relative difference of a port's share of the traffic from an even one.
+fn port_shares(ports: usize) -> Result<f64, ReproduceError> {
+    let mut source = Poisson::new(Rate::Packets(8e6), content(600, Popularity::Uniform), SEED);
+    let mut counts = vec![0_u64; ports];
+    let mut block = Block::new();
+    while counts.iter().sum::<u64>() < 400_000 {
+        source.next_block(&mut block).map_err(|error| ReproduceError::Model(error.to_string()))?;
+        for packet in block.iter() {
+            counts[usize::from(packet.port)] += 1;
+        }
+    }
+    let even = counts.iter().sum::<u64>() as f64 / ports as f64;
+    Ok(counts.iter().map(|count| (*count as f64 / even - 1.0).abs()).fold(0.0, f64::max))
+}
+
+/// Checks equations 1 to 3 on a core of the server, against sums of power times time.
+fn energies(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
+    let processor = &server.processor;
+    let (slow, fast) = (processor.lowest_frequency(), processor.highest_frequency());
+    let (least, most) = (server.awake_core_power(slow), server.awake_core_power(fast));
+    // Power is linear in frequency, so two frequencies determine it.
+    let scaling = (most - least) / (fast.0 - slow.0) * fast.0;
+    let idle = server.idle_core_power(server.shallowest_idle_state());
+    let core = IdealCore { fixed: most - scaling, scaling, exponent: 1.0, idle, fastest: fast };
+    let (period, transitions) = (Span::from_millis(10), Span::from_micros(100));
+    let cycles = slow.0 * period.as_seconds();
+    let none = || ReproduceError::Model("the work does not fit into the period".into());
+    let at = server.processor.nearest_frequency((slow + fast) / 2.0);
+    let sum = |frequency: Hertz, transitions: Span| {
+        let active = cycles / frequency.0;
+        let rest = period.as_seconds() - active - transitions.as_seconds();
+        server.awake_core_power(frequency).0 * (active + transitions.as_seconds()) + idle.0 * rest
+    };
+    let one = core.energy(cycles, at, transitions, period).ok_or_else(none)?;
+    let tortoise = core.tortoise(cycles, period).ok_or_else(none)?;
+    let hare = core.hare(cycles, transitions, period).ok_or_else(none)?;
+    let near = |id: &'static str, name: &str, ours: f64, sum: f64| {
+        Check::near(
+            &[id],
+            &format!("{name} over the sum of power times time"),
+            ours / sum,
+            1.0,
+            1e-9,
+        )
+        .on(Grounds::Equation)
+        .basis(Basis::Rule)
+    };
+    Ok(vec![
+        near("PS-058", "equation 1", one.0, sum(at, transitions)),
+        near("PS-059", "equation 2", tortoise.0, sum(slow, Span::ZERO)),
+        near("PS-060", "equation 3", hare.0, sum(fast, transitions)),
+    ])
+}
+
+/// Operating points, as numbers of cores and of steps of frequency.
+struct Rungs {
+    up: Vec<(usize, usize)>,
+    down: Vec<(usize, usize)>,
+    /// The paper's order.
+    expected: Vec<(usize, usize)>,
+}
+
+/// Points of the controller at its start and while every batch finds `fill` packets.
+fn points(
+    policy: &mut dyn Policy,
+    platform: &Platform,
+    point: &mut OperatingPoint,
+    fill: u32,
+) -> Vec<(usize, usize)> {
+    let queues = vec![QueueView { fill, ..QueueView::default() }; platform.queues.len()];
+    let cores = vec![CoreView::default(); platform.cores];
+    let rung = |point: &OperatingPoint| (point.active.len(), point.fastest_active());
+    let mut rungs = vec![rung(point)];
+    for step in 0..10_000 {
+        let trigger = Trigger::Batch { queue: 0, taken: fill, batches: 1 };
+        let seen = Observation {
+            platform,
+            trigger,
+            queues: &queues,
+            cores: &cores,
+            latency: None,
+            power: None,
+            entries: &[],
+            offered: None,
+        };
+        policy.decide(Time::ZERO + Span::from_micros(10 * (step + 1)), &seen, point);
+        if rungs.last() != Some(&rung(point)) {
+            rungs.push(rung(point));
+        }
+    }
+    rungs
+}
+
+fn controller(
+    server: &ServerModel,
+) -> Result<(Box<dyn Policy>, Platform, OperatingPoint), ReproduceError> {
+    let platform = platform_of(server);
+    let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
+    let mut policy = build(&PolicySpec::parse("powersave")?, &context)?;
+    let mut point = OperatingPoint::full(&platform);
+    let start = Observation {
+        platform: &platform,
+        trigger: Trigger::Start,
+        queues: &vec![QueueView::default(); platform.queues.len()],
+        cores: &vec![CoreView::default(); platform.cores],
+        latency: None,
+        power: None,
+        entries: &[],
+        offered: None,
+    };
+    policy.decide(Time::ZERO, &start, &mut point);
+    Ok((policy, platform, point))
+}
+
+/// Returns the rungs that the controller takes from its start up, and down again.
+fn ladder(server: &ServerModel) -> Result<Rungs, ReproduceError> {
+    let (mut policy, platform, mut point) = controller(server)?;
+    let (high, low) = (printed("PS-098") as u32 + 1, printed("PS-099") as u32 - 1);
+    let up = points(&mut *policy, &platform, &mut point, high);
+    let down = points(&mut *policy, &platform, &mut point, low);
+    let cores = server.processor.cores();
+    let slow = (1..=cores).map(|count| (count, 0));
+    let fast = (1..server.processor.frequencies.len()).map(|step| (cores, step));
+    Ok(Rungs { up, down, expected: slow.chain(fast).collect() })
+}
+
+/// Returns the names of the idle states of an active core and of a removed one.
+fn naps(server: &ServerModel) -> Result<[String; 2], ReproduceError> {
+    let (_, platform, point) = controller(server)?;
+    let limit = |core: usize| platform.idle_states[point.cores[core].idle_limit].name.to_string();
+    Ok([limit(0), limit(platform.cores - 1)])
+}
+
+/// Largest difference in watts between simulator and closed form.
+const NEAR_THE_CLOSED_FORM: f64 = 1.5;
 
 /// Simulated power and the closed form over load, and the difference between them.
 fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), ReproduceError> {
@@ -153,8 +359,7 @@ fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), Repro
     let mut runs = Vec::new();
     let mut expected = Vec::new();
     for (cores, gigahertz) in points {
-        let frequency =
-            server.processor.nearest_frequency(wattline_units::Hertz::from_gigahertz(gigahertz));
+        let frequency = server.processor.nearest_frequency(Hertz::from_gigahertz(gigahertz));
         let capacity = server.core_capacity(cost, cores, frequency);
         for step in 1..=9 {
             let rate = capacity * (0.1 * f64::from(step));
@@ -197,27 +402,14 @@ fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), Repro
                 own.map(|i| (rate(i), reports[i].power_watts)),
             );
     }
-    let whole = &reports[0];
     let checks = vec![
         Check::below(
             &["PS-133", "PS-134", "PS-135", "PS-136"],
             "widest difference of simulator and closed form (W)",
             widest,
-            1.5,
-        ),
-        Check::near(
-            &["PS-058"],
-            "energy over the sum of its parts' power times time",
-            whole.energy_joules
-                / whole
-                    .power_by_component_watts
-                    .parts()
-                    .iter()
-                    .map(|(_, w)| w.0 * whole.duration_seconds)
-                    .sum::<f64>(),
-            1.0,
-            1e-9,
-        ),
+            NEAR_THE_CLOSED_FORM,
+        )
+        .basis(Basis::Rule),
     ];
     Ok((table, chart, checks))
 }

@@ -3,6 +3,7 @@
 use super::known::{card, cards, known, lacks, names, on_tables};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::table::number;
@@ -19,7 +20,7 @@ const ROWS: [(&str, &str, &str); 4] = [
     ("Intel Multiport(4x1G)", "SO-128", "SO-131"),
 ];
 
-pub(super) fn figures() -> Result<Vec<Figure>, ReproduceError> {
+pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let (plan, file) = (planned::sohan()?, cards()?);
     Ok(vec![table5(plan, &file)?, fig4(plan, &file)?])
 }

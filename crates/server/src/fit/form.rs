@@ -1,6 +1,6 @@
 //! Order of χ: as high as the rows determine, then as low as the bound allows.
 
-use super::power::{self, PowerFit, Sample};
+use super::power::{self, Base, PowerFit, Sample};
 use super::{FitError, linear};
 use nalgebra::{DMatrix, DVector};
 
@@ -21,12 +21,35 @@ pub(super) fn richest_order(samples: &[Sample], order_max: usize) -> usize {
     order_max.min(distinct + 1)
 }
 
+/// Order above which the rows do not tell terms of χ from noise: the least of Bayes's information
+/// criterion over fits of every order. The richest fit follows the noise too, so it is no measure
+/// of a simpler one.
+pub(super) fn order_told_apart(
+    samples: &[Sample],
+    frequencies: usize,
+    richest: usize,
+    base: Base,
+) -> usize {
+    let count = samples.len() as f64;
+    let criterion = |order: usize| {
+        let fitted = power::fit(samples, frequencies, order, base).ok()?;
+        let error =
+            |sample: &Sample| (fitted.predict(sample, &fitted.shape) - sample.power) / sample.power;
+        // Errors below the digits of a file are none, whatever the order.
+        let squares = samples.iter().map(|sample| error(sample).powi(2)).sum::<f64>().max(1e-18);
+        Some(count * (squares / count).ln() + order as f64 * count.ln())
+    };
+    let orders = (1..=richest).filter_map(|order| Some((order, criterion(order)?)));
+    orders.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(richest, |(order, _)| order)
+}
+
 /// χ of the lowest order whose departure from the fitted, richest one is within the bound at every
-/// measured load; also returns the departure.
+/// measured load, or of the order that the rows tell from noise; also returns the departure.
 pub(super) fn simplest(
     samples: &[Sample],
     fitted: &PowerFit,
     error_bound: f64,
+    told_apart: usize,
 ) -> Result<(Vec<f64>, f64), FitError> {
     for order in 1..=fitted.shape.len() {
         let Some(shape) = fit_shape(samples, fitted, order) else { continue };
@@ -34,7 +57,7 @@ pub(super) fn simplest(
             .iter()
             .map(|sample| power::chi(&shape, sample.load) - power::chi(&fitted.shape, sample.load))
             .fold(0.0, |largest: f64, departure| largest.max(departure.abs()));
-        if departure <= error_bound {
+        if departure <= error_bound || order >= told_apart {
             return Ok((shape, departure));
         }
     }

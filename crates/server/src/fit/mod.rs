@@ -4,7 +4,8 @@
 //! the platform's power if the number of cores varies, and χ as the polynomial of the lowest order
 //! whose error stays within a bound. The powers are fitted together with the richest χ that the
 //! rows determine, so that their intervals hold whatever order is chosen later. The fit then takes
-//! the simplest χ that departs from the richest by no more than the bound. Errors on rows that were
+//! the simplest χ that departs from the richest by no more than the bound, or whose departures the
+//! rows' noise explains. Errors on rows that were
 //! left out show how far the model can be trusted.
 
 mod error;
@@ -15,8 +16,11 @@ mod held_out;
 mod linear;
 mod output;
 mod power;
+pub mod routers;
 pub mod rows;
 mod saturation;
+pub mod spec;
+mod spec_file;
 
 pub use error::FitError;
 pub use estimate::{CONFIDENCE, Estimate};
@@ -33,7 +37,8 @@ pub struct FitOptions {
     /// Highest order of χ to consider, at least 1; the paper's is 7.
     pub order_max: usize,
     /// Largest departure of the chosen χ from the richest one at any measured load, as a fraction
-    /// of the difference between idle and active power.
+    /// of the difference between idle and active power. Larger ones are accepted where the rows do
+    /// not tell them from noise.
     pub error_bound: f64,
     /// Power of the platform without its cores in watts, if known. Otherwise it is fitted if the
     /// number of cores varies, and stays part of Φ if not.
@@ -162,7 +167,8 @@ pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
     let frequencies = groups.frequencies.len();
     let (fitted, base) = fit_with_base(&samples, &groups, richest, options, &mut notes)?;
     check_rise(&fitted, &groups)?;
-    let (shape, departure) = form::simplest(&samples, &fitted, options.error_bound)?;
+    let told_apart = form::order_told_apart(&samples, frequencies, richest, base);
+    let (shape, departure) = form::simplest(&samples, &fitted, options.error_bound, told_apart)?;
     let order = shape.len() + 1;
     let held_out = held_out::error(&samples, frequencies, richest, order, base);
 
@@ -183,7 +189,7 @@ pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
             max_rate_pps: saturation.max_rate[index],
         });
     let by_cores = groups.cores.iter().zip(&saturation.gamma);
-    Ok(Fit {
+    let mut fit = Fit {
         rows: rows.len(),
         confidence: CONFIDENCE,
         base_watts: fitted.base,
@@ -199,7 +205,12 @@ pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
         held_out,
         residuals: residuals.collect(),
         notes,
-    })
+    };
+    let between = fit.interpolated_cores();
+    if !between.is_empty() {
+        fit.notes.push(output::interpolated(&between));
+    }
+    Ok(fit)
 }
 
 fn check(options: &FitOptions) -> Result<(), FitError> {

@@ -37,6 +37,12 @@ impl Fit {
         all
     }
 
+    /// Numbers of cores between measured ones, whose gamma is interpolated.
+    pub(super) fn interpolated_cores(&self) -> Vec<usize> {
+        let between = |pair: &[super::GammaFit]| pair[0].cores + 1..pair[1].cores;
+        self.gamma.windows(2).flat_map(between).collect()
+    }
+
     /// A server file with this fit; `source` describes the measurement. `optimise` accepts the file
     /// as it is; for simulations, the missing sections must be added.
     pub fn to_toml(&self, name: &str, source: &str) -> String {
@@ -69,19 +75,46 @@ impl Fit {
             model.gamma.len(),
             list(points.iter().map(|point| point.frequency.gigahertz()).collect()),
         );
+        // A list has one origin: the weakest of its values.
+        let gamma = match self.interpolated_cores().as_slice() {
+            [] => list(model.gamma.clone()),
+            between => format!(
+                "{{ values = {}, origin = \"assumed\", note = {} }}",
+                list(model.gamma.clone()),
+                quoted(&interpolated(between))
+            ),
+        };
+        let base = match self.base_watts {
+            Estimate { value: 0.0, low: Some(0.0), high: Some(0.0) } => {
+                "{ value = 0, origin = \"assumed\", note = \"not told apart from the cores' power\" }"
+                    .to_owned()
+            }
+            Estimate { value, low, high } if low == Some(value) && high == low => {
+                format!("{{ value = {value:.9}, origin = \"user\" }}")
+            }
+            Estimate { value, .. } => format!("{value:.9}"),
+        };
         let _ = writeln!(
             text,
-            "[bolla]\nbase_watts = {:.9}\nidle_watts = {}\nactive_watts = {}\nmax_rate_pps = {}\n\
-             gamma = {}\nchi_coefficients = {}",
-            model.base.0,
+            "[bolla]\nbase_watts = {base}\nidle_watts = {}\nactive_watts = {}\nmax_rate_pps = {}\n\
+             gamma = {gamma}\nchi_coefficients = {}",
             list(points.iter().map(|point| point.idle.0).collect()),
             list(points.iter().map(|point| point.active.0).collect()),
             list(points.iter().map(|point| point.max_rate.0).collect()),
-            list(model.gamma.clone()),
             list(self.chi.coefficients.clone()),
         );
         text
     }
+}
+
+/// Returns the remark on numbers of cores that no row has.
+pub(super) fn interpolated(cores: &[usize]) -> String {
+    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+    format!(
+        "not measured at {} cores: gamma is interpolated there on a straight line between its \
+         measured neighbours",
+        cores.join(", ")
+    )
 }
 
 impl std::fmt::Display for Estimate {

@@ -10,7 +10,7 @@ pub use closed_form::{Latency, Mode, UniformPoint};
 pub use nic::{ETHERNET_OVERHEAD_BYTES, Moderation, Nic};
 pub use power::{Component, PowerBreakdown, PowerModel, PowerTerms};
 pub(crate) use processor::micros;
-pub use processor::{DvfsDomain, IdleState, Processor};
+pub use processor::{DvfsDomain, IdleState, MAX_CORES, Processor};
 pub use workload::{
     Application, ApplicationCost, Capacity, PacketCost, ServiceDistribution, UnknownApplication,
     WakeUpCost,

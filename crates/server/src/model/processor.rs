@@ -5,6 +5,9 @@ use serde::Serialize;
 use std::num::NonZeroU8;
 use wattline_units::{Hertz, Span, Watts};
 
+/// Most cores of one machine that can forward packets.
+pub const MAX_CORES: usize = 128;
+
 /// Cores that share a frequency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -42,7 +42,8 @@ pub struct LoadedServer<'m> {
 
 impl OperatingPoints for LoadedServer<'_> {
     fn cores(&self) -> usize {
-        self.model.processor.cores()
+        // A core without a queue stays parked.
+        self.model.processor.cores().min(self.model.nic.queues_per_port)
     }
     fn frequencies(&self) -> Vec<Hertz> {
         self.model.processor.frequencies.clone()

@@ -3,7 +3,7 @@
 use super::cache::{LINE_BYTES, Line};
 use super::data::{BUFFER_LINES, Data, SHARED_INFO_LINE, SLAB_LINES};
 use super::prefetch::PAGE_LINES;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Offset of the frame in its buffer: `NET_SKB_PAD` and `NET_IP_ALIGN`.
 const FRAME_AT: u32 = 16 + 2;
@@ -31,7 +31,7 @@ pub(super) const BUFFERS_PER_PAGE: u32 = PAGE_LINES / BUFFER_LINES;
 const BUFFER_PAGES_AT: u32 = 1 << 20;
 
 /// Reading of what a lookup reads of a page structure: its flags and, 40 bytes on, its list head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageStruct {
     /// Structures of 128 B (the paper) with the fields of Linux 2.6.21: the first line.

@@ -4,10 +4,10 @@ use super::cache::InvalidCache;
 use super::layout::{PAYLOAD_BYTES, PageStruct};
 use super::machine::Caches;
 use super::prefetch::Streams;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Destination of received data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
     /// Memory; the caches lose their copies.
@@ -19,7 +19,7 @@ pub enum Delivery {
 }
 
 /// Source of the packets' buffers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Buffers {
     /// An SKB and a buffer per packet, from the slab allocator.
@@ -37,7 +37,7 @@ pub enum Buffers {
 /// (docs/explanation/receive-path.md). **Assumed**, since nothing gives them: how many of the
 /// [`Self::queues`] are busy, that windows stand in the sockets, the layout of a page structure, and
 /// which prefetchers the firmware left on.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ReceivePath {
     /// Number of busy receive queues. 8 flows that are hashed onto 8 queues leave 5.25 busy on
     /// average.

@@ -83,6 +83,20 @@ fn core_that_sleeps_hotter_than_it_works_is_a_contradiction() {
 }
 
 #[test]
+fn file_with_more_cores_than_can_forward_is_refused() {
+    let with = |cores: &str, queues: &str| {
+        messages(&[
+            ("cores_per_socket = 6", &format!("cores_per_socket = {cores}")),
+            ("queues_per_port = { value = 12", &format!("queues_per_port = {{ value = {queues}")),
+            ("redirect_table_entries = 128", "redirect_table_entries = 1024"),
+        ])
+    };
+    let found = with("96", "192");
+    assert!(found[0].contains("192 cores have a receive queue, and at most 128"), "{found:#?}");
+    assert!(found[0].contains("set nic.queues_per_port = 128"), "{found:#?}");
+}
+
+#[test]
 fn figures_keep_their_origin() {
     let file = ServerFile::load("westmere-2010").unwrap();
     let origin = |field: &str| {

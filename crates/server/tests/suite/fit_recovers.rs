@@ -2,9 +2,9 @@
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Normal};
-use wattline_server::ServerFile;
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_server::fit::{Estimate, Fit, FitError, FitOptions, Row, fit};
+use wattline_server::{Origin, ServerFile};
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
 const CORES: [usize; 3] = [1, 2, 4];
@@ -120,6 +120,44 @@ fn form_function_is_recovered_and_simpler_where_the_bound_is_wider() {
         let t = f64::from(step) / 20.0;
         assert!((chi.value(t) - Chi::printed().value(t)).abs() < 0.03, "chi({t})");
     }
+}
+
+/// The richest fit follows the noise, so its distance says nothing of a parabola.
+#[test]
+fn noise_does_not_raise_the_order_of_a_parabola() {
+    let truth = truth(80.0, Chi::polynomial(vec![0.0, 2.0, -1.0]));
+    for noise in [0.005, 0.02, 0.05] {
+        let orders: Vec<usize> = (0..20)
+            .map(|seed| {
+                let rows = rows(&truth, noise, &mut StdRng::seed_from_u64(100 + seed));
+                fit(&rows, &FitOptions::default()).unwrap().chi.order
+            })
+            .collect();
+        assert!(orders.iter().all(|order| *order <= 3), "{noise}: {orders:?}");
+        let right = orders.iter().filter(|order| **order == 2).count();
+        assert!(right >= 16, "{noise}: {orders:?}");
+    }
+}
+
+#[test]
+fn gamma_between_measured_cores_is_assumed() {
+    let truth = truth(80.0, Chi::printed());
+    let rows = rows(&truth, 0.001, &mut StdRng::seed_from_u64(11));
+    let mut fit = fit(&rows, &FitOptions::default()).unwrap();
+    assert!(fit.notes.iter().any(|note| note.contains("not measured at 3 cores")), "{fit:?}");
+    let figure = |fit: &Fit, field: &str| {
+        let file = ServerFile::parse("my.toml", &fit.to_toml("my", "rows")).unwrap();
+        file.figures.into_iter().find(|figure| figure.field == field).unwrap()
+    };
+    let gamma = figure(&fit, "bolla.gamma");
+    assert_eq!(gamma.origin, Origin::Assumed);
+    assert!(gamma.note.as_ref().unwrap().contains("not measured at 3 cores"), "{gamma:?}");
+    assert_eq!(figure(&fit, "bolla.base_watts").origin, Origin::Fitted);
+    fit.gamma.truncate(2);
+    assert_eq!(figure(&fit, "bolla.gamma").origin, Origin::Fitted, "1 and 2 were measured");
+    let known = FitOptions { base_watts: Some(80.0), ..FitOptions::default() };
+    let fit = wattline_server::fit::fit(&rows, &known).unwrap();
+    assert_eq!(figure(&fit, "bolla.base_watts").origin, Origin::User);
 }
 
 #[test]

@@ -10,4 +10,5 @@ mod published;
 mod receive_path;
 mod recorded;
 mod sohan_and_liao;
+mod spec_files;
 mod tables;

@@ -41,6 +41,8 @@ pub(crate) struct Engine<'a> {
     block: Block,
     /// Time up to which all packets have been directed to their rings.
     horizon: u64,
+    /// Time of the latest packet that the source has given.
+    last_packet: Option<u64>,
     offered: f64,
     nic: Nic,
     cores: Vec<Core>,
@@ -107,6 +109,7 @@ impl<'a> Engine<'a> {
             source,
             block: Block::new(),
             horizon: 0,
+            last_packet: None,
             offered: 0.0,
             nic: Nic::new(&server.nic, point.active, looks.entries),
             cores: cores.collect(),
@@ -184,6 +187,25 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
+    /// Brings the simulation to the end of the warm-up.
+    ///
+    /// # Errors
+    /// [`SimError::EndsInWarmUp`] if no packet comes after it, and those of [`Self::run_to`].
+    pub fn warm_up(&mut self) -> Result<(), SimError> {
+        let warmup = self.setting.warmup;
+        self.run_to(warmup.as_picos())?;
+        if self.horizon <= self.now {
+            self.next_block()?;
+        }
+        // A packet of the very moment belongs to the warm-up.
+        let is_over = self.horizon == u64::MAX && self.now > 0;
+        let ended = self.last_packet.filter(|at| is_over && *at <= self.now);
+        ended.map_or(Ok(()), |at| {
+            let ends_seconds = at as f64 * 1e-12;
+            Err(SimError::EndsInWarmUp { ends_seconds, warmup_seconds: warmup.as_seconds() })
+        })
+    }
+
     /// Runs all cores to `until`, or to the time at which one of them stops for the policy.
     fn advance(&mut self, mut until: u64) -> Option<(usize, Stop)> {
         // Watched cores first: where one stops, the others go no further. With several, one may
@@ -250,6 +272,7 @@ impl<'a> Engine<'a> {
         self.stopwatch.lap(Phase::Traffic);
         let from = self.horizon;
         self.horizon = self.block.last().map_or(u64::MAX, |last| last.picos);
+        self.last_packet = self.block.last().map(|last| last.picos).or(self.last_packet);
         // Packets of the same time may continue in the next block.
         let span = (self.horizon.max(from + 1) - from) as f64 * 1e-12;
         let rate = self.block.len() as f64 / span;

@@ -2,7 +2,7 @@
 
 use wattline_cores::{domain_of, idle_state};
 use wattline_governor::ledger::Knob;
-use wattline_policy::{Asks, Can, MAX_CORES, Platform, Queue, Sees, Waits};
+use wattline_policy::{Asks, Can, Platform, Queue, Sees, Waits};
 use wattline_server::RequestServer;
 use wattline_units::Span;
 
@@ -25,7 +25,7 @@ const SEES: Sees = Sees {
 /// Platform of a request server, with one queue per core. Card and application decide which core
 /// serves a connection, so cores cannot be removed.
 pub fn request_platform(server: &RequestServer) -> Platform {
-    let cores = server.processor.cores().min(server.nic.queues_per_port).min(MAX_CORES);
+    let cores = server.processor.cores().min(server.nic.queues_per_port);
     let moderation = server.nic.moderation;
     let range = moderation.map(|moderation| (moderation.shortest, moderation.longest));
     Platform {

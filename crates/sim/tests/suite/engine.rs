@@ -4,7 +4,8 @@ use crate::common::{poisson, seeded, server, setting, simulate, timeless};
 use wattline_cores::{CoreState, StateSpan};
 use wattline_policy::POLICIES;
 use wattline_sim::{Setting, run, sweep};
-use wattline_traffic::Spec;
+use wattline_traffic::capture::CaptureError;
+use wattline_traffic::{Block, Packet, Source, Spec};
 use wattline_units::Span;
 
 fn short<'a>(server: &'a wattline_server::ServerModel, policy: &str) -> Setting<'a> {
@@ -175,6 +176,68 @@ fn moderation_trades_interrupts_for_latency() {
     // so that a packet waits half of that on average.
     assert!(some.latency_mean_seconds > none.latency_mean_seconds.map(|l| l + 10e-6));
     assert!(some.power_watts < none.power_watts);
+}
+
+#[test]
+fn moderation_that_the_card_lacks_is_refused() {
+    let server = server("westmere-2010");
+    assert!(server.nic.moderation.is_none());
+    for policy in ["napi:moderation=100us", "napi+100us"] {
+        let setting = short(&server, policy);
+        let error = run(&setting, &mut poisson(&server, 2e6, 64, 1)).unwrap_err().to_string();
+        assert!(error.contains("moderation = 100 us"), "{policy}: {error}");
+    }
+}
+
+#[test]
+fn more_cores_than_a_machine_can_have_are_refused() {
+    let mut server = server("westmere-2010");
+    server.nic.redirect_table_entries = 1024;
+    server.processor.cores_per_socket = 96;
+    for (queues, cores) in [(192, Err("192")), (129, Err("129")), (128, Ok(128.0))] {
+        server.nic.queues_per_port = queues;
+        let mut setting = short(&server, "poll");
+        setting.duration = Span::from_millis(1);
+        let report = run(&setting, &mut poisson(&server, 2e6, 64, 1));
+        match (report, cores) {
+            (Ok(report), Ok(cores)) => assert_eq!(report.cores_active_mean, cores),
+            (Err(error), Err(cores)) => {
+                let expected = format!("platform has {cores} cores; 1 to 128 are supported");
+                assert!(error.to_string().contains(&expected), "{error}");
+            }
+            (report, _) => panic!("{queues} queues: {report:?}"),
+        }
+    }
+}
+
+/// Packets of a list, once.
+struct Once(Vec<Packet>);
+
+impl Source for Once {
+    fn next_block(&mut self, out: &mut Block) -> Result<(), CaptureError> {
+        out.clear();
+        out.extend(self.0.drain(..));
+        Ok(())
+    }
+}
+
+#[test]
+fn traffic_that_ends_in_the_warm_up_is_refused() {
+    let server = server("westmere-2010");
+    let mut setting = short(&server, "napi");
+    setting.warmup = Span::from_millis(10);
+    let packets = |last: u64| {
+        let at =
+            |millis: u64| Packet { picos: millis * 1_000_000_000, flow: 1, length: 64, port: 0 };
+        Once((1..=last).map(at).collect())
+    };
+    let error = run(&setting, &mut packets(7)).unwrap_err().to_string();
+    assert!(error.contains("0.007 s after the start, within the warm-up of 0.01 s"), "{error}");
+    let report = run(&setting, &mut packets(12)).unwrap();
+    assert_eq!(report.offered_packets, 2, "those after 10 ms");
+    assert!(run(&setting, &mut packets(10)).is_err());
+    setting.warmup = Span::ZERO;
+    assert_eq!(run(&setting, &mut packets(3)).unwrap().offered_packets, 3);
 }
 
 #[test]

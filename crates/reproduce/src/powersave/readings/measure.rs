@@ -1,7 +1,7 @@
 //! What one reading does: the figures that the checks are about.
 
 use super::super::day::{micros, worst};
-use super::super::latency::CLICK_MICROS;
+use super::super::latency::click_micros;
 use super::runs::{ABOVE, BELOW, STEADY};
 use super::{Reading, References};
 use crate::error::ReproduceError;
@@ -77,7 +77,7 @@ impl Figures {
         let least = watts.iter().copied().fold(f64::MAX, f64::min);
         let mean = watts.iter().sum::<f64>() / watts.len() as f64;
         let [click, napi] = &beside.days;
-        let path = CLICK_MICROS - micros(click.latency_mean_seconds);
+        let path = click_micros() - micros(click.latency_mean_seconds);
         let (p99, ratio) = worst(&day);
         let saving = |over: &Report| 100.0 * (1.0 - day.energy_joules / over.energy_joules);
         let beside_napi = day.intervals.iter().zip(&napi.intervals);

@@ -3,6 +3,7 @@
 use super::super::bench::{ipv4, napping, server, side_by_side};
 use super::runs::{Look, Runs, STEADY};
 use crate::error::ReproduceError;
+use crate::inputs::Inputs;
 use wattline_server::ServerModel;
 use wattline_server::optimise::{LoadedServer, cheapest};
 use wattline_sim::Report;
@@ -33,7 +34,7 @@ impl References {
     /// # Errors
     /// When a simulation fails.
     pub fn new(look: Look, seed: u64) -> Result<Self, ReproduceError> {
-        let server = server()?;
+        let server = server(&Inputs::default())?;
         let runs = Runs { look, seed };
         let cost = ipv4(&server)?;
         let loaded = LoadedServer { model: &server, cost, frame_bytes: 64 };

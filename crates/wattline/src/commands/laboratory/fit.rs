@@ -7,8 +7,9 @@ use crate::commands::laboratory::results;
 use crate::exit::ExitError;
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_server::fit::spec::{Load, SpecError, SpecResults, two_of_three};
 use wattline_server::fit::{Fit, FitError, FitOptions, fit, rows};
 use wattline_units::{Accuracy, Source};
 
@@ -17,7 +18,14 @@ use wattline_units::{Accuracy, Source};
 pub struct Args {
     /// CSV with the columns frequency_hertz, cores, throughput_pps, power_watts and, better,
     /// offered_pps.
-    rows: String,
+    #[arg(required_unless_present = "spec")]
+    rows: Option<String>,
+    /// CSV of SPECpower_ssj2008 results, of which one is written as a server file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "base_watts", "svg"], requires_all = ["row", "out"])]
+    spec: Option<String>,
+    /// Result to write, from 1.
+    #[arg(long, value_name = "N", requires = "spec")]
+    row: Option<usize>,
     /// Highest order of the form function chi to consider, 1 to 12.
     #[arg(long, default_value_t = 7)]
     order_max: usize,
@@ -44,7 +52,11 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.overwrite.check([&args.out, &args.svg].into_iter().flatten().map(PathBuf::as_path))?;
-    let measured = rows::load(&args.rows).map_err(server_errors::of_data)?;
+    if let (Some(file), Some(row), Some(path)) = (&args.spec, args.row, &args.out) {
+        return published(args, file, row, path, json);
+    }
+    let file = args.rows.as_deref().unwrap_or_default();
+    let measured = rows::load(file).map_err(server_errors::of_data)?;
     let options = FitOptions {
         order_max: args.order_max,
         error_bound: args.error_bound,
@@ -53,19 +65,60 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let fitted = fit(&measured, &options).map_err(|error| match error {
         FitError::BadOption { .. } => ExitError::new(ExitError::USAGE, format_args!("--{error}")),
         FitError::Unidentified(_) => {
-            ExitError::new(ExitError::DATA, format_args!("{}: {error}", args.rows))
+            ExitError::new(ExitError::DATA, format_args!("{file}: {error}"))
         }
     })?;
     let mut problems = Problems::default();
     if let Some(path) = &args.out {
-        problems.keep(args.overwrite.write(path, &fitted.to_toml(&args.name, &args.rows)));
+        problems.keep(args.overwrite.write(path, &fitted.to_toml(&args.name, file)));
     }
     if let Some(path) = &args.svg {
-        problems.keep(args.overwrite.write(path, &residuals(&fitted, &args.rows).svg()));
+        problems.keep(args.overwrite.write(path, &residuals(&fitted, file).svg()));
     }
     let source = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
     let document = json!({ "fit": fitted, "power": source });
     results::print_beside(problems.check(), &document, json, |out, _| print(out, &fitted))
+}
+
+/// Writes one published result as a server file.
+fn published(
+    args: &Args,
+    file: &str,
+    row: usize,
+    path: &Path,
+    json: bool,
+) -> Result<(), ExitError> {
+    let data = |error| ExitError::new(ExitError::DATA, format_args!("{file}: {error}"));
+    let results = SpecResults::load(file).map_err(server_errors::of_data)?;
+    let text = results.to_toml(row, &args.name, file).map_err(data)?;
+    let written = args.overwrite.write(path, &text);
+    let mut errors = Vec::new();
+    for load in Load::ALL {
+        let error = SpecError::of(&results.rows, load, two_of_three).map_err(data)?;
+        errors.push(json!({ "power": load, "out_of_sample": error }));
+    }
+    let refused: Vec<_> =
+        results.refused.iter().map(|(row, why)| json!({ "row": row, "reason": why })).collect();
+    let document = json!({ "row": row, "errors": errors, "refused_rows": refused });
+    output::print_beside(written, &document, json, |out, _| {
+        writeln!(out, "{}: row {row} of {file}", path.display())?;
+        for load in Load::ALL {
+            let Ok(error) = SpecError::of(&results.rows, load, two_of_three) else { continue };
+            writeln!(
+                out,
+                "power at {}: of {} results at random that the fit did not see, half are within {:.0} %, nine of \
+                 ten within {:.0} %",
+                load.name(),
+                error.predicted,
+                100.0 * error.median,
+                100.0 * error.nine_tenths
+            )?;
+        }
+        for (row, why) in &results.refused {
+            writeln!(out, "note: row {row} is left out: it {why}")?;
+        }
+        Ok(())
+    })
 }
 
 /// Measured less predicted power over the load, a series for each frequency.

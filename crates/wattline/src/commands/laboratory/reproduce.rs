@@ -7,25 +7,34 @@ use crate::exit::ExitError;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_report::Verdict;
-use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Target};
+use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Summary, Target};
 
 /// Which papers, and where to.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Paper, such as powersave, or figure, such as powersave/fig12; all for all papers, as when
-    /// none is given. Several with commas or blanks between them.
+    /// none is given. Several with commas or blanks between them. Alone: published-watts.
     #[arg(value_name = "PAPER[/FIGURE]", value_delimiter = ',')]
     targets: Vec<String>,
     /// Directory for data (CSV), plots (SVG), summary.json and index.html; created if it does not
     /// exist. Files of an earlier run in it are replaced only with --overwrite.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Directory of published results, for published-watts.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    if args.targets.iter().any(|target| target == WATTS) {
+        return watts(args, json);
+    }
+    if args.data.is_some() {
+        return Err(ExitError::new(ExitError::USAGE, format!("--data: only {WATTS} takes it")));
+    }
     let targets = targets(&args.targets)?;
     let files = [args.out.join("index.html"), args.out.join("summary.json")];
     args.overwrite.check(files.iter().map(PathBuf::as_path))?;
@@ -55,6 +64,33 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     })
 }
 
+/// Target that is no paper.
+const WATTS: &str = "published-watts";
+
+/// Shows fits beside published watts.
+fn watts(args: &Args, json: bool) -> Result<(), ExitError> {
+    let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
+    if args.targets.len() > 1 {
+        return Err(usage(format!("{WATTS}: cannot be combined with papers; name it alone")));
+    }
+    let Some(data) = &args.data else {
+        return Err(usage(format!(
+            "{WATTS}: --data is missing; give the directory of the results"
+        )));
+    };
+    let page = args.out.join(format!("{WATTS}.html"));
+    args.overwrite.check([page.as_path()].into_iter())?;
+    let figures = wattline_reproduce::published_watts(data).map_err(failed)?;
+    let written = wattline_reproduce::write_watts(&figures, &args.out).map_err(failed);
+    let is_there = written.is_ok();
+    output::print_beside(written, &figures, json, |out, figures| {
+        for figure in figures {
+            writeln!(out, "{}: {}\n", figure.title, figure.about)?;
+        }
+        if is_there { writeln!(out, "{}", page.display()) } else { Ok(()) }
+    })
+}
+
 fn targets(names: &[String]) -> Result<Vec<Target>, ExitError> {
     if names.is_empty() {
         return Ok(Paper::ALL.map(Target::from).to_vec());
@@ -80,6 +116,8 @@ fn failed(error: ReproduceError) -> ExitError {
 
 /// The verdicts in numbers, then everything that does not meet, with its reason.
 fn table(out: &mut impl Write, results: &[Reproduction]) -> std::io::Result<()> {
+    let summary = Summary::of(results);
+    writeln!(out, "{} {}\n", summary.headline(), summary.others())?;
     write!(out, "{:<12}{:>8}", "paper", "claims")?;
     for verdict in Verdict::ALL {
         write!(out, "  {}", verdict.text())?;

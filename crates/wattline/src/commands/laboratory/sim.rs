@@ -225,6 +225,9 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
         "offered",
         format!("{} packets, {:.4} Mpps", report.offered_packets, report.offered_rate_pps / 1e6),
     )?;
+    if report.beyond_link_packets > 0 {
+        row("  beyond the links", format!("{} packets, not offered", report.beyond_link_packets))?;
+    }
     row(
         "forwarded",
         format!(

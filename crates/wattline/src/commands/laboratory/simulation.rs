@@ -146,6 +146,7 @@ impl From<SimError> for ExitError {
             SimError::Duration
             | SimError::Interval
             | SimError::BeyondLinks { .. }
+            | SimError::EndsInWarmUp { .. }
             | SimError::Source(BuildError::Spec(_)) => Self::USAGE,
         };
         Self::new(code, error)

@@ -48,8 +48,7 @@ pub struct Args {
     /// Whose weights count: access (100, 10, 0 %), core or data-centre (100, 30, 0 %).
     #[arg(long, default_value = "core")]
     class: Class,
-    /// Lengths of frames: bytes or imix, without frame check sequence, as --traffic takes them; with
-    /// --device with it, as `load packets` does.
+    /// Lengths of frames with frame check sequence: bytes or imix.
     #[arg(long, default_value = "imix")]
     size: String,
     /// Time of each reading: of the model (4ms without this), with --device real (1s).
@@ -245,7 +244,7 @@ fn queued(offered: u64, served: u64, cores: usize) -> u64 {
     if grown > usual { grown } else { 0 }
 }
 
-/// The mean length of frames that a description of traffic gives, without frame check sequence.
+/// Returns the mean length of frames that a description of traffic gives, with check sequence.
 fn mean_bytes(size: &str) -> Result<f64, String> {
     let text = format!("constant:1Mpps,size={size}");
     let spec = Spec::parse(&text).map_err(|error| error.to_string())?;

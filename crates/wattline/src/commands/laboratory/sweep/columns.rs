@@ -11,9 +11,10 @@ type Column = fn(&Report) -> Option<f64>;
 pub const NAMES: [&str; 6] = ["server", "policy", "traffic", "application", "source", "accuracy"];
 
 /// The columns of numbers, with their units.
-pub const NUMBERS: [(&str, Column); 16] = [
+pub const NUMBERS: [(&str, Column); 17] = [
     ("offered_rate_pps", |report| Some(report.offered_rate_pps)),
     ("forwarded_rate_pps", |report| Some(report.forwarded_rate_pps)),
+    ("beyond_link_packets", |report| Some(report.beyond_link_packets as f64)),
     ("dropped_packets", |report| Some(report.dropped_packets as f64)),
     ("dropped_at_output_packets", |report| Some(report.dropped_at_output_packets as f64)),
     ("reordered_packets", |report| Some(report.reordered_packets as f64)),

@@ -1,0 +1,53 @@
+//! Numbers of claims by basis and verdict.
+
+use crate::claims::ClaimReport;
+use crate::reproduction::Reproduction;
+use wattline_report::{Basis, Verdict};
+
+/// Claims of one or several papers.
+#[derive(Debug)]
+pub struct Summary<'a>(Vec<&'a ClaimReport>);
+
+/// Returns all bases, and none for claims that no check answers.
+pub(crate) fn bases() -> impl Iterator<Item = Option<Basis>> {
+    Basis::ALL.into_iter().map(Some).chain([None])
+}
+
+impl<'a> Summary<'a> {
+    /// Collects the claims of all these papers.
+    pub fn of(reproductions: &'a [Reproduction]) -> Self {
+        Self(reproductions.iter().flat_map(|one| &one.claims).collect())
+    }
+
+    /// Returns the number of claims with this basis and verdict; `None` for no basis.
+    pub fn count(&self, basis: Option<Basis>, verdict: Verdict) -> usize {
+        self.0.iter().filter(|claim| (claim.basis, claim.verdict) == (basis, verdict)).count()
+    }
+
+    /// Returns the claims of a basis that agree, and those that agree or differ.
+    pub fn agreeing(&self, basis: Basis) -> (usize, usize) {
+        let meets = self.count(Some(basis), Verdict::Meets);
+        (meets, meets + self.count(Some(basis), Verdict::Differs))
+    }
+
+    /// Returns the sentence about predicted claims, which alone are evidence.
+    pub fn headline(&self) -> String {
+        let (meets, of) = self.agreeing(Basis::Predicted);
+        format!("Predicted: {meets} of {of} agree.")
+    }
+
+    /// Returns the sentence about all other claims.
+    pub fn others(&self) -> String {
+        let rest = Basis::ALL.into_iter().skip(1).map(|basis| {
+            let (meets, of) = self.agreeing(basis);
+            format!("{} {meets} of {of}", basis.text())
+        });
+        let rest: Vec<String> = rest.collect();
+        let without = [Verdict::PaperContradictsItself, Verdict::FigureLost, Verdict::NotTestable]
+            .map(|verdict| {
+                let count = bases().map(|basis| self.count(basis, verdict)).sum::<usize>();
+                format!("{} {count}", verdict.text())
+            });
+        format!("No evidence: {}; {}.", rest.join(", "), without.join(", "))
+    }
+}

@@ -1,0 +1,95 @@
+//! Server files from published results of SPECpower.
+
+use wattline_server::fit::routers::SnakeTest;
+use wattline_server::fit::spec::{Load, SpecError, SpecResults, two_of_three};
+use wattline_server::{Origin, ServerFile};
+
+const HEAD: &str =
+    "published,vendor,system,cpu,chips,cores,processor_mhz,memory_gb,watts_full,watts_idle";
+
+/// Results of servers of several sizes and years; the last one is that of the tests.
+fn results() -> SpecResults {
+    let row = |index: u32| {
+        let (chips, cores) = (1 + index % 2, 8 << (index / 2 % 4));
+        let (year, memory) = (2008 + index % 17, 16 << (index / 8 % 3));
+        let full = 60.0 * f64::from(chips * cores).powf(0.5) * (1.0 + 0.02 * f64::from(index % 5));
+        format!(
+            "Mar-{year},v,s,c,{chips},{},2400,{memory},{full:.1},{:.1}",
+            chips * cores,
+            full / 5.0
+        )
+    };
+    let rows: Vec<String> = (0..60).map(row).collect();
+    let last = "Jun-2023,HPE,ProLiant,AMD EPYC 9654,2,192,2400,384,800,150";
+    SpecResults::parse("s.csv", &format!("{HEAD}\n{}\n{last}\n", rows.join("\n"))).unwrap()
+}
+
+#[test]
+fn row_becomes_a_whole_server_with_origins() {
+    let text = results().to_toml(61, "epyc", "s.csv").unwrap();
+    let file = ServerFile::parse("epyc.toml", &text).unwrap();
+    let model = file.model().unwrap();
+    assert_eq!((model.processor.sockets, model.processor.cores_per_socket), (2, 96));
+    assert_eq!(model.nic.queues_per_port, 128, "more cannot forward");
+    let awake = model.awake_core_power(model.processor.highest_frequency()).0;
+    assert!((192.0 * awake + 150.0 - 800.0).abs() < 1e-6, "{awake}");
+    let figure = |field: &str| {
+        file.figures
+            .iter()
+            .find(|figure| figure.field == field)
+            .unwrap_or_else(|| panic!("{field}"))
+    };
+    for (field, origin) in [
+        ("processor.cores_per_socket", Origin::Published),
+        ("processor.frequencies_ghz", Origin::Assumed),
+        ("power.base.other_watts", Origin::Published),
+        ("power.core_awake_watts_per_ghz", Origin::Derived),
+        ("application.ipv4.cycles_per_packet", Origin::Assumed),
+        ("nic.link_gbps", Origin::Assumed),
+    ] {
+        assert_eq!(figure(field).origin, origin, "{field}");
+    }
+    let note = figure("power.base.other_watts").note.as_ref().unwrap();
+    assert!(note.contains("servers alike draw"), "{note}");
+}
+
+#[test]
+fn row_that_is_not_there_is_refused() {
+    let results = results();
+    for row in [0, 62] {
+        let error = results.to_toml(row, "none", "s.csv").unwrap_err().to_string();
+        assert!(error.contains("allowed: 1 to 61"), "{error}");
+    }
+}
+
+/// The published results and NetPowerBench are not part of the project:
+/// `WATTLINE_PUBLISHED_WATTS` names their directory.
+#[test]
+fn published_results_are_predicted_and_written() {
+    let Some(data) = std::env::var_os("WATTLINE_PUBLISHED_WATTS").map(std::path::PathBuf::from)
+    else {
+        return println!("skipped: WATTLINE_PUBLISHED_WATTS is not set");
+    };
+    let results = SpecResults::load(data.join("specpower-2026-03.csv").to_str().unwrap()).unwrap();
+    for load in Load::ALL {
+        let random = SpecError::of(&results.rows, load, two_of_three).unwrap();
+        println!("{}: {random:?}", load.name());
+        assert!(random.median < 0.4 && random.within > 0.85, "{random:?}");
+        let later = SpecError::of(&results.rows, load, |result| result.year < 2019.0).unwrap();
+        println!("{}, later ones: {later:?}", load.name());
+    }
+    for result in results.rows.iter().step_by(3) {
+        let text = match results.to_toml(result.row, "s", "s.csv") {
+            Ok(text) => text,
+            Err(error) => {
+                assert!(result.chips > 64, "row {}: {error}", result.row);
+                continue;
+            }
+        };
+        let file = ServerFile::parse("s.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        assert!(file.model().is_ok(), "row {}", result.row);
+    }
+    for test in SnakeTest::load_all(&data.join("netpowerbench")).unwrap() {
+        println!("{} {}: {:?}", test.device, test.kind, test.errors());
+    }
+}
