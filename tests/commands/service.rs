@@ -64,10 +64,34 @@ fn units_never_give_up_but_on_what_no_retry_can_mend() {
 fn units_share_the_group_of_their_runtime_directory() {
     for name in DAEMONS {
         assert_eq!(values(name, "RuntimeDirectory"), ["wattline"], "{name}");
+        // The end of one must not take the other's socket away.
+        assert_eq!(values(name, "RuntimeDirectoryPreserve"), ["yes"], "{name}");
         assert_eq!(values(name, "Group"), ["wattline"], "{name}");
         // A signal would succeed with a file that is refused.
         assert!(values(name, "ExecReload").concat().contains("wattline reload "), "{name}");
     }
+}
+
+/// Keys of tunnels are in memory.
+#[test]
+fn units_of_daemons_dump_no_memory() {
+    for name in DAEMONS {
+        assert_eq!(values(name, "LimitCORE"), ["0"], "{name}");
+    }
+}
+
+#[test]
+fn block_comes_before_any_interface_and_any_router() {
+    let of = |key: &str| values("wattline-block.service", key).join(" ");
+    for later in ["network-pre.target", "wattline.service"] {
+        assert!(of("Before").split(' ').any(|it| it == later), "{later}");
+    }
+    // Nothing else might start that target.
+    assert_eq!(of("Wants"), "network-pre.target");
+    assert_eq!((of("DefaultDependencies"), of("WantedBy")), ("no".into(), "sysinit.target".into()));
+    // What it installs stays when it is done.
+    assert_eq!((of("Type"), of("RemainAfterExit")), ("oneshot".into(), "yes".into()));
+    assert_eq!(of("ExecStop"), of("ExecStart"));
 }
 
 #[test]

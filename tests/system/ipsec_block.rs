@@ -5,14 +5,15 @@ use crate::harness::{binary, has, quiet};
 use crate::ipsec::{configuration, keys};
 use crate::ipsec_clear::{BACK, ELSEWHERE, KIND, OUT, Way, holds_mark, is_esp};
 use rustix::process::{Pid, Signal, kill_process};
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wattline_testbed::command;
 use wattline_testbed::forwarder::declare_keys;
-use wattline_testbed::raw::{RawSocket, Sniffer};
+use wattline_testbed::raw::{RawSocket, Received, Sniffer};
 use wattline_testbed::topology::{Options, SINK, SOURCE, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -159,15 +160,15 @@ impl Watch {
         Self { stop, sender, sniffer, esp }
     }
 
-    /// The packets that came in clear, and those that came encrypted.
-    fn finish(self) -> (usize, usize) {
+    /// The number of packets that came in clear, and the frames that came encrypted.
+    fn finish(self) -> (usize, Vec<Received>) {
         self.stop.store(true, Ordering::Relaxed);
         self.sender.join().unwrap();
         std::thread::sleep(Duration::from_millis(300));
         // What the sink sends itself is in its own capture too.
         let own = |frame: &[u8]| frame[6..12] == SINK.mac;
         let clear = self.sniffer.finish().iter().filter(|it| !own(&it.frame)).count();
-        (clear, self.esp.finish().len())
+        (clear, self.esp.finish())
     }
 }
 
@@ -226,7 +227,7 @@ fn protected_packets_leave_in_clear_at_no_time() {
         assert_eq!(machine.policies(), policies);
         let (clear, encrypted) = watch.finish();
         assert_eq!(clear, 0);
-        assert!(encrypted > 0);
+        assert!(!encrypted.is_empty());
         assert_eq!(machine.in_clear(ELSEWHERE), kinds, "the kernel forwards the rest");
 
         // The operator opens it, without a router and with one.
@@ -243,6 +244,79 @@ fn protected_packets_leave_in_clear_at_no_time() {
         assert_eq!(machine.fails(), 78);
         assert_eq!((machine.in_clear(OUT), machine.in_clear(BACK)), (0, 0));
     });
+}
+
+/// SPI, sequence number and IV of an ESP packet.
+fn numbers(received: &Received) -> (u32, u32, u64) {
+    let esp = &received.frame[14 + usize::from(received.frame[14] & 15) * 4..];
+    let word = |at: usize| u32::from_be_bytes(*esp[at..].first_chunk().unwrap());
+    (word(0), word(4), u64::from_be_bytes(*esp[8..].first_chunk().unwrap()))
+}
+
+/// Routers that use one key one after the other, under several SPIs, each ended or killed at some moment while it
+/// sends; then as many as `restored`, each of which finds an old state.
+fn ivs_on_the_wire_differ(intact: u64, restored: u64) {
+    let mut machine = Machine::new();
+    if !blocks(&machine) {
+        return;
+    }
+    let (state, backup) = (machine.folder.path().join("near"), machine.folder.path().join("old"));
+    let copy = |from: &Path, to: &Path| {
+        let _ = std::fs::remove_dir_all(to);
+        std::fs::create_dir(to).unwrap();
+        for file in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    };
+    let run = |machine: &mut Machine, number: u64| {
+        machine.start();
+        // Moments from before the first packet until long after a reservation of numbers.
+        std::thread::sleep(Duration::from_millis(number * 37 % 230));
+        machine.end([Signal::KILL, Signal::TERM, Signal::KILL, Signal::INT][number as usize % 4]);
+    };
+    let watch = Watch::start(&machine);
+    for number in 0..intact {
+        let spi = format!("spi_out = {}", 0x1001 + number % 3 * 0x100);
+        machine.configure(&machine.text().replace("spi_out = 4097", &spi));
+        run(&mut machine, number);
+        if number == intact / 2 {
+            copy(&state, &backup);
+        }
+    }
+    let (clear, sent) = watch.finish();
+    assert_eq!(clear, 0, "packets in clear");
+    let sent: Vec<_> = sent.iter().map(numbers).collect();
+    let mut ivs: HashSet<u64> = sent.iter().map(|it| it.2).collect();
+    let sequence: HashSet<(u32, u32)> = sent.iter().map(|it| (it.0, it.1)).collect();
+    let spis: HashSet<u32> = sent.iter().map(|it| it.0).collect();
+    assert_eq!((ivs.len(), sequence.len()), (sent.len(), sent.len()), "numbers repeat");
+    assert_eq!(spis.len() as u64, intact.min(3));
+    println!("intact state: {intact} starts, {} packets, no IV twice", sent.len());
+
+    let watch = Watch::start(&machine);
+    for number in 0..restored {
+        copy(&backup, &state);
+        run(&mut machine, number);
+    }
+    let (clear, again) = watch.finish();
+    assert_eq!(clear, 0, "packets in clear");
+    let again: Vec<_> = again.iter().map(numbers).collect();
+    let sequence: HashSet<u32> = again.iter().map(|it| it.1).collect();
+    assert!(sequence.len() < again.len(), "an old state has old sequence numbers");
+    ivs.extend(again.iter().map(|it| it.2));
+    assert_eq!(ivs.len(), sent.len() + again.len(), "IVs repeat");
+    println!("old state: {restored} starts, {} packets, no IV twice", again.len());
+}
+
+#[test]
+fn ivs_on_the_wire_never_repeat() {
+    quiet("ivs_on_the_wire_never_repeat", || ivs_on_the_wire_differ(6, 3));
+}
+
+#[test]
+#[ignore = "as the shorter one, longer: `make test-long`"]
+fn ivs_on_the_wire_never_repeat_over_250_starts() {
+    quiet("ivs_on_the_wire_never_repeat_over_250_starts", || ivs_on_the_wire_differ(200, 50));
 }
 
 #[test]
