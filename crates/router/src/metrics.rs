@@ -204,7 +204,7 @@ mod tests {
             energy_by_component_joules: parts.map(|(name, part)| (name.to_owned(), part)).into(),
             energy_unmetered_seconds: 2.5,
             frequency_hertz: vec![1.6e9, 3.2e9],
-            knobs: ledger.entries().map(Into::into).collect(),
+            knobs: ledger.entries().cloned().collect(),
             details: Details { host: Some(host), ..Details::default() },
             ..Power::default()
         });

@@ -37,7 +37,7 @@ pub use governor::{
 pub use graph::{ActiveWorkers, Empty, Graph, ReloadReport};
 pub use moderation::Moderation;
 pub use power::{
-    Details, Disturbance, Holds, HostStatus, KernelShare, KnobName, KnobSteps, Latency,
+    Details, Disturbance, Holds, HostStatus, KernelShare, Knob, KnobSteps, Latency,
     LatencyHistogram, PlatformName, Power, Stuck,
 };
 pub use rates::{Drop, Port, PowerNow, Rates, Sample, Worker};
