@@ -2,7 +2,7 @@
 
 use crate::application::Application;
 use crate::stats::{Stats, XdpTraffic};
-use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, of_governor};
+use wattline_daemon::metrics::{Exposition, Kind, build_info, log_lines_lost, of_governor};
 use wattline_dataplane::counters::{PortCounters, Snapshot};
 
 /// What of a port counts packets, and under which labels.
@@ -26,6 +26,7 @@ pub(crate) fn of_router(
 ) -> String {
     let mut text = Exposition::default();
     let to = &mut text;
+    build_info(to, &stats.build);
     to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the router was started.");
     to.sample(&[], stats.uptime_seconds);
     log_lines_lost(to, stats.log_lines_lost);

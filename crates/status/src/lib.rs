@@ -57,4 +57,4 @@ pub use show::{
 pub use stages::{DemonstrationStats, LinkStats, ModelCore, StageResult, Stages};
 pub use stats::Stats;
 pub use watch::{WatchEnd, WatchStart, Way};
-pub use wattline_units::{Accuracy, Source};
+pub use wattline_units::{Accuracy, Build, Source};

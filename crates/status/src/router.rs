@@ -5,12 +5,15 @@ use crate::power::Power;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wattline_units::Build;
 
 /// Statistics of a router, all since it was started.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RouterStats {
     /// Number of the contract that this document follows.
     pub contract: Contract,
+    /// Build of the daemon.
+    pub build: Build,
     /// Time since the router was started.
     pub uptime_seconds: f64,
     /// Time since counters were cleared, if they were: all but those of applications and of the

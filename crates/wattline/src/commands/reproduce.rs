@@ -4,10 +4,12 @@ use crate::exit::ExitError;
 use crate::new_file::Overwrite;
 use crate::output;
 use crate::progress::Counted;
+use serde::Deserialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wattline_report::Verdict;
 use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Target};
+use wattline_units::Build;
 
 /// Which papers, and where to.
 #[derive(Debug, clap::Args)]
@@ -29,6 +31,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let targets = targets(&args.targets)?;
     let files = [args.out.join("index.html"), args.out.join("summary.json")];
     args.overwrite.check(files.iter().map(PathBuf::as_path))?;
+    let wanted = |paper: &Paper| targets.iter().any(|it| it.paper == *paper && it.figure.is_none());
+    if !Paper::ALL.iter().all(wanted) {
+        check_build(&files[1])?;
+    }
     let bar = Counted::new(wattline_reproduce::steps(&targets) as u64, "steps");
     // Several steps run at once; those that run are named, the oldest first.
     let mut running: Vec<String> = Vec::new();
@@ -53,6 +59,30 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             false => Ok(()),
         }
     })
+}
+
+/// The only key that is read of figures that are there already.
+#[derive(Deserialize)]
+struct Head {
+    build: Option<Build>,
+}
+
+/// Refuses to add figures to those of another build.
+fn check_build(summary: &Path) -> Result<(), ExitError> {
+    let Ok(text) = std::fs::read(summary) else { return Ok(()) };
+    let there: Vec<Head> = serde_json::from_slice(&text).unwrap_or_default();
+    let own = Build::default();
+    let Some(other) = there.iter().find(|head| head.build.as_ref() != Some(&own)) else {
+        return Ok(());
+    };
+    let other =
+        other.build.as_ref().map_or("an unnamed build".to_owned(), |it| format!("build {it}"));
+    let message = format!(
+        "{}: figures of {other}, and this is build {own}: name another directory, or reproduce all \
+         papers",
+        summary.display()
+    );
+    Err(ExitError::new(ExitError::DATA, message))
 }
 
 fn targets(names: &[String]) -> Result<Vec<Target>, ExitError> {

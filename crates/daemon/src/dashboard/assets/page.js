@@ -89,6 +89,7 @@ const showStages = (stages) => {
 const show = (frame) => {
   const { rates, point, power, govern, stages } = frame;
   at("name").textContent = frame.name;
+  if (frame.build) at("build").textContent = frame.build;
   document.title = "Wattline: " + frame.name;
   if (frame.silent) return lost("it does not answer: what is shown was true before");
   seen = Date.now();
