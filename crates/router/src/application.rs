@@ -57,6 +57,9 @@ pub(crate) fn start(
     Ok(started)
 }
 
+/// Names of rules by number.
+pub type RuleNames = Box<dyn Fn(u16) -> Option<String> + Send>;
+
 /// How source addresses are compared with the routes (RFC 3704).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceCheck {
@@ -152,6 +155,12 @@ pub trait Application: Send {
     fn metrics(&self, to: &mut Exposition) {
         let _ = to;
     }
+    /// Returns what names the rules by whose numbers it drops packets
+    /// ([`Packet::deny`](wattline_dataplane::packet::Packet::deny)), from any thread.
+    fn rule_names(&self) -> Option<RuleNames> {
+        None
+    }
+
 
     /// What it knows of a topic, at most so many entries, within a prefix or all; nothing where the
     /// topic is none of its own.
