@@ -69,13 +69,25 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     to.family("wattline_port_losses_total", Kind::Counter, help);
     by_queue(to, stats, workers, "reason", LOSSES);
     to.family("wattline_drops_total", Kind::Counter, "Frames that were dropped, by reason.");
-    for (reason, count) in &stats.dropped {
+    for (reason, count) in stats.dropped.iter().chain(&stats.xdp_dropped) {
         to.sample(&[("reason", reason)], *count as f64);
+    }
+    let help = "Frames by port and by verdict of its XDP program.";
+    to.family("wattline_xdp_verdicts_total", Kind::Counter, help);
+    for port in &stats.ports {
+        for (verdict, count) in &port.verdicts {
+            to.sample(&[("port", &port.name), ("verdict", verdict)], *count as f64);
+        }
     }
     for (name, help, count) in [
         ("wattline_received_packets_total", "Frames taken over from the kernel.", stats.received),
         ("wattline_forwarded_packets_total", "Frames that ports took.", stats.forwarded),
         ("wattline_punted_packets_total", "Frames that were left to the kernel.", stats.punted),
+        (
+            "wattline_xdp_passed_packets_total",
+            "Frames that XDP programs left to the kernel before a worker saw them.",
+            stats.xdp_passed,
+        ),
         ("wattline_generated_packets_total", "Frames that the router made.", stats.generated),
         (
             "wattline_frees_refused_total",

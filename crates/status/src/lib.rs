@@ -50,9 +50,9 @@ pub use rule::RuleName;
 pub use schema::{documents, schema};
 pub use settable::CanSet;
 pub use show::{
-    AclRule, AclTable, Exception, FibEntry, Flow, FlowTable, GroupMember, NeighbourEntry,
-    NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable, SaTable,
-    Unmatched,
+    AclRule, AclTable, ConfigSetting, ConfigTable, Exception, FibEntry, Flow, FlowTable,
+    GroupMember, NeighbourEntry, NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry,
+    RouteHop, RouteTable, SaTable, Unmatched, VersionEntry,
 };
 pub use stages::{DemonstrationStats, LinkStats, ModelCore, StageResult, Stages};
 pub use stats::Stats;
