@@ -16,12 +16,16 @@ mod stop;
 mod view;
 
 use pyo3::prelude::*;
+use wattline_units::Build;
 
 /// The module `wattline._wattline`.
 #[pymodule]
 fn _wattline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
+    let build = Build::new(env!("CARGO_PKG_VERSION"), env!("WATTLINE_BUILD_COMMIT"));
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("__build__", build.to_string())?;
+    build.set();
     module.add("Error", py.get_type::<errors::Error>())?;
     module.add("PolicyError", py.get_type::<errors::PolicyError>())?;
     module.add_class::<models::Server>()?;

@@ -80,3 +80,13 @@ def test_a_policy_in_python_costs_less_than_the_simulation():
         spent[policy] = min(times)
     print(f"built-in {spent['performance']:.3f} s, in Python every millisecond {spent[Idle]:.3f} s")
     assert spent[Idle] < 2 * spent["performance"]
+
+
+def test_builds_are_not_mixed():
+    from wattline import _wattline
+    from wattline._pieces import same_build
+
+    assert _wattline.__build__.startswith(f"{wl.__version__} (")
+    same_build(_wattline.__build__, _wattline.__build__)
+    with pytest.raises(wl.Error, match=r"has Wattline 0\.1\.0 \(aaaa\), .* has 0\.1\.0 \(bbbb\)"):
+        same_build("0.1.0 (aaaa)", "0.1.0 (bbbb)")

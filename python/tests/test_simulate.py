@@ -18,11 +18,11 @@ CLOCK = {"wall_seconds", "simulated_packets_per_second"}
 
 
 def without_clock(document):
-    """The document without what depends on the speed of the machine."""
+    """The document without what depends on the speed of the machine, and without the program's build."""
     return {
         key: [without_clock(it) for it in value] if key == "intervals" else value
         for key, value in document.items()
-        if key not in CLOCK
+        if key not in CLOCK | {"build"}
     }
 
 

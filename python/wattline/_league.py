@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ._pieces import ray_module, result_of, write_whole
-from ._program import run
+from ._pieces import ray_module, result_of, same_build, write_whole
+from ._program import build, run
 from ._simulate import Progress, _shown
 
 # A part for each processor would leave most of them idle while the last one plays.
@@ -22,8 +22,10 @@ def play_on_ray(what: list[str], out: str, progress: Progress) -> None:
     task = ray.remote(num_cpus=1, max_retries=3)(_play)
     # Ray's workers have the environment of their cluster, and not of this program.
     named = os.environ.get("WATTLINE_BINARY")
+    own = build()
     part = {
-        task.remote(what, f"{number}/{parts}", there, named): number for number in range(1, parts + 1)
+        task.remote(what, f"{number}/{parts}", there, named, own): number
+        for number in range(1, parts + 1)
     }
     running = list(part)
     show, end = _shown(progress)
@@ -43,12 +45,15 @@ def play_on_ray(what: list[str], out: str, progress: Progress) -> None:
         end()
 
 
-def _play(what: list[str], part: str, there: dict[str, bytes], named: str | None) -> dict[str, bytes]:
+def _play(
+    what: list[str], part: str, there: dict[str, bytes], named: str | None, wanted: str
+) -> dict[str, bytes]:
     """The pieces that this part has beside those that are there."""
     import tempfile
 
     if named and os.path.exists(named):
         os.environ["WATTLINE_BINARY"] = named
+    same_build(build(), wanted)
     with tempfile.TemporaryDirectory() as folder:
         pieces = os.path.join(folder, "pieces")
         os.makedirs(pieces)

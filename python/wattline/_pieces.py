@@ -47,7 +47,7 @@ class Piece:
         ``policy`` is what :func:`known` says of its own.
         """
         return {
-            "wattline": _wattline.__version__,
+            "wattline": _wattline.__build__,
             "server": _digest(self.server.toml.encode()),
             "policy": policy,
             "traffic": self.traffic.text,
@@ -222,8 +222,18 @@ def _on_threads(
         raise
 
 
-def _run(piece: Piece) -> str:
+def _run(piece: Piece, build: str) -> str:
+    same_build(_wattline.__build__, build)
     return piece.run()
+
+
+def same_build(here: str, wanted: str) -> None:
+    """Refuses to work for a program of another build: results of two are not mixed."""
+    if here != wanted:
+        raise _wattline.Error(
+            f"a worker of the Ray cluster has Wattline {here}, and the program that asks has {wanted}: "
+            "install the same on all machines"
+        )
 
 
 def _on_ray(pieces: Sequence[Piece], missing: list[int]) -> Generator[tuple[int, str], None, None]:
@@ -240,7 +250,7 @@ def _on_ray(pieces: Sequence[Piece], missing: list[int]) -> Generator[tuple[int,
         while waiting or running:
             while waiting and len(running) < most:
                 at = waiting.pop()
-                running[task.remote(pieces[at])] = at
+                running[task.remote(pieces[at], _wattline.__build__)] = at
             ready, _ = ray.wait(list(running), num_returns=1)
             for reference in ready:
                 at = running.pop(reference)

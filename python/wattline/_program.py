@@ -9,6 +9,14 @@ from typing import Any
 from . import _wattline
 
 
+def build() -> str:
+    """The build of the installed program: its version and commit."""
+    import subprocess
+
+    told = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True)
+    return told.stdout.removeprefix("wattline ").strip()
+
+
 def program() -> str:
     """The program of this version."""
     import shutil

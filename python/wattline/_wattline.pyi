@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 __version__: str
+__build__: str
 
 class Error(ValueError):
     """Something in a description is wrong: which, where, and what is allowed."""

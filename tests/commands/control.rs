@@ -34,6 +34,17 @@ fn reload_tells_what_needs_a_restart_and_what_is_refused() {
     }
     let stats = String::from_utf8(run(&machine, &["stats"]).stdout).unwrap();
     assert!(stats.contains("not in force before a restart: [metrics] listen"), "{stats}");
+    let config: serde_json::Value =
+        serde_json::from_slice(&run(&machine, &["show", "config", "--json"]).stdout).unwrap();
+    let setting = |list: &str, section: &str, key: &str| {
+        let settings = config[list].as_array().unwrap();
+        let found = settings.iter().find(|it| it["section"] == section && it["key"] == key);
+        found.map(|it| it["value"].as_str().unwrap().to_owned())
+    };
+    let listens = format!("\"127.0.0.1:{}\"", machine.metrics);
+    assert_eq!(setting("settings", "[metrics]", "listen"), Some(listens), "{config}");
+    assert_eq!(setting("waiting", "[metrics]", "listen").as_deref(), Some("\"127.0.0.1:1\""));
+    assert_eq!(setting("settings", "[govern]", "profile").as_deref(), Some("\"balanced\""));
     machine.write("govern.toml", "nonsense");
     let refused = run(&machine, &["reload"]);
     assert_eq!(refused.status.code(), Some(78), "{refused:?}");

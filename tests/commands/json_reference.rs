@@ -20,7 +20,8 @@ Written by a test that runs these commands. With `--json` a command prints one d
 are on standard error. A key ends in its unit: `_watts`, `_joules`, `_seconds`, `_hertz`, `_pps` (packets a second), `_rps` (requests a
 second), `_bits_per_second`, `_bytes`; a number without one counts, or is a share of 1. `[]` is each element of a list, `*` stands
 for names that depend on the input. `null` is what is not known; it is never 0 instead. Watts have `source` (`measured`,
-`modelled`, `emulated`) and `accuracy` beside them. New keys may be added; those that are here stay.
+`modelled`, `emulated`) and `accuracy` beside them. A result has `build` (`version`, `commit`, `modified`). New keys may be
+added; those that are here stay.
 
 Two commands print more than one document, as they may go on for hours: `trace --json` a line for each packet and one for the
 end, and `meter record --json` CSV, with its account as JSON on standard error. What is a text of its own (`servers NAME --toml`,
@@ -128,18 +129,21 @@ fn keys(
     found.entry(path.to_owned()).or_default().insert(kind);
 }
 
-/// The table of a document. Elements of empty lists have no kind; they are left out where another
+/// The list of a document. Elements of empty lists have no kind; they are left out where another
 /// document has such elements.
-fn table(document: &Value, maps: &[&str]) -> String {
+fn list(document: &Value, maps: &[&str]) -> String {
+    let mut document = document.clone();
+    // All have it: once is enough.
+    document.as_object_mut().and_then(|document| document.remove("build"));
     let mut found = BTreeMap::new();
-    keys(document, "", maps, &mut found);
-    let mut table = String::from("| key | value |\n|---|---|\n");
+    keys(&document, "", maps, &mut found);
+    let mut list = String::new();
     for (path, kinds) in found {
         let kinds: Vec<&str> = kinds.into_iter().collect();
         let kinds = if kinds.is_empty() { "empty here".to_owned() } else { kinds.join(", ") };
-        let _ = writeln!(table, "| `{path}` | {kinds} |");
+        let _ = writeln!(list, "- `{path}`: {kinds}");
     }
-    table
+    list
 }
 
 fn document(line: &str, folder: &Path) -> Value {
@@ -165,7 +169,7 @@ fn the_reference_page_of_json_has_the_keys_of_every_document() {
             page,
             "\n## {}\n\n{}",
             heading.trim_start_matches("wattline "),
-            table(&document, maps)
+            list(&document, maps)
         );
     }
     let path = root().join(PAGE);
@@ -184,7 +188,7 @@ fn keys_are_found_at_every_depth() {
     let document = serde_json::json!({
         "a_watts": 1.5, "b": [{ "c": null }, { "c": "x" }], "d": [], "e": { "left": 1, "right": 2 }
     });
-    let expected = "| key | value |\n|---|---|\n| `a_watts` | number |\n| `b[].c` | null, text |\n\
-                    | `d[]` | empty here |\n| `e.*` | number |\n";
-    assert_eq!(table(&document, &["e"]), expected);
+    let expected =
+        "- `a_watts`: number\n- `b[].c`: null, text\n- `d[]`: empty here\n- `e.*`: number\n";
+    assert_eq!(list(&document, &["e"]), expected);
 }

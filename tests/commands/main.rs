@@ -3,6 +3,7 @@
 #[path = "../../crates/knobs/tests/common/copy.rs"]
 mod copy;
 
+mod build_identity;
 mod capture_faults;
 mod captures;
 mod config;

@@ -16,7 +16,8 @@ const USECS: &str = "ethtool/eth9/rx-usecs";
 /// The setting that saves.
 const COLLECTS: &str = "[govern]\nknobs = [\"moderation\"]\nmoderation = \"100us\"\n";
 /// A setting that turns each knob, and draws like the machine as it is.
-const ALL: &str = "[govern]\nprofile = \"max-save\"\nmoderation = \"50us\"\nidle_latency = \"1us\"\n";
+const ALL: &str =
+    "[govern]\nprofile = \"max-save\"\nmoderation = \"50us\"\nidle_latency = \"1us\"\n";
 
 /// A server under a load that moves, with a meter for all of it.
 struct Server {
@@ -53,7 +54,8 @@ fn live(root: &Path, times: &AtomicU32, crowded: &AtomicBool) {
         let saved = if collects { SAVING } else { 0.0 };
         let watts = 60.0 + 10.0 * load + drift + random - saved;
         let counted = format!("rx_queue_0_packets {packets:.0}\nrx_queue_1_packets 0\n");
-        let pressure = format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={:.0}\n", waited * 1e6);
+        let pressure =
+            format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={:.0}\n", waited * 1e6);
         // Without its sensor, the machine goes on.
         replace(&root.join(METER).join("power1_average"), &format!("{:.0}\n", watts * 1e6));
         if !replace(&root.join("ethtool/eth9/statistics"), &counted)
@@ -211,7 +213,8 @@ fn trial_survives_a_load_that_triples() {
 #[test]
 fn signal_restores_the_machine_and_the_same_command_goes_on() {
     let mut server = Server::new();
-    let line = ["all.toml", "collects.toml", "--block", "1s", "--pairs", "8", "--out", "trial.json"];
+    let line =
+        ["all.toml", "collects.toml", "--block", "1s", "--pairs", "8", "--out", "trial.json"];
     server.start(&line);
     until("two pairs are stored", || {
         let stored: Value =
@@ -309,7 +312,10 @@ fn plan_tells_how_long_one_percent_takes() {
     let server = Server::new();
     let output = server.run(&["none", "balanced", "--block", "1s", "--plan", "--json"]);
     let planned = json(&output);
-    assert!((number(&planned, "half_width_watts") / number(&planned, "power_watts") - 0.01).abs() < 1e-9);
+    assert!(
+        (number(&planned, "half_width_watts") / number(&planned, "power_watts") - 0.01).abs()
+            < 1e-9
+    );
     assert!(number(&planned, "pairs") >= 8.0, "{planned:#}");
     assert_eq!(number(&planned, "duration_seconds"), 2.0 * number(&planned, "pairs"));
     assert!(server.is_as_before());

@@ -87,6 +87,39 @@ fn ports_routes_neighbours_and_the_way_to_an_address_are_shown() {
             );
             assert_eq!(&next_hop["to"], mac, "{fib}");
 
+            // Never forwarded, whatever the routes say.
+            for (address, kind) in [
+                ("224.0.0.5", "multicast"),
+                ("255.255.255.255", "broadcast"),
+                ("240.0.0.1", "reserved"),
+                ("169.254.7.7", "link-local"),
+                ("ff02::5", "multicast"),
+                ("fe80::1", "link-local"),
+            ] {
+                let fib = show(&bench, &format!("fib {address}"));
+                assert_eq!(fib["next_hop"]["action"], "leave to the kernel", "{fib}");
+                assert_eq!(fib["because"], format!("{kind} address"), "{fib}");
+                assert_eq!(fib["prefix"], Value::Null, "{fib}");
+            }
+            // All of a network that this machine is in.
+            let fib = show(&bench, "fib 198.19.0.255");
+            assert_eq!(fib["next_hop"]["action"], "leave to the kernel", "{fib}");
+
+            let version = show(&bench, "version");
+            assert_eq!(version["build"]["version"], env!("CARGO_PKG_VERSION"), "{version}");
+            assert!(version["file"].as_str().unwrap().ends_with(".toml"), "{version}");
+            let config = show(&bench, "config");
+            let settings = config["settings"].as_array().unwrap();
+            let has = |section: &str, key: &str, value: &str| {
+                let is = |it: &&Value| it["section"] == section && it["key"] == key;
+                settings.iter().filter(is).any(|it| it["value"] == value)
+            };
+            assert!(has("[[port]]", "name", "\"right\""), "{config}");
+            assert!(has("[log]", "level", "\"info\""), "a default: {config}");
+            assert_eq!(config["waiting"], serde_json::json!([]), "{config}");
+            let ports = show(&bench, "ports");
+            assert!(ports["ports"][1]["received_bits_per_second"].is_number(), "{ports}");
+
             let wattline = bench.running.wattline.as_ref().unwrap();
             let mut flows = Command::new(binary());
             flows.args(["show", "flows", "--socket"]).arg(wattline.socket());

@@ -77,7 +77,7 @@ impl FigurePage {
             ["speed of the machine".to_owned(), text.to_owned()]
         });
         let machine = ["machine".to_owned(), Machine::here().text()];
-        let version = ["version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()];
+        let version = ["version".to_owned(), wattline_units::Build::default().to_string()];
         self.table(["what", "value"], given.chain(speed).chain([machine, version]));
         page::end(&mut self.0);
         self.0

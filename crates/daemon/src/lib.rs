@@ -18,6 +18,7 @@ mod peer;
 mod pending;
 mod places;
 pub mod reload;
+pub mod running;
 pub mod socket;
 mod socket_error;
 pub mod stream;

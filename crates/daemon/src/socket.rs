@@ -131,7 +131,7 @@ mod as_text {
     }
 }
 
-/// State of a router that can be shown.
+/// State that can be shown: of a router, and in part of a governor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topic {
@@ -149,6 +149,10 @@ pub enum Topic {
     Sas,
     /// Access lists of the application `acl`, with what their rules matched.
     Acl,
+    /// Build, configuration file and process of the daemon, which may be a governor.
+    Version,
+    /// Settings in force, and those that wait for a restart.
+    Config,
 }
 
 /// An answer; on the wire an object with one of the two keys.

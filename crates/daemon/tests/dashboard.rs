@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use wattline_daemon::dashboard::Place;
 use wattline_needs::browser::{Browser, look};
 use wattline_status::{
-    Accuracy, Decision, DemonstrationStats, KnobName, KnobSteps, Latency, LinkStats, ModelCore,
+    Accuracy, Decision, DemonstrationStats, Knob, KnobSteps, Latency, LinkStats, ModelCore,
     PortCounters, PortStats, Power, RouterStats, Source, StageResult, Stages, Stats, Waiting,
     WorkerStats,
 };
@@ -52,7 +52,7 @@ fn power(seconds: u64, wave: f64) -> Power {
         },
         decisions: 12,
         knobs: vec![KnobSteps {
-            knob: KnobName::Frequency,
+            knob: Knob::Frequency,
             steps: 9,
             altered: 1,
             foreign: 0,

@@ -21,7 +21,7 @@ pub struct Packet {
     pub next_hop: NextHopId,
     /// VLAN id with which the packet arrived, 0 for none.
     pub vlan_in: u16,
-    /// Egress port, valid after the rewrite.
+    /// Egress port, valid after the rewrite; of a packet that a rule drops, the rule ([`Packet::deny`]).
     pub port_out: PortId,
     /// Reason of the drop; only nodes that drop packets set and read it.
     pub reason: DropReason,
@@ -67,6 +67,14 @@ impl Packet {
             reason: DropReason::Truncated,
             protection: Protection::None,
         }
+    }
+
+    /// Notes that the packet is dropped because of a rule with a number, or of none (0).
+    #[inline]
+    pub fn deny(&mut self, reason: DropReason, rule: u16) {
+        self.reason = reason;
+        // It gets no egress port any more.
+        self.port_out = PortId(rule);
     }
 
     /// Removes the tag of `vlan`: the link header is 14 bytes again, of which only the EtherType is

@@ -3,7 +3,7 @@
 use crate::nodes::Sampling;
 use std::collections::HashSet;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use toml::de::DeValue;
@@ -19,6 +19,8 @@ const SECTION: Section = Section::Named("[flow_records]");
 const KEYS: &[Key] = &[
     Key::new(SECTION, "collectors", None, "[\"ipfix://192.0.2.9:4739\", \"netflow9://[2001:db8::9]:2055\"]", "a list of 1 to 16 of ipfix://ADDRESS:PORT, ipfix+tcp://ADDRESS:PORT and netflow9://ADDRESS:PORT, without repetition",
         "Record the flows that pass, and send records to all of these: IPFIX over UDP or TCP, NetFlow version 9 over UDP. Required."),
+    Key::new(SECTION, "source", None, "\"192.0.2.1\"", "an IPv4 or IPv6 address of this machine; no group",
+        "Source address of what is sent to collectors of its family, which tell routers apart by it. Default: by the\nroute to each."),
     Key::new(SECTION, "ports", Some("[]"), "[\"a\"]", "a list of names of ports",
         "Only flows that come in on these ports; empty: on all."),
     Key::new(SECTION, "observe", Some("\"routed\""), "\"received\"", "\"routed\" or \"received\"",
@@ -49,6 +51,8 @@ const MOST_COLLECTORS: usize = 16;
 pub struct FlowRecordsSettings {
     /// Collectors; at least one.
     pub collectors: Vec<CollectorAddress>,
+    /// Source address of messages to collectors of its family; chosen by the kernel if absent.
+    pub source: Option<IpAddr>,
     /// Indices of the recorded ports; empty for all.
     pub ports: Vec<usize>,
     /// Place in the graph at which packets are seen.
@@ -115,6 +119,10 @@ fn parse_collector(text: &str) -> Option<CollectorAddress> {
     usable.then_some(CollectorAddress { transport, address })
 }
 
+fn parse_source(text: &str) -> Option<IpAddr> {
+    text.parse().ok().filter(|it: &IpAddr| !it.is_unspecified() && !it.is_multicast())
+}
+
 impl Settings for FlowRecordsSettings {
     fn heading(&self) -> &'static str {
         SECTION.heading()
@@ -161,6 +169,7 @@ fn read(reader: &mut Reader, table: &Table, ports: &[PortSettings]) -> Option<Fl
     let duration = |reader: &mut Reader, key| defaulted(reader.duration(table, key));
     let mut settings = FlowRecordsSettings {
         collectors: Vec::new(),
+        source: reader.parsed(table, "source", parse_source).map(|source| source.value),
         ports: Vec::new(),
         place: defaulted(reader.parsed(table, "observe", place)),
         active: duration(reader, "active_timeout"),

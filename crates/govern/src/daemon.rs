@@ -1,6 +1,6 @@
 //! The daemon: it governs until it is told to stop, whatever comes and goes meanwhile.
 
-use crate::config::Config;
+use crate::config::{Config, keys};
 use crate::error::GovernError;
 use crate::fingerprint::Fingerprint;
 use crate::guard::Rule;
@@ -16,11 +16,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
-use wattline_daemon::socket::{Answer, Pending, Request, Server, default_path, serve_all};
+use wattline_daemon::running::Identity;
+use wattline_daemon::socket::{Answer, Pending, Request, Server, Topic, default_path, serve_all};
 use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
-use wattline_settings::LogLevel;
+use wattline_settings::running::Running;
+use wattline_settings::{Key, LogLevel, read_text};
 use wattline_status::{Empty, GovernorStats, ReloadReport, Stats};
 
 /// Counts are noted, and rules told, this often.
@@ -79,14 +81,22 @@ pub struct Daemon {
     /// Parts of the configuration, as last read, that are not in force before a restart.
     needs_restart: Vec<&'static str>,
     notifier: Notifier,
+    /// Its configuration as people see it.
+    identity: Identity,
 }
 
-/// Reads the configuration, the built-in one without a file.
-fn load(options: &Options) -> Result<Config, GovernError> {
-    let path = options.config.as_deref();
-    let mut config = path.map_or_else(|| Ok(Config::built_in()), Config::load)?;
+/// Reads the configuration and its text, the built-in one without a file.
+fn load(options: &Options) -> Result<(Config, String), GovernError> {
+    let (mut config, text) = match options.config.as_deref() {
+        Some(path) => (Config::load(path)?, read_text(path)?),
+        None => (Config::built_in(), String::new()),
+    };
     config.metrics = options.metrics.or(config.metrics);
-    Ok(if options.force { config.forced() } else { config })
+    Ok((if options.force { config.forced() } else { config }, text))
+}
+
+fn file_of(options: &Options) -> String {
+    options.config.as_ref().map_or_else(String::new, |path| path.display().to_string())
 }
 
 impl Daemon {
@@ -95,7 +105,7 @@ impl Daemon {
     /// # Errors
     /// When it cannot be governed; it is as before then.
     pub fn start(options: Options) -> Result<Self, GovernError> {
-        let config = load(&options)?;
+        let (config, text) = load(&options)?;
         (options.set_log_level)(config.log_level);
         let (sender, inbox) = channel();
         let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
@@ -141,6 +151,7 @@ impl Daemon {
             stopping: false,
             needs_restart: Vec::new(),
             notifier: Notifier::default(),
+            identity: Identity { file: file_of(&options), running: Running::new(&text) },
             options,
             config,
             session: Some(session),
@@ -247,6 +258,15 @@ impl Daemon {
             }
             Request::ClearCounters => {
                 Answer::Error("a governor's counters cannot be cleared: a router's can".to_owned())
+            }
+            Request::Show { topic: Topic::Version, .. } => {
+                let uptime_seconds = self.started.elapsed().as_secs_f64();
+                Answer::document(&self.identity.version(uptime_seconds, &self.needs_restart))
+            }
+            Request::Show { topic: Topic::Config, .. } => {
+                let keys: Vec<&Key> = keys::all().collect();
+                let always = |section| section != keys::LATENCY;
+                Answer::document(&self.identity.config(&keys, always, &self.needs_restart))
             }
             Request::Show { .. } => {
                 Answer::Error("a governor has no ports and no routes: a router has".to_owned())
@@ -395,7 +415,7 @@ impl Daemon {
     }
 
     fn reload(&mut self) -> Result<Report, Reload> {
-        let new = load(&self.options).map_err(Reload::Refused)?;
+        let (new, text) = load(&self.options).map_err(Reload::Refused)?;
         if let Some(session) = &self.session {
             session.check(&new).map_err(Reload::Refused)?;
         }
@@ -424,6 +444,7 @@ impl Daemon {
         }
         // Of a configuration that is in force: one that was refused changes nothing.
         (self.options.set_log_level)(log_level);
+        self.identity.running.reload(&text, &needs_restart);
         let applied = if applied { vec!["[govern]"] } else { Vec::new() };
         Ok(Report { applied, needs_restart, ..Report::default() })
     }

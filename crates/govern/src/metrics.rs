@@ -1,7 +1,7 @@
 //! A governor's statistics for Prometheus.
 
 use crate::counters::interrupts;
-use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, write_governor};
+use wattline_daemon::metrics::{Exposition, Kind, build_info, log_lines_lost, write_governor};
 use wattline_linux::sysfs::Tree;
 use wattline_status::{
     CoreStats, GovernStatus, GovernorStats, InterfaceStats, Power, RuleName, SourceState,
@@ -11,6 +11,7 @@ use wattline_status::{
 pub(crate) fn text(stats: &GovernorStats, tree: &Tree) -> String {
     let mut text = Exposition::default();
     let to = &mut text;
+    build_info(to, &stats.build);
     to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the governor was started.");
     to.sample(&[], stats.uptime_seconds);
     log_lines_lost(to, stats.log_lines_lost);

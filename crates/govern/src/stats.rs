@@ -175,7 +175,7 @@ fn power(session: &Session, seen: &Seen) -> Power {
         steps: totals.own.steps,
         steps_altered: totals.own.altered,
         steps_failed: totals.own.failed,
-        knobs: knobs.iter().map(Into::into).collect(),
+        knobs: knobs.to_vec(),
         details: Details { host: Some(session.status()), ..Details::default() },
         ..Power::default()
     }

@@ -1,9 +1,10 @@
-//! The knobs of an operating point. What the loop has to know of one stands here, once: its steps, how
-//! one is told from a point and set in it, and its [`Facts`]. From there follow the order of steps
+//! Steps of the knobs of an operating point. What the loop has to know of a [`Knob`] stands here, once: its
+//! steps, how one is told from a point and set in it, and its [`Facts`]. From there follow the order of steps
 //! ([`crate::step`]), what is put off, kept and given in to ([`crate::transition`]), the ledger, and
 //! the conformance test.
 
-use serde::Serialize;
+pub use wattline_status::Knob;
+
 use std::ops::Range;
 use wattline_policy::{Can, CoreSet, OperatingPoint, Platform, Wait};
 use wattline_units::Span;
@@ -81,26 +82,6 @@ pub enum Step {
     },
 }
 
-/// What a step turns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Knob {
-    /// The uncore's upper limit.
-    Uncore,
-    /// Frequencies.
-    Frequency,
-    /// The deepest idle state of a core.
-    IdleLimit,
-    /// How a core waits.
-    Wait,
-    /// Interrupt moderation.
-    Moderation,
-    /// Packets of a batch.
-    Batch,
-    /// Which cores are active: waking, parking, indirection tables.
-    Cores,
-}
-
 /// When a knob is turned on the way to another point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
@@ -131,9 +112,8 @@ pub(super) enum Which {
 
 /// What is to be known of a knob.
 pub(super) struct Facts {
+    #[cfg_attr(not(any(test, feature = "conformance")), expect(dead_code))]
     pub knob: Knob,
-    /// In reports and on command lines.
-    pub name: &'static str,
     pub order: Order,
     pub places: Places,
     /// Whether a platform can take such a step.
@@ -151,10 +131,9 @@ pub(super) struct Facts {
 /// The facts of a knob. A macro, since `changes` has to have `can` and `step` compiled into its loop:
 /// called for each place by pointer they take several times as long.
 macro_rules! knob {
-    ($knob:ident $name:literal, $order:ident of $places:ident, $can:expr, $step:expr, $other:expr) => {
+    ($knob:ident, $order:ident of $places:ident, $can:expr, $step:expr, $other:expr) => {
         Facts {
             knob: Knob::$knob,
-            name: $name,
             order: Order::$order,
             places: Places::$places,
             can: $can,
@@ -174,22 +153,22 @@ macro_rules! knob {
 }
 
 /// By number of the knob, in the order in which they are turned where capacity is added.
-pub(super) static KNOBS: [Facts; 7] = [
+pub(super) static KNOBS: [Facts; Knob::ALL.len()] = [
     // A point may leave it to its cores.
     knob!(
-        Uncore "uncore", Apart of One,
+        Uncore, Apart of One,
         |can: &Can, _: &Step| can.set_uncore,
         |point, _| Some(Step::Uncore { index: point.uncore? }),
         Some(|_, point| point.uncore = Some(0))
     ),
     knob!(
-        Frequency "frequency", Capacity of Cores,
+        Frequency, Capacity of Cores,
         |can: &Can, _: &Step| can.set_frequency,
         |point, core| Some(Step::Frequency { core, index: point.cores.get(core)?.frequency }),
         Some(|_, point| point.set_frequency(0))
     ),
     knob!(
-        IdleLimit "idle-limit", Setting of Cores,
+        IdleLimit, Setting of Cores,
         |can: &Can, _: &Step| can.limit_idle,
         |point, core| Some(Step::IdleLimit { core, state: point.cores.get(core)?.idle_limit }),
         Some(|platform, point| {
@@ -198,13 +177,13 @@ pub(super) static KNOBS: [Facts; 7] = [
     ),
     // Conformance tries each way by itself.
     knob!(
-        Wait "wait", Setting of Cores,
+        Wait, Setting of Cores,
         |can: &Can, step: &Step| matches!(*step, Step::Wait { wait, .. } if can.waits.allows(wait)),
         |point, core| Some(Step::Wait { core, wait: point.cores.get(core)?.wait }),
         None
     ),
     knob!(
-        Moderation "moderation", Setting of Queues,
+        Moderation, Setting of Queues,
         |can: &Can, _: &Step| can.set_moderation,
         |point, queue| {
             let period = *point.moderation.get(queue)?;
@@ -221,14 +200,14 @@ pub(super) static KNOBS: [Facts; 7] = [
         })
     ),
     knob!(
-        Batch "batch", Setting of One,
+        Batch, Setting of One,
         |can: &Can, _: &Step| can.set_batch,
         |point, _| Some(Step::Batch { packets: point.batch }),
         Some(|_, point| point.batch = 1)
     ),
     // Its steps depend on each other.
     knob!(
-        Cores "cores", Apart of One,
+        Cores, Apart of One,
         |can: &Can, _: &Step| can.set_cores,
         |_, _| None,
         None
@@ -301,45 +280,22 @@ impl Places {
     }
 }
 
-impl Knob {
-    /// All of them.
-    pub const ALL: [Self; KNOBS.len()] = {
-        let mut all = [Self::Cores; KNOBS.len()];
-        let mut at = 0;
-        while at < all.len() {
-            all[at] = KNOBS[at].knob;
-            at += 1;
-        }
-        all
-    };
-
-    /// Its name in reports and on command lines.
-    pub const fn name(self) -> &'static str {
-        KNOBS[self as usize].name
-    }
-
-    /// The knob of a name.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|knob| knob.name() == name)
-    }
-
-    /// The knob that a step turns.
-    pub fn of(step: &Step) -> Self {
-        match step {
-            Step::Frequency { .. } => Self::Frequency,
-            Step::IdleLimit { .. } => Self::IdleLimit,
-            Step::Wait { .. } => Self::Wait,
-            Step::Wake { .. } | Step::Weight { .. } | Step::Redirect { .. } | Step::Park { .. } => {
-                Self::Cores
-            }
-            Step::Moderation { .. } | Step::ModerationAsFound { .. } => Self::Moderation,
-            Step::Batch { .. } => Self::Batch,
-            Step::Uncore { .. } => Self::Uncore,
-        }
-    }
-}
-
 impl Step {
+    /// Returns the knob that the step turns.
+    pub fn knob(&self) -> Knob {
+        match self {
+            Self::Frequency { .. } => Knob::Frequency,
+            Self::IdleLimit { .. } => Knob::IdleLimit,
+            Self::Wait { .. } => Knob::Wait,
+            Self::Wake { .. } | Self::Weight { .. } | Self::Redirect { .. } | Self::Park { .. } => {
+                Knob::Cores
+            }
+            Self::Moderation { .. } | Self::ModerationAsFound { .. } => Knob::Moderation,
+            Self::Batch { .. } => Knob::Batch,
+            Self::Uncore { .. } => Knob::Uncore,
+        }
+    }
+
     /// Sets in a point what the step sets in a machine. Waking and parking are no part of one.
     pub fn set(&self, point: &mut OperatingPoint) {
         match *self {
@@ -378,7 +334,7 @@ impl Step {
 
     /// The step of its knob at its place that would bring about what a point says.
     pub(super) fn at(&self, point: &OperatingPoint) -> Option<Self> {
-        (KNOBS[Knob::of(self) as usize].step)(point, self.place())
+        (KNOBS[self.knob() as usize].step)(point, self.place())
     }
 
     /// Its place, without regard to what shares it.
@@ -449,8 +405,9 @@ mod tests {
 
     #[test]
     fn facts_stand_where_their_knob_is_looked_for() {
-        for (number, facts) in KNOBS.iter().enumerate() {
-            assert_eq!((facts.knob as usize, Knob::find(facts.name)), (number, Some(facts.knob)));
+        for (number, (facts, knob)) in KNOBS.iter().zip(Knob::ALL).enumerate() {
+            assert_eq!((facts.knob, facts.knob as usize), (knob, number));
+            assert_eq!(Knob::find(knob.name()), Some(knob));
         }
     }
 }

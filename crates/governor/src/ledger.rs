@@ -2,11 +2,10 @@
 
 pub use super::knob::Knob;
 pub use super::place::place_of;
+pub use wattline_status::KnobSteps as Entry;
 
 use super::machine::Taken;
-use serde::Serialize;
 use std::collections::BTreeMap;
-use wattline_status::{KnobName, KnobSteps};
 use wattline_units::{Span, Time};
 
 /// Longest rest of a knob that keeps failing, and the rest of a knob that another program has set.
@@ -22,84 +21,34 @@ const REST_GROWS: u64 = 10;
 /// Number of steps after which a knob that never did as it was told counts as without effect.
 const TRIES: u64 = 3;
 
-/// Results of the steps of one knob.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Entry {
-    /// The knob.
-    pub knob: Knob,
-    /// Steps taken.
-    pub steps: u64,
-    /// Steps for which the machine chose another value.
-    pub altered: u64,
-    /// Steps not taken because another program had changed the setting.
-    pub foreign: u64,
-    /// Steps that were refused or failed.
-    pub failed: u64,
-    /// Message of the last step that was not done as asked.
-    pub last_problem: Option<String>,
-    /// False once [`TRIES`] steps or more were taken and none was done as asked.
-    pub effective: bool,
+/// Returns true if it was done as asked now and then, or was not tried often enough to tell.
+fn has_effect(entry: &Entry) -> bool {
+    let problems = entry.altered + entry.foreign + entry.failed;
+    problems < TRIES || problems < entry.steps
 }
 
-impl From<&Entry> for KnobSteps {
-    fn from(entry: &Entry) -> Self {
-        let Entry { knob, steps, altered, foreign, failed, last_problem, effective } = entry;
-        Self {
-            knob: (*knob).into(),
-            steps: *steps,
-            altered: *altered,
-            foreign: *foreign,
-            failed: *failed,
-            last_problem: last_problem.clone(),
-            effective: *effective,
-        }
-    }
-}
-
-impl From<Knob> for KnobName {
-    fn from(knob: Knob) -> Self {
-        match knob {
-            Knob::Uncore => Self::Uncore,
-            Knob::Frequency => Self::Frequency,
-            Knob::IdleLimit => Self::IdleLimit,
-            Knob::Wait => Self::Wait,
-            Knob::Moderation => Self::Moderation,
-            Knob::Batch => Self::Batch,
-            Knob::Cores => Self::Cores,
-        }
-    }
-}
-
-impl Entry {
-    /// Whether it was done as asked now and then, or was not tried often enough to tell.
-    fn has_effect(&self) -> bool {
-        let problems = self.altered + self.foreign + self.failed;
-        problems < TRIES || problems < self.steps
-    }
-
-    fn and(&self, later: &Self) -> Self {
-        let last_problem = later.last_problem.as_ref().or(self.last_problem.as_ref()).cloned();
-        let mut sum = Self {
-            steps: self.steps + later.steps,
-            altered: self.altered + later.altered,
-            foreign: self.foreign + later.foreign,
-            failed: self.failed + later.failed,
-            last_problem,
-            ..later.clone()
-        };
-        sum.effective = sum.has_effect();
-        sum
-    }
+fn sum(before: &Entry, later: &Entry) -> Entry {
+    let last_problem = later.last_problem.as_ref().or(before.last_problem.as_ref()).cloned();
+    let mut sum = Entry {
+        steps: before.steps + later.steps,
+        altered: before.altered + later.altered,
+        foreign: before.foreign + later.foreign,
+        failed: before.failed + later.failed,
+        last_problem,
+        ..later.clone()
+    };
+    sum.effective = has_effect(&sum);
+    sum
 }
 
 /// The sums of what two governors noted, one after the other.
 pub fn sums_of(before: &[Entry], later: &[Entry]) -> Vec<Entry> {
     let of = |entries: &[Entry], knob| entries.iter().find(|entry| entry.knob == knob).cloned();
-    let sum = |knob: Knob| match (of(before, knob), of(later, knob)) {
-        (Some(before), Some(later)) => Some(before.and(&later)),
+    let both = |knob: Knob| match (of(before, knob), of(later, knob)) {
+        (Some(before), Some(later)) => Some(sum(&before, &later)),
         (before, later) => before.or(later),
     };
-    Knob::ALL.into_iter().filter_map(sum).collect()
+    Knob::ALL.into_iter().filter_map(both).collect()
 }
 
 /// Results of all steps.
@@ -159,7 +108,7 @@ impl Ledger {
                 Some(why)
             }
         };
-        entry.effective = entry.has_effect();
+        entry.effective = has_effect(entry);
         if done {
             self.resting.remove(&(knob, place));
         } else {

@@ -332,7 +332,7 @@ impl Transition {
             Taken::Altered { .. } => actuator.held(&step).or(Some(step)),
             Taken::Foreign { .. } | Taken::Failed { .. } => actuator.held(&step),
         };
-        let (knob, place) = (Knob::of(&step), place_of(&step, actuator.platform()));
+        let (knob, place) = (step.knob(), place_of(&step, actuator.platform()));
         let is_redirect = matches!(step, Step::Redirect { .. });
         let failed = matches!(taken, Taken::Foreign { .. } | Taken::Failed { .. });
         if is_redirect {

@@ -65,7 +65,7 @@ impl Actuator for FakeActuator {
     fn take(&mut self, now: Time, step: &Step) -> Taken {
         self.taken.push((now, *step));
         let held = self.held(step);
-        match self.slow.get(Knob::of(step).name()) {
+        match self.slow.get(step.knob().name()) {
             Some(delay) => Taken::Slow { until: now + *delay },
             None if held != Some(*step) => Taken::Altered { found: "3 GHz".into() },
             None => Taken::Done,

@@ -41,7 +41,7 @@ pub(super) fn writes(step: &Step, tables: u32) -> u32 {
         Step::Weight { .. } => 0,
         // The cores that share a frequency may have another one then.
         Step::Wake { .. } | Step::Park { .. } => cost(Knob::Frequency),
-        _ => cost(Knob::of(step)),
+        _ => cost(step.knob()),
     }
 }
 

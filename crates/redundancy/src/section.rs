@@ -41,7 +41,7 @@ const KEYS: &[Key] = &[
     Key::whole(SECTION, "protocol", Some("253"), "254", 143..=254,
         "IP protocol number of encoded packets (253 and 254 are for experiments, RFC 3692). The same on both sides."),
     Key::new(SECTION, "secret", Some("\"\""), "\"correct horse\"", "a text of at most 64 bytes",
-        "Known to both routers only: what others send is then neither decoded nor believed. The same on both sides.\nEmpty: a warning at the start, since whoever sees the packets can forge encoded packets and reports."),
+        "Known to both routers only: what others send is then neither decoded nor believed. The same on both sides.\nEmpty: a warning at the start, since whoever sees the packets can forge encoded packets and reports.").secret(),
     Key::new(SECTION, "bypass_ports", Some("[22, 443, 853, 989, 990, 993, 995, 1194, 4500, 51820]"), "[443]", "a list of port numbers from 0 to 65535",
         "TCP and UDP ports whose payload is encrypted: not remembered, not encoded. The same on both sides.\nDefault: SSH, HTTPS and QUIC, DNS, FTP, IMAP and POP over TLS, IPsec in UDP, OpenVPN, WireGuard."),
     Key::new(SECTION, "bypass_entropy", Some("true"), "false", "true or false",

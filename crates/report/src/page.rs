@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
+use wattline_units::Build;
 
 /// The rules for what is not a plot, for pages that are served as well.
 pub const STYLE: &str = include_str!("page.css");
@@ -65,7 +66,7 @@ pub fn end(page: &mut String) {
         page,
         format_args!(
             "<footer><p>Page made by Wattline {} on {}, on {}.</p></footer>\n",
-            env!("CARGO_PKG_VERSION"),
+            Build::default(),
             machine.date,
             escape(&machine.text())
         ),

@@ -10,10 +10,13 @@ use crate::step::Step;
 use crate::target::{Target, Wanted};
 use serde::Serialize;
 use wattline_report::Verdict;
+use wattline_units::Build;
 
 /// Result of reproducing one paper.
 #[derive(Debug, Serialize)]
 pub struct Reproduction {
+    /// Build of the program that reproduced it.
+    pub build: Build,
     /// The paper.
     pub paper: Paper,
     /// Title of the paper.
@@ -83,7 +86,13 @@ fn reproduce_with(
         }
         let paper = wanted.paper;
         let claims = claims::report(paper, &figures, wanted.whole())?;
-        all.push(Reproduction { paper, title: paper.title(), figures, claims });
+        all.push(Reproduction {
+            build: Build::default(),
+            paper,
+            title: paper.title(),
+            figures,
+            claims,
+        });
     }
     Ok(all)
 }

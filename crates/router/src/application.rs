@@ -57,6 +57,9 @@ pub(crate) fn start(
     Ok(started)
 }
 
+/// Names of rules by number.
+pub type RuleNames = Box<dyn Fn(u16) -> Option<String> + Send>;
+
 /// How source addresses are compared with the routes (RFC 3704).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceCheck {
@@ -122,6 +125,13 @@ pub trait Application: Send {
         None
     }
 
+    /// Describes its treatment of packets to an address, in the order in which it applies, a sentence for
+    /// each.
+    fn says_of_address(&self, address: IpAddr) -> Vec<String> {
+        let _ = address;
+        Vec::new()
+    }
+
     /// Takes over what another configuration says, whose ports it has not refused, while packets flow. Returns
     /// the heading of the section that is in force then; nothing where it needs a restart.
     fn reload(&mut self, config: &Config) -> Option<&'static str> {
@@ -145,8 +155,19 @@ pub trait Application: Send {
         Vec::new()
     }
 
+    /// Returns what names the rules by whose numbers it drops packets
+    /// ([`Packet::deny`](wattline_dataplane::packet::Packet::deny)), from any thread.
+    fn rule_names(&self) -> Option<RuleNames> {
+        None
+    }
+
     /// What it counts.
     fn stats(&self) -> serde_json::Value;
+
+    /// Losses by overload that are no frames, by kind.
+    fn losses(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 
     /// What it counts, for Prometheus.
     fn metrics(&self, to: &mut Exposition) {

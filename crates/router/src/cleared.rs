@@ -31,12 +31,14 @@ impl Cleared {
             (&mut now.forwarded, then.forwarded),
             (&mut now.xdp_forwarded, then.xdp_forwarded),
             (&mut now.punted, then.punted),
+            (&mut now.xdp_passed, then.xdp_passed),
             (&mut now.generated, then.generated),
             (&mut now.frees_refused, then.frees_refused),
         ] {
             less(count, old);
         }
         less_each(&mut now.dropped, &then.dropped);
+        less_each(&mut now.xdp_dropped, &then.xdp_dropped);
         less_each(&mut now.icmp_not_sent, &then.icmp_not_sent);
         for port in &mut now.ports {
             // Ports come and go.

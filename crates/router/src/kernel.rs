@@ -20,7 +20,8 @@ use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{Rib, Source};
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::{
-    ForwardedByCpu, KeptLink, LocalAddress, Verdict, XdpError, XdpMode, XdpModeChoice, XdpProgram,
+    ForwardedByCpu, KeptLink, LocalAddress, Verdict, XdpCounters, XdpError, XdpMode, XdpModeChoice,
+    XdpProgram,
 };
 
 /// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
@@ -56,6 +57,8 @@ pub(super) struct KernelSide {
     /// One more than the highest number of a port so far.
     places: u16,
     xdp_counts: XdpCounts,
+    /// Verdicts of programs that are gone.
+    gone: XdpCounters,
 }
 
 /// What the program of a port that is added is to know.
@@ -121,6 +124,7 @@ impl KernelSide {
             longest: u16::MAX,
             places: 0,
             xdp_counts: XdpCounts::default(),
+            gone: XdpCounters::default(),
         })
     }
 
@@ -336,7 +340,9 @@ impl KernelSide {
         succession::await_programs();
         let counted = self.counted();
         self.xdp_counts.remove(port, &counted);
-        self.programs.remove(&port);
+        if let Some(program) = self.programs.remove(&port) {
+            self.gone.merge(&program.program.counters().unwrap_or_default());
+        }
         self.by_workers.remove(&port);
         self.guarded.remove(&port);
         closed
@@ -642,6 +648,12 @@ impl KernelSide {
         self.unpuntable = prefixes;
     }
 
+    /// Returns true if the program of a port leaves packets to the kernel that no router forwards by
+    /// their addresses: it has one, which is not guarded.
+    pub fn leaves_special(&self, port: PortId) -> bool {
+        self.programs.contains_key(&port) && !self.guarded.contains(&port)
+    }
+
     /// Prefixes whose packets a port leaves to the kernel as no worker could give them to it.
     pub fn unpuntable(&self, port: PortId) -> Option<&BTreeSet<IpNet>> {
         (!self.guarded.contains(&port) && !self.unpuntable.is_empty()).then_some(&self.unpuntable)
@@ -673,6 +685,15 @@ impl KernelSide {
     /// What the programs have forwarded by themselves, by port.
     pub fn xdp_traffic(&self, ports: usize) -> Vec<XdpTraffic> {
         self.xdp_counts.traffic(&self.counted(), ports)
+    }
+
+    /// Verdicts of all programs, those of removed ports included.
+    pub fn all_verdicts(&self) -> XdpCounters {
+        let mut sum = self.gone;
+        for program in self.programs.values() {
+            sum.merge(&program.program.counters().unwrap_or_default());
+        }
+        sum
     }
 
     /// What ports that were removed leave in the sums of that.

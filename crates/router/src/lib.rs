@@ -40,6 +40,7 @@ mod port_changes;
 mod power;
 mod pulse;
 mod queues;
+mod rates;
 mod recent;
 mod reload;
 mod show;
@@ -72,6 +73,7 @@ use inbox::{InboxSender, Message};
 use ipnet::IpNet;
 use kernel::KernelSide;
 use pulse::Change;
+use rates::RecentRates;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -82,6 +84,7 @@ use unpuntable::Unpuntable;
 use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
+use wattline_daemon::running::Identity;
 use wattline_daemon::socket::{Answer, Pending, Reply, Request, Server};
 use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::port::{PortId, Waiter};
@@ -143,6 +146,10 @@ pub struct Router {
     stopping: bool,
     /// Parts of the configuration, as last read, that are not in force before a restart.
     needs_restart: Vec<&'static str>,
+    /// Its configuration as people see it.
+    identity: Identity,
+    /// Bits per second of ports.
+    rates: RecentRates,
     /// Since when counters are shown.
     cleared: Option<Cleared>,
     /// Captures and traces.
@@ -196,6 +203,7 @@ impl Router {
             self.look_at_interfaces();
             self.look_at_workers();
             self.look_at_governor(Instant::now());
+            self.look_at_rates(Instant::now());
             self.devices.look(Instant::now());
             self.end_tunnels();
             while let Ok(message) = self.inbox.try_recv() {
@@ -571,6 +579,16 @@ impl Router {
             choice: self.config.router.takeover,
             passed_by: lookout.passed_by(&self.config),
         });
+        if let Some(kernel) = &self.kernel {
+            let verdicts = kernel.all_verdicts();
+            stats.xdp_passed = verdicts.passed();
+            stats.xdp_dropped = verdicts.dropped();
+        }
+        self.rates.add_to(&mut stats, Instant::now());
+        stats.losses = (self.applications.iter())
+            .flat_map(|application| application.losses())
+            .map(|(kind, count)| (kind.to_owned(), count))
+            .collect();
         stats.applications = (self.applications.iter())
             .map(|application| (application.name().to_owned(), application.stats()))
             .collect();
@@ -582,6 +600,14 @@ impl Router {
             stats
         });
         stats
+    }
+
+    /// Takes a sample of the bytes of ports from time to time.
+    fn look_at_rates(&mut self, now: Instant) {
+        if self.rates.is_due(now) {
+            let stats = self.stats();
+            self.rates.note(&stats, now);
+        }
     }
 
     /// Something of each port that there is.

@@ -2,7 +2,7 @@
 
 use crate::application::Application;
 use crate::stats::{Stats, XdpTraffic};
-use wattline_daemon::metrics::{Exposition, Kind, log_lines_lost, write_governor};
+use wattline_daemon::metrics::{Exposition, Kind, build_info, log_lines_lost, write_governor};
 use wattline_dataplane::counters::{PortCounters, Snapshot};
 
 /// What of a port counts packets, and under which labels.
@@ -26,6 +26,7 @@ pub(crate) fn of_router(
 ) -> String {
     let mut text = Exposition::default();
     let to = &mut text;
+    build_info(to, &stats.build);
     to.family("wattline_uptime_seconds", Kind::Gauge, "Time since the router was started.");
     to.sample(&[], stats.uptime_seconds);
     log_lines_lost(to, stats.log_lines_lost);
@@ -68,13 +69,25 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     to.family("wattline_port_losses_total", Kind::Counter, help);
     by_queue(to, stats, workers, "reason", LOSSES);
     to.family("wattline_drops_total", Kind::Counter, "Frames that were dropped, by reason.");
-    for (reason, count) in &stats.dropped {
+    for (reason, count) in stats.dropped.iter().chain(&stats.xdp_dropped) {
         to.sample(&[("reason", reason)], *count as f64);
+    }
+    let help = "Frames by port and by verdict of its XDP program.";
+    to.family("wattline_xdp_verdicts_total", Kind::Counter, help);
+    for port in &stats.ports {
+        for (verdict, count) in &port.verdicts {
+            to.sample(&[("port", &port.name), ("verdict", verdict)], *count as f64);
+        }
     }
     for (name, help, count) in [
         ("wattline_received_packets_total", "Frames taken over from the kernel.", stats.received),
         ("wattline_forwarded_packets_total", "Frames that ports took.", stats.forwarded),
         ("wattline_punted_packets_total", "Frames that were left to the kernel.", stats.punted),
+        (
+            "wattline_xdp_passed_packets_total",
+            "Frames that XDP programs left to the kernel before a worker saw them.",
+            stats.xdp_passed,
+        ),
         ("wattline_generated_packets_total", "Frames that the router made.", stats.generated),
         (
             "wattline_frees_refused_total",
@@ -204,7 +217,7 @@ mod tests {
             energy_by_component_joules: parts.map(|(name, part)| (name.to_owned(), part)).into(),
             energy_unmetered_seconds: 2.5,
             frequency_hertz: vec![1.6e9, 3.2e9],
-            knobs: ledger.entries().map(Into::into).collect(),
+            knobs: ledger.entries().cloned().collect(),
             details: Details { host: Some(host), ..Details::default() },
             ..Power::default()
         });

@@ -78,6 +78,7 @@ impl Router {
         let of_applications = self.applications.iter().flat_map(|it| it.complaints());
         report.not_as_configured = self.attachments.complaints().chain(of_applications).collect();
         self.say_what_is_governed(&mut report);
+        self.identity.running.reload(&new.text, &report.needs_restart);
         Ok(report)
     }
 

@@ -2,19 +2,24 @@
 
 use super::Router;
 use crate::application::Topic;
-use crate::config::{PortSettings, format_mac};
+use crate::config::{PortSettings, format_mac, keys};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use wattline_daemon::socket::Answer;
 use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Hop, RouteKind};
+use wattline_packet::{ipv4, ipv6};
 use wattline_rib::Source;
+use wattline_settings::Key;
 use wattline_status::{
     AclTable, Contract, Document, Exception, FibEntry, FlowTable, GroupMember, NeighbourEntry,
     NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable, SaTable,
 };
 
+/// Treatments of packets in words.
+const TO_KERNEL: &str = "leave to the kernel";
+const DISCARD: &str = "discard";
 /// Entries that one answer has at most.
 const MOST: usize = 100_000;
 
@@ -24,6 +29,14 @@ impl Router {
         let most = most.min(MOST);
         match topic {
             Topic::Ports => Answer::document(&self.ports()),
+            Topic::Version => Answer::document(
+                &self.identity.version(self.started.elapsed().as_secs_f64(), &self.needs_restart),
+            ),
+            Topic::Config => {
+                let keys: Vec<&Key> = keys::all(&self.sections).collect();
+                let config = self.identity.config(&keys, keys::stands_once, &self.needs_restart);
+                Answer::document(&config)
+            }
             Topic::Routes => Answer::document(&self.routes_to(within, most)),
             Topic::Neighbours => Answer::document(&self.neighbours_in(within, most)),
             Topic::Fib => match within {
@@ -63,6 +76,8 @@ impl Router {
                     mode: port.mode,
                     checks: self.applications.iter().filter_map(|it| it.says_of(number)).collect(),
                     by_workers_because: port.xdp_closed_because,
+                    received_bits_per_second: port.received_bits_per_second,
+                    transmitted_bits_per_second: port.transmitted_bits_per_second,
                 }
             });
         PortTable {
@@ -124,18 +139,59 @@ impl Router {
         NeighbourTable { neighbours, total, ..NeighbourTable::default() }
     }
 
-    /// What becomes of packets to an address, by the tables that workers read, and the routes that
-    /// hold it.
+    /// Treatment of packets to an address, by the tables that workers read, and the routes that hold it.
     fn fib(&self, address: IpNet) -> FibEntry {
-        let found = self.routes.longest_match(address.addr());
+        let addr = address.addr();
+        let policies = self.applications.iter().flat_map(|it| it.says_of_address(addr)).collect();
+        let entry = FibEntry {
+            contract: Contract::default(),
+            address: addr,
+            prefix: None,
+            next_hop: NextHopView { action: TO_KERNEL.to_owned(), ..<_>::default() },
+            because: None,
+            policies,
+            routes: Vec::new(),
+            exceptions: self.exceptions(addr),
+        };
+        if let Some((kind, by_workers)) = special(addr) {
+            // Programs leave such packets to the kernel, unless they are guarded.
+            let judged = |port: PortId| match &self.kernel {
+                Some(kernel) => !kernel.leaves_special(port),
+                None => true,
+            };
+            let ports = || self.config.present_ports();
+            let only_workers = ports().all(|(port, _)| judged(port));
+            let because = Some(format!("{kind} address"));
+            match by_workers {
+                ByWorkers::Leave => return FibEntry { because, ..entry },
+                ByWorkers::Drop if only_workers => {
+                    let next_hop = NextHopView { action: DISCARD.to_owned(), ..<_>::default() };
+                    return FibEntry { because, next_hop, ..entry };
+                }
+                ByWorkers::Forward if only_workers => {}
+                ByWorkers::Drop | ByWorkers::Forward => {
+                    let why = match by_workers {
+                        ByWorkers::Drop => "workers judge what comes in, and drop packets to it",
+                        _ => "workers judge what comes in, and forward it by their routes",
+                    };
+                    let mut exceptions = entry.exceptions;
+                    for (number, port) in ports().filter(|(port, _)| judged(*port)) {
+                        if self.attachments.state(number).is_none_or(|state| state.0 == "up") {
+                            let (port, why) = (port.name.clone(), why.to_owned());
+                            exceptions.push(Exception { port, why });
+                        }
+                    }
+                    return FibEntry { because, exceptions, ..entry };
+                }
+            }
+        }
+        let found = self.routes.longest_match(addr);
         let next_hop = found.and_then(|(_, id)| self.routes.next_hop(id));
         FibEntry {
-            contract: Contract::default(),
-            address: address.addr(),
             prefix: found.map(|(prefix, _)| prefix.to_string()),
             next_hop: self.next_hop(next_hop.unwrap_or(&NextHop::None)),
             routes: self.routes_to(Some(address), MOST).routes,
-            exceptions: self.exceptions(address.addr()),
+            ..entry
         }
     }
 
@@ -177,8 +233,8 @@ impl Router {
                 vlan: *vlan,
                 ..action("hold and ask for the neighbour")
             },
-            NextHop::Punt => action("leave to the kernel"),
-            NextHop::Blackhole => action("discard"),
+            NextHop::Punt => action(TO_KERNEL),
+            NextHop::Blackhole => action(DISCARD),
             NextHop::Unreachable => action("unreachable"),
             NextHop::Prohibit => action("prohibited"),
             NextHop::Group(places) => {
@@ -205,6 +261,41 @@ impl Router {
     fn port_name(&self, port: PortId) -> Option<&str> {
         self.config.ports.get(usize::from(port.0)).map(|port| port.name.as_str())
     }
+}
+
+/// Treatment of packets by workers whose destination is no address that a router forwards to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ByWorkers {
+    /// They leave it to the kernel, as XDP programs do.
+    Leave,
+    Drop,
+    /// They know no difference.
+    Forward,
+}
+
+/// Kind of an address to which XDP programs forward nothing, and its treatment by workers.
+fn special(address: IpAddr) -> Option<(&'static str, ByWorkers)> {
+    let special = match address {
+        IpAddr::V4(address) => match ipv4::kind_of(address.into()) {
+            ipv4::AddressKind::Multicast => ("multicast", ByWorkers::Leave),
+            ipv4::AddressKind::Broadcast => ("broadcast", ByWorkers::Leave),
+            ipv4::AddressKind::Reserved => ("reserved", ByWorkers::Drop),
+            ipv4::AddressKind::Loopback => ("loopback", ByWorkers::Drop),
+            ipv4::AddressKind::ThisNetwork => ("unspecified", ByWorkers::Drop),
+            ipv4::AddressKind::Unicast if address.is_link_local() => {
+                ("link-local", ByWorkers::Forward)
+            }
+            ipv4::AddressKind::Unicast => return None,
+        },
+        IpAddr::V6(address) => match ipv6::kind_of(&address.octets()) {
+            ipv6::AddressKind::Multicast => ("multicast", ByWorkers::Leave),
+            ipv6::AddressKind::LinkLocal => ("link-local", ByWorkers::Leave),
+            ipv6::AddressKind::Loopback => ("loopback", ByWorkers::Drop),
+            ipv6::AddressKind::Unspecified => ("unspecified", ByWorkers::Drop),
+            ipv6::AddressKind::Global => return None,
+        },
+    };
+    Some(special)
 }
 
 /// Answers with the document of an application.
@@ -247,5 +338,34 @@ fn source_name(source: Source) -> &'static str {
     match source {
         Source::Static => "configuration",
         Source::Kernel => "kernel",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_are_never_forwarded_to_are_told_by_kind() {
+        for (address, expected) in [
+            ("224.0.0.5", Some(("multicast", ByWorkers::Leave))),
+            ("239.255.255.255", Some(("multicast", ByWorkers::Leave))),
+            ("255.255.255.255", Some(("broadcast", ByWorkers::Leave))),
+            ("240.0.0.1", Some(("reserved", ByWorkers::Drop))),
+            ("127.0.0.1", Some(("loopback", ByWorkers::Drop))),
+            ("0.1.2.3", Some(("unspecified", ByWorkers::Drop))),
+            ("169.254.0.1", Some(("link-local", ByWorkers::Forward))),
+            ("169.253.0.1", None),
+            ("192.0.2.1", None),
+            ("ff02::5", Some(("multicast", ByWorkers::Leave))),
+            ("fe80::1", Some(("link-local", ByWorkers::Leave))),
+            ("febf::1", Some(("link-local", ByWorkers::Leave))),
+            ("::1", Some(("loopback", ByWorkers::Drop))),
+            ("::", Some(("unspecified", ByWorkers::Drop))),
+            ("fec0::1", None),
+            ("2001:db8::1", None),
+        ] {
+            assert_eq!(special(address.parse().unwrap()), expected, "{address}");
+        }
     }
 }

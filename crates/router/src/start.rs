@@ -13,6 +13,7 @@ use super::kernel::KernelSide;
 use super::platform::{Plan, Platforms};
 use super::power::{self, Power, check_steered};
 use super::queues::{self, Interface, Opened, Unopened};
+use super::rates::RecentRates;
 use super::succession::Inherited;
 use super::surplus::Surplus;
 use super::takeover::{self, Lookout};
@@ -29,6 +30,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
+use wattline_daemon::running::Identity;
 use wattline_daemon::socket::{self, Answer, Reply, Request};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::punt::{Discard, PuntSink, Unavailable};
@@ -37,6 +39,7 @@ use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_rib::{Rib, Source};
 use wattline_settings::LogLevel;
+use wattline_settings::running::Running;
 use wattline_xdp::XdpError;
 
 /// Requests for neighbours that may wait; a worker repeats what does not fit.
@@ -355,8 +358,13 @@ impl Router {
         for (port, mode) in config.ports.iter().zip(&modes) {
             tracing::info!("port {}: {mode}", port.name);
         }
+        let identity = Identity {
+            file: config_path.display().to_string(),
+            running: Running::new(&config.text),
+        };
         Ok(Self {
             config,
+            identity,
             config_path: config_path.to_owned(),
             sections,
             extra_routes,
@@ -388,6 +396,7 @@ impl Router {
             stopping: false,
             needs_restart: Vec::new(),
             cleared: None,
+            rates: RecentRates::new(Instant::now()),
             watchers: Watchers::default(),
         })
     }

@@ -54,7 +54,7 @@ pub(crate) fn show(to: &mut PowerStats, seen: Seen) {
     to.frequency_hertz = point.frequencies(&platform).map(hertz).collect();
     to.reason = decisions.last().map(|last| last.reason.clone());
     to.last_changes = decisions;
-    to.knobs = knobs.iter().map(Into::into).collect();
+    to.knobs = knobs.to_vec();
 }
 
 /// Clears the figures of the present, as nobody governs now; those of the past stay.

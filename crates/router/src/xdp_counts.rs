@@ -5,6 +5,7 @@
 //! router never fall, and taken from those of the ports after them, which begin at 0.
 
 use crate::stats::{Departed, XdpTraffic};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use wattline_dataplane::port::PortId;
 use wattline_xdp::Sent;
@@ -29,6 +30,37 @@ pub(super) struct XdpCounts {
     refused_before: BTreeMap<PortId, u64>,
     /// What programs that are gone sent to ports that are there.
     sent_by_gone: BTreeMap<PortId, Sent>,
+    /// Bytes of refused frames, by egress port, as of the last reading.
+    refusals: RefCell<BTreeMap<PortId, Refusals>>,
+}
+
+/// Estimate of the bytes of frames that an interface refused: the kernel reports their number alone. All
+/// frames between two readings count with their mean length.
+#[derive(Debug, Clone, Copy, Default)]
+struct Refusals {
+    handed: Sent,
+    refused: u64,
+    refused_bytes: f64,
+    taken_bytes: u64,
+}
+
+impl Refusals {
+    /// Takes a reading of frames that were handed to an interface, and of those that it refused. Returns
+    /// the bytes of those that it took, which never fall.
+    fn read(&mut self, handed: Sent, refused: u64) -> u64 {
+        let packets = handed.packets.saturating_sub(self.handed.packets);
+        let bytes = handed.bytes.saturating_sub(self.handed.bytes);
+        let more = refused.saturating_sub(self.refused);
+        // A frame that was handed over before the last reading may be refused after it.
+        let (packets, bytes) =
+            if packets == 0 { (handed.packets, handed.bytes) } else { (packets, bytes) };
+        let length = bytes as f64 / packets.max(1) as f64;
+        self.refused_bytes += more as f64 * length;
+        (self.handed, self.refused) = (handed, refused);
+        let taken = handed.bytes.saturating_sub(self.refused_bytes.round() as u64);
+        self.taken_bytes = self.taken_bytes.max(taken);
+        self.taken_bytes
+    }
 }
 
 impl XdpCounts {
@@ -53,6 +85,11 @@ impl XdpCounts {
             let refused = counted.refused.get(&port).copied().unwrap_or(0);
             let before = self.refused_before.get(&port).copied().unwrap_or(0);
             traffic.refused_packets = refused.saturating_sub(before);
+            let handed =
+                Sent { packets: traffic.transmitted_packets, bytes: traffic.transmitted_bytes };
+            let mut refusals = self.refusals.borrow_mut();
+            let refusals = refusals.entry(port).or_default();
+            traffic.transmitted_bytes = refusals.read(handed, traffic.refused_packets);
             traffic.transmitted_packets =
                 traffic.transmitted_packets.saturating_sub(traffic.refused_packets);
         }
@@ -84,6 +121,7 @@ impl XdpCounts {
             }
         }
         self.sent_by_gone.remove(&port);
+        self.refusals.get_mut().remove(&port);
         // The next program in this place counts from 0.
         self.sent_before.retain(|(from, _), _| *from != port);
         let refused = counted.refused.get(&port).copied().unwrap_or(0);
@@ -141,5 +179,26 @@ mod tests {
         // The other one goes too: what it was sent by ports before it counts once.
         counts.remove(PortId(0), &last);
         assert_eq!(sum(&counts, &counted(&[(2, 1, 5)], &[(1, 5)])), 48);
+    }
+
+    #[test]
+    fn refused_frames_are_no_bytes_out() {
+        let counts = XdpCounts::default();
+        let out = |sent: (u64, u64), refused: u64| {
+            let sent = Sent { packets: sent.0, bytes: sent.1 };
+            let sent = BTreeMap::from([((PortId(0), PortId(1)), sent)]);
+            let refused = BTreeMap::from([(PortId(1), refused)]);
+            let counted = Counted { sent, refused, no_egress_port: BTreeMap::new() };
+            let port = counts.traffic(&counted, 2)[1];
+            (port.transmitted_packets, port.transmitted_bytes, port.refused_packets)
+        };
+        assert_eq!(out((4, 400), 4), (0, 0, 4), "all are refused");
+        assert_eq!(out((14, 15_400), 4), (10, 15_000, 4), "of another length");
+        assert_eq!(out((14, 15_400), 4), (10, 15_000, 4), "a reading changes nothing");
+        // Half of ten frames of 200 bytes.
+        assert_eq!(out((24, 17_400), 9), (15, 16_000, 9));
+        // Reported late: what was told does not fall.
+        assert_eq!(out((24, 17_400), 10), (14, 16_000, 10));
+        assert!(out((34, 18_400), 10).1 > 16_000);
     }
 }

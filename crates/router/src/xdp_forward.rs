@@ -9,6 +9,7 @@ mod trust;
 use super::by_workers::ByWorkers;
 use super::error::RouterError;
 use crate::config::{Config, XdpForwarding};
+use std::io;
 use std::time::{Duration, Instant};
 use trust::{Cause, Trust};
 use wattline_dataplane::port::PortId;
@@ -34,7 +35,8 @@ pub(super) const BEHIND_BOND: &str = "it is a bond";
 /// The egress ports of the XDP programs.
 pub(super) struct Forwarding {
     forward: XdpForward,
-    features: XdpFeatures,
+    /// Absent before Linux 6.3, which does not report what interfaces can do.
+    features: Option<XdpFeatures>,
     ports: Vec<EgressPort>,
     /// Why nothing may be forwarded now.
     obstacles: Vec<&'static str>,
@@ -106,7 +108,7 @@ impl Forwarding {
     fn open() -> Result<Self, RouterError> {
         let failed = |source| RouterError::system("asking what interfaces can do with XDP", source);
         Ok(Self {
-            features: XdpFeatures::open().map_err(failed)?,
+            features: known(XdpFeatures::open()).map_err(failed)?,
             forward: XdpForward::new()?,
             ports: Vec::new(),
             obstacles: Vec::new(),
@@ -178,7 +180,7 @@ impl Forwarding {
         let Self { ports, features, forward, .. } = self;
         let closed: Vec<Option<String>> = (ports.iter_mut())
             .map(|egress| {
-                let why = why_closed(features, rib, egress);
+                let why = why_closed(features.as_mut(), rib, egress);
                 if let Err(error) = egress.judge(forward, why.is_some(), now, sent) {
                     tracing::error!("[[port]] {}: {error}", egress.name);
                 }
@@ -305,8 +307,33 @@ impl EgressPort {
     }
 }
 
+/// Returns nothing where the kernel does not know the question: interfaces are tried then.
+fn known<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
+    match opened {
+        Ok(features) => Ok(Some(features)),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            tracing::info!(
+                "this kernel does not report what interfaces can do with XDP (Linux 6.3 does): they are \
+                 tried, and closed when they refuse frames"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns which redirected frames an interface takes. Where the kernel does not report it, frames in one
+/// piece are tried: the first batch that an interface refuses closes it.
+fn transmits(features: Option<&mut XdpFeatures>, ifindex: u32) -> io::Result<Transmits> {
+    features.map_or(Ok(Transmits::Whole), |features| features.transmits(ifindex))
+}
+
 /// Why XDP programs may not send out of one port. Workers do not use a port without carrier either.
-fn why_closed(features: &mut XdpFeatures, rib: &Rib, egress: &mut EgressPort) -> Option<String> {
+fn why_closed(
+    features: Option<&mut XdpFeatures>,
+    rib: &Rib,
+    egress: &mut EgressPort,
+) -> Option<String> {
     let link = rib.link_of(egress.port).filter(|link| link.index == egress.ifindex);
     let link = match link {
         Some(link) if link.enabled && link.running => link,
@@ -316,7 +343,7 @@ fn why_closed(features: &mut XdpFeatures, rib: &Rib, egress: &mut EgressPort) ->
     if link.is_bond() {
         return Some(BEHIND_BOND.to_owned());
     }
-    match features.transmits(egress.ifindex) {
+    match transmits(features, egress.ifindex) {
         Ok(Transmits::Nothing) => Some(NO_FRAMES.to_owned()),
         Ok(transmits) => {
             let in_fragments = transmits == Transmits::InFragments;
@@ -326,5 +353,21 @@ fn why_closed(features: &mut XdpFeatures, rib: &Rib, egress: &mut EgressPort) ->
             None
         }
         Err(error) => Some(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before Linux 6.3 generic netlink has no family `netdev`.
+    #[test]
+    fn interfaces_are_tried_where_the_kernel_does_not_report_on_them() {
+        let absent = || io::Error::from(rustix::io::Errno::OPNOTSUPP);
+        assert!(matches!(known::<()>(Err(absent())), Ok(None)));
+        assert_eq!(transmits(None, 1).unwrap(), Transmits::Whole);
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        assert!(known::<()>(Err(denied)).is_err());
+        assert!(matches!(known(Ok(7)), Ok(Some(7))));
     }
 }

@@ -38,6 +38,8 @@ pub struct Key {
     pub allowed: Allowed,
     /// Meaning of the key.
     pub doc: &'static str,
+    /// True if nobody but the reader of the file may see its value.
+    pub secret: bool,
 }
 
 impl Key {
@@ -50,7 +52,15 @@ impl Key {
         allowed: &'static str,
         doc: &'static str,
     ) -> Self {
-        Self { section, name, default, example, allowed: Allowed::Words(allowed), doc }
+        Self {
+            section,
+            name,
+            default,
+            example,
+            allowed: Allowed::Words(allowed),
+            doc,
+            secret: false,
+        }
     }
 
     /// A whole number in a range, which [`crate::Reader::number`] checks.
@@ -63,7 +73,7 @@ impl Key {
         doc: &'static str,
     ) -> Self {
         let allowed = Allowed::Whole(*range.start(), *range.end());
-        Self { section, name, default, example, allowed, doc }
+        Self { section, name, default, example, allowed, doc, secret: false }
     }
 
     /// A duration in a range (shortest, longest, an example for messages), which
@@ -77,7 +87,14 @@ impl Key {
         doc: &'static str,
     ) -> Self {
         let allowed = Allowed::Duration { shortest, longest, such_as };
-        Self { section, name, default, example, allowed, doc }
+        Self { section, name, default, example, allowed, doc, secret: false }
+    }
+
+    /// The same key with a value that is not shown.
+    #[must_use]
+    pub const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
     }
 }
 

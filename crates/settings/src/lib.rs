@@ -13,6 +13,7 @@
 //! - `log`, `metrics`: the sections that all daemons have
 //! - `problem`: what is wrong
 //! - `reference`: the list of keys as a configuration file and as a page
+//! - `running`: what of a configuration is in force
 #![forbid(unsafe_code)]
 
 mod document;
@@ -23,6 +24,7 @@ pub mod metrics;
 mod problem;
 mod reader;
 pub mod reference;
+pub mod running;
 mod schema;
 mod suggest;
 mod tables;

@@ -12,6 +12,7 @@ pub fn example(uptime_seconds: f64, packets: u64) -> Stats {
         state: Some("up".to_owned()),
         counters: PortCounters {
             received_packets: received,
+            received_bytes: 60 * received,
             receive_ring_full: lost,
             transmitted_packets: transmitted,
             ..PortCounters::default()
@@ -39,6 +40,7 @@ pub fn example(uptime_seconds: f64, packets: u64) -> Stats {
         dropped: [("no-route", packets / 10), ("ttl", 0)]
             .map(|(reason, count)| (reason.to_owned(), count))
             .into(),
+        losses: [("flow-records-overload".to_owned(), packets)].into(),
         ports: vec![port("left", packets, 5, 0), port("right", 0, 0, packets / 2)],
         workers: vec![busy, WorkerStats::default()],
         power: Some(Power {

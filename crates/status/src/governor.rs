@@ -5,12 +5,15 @@ use crate::power::Power;
 use crate::rule::RuleName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wattline_units::Build;
 
 /// Statistics of a governor without a router.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GovernorStats {
     /// Number of the contract that this document follows.
     pub contract: Contract,
+    /// Build of the daemon.
+    pub build: Build,
     /// Time since the governor was started.
     pub uptime_seconds: f64,
     /// Parts of the configuration, as last read, that are not in force before a restart.

@@ -37,7 +37,7 @@ pub use governor::{
 pub use graph::{ActiveWorkers, Empty, Graph, ReloadReport};
 pub use moderation::Moderation;
 pub use power::{
-    Details, Disturbance, Holds, HostStatus, KernelShare, KnobName, KnobSteps, Latency,
+    Details, Disturbance, Holds, HostStatus, KernelShare, Knob, KnobSteps, Latency,
     LatencyHistogram, PlatformName, Power, Stuck,
 };
 pub use rates::{Drop, Port, PowerNow, Rates, Sample, Worker};
@@ -50,11 +50,11 @@ pub use rule::RuleName;
 pub use schema::{documents, schema};
 pub use settable::CanSet;
 pub use show::{
-    AclRule, AclTable, Exception, FibEntry, Flow, FlowTable, GroupMember, NeighbourEntry,
-    NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable, SaTable,
-    Unmatched,
+    AclRule, AclTable, ConfigSetting, ConfigTable, Exception, FibEntry, Flow, FlowTable,
+    GroupMember, NeighbourEntry, NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry,
+    RouteHop, RouteTable, SaTable, Unmatched, VersionEntry,
 };
 pub use stages::{DemonstrationStats, LinkStats, ModelCore, StageResult, Stages};
 pub use stats::Stats;
 pub use watch::{WatchEnd, WatchStart, Way};
-pub use wattline_units::{Accuracy, Source};
+pub use wattline_units::{Accuracy, Build, Source};

@@ -161,9 +161,11 @@ pub struct LatencyHistogram {
 }
 
 /// A knob of the operating point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
-pub enum KnobName {
+pub enum Knob {
     /// Upper limit of the uncore's frequency.
     Uncore,
     /// Frequencies of cores.
@@ -176,13 +178,24 @@ pub enum KnobName {
     Moderation,
     /// Packets of a batch.
     Batch,
-    /// Set of active cores.
+    /// Set of active cores: waking, parking, indirection tables.
     Cores,
 }
 
-impl KnobName {
-    /// The name in JSON.
-    pub fn name(self) -> &'static str {
+impl Knob {
+    /// All knobs, in the order in which they are turned where capacity is added.
+    pub const ALL: [Self; 7] = [
+        Self::Uncore,
+        Self::Frequency,
+        Self::IdleLimit,
+        Self::Wait,
+        Self::Moderation,
+        Self::Batch,
+        Self::Cores,
+    ];
+
+    /// The name in JSON and on command lines.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Uncore => "uncore",
             Self::Frequency => "frequency",
@@ -193,13 +206,18 @@ impl KnobName {
             Self::Cores => "cores",
         }
     }
+
+    /// Returns the knob of a name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|knob| knob.name() == name)
+    }
 }
 
 /// Results of the steps of one knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KnobSteps {
     /// The knob.
-    pub knob: KnobName,
+    pub knob: Knob,
     /// Steps taken.
     pub steps: u64,
     /// Steps for which the machine chose another value.

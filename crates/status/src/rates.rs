@@ -16,6 +16,8 @@ pub struct Sample {
     workers: Vec<WorkerCounts>,
     /// Drops by reason, losses of ports among them.
     drops: BTreeMap<String, u64>,
+    /// Losses of applications.
+    losses: BTreeMap<String, u64>,
     power: Option<PowerNow>,
     kernel: Vec<KernelShare>,
 }
@@ -27,6 +29,8 @@ struct PortCounts {
     received: u64,
     lost: u64,
     transmitted: u64,
+    /// Received and transmitted bytes, where they are counted.
+    bytes: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,8 +78,11 @@ pub struct Rates {
     pub ports: Vec<Port>,
     /// Workers.
     pub workers: Vec<Worker>,
-    /// Drops by reason, losses of ports among them.
+    /// Drops by reason, losses of ports and drops of XDP programs among them.
     pub drops: Vec<Drop>,
+    /// Losses of applications by overload that are no frames, such as flow records.
+    #[serde(default)]
+    pub losses: Vec<Drop>,
     /// Power, where there is a governor.
     pub power: Option<PowerNow>,
 }
@@ -91,6 +98,12 @@ pub struct Port {
     pub offered_rate_pps: f64,
     /// Frames that went out.
     pub forwarded_rate_pps: f64,
+    /// Bits per second that came in, where they are counted.
+    #[serde(default)]
+    pub received_bits_per_second: Option<f64>,
+    /// Bits per second that went out.
+    #[serde(default)]
+    pub transmitted_bits_per_second: Option<f64>,
 }
 
 /// A worker between two looks.
@@ -112,12 +125,12 @@ pub struct Worker {
     pub kernel_ksoftirqd_share: Option<f64>,
 }
 
-/// Frames dropped for one reason.
+/// Frames dropped for one reason, or other losses of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drop {
     /// The reason.
     pub reason: String,
-    /// Since the router was started.
+    /// Their number since the router was started.
     pub packets: u64,
     /// Rate between the looks.
     pub rate_pps: f64,
@@ -142,6 +155,8 @@ impl Sample {
         match stats {
             Stats::Router(stats) => {
                 sample.drops.clone_from(&stats.dropped);
+                sample.drops.extend(stats.xdp_dropped.clone());
+                sample.losses.clone_from(&stats.losses);
                 for port in &stats.ports {
                     for (reason, count) in port.counters.losses() {
                         sample.lose(reason, count);
@@ -152,6 +167,10 @@ impl Sample {
                         received: port.counters.received_packets,
                         lost: port.counters.lost(),
                         transmitted: port.counters.transmitted_packets,
+                        bytes: Some((
+                            port.counters.received_bytes,
+                            port.counters.transmitted_bytes,
+                        )),
                     });
                 }
                 sample.workers = (stats.workers.iter())
@@ -173,6 +192,7 @@ impl Sample {
                         received: port.received_packets,
                         lost: 0,
                         transmitted: port.transmitted_packets,
+                        bytes: Some((port.received_bytes, port.transmitted_bytes)),
                     })
                     .collect();
                 sample.workers = (stats.workers.iter())
@@ -194,6 +214,7 @@ impl Sample {
                         received: port.received_packets,
                         lost: port.receive_ring_full,
                         transmitted: port.transmitted_packets,
+                        bytes: None,
                     });
                 }
                 sample.workers = (stats.workers.iter())
@@ -258,11 +279,17 @@ impl Rates {
             // Ports come and go while a router runs.
             let old = before.ports.iter().find(|old| old.name == port.name);
             let old = old.cloned().unwrap_or_default();
+            let bits = |of: fn((u64, u64)) -> u64| {
+                let before = old.bytes.map_or(0, of);
+                Some(8.0 * rate(of(port.bytes?), before))
+            };
             Port {
                 name: port.name.clone(),
                 state: port.state.clone(),
                 offered_rate_pps: rate(port.received + port.lost, old.received + old.lost),
                 forwarded_rate_pps: rate(port.transmitted, old.transmitted),
+                received_bits_per_second: bits(|bytes| bytes.0),
+                transmitted_bits_per_second: bits(|bytes| bytes.1),
             }
         });
         let workers = now.workers.iter().enumerate().map(|(index, worker)| {
@@ -282,17 +309,22 @@ impl Rates {
                 kernel_ksoftirqd_share: kernel.map(|share| share.ksoftirqd_share),
             }
         });
-        let drops = now.drops.iter().filter(|(_, count)| **count > 0).map(|(reason, count)| Drop {
-            reason: reason.clone(),
-            packets: *count,
-            rate_pps: rate(*count, before.drops.get(reason).copied().unwrap_or(0)),
-        });
+        let drops = |now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>| {
+            let drops = now.iter().filter(|(_, count)| **count > 0);
+            let drops = drops.map(|(reason, count)| Drop {
+                reason: reason.clone(),
+                packets: *count,
+                rate_pps: rate(*count, before.get(reason).copied().unwrap_or(0)),
+            });
+            drops.collect()
+        };
         Self {
             uptime_seconds: now.uptime_seconds,
             duration_seconds: seconds.max(0.0),
             ports: ports.collect(),
             workers: workers.collect(),
-            drops: drops.collect(),
+            drops: drops(&now.drops, &before.drops),
+            losses: drops(&now.losses, &before.losses),
             power: now.power.clone(),
         }
     }
@@ -331,6 +363,8 @@ mod tests {
         assert_eq!(kernel(&rates.workers[0]), (None, None));
         assert_eq!(kernel(&rates.workers[1]), (Some(0.25), Some(0.1)));
         assert_eq!(rates.power.unwrap().describe(), "131.5 W (emulated, static)");
+        let bits = |port: &Port| (port.received_bits_per_second, port.transmitted_bits_per_second);
+        assert_eq!(bits(&rates.ports[0]), (Some(8.0 * 60.0 * 2e3), Some(0.0)));
         // A reason without drops is not listed; a loss at a port is.
         let reasons: Vec<_> = rates.drops.iter().map(|drop| drop.reason.as_str()).collect();
         assert_eq!(reasons, ["no-route", "receive-ring-full"]);
@@ -360,5 +394,27 @@ mod tests {
         assert_eq!((anew.duration_seconds, anew.offered()), (1.0, 105.0));
         let silent = PowerNow { power_watts: None, ..PowerNow::default() };
         assert_eq!(silent.describe(), "unavailable", "which is not 0 W");
+    }
+
+    #[test]
+    fn drops_of_xdp_programs_and_losses_of_applications_are_among_them() {
+        let at = |uptime_seconds: f64, count: u64| {
+            let xdp_dropped = [("xdp-no-worker".to_owned(), 2 * count)].into();
+            let losses = [("flow-records-overload".to_owned(), 10 * count)].into();
+            let stats = crate::RouterStats {
+                uptime_seconds,
+                losses,
+                xdp_dropped,
+                ..crate::RouterStats::default()
+            };
+            Sample::of(&Stats::Router(Box::new(stats)))
+        };
+        let rates = Rates::between(&at(1.0, 1), &at(3.0, 5));
+        let told = |drops: &[Drop]| -> Vec<(String, u64, f64)> {
+            drops.iter().map(|it| (it.reason.clone(), it.packets, it.rate_pps)).collect()
+        };
+        assert_eq!(told(&rates.drops), [("xdp-no-worker".to_owned(), 10, 4.0)]);
+        assert_eq!(told(&rates.losses), [("flow-records-overload".to_owned(), 50, 20.0)]);
+        assert_eq!(rates.dropped(), 4.0, "records are no frames");
     }
 }

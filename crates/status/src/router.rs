@@ -5,12 +5,15 @@ use crate::power::Power;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wattline_units::Build;
 
 /// Statistics of a router, all since it was started.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RouterStats {
     /// Number of the contract that this document follows.
     pub contract: Contract,
+    /// Build of the daemon.
+    pub build: Build,
     /// Time since the router was started.
     pub uptime_seconds: f64,
     /// Time since counters were cleared, if they were: all but those of applications and of the
@@ -26,6 +29,10 @@ pub struct RouterStats {
     pub xdp_forwarded: u64,
     /// Frames that workers left to the kernel.
     pub punted: u64,
+    /// Frames that XDP programs left to the kernel before a worker saw them, no part of `received`:
+    /// packets for the router itself, ARP, routing protocols and others by verdict.
+    #[serde(default)]
+    pub xdp_passed: u64,
     /// Frames that the router made itself: ICMP errors and further fragments.
     pub generated: u64,
     /// Frames that wait for a neighbour now.
@@ -40,6 +47,10 @@ pub struct RouterStats {
     pub log_lines_lost: u64,
     /// Frames dropped, by reason.
     pub dropped: BTreeMap<String, u64>,
+    /// Frames that XDP programs dropped before anybody received them, by reason: no part of `received` and
+    /// `dropped`.
+    #[serde(default)]
+    pub xdp_dropped: BTreeMap<String, u64>,
     /// ICMP errors that were not sent, by reason.
     pub icmp_not_sent: BTreeMap<String, u64>,
     /// Prefixes in the tables.
@@ -53,6 +64,11 @@ pub struct RouterStats {
     pub workers_not_started: Option<NotStarted>,
     /// Nodes, all workers together.
     pub nodes: Vec<NodeStats>,
+    /// Losses of applications by overload that are no frames, by kind: `flow-records-overload` are
+    /// records that found no room on their way to the collectors, `flow-records-collector` those that a
+    /// collector did not take.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub losses: BTreeMap<String, u64>,
     /// Counters of applications, by name; the how-to of each describes them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub applications: BTreeMap<String, serde_json::Value>,
@@ -128,6 +144,13 @@ pub struct PortStats {
     /// Frames of workers and XDP programs, and losses before a worker.
     #[serde(flatten)]
     pub counters: PortCounters,
+    /// Received bits per second, with link header and without checksum and preamble: the mean of the last
+    /// five to ten seconds, or since the start.
+    #[serde(default)]
+    pub received_bits_per_second: Option<f64>,
+    /// Transmitted bits per second.
+    #[serde(default)]
+    pub transmitted_bits_per_second: Option<f64>,
     /// Frames that XDP programs forwarded by themselves, a part of the counters above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp: Option<XdpTraffic>,
@@ -199,7 +222,8 @@ pub struct XdpTraffic {
     pub received_bytes: u64,
     /// Frames that went out by it.
     pub transmitted_packets: u64,
-    /// Bytes of those, and of refused ones.
+    /// Bytes of those. The kernel counts refused frames without their bytes: they count with the mean
+    /// length of the frames of their time.
     pub transmitted_bytes: u64,
     /// Frames that its interface refused, its ring being full or itself down.
     pub refused_packets: u64,

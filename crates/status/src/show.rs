@@ -4,6 +4,7 @@ use crate::contract::{Contract, Document};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
+use wattline_units::Build;
 
 macro_rules! document {
     ($type:ident, $name:literal) => {
@@ -20,6 +21,57 @@ document!(FibEntry, "show fib");
 document!(FlowTable, "show flows");
 document!(SaTable, "show sas");
 document!(AclTable, "show acl");
+document!(VersionEntry, "show version");
+document!(ConfigTable, "show config");
+
+/// Identity of a daemon.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VersionEntry {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Its build.
+    pub build: Build,
+    /// Configuration file; empty if there is none.
+    pub file: String,
+    /// Process number.
+    pub process: u32,
+    /// Time since it was started.
+    pub uptime_seconds: f64,
+    /// Release of the running kernel.
+    pub kernel: String,
+    /// Parts of the configuration that are not in force before a restart.
+    pub needs_restart: Vec<String>,
+}
+
+/// Configuration of a daemon.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigTable {
+    /// Number of the contract that this document follows.
+    pub contract: Contract,
+    /// Configuration file; empty if there is none.
+    pub file: String,
+    /// Settings in force, with defaults.
+    pub settings: Vec<ConfigSetting>,
+    /// Settings of the file, as last read, that wait for a restart.
+    pub waiting: Vec<ConfigSetting>,
+    /// Parts of the configuration that are not in force before a restart.
+    pub needs_restart: Vec<String>,
+}
+
+/// A setting.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigSetting {
+    /// Heading of its section, such as `[router]`; empty at the top level.
+    pub section: String,
+    /// Number of the section among those with the same heading, from 0.
+    pub place: usize,
+    /// Its key.
+    pub key: String,
+    /// Its value as TOML; secrets are not shown.
+    pub value: String,
+    /// True if the file does not set it.
+    pub is_default: bool,
+}
 
 /// Ports of a router.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +109,12 @@ pub struct PortEntry {
     pub checks: Vec<String>,
     /// Reason why workers forward, and not XDP programs.
     pub by_workers_because: Option<String>,
+    /// Received bits per second, as in `stats`.
+    #[serde(default)]
+    pub received_bits_per_second: Option<f64>,
+    /// Transmitted bits per second, as in `stats`.
+    #[serde(default)]
+    pub transmitted_bits_per_second: Option<f64>,
 }
 
 /// Routes of a router.
@@ -145,6 +203,12 @@ pub struct FibEntry {
     pub prefix: Option<String>,
     /// Treatment of packets to it.
     pub next_hop: NextHopView,
+    /// Reason why routes do not count; null where they do.
+    #[serde(default)]
+    pub because: Option<String>,
+    /// IPsec policies for the address, in the order in which they apply, in words.
+    #[serde(default)]
+    pub policies: Vec<String>,
     /// Routes that hold it.
     pub routes: Vec<RouteEntry>,
     /// Ports whose packets are forwarded otherwise.

@@ -4,12 +4,15 @@ use crate::contract::Contract;
 use crate::power::Power;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wattline_units::Build;
 
 /// Statistics of a demonstration; counters are since the stage began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DemonstrationStats {
     /// Number of the contract that this document follows.
     pub contract: Contract,
+    /// Build of the daemon.
+    pub build: Build,
     /// Time since the demonstration began, at the newest figures.
     pub uptime_seconds: f64,
     /// Links; absent between stages.

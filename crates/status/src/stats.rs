@@ -7,6 +7,7 @@ use crate::router::RouterStats;
 use crate::stages::DemonstrationStats;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wattline_units::Build;
 
 /// Statistics of a daemon.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +32,15 @@ impl Stats {
             Self::Router(stats) => stats.contract,
             Self::Governor(stats) => stats.contract,
             Self::Demonstration(stats) => stats.contract,
+        }
+    }
+
+    /// Build of the daemon.
+    pub fn build(&self) -> &Build {
+        match self {
+            Self::Router(stats) => &stats.build,
+            Self::Governor(stats) => &stats.build,
+            Self::Demonstration(stats) => &stats.build,
         }
     }
 

@@ -44,6 +44,9 @@ pub struct Way {
     pub port_out: Option<String>,
     /// Reason of a drop.
     pub reason: Option<String>,
+    /// Rule of an access list that dropped it; null if no rule did, also where none matched.
+    #[serde(default)]
+    pub rule: Option<String>,
     /// The reason in words.
     pub meaning: Option<String>,
 }

@@ -5,12 +5,14 @@
 //! carries where it comes from ([`Provenance`]).
 #![forbid(unsafe_code)]
 
+mod build;
 mod number;
 mod parse;
 mod provenance;
 mod quantity;
 mod time;
 
+pub use build::Build;
 pub use number::{parse_bytes, parse_count, parse_prefixed};
 pub use parse::ParseQuantityError;
 pub use provenance::{Accuracy, Provenance, Source};

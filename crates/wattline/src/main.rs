@@ -10,12 +10,15 @@ mod exit;
 mod new_file;
 mod output;
 mod platforms;
+mod progress;
 
 use exit::ExitError;
 use std::io::Write;
 use std::process::ExitCode;
+use wattline_units::Build;
 
 fn main() -> ExitCode {
+    Build::new(env!("CARGO_PKG_VERSION"), env!("WATTLINE_BUILD_COMMIT")).set();
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -7,6 +7,7 @@ use std::io::{self, StdoutLock, Write};
 use std::time::Duration;
 use wattline_daemon::logging::write_within;
 use wattline_report::{Plain, plain};
+use wattline_units::Build;
 
 /// Standard output for text: without characters that control a terminal.
 pub type Stdout = Plain<StdoutLock<'static>>;
@@ -58,6 +59,23 @@ pub fn text_alone(json: bool, what: &str, instead: &str) -> Result<(), ExitError
     }
 }
 
+/// Writes a result as JSON, beside the build of this program, by which `report` keeps results of
+/// different builds apart.
+pub fn document(out: &mut impl Write, result: &impl Serialize) -> io::Result<()> {
+    let document = Document { build: Build::default(), result };
+    // A list has no place for it; its elements name their build themselves.
+    let text = serde_json::to_string_pretty(&document)
+        .or_else(|_| serde_json::to_string_pretty(result))?;
+    writeln!(out, "{text}")
+}
+
+#[derive(Serialize)]
+struct Document<'a, T> {
+    build: Build,
+    #[serde(flatten)]
+    result: &'a T,
+}
+
 /// Prints a result, by `table` unless JSON is asked for.
 pub fn print<T: Serialize>(
     result: &T,
@@ -66,8 +84,7 @@ pub fn print<T: Serialize>(
 ) -> Result<(), ExitError> {
     let mut out = stdout();
     if json {
-        serde_json::to_writer_pretty(&mut out, result).map_err(io::Error::from)?;
-        writeln!(out)?;
+        document(&mut out, result)?;
     } else {
         table(&mut out, result)?;
     }

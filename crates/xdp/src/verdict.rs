@@ -1,5 +1,10 @@
 //! Verdicts of the XDP program, and its counters.
 
+use std::collections::BTreeMap;
+
+/// Ending of the names of verdicts by which a frame is dropped and nobody else counts it.
+const DROPPED: &str = "_dropped";
+
 /// Verdict on a frame: why the kernel got it or it was dropped, or that a socket got it.
 ///
 /// The number is the index of its counter.
@@ -154,6 +159,20 @@ impl XdpCounters {
         self.0.iter().sum::<u64>() - kept
     }
 
+    /// Frames that were dropped before anybody received them, by reason.
+    pub fn dropped(&self) -> BTreeMap<String, u64> {
+        let of = |(verdict, count): (Verdict, u64)| {
+            let reason = verdict.name().strip_suffix(DROPPED).filter(|_| count > 0)?;
+            Some((format!("xdp-{}", reason.replace('_', "-")), count))
+        };
+        self.iter().filter_map(of).collect()
+    }
+
+    /// Adds the counts of another program.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+
     /// Verdicts and their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Verdict, u64)> + '_ {
         Verdict::ALL.into_iter().map(|verdict| (verdict, self.get(verdict)))
@@ -175,5 +194,19 @@ mod tests {
         }
         let names: std::collections::HashSet<_> = Verdict::ALL.map(Verdict::name).into();
         assert_eq!(names.len(), Verdict::ALL.len());
+    }
+
+    #[test]
+    fn frames_of_a_program_are_kept_passed_or_dropped() {
+        let mut one = XdpCounters::default();
+        for verdict in Verdict::ALL {
+            one.set(verdict, 1);
+        }
+        let mut sum = one;
+        sum.merge(&one);
+        let dropped: u64 = sum.dropped().values().sum();
+        assert_eq!((sum.passed(), dropped), (2 * 15, 2 * 5), "{:?}", sum.dropped());
+        assert_eq!(sum.dropped()["xdp-no-worker"], 2);
+        assert!(XdpCounters::default().dropped().is_empty());
     }
 }

@@ -58,7 +58,6 @@ pub fn run(
     Ok(Report {
         conditions: bed.conditions.clone(),
         machine: Machine::here(),
-        version: env!("CARGO_PKG_VERSION"),
         flows: options.flows,
         is_compliant: options.goal.is_compliant(),
         deviations: options.deviations(),

@@ -5,6 +5,7 @@ use super::show::{cell, compliance, throughput};
 use wattline_report::escape;
 use wattline_report::page::{self, put};
 use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_units::Build;
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -254,7 +255,7 @@ fn conditions(page: &mut String, report: &Report) {
             ["flows", &report.flows.to_string()],
             ["machine", &report.machine.text()],
             ["date", &report.machine.date],
-            ["Wattline", report.version],
+            ["Wattline", &Build::default().to_string()],
             ["length of the run, s", &format!("{:.0}", report.run_seconds)],
         ]
         .map(|row| row.map(str::to_owned))

@@ -82,8 +82,6 @@ pub struct Report {
     pub conditions: Conditions,
     /// The machine.
     pub machine: Machine,
-    /// Wattline's.
-    pub version: &'static str,
     /// Flows.
     pub flows: u32,
     /// Whether the throughputs are those of RFC 2544.

@@ -34,6 +34,8 @@ struct Whole<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     silent: Option<bool>,
+    /// Build of the daemon, in words.
+    build: Option<String>,
     uptime_seconds: Option<f64>,
     rates: Option<&'a Rates>,
     point: Option<&'a Point<'a>>,
@@ -101,6 +103,7 @@ impl Frames {
         let frame = Frame {
             point: point.as_ref().filter(|_| !old).map(json),
             whole: json(&Whole {
+                build: Some(stats.build().to_string()),
                 uptime_seconds: Some(uptime_seconds),
                 rates: rates.as_ref(),
                 point: point.as_ref(),

@@ -35,7 +35,8 @@ pub struct Record {
     pub kind: Kind,
     /// Number of the packet in its tap, from 1; 0 for [`Kind::Round`].
     pub packet: u32,
-    /// Port by which it came ([`Kind::Received`], [`Kind::Made`]) or leaves ([`Kind::Sent`]).
+    /// Port by which it came ([`Kind::Received`], [`Kind::Made`]) or leaves ([`Kind::Sent`]); number of the
+    /// rule that dropped it, where a rule did (`acl-denied`, `acl-unreadable`).
     pub port: u16,
     /// Nanoseconds since 1970.
     pub time_nanos: u64,

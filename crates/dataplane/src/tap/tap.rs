@@ -174,19 +174,27 @@ impl Tap {
         true
     }
 
-    /// A node has not passed on the packet that was in a chunk.
-    pub(super) fn kept(&mut self, moment: Moment, node: u8, role: Role, chunk: usize, reason: u8) {
+    /// A node has not passed on the packet that was in a chunk; if it is dropped, for a reason and by a
+    /// rule.
+    pub(super) fn kept(
+        &mut self,
+        moment: Moment,
+        node: u8,
+        role: Role,
+        chunk: usize,
+        (reason, rule): (u8, u16),
+    ) {
         let number = self.packet(chunk);
-        let kind = match role {
+        let (kind, port) = match role {
             // Seen when it is transmitted.
             Role::Output => return,
-            Role::Drop => Kind::Dropped(reason),
-            Role::Punt => Kind::LeftToKernel,
-            Role::Holds => Kind::Held(node),
-            Role::Other => Kind::Consumed(node),
+            Role::Drop => (Kind::Dropped(reason), rule),
+            Role::Punt => (Kind::LeftToKernel, 0),
+            Role::Holds => (Kind::Held(node), 0),
+            Role::Other => (Kind::Consumed(node), 0),
         };
         if number != 0 && number != SKIPPED {
-            self.note(moment, kind, number, 0, 0, &[]);
+            self.note(moment, kind, number, port, 0, &[]);
         }
         if role != Role::Holds {
             self.set(chunk, 0);

@@ -20,8 +20,8 @@ pub(crate) struct Taps {
     /// The last node's run after which the packet in a chunk was still in the graph.
     alive: Vec<u32>,
     run: u32,
-    /// Chunk and drop reason of the followed packets in the batch, before a node runs.
-    batch: Vec<(u32, u8)>,
+    /// Chunk, drop reason and rule of the followed packets in the batch, before a node runs.
+    batch: Vec<(u32, u8, u16)>,
 }
 
 impl Taps {
@@ -102,7 +102,7 @@ impl Taps {
                 followed |= tap.visits(self.moment, node as u8, chunk, packet);
             }
             if followed && self.batch.len() < self.batch.capacity() {
-                self.batch.push((chunk as u32, packet.reason as u8));
+                self.batch.push((chunk as u32, packet.reason as u8, packet.port_out.0));
             }
         }
     }
@@ -125,13 +125,13 @@ impl Taps {
             }
         }
         let Self { batch, alive, taps, moment, run, .. } = self;
-        for (chunk, reason) in batch.iter() {
+        for (chunk, reason, rule) in batch.iter() {
             let chunk = *chunk as usize;
             if alive.get(chunk) == Some(run) {
                 continue;
             }
             for tap in taps.iter_mut().flatten() {
-                tap.kept(*moment, node as u8, role, chunk, *reason);
+                tap.kept(*moment, node as u8, role, chunk, (*reason, *rule));
             }
         }
     }

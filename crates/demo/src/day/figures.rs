@@ -15,7 +15,7 @@ pub(super) fn of(interval: &Interval, scale: &Scale) -> DemonstrationStats {
         (governor.platform().clone(), governor.point().clone(), governor.policy_name())
     });
     let (decisions, knobs) = scale.look(|governor| {
-        let knobs: Vec<_> = governor.ledger().entries().map(Into::into).collect();
+        let knobs: Vec<_> = governor.ledger().entries().cloned().collect();
         (governor.decisions(0), knobs)
     });
     let hertz = |index: usize| platform.frequencies.get(index).map_or(0.0, |hertz| hertz.0);

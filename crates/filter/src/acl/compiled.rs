@@ -40,8 +40,8 @@ pub struct Compiled {
 pub enum Match {
     /// Position of the first rule that matches.
     Rule(usize),
-    /// The first rule that may match asks for a field that the packet does not show.
-    Unreadable,
+    /// Position of the first rule that may match: it asks for a field that the packet does not show.
+    Unreadable(usize),
     /// No rule matches.
     None,
 }
@@ -120,7 +120,7 @@ impl Compiled {
         match found {
             None => Match::None,
             Some(rule) if self.is_certain(rule, subject) => Match::Rule(rule),
-            Some(_) => Match::Unreadable,
+            Some(rule) => Match::Unreadable(rule),
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
             match (protocol, ports) {
                 (Some(false), _) | (_, Some(false)) => {}
                 (Some(true), Some(true)) => return Match::Rule(place),
-                _ => return Match::Unreadable,
+                _ => return Match::Unreadable(place),
             }
         }
         Match::None

@@ -12,7 +12,7 @@ use wattline_daemon::metrics::{Exposition, Kind};
 use wattline_dataplane::feature::Feature;
 use wattline_dataplane::port::PortId;
 use wattline_router::RouterError;
-use wattline_router::application::{Application, Topic};
+use wattline_router::application::{Application, RuleNames, Topic};
 use wattline_router::config::{Config, Settings};
 
 /// Nothing is ever due.
@@ -163,6 +163,11 @@ impl Application for Acl {
         let port = usize::from(port.0);
         let count = lists.rules.iter().filter(|it| it.rule.holds_on(port)).count();
         lists.has(port).then(|| format!("{count} rules of [[acl]]"))
+    }
+
+    fn rule_names(&self) -> Option<RuleNames> {
+        let lists = self.lists.clone();
+        Some(Box::new(move |number| lists.load().name(number).map(str::to_owned)))
     }
 
     fn stats(&self) -> Value {

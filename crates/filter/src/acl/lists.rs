@@ -13,6 +13,8 @@ use wattline_dataplane::drop_reason::DropReason;
 pub(super) struct Counted {
     pub rule: Arc<Rule>,
     pub counts: Counts,
+    /// Number of its name among [`Lists::names`], from 1; 0 if there are too many names.
+    number: u16,
 }
 
 /// Access lists by port; replaced as a whole.
@@ -23,24 +25,31 @@ pub(super) struct Lists {
     /// By port, what no rule has matched; shared with later lists.
     pub unmatched: Vec<Counts>,
     by_port: Vec<Option<Arc<List>>>,
+    /// Names of all rules since the start, so that a number never gets another meaning.
+    names: Vec<Arc<str>>,
 }
 
 /// The rules that hold for a port.
 #[derive(Debug)]
 struct List {
     compiled: Compiled,
-    /// By position in `compiled`.
-    entries: Box<[(Action, Counts)]>,
+    /// By position in `compiled`, with the number of the rule.
+    entries: Box<[(Action, Counts, u16)]>,
 }
 
 impl Lists {
     /// Compiles rules for so many ports and workers. Rules that `before` has as well go on counting.
     pub fn new(rules: &[Rule], ports: usize, workers: u16, before: Option<&Self>) -> Self {
         let mut known: Vec<&Counted> = before.iter().flat_map(|it| &it.rules).collect();
+        let mut names = before.map_or_else(Vec::new, |before| before.names.clone());
         let counted = |rule: &Rule| match known.iter().position(|it| *it.rule == *rule) {
             // Each only once: a rule may stand in a list twice.
             Some(place) => known.swap_remove(place).clone(),
-            None => Counted { rule: Arc::new(rule.clone()), counts: Counts::new(workers) },
+            None => Counted {
+                rule: Arc::new(rule.clone()),
+                counts: Counts::new(workers),
+                number: number_of(&rule.name, &mut names),
+            },
         };
         let rules: Vec<Counted> = rules.iter().map(counted).collect();
         let mut compiled: HashMap<Vec<usize>, Arc<List>> = HashMap::new();
@@ -53,7 +62,8 @@ impl Lists {
             let list = compiled.entry(holding).or_insert_with_key(|holding| {
                 let held = || holding.iter().map(|rule| &rules[*rule]);
                 let list: Vec<&Rule> = held().map(|it| &*it.rule).collect();
-                let entries = held().map(|it| (it.rule.action, it.counts.clone())).collect();
+                let entries =
+                    held().map(|it| (it.rule.action, it.counts.clone(), it.number)).collect();
                 Arc::new(List { compiled: Compiled::new(&list), entries })
             });
             Some(list.clone())
@@ -61,7 +71,7 @@ impl Lists {
         let by_port = (0..ports).map(of_port).collect();
         let mut unmatched = before.map_or_else(Vec::new, |before| before.unmatched.clone());
         unmatched.resize_with(ports.max(unmatched.len()), || Counts::new(workers));
-        Self { rules, unmatched, by_port }
+        Self { rules, unmatched, by_port, names }
     }
 
     /// Keeps the list that a port had `before`: it is removed, and still served for a moment.
@@ -85,10 +95,15 @@ impl Lists {
         self.by_port.get(port).is_some_and(Option::is_some)
     }
 
+    /// Returns the name of a rule by its number, also of one that is gone.
+    pub fn name(&self, number: u16) -> Option<&str> {
+        self.names.get(usize::from(number.checked_sub(1)?)).map(|name| &**name)
+    }
+
     /// Judges a packet that came in at a port, and counts it; `worker` is the calling worker's number.
     ///
     /// # Errors
-    /// Returns the reason if the packet is to be dropped.
+    /// Returns the reason if the packet is to be dropped, and the number of the rule; 0 if none matched.
     #[inline]
     pub fn judge(
         &self,
@@ -96,25 +111,38 @@ impl Lists {
         packet: &[u8],
         bytes: u64,
         worker: u16,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), (DropReason, u16)> {
         let Some(Some(list)) = self.by_port.get(port) else { return Ok(()) };
         let found = Subject::of(packet).map_or(Match::None, |it| list.compiled.first_match(&it));
-        let place = match found {
-            Match::Rule(place) => place,
-            Match::Unreadable => return Err(DropReason::AclUnreadable),
-            Match::None => usize::MAX,
+        let (place, certain) = match found {
+            Match::Rule(place) => (place, true),
+            Match::Unreadable(place) => (place, false),
+            Match::None => (usize::MAX, true),
         };
         match list.entries.get(place) {
-            Some((action, counts)) => {
+            Some((_, _, number)) if !certain => Err((DropReason::AclUnreadable, *number)),
+            Some((action, counts, number)) => {
                 counts.add(worker, bytes);
-                if *action == Action::Permit { Ok(()) } else { Err(DropReason::AclDenied) }
+                match action {
+                    Action::Permit => Ok(()),
+                    Action::Deny => Err((DropReason::AclDenied, *number)),
+                }
             }
             None => {
                 self.unmatched.iter().skip(port).take(1).for_each(|it| it.add(worker, bytes));
-                Err(DropReason::AclDenied)
+                Err((DropReason::AclDenied, 0))
             }
         }
     }
+}
+
+/// Returns the number of a name, which is added if it is new.
+fn number_of(name: &str, names: &mut Vec<Arc<str>>) -> u16 {
+    let place = names.iter().position(|it| **it == *name).unwrap_or_else(|| {
+        names.push(name.into());
+        names.len() - 1
+    });
+    u16::try_from(place + 1).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -161,5 +189,31 @@ mod tests {
         assert_eq!(lists.unmatched[1].total(), (1, 28));
         assert_eq!(lists.unmatched[0].total(), (0, 0));
         assert!(lists.judge(1, &[0; 20], 20, 0).is_err(), "no IP");
+    }
+
+    #[test]
+    fn denying_rule_is_named_by_a_number_that_never_changes_its_meaning() {
+        let udp = &frame4(MAC_A, 64, &[0, 7, 0, 53, 0, 8, 0, 0])[14..];
+        let named = |name: &str, protocol| Rule {
+            name: name.to_owned(),
+            ..rule(Action::Deny, protocol, &[0])
+        };
+        let first = Lists::new(&[named("one", 6), named("two", 17)], 1, 1, None);
+        let (reason, number) = first.judge(0, udp, 28, 0).unwrap_err();
+        assert_eq!((reason, first.name(number)), (DropReason::AclDenied, Some("two")));
+        // Rules go and come: workers may still use the former list.
+        let second = Lists::new(&[named("three", 17)], 1, 1, Some(&first));
+        let (_, later) = second.judge(0, udp, 28, 0).unwrap_err();
+        assert_eq!((second.name(number), second.name(later)), (Some("two"), Some("three")));
+        let third = Lists::new(&[named("two", 6)], 1, 1, Some(&second));
+        assert_eq!(third.judge(0, udp, 28, 0).unwrap_err(), (DropReason::AclDenied, 0));
+        assert_eq!((third.name(later), third.name(0), third.name(9)), (Some("three"), None, None));
+        // A later fragment may be of any rule with ports.
+        let web = Rule { destination_ports: vec![80..=80], ..named("web", 17) };
+        let lists = Lists::new(&[web], 1, 1, None);
+        let mut fragment = udp.to_vec();
+        fragment.truncate(20);
+        let told = lists.judge(0, &fragment, 20, 0).unwrap_err();
+        assert_eq!((told.0, lists.name(told.1)), (DropReason::AclUnreadable, Some("web")));
     }
 }

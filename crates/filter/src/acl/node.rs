@@ -89,7 +89,7 @@ impl Node for AclNode {
                     Punted::Local => Ok(None),
                     // What this router sends is no packet of the port.
                     Punted::Opaque if packet.protection == Protection::Encrypted => Ok(None),
-                    Punted::Opaque => Err(DropReason::Unjudged),
+                    Punted::Opaque => Err((DropReason::Unjudged, 0)),
                 },
             };
             let length = u64::from(packet.frame.length);
@@ -97,8 +97,8 @@ impl Node for AclNode {
                 Some(bytes) => lists.judge(port, bytes, length, self.worker),
                 None => Ok(()),
             });
-            if let Err(reason) = result {
-                packet.reason = reason;
+            if let Err((reason, rule)) = result {
+                packet.deny(reason, rule);
                 *edge = DROP;
             }
         }

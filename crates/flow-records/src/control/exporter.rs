@@ -98,6 +98,21 @@ impl Exporter {
         }
     }
 
+    /// The collector.
+    pub fn name(&self) -> String {
+        self.collector.to_string()
+    }
+
+    /// Records that it was sent.
+    pub fn sent(&self) -> u64 {
+        self.account.records.load(Relaxed)
+    }
+
+    /// Records that it did not take.
+    pub fn lost(&self) -> u64 {
+        self.account.lost_records.load(Relaxed)
+    }
+
     /// Counts of the collector as JSON.
     pub fn stats(&self) -> Value {
         let account = &self.account;

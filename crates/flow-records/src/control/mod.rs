@@ -9,6 +9,7 @@
 
 mod account;
 mod exporter;
+mod loss_log;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -17,10 +18,12 @@ use crate::nodes::{Record, Records, Settings, Totals, worker};
 use crate::section::FlowRecordsSettings;
 use exporter::Exporter;
 use ipnet::IpNet;
+use loss_log::{LossLog, Losses};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wattline_daemon::metrics::{Exposition, Kind};
 use wattline_dataplane::feature::Feature;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
@@ -61,6 +64,7 @@ pub struct FlowRecords {
     pending: Vec<FlowRecord>,
     /// The last records, to be looked at.
     recent: VecDeque<Record>,
+    loss_log: LossLog,
     due: Instant,
 }
 
@@ -92,6 +96,7 @@ impl FlowRecords {
             names: config.ports.iter().map(|port| port.name.clone()).collect(),
             pending: Vec::new(),
             recent: VecDeque::with_capacity(MOST_RECENT),
+            loss_log: LossLog::default(),
             due: Instant::now(),
         })
     }
@@ -100,6 +105,13 @@ impl FlowRecords {
         let mut sum = Totals::default();
         self.workers.iter().flat_map(Records::totals).for_each(|totals| sum.merge(&totals));
         sum
+    }
+
+    fn lost(&self) -> Losses {
+        Losses {
+            overload: self.totals().lost_records,
+            collector: self.exporters.iter().map(Exporter::lost).sum(),
+        }
     }
 
     /// Passes the pending records to the collectors' threads, which count those that do not fit.
@@ -153,13 +165,38 @@ impl Application for FlowRecords {
         self.due = Instant::now() + wait;
     }
 
-    fn tick(&mut self, _: Instant) -> Instant {
+    fn tick(&mut self, now: Instant) -> Instant {
         self.hand_on(None);
         let lost = self.totals();
         for exporter in &self.exporters {
             exporter.lost_before(&lost);
         }
+        let losses = self.lost();
+        self.loss_log.report(losses, now);
         self.due
+    }
+
+    fn losses(&self) -> Vec<(&'static str, u64)> {
+        let Losses { overload, collector } = self.lost();
+        vec![("flow-records-overload", overload), ("flow-records-collector", collector)]
+    }
+
+    fn metrics(&self, to: &mut Exposition) {
+        let help = "Flow records that a collector was sent.";
+        to.family("wattline_flow_records_total", Kind::Counter, help);
+        for exporter in &self.exporters {
+            to.sample(&[("collector", &exporter.name())], exporter.sent() as f64);
+        }
+        let help = "Flow records that were lost: by overload, before they came to any collector, or \
+                    because their collector did not take them.";
+        to.family("wattline_flow_records_lost_total", Kind::Counter, help);
+        let overload = self.lost().overload;
+        to.sample(&[("collector", ""), ("reason", "overload")], overload as f64);
+        for exporter in &self.exporters {
+            let labels = [("collector", exporter.name()), ("reason", "collector".to_owned())];
+            let labels = labels.each_ref().map(|(name, value)| (*name, value.as_str()));
+            to.sample(&labels, exporter.lost() as f64);
+        }
     }
 
     fn stats(&self) -> Value {

@@ -8,8 +8,11 @@
 use super::account::Account;
 use crate::nodes::Sampling;
 use crate::section::{CollectorAddress, FlowRecordsSettings, Transport};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -31,19 +34,24 @@ enum Socket {
 }
 
 impl Socket {
-    fn connect(collector: CollectorAddress) -> io::Result<Self> {
+    /// Connects, from `source` if it is of the collector's family.
+    fn connect(collector: CollectorAddress, source: Option<IpAddr>) -> io::Result<Self> {
         let address = collector.address;
+        let source = source.filter(|source| source.is_ipv4() == address.is_ipv4());
         if collector.transport == Transport::IpfixTcp {
-            let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+            let stream = match source {
+                Some(source) => connect_from(source, address)?,
+                None => TcpStream::connect_timeout(&address, PATIENCE)?,
+            };
             stream.set_write_timeout(Some(PATIENCE))?;
             stream.set_nodelay(true)?;
             return Ok(Self::Tcp(stream));
         }
-        let any: SocketAddr = match address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        let any: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let socket = UdpSocket::bind(any)?;
+        let socket = UdpSocket::bind((source.unwrap_or(any), 0))?;
         socket.connect(address)?;
         Ok(Self::Udp(socket))
     }
@@ -67,6 +75,29 @@ impl Socket {
     }
 }
 
+/// Connects over TCP from an address: the standard library has no bind before connect.
+fn connect_from(source: IpAddr, address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    net::bind(&socket, &SocketAddr::new(source, 0))?;
+    match net::connect(&socket, &address) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+            let mut ready = [PollFd::new(&socket, PollFlags::OUT)];
+            if poll(&mut ready, Some(&patience))? == 0 {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            net::sockopt::socket_error(&socket)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let stream = TcpStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// Numbers of records, packets and bytes in a message.
 type Content = [u64; 3];
 
@@ -78,6 +109,7 @@ fn content(records: &[FlowRecord]) -> Content {
 /// The session with one collector.
 pub(super) struct Session {
     collector: CollectorAddress,
+    source: Option<IpAddr>,
     socket: Option<Socket>,
     encoder: Encoder,
     sampler: Option<Sampler>,
@@ -117,6 +149,7 @@ impl Session {
         let random = settings.sampling == Sampling::Random;
         Self {
             collector,
+            source: settings.source,
             socket: None,
             encoder: Encoder::new(version, settings.domain, unix_millis(), settings.message_bytes),
             sampler: (interval > 1).then_some(Sampler { interval, random }),
@@ -183,7 +216,7 @@ impl Session {
         if Instant::now() < self.retry {
             return false;
         }
-        match Socket::connect(self.collector) {
+        match Socket::connect(self.collector, self.source) {
             Ok(socket) => {
                 // UDP gives no answer, so the collector counts as up until the kernel reports an
                 // error.

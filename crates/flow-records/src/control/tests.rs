@@ -5,7 +5,7 @@ use super::session::Session;
 use crate::nodes::Sampling;
 use crate::section::{CollectorAddress, FlowRecordsSettings, Transport};
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -13,9 +13,18 @@ use wattline_dataplane::feature::Place;
 use wattline_packet::ipfix::FlowRecord;
 
 fn session(transport: Transport, address: SocketAddr) -> (Session, Arc<Account>) {
+    session_from(None, transport, address)
+}
+
+fn session_from(
+    source: Option<IpAddr>,
+    transport: Transport,
+    address: SocketAddr,
+) -> (Session, Arc<Account>) {
     let collector = CollectorAddress { transport, address };
     let settings = FlowRecordsSettings {
         collectors: vec![collector],
+        source,
         ports: Vec::new(),
         place: Place::Routed,
         active: Duration::from_secs(60),
@@ -134,4 +143,42 @@ fn records_without_a_udp_collector_are_lost_and_a_new_collector_gets_templates_f
     };
     assert!(next(), "templates first");
     assert!(!next());
+}
+
+#[test]
+fn collectors_see_the_source_address_of_the_configuration() {
+    let source: IpAddr = "127.0.0.9".parse().unwrap();
+    let other: IpAddr = "2001:db8::9".parse().unwrap();
+    for (given, expected) in [
+        (Some(source), source),
+        (None, [127, 0, 0, 1].into()),
+        (Some(other), [127, 0, 0, 1].into()),
+    ] {
+        let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+        collector.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let address = collector.local_addr().unwrap();
+        for transport in [Transport::IpfixUdp, Transport::Netflow9] {
+            session_from(given, transport, address).0.export(&records(1));
+            let (_, from) = collector.recv_from(&mut [0; 2000]).unwrap();
+            assert_eq!(from.ip(), expected, "{given:?}");
+            collector.recv_from(&mut [0; 2000]).unwrap();
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mut session, account) = session_from(given, Transport::IpfixTcp, address);
+        session.export(&records(1));
+        assert_eq!(listener.accept().unwrap().1.ip(), expected, "{given:?}");
+        assert_eq!(counts(&account), (1, 0));
+    }
+    // An address of another machine, and a collector that is not there.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (source, transport) in [
+        ("192.0.2.77", Transport::IpfixUdp),
+        ("192.0.2.77", Transport::IpfixTcp),
+        ("127.0.0.9", Transport::IpfixTcp),
+    ] {
+        let (mut session, account) = session_from(source.parse().ok(), transport, nobody);
+        session.export(&records(4));
+        assert_eq!(counts(&account), (0, 4), "{source}");
+    }
 }

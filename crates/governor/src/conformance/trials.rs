@@ -72,7 +72,7 @@ fn of_knobs(platform: &Platform) -> Vec<Trial> {
         };
         let platform = platform.clone();
         Some(Trial {
-            promise: facts.name,
+            promise: facts.knob.name(),
             promised: step.is_some_and(|step| (facts.can)(&platform.can, &step)),
             knob: true,
             base,

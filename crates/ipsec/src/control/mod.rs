@@ -312,6 +312,29 @@ impl Application for Ipsec {
         stats
     }
 
+    fn says_of_address(&self, address: IpAddr) -> Vec<String> {
+        let kernel = || self.kernel.iter().map(|kernel| &kernel.tunnels);
+        let own = self.tunnels.iter().map(|(sending, _)| Some(sending));
+        let outbound: Vec<_> = own.chain(kernel().flat_map(|it| it.outbound())).collect();
+        let fate = |decision| match decision {
+            Decision::Bypass => "are sent in clear".to_owned(),
+            Decision::Discard => "are dropped".to_owned(),
+            Decision::Protect(tunnel) => match outbound.get(usize::from(tunnel)) {
+                Some(Some(sending)) => {
+                    format!("are encrypted for tunnel {}", sending.association.common.name)
+                }
+                _ => "are dropped: their tunnel has no key".to_owned(),
+            },
+        };
+        let policies = self.policies.iter().chain(kernel().flat_map(|it| it.policies()));
+        let holding = policies.filter(|it| it.prefixes.destination.contains(&address));
+        holding
+            .map(|Policy { prefixes: Prefixes { source, destination }, decision }| {
+                format!("packets from {source} to {destination} {}", fate(*decision))
+            })
+            .collect()
+    }
+
     /// Associations are few: all of them, with what they have done.
     fn show(&self, topic: Topic, _: Option<IpNet>, _: usize) -> Option<serde_json::Value> {
         (topic == Topic::Sas).then(|| self.stats())

@@ -189,7 +189,12 @@ mod tests {
         let repetitions = values.iter().map(|value| {
             [("watts".to_owned(), *value), ("seed".to_owned(), 7.0)].into_iter().collect()
         });
-        Run { name: name.to_owned(), repetitions: repetitions.collect(), left_out: Vec::new() }
+        Run {
+            name: name.to_owned(),
+            build: None,
+            repetitions: repetitions.collect(),
+            left_out: Vec::new(),
+        }
     }
 
     fn watts(values: &[&[f64]]) -> Figure {
@@ -241,7 +246,12 @@ mod tests {
             let figures =
                 ["decisions", "overloads", "latency.p99_seconds", "power_watts", "watts.nic"];
             let one = |add: f64| figures.map(|path| (path.to_owned(), value + add)).into();
-            Run { name: name.to_owned(), repetitions: vec![one(0.0), one(0.01)], left_out: vec![] }
+            Run {
+                name: name.to_owned(),
+                build: None,
+                repetitions: vec![one(0.0), one(0.01)],
+                left_out: vec![],
+            }
         };
         let sorted = Comparison::of(vec![named("a", 1.0), named("b", 2.0)], None);
         let order: Vec<&str> = sorted.sorted().iter().map(|it| it.path.as_str()).collect();

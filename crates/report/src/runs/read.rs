@@ -1,10 +1,11 @@
 //! Reading the folder of a run.
 
 use super::figures::{MOST, figures};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use wattline_units::Build;
 
 /// Longest file, in bytes.
 const LONGEST: u64 = 64 << 20;
@@ -16,6 +17,8 @@ const FILES: usize = 10_000;
 pub struct Run {
     /// The folder as it was named.
     pub name: String,
+    /// Build of the program that made it; absent if its files do not name one.
+    pub build: Option<Build>,
     /// Figures by path, of each file.
     #[serde(skip)]
     pub repetitions: Vec<BTreeMap<String, f64>>,
@@ -49,6 +52,20 @@ pub enum RunError {
         /// The folder.
         path: PathBuf,
     },
+    /// Files of different builds of the program are not compared: their figures may differ for that alone.
+    #[error(
+        "{one} is of {}, {other} of {}: results of two builds are not compared; make both with the same \
+         program",
+        name(.builds.0.as_ref()), name(.builds.1.as_ref())
+    )]
+    Mixed {
+        /// File or folder of the first build.
+        one: String,
+        /// File or folder of another build.
+        other: String,
+        /// Their builds.
+        builds: Box<(Option<Build>, Option<Build>)>,
+    },
     /// Nothing in it can be used.
     #[error(
         "{path}: no result in it: a run is a folder of files *.json, one for each repetition, such \
@@ -62,12 +79,35 @@ pub enum RunError {
     },
 }
 
+/// The only key of a result that is no figure.
+#[derive(Deserialize)]
+struct Head {
+    build: Option<Build>,
+}
+
+fn name(build: Option<&Build>) -> String {
+    build.map_or("no named build".to_owned(), |build| format!("build {build}"))
+}
+
 impl Run {
+    /// Reads the folders of all runs, which one build of the program has to have made.
+    ///
+    /// # Errors
+    /// When a folder cannot be read or used, or they are of different builds.
+    pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Self>, RunError> {
+        let runs: Vec<Self> =
+            paths.iter().map(|path| Self::read(path)).collect::<Result<_, _>>()?;
+        for run in &runs {
+            check(&runs[0].name, &runs[0].build, &run.name, &run.build)?;
+        }
+        Ok(runs)
+    }
+
     /// Reads all files `*.json` of a folder. A file that is half written, or none of results, is left
     /// out and named.
     ///
     /// # Errors
-    /// When the folder cannot be read, or nothing in it can be used.
+    /// When the folder cannot be read, its files are of different builds, or nothing in it can be used.
     pub fn read(path: &Path) -> Result<Self, RunError> {
         let unreadable = |source| RunError::Unreadable { path: path.to_owned(), source };
         let mut files = Vec::new();
@@ -83,12 +123,22 @@ impl Run {
         files.sort();
         let mut run = Self {
             name: path.display().to_string(),
+            build: None,
             repetitions: Vec::new(),
             left_out: Vec::new(),
         };
+        let mut first: Option<PathBuf> = None;
         for file in files {
             match repetition(&file) {
-                Ok(figures) => run.repetitions.push(figures),
+                Ok((build, figures)) => {
+                    let first = first.get_or_insert_with(|| {
+                        run.build.clone_from(&build);
+                        file.clone()
+                    });
+                    let names = [&*first, &file].map(|it| it.display().to_string());
+                    check(&names[0], &run.build, &names[1], &build)?;
+                    run.repetitions.push(figures);
+                }
                 Err(why) => {
                     let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
                     run.left_out.push(LeftOut { file, why });
@@ -104,7 +154,20 @@ impl Run {
     }
 }
 
-fn repetition(file: &Path) -> Result<BTreeMap<String, f64>, String> {
+fn check(
+    one: &str,
+    build: &Option<Build>,
+    other: &str,
+    others: &Option<Build>,
+) -> Result<(), RunError> {
+    if build == others {
+        return Ok(());
+    }
+    let builds = Box::new((build.clone(), others.clone()));
+    Err(RunError::Mixed { one: one.to_owned(), other: other.to_owned(), builds })
+}
+
+fn repetition(file: &Path) -> Result<(Option<Build>, BTreeMap<String, f64>), String> {
     // A pipe would be waited for.
     let about = std::fs::metadata(file).map_err(|error| error.to_string())?;
     if !about.is_file() {
@@ -123,7 +186,12 @@ fn repetition(file: &Path) -> Result<BTreeMap<String, f64>, String> {
         serde_json::from_slice(&text).map_err(|error| format!("is no JSON: {error}"))?;
     let found = figures(&document)
         .ok_or_else(|| format!("holds more than {MOST} numbers: points, not results"))?;
-    if found.is_empty() { Err("holds no number".to_owned()) } else { Ok(found) }
+    if found.is_empty() {
+        return Err("holds no number".to_owned());
+    }
+    // Other programs may have a key of that name with another meaning.
+    let build = Head::deserialize(&document).ok().and_then(|head| head.build);
+    Ok((build, found))
 }
 
 #[cfg(test)]
@@ -149,6 +217,42 @@ mod tests {
             named[1..],
             [("3.json", "is empty"), ("4.json", "holds no number"), ("5.json", "is no file")]
         );
+    }
+
+    #[test]
+    fn results_of_different_builds_are_not_one_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+        let result = |commit: &str, modified: bool| {
+            format!(
+                "{{\"build\": {{\"version\": \"0.1.0\", \"commit\": {commit}, \"modified\": {modified}}}, \
+                 \"watts\": 1.5}}"
+            )
+        };
+        write("1.json", result("\"aaaaaaaaaaaa\"", false));
+        write("2.json", result("\"aaaaaaaaaaaa\"", false));
+        let run = Run::read(folder.path()).unwrap();
+        assert_eq!(run.build.unwrap().to_string(), "0.1.0 (aaaaaaaaaa)");
+        assert_eq!(run.repetitions.len(), 2);
+        for (other, named) in [
+            (result("\"bbbbbbbbbbbb\"", false), "build 0.1.0 (bbbbbbbbbb)"),
+            (result("\"aaaaaaaaaaaa\"", true), "build 0.1.0 (aaaaaaaaaa, modified)"),
+            (result("null", false), "build 0.1.0 (unknown commit)"),
+            ("{\"watts\": 2}".to_owned(), "no named build"),
+        ] {
+            write("2.json", other);
+            let told = Run::read(folder.path()).unwrap_err().to_string();
+            assert!(told.contains("build 0.1.0 (aaaaaaaaaa), "), "{told}");
+            assert!(told.contains(named) && told.contains("2.json"), "{told}");
+        }
+        let other = tempfile::tempdir().unwrap();
+        std::fs::write(other.path().join("1.json"), result("\"bbbbbbbbbbbb\"", false)).unwrap();
+        std::fs::remove_file(folder.path().join("2.json")).unwrap();
+        let paths = [folder.path(), other.path()].map(Path::to_owned);
+        let told = Run::read_all(&paths).unwrap_err().to_string();
+        assert!(told.contains("(aaaaaaaaaa)") && told.contains("(bbbbbbbbbb)"), "{told}");
+        assert_eq!(Run::read_all(&[paths[0].clone(), paths[0].clone()]).unwrap().len(), 2);
     }
 
     #[test]

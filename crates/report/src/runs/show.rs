@@ -50,6 +50,9 @@ impl Comparison {
              by chance if nothing differed.",
             (intervals as f64 / 20.0).ceil()
         )];
+        if let Some(build) = self.runs.first().and_then(|run| run.build.as_ref()) {
+            sentences.push(format!("All runs are of Wattline {build}."));
+        }
         if self.runs.iter().any(|run| run.repetitions.len() < 2) {
             sentences.push(
                 "A run with one repetition has no interval: repeat it with other seeds or at other \
@@ -125,6 +128,7 @@ mod tests {
 
     fn comparison() -> Comparison {
         let run = |name: &str, watts: &[f64]| Run {
+            build: None,
             name: name.to_owned(),
             repetitions: (watts.iter())
                 .map(|watts| [("watts".to_owned(), *watts), ("lost".to_owned(), 0.0)].into())

@@ -39,17 +39,15 @@ pub fn all(sections: Sections<'_>) -> impl Iterator<Item = &'static Key> {
 /// Every key with its default and what it does, as a configuration file. Keys without a
 /// default and sections that may be repeated are commented out.
 pub fn as_toml(sections: Sections<'_>) -> String {
-    // Others may be repeated, or are not there unless they are wanted.
-    let always = [
-        Section::Top,
-        router::SECTION,
-        log::SECTION,
-        metrics::SECTION,
-        power::SECTION,
-        dpdk::SECTION,
-    ];
     let keys = all(sections).filter(|key| key.section != ports::CAPTURE);
-    reference::toml(keys, |section| always.contains(&section))
+    reference::toml(keys, stands_once)
+}
+
+/// Returns true for sections that hold without being in the file: others may be repeated, or are not there
+/// unless they are wanted.
+pub fn stands_once(section: Section) -> bool {
+    [Section::Top, router::SECTION, log::SECTION, metrics::SECTION, power::SECTION, dpdk::SECTION]
+        .contains(&section)
 }
 
 /// The same list as the body of a reference page, in Markdown.

@@ -37,6 +37,7 @@ impl Config {
         let Draft { mut config, routes_file } =
             reader.document(|reader, root| Draft::read(reader, root, sections, present));
         config.file = path.to_owned();
+        config.text = text.as_str().into();
         config.resolve_paths(path);
         if reader.problems.is_empty() {
             return Ok(config);
@@ -137,6 +138,7 @@ fn read(
     let applications = sections.iter().filter_map(read).collect();
     let config = Config {
         file: PathBuf::new(),
+        text: Arc::default(),
         router,
         ports,
         routes,

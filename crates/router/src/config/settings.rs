@@ -18,6 +18,8 @@ use wattline_settings::LogLevel;
 pub struct Config {
     /// The file that it was read from; empty for a text.
     pub file: PathBuf,
+    /// Its text, where it was read from a file.
+    pub text: Arc<str>,
     /// The `[router]` section.
     pub router: RouterSettings,
     /// The ports; a port's id is its index. They are in the order of the file, unless ports have come

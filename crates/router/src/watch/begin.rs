@@ -58,7 +58,10 @@ impl Router {
                 let remark = format!("filter: {}; not seen: {}", wanted.filter, unseen.join("; "));
                 Box::new(capture::Capture::new(self.described(), &remark, wanted.snap))
             }
-            Kind::Trace => Box::new(trace::Trace::new(names, self.workers.nodes().to_vec())),
+            Kind::Trace => {
+                let rules = self.applications.iter().find_map(|it| it.rule_names());
+                Box::new(trace::Trace::new(names, self.workers.nodes().to_vec(), rules))
+            }
         };
         let diverts_xdp = session.diverts;
         let head =

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wattline_daemon::stream::Outlet;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::tap::record::{Kind, Record};
+use wattline_status::Build;
 use wattline_traffic::capture::write_pcapng::{self, Direction, Packet};
 
 /// Most packets that are kept back until their neighbour is known. Beyond, they are written at once.
@@ -35,8 +36,8 @@ pub(super) struct Capture {
 impl Capture {
     /// A capture of these ports, named with what they are.
     pub fn new(ports: Vec<(String, String)>, remark: &str, snap: u16) -> Self {
-        let application = concat!("Wattline ", env!("CARGO_PKG_VERSION"));
-        let beginning = write_pcapng::section(application, remark, &ports, snap.into());
+        let application = format!("Wattline {}", Build::default());
+        let beginning = write_pcapng::section(&application, remark, &ports, snap.into());
         Self { ports, beginning, held: HashMap::new() }
     }
 

@@ -3,6 +3,7 @@
 use super::capture::reason_name;
 use super::form::Form;
 use super::rounds::Seen;
+use crate::application::RuleNames;
 use std::collections::HashMap;
 use std::io;
 use wattline_daemon::stream::Outlet;
@@ -26,7 +27,8 @@ struct Open {
 #[derive(Debug, Clone, Copy)]
 enum End {
     Sent(u16),
-    Dropped(u8),
+    /// With its reason and the number of a rule.
+    Dropped(u8, u16),
     LeftToKernel,
     Consumed,
 }
@@ -35,13 +37,14 @@ enum End {
 pub(super) struct Trace {
     ports: Vec<String>,
     nodes: Vec<&'static str>,
+    rules: Option<RuleNames>,
     open: HashMap<(usize, u32), Open>,
 }
 
 impl Trace {
-    /// A trace in a router with these ports and nodes.
-    pub fn new(ports: Vec<String>, nodes: Vec<&'static str>) -> Self {
-        Self { ports, nodes, open: HashMap::new() }
+    /// A trace in a router with these ports and nodes, and names of rules.
+    pub fn new(ports: Vec<String>, nodes: Vec<&'static str>, rules: Option<RuleNames>) -> Self {
+        Self { ports, nodes, rules, open: HashMap::new() }
     }
 
     fn node(&self, number: u8) -> &'static str {
@@ -62,7 +65,7 @@ impl Trace {
                 match record.kind {
                     Kind::Visits(node) => way.nodes.push(node),
                     Kind::Sent => way.end = Some(End::Sent(record.port)),
-                    Kind::Dropped(reason) => way.end = Some(End::Dropped(reason)),
+                    Kind::Dropped(reason) => way.end = Some(End::Dropped(reason, record.port)),
                     Kind::LeftToKernel => way.end = Some(End::LeftToKernel),
                     Kind::Consumed(_) => way.end = Some(End::Consumed),
                     Kind::Held(_) | Kind::Received | Kind::Made(_) | Kind::Round => {}
@@ -86,12 +89,18 @@ impl Trace {
         let Record { packet, port, time_nanos, length, bytes, .. } = &open.first;
         let (end, reason, to) = match open.end {
             Some(End::Sent(port)) => ("sent", None, Some(self.port(port))),
-            Some(End::Dropped(reason)) => ("dropped", Some(reason), None),
+            Some(End::Dropped(reason, _)) => ("dropped", Some(reason), None),
             Some(End::LeftToKernel) => ("left to the kernel", None, None),
             Some(End::Consumed) => ("went on in other packets", None, None),
             None => ("held for its neighbour", None, None),
         };
         let means = reason.and_then(|reason| DropReason::ALL.get(usize::from(reason)));
+        let by_rule =
+            means.is_some_and(|it| matches!(it, DropReason::AclDenied | DropReason::AclUnreadable));
+        let rule = match open.end {
+            Some(End::Dropped(_, rule)) if by_rule => self.rules.as_ref().and_then(|it| it(rule)),
+            _ => None,
+        };
         Way {
             packet: *packet,
             worker,
@@ -104,6 +113,7 @@ impl Trace {
             end: end.to_owned(),
             port_out: to.map(str::to_owned),
             reason: reason.map(reason_name).map(Into::into),
+            rule,
             meaning: means.map(|reason| reason.description().trim().to_owned()),
         }
     }
@@ -144,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_way_is_told_once_with_its_end() {
-        let mut trace = Trace::new(vec!["a".to_owned(), "b".to_owned()], vec!["in", "drop"]);
+        let mut trace = Trace::new(vec!["a".to_owned(), "b".to_owned()], vec!["in", "drop"], None);
         let record = |kind, port| Record {
             kind,
             packet: 1,
@@ -169,5 +179,24 @@ mod tests {
         assert_eq!(said.time_seconds, 5.0);
         assert!(said.meaning.unwrap().contains("did not answer"));
         assert!(trace.open.is_empty());
+    }
+
+    #[test]
+    fn rule_that_denied_a_packet_is_named() {
+        let names: RuleNames = Box::new(|number| (number == 2).then(|| "no-telnet".to_owned()));
+        let mut trace = Trace::new(vec!["a".to_owned()], vec!["acl4", "drop"], Some(names));
+        let (denied, no_route) = (DropReason::AclDenied as u8, DropReason::NoRoute as u8);
+        let mut rule_of = |packet, reason, port| {
+            for (kind, port) in [(Kind::Received, 0), (Kind::Dropped(reason), port)] {
+                let bytes = Vec::new();
+                trace.note(0, &Record { kind, packet, port, time_nanos: 1, length: 60, bytes });
+            }
+            let told = trace.told(|way| way.end.is_some());
+            trace.said(told[0].0, &told[0].1).rule
+        };
+        assert_eq!(rule_of(1, denied, 2).as_deref(), Some("no-telnet"));
+        assert_eq!(rule_of(2, DropReason::AclUnreadable as u8, 2).as_deref(), Some("no-telnet"));
+        assert_eq!(rule_of(3, denied, 0), None, "none matched");
+        assert_eq!(rule_of(4, no_route, 2), None, "the number is that of a port");
     }
 }

@@ -6,7 +6,6 @@ pub use behaviour::{BehaviourError, Fault, KnobBehaviour};
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng as _, SeedableRng as _};
-use wattline_governor::ledger::Knob;
 use wattline_governor::machine::Taken;
 use wattline_governor::step::Step;
 use wattline_governor::transition::Actuator;
@@ -49,7 +48,7 @@ impl SimKnobs {
 
     /// Performs the write.
     fn write(&mut self, step: &Step) -> Taken {
-        let fault = self.behaviour.fault(Knob::of(step));
+        let fault = self.behaviour.fault(step.knob());
         // 53 bits, the precision of a fraction.
         if fault.fails > 0.0 && ((self.random.next_u64() >> 11) as f64) < fault.fails * MOST {
             return Taken::Failed { why: "the write failed, as the scenario has it".to_owned() };
@@ -84,7 +83,7 @@ impl Actuator for SimKnobs {
 
     fn take(&mut self, now: Time, step: &Step) -> Taken {
         self.held = None;
-        let fault = self.behaviour.fault(Knob::of(step));
+        let fault = self.behaviour.fault(step.knob());
         if fault.refuses {
             return Taken::Failed { why: "the knob refuses, as the scenario has it".to_owned() };
         }

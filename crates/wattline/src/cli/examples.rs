@@ -169,6 +169,20 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "show version",
+        &[
+            ("The build of a running router or governor", "wattline show version"),
+            ("The same, for a script", "wattline show version --json"),
+        ],
+    ),
+    (
+        "show config",
+        &[
+            ("What is in force, and what waits for a restart", "wattline show config"),
+            ("The same, for a script", "wattline show config --json"),
+        ],
+    ),
+    (
         "trace",
         &[
             (

@@ -8,6 +8,8 @@ mod groups;
 use crate::commands;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
+use std::sync::LazyLock;
+use wattline_units::Build;
 
 /// A software router and energy governor whose power follows its traffic.
 ///
@@ -25,10 +27,13 @@ pub struct Cli {
     pub command: commands::Command,
 }
 
+/// Build of this program, as `--version` prints it.
+static BUILD: LazyLock<String> = LazyLock::new(|| Build::default().to_string());
+
 /// The whole command line as clap knows it: help, manual pages, completions and the reference page
 /// are all made from it.
 pub fn line() -> clap::Command {
-    groups::apply(examples::apply(Cli::command()))
+    groups::apply(examples::apply(Cli::command())).version(BUILD.as_str())
 }
 
 /// Reads the arguments of this process.

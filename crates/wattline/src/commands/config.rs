@@ -36,7 +36,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let mut out = output::stdout();
     if json {
-        writeln!(out, "{:#}", json!({ "keys": listed(keys::all(&sections)) }))?;
+        output::document(&mut out, &json!({ "keys": listed(keys::all(&sections)) }))?;
     } else if args.markdown {
         write!(out, "{}", keys::as_markdown(&sections))?;
     } else {
@@ -61,7 +61,7 @@ fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let mut out = output::stdout();
     if json {
-        writeln!(out, "{:#}", json!({ "keys": listed(own::all()) }))?;
+        output::document(&mut out, &json!({ "keys": listed(own::all()) }))?;
     } else if args.markdown {
         write!(out, "{}", own::as_markdown())?;
     } else {

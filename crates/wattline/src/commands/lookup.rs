@@ -59,7 +59,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let mut out = BufWriter::new(output::stdout());
     if json {
         let results: Vec<_> = matches.collect();
-        writeln!(out, "{:#}", serde_json::json!({ "results": results }))?;
+        output::document(&mut out, &serde_json::json!({ "results": results }))?;
     } else {
         for Match { address, prefix, next_hop } in matches {
             let (prefix, next_hop) = (prefix.as_deref().unwrap_or(NONE), next_hop.unwrap_or(NONE));

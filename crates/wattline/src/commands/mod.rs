@@ -136,8 +136,7 @@ impl Command {
             Self::NewKeys(args) => new_keys::run(&args, json),
             Self::Lookup(args) => lookup::run(&args, json),
             Self::Policies(args) => policies::run(&args, json),
-    /// Compare the power of two settings on this machine, in random blocks: does B save watts?
-    Trial(trial::Args),
+            Self::Trial(args) => trial::run(&args, json),
             Self::Probe(args) => probe::run(&args, json),
             Self::Plan(args) => plan::run(&args, json),
             Self::Meter(args) => meter::run(&args, json),

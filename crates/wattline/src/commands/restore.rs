@@ -3,7 +3,6 @@
 use super::root::Root;
 use crate::exit::ExitError;
 use crate::output;
-use serde_json::json;
 use std::io::Write;
 use wattline_knobs::restore::{Report, Restored};
 use wattline_knobs::{Bounded, Machine, restore_commands, restore_now};
@@ -26,7 +25,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if args.print {
         let undo = restore_commands(&tree, &state)?;
         if json {
-            writeln!(out, "{:#}", json!(undo))?;
+            output::document(&mut out, &undo)?;
         } else {
             for command in &undo.commands {
                 writeln!(out, "{command}")?;
@@ -40,7 +39,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let report = restore_now(&mut Bounded::new(Machine::new(&tree)), &tree, &state)?;
     if json {
-        writeln!(out, "{:#}", json!(report))?;
+        output::document(&mut out, &report)?;
     } else {
         for line in &report.lines {
             writeln!(out, "{line}")?;

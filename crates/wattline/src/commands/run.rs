@@ -12,7 +12,7 @@ use tracing::Level;
 use wattline_daemon::logging::{self, Logging};
 use wattline_router::{Extensions, Remedy, Router, RouterError};
 use wattline_settings::LogLevel;
-use wattline_status::Stats;
+use wattline_status::{Build, Stats};
 
 /// What this program adds to a router.
 const EXTENSIONS: Extensions = Extensions { applications: APPLICATIONS, platforms: PLATFORMS };
@@ -51,11 +51,13 @@ pub(super) fn print_account(account: &Stats, json: bool) -> Result<(), ExitError
     })
 }
 
-/// Begins to log to standard error.
+/// Begins to log to standard error, with the build of this program.
 pub(super) fn log_to_standard_error() -> Result<Logging, ExitError> {
     let failed =
         |error| ExitError::new(ExitError::IO, format_args!("cannot begin to log: {error}"));
-    logging::start(Level::INFO).map_err(failed)
+    let logging = logging::start(Level::INFO).map_err(failed)?;
+    tracing::info!("wattline {}", Build::default());
+    Ok(logging)
 }
 
 /// Returns what sets the level of the log by that of a configuration.

@@ -2,6 +2,7 @@
 
 use super::ask::{Which, print_json};
 use super::stats;
+use super::top::bits;
 use crate::exit::ExitError;
 use crate::output;
 use ipnet::IpNet;
@@ -9,8 +10,9 @@ use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use wattline_daemon::socket::{Request, Topic};
 use wattline_status::{
-    AclRule, AclTable, Document, FibEntry, Flow, FlowTable, NeighbourEntry, NeighbourTable,
-    NextHopView, PortTable, RouteEntry, RouteTable, SaTable, Unmatched,
+    AclRule, AclTable, ConfigSetting, ConfigTable, Document, FibEntry, Flow, FlowTable,
+    NeighbourEntry, NeighbourTable, NextHopView, PortTable, RouteEntry, RouteTable, SaTable,
+    Unmatched, VersionEntry,
 };
 
 /// Of what.
@@ -46,6 +48,10 @@ enum What {
     Sas,
     /// Rules of access lists, with the packets that they matched (needs [[acl]]).
     Acl,
+    /// Build, configuration file and kernel of the daemon; also of a governor.
+    Version,
+    /// Configuration in force, with defaults, and what of the file waits for a restart; also of a governor.
+    Config,
 }
 
 /// Which part of it.
@@ -74,6 +80,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         What::Flows(Within { within }) => (Topic::Flows, within),
         What::Sas => (Topic::Sas, None),
         What::Acl => (Topic::Acl, None),
+        What::Version => (Topic::Version, None),
+        What::Config => (Topic::Config, None),
     };
     let request = Request::Show { topic, within, most: args.most };
     let (which, mut out) = (&args.which, BufWriter::new(output::stdout()));
@@ -86,6 +94,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         Topic::Flows => shown(&which.ask(request)?, json, out, flows),
         Topic::Sas => shown(&which.ask(request)?, json, out, sas),
         Topic::Acl => shown(&which.ask(request)?, json, out, acl),
+        Topic::Version => shown(&which.ask(request)?, json, out, version),
+        Topic::Config => shown(&which.ask(request)?, json, out, config),
     }?;
     Ok(out.flush()?)
 }
@@ -123,15 +133,19 @@ fn neighbours(answer: &NeighbourTable, out: &mut impl Write) -> io::Result<()> {
 
 fn fib(answer: &FibEntry, out: &mut impl Write) -> io::Result<()> {
     let FibEntry { address, prefix, next_hop, .. } = answer;
+    let because = answer.because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
     match prefix {
-        Some(prefix) => writeln!(out, "{address} by {prefix}: {}", way(next_hop))?,
-        None => writeln!(out, "{address}: {}", way(next_hop))?,
+        Some(prefix) => writeln!(out, "{address} by {prefix}: {}{because}", way(next_hop))?,
+        None => writeln!(out, "{address}: {}{because}", way(next_hop))?,
     }
     for member in &next_hop.members {
         writeln!(out, "  {} places: {}", member.places, way(&member.next_hop))?;
     }
     for it in &answer.exceptions {
         writeln!(out, "  not so for what comes in by {}: {}", it.port, it.why)?;
+    }
+    for policy in &answer.policies {
+        writeln!(out, "  by IPsec: {policy}")?;
     }
     if prefix.is_none() {
         return Ok(());
@@ -175,6 +189,8 @@ fn ports(answer: &PortTable, out: &mut impl Write) -> io::Result<()> {
             ("why", text(&port.reason)),
             ("checks", port.checks.join(", ")),
             ("by workers", text(&port.by_workers_because)),
+            ("in now", bits(port.received_bits_per_second)),
+            ("out now", bits(port.transmitted_bits_per_second)),
         ] {
             if !value.is_empty() && value != NONE {
                 writeln!(out, "  {key:<12} {value}")?;
@@ -209,6 +225,44 @@ fn acl(answer: &AclTable, out: &mut impl Write) -> io::Result<()> {
     rest(answer.rules.iter().map(|it| &it.name), answer.total, "rules", out)?;
     for Unmatched { port, packets, .. } in &answer.unmatched {
         writeln!(out, "port {port}: {packets} packets matched no rule and were dropped")?;
+    }
+    Ok(())
+}
+
+fn version(answer: &VersionEntry, out: &mut impl Write) -> io::Result<()> {
+    let file = if answer.file.is_empty() { NONE } else { &answer.file };
+    writeln!(out, "wattline {}", answer.build)?;
+    writeln!(out, "  {:<12} {file}", "configuration")?;
+    writeln!(out, "  {:<12} {}", "process", answer.process)?;
+    writeln!(out, "  {:<12} {:.0} s", "running for", answer.uptime_seconds)?;
+    writeln!(out, "  {:<12} Linux {}", "kernel", answer.kernel)?;
+    stats::print_needs_restart(&answer.needs_restart, out)
+}
+
+fn config(answer: &ConfigTable, out: &mut impl Write) -> io::Result<()> {
+    let file = if answer.file.is_empty() { "no file" } else { &answer.file };
+    writeln!(out, "# in force, from {file}")?;
+    settings(&answer.settings, "", out)?;
+    if !answer.waiting.is_empty() {
+        writeln!(out, "\n# in the file, and not in force before a restart")?;
+        settings(&answer.waiting, "# ", out)?;
+    }
+    if !answer.needs_restart.is_empty() {
+        writeln!(out, "\n# not in force before a restart: {}", answer.needs_restart.join(", "))?;
+    }
+    Ok(())
+}
+
+/// Settings as TOML, each line behind `begin`.
+fn settings(settings: &[ConfigSetting], begin: &str, out: &mut impl Write) -> io::Result<()> {
+    let mut section = (String::new(), 0);
+    for it in settings {
+        if section != (it.section.clone(), it.place) {
+            section = (it.section.clone(), it.place);
+            writeln!(out, "\n{begin}{}", it.section)?;
+        }
+        let default = if it.is_default { "  # default" } else { "" };
+        writeln!(out, "{begin}{} = {}{default}", it.key, it.value)?;
     }
     Ok(())
 }
@@ -322,6 +376,8 @@ mod tests {
             address: address.parse().unwrap(),
             prefix: prefix.map(str::to_owned),
             next_hop,
+            because: None,
+            policies: Vec::new(),
             routes: Vec::new(),
             exceptions: Vec::new(),
         }
@@ -381,6 +437,44 @@ mod tests {
     fn an_address_without_a_route_is_told_in_one_line() {
         let answer = answer("198.51.100.7", None, action("no route"));
         assert_eq!(printed(&answer, fib), "198.51.100.7: no route\n");
+    }
+
+    #[test]
+    fn reason_and_policies_of_an_address_are_shown() {
+        let mut answer = answer("224.0.0.5", None, action("leave to the kernel"));
+        answer.because = Some("multicast address".to_owned());
+        answer.policies = vec!["packets from 10.1.0.0/16 to 224.0.0.0/4 are dropped".to_owned()];
+        let text = printed(&answer, fib);
+        assert!(text.starts_with("224.0.0.5: leave to the kernel (multicast address)\n"), "{text}");
+        assert!(text.contains("  by IPsec: packets from 10.1.0.0/16"), "{text}");
+    }
+
+    #[test]
+    fn configuration_is_shown_as_toml_with_what_waits() {
+        let setting = |section: &str, place, key: &str, value: &str, is_default| ConfigSetting {
+            section: section.to_owned(),
+            place,
+            key: key.to_owned(),
+            value: value.to_owned(),
+            is_default,
+        };
+        let answer = ConfigTable {
+            file: "r.toml".to_owned(),
+            settings: vec![
+                setting("", 0, "routes_file", "\"x\"", false),
+                setting("[[port]]", 0, "name", "\"a\"", false),
+                setting("[[port]]", 1, "name", "\"b\"", false),
+                setting("[router]", 0, "workers", "1", true),
+            ],
+            waiting: vec![setting("[router]", 0, "workers", "2", false)],
+            needs_restart: vec!["[router] workers".to_owned()],
+            ..ConfigTable::default()
+        };
+        let expected = "# in force, from r.toml\nroutes_file = \"x\"\n\n[[port]]\nname = \"a\"\n\n[[port]]\n\
+                        name = \"b\"\n\n[router]\nworkers = 1  # default\n\n\
+                        # in the file, and not in force before a restart\n\n# [router]\n# workers = 2\n\n\
+                        # not in force before a restart: [router] workers\n";
+        assert_eq!(printed(&answer, config), expected);
     }
 
     #[test]

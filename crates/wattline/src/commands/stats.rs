@@ -5,6 +5,7 @@ mod latency;
 mod power;
 
 use super::ask::{Which, print_json};
+use super::top::bits;
 use crate::exit::ExitError;
 use crate::output;
 use power::print_power;
@@ -13,7 +14,6 @@ use serde_json::{Map, Value};
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
 use wattline_status::{RouterStats, Stats};
-use wattline_xdp::Verdict;
 
 /// Which router.
 #[derive(Debug, clap::Args)]
@@ -67,19 +67,28 @@ fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
     for (reason, count) in &stats.dropped {
         writeln!(out, "{:<24} {count:>16}", format!("dropped: {reason}"))?;
     }
-    // XDP programs drop these before anybody receives them, so that they are in no line above.
-    for verdict in Verdict::ALL.map(Verdict::name) {
-        let Some(reason) = verdict.strip_suffix("_dropped") else { continue };
-        let count: u64 = stats.ports.iter().filter_map(|port| port.verdicts.get(verdict)).sum();
-        if count > 0 {
-            let reason = reason.replace('_', "-");
-            writeln!(out, "{:<24} {count:>16}", format!("dropped by XDP: {reason}"))?;
-        }
+    // XDP programs pass or drop these before anybody receives them, so that they are in no line above.
+    for (reason, count) in &stats.xdp_dropped {
+        let reason = reason.strip_prefix("xdp-").unwrap_or(reason);
+        writeln!(out, "{:<24} {count:>16}", format!("dropped by XDP: {reason}"))?;
+    }
+    if let count @ 1.. = stats.xdp_passed {
+        writeln!(out, "{:<24} {count:>16}", "to the kernel by XDP")?;
+    }
+    for (kind, count) in stats.losses.iter().filter(|(_, count)| **count > 0) {
+        writeln!(out, "{:<24} {count:>16}", format!("lost: {kind}"))?;
     }
     writeln!(
         out,
-        "\n{:<16} {:>14} {:>16} {:>14} {:>16} {:>10}  how",
-        "port", "in (packets)", "in (bytes)", "out (packets)", "out (bytes)", "lost"
+        "\n{:<16} {:>14} {:>16} {:>14} {:>14} {:>16} {:>14} {:>10}  how",
+        "port",
+        "in (packets)",
+        "in (bytes)",
+        "in now",
+        "out (packets)",
+        "out (bytes)",
+        "out now",
+        "lost"
     )?;
     for port in &stats.ports {
         let state = match (port.state.as_deref(), &port.reason) {
@@ -93,12 +102,14 @@ fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
         let counters = &port.counters;
         writeln!(
             out,
-            "{:<16} {:>14} {:>16} {:>14} {:>16} {:>10}  {}{state}{workers}",
+            "{:<16} {:>14} {:>16} {:>14} {:>14} {:>16} {:>14} {:>10}  {}{state}{workers}",
             port.name,
             counters.received_packets,
             counters.received_bytes,
+            bits(port.received_bits_per_second),
             counters.transmitted_packets,
             counters.transmitted_bytes,
+            bits(port.transmitted_bits_per_second),
             counters.lost(),
             port.mode,
         )?;
@@ -226,22 +237,27 @@ mod tests {
     /// Of packets that no worker can look at, where access lists are to hold.
     #[test]
     fn drops_of_xdp_programs_are_shown_beside_those_of_workers() {
-        let port = |dropped: u64| PortStats {
-            verdicts: [("no_worker_dropped", dropped), ("too_long", 3)]
-                .map(|(verdict, count)| (verdict.to_owned(), count))
-                .into(),
+        let port = PortStats {
+            name: "a".to_owned(),
+            received_bits_per_second: Some(2.5e9),
             ..PortStats::default()
         };
         let text = printed(RouterStats {
             dropped: [("truncated".to_owned(), 2)].into(),
-            ports: vec![port(180), port(20), port(0)],
+            xdp_dropped: [("xdp-no-worker".to_owned(), 200)].into(),
+            xdp_passed: 3,
+            losses: [("flow-records-overload".to_owned(), 7)].into(),
+            ports: vec![port],
             ..RouterStats::default()
         });
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(lines.contains(&vec!["dropped:", "truncated", "2"]), "{text}");
         assert!(lines.contains(&vec!["dropped", "by", "XDP:", "no-worker", "200"]), "{text}");
-        assert!(!text.contains("too-long"), "the kernel has those: {text}");
+        assert!(lines.contains(&vec!["to", "the", "kernel", "by", "XDP", "3"]), "{text}");
+        assert!(lines.contains(&vec!["lost:", "flow-records-overload", "7"]), "{text}");
+        let port = lines.iter().find(|line| line.first() == Some(&"a")).unwrap();
+        assert_eq!(port[3..5], ["2.50", "Gbit/s"], "{text}");
     }
 
     #[test]

@@ -53,7 +53,10 @@ fn write(way: &Way, seconds: f64, out: &mut impl Write) -> io::Result<()> {
     let known = |text: &Option<String>| text.clone().unwrap_or_default();
     let end = match &*way.end {
         "sent" => format!("sent by {}", known(&way.port_out)),
-        "dropped" => format!("dropped, {}: {}", known(&way.reason), known(&way.meaning)),
+        "dropped" => {
+            let rule = way.rule.as_ref().map_or_else(String::new, |it| format!(" by rule {it}"));
+            format!("dropped, {}{rule}: {}", known(&way.reason), known(&way.meaning))
+        }
         other => other.to_owned(),
     };
     writeln!(out, "    {end}")
@@ -80,9 +83,13 @@ mod tests {
         (way.reason, way.meaning) = (Some("no-route".to_owned()), Some("No route.".to_owned()));
         way.made_by = Some("icmp4-error".to_owned());
         write(&way, 1.0, &mut out).unwrap();
+        way.rule = Some("no-telnet".to_owned());
+        write(&way, 2.0, &mut out).unwrap();
         let expected = "0.500000  in by left: a > b udp, 60 bytes\n    x > y\n    sent by right\n\
                         1.000000  made by icmp4-error: a > b udp, 60 bytes\n    x > y\n    \
-                        dropped, no-route: No route.\n";
+                        dropped, no-route: No route.\n\
+                        2.000000  made by icmp4-error: a > b udp, 60 bytes\n    x > y\n    \
+                        dropped, no-route by rule no-telnet: No route.\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

@@ -89,6 +89,7 @@ const showStages = (stages) => {
 const show = (frame) => {
   const { rates, point, power, govern, stages } = frame;
   at("name").textContent = frame.name;
+  if (frame.build) at("build").textContent = frame.build;
   document.title = "Wattline: " + frame.name;
   if (frame.silent) return lost("it does not answer: what is shown was true before");
   seen = Date.now();
@@ -124,11 +125,11 @@ const show = (frame) => {
   changes = power?.last_changes ? power.last_changes.slice().reverse() : [];
   table("changes", "Decisions", ["at", "what changed", "why"], changes.map((change, index) =>
     [duration(change.at_seconds), described(change, changes[index + 1]), change.reason]), true);
-  table("ports", "Ports", ["port", "state", "received", "sent"], rates.ports.map((port) =>
-    [port.name, port.state || "–", units(port.offered_rate_pps, "pps"), units(port.forwarded_rate_pps, "pps")]));
+  table("ports", "Ports", ["port", "state", "received", "sent", "in", "out"], rates.ports.map((port) =>
+    [port.name, port.state || "–", units(port.offered_rate_pps, "pps"), units(port.forwarded_rate_pps, "pps"), units(port.received_bits_per_second, "bit/s"), units(port.transmitted_bits_per_second, "bit/s")]));
   table("workers", "Cores", ["core", "active", "packets", "busy", "sleeps", "frequency", "softirq"], rates.workers.map((worker, index) =>
     [String(index), worker.active ? "yes" : "no", units(worker.received_rate_pps, "pps"), share(worker.busy_ratio), units(worker.sleeps_per_second, "/s"), units(worker.frequency_hertz, "Hz"), share(worker.kernel_softirq_share)]), true);
-  table("reasons", "Drops", ["reason", "since the start", "now"], rates.drops.map((drop) =>
+  table("reasons", "Drops", ["reason", "since the start", "now"], rates.drops.concat(rates.losses).map((drop) =>
     [drop.reason, drop.packets.toLocaleString("en"), units(drop.rate_pps, "pps")]));
   const parts = Object.entries(power?.power_by_component_watts ?? {});
   if (known(power?.power_rest_watts)) parts.push(["rest", power.power_rest_watts]);

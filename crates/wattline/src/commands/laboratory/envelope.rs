@@ -1,9 +1,9 @@
 //! `wattline envelope`: what a traffic costs at least, and what was found to keep the budget.
 
 use super::simulation::{self, Problems};
-use crate::commands::laboratory::progress;
 use crate::exit::ExitError;
 use crate::output;
+use crate::progress;
 use serde::Serialize;
 use std::io::Write;
 use wattline_league::{Budget, Case, Envelope, LeagueError, envelope};

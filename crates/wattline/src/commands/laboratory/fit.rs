@@ -100,7 +100,7 @@ fn published(
     let refused: Vec<_> =
         results.refused.iter().map(|(row, why)| json!({ "row": row, "reason": why })).collect();
     let document = json!({ "row": row, "errors": errors, "refused_rows": refused });
-    output::print_beside(written, &document, json, |out, _| {
+    results::print_beside(written, &document, json, |out, _| {
         writeln!(out, "{}: row {row} of {file}", path.display())?;
         for load in Load::ALL {
             let Ok(error) = SpecError::of(&results.rows, load, two_of_three) else { continue };

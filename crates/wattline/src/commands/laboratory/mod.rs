@@ -13,7 +13,6 @@ mod optimise;
 mod overwrite;
 mod page_file;
 mod profile;
-mod progress;
 mod receive;
 mod report;
 mod reproduce;

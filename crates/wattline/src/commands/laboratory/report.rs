@@ -11,7 +11,7 @@ use wattline_report::runs::{Comparison, Run, RunError};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A folder with the results of a run: files *.json as `--json` prints them, one for each
-    /// repetition. The others are compared with the first.
+    /// repetition. The others are compared with the first. All have to be of one build of the program.
     #[arg(required = true, num_args = 2.., value_name = "DIR")]
     runs: Vec<PathBuf>,
     /// Only figures whose path holds this text, such as `watts`.
@@ -30,8 +30,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.overwrite.check(args.page.as_deref())?;
-    let runs: Result<Vec<Run>, RunError> = args.runs.iter().map(|path| Run::read(path)).collect();
-    let comparison = Comparison::of(runs?, args.only.as_deref());
+    let comparison = Comparison::of(Run::read_all(&args.runs)?, args.only.as_deref());
     if comparison.figures.is_empty() {
         let only = args.only.as_deref().unwrap_or_default();
         let message = format!("--only \"{only}\": no figure of these runs has it in its path");
@@ -54,7 +53,9 @@ impl From<RunError> for ExitError {
                 ErrorKind::PermissionDenied => Self::NO_PERMISSION,
                 _ => Self::NO_INPUT,
             },
-            RunError::TooMany { .. } | RunError::Nothing { .. } => Self::DATA,
+            RunError::TooMany { .. } | RunError::Mixed { .. } | RunError::Nothing { .. } => {
+                Self::DATA
+            }
         };
         Self::new(code, error)
     }

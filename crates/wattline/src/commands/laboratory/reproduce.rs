@@ -1,13 +1,15 @@
 //! `wattline reproduce`: what the papers print, computed anew and held against it.
 
 use crate::commands::laboratory::overwrite::Overwrite;
-use crate::commands::laboratory::progress::Counted;
 use crate::commands::laboratory::results;
 use crate::exit::ExitError;
+use crate::progress::Counted;
+use serde::Deserialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wattline_report::Verdict;
 use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Summary, Target};
+use wattline_units::Build;
 
 /// Which papers, and where to.
 #[derive(Debug, clap::Args)]
@@ -38,6 +40,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let targets = targets(&args.targets)?;
     let files = [args.out.join("index.html"), args.out.join("summary.json")];
     args.overwrite.check(files.iter().map(PathBuf::as_path))?;
+    let wanted = |paper: &Paper| targets.iter().any(|it| it.paper == *paper && it.figure.is_none());
+    if !Paper::ALL.iter().all(wanted) {
+        check_build(&files[1])?;
+    }
     let bar = Counted::new(wattline_reproduce::steps(&targets) as u64, "steps");
     // Several steps run at once; those that run are named, the oldest first.
     let mut running: Vec<String> = Vec::new();
@@ -79,16 +85,40 @@ fn watts(args: &Args, json: bool) -> Result<(), ExitError> {
         )));
     };
     let page = args.out.join(format!("{WATTS}.html"));
-    args.overwrite.check([page.as_path()].into_iter())?;
+    args.overwrite.check([page.as_path()])?;
     let figures = wattline_reproduce::published_watts(data).map_err(failed)?;
     let written = wattline_reproduce::write_watts(&figures, &args.out).map_err(failed);
     let is_there = written.is_ok();
-    output::print_beside(written, &figures, json, |out, figures| {
+    results::print_beside(written, &figures, json, |out, figures| {
         for figure in figures {
             writeln!(out, "{}: {}\n", figure.title, figure.about)?;
         }
         if is_there { writeln!(out, "{}", page.display()) } else { Ok(()) }
     })
+}
+
+/// The only key that is read of figures that are there already.
+#[derive(Deserialize)]
+struct Head {
+    build: Option<Build>,
+}
+
+/// Refuses to add figures to those of another build.
+fn check_build(summary: &Path) -> Result<(), ExitError> {
+    let Ok(text) = std::fs::read(summary) else { return Ok(()) };
+    let there: Vec<Head> = serde_json::from_slice(&text).unwrap_or_default();
+    let own = Build::default();
+    let Some(other) = there.iter().find(|head| head.build.as_ref() != Some(&own)) else {
+        return Ok(());
+    };
+    let other =
+        other.build.as_ref().map_or("an unnamed build".to_owned(), |it| format!("build {it}"));
+    let message = format!(
+        "{}: figures of {other}, and this is build {own}: name another directory, or reproduce all \
+         papers",
+        summary.display()
+    );
+    Err(ExitError::new(ExitError::DATA, message))
 }
 
 fn targets(names: &[String]) -> Result<Vec<Target>, ExitError> {

@@ -45,7 +45,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             "uses": uses(&file),
             "figures": file.figures,
         });
-        writeln!(out, "{value:#}")?;
+        output::document(&mut out, &value)?;
         return Ok(());
     }
     writeln!(out, "{}: {}\nfrom {}\n", file.name, file.description, file.source)?;
@@ -79,7 +79,7 @@ fn list(out: &mut impl Write, json: bool) -> Result<(), ExitError> {
                 })
             })
             .collect();
-        writeln!(out, "{:#}", json!({ "servers": servers }))?;
+        output::document(out, &json!({ "servers": servers }))?;
         return Ok(());
     }
     let mut table = Columns::new([text("name"), text("complete for"), text("description")]);

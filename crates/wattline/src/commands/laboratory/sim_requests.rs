@@ -3,9 +3,9 @@
 use super::server_errors;
 use super::simulation::{self, Problems};
 use crate::commands::laboratory::overwrite::Overwrite;
-use crate::commands::laboratory::progress;
 use crate::commands::laboratory::results;
 use crate::exit::ExitError;
+use crate::progress;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,8 @@ pub fn run(meters: &Meters, json: bool) -> Result<(), ExitError> {
     let summed: Vec<&str> = disjoint(all.iter().copied()).iter().map(|d| d.id.as_str()).collect();
     let mut out = output::stdout();
     if json {
-        writeln!(out, "{:#}", json!({ "meters": all, "summed": summed, "missing": missing }))?;
+        let listed = json!({ "meters": all, "summed": summed, "missing": missing });
+        output::document(&mut out, &listed)?;
         return Ok(());
     }
     if all.is_empty() {

@@ -75,7 +75,7 @@ fn print_json(
         "source": provenance.source, "accuracy": provenance.accuracy,
     });
     let value = json!({ "meters": lines, "total": total, "checks": checks });
-    writeln!(output::stdout(), "{value:#}")
+    output::document(&mut output::stdout(), &value)
 }
 
 fn print_table(

@@ -49,11 +49,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if let Some(place) = &args.record {
         let recorded = record::record(&tree, place)?;
         if json {
-            writeln!(
-                out,
-                "{:#}",
-                json!({ "recorded": place.to_string_lossy(), "files": recorded.files, "unreadable": recorded.unreadable })
-            )?;
+            let recorded = json!({ "recorded": place.to_string_lossy(), "files": recorded.files, "unreadable": recorded.unreadable });
+            output::document(&mut out, &recorded)?;
         } else {
             writeln!(out, "{} files recorded in {}", recorded.files, place.display())?;
             for line in &recorded.unreadable {
@@ -75,7 +72,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             "virtual_machine": guest, "knobs": found.knobs, "meters": meters,
             "missing": missing, "rivals": rivals, "checks": checks,
         });
-        writeln!(out, "{value:#}")?;
+        output::document(&mut out, &value)?;
         return Ok(());
     }
     let kind = if guest { "a virtual machine" } else { "a physical machine, or one that says so" };

@@ -129,12 +129,14 @@ fn table<'a, const N: usize>(
     Table::new(rows.into_iter().map(row), widths).header(head).block(Block::bordered().title(title))
 }
 
-fn port_rows(rates: &Rates) -> Vec<[String; 4]> {
+fn port_rows(rates: &Rates) -> Vec<[String; 6]> {
     let row = |port: &wattline_status::Port| {
         [
             port.name.clone(),
             packets(port.offered_rate_pps),
             packets(port.forwarded_rate_pps),
+            bits(port.received_bits_per_second),
+            bits(port.transmitted_bits_per_second),
             port.state.clone(),
         ]
     };
@@ -165,12 +167,13 @@ fn drop_rows(rates: &Rates) -> Vec<[String; 3]> {
     let row = |drop: &wattline_status::Drop| {
         [drop.reason.clone(), drop.packets.to_string(), packets(drop.rate_pps)]
     };
-    rates.drops.iter().map(row).collect()
+    rates.drops.iter().chain(&rates.losses).map(row).collect()
 }
 
-const PORTS: [&str; 4] = ["port", "offered", "forwarded", "state"];
+const PORTS: [&str; 6] = ["port", "offered", "forwarded", "in", "out", "state"];
 /// The last: the kernel's time in softirq and in ksoftirqd on the worker's CPU.
 const WORKERS: [&str; 6] = ["core", "took", "busy", "frequency", "sleeps", "si + ksoftirqd"];
+/// Losses of applications stand below drops: their names say what they count.
 const DROPS: [&str; 3] = ["dropped for", "packets", "now"];
 
 fn port_table(rates: &Rates) -> Table<'static> {
@@ -217,6 +220,17 @@ fn packets(rate: f64) -> String {
     }
 }
 
+/// Bits per second with a unit of fitting size.
+pub fn bits(rate: Option<f64>) -> String {
+    match rate {
+        None => "-".to_owned(),
+        Some(rate) if rate >= 1e9 => format!("{:.2} Gbit/s", rate / 1e9),
+        Some(rate) if rate >= 1e6 => format!("{:.2} Mbit/s", rate / 1e6),
+        Some(rate) if rate >= 1e3 => format!("{:.2} kbit/s", rate / 1e3),
+        Some(rate) => format!("{rate:.0} bit/s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,7 +265,8 @@ mod tests {
             );
         };
         has(&["offered 2.00 kpps", "forwarded 1.00 kpps", "131.5 W (emulated, static)"]);
-        has(&["left", "2.00 kpps", "up"]);
+        has(&["left", "2.00 kpps", "960.00 kbit/s", "up"]);
+        has(&["flow-records-overload", "5000"]);
         has(&["0 ", "25.0 %", "1.60 GHz", "20/s"]);
         has(&["1 (parked)", "3.30 GHz", "25.0 + 10.0 %"]);
         has(&["no-route", "500", "200 pps"]);

@@ -3,6 +3,8 @@
 mod frame;
 mod screen;
 
+pub use frame::bits;
+
 use super::ask::Which;
 use crate::exit::ExitError;
 use crate::output;

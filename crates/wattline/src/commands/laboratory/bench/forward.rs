@@ -1,9 +1,9 @@
 //! `wattline bench forward`: forwarding over veth, beside the kernel and DPDK's l3fwd.
 
 use crate::commands::laboratory::page_file::PageFile;
-use crate::commands::laboratory::progress::Counted;
 use crate::commands::laboratory::results;
 use crate::exit::ExitError;
+use crate::progress::Counted;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;

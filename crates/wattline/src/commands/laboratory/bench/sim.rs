@@ -2,9 +2,9 @@
 
 use super::page::PageArgs;
 use super::sim_report::{Output, html};
-use crate::commands::laboratory::progress::Counted;
 use crate::commands::laboratory::simulation;
 use crate::exit::ExitError;
+use crate::progress::Counted;
 use rustix::time::{ClockId, clock_gettime};
 use std::io::Write;
 use std::time::Instant;

@@ -3,11 +3,11 @@
 mod interrupted;
 
 use crate::commands::laboratory::overwrite::Overwrite;
-use crate::commands::laboratory::progress::Counted;
 use crate::commands::laboratory::results;
 use crate::commands::laboratory::simulation;
 use crate::exit::ExitError;
 use crate::output::{self, note};
+use crate::progress::Counted;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;

@@ -5,10 +5,10 @@ mod columns;
 mod row;
 
 use crate::commands::laboratory::overwrite::Overwrite;
-use crate::commands::laboratory::progress::Counted;
 use crate::commands::laboratory::results;
 use crate::commands::laboratory::simulation::{self, Problems};
 use crate::exit::ExitError;
+use crate::progress::Counted;
 use row::Row;
 use serde::Serialize;
 use std::io::Write;
