@@ -19,8 +19,8 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
         format_args!(
             "<h1>Published against ours</h1>\n<p class=\"headline\"><strong>{}</strong> {}</p>\n\
              <p>Powers are those of models, not measurements. {}</p>\n",
-            Summary::of(reproductions).headline(),
-            Summary::of(reproductions).others(),
+            Summary::new(reproductions).headline(),
+            Summary::new(reproductions).others(),
             signs(reproductions)
         ),
     );
@@ -95,7 +95,7 @@ const OF_PART: &str = "h3";
 fn paper(page: &mut String, reproduction: &Reproduction, heading: &str) {
     put(page, format_args!("<h2 id=\"{0}\">{0}</h2>\n", reproduction.paper.name()));
     put(page, format_args!("<p>{}</p>\n", escape(reproduction.title)));
-    let summary = Summary::of(std::slice::from_ref(reproduction));
+    let summary = Summary::new(std::slice::from_ref(reproduction));
     page.push_str("<div class=\"unchosen\">");
     begin_table(page, ["basis"].into_iter().chain(Verdict::ALL.map(Verdict::text)));
     for of in bases() {

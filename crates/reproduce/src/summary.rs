@@ -15,7 +15,7 @@ pub(crate) fn bases() -> impl Iterator<Item = Option<Basis>> {
 
 impl<'a> Summary<'a> {
     /// Collects the claims of all these papers.
-    pub fn of(reproductions: &'a [Reproduction]) -> Self {
+    pub fn new(reproductions: &'a [Reproduction]) -> Self {
         Self(reproductions.iter().flat_map(|one| &one.claims).collect())
     }
 

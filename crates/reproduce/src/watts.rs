@@ -83,7 +83,7 @@ fn servers(path: &Path) -> Result<Figure, ReproduceError> {
     let mut plots = Vec::new();
     for load in Load::ALL {
         for (name, seen) in splits {
-            let error = SpecError::of(&results.rows, load, seen)?;
+            let error = SpecError::measure(&results.rows, load, seen)?;
             table.row([
                 load.name().to_owned(),
                 name.to_owned(),
@@ -104,7 +104,7 @@ fn servers(path: &Path) -> Result<Figure, ReproduceError> {
         }
         let (earlier, later): (Vec<&SpecResult>, Vec<&SpecResult>) =
             results.rows.iter().partition(|result| result.year < LATER);
-        let fit = SpecFit::of(&earlier, load)?;
+        let fit = SpecFit::new(&earlier, load)?;
         let ratio =
             |result: &&SpecResult| (result.year, fit.predict(result).value / load.watts(result));
         let chart = Chart::new(

@@ -16,7 +16,7 @@ fn bolla_is_answered_claim_by_claim_and_written() {
 
     assert_eq!(bolla.claims.len(), 85);
     // Its measurements are lost: nothing of it is evidence.
-    let summary = Summary::of(&results);
+    let summary = Summary::new(&results);
     assert_eq!(summary.agreeing(Basis::Predicted), (0, 0));
     assert!(summary.agreeing(Basis::Rule).0 >= 10);
     // The polynomial and the text disagree at 700 kpps, and the verdict says so.

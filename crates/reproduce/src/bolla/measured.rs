@@ -193,7 +193,7 @@ fn power() -> Figure {
                 "a non-linear profile, alike for all frequencies",
             )
             .on(Grounds::Equation)
-            .note("how alike the measured curves were cannot be told: the samples are lost")
+            .note("the likeness of the measured curves is unknown: the samples are lost")
             .basis(Basis::Arithmetic),
         ],
     }

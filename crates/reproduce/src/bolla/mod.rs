@@ -50,9 +50,9 @@ pub(super) const CONTEXT: &[Context] = &[
         PaperContradictsItself,
         "section IV says that a higher frequency has a larger P index, section III the reverse",
     ),
-    ("BO-016", None, NotTestable, "how the paper measured; its results were in Figure 2"),
-    ("BO-017", None, NotTestable, "how the paper measured; its results were in Figure 1"),
-    ("BO-018", None, NotTestable, "how the paper measured; its results were in Figure 1"),
+    ("BO-016", None, NotTestable, "the paper's measuring method; its results were in Figure 2"),
+    ("BO-017", None, NotTestable, "the paper's measuring method; its results were in Figure 1"),
+    ("BO-018", None, NotTestable, "the paper's measuring method; its results were in Figure 1"),
     (
         "BO-041",
         None,
@@ -69,10 +69,15 @@ pub(super) const CONTEXT: &[Context] = &[
     ("BO-044", None, FigureLost, "the order cannot be checked without Figures 1 and 2"),
     ("BO-045", None, FigureLost, "the points of the straight lines were in Figure 1"),
     ("BO-046", None, NotTestable, "a choice of the model: `base` is counted once in ours"),
-    ("BO-047", None, NotTestable, "how the paper measured; its results were in Figures 3 to 5"),
+    (
+        "BO-047",
+        None,
+        NotTestable,
+        "the paper's measuring method; its results were in Figures 3 to 5",
+    ),
     ("BO-048", None, FigureLost, "the rates by frequency were in Figure 3"),
     ("BO-049", None, FigureLost, "the latencies were in Figure 4; the model has none"),
-    ("BO-051", None, NotTestable, "how the paper measured; its results were in Figure 6"),
+    ("BO-051", None, NotTestable, "the paper's measuring method; its results were in Figure 6"),
     ("BO-055", None, FigureLost, "counts of interrupts were in Figure 6; the model has none"),
     (
         "BO-056",
@@ -86,5 +91,5 @@ pub(super) const CONTEXT: &[Context] = &[
         FigureLost,
         "the errors by platform were in Figure 8; ours are of synthetic measurements",
     ),
-    ("BO-076", None, NotTestable, "where a user has the parameters from"),
+    ("BO-076", None, NotTestable, "a user's source of the parameters"),
 ];

@@ -70,7 +70,7 @@ pub(crate) const CONTEXT: &[Context] = &[
         FigureLost,
         "the costs of TCP/IP were in Figure 3; the model has no large receive offload",
     ),
-    ("LI-034", None, NotTestable, "how the paper measured; needs performance counters"),
+    ("LI-034", None, NotTestable, "the paper's measuring method; needs performance counters"),
     ("LI-035", None, NotTestable, "the cost of the paper's own probe on its machine"),
     ("LI-036", None, NotTestable, "a setting: the model's I/O size"),
     (

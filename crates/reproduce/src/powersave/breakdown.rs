@@ -135,7 +135,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         .note("\"contributes to more than doubling the total\": the larger part of the rise"),
         Check::near(
             &["PS-040"],
-            "what the printed parts leave over at the peak (W)",
+            "rest that the printed parts leave at the peak (W)",
             rest(
                 printed("PS-027"),
                 &[peak_cpus, printed("PS-037"), printed("PS-038"), printed("PS-039")],

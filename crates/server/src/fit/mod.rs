@@ -208,7 +208,7 @@ pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
     };
     let between = fit.interpolated_cores();
     if !between.is_empty() {
-        fit.notes.push(output::interpolated(&between));
+        fit.notes.push(interpolated(&between));
     }
     Ok(fit)
 }
@@ -279,4 +279,14 @@ fn check_rise(fitted: &PowerFit, groups: &Groups) -> Result<(), FitError> {
         flat.join(", ")
     );
     Err(FitError::Unidentified(why))
+}
+
+/// Returns the remark on numbers of cores that no row has.
+fn interpolated(cores: &[usize]) -> String {
+    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+    format!(
+        "not measured at {} cores: gamma is interpolated there on a straight line between its \
+         measured neighbours",
+        cores.join(", ")
+    )
 }

@@ -1,6 +1,6 @@
 //! A fit as a model, and as a server file.
 
-use super::{Estimate, Fit};
+use super::{Estimate, Fit, interpolated};
 use crate::bolla::{BollaModel, Chi, FrequencyPoint};
 use std::fmt::Write;
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
@@ -105,16 +105,6 @@ impl Fit {
         );
         text
     }
-}
-
-/// Returns the remark on numbers of cores that no row has.
-pub(super) fn interpolated(cores: &[usize]) -> String {
-    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
-    format!(
-        "not measured at {} cores: gamma is interpolated there on a straight line between its \
-         measured neighbours",
-        cores.join(", ")
-    )
 }
 
 impl std::fmt::Display for Estimate {

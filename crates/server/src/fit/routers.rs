@@ -103,13 +103,13 @@ impl SnakeTest {
             } else {
                 Value::Null
             };
-            all.extend(Self::of(&device, &read("power_data.yml")?, &model));
+            all.extend(Self::collect(&device, &read("power_data.yml")?, &model));
         }
         Ok(all)
     }
 
     /// Collects the snake tests of one router.
-    fn of(device: &str, data: &Value, model: &Value) -> Vec<Self> {
+    fn collect(device: &str, data: &Value, model: &Value) -> Vec<Self> {
         let mut all = Vec::new();
         for (port, transceivers) in entries(data) {
             for (transceiver, tests) in entries(transceivers) {
@@ -252,7 +252,7 @@ base:
         let model = parse(
             "QSFP28: {PCC: {100G: {P_BASE: 90, P_PORT: 1, P_TRX: 1, P_OFFSET: .5, E_BIT: 2.5e-11, E_PKT: .nan}}}",
         );
-        let tests = SnakeTest::of("router", &data, &model.unwrap());
+        let tests = SnakeTest::collect("router", &data, &model.unwrap());
         let [test] = tests.as_slice() else { panic!("{tests:?}") };
         assert_eq!((test.kind.as_str(), test.rows.len()), ("QSFP PCC 100G", 6));
         let first = test.rows.iter().find(|row| (row.bytes, row.gbps) == (256.0, 10.0)).unwrap();
@@ -270,7 +270,7 @@ base:
         let model = parse(
             "QSFP28: {PCC: {100G: {P_BASE: 90, P_PORT: 1, P_TRX: 1, P_OFFSET: .5, E_BIT: 2.5e-11, E_PKT: 0}}}",
         );
-        let test = SnakeTest::of("router", &data, &model.unwrap()).remove(0);
+        let test = SnakeTest::collect("router", &data, &model.unwrap()).remove(0);
         let errors = test.errors().unwrap();
         // 101 W at 10 Gbit/s of four ports and 105 W at 50.
         let [all, shape] =

@@ -190,7 +190,7 @@ impl SpecFit {
     ///
     /// # Errors
     /// Results that are too few, or too much alike.
-    pub fn of(results: &[&SpecResult], load: Load) -> Result<Self, FitError> {
+    pub fn new(results: &[&SpecResult], load: Load) -> Result<Self, FitError> {
         let unidentified = || {
             FitError::Unidentified(format!(
                 "{} results cannot fix {FEATURES} parameters: they need different numbers of \
@@ -245,8 +245,8 @@ impl SpecError {
     /// Fits the results that `seen` selects, and predicts the others.
     ///
     /// # Errors
-    /// As [`SpecFit::of`], and when nothing is left to predict.
-    pub fn of(
+    /// As [`SpecFit::new`], and when nothing is left to predict.
+    pub fn measure(
         results: &[SpecResult],
         load: Load,
         seen: impl Fn(&SpecResult) -> bool,
@@ -256,7 +256,7 @@ impl SpecError {
         if others.is_empty() {
             return Err(FitError::Unidentified("no result is left to predict".to_owned()));
         }
-        let fit = SpecFit::of(&fitted, load)?;
+        let fit = SpecFit::new(&fitted, load)?;
         let mut errors = Vec::with_capacity(others.len());
         let mut within = 0;
         for result in &others {
@@ -322,7 +322,7 @@ mod tests {
         let results = results();
         for load in Load::ALL {
             for seen in [two_of_three as fn(&SpecResult) -> bool, |result| result.year < 2019.0] {
-                let error = SpecError::of(&results, load, seen).unwrap();
+                let error = SpecError::measure(&results, load, seen).unwrap();
                 assert!(error.median < 0.04 && error.nine_tenths < 0.07, "{error:?}");
                 assert!(error.within > 0.9, "{error:?}");
                 assert_eq!(error.fitted + error.predicted, 300);
@@ -334,7 +334,7 @@ mod tests {
     fn another_power_is_outside_the_interval() {
         let mut results = results();
         results.iter_mut().filter(|r| !two_of_three(r)).for_each(|r| r.watts_full *= 3.0);
-        let error = SpecError::of(&results, Load::Full, two_of_three).unwrap();
+        let error = SpecError::measure(&results, Load::Full, two_of_three).unwrap();
         assert_eq!(error.within, 0.0, "{error:?}");
         assert!(error.median > 0.6, "{error:?}");
     }
@@ -359,6 +359,6 @@ mod tests {
             assert!(error.unwrap_err().to_string().starts_with("a.csv:2"), "{wrong}");
         }
         let few: Vec<&SpecResult> = results.rows.iter().collect();
-        assert!(SpecFit::of(&few, Load::Idle).is_err());
+        assert!(SpecFit::new(&few, Load::Idle).is_err());
     }
 }

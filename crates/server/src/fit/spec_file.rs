@@ -42,7 +42,7 @@ impl SpecResults {
             )));
         }
         let rows: Vec<&SpecResult> = self.rows.iter().collect();
-        let [idle, full] = Load::ALL.map(|load| SpecFit::of(&rows, load));
+        let [idle, full] = Load::ALL.map(|load| SpecFit::new(&rows, load));
         let (idle, full) = (idle?.predict(result), full?.predict(result));
         let broken = || FitError::Unidentified(format!("{REFERENCE} cannot be read"));
         let reference = text_of(REFERENCE, Kind::Servers).ok_or_else(broken)?;

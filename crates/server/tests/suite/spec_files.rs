@@ -1,5 +1,6 @@
 //! Server files from published results of SPECpower.
 
+use std::path::{Path, PathBuf};
 use wattline_server::fit::routers::SnakeTest;
 use wattline_server::fit::spec::{Load, SpecError, SpecResults, two_of_three};
 use wattline_server::{Origin, ServerFile};
@@ -62,20 +63,23 @@ fn row_that_is_not_there_is_refused() {
     }
 }
 
-/// The published results and NetPowerBench are not part of the project:
-/// `WATTLINE_PUBLISHED_WATTS` names their directory.
+/// The published results and NetPowerBench are not part of the project.
 #[test]
 fn published_results_are_predicted_and_written() {
-    let Some(data) = std::env::var_os("WATTLINE_PUBLISHED_WATTS").map(std::path::PathBuf::from)
-    else {
-        return println!("skipped: WATTLINE_PUBLISHED_WATTS is not set");
-    };
+    let data = std::env::var_os("WATTLINE_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let data = data.join("power");
+    if !data.is_dir() {
+        return wattline_needs::data(format_args!("published watts in {}", data.display()));
+    }
     let results = SpecResults::load(data.join("specpower-2026-03.csv").to_str().unwrap()).unwrap();
     for load in Load::ALL {
-        let random = SpecError::of(&results.rows, load, two_of_three).unwrap();
+        let random = SpecError::measure(&results.rows, load, two_of_three).unwrap();
         println!("{}: {random:?}", load.name());
         assert!(random.median < 0.4 && random.within > 0.85, "{random:?}");
-        let later = SpecError::of(&results.rows, load, |result| result.year < 2019.0).unwrap();
+        let later = SpecError::measure(&results.rows, load, |result| result.year < 2019.0).unwrap();
         println!("{}, later ones: {later:?}", load.name());
     }
     for result in results.rows.iter().step_by(3) {

@@ -94,7 +94,7 @@ fn published(
     let written = args.overwrite.write(path, &text);
     let mut errors = Vec::new();
     for load in Load::ALL {
-        let error = SpecError::of(&results.rows, load, two_of_three).map_err(data)?;
+        let error = SpecError::measure(&results.rows, load, two_of_three).map_err(data)?;
         errors.push(json!({ "power": load, "out_of_sample": error }));
     }
     let refused: Vec<_> =
@@ -103,7 +103,7 @@ fn published(
     results::print_beside(written, &document, json, |out, _| {
         writeln!(out, "{}: row {row} of {file}", path.display())?;
         for load in Load::ALL {
-            let Ok(error) = SpecError::of(&results.rows, load, two_of_three) else { continue };
+            let Ok(error) = SpecError::measure(&results.rows, load, two_of_three) else { continue };
             writeln!(
                 out,
                 "power at {}: of {} results at random that the fit did not see, half are within {:.0} %, nine of \

@@ -146,7 +146,7 @@ fn failed(error: ReproduceError) -> ExitError {
 
 /// The verdicts in numbers, then everything that does not meet, with its reason.
 fn table(out: &mut impl Write, results: &[Reproduction]) -> std::io::Result<()> {
-    let summary = Summary::of(results);
+    let summary = Summary::new(results);
     writeln!(out, "{} {}\n", summary.headline(), summary.others())?;
     write!(out, "{:<12}{:>8}", "paper", "claims")?;
     for verdict in Verdict::ALL {
