@@ -149,7 +149,7 @@ def _file(
     if isinstance(columns, (str, os.PathLike)):
         return os.fspath(columns)
     # Tables and frames (pandas, polars, Arrow) have columns by name, all of which dict() knows but Arrow's.
-    named = columns.to_pydict() if hasattr(columns, "to_pydict") else columns
+    named: Any = columns.to_pydict() if hasattr(columns, "to_pydict") else columns
     named = named.to_dict() if isinstance(named, Table) else named
     columns = {str(it): list(named[it]) for it in getattr(named, "columns", named)}
     path = os.path.join(folder, name)
