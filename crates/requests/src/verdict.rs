@@ -36,7 +36,7 @@ pub struct Verdict {
     pub due_rate_rps: f64,
     /// Sent in the measured time.
     pub sent_rate_rps: f64,
-    /// Served in the measured time, whenever they were due.
+    /// Served, of the requests that were due in the measured time.
     pub served_rate_rps: f64,
     /// Whether what was sent differs from what was due by 1 % at most.
     pub rate_held: bool,
@@ -78,7 +78,7 @@ impl Verdict {
             asked_rate_rps: options.rate,
             due_rate_rps: due / length,
             sent_rate_rps: sent / length,
-            served_rate_rps: recording.served_in_window as f64 / length,
+            served_rate_rps: recording.window.served as f64 / length,
             rate_held: excess.abs() <= allowed,
             saturated,
             saturation_cause: cause,

@@ -92,29 +92,6 @@ fn a_server_that_is_too_slow_is_named_as_the_cause() {
     }
 }
 
-/// The backlog of the warm-up lasts for the whole measured time: all that is served in it was due
-/// before it.
-#[test]
-fn backlog_of_the_warm_up_counts_as_served() {
-    let address = server(|mut stream| {
-        while read_http_request(&mut stream) {
-            std::thread::sleep(Duration::from_millis(5));
-            if !write(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") {
-                return;
-            }
-        }
-    });
-    let mut asked = options(2_000.0);
-    asked.warmup = Duration::from_secs(1);
-    asked.duration = Duration::from_secs(1);
-    let report = load(&asked, &[address], http(address));
-    let verdict = &report.verdict;
-    assert!(verdict.saturated, "{verdict:?}");
-    assert_eq!(report.served_requests, 0, "none was due in the measured time");
-    assert!((50.0..=200.0).contains(&verdict.served_rate_rps), "{verdict:?}");
-    assert!((verdict.served_rate_rps - verdict.sent_rate_rps).abs() <= 3.0, "{verdict:?}");
-}
-
 /// With several requests under way on a connection, the same server answers them in order.
 #[test]
 fn depth_sends_requests_without_waiting_for_answers() {

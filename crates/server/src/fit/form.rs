@@ -24,7 +24,7 @@ pub(super) fn richest_order(samples: &[Sample], order_max: usize) -> usize {
 /// Order above which the rows do not tell terms of χ from noise: the least of Bayes's information
 /// criterion over fits of every order. The richest fit follows the noise too, so it is no measure
 /// of a simpler one.
-pub(super) fn order_told_apart(
+pub(super) fn order_above_noise(
     samples: &[Sample],
     frequencies: usize,
     richest: usize,
@@ -49,7 +49,7 @@ pub(super) fn simplest(
     samples: &[Sample],
     fitted: &PowerFit,
     error_bound: f64,
-    told_apart: usize,
+    above_noise: usize,
 ) -> Result<(Vec<f64>, f64), FitError> {
     for order in 1..=fitted.shape.len() {
         let Some(shape) = fit_shape(samples, fitted, order) else { continue };
@@ -57,7 +57,7 @@ pub(super) fn simplest(
             .iter()
             .map(|sample| power::chi(&shape, sample.load) - power::chi(&fitted.shape, sample.load))
             .fold(0.0, |largest: f64, departure| largest.max(departure.abs()));
-        if departure <= error_bound || order >= told_apart {
+        if departure <= error_bound || order >= above_noise {
             return Ok((shape, departure));
         }
     }

@@ -167,8 +167,8 @@ pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
     let frequencies = groups.frequencies.len();
     let (fitted, base) = fit_with_base(&samples, &groups, richest, options, &mut notes)?;
     check_rise(&fitted, &groups)?;
-    let told_apart = form::order_told_apart(&samples, frequencies, richest, base);
-    let (shape, departure) = form::simplest(&samples, &fitted, options.error_bound, told_apart)?;
+    let above_noise = form::order_above_noise(&samples, frequencies, richest, base);
+    let (shape, departure) = form::simplest(&samples, &fitted, options.error_bound, above_noise)?;
     let order = shape.len() + 1;
     let held_out = held_out::error(&samples, frequencies, richest, order, base);
 

@@ -157,8 +157,8 @@ fn requests(page: &mut String, report: &Report) {
     let length = report.duration_seconds.max(f64::MIN_POSITIVE);
     let rows = [
         ("due", report.due_requests),
-        ("sent", (report.verdict.sent_rate_rps * length).round() as u64),
-        ("served", (report.verdict.served_rate_rps * length).round() as u64),
+        ("sent", report.sent_requests),
+        ("served", report.served_requests),
         ("served: misses", report.missed_requests),
         ("failed", report.failed_requests),
         ("failed: reset", failures.reset),

@@ -96,9 +96,8 @@ pub fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     let per_second = |number: u64| number as f64 / length;
     row("asked", (verdict.asked_rate_rps * length).round() as u64, verdict.asked_rate_rps, "")?;
     row("due", report.due_requests, verdict.due_rate_rps, "")?;
-    let number = |rate: f64| (rate * length).round() as u64;
-    row("sent", number(verdict.sent_rate_rps), verdict.sent_rate_rps, held)?;
-    row("served", number(verdict.served_rate_rps), verdict.served_rate_rps, "")?;
+    row("sent", report.sent_requests, verdict.sent_rate_rps, held)?;
+    row("served", report.served_requests, verdict.served_rate_rps, "")?;
     let failures = &report.failures;
     for (name, number) in [
         ("  misses", report.missed_requests),
