@@ -117,6 +117,16 @@ mod tests {
     }
 
     #[test]
+    fn file_of_more_than_16_mib_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(16 << 20).unwrap();
+        assert_eq!(read_text(file.path()).unwrap().len(), 16 << 20);
+        file.as_file().set_len((16 << 20) + 1).unwrap();
+        let error = read_text(file.path()).unwrap_err().to_string();
+        assert!(error.contains("is longer than 16777216 bytes"), "{error}");
+    }
+
+    #[test]
     fn bytes_that_are_no_text_are_told_with_their_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ants.toml");
