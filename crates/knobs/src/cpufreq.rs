@@ -92,7 +92,7 @@ struct Beside {
 }
 
 impl Beside {
-    fn of(tree: &Tree, number: u32, cpus: &[u32]) -> Self {
+    fn find(tree: &Tree, number: u32, cpus: &[u32]) -> Self {
         let has_bias = |cpu: &u32| tree.is_file(format!("{CPUS}/{}", bias_file(*cpu)));
         let own = format!("cpufreq/policy{number}/boost");
         let switches = [
@@ -185,7 +185,7 @@ impl Policy {
         Ok(Self {
             number,
             driver,
-            beside: Beside::of(tree, number, &cpus),
+            beside: Beside::find(tree, number, &cpus),
             cpus,
             lowest_hertz: kilohertz("cpuinfo_min_freq")?,
             highest_hertz: kilohertz("cpuinfo_max_freq")?,

@@ -142,7 +142,7 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
 fn grouped(writes: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     let mut groups: Vec<(Split, Vec<u32>, String)> = Vec::new();
     for (setting, change) in writes {
-        let (split, number) = Split::of(&setting);
+        let (split, number) = Split::new(&setting);
         let same = groups.iter_mut().find(|(known, _, text)| *known == split && *text == change);
         match same {
             Some((_, numbers, _)) => numbers.extend(number),
@@ -169,7 +169,7 @@ struct Split {
 }
 
 impl Split {
-    fn of(setting: &str) -> (Self, Option<u32>) {
+    fn new(setting: &str) -> (Self, Option<u32>) {
         for name in ["/cpu", "/policy"] {
             for (place, _) in setting.match_indices(name) {
                 let (before, rest) = setting.split_at(place + name.len());

@@ -113,7 +113,7 @@ struct Planned {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let tree = args.root.tree()?;
-    let trial = Trial::of(args, tree)?;
+    let trial = Trial::prepare(args, tree)?;
     let logging = logging::start(Level::WARN)
         .map_err(|error| ExitError::new(ExitError::IO, format!("cannot begin to log: {error}")))?;
     if args.plan {
@@ -156,7 +156,7 @@ struct Trial {
 
 impl Trial {
     /// Reads the settings, and looks for a meter.
-    fn of(args: &Args, tree: Tree) -> Result<Self, ExitError> {
+    fn prepare(args: &Args, tree: Tree) -> Result<Self, ExitError> {
         let usage = |message: &str| ExitError::new(ExitError::USAGE, message);
         if !(Span::from_millis(2_000)..=Span::from_millis(86_400_000)).contains(&args.block) {
             return Err(usage("--block: from 2s to 24h"));
@@ -300,7 +300,7 @@ impl Trial {
         // A machine that is left changed matters more than what led to the end.
         block.end()?;
         match state? {
-            State::Passed(passed) => Err(of_limit(setting, passed)),
+            State::Passed(passed) => Err(limit_error(setting, passed)),
             State::GoesOn => {
                 let message = "interrupted by a signal; the machine is as before";
                 Err(ExitError::new(128 + 2, message))
@@ -415,7 +415,7 @@ fn store(out: Option<&Path>, experiment: &Experiment) -> Result<(), ExitError> {
         .map_err(|error| ExitError::new(ExitError::IO, format!("{}: {error}", path.display())))
 }
 
-fn of_limit(setting: Setting, passed: Passed) -> ExitError {
+fn limit_error(setting: Setting, passed: Passed) -> ExitError {
     let Passed { figure, mean, limit } = passed;
     let option = match figure {
         Figure::Latency => "--latency-limit",
@@ -468,15 +468,15 @@ fn print(out: &mut impl Write, output: &Output, verdict: &str) -> std::io::Resul
             let work = row(work).0;
             format!("NOT at equal work: the {work} follow the setting, see below")
         }
-        _ => "of the time, as nothing counts the work".to_owned(),
+        _ => "over the whole time, as nothing counts the work".to_owned(),
     };
     writeln!(out, "\n{verdict}, {equal}")?;
     let percent = |watts: f64| 100.0 * watts / means.a.power_watts;
     let difference = &output.difference;
     if difference.difference_shown {
-        writeln!(out, "that is {:+.1} % of A's power", percent(difference.difference_watts))?;
+        writeln!(out, "{:+.1} % of A's power", percent(difference.difference_watts))?;
     } else if difference.hidden_watts.is_finite() {
-        writeln!(out, "that is {:.1} % of A's power", percent(difference.hidden_watts))?;
+        writeln!(out, "{:.1} % of A's power", percent(difference.hidden_watts))?;
     }
     writeln!(out, "method: {}", output.method)?;
     writeln!(out, "{}\n", provenance(&output.meter))?;
