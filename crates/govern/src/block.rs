@@ -41,6 +41,9 @@ pub struct Block {
     busy: Vec<Span>,
     /// The latency that was known last.
     latency: Option<LatencyView>,
+    /// Time after which a source of latency that says nothing is silent.
+    silence: Span,
+    is_silent: bool,
     meter: Meter,
 }
 
@@ -61,6 +64,8 @@ impl Block {
             integrals: BTreeMap::new(),
             busy: Vec::new(),
             latency: None,
+            silence: config.latency_silence,
+            is_silent: false,
             meter: Meter::default(),
         })
     }
@@ -124,6 +129,8 @@ impl Block {
         self.busy = cores.iter().map(|core| core.useful).collect();
         // Samples that are a part of a service are no requests. A source that is silent for a moment
         // leaves the last figure.
+        self.is_silent =
+            seen.view.latency.is_none() && Span::from_seconds(self.read) > self.silence;
         self.latency = seen.view.latency.filter(|view| !view.part).or(self.latency);
         if let Some(latency) = self.latency {
             let window = latency.window.as_seconds();
@@ -138,6 +145,11 @@ impl Block {
     /// Returns the meters that the watts come from.
     pub fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    /// Returns true if no source shows the latency now.
+    pub fn is_silent(&self) -> bool {
+        self.is_silent
     }
 
     /// Returns true if the machine was suspended since the block began.

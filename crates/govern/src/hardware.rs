@@ -170,9 +170,7 @@ mod tests {
     use wattline_linux::sysfs::Tree;
     use wattline_policy::CoreView;
 
-    fn host(name: &str) -> Host<Plan<Settings>> {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures");
-        let tree = Tree::at(fixtures.join(name));
+    fn host(tree: &Tree, scope: Scope) -> Host<Plan<Settings>> {
         let options = HostOptions {
             tree: tree.clone(),
             layout: Layout { workers: 2, cpus: vec![0, 1], ports: Vec::new() },
@@ -184,23 +182,32 @@ mod tests {
             rights: Rights::ALL,
             override_limits: false,
             preferences: true,
-            // As `knobs` of the profile says.
-            scope: Scope { idle: false, moderation: false, ..Scope::KERNEL },
+            scope,
         };
-        Host::new(options, Plan::new(Settings::new(&tree)), Box::new(NoWorkers)).unwrap()
+        Host::new(options, Plan::new(Settings::new(tree)), Box::new(NoWorkers)).unwrap()
     }
 
-    fn balanced() -> Preferences {
-        let config = Config::parse(profile::PROFILES[0].text, "test").unwrap();
-        parse(&config.policy).unwrap().unwrap()
+    fn fixture(name: &str) -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../knobs/tests/fixtures").join(name)
     }
 
-    /// Runs the policy on a machine under the given loads, one a second. Returns the writes, as file
-    /// and value, and the number of them.
+    /// Runs the profile `balanced` on a recorded machine.
     fn run(name: &str, loads: &[f64]) -> (BTreeSet<(String, String)>, usize) {
-        let mut host = host(name);
+        run_profile("balanced", &Tree::at(fixture(name)), loads)
+    }
+
+    /// Runs a profile on a machine under the given loads, one a second. Returns the writes, as file
+    /// and value, and the number of them.
+    fn run_profile(
+        profile: &str,
+        tree: &Tree,
+        loads: &[f64],
+    ) -> (BTreeSet<(String, String)>, usize) {
+        let config = Config::parse(profile::find(profile).unwrap().text, "test").unwrap();
+        let mut host = host(tree, config.scope);
         let platform = host.platform().clone();
-        let mut policy = Hardware::new(balanced(), &platform);
+        let preferences = parse(&config.policy).expect("it is of this policy").unwrap();
+        let mut policy = Hardware::new(preferences, &platform);
         let mut from = host.present();
         let mut cores = vec![CoreView::default(); platform.cores];
         let mut now = Time::ZERO;
@@ -263,6 +270,59 @@ mod tests {
                 assert!(count <= 2 * 2 * 11, "{name}: {count} writes in ten minutes");
             }
         }
+    }
+
+    /// Processor and kernel go on to control the frequency, whatever the profile.
+    #[test]
+    fn no_profile_sets_a_frequency_or_a_limit() {
+        let loads: Vec<f64> = (0..300).map(|second| f64::from(second / 60 % 2)).collect();
+        for name in ["intel-pstate-hwp", "amd-pstate-epp", "acpi-cpufreq", "cppc"] {
+            for profile in profile::PROFILES {
+                let (writes, _) = run_profile(profile.name, &Tree::at(fixture(name)), &loads);
+                for (file, value) in &writes {
+                    let set = ["scaling_setspeed", "scaling_min_freq", "scaling_max_freq"];
+                    let fixes = set.contains(&file.as_str()) || value == "userspace";
+                    assert!(!fixes, "{} on {name}: {file} = {value}", profile.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bias_stands_in_for_a_preference_and_turbo_is_off_while_calm() {
+        let root = tempfile::tempdir().unwrap();
+        let from = fixture("acpi-cpufreq");
+        for directory in ["sys", "proc"] {
+            let mut copy = std::process::Command::new("cp");
+            let copied = copy.arg("-r").arg(from.join(directory)).arg(root.path()).status();
+            assert!(copied.unwrap().success());
+        }
+        for cpu in [0, 1] {
+            let file = format!("sys/devices/system/cpu/cpu{cpu}/power/energy_perf_bias");
+            std::fs::write(root.path().join(file), "6\n").unwrap();
+        }
+        let boost = root.path().join("sys/devices/system/cpu/cpufreq/boost");
+        std::fs::write(&boost, "1\n").unwrap();
+        let tree = Tree::at(root.path());
+        let calm = [0.1; 40];
+        let values = |profile: &str, loads: &[f64]| {
+            let (writes, _) = run_profile(profile, &tree, loads);
+            let of = |name: &str| -> Vec<String> {
+                let own = writes.iter().filter(|(file, _)| file == name);
+                own.map(|(_, value)| value.clone()).collect()
+            };
+            (of("energy_perf_bias"), of("boost"))
+        };
+        assert_eq!(values("max-save", &calm[..20]), (vec!["8".to_owned()], vec![]));
+        let both = (vec!["15".to_owned(), "8".to_owned()], vec!["0".to_owned()]);
+        assert_eq!(values("max-save", &calm), both);
+        let busy: Vec<f64> = calm.iter().copied().chain([0.9]).collect();
+        assert_eq!(values("max-save", &busy).1, ["0", "1"]);
+        assert_eq!(values("balanced", &calm).1, Vec::<String>::new());
+        assert_eq!(values("latency", &calm).0, ["0", "4"]);
+        // An administrator who has switched it off is not overruled.
+        std::fs::write(&boost, "0\n").unwrap();
+        assert_eq!(values("max-save", &busy).1, Vec::<String>::new());
     }
 
     #[test]

@@ -20,12 +20,12 @@ pub const PROFILES: [Profile; 3] = [
     },
     Profile {
         name: "latency",
-        summary: "saves only where nobody should notice; no deep sleep",
+        summary: "processor or kernel control the frequency and prefer performance; no deep sleep",
         text: include_str!("../profiles/latency.toml"),
     },
     Profile {
         name: "max-save",
-        summary: "the least watts that carry the load; answers may take longer",
+        summary: "processor or kernel control the frequency and prefer to save; answers may take longer",
         text: include_str!("../profiles/max-save.toml"),
     },
 ];

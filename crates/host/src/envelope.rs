@@ -40,6 +40,16 @@ impl Preference {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
+    /// The bias that goes with it, by the kernel's names (Documentation/ABI, `energy_perf_bias`).
+    fn bias(self) -> u8 {
+        match self {
+            Self::Power => 15,
+            Self::BalancePower => 8,
+            Self::BalancePerformance => 4,
+            Self::Performance => 0,
+        }
+    }
+
     /// Its place in [`Self::ALL`].
     pub fn index(self) -> usize {
         self as usize
@@ -49,8 +59,8 @@ impl Preference {
 /// The kernel's governor that follows the load where the hardware does not.
 const KERNEL: &str = "schedutil";
 
-/// The writes that give a policy a preference: limits stay as they are. Empty where the policy has
-/// nothing to choose.
+/// The writes that give a policy a preference: limits stay as they are. Turbo is off at the least power
+/// alone. Empty where the policy has nothing to choose.
 pub(super) fn changes(policy: &cpufreq::Policy, preference: Preference) -> Vec<Change> {
     let mut changes = Vec::new();
     let fastest = preference == Preference::Performance;
@@ -63,6 +73,8 @@ pub(super) fn changes(policy: &cpufreq::Policy, preference: Preference) -> Vec<C
         changes.extend(policy.govern(governor).unwrap_or_default());
     }
     changes.extend(policy.prefer(preference.name()).unwrap_or_default());
+    changes.extend(policy.bias(preference.bias()));
+    changes.extend(policy.turbo(preference != Preference::Power));
     changes
 }
 

@@ -219,10 +219,13 @@ impl<K: Knobs> Host<K> {
     /// Returns the step to take in place of `step` at the start, or what the machine is at where
     /// nothing is to be written: hardware and kernel go on under the preference that they have.
     fn settled(&mut self, step: Step) -> Result<Step, Step> {
-        let Step::Frequency { core, .. } = step else { return Ok(step) };
         if !self.survey.frequencies.preferences {
             return Ok(step);
         }
+        let Step::Frequency { core, .. } = step else {
+            let idle = matches!(step, Step::IdleLimit { .. });
+            return if idle { self.held(&step).map_or(Ok(step), Err) } else { Ok(step) };
+        };
         let Some(Step::Frequency { index, .. }) = self.held(&step) else {
             return Ok(Step::Frequency { core, index: Preference::BalancePerformance.index() });
         };

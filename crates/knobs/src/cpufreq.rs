@@ -10,6 +10,7 @@ use wattline_linux::missing::Missing;
 use wattline_linux::sysfs::{ReadError, Tree};
 use wattline_units::{Hertz, Span};
 
+const CPUS: &str = "/sys/devices/system/cpu";
 const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
 
 /// Who sets the frequency, which decides what can be asked of it.
@@ -76,6 +77,45 @@ pub struct Policy {
     pub maximum_hertz: Hertz,
     /// The governor when it was looked at.
     pub governor: String,
+    /// The settings that go with it: bias of its CPUs and turbo.
+    #[serde(skip)]
+    beside: Beside,
+}
+
+/// Settings of the processor that limit or bias what a policy does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Beside {
+    /// CPUs with an energy performance bias.
+    biased: Vec<u32>,
+    /// The switch of turbo, with its values for on and off, where it was on.
+    turbo: Option<(Setting, &'static str, &'static str)>,
+}
+
+impl Beside {
+    fn find(tree: &Tree, number: u32, cpus: &[u32]) -> Self {
+        let has_bias = |cpu: &u32| tree.is_file(format!("{CPUS}/{}", bias_file(*cpu)));
+        let own = format!("cpufreq/policy{number}/boost");
+        let switches = [
+            ("intel_pstate/no_turbo", "0", "1"),
+            (own.as_str(), "1", "0"),
+            ("cpufreq/boost", "1", "0"),
+        ];
+        let there = |(file, ..): &&(&str, _, _)| tree.is_file(format!("{CPUS}/{file}"));
+        let turbo = switches.iter().find(there);
+        // A switch that is off is the administrator's.
+        let is_on = |(file, on, _): &&(&str, &str, _)| {
+            tree.text(format!("{CPUS}/{file}")).is_ok_and(|value| value == *on)
+        };
+        let turbo = turbo.filter(is_on);
+        Self {
+            biased: cpus.iter().copied().filter(has_bias).collect(),
+            turbo: turbo.map(|(file, on, off)| (Setting::cpu(format_args!("{file}")), *on, *off)),
+        }
+    }
+}
+
+fn bias_file(cpu: u32) -> String {
+    format!("cpu{cpu}/power/energy_perf_bias")
 }
 
 /// A frequency, governor or preference that a policy does not have.
@@ -140,10 +180,13 @@ impl Policy {
             .filter_map(|word| Some(Hertz(word.parse::<u64>().ok()? as f64 * 1e3)))
             .collect();
         steps.sort_by(|a, b| a.get().total_cmp(&b.get()));
+        let driver = Driver::named(&tree.text(file("scaling_driver"))?);
+        let cpus = tree.cpus(file("related_cpus"))?;
         Ok(Self {
             number,
-            driver: Driver::named(&tree.text(file("scaling_driver"))?),
-            cpus: tree.cpus(file("related_cpus"))?,
+            driver,
+            beside: Beside::find(tree, number, &cpus),
+            cpus,
             lowest_hertz: kilohertz("cpuinfo_min_freq")?,
             highest_hertz: kilohertz("cpuinfo_max_freq")?,
             steps_hertz: steps,
@@ -309,6 +352,27 @@ impl Policy {
         Ok(changes)
     }
 
+    /// The writes that give its CPUs an energy performance bias, 0 for the most performance to 15 for the
+    /// least power. None on a processor without it, and none beside a preference, which takes its place.
+    pub fn bias(&self, bias: u8) -> Vec<Change> {
+        let biased = self.beside.biased.iter().filter(|_| self.preferences.is_empty());
+        let change = |cpu: &u32| Change {
+            setting: Setting::cpu(format_args!("{}", bias_file(*cpu))),
+            value: bias.to_string(),
+            why: "bias between performance (0) and power (15)".to_owned(),
+        };
+        biased.map(change).collect()
+    }
+
+    /// The write that lets the processor use its turbo frequencies or not. None where there is no such
+    /// switch, or turbo was off when it was looked at.
+    pub fn turbo(&self, on: bool) -> Option<Change> {
+        let (setting, value_on, value_off) = self.beside.turbo.as_ref()?;
+        let (value, why) =
+            if on { (value_on, "turbo as it was") } else { (value_off, "no turbo while calm") };
+        Some(Change { setting: setting.clone(), value: (*value).to_owned(), why: why.to_owned() })
+    }
+
     fn among(
         &self,
         what: &'static str,
@@ -362,7 +426,10 @@ pub const FREQUENCY: Registration = Registration {
         conflict::TLP.sets("governor, limits"),
     ],
     notes: "by driver, below",
-    owns: |setting| setting.is_cpu_file("/cpufreq/policy") && !(PREFERENCE.owns)(setting),
+    owns: |setting| {
+        let others = (PREFERENCE.owns)(setting) || (TURBO.owns)(setting);
+        setting.is_cpu_file("/cpufreq/policy") && !others
+    },
     probe: show,
     recorded: Recorded {
         directories: &["cpufreq", "intel_pstate", "amd_pstate"],
@@ -396,6 +463,35 @@ pub const PREFERENCE: Registration = Registration {
     notes: "locked under the governor `performance` of intel_pstate and amd-pstate-epp, so \
             `powersave` is set first",
     owns: |setting| setting.is_cpu_file("/energy_performance_preference"),
+    ..Registration::NOTHING
+};
+
+/// Bias of processors without a preference.
+pub const BIAS: Registration = Registration {
+    name: "bias",
+    label: "frequency",
+    files: "`cpuN/power/energy_perf_bias`",
+    values: "0 to 15",
+    conflicts: &[conflict::TUNED.sets("bias"), conflict::TLP.sets("bias")],
+    notes: "not where there is a preference",
+    owns: |setting| setting.is_cpu_file("/power/energy_perf_bias"),
+    recorded: Recorded { of_each_cpu: &["power/energy_perf_bias"], ..Recorded::NOTHING },
+    ..Registration::NOTHING
+};
+
+/// Switch of the turbo frequencies.
+pub const TURBO: Registration = Registration {
+    name: "turbo",
+    label: "frequency",
+    files: "`intel_pstate/no_turbo`, `cpufreq/{policyN/,}boost`",
+    values: "0 or 1",
+    conflicts: &[
+        conflict::TUNED.sets("turbo"),
+        conflict::AUTO_CPUFREQ.sets("turbo"),
+        conflict::TLP.sets("turbo"),
+    ],
+    notes: "off while a preference is `power`; never on where it was off",
+    owns: |setting| setting.is_cpu_file("/no_turbo") || setting.is_cpu_file("/boost"),
     ..Registration::NOTHING
 };
 

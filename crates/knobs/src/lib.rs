@@ -55,6 +55,8 @@ use wattline_linux::sysfs::Tree;
 pub static KNOBS: &[&Registration] = &[
     &cpufreq::FREQUENCY,
     &cpufreq::PREFERENCE,
+    &cpufreq::BIAS,
+    &cpufreq::TURBO,
     &cpuidle::KNOB,
     &latency::OF_CPU,
     &latency::OF_MACHINE,

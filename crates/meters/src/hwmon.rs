@@ -43,7 +43,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(tree: &Tree, chip: &str, (channel, file): (u32, String)) -> Result<Self, ReadError> {
+    fn find(tree: &Tree, chip: &str, (channel, file): (u32, String)) -> Result<Self, ReadError> {
         let name = tree.text(attributes(tree, chip).join("name"))?;
         let chip = chip.to_owned();
         Ok(Self { device: device(tree, &chip), chip, name, channel, file })
@@ -157,7 +157,7 @@ impl Hwmon {
     fn open(tree: &Tree, chip: &str, value: (u32, String)) -> Result<Self, ReadError> {
         let directory = attributes(tree, chip);
         let channel = value.0;
-        let mut place = Place::of(tree, chip, value)?;
+        let mut place = Place::find(tree, chip, value)?;
         // Tried once: some sensors exist and answer with an error only.
         place.read(tree)?;
         let name = &place.name;

@@ -55,6 +55,8 @@ impl std::fmt::Display for Difference {
         let Self { watts, lower_watts: lower, upper_watts: upper, .. } = self;
         if self.is_shown() {
             write!(formatter, "B draws {watts:+.2} W ({lower:+.2} to {upper:+.2} W, 95 %)")
+        } else if !self.hidden_watts().is_finite() {
+            write!(formatter, "no difference shown, and none can be excluded: run more pairs")
         } else {
             let hidden = self.hidden_watts();
             write!(formatter, "no difference shown: up to {hidden:.2} W could be hidden")
@@ -267,6 +269,8 @@ mod tests {
         assert_eq!(difference(&pairs(1.0, 0.0, 0.0)[..7], 1), Err(TooFewPairs { pairs: 7 }));
         let found = Difference { watts: 0.1, lower_watts: -1.1, upper_watts: 0.9, pairs: 12 };
         assert_eq!(found.to_string(), "no difference shown: up to 1.10 W could be hidden");
+        let found = Difference { upper_watts: f64::INFINITY, ..found };
+        assert!(found.to_string().ends_with("run more pairs"), "{found}");
         let found = Difference { watts: -2.0, lower_watts: -2.5, upper_watts: -1.5, pairs: 12 };
         assert_eq!(found.to_string(), "B draws -2.00 W (-2.50 to -1.50 W, 95 %)");
     }

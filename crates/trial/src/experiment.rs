@@ -131,7 +131,7 @@ impl Course {
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// What is compared, and how long.
+    /// Settings that are compared, and lengths.
     pub design: Design,
     /// Seed of the order.
     seed: u64,

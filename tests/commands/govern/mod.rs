@@ -3,11 +3,13 @@
 pub mod running;
 mod waiting;
 
+use crate::copy::copy;
 use crate::metrics_page::{Role, agrees_with};
 use running::{CPUS, Machine, SAMPLED, until};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use wattline_daemon::socket::{Request, ask};
@@ -76,7 +78,7 @@ fn stats_and_top_show_the_moderation_in_force_and_what_differs_from_the_profile(
     until("the period is set", || (machine.value("ethtool/eth9/rx-usecs") == "50").then_some(()));
     let log = machine.log();
     assert!(log.contains("profile max-save, with moderation of the configuration"), "{log}");
-    assert!(!log.contains("the least watts that carry the load"), "{log}");
+    assert!(!log.contains("prefer to save"), "{log}");
     let shown = |arguments: &[&str]| {
         let mut command = Command::new(wattline_needs::program());
         command.args(arguments).arg("--socket").arg(machine.socket());
@@ -84,7 +86,7 @@ fn stats_and_top_show_the_moderation_in_force_and_what_differs_from_the_profile(
     };
     let stats = shown(&["stats"]);
     for words in [
-        "profile max-save, with moderation of the configuration; policy conservative",
+        "profile max-save, with moderation of the configuration; policy hardware",
         "interrupt moderation: 50 us\n",
         " core and frequency changes in ",
     ] {
@@ -249,7 +251,7 @@ fn foreign_and_vanished_settings_are_reported_and_governing_goes_on() {
     let mut machine = Machine::new();
     machine.write("proc/77/comm", "irqbalance");
     machine.write("proc/78/comm", "tuned");
-    machine.start("profile = \"max-save\"\n");
+    machine.start(&format!("profile = \"max-save\"\n{SAMPLED}"));
     machine.logs("TuneD also sets");
     machine.logs("systemctl disable --now irqbalance");
     until("moderation is set", || (machine.value("ethtool/eth9/rx-usecs") == "100").then_some(()));
@@ -324,6 +326,41 @@ fn a_plan_says_what_would_be_done_and_why_and_writes_nothing() {
     let refused = plan(&[config.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(78));
     assert!(machine.is_as_before());
+}
+
+/// A server of 64 CPUs with hardware P-states.
+#[test]
+fn plan_of_a_large_server_has_each_write_with_its_reason_on_few_lines() {
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../crates/knobs/tests/fixtures/intel-pstate-hwp");
+    let root = tempfile::tempdir().unwrap();
+    copy(&recorded, root.path());
+    let cpus = root.path().join(CPUS);
+    for cpu in 2..64 {
+        copy(&cpus.join("cpu1"), &cpus.join(format!("cpu{cpu}")));
+        let policy = cpus.join(format!("cpufreq/policy{cpu}"));
+        copy(&cpus.join("cpufreq/policy1"), &policy);
+        fs::write(policy.join("related_cpus"), format!("{cpu}\n")).unwrap();
+        fs::write(policy.join("affected_cpus"), format!("{cpu}\n")).unwrap();
+    }
+    fs::write(cpus.join("online"), "0-63\n").unwrap();
+    for profile in ["balanced", "latency", "max-save"] {
+        let config = root.path().join(format!("{profile}.toml"));
+        fs::write(&config, format!("[govern]\nprofile = \"{profile}\"\n")).unwrap();
+        let mut command = Command::new(wattline_needs::program());
+        command.args(["plan", "--govern"]).arg(&config).arg("--root").arg(root.path());
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.lines().count() <= 25, "{profile}: {text}");
+        let writes = text.lines().filter(|line| line.starts_with("  "));
+        let writes: Vec<&str> = writes.collect();
+        let preference = "policy{0-63}/energy_performance_preference";
+        assert!(writes.iter().any(|line| line.contains(preference)), "{profile}: {text}");
+        assert!(writes.iter().all(|line| line.ends_with(')')), "{profile}: {text}");
+        for limit in ["scaling_min_freq", "scaling_max_freq"] {
+            assert!(!text.contains(limit), "{profile}: {text}");
+        }
+    }
 }
 
 #[test]

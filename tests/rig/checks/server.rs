@@ -17,7 +17,7 @@ const LOWEST: [u8; 2] = [16; 2];
 const HIGHEST: [u8; 2] = [33; 2];
 /// The profile's policy, looking once a second instead of ten times: an emulator that shares its host
 /// with other tests is so slow that ten looks a second are a load by themselves.
-const POLICY: &str = "policy = \"conservative:sampling_rate=1s,up_threshold=90,\
+pub(super) const POLICY: &str = "policy = \"conservative:sampling_rate=1s,up_threshold=90,\
     down_threshold=60,freq_step=10\"";
 /// Keeps both CPUs busy, until it is told to stop.
 pub(super) const BURN: &str = "rm -f /tmp/burn.stop; for i in 0 1; do \

@@ -3,7 +3,7 @@
 //! and gives all back.
 
 use super::knobs::SETTINGS;
-use super::server::{BURN, ends_well, restored, start_by, stats, wait_for};
+use super::server::{BURN, POLICY, ends_well, restored, start_by, stats, wait_for};
 use super::{Checks, INSIDE, Witness, power};
 use std::time::Duration;
 use wattline_testbed::Error;
@@ -24,7 +24,7 @@ const SLEEP: Duration = Duration::from_secs(40);
 pub(super) fn check(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let before = machine.run(SETTINGS, INSIDE)?;
     let resting = machine.registers()?;
-    start_by(machine, "profile = \"max-save\"")?;
+    start_by(machine, &format!("profile = \"max-save\"\n{POLICY}\n"))?;
     let low = wait_for(machine, LOWEST)?;
     checks.equal("frequencies before the suspend", Witness::Outside, &LOWEST, &low);
     let clocks = "cut -d ' ' -f 1 /proc/uptime; wattline stats --json --socket /tmp/govern.sock";

@@ -87,7 +87,7 @@ pub enum Command {
     Lookup(lookup::Args),
     /// List the policies with their parameters, defaults and sources.
     Policies(policies::Args),
-    /// Compare the power of two settings on this machine, in random blocks: does B save watts?
+    /// Find out if setting B draws less power than A on this machine, by random blocks.
     Trial(trial::Args),
     /// Show which knobs and meters this machine has, which are missing, and what would help.
     Probe(probe::Args),

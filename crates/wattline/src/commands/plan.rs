@@ -94,27 +94,33 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
     } else {
         writeln!(out, "at the start:")?;
     }
-    for write in &plan.at_start {
+    let at_start = plan.at_start.iter().map(|write| {
         let (from, to) = (shortened(&write.present), shortened(&write.value));
-        writeln!(out, "  {}: {from} -> {to}\n      {}", write.setting, write.why)?;
+        (write.setting.to_string(), format!("{from} -> {to} ({})", write.why))
+    });
+    for (settings, change) in grouped(at_start) {
+        writeln!(out, "  {settings}: {change}")?;
     }
     if !plan.later.is_empty() {
         let most = plan.writes_per_second.map(|most| format!(", at most {most} writes a second"));
         writeln!(out, "later, as the policy decides{}:", most.unwrap_or_default())?;
     }
-    for write in &plan.later {
+    let later = plan.later.iter().map(|write| {
         let shown: Vec<String> =
             write.values.iter().take(VALUES_SHOWN).map(|value| shortened(value)).collect();
         let more = write.values.len().saturating_sub(VALUES_SHOWN);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        write!(out, "  {}: {}{more}\n      {}", write.setting, shown.join(" | "), write.why)?;
+        let mut why = write.why.clone();
         if write.write_cost > 1 {
-            write!(out, "; counts as {} writes", write.write_cost)?;
+            why.push_str(&format!("; counts as {} writes", write.write_cost));
         }
         if write.dwell_seconds > 0.0 {
-            write!(out, "; stays for {:.0} us", write.dwell_seconds * 1e6)?;
+            why.push_str(&format!("; stays for {:.0} us", write.dwell_seconds * 1e6));
         }
-        writeln!(out)?;
+        (write.setting.to_string(), format!("{}{more} ({why})", shown.join(" | ")))
+    });
+    for (settings, change) in grouped(later) {
+        writeln!(out, "  {settings}: {change}")?;
     }
     for (head, lines) in [("not governed", &plan.missing), ("would fail", &plan.problems)] {
         for line in lines {
@@ -131,6 +137,67 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Joins the writes that differ in a number of their setting alone, such as that of a CPU: a machine has
+/// hundreds.
+fn grouped(writes: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+    let mut groups: Vec<(Split, Vec<u32>, String)> = Vec::new();
+    for (setting, change) in writes {
+        let (split, number) = Split::new(&setting);
+        let same = groups.iter_mut().find(|(known, _, text)| *known == split && *text == change);
+        match same {
+            Some((_, numbers, _)) => numbers.extend(number),
+            None => groups.push((split, number.into_iter().collect(), change)),
+        }
+    }
+    let named = |(split, numbers, change): (Split, Vec<u32>, String)| {
+        let Split { before, after } = split;
+        let numbers = match &numbers[..] {
+            [] => String::new(),
+            [one] => one.to_string(),
+            _ => format!("{{{}}}", ranges(numbers)),
+        };
+        (format!("{before}{numbers}{after}"), change)
+    };
+    groups.into_iter().map(named).collect()
+}
+
+/// The text of a setting around the number of its CPU or policy.
+#[derive(PartialEq)]
+struct Split {
+    before: String,
+    after: String,
+}
+
+impl Split {
+    fn new(setting: &str) -> (Self, Option<u32>) {
+        for name in ["/cpu", "/policy"] {
+            for (place, _) in setting.match_indices(name) {
+                let (before, rest) = setting.split_at(place + name.len());
+                let digits = rest.find(|it: char| !it.is_ascii_digit()).unwrap_or(rest.len());
+                let (number, after) = rest.split_at(digits);
+                if let Ok(number) = number.parse() {
+                    let (before, after) = (before.to_owned(), after.to_owned());
+                    return (Self { before, after }, Some(number));
+                }
+            }
+        }
+        (Self { before: setting.to_owned(), after: String::new() }, None)
+    }
+}
+
+/// Numbers as `0-3,7`.
+fn ranges(mut numbers: Vec<u32>) -> String {
+    numbers.sort_unstable();
+    numbers.dedup();
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    let run = |run: &[u32]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        [one] => one.to_string(),
+        [] => String::new(),
+    };
+    runs.map(run).collect::<Vec<_>>().join(",")
+}
+
 fn shortened(value: &str) -> String {
     if value.len() <= LONGEST_VALUE {
         return value.to_owned();
@@ -142,5 +209,35 @@ fn shortened(value: &str) -> String {
 impl From<PlanError> for ExitError {
     fn from(error: PlanError) -> Self {
         Self::new(Self::CONFIG, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_that_differ_in_their_cpu_alone_are_one_line() {
+        let write = |setting: &str, change: &str| (setting.to_owned(), change.to_owned());
+        let writes = [
+            write("/sys/cpu/cpufreq/policy0/scaling_governor", "a"),
+            write("/sys/cpu/cpufreq/policy1/scaling_governor", "a"),
+            write("/sys/cpu/cpufreq/policy7/scaling_governor", "a"),
+            write("/sys/cpu/cpufreq/policy2/scaling_governor", "b"),
+            write("/sys/cpu/cpu10/cpuidle/state2/disable", "1"),
+            write("ethtool:eth0/rx-usecs", "1"),
+        ];
+        let lines: Vec<String> = (grouped(writes.into_iter()).into_iter())
+            .map(|(settings, change)| format!("{settings}: {change}"))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "/sys/cpu/cpufreq/policy{0-1,7}/scaling_governor: a",
+                "/sys/cpu/cpufreq/policy2/scaling_governor: b",
+                "/sys/cpu/cpu10/cpuidle/state2/disable: 1",
+                "ethtool:eth0/rx-usecs: 1",
+            ]
+        );
     }
 }

@@ -19,6 +19,7 @@ use tracing::Level;
 use wattline_daemon::logging::{self, Logging};
 use wattline_govern::config::Config;
 use wattline_govern::{Block, NONE, profile};
+use wattline_host::PowerPlan;
 use wattline_linux::sysfs::Tree;
 use wattline_meters::disjoint;
 use wattline_report::columns::{Columns, number, text};
@@ -112,7 +113,7 @@ struct Planned {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let tree = args.root.tree()?;
-    let trial = Trial::of(args, tree)?;
+    let trial = Trial::prepare(args, tree)?;
     let logging = logging::start(Level::WARN)
         .map_err(|error| ExitError::new(ExitError::IO, format!("cannot begin to log: {error}")))?;
     if args.plan {
@@ -155,10 +156,10 @@ struct Trial {
 
 impl Trial {
     /// Reads the settings, and looks for a meter.
-    fn of(args: &Args, tree: Tree) -> Result<Self, ExitError> {
+    fn prepare(args: &Args, tree: Tree) -> Result<Self, ExitError> {
         let usage = |message: &str| ExitError::new(ExitError::USAGE, message);
-        if !(Span::from_millis(1_000)..=Span::from_millis(86_400_000)).contains(&args.block) {
-            return Err(usage("--block: from 1s to 24h"));
+        if !(Span::from_millis(2_000)..=Span::from_millis(86_400_000)).contains(&args.block) {
+            return Err(usage("--block: from 2s to 24h"));
         }
         if usize::from(args.pairs) < LEAST_PAIRS {
             return Err(usage(&format!("--pairs: {LEAST_PAIRS} or more; fewer show nothing")));
@@ -183,7 +184,17 @@ impl Trial {
         if disjoint(survey.meters.iter().map(|meter| meter.description())).is_empty() {
             return Err(unavailable(&survey.missing));
         }
-        if a != b && !writes(&a, &tree)? && !writes(&b, &tree)? {
+        let plans = [plan(&a, &tree)?, plan(&b, &tree)?];
+        for rival in plans.iter().flat_map(|plan| &plan.rivals) {
+            note!(
+                "wattline: {} also sets {}; to stop that: {}",
+                rival.name,
+                rival.sets,
+                rival.remedy
+            );
+        }
+        let writes = |plan: &PowerPlan| !plan.at_start.is_empty() || !plan.later.is_empty();
+        if a != b && !plans.iter().any(writes) {
             let message = format!(
                 "neither {} nor {} writes anything on this machine, so that there is nothing to compare: \
                  `wattline plan --govern` says why",
@@ -289,7 +300,7 @@ impl Trial {
         // A machine that is left changed matters more than what led to the end.
         block.end()?;
         match state? {
-            State::Passed(passed) => Err(of_limit(setting, passed)),
+            State::Passed(passed) => Err(limit_error(setting, passed)),
             State::GoesOn => {
                 let message = "interrupted by a signal; the machine is as before";
                 Err(ExitError::new(128 + 2, message))
@@ -309,6 +320,12 @@ impl Trial {
         let mut due = Instant::now();
         loop {
             let state = course.take(block.read()?, design, self.limits);
+            if self.limits.latency_seconds.is_some() && block.is_silent() {
+                let message = "no source shows whether --latency-limit is kept (`wattline stats` of a \
+                               governor with these [[latency]] sections says why); the trial ends, and \
+                               the machine is as before";
+                return Err(ExitError::new(ExitError::DATA, message));
+            }
             if state != State::GoesOn {
                 return Ok(state);
             }
@@ -351,10 +368,9 @@ fn setting(text: &str) -> Result<Config, ExitError> {
     Ok(Config::load(path)?)
 }
 
-/// Returns true if the governor would write something under a setting, now or later.
-fn writes(config: &Config, tree: &Tree) -> Result<bool, ExitError> {
-    let plan = wattline_govern::plan(config, tree).map_err(of_machine)?.plan;
-    Ok(!plan.at_start.is_empty() || !plan.later.is_empty())
+/// Returns the writes that the governor would make under a setting.
+fn plan(config: &Config, tree: &Tree) -> Result<PowerPlan, ExitError> {
+    Ok(wattline_govern::plan(config, tree).map_err(of_machine)?.plan)
 }
 
 /// A number that differs if a setting does.
@@ -399,7 +415,7 @@ fn store(out: Option<&Path>, experiment: &Experiment) -> Result<(), ExitError> {
         .map_err(|error| ExitError::new(ExitError::IO, format!("{}: {error}", path.display())))
 }
 
-fn of_limit(setting: Setting, passed: Passed) -> ExitError {
+fn limit_error(setting: Setting, passed: Passed) -> ExitError {
     let Passed { figure, mean, limit } = passed;
     let option = match figure {
         Figure::Latency => "--latency-limit",
@@ -452,15 +468,15 @@ fn print(out: &mut impl Write, output: &Output, verdict: &str) -> std::io::Resul
             let work = row(work).0;
             format!("NOT at equal work: the {work} follow the setting, see below")
         }
-        _ => "of the time, as nothing counts the work".to_owned(),
+        _ => "over the whole time, as nothing counts the work".to_owned(),
     };
     writeln!(out, "\n{verdict}, {equal}")?;
     let percent = |watts: f64| 100.0 * watts / means.a.power_watts;
     let difference = &output.difference;
     if difference.difference_shown {
-        writeln!(out, "that is {:+.1} % of A's power", percent(difference.difference_watts))?;
-    } else {
-        writeln!(out, "that is {:.1} % of A's power", percent(difference.hidden_watts))?;
+        writeln!(out, "{:+.1} % of A's power", percent(difference.difference_watts))?;
+    } else if difference.hidden_watts.is_finite() {
+        writeln!(out, "{:.1} % of A's power", percent(difference.hidden_watts))?;
     }
     writeln!(out, "method: {}", output.method)?;
     writeln!(out, "{}\n", provenance(&output.meter))?;
