@@ -1,6 +1,7 @@
 //! Starting a router: everything is opened and checked before the first packet is taken over.
 
 use super::attachments::{Attachments, Surroundings, left_prefixes};
+use super::audit::Audit;
 use super::busy_poll::why_in_vain;
 use super::cpu;
 use super::dpdk::{self, Devices};
@@ -355,6 +356,16 @@ impl Router {
         for (port, mode) in config.ports.iter().zip(&modes) {
             tracing::info!("port {}: {mode}", port.name);
         }
+        let audit = match config.router.audit {
+            0 => None,
+            rate if kernel.is_some() && config.router.kernel_routes => {
+                let seed = std::process::id().into();
+                let audit = Audit::new(rate, seed, Instant::now());
+                let failed = |source| RouterError::system("opening a netlink socket", source);
+                Some(audit.map_err(failed)?)
+            }
+            _ => None,
+        };
         Ok(Self {
             config,
             config_path: config_path.to_owned(),
@@ -376,6 +387,7 @@ impl Router {
             surplus,
             devices,
             lookout,
+            audit,
             tun: tunnel.map(|tunnel| tunnel.name),
             unpuntable,
             refused: 0,
