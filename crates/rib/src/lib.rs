@@ -13,6 +13,7 @@
 //! `wattline-router` supplies the events from the kernel and from its configuration.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod hops;
 mod links;
 mod prefixes;
@@ -23,11 +24,13 @@ mod tests;
 mod view;
 mod way;
 
+pub use audit::{Treatment, route_errors};
 pub use links::{FIRST_STATIC_LINK, PortSpec};
 pub use source::Source;
 pub use view::{NeighbourView, RouteView};
 pub use way::Way;
 
+use audit::Audited;
 use hops::{HopKey, Hops};
 use ipnet::IpNet;
 use links::Links;
@@ -74,6 +77,7 @@ pub struct Rib {
     generations: [u32; 2],
     /// The same of neighbours, of which there are dumps of their own.
     neighbour_generations: [u32; 2],
+    audited: Audited,
 }
 
 impl Rib {
@@ -92,6 +96,7 @@ impl Rib {
             local_networks: BTreeSet::new(),
             generations: [0; 2],
             neighbour_generations: [0; 2],
+            audited: Audited::default(),
         }
     }
 
@@ -157,6 +162,7 @@ impl Rib {
             self.hops.update(&key, &meaning, routes, &mut errors);
         }
         for prefix in std::mem::take(&mut self.dirty_prefixes) {
+            self.audited.note(prefix);
             self.install(prefix, routes, &mut errors);
         }
         errors.extend(routes.publish().err().into_iter().flatten());

@@ -50,6 +50,14 @@ impl Rib {
 
     /// Next hop that a prefix should have.
     fn wanted(&self, prefix: IpNet) -> Option<HopKey> {
+        match self.audited.left.contains(&prefix) {
+            true => Some(HopKey::Punt),
+            false => self.decision(prefix),
+        }
+    }
+
+    /// Next hop that the routes to a prefix have.
+    pub(super) fn decision(&self, prefix: IpNet) -> Option<HopKey> {
         let best = self.prefixes.get(prefix).and_then(|entry| self.best(entry, is_ipv6(prefix)));
         // The kernel may look up the longest prefix of all tables, or the local table first: both
         // happen, depending on rules that there were.

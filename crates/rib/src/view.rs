@@ -119,7 +119,8 @@ impl Rib {
     /// them. `None` if there are more than `most`.
     pub fn prefixes_to_kernel(&self, most: usize) -> Option<BTreeSet<IpNet>> {
         let mut found = BTreeSet::new();
-        for prefix in self.prefixes.with_routes() {
+        let left = self.audited.left.iter().copied();
+        for prefix in self.prefixes.with_routes().chain(left) {
             let Some(entry) = self.prefixes.get(prefix) else { continue };
             let is_own = entry.candidates.first().is_some_and(|it| it.rank == Rank::Local);
             if !is_own && entry.installed.as_ref().is_some_and(|key| self.punts(key)) {

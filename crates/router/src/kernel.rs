@@ -38,6 +38,7 @@ pub(super) struct KernelSide {
     /// Why they never do, where they do not.
     by_workers_all: Option<ByWorkers>,
     next_confirmation: Instant,
+    is_current: bool,
     /// Whether routes, neighbours and addresses are taken over, or links only.
     routes: bool,
     /// Attributes of routes that are not understood and have been reported.
@@ -114,6 +115,7 @@ impl KernelSide {
             forwarding,
             by_workers_all,
             next_confirmation: Instant::now() + CONFIRM_EVERY,
+            is_current: false,
             routes,
             not_understood: BTreeSet::new(),
             tunnel_ends: HashSet::new(),
@@ -170,7 +172,13 @@ impl KernelSide {
             tracing::debug!("a change of routes was missed: the kernel's tables are read again");
             feed.request_dump(now);
         }
+        self.is_current = !more && self.feed.is_complete();
         Ok(more)
+    }
+
+    /// Whether the kernel had told nothing more when it was followed last.
+    pub fn is_current(&self) -> bool {
+        self.is_current
     }
 
     /// Whether the kernel's tables are being read as a whole: what is known may lack something.

@@ -18,6 +18,7 @@
 
 pub mod application;
 mod attachments;
+mod audit;
 mod bundle;
 mod busy_poll;
 mod by_workers;
@@ -67,6 +68,7 @@ use crate::application::Application;
 use crate::config::{ApplicationSection, Config, PortSettings, RouteSettings};
 use crate::stats::{NotStarted, Prefixes, Stats, TakeoverStats, WorkerStats};
 use attachments::{Attachments, Surroundings};
+use audit::{Audit, Question};
 use cleared::Cleared;
 use dpdk::Devices;
 use inbox::{InboxSender, Message};
@@ -130,6 +132,8 @@ pub struct Router {
     devices: Devices,
     /// What the kernel does beside routing, where there are interfaces.
     lookout: Option<Lookout>,
+    /// The comparison of decisions with the kernel's.
+    audit: Option<Audit>,
     /// The device by which packets enter the kernel.
     tun: Option<String>,
     /// Handling of packets for the kernel where there is no such device.
@@ -182,6 +186,7 @@ impl Router {
                 power,
                 lookout,
                 unpuntable,
+                audit,
                 ..
             } = &mut self;
             if let Some(power) = power {
@@ -195,6 +200,7 @@ impl Router {
             let deadlines = deadlines.chain(attachments.deadline(now));
             let deadlines = deadlines.chain(lookout.iter().map(Lookout::deadline));
             let deadlines = deadlines.chain(power.as_ref().and_then(|power| power.due()));
+            let deadlines = deadlines.chain(audit.iter().map(Audit::deadline));
             let deadlines = deadlines.chain(unpuntable.iter().filter_map(|it| it.deadline(now)));
             let sleep = deadlines.map(|at| at.saturating_duration_since(now)).min();
             self.waiter.wait(sleep.map_or(longest, |sleep| sleep.min(longest)));
@@ -210,6 +216,7 @@ impl Router {
                 self.handle(message, &notifier);
             }
             self.commit();
+            self.compare_decisions();
             self.leave_unpuntable();
             self.tell_manager(&notifier, &mut told);
             failure = self.failure();
@@ -399,6 +406,43 @@ impl Router {
             kernel.set_unpuntable(prefixes);
             kernel.leave_prefixes(|port| lookout.as_ref()?.left_prefixes(port));
         }
+    }
+
+    /// Compares some decisions with the kernel's.
+    fn compare_decisions(&mut self) {
+        let Self {
+            audit: Some(audit),
+            kernel: Some(kernel),
+            rib,
+            routes,
+            lookout,
+            attachments,
+            ..
+        } = self
+        else {
+            return;
+        };
+        let now = Instant::now();
+        if now < audit.deadline() {
+            return;
+        }
+        if !kernel.is_current() || rib.has_changes() {
+            return audit.postpone(now);
+        }
+        let is_ours = |question: &Question| {
+            let is_left = lookout.as_ref().is_some_and(|lookout| {
+                let mut prefixes = lookout.left_prefixes(question.port).into_iter().flatten();
+                lookout.left(question.port).is_some()
+                    || prefixes.any(|it| {
+                        it.contains(&question.source) || it.contains(&question.destination)
+                    })
+            });
+            attachments.state(question.port).is_some_and(|(state, _)| state == "up") && !is_left
+        };
+        if audit.run(rib, routes, &is_ours, now) {
+            kernel.request_dump(now);
+        }
+        self.commit();
     }
 
     /// Brings the workers' tables and the XDP programs up to date.
@@ -596,6 +640,11 @@ impl Router {
         stats.kernel = self.kernel.as_ref().map(|kernel| {
             let mut stats = kernel.stats();
             stats.refused_updates = self.refused;
+            if let Some(audit) = &self.audit {
+                stats.audited_addresses = audit.checked;
+                stats.audit_mismatches = audit.mismatches;
+                stats.audit_left_prefixes = audit.left().count() as u64;
+            }
             stats.neighbour_requests_dropped += sum.neighbour_requests_lost;
             stats
         });
@@ -648,7 +697,13 @@ impl Router {
         let some = (!some.is_empty()).then(|| {
             format!("the kernel forwards packets from and to {}{more}{why}", some.join(", "))
         });
-        let all: Vec<String> = families.into_iter().map(str::to_owned).chain(some).collect();
+        let audited: Vec<String> =
+            self.audit.iter().flat_map(Audit::left).map(|prefix| prefix.to_string()).collect();
+        let audited = (!audited.is_empty()).then(|| {
+            format!("the kernel decides otherwise than Wattline about {}", audited.join(", "))
+        });
+        let all: Vec<String> =
+            families.into_iter().map(str::to_owned).chain(some).chain(audited).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 

@@ -104,6 +104,29 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     let help = "Requests to the kernel to resolve or confirm a neighbour.";
     to.family("wattline_neighbour_requests_total", Kind::Counter, help);
     to.sample(&[], kernel.neighbour_requests as f64);
+    for (name, kind, help, value) in [
+        (
+            "wattline_audited_addresses_total",
+            Kind::Counter,
+            "Addresses for which decisions were compared with the kernel's.",
+            kernel.audited_addresses,
+        ),
+        (
+            "wattline_audit_mismatches_total",
+            Kind::Counter,
+            "Addresses for which the kernel decided otherwise.",
+            kernel.audit_mismatches,
+        ),
+        (
+            "wattline_audit_left_prefixes",
+            Kind::Gauge,
+            "Prefixes that are left to the kernel, as it decides otherwise.",
+            kernel.audit_left_prefixes,
+        ),
+    ] {
+        to.family(name, kind, help);
+        to.sample(&[], value as f64);
+    }
     let help = "Requests for neighbours without effect: too many at once, or no room in the \
                 kernel's table.";
     to.family("wattline_neighbour_requests_lost_total", Kind::Counter, help);

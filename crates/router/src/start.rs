@@ -1,6 +1,7 @@
 //! Starting a router: everything is opened and checked before the first packet is taken over.
 
 use super::attachments::{Attachments, Surroundings, left_prefixes};
+use super::audit::Audit;
 use super::busy_poll::why_in_vain;
 use super::cpu;
 use super::dpdk::{self, Devices};
@@ -362,6 +363,16 @@ impl Router {
             file: config_path.display().to_string(),
             running: Running::new(&config.text),
         };
+        let audit = match config.router.audit {
+            0 => None,
+            rate if kernel.is_some() && config.router.kernel_routes => {
+                let seed = std::process::id().into();
+                let audit = Audit::new(rate, seed, Instant::now());
+                let failed = |source| RouterError::system("opening a netlink socket", source);
+                Some(audit.map_err(failed)?)
+            }
+            _ => None,
+        };
         Ok(Self {
             config,
             identity,
@@ -384,6 +395,7 @@ impl Router {
             surplus,
             devices,
             lookout,
+            audit,
             tun: tunnel.map(|tunnel| tunnel.name),
             unpuntable,
             refused: 0,

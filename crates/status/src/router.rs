@@ -293,4 +293,10 @@ pub struct KernelStats {
     pub neighbour_requests_dropped: u64,
     /// Updates of the tables that were refused.
     pub refused_updates: u64,
+    /// Addresses for which the router's decision was compared with the kernel's.
+    pub audited_addresses: u64,
+    /// Differences between both that lasted.
+    pub audit_mismatches: u64,
+    /// Prefixes that are left to the kernel for such a difference.
+    pub audit_left_prefixes: u64,
 }

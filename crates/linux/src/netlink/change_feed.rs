@@ -153,6 +153,11 @@ impl ChangeFeed {
         !self.dumped || self.dumping.is_some()
     }
 
+    /// Whether everything that was read so far is complete: no dump is being taken or is due.
+    pub fn is_complete(&self) -> bool {
+        !self.is_dumping() && self.dump_due.is_none()
+    }
+
     /// Calls `each` for every event since the last call and does not wait for more. True if more
     /// events may be ready at once: a long dump takes several calls.
     ///

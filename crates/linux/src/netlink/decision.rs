@@ -3,6 +3,7 @@
 use super::exchange::Exchange;
 use super::frame::{Request, attributes};
 use super::value::number;
+use ipnet::IpNet;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::io;
 use std::net::IpAddr;
@@ -18,7 +19,13 @@ const RTA_SRC: u16 = 2;
 const RTA_IIF: u16 = 3;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
+const RTA_MULTIPATH: u16 = 9;
 const RTA_VIA: u16 = 18;
+/// RTM_F_FIB_MATCH: the answer is the route, with all of its next hops.
+const FIB_MATCH: u32 = 0x2000;
+/// Length of `struct rtnexthop`.
+const RTNEXTHOP: usize = 8;
+const RTNH_F_DEAD: u8 = 1;
 
 const BUFFER_BYTES: usize = 32 << 10;
 
@@ -37,6 +44,15 @@ pub enum Decision {
     /// Not forwarded, with the error number of the route: `EINVAL` for a blackhole, `EACCES` for a
     /// prohibition, `EHOSTUNREACH` and `ENETUNREACH` where there is no route.
     Refused(i32),
+}
+
+/// A route of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchedRoute {
+    /// Its prefix.
+    pub prefix: IpNet,
+    /// Its next hops in use, as link and gateway.
+    pub hops: Vec<(u32, Option<IpAddr>)>,
 }
 
 /// Asks the kernel for its decisions.
@@ -64,7 +80,55 @@ impl DecisionQuery {
         destination: IpAddr,
         ingress: u32,
     ) -> io::Result<Decision> {
+        let mut decision = None;
+        let answer =
+            self.exchange(source, destination, ingress, 0, |payload| decision = read(payload));
+        match (answer, decision) {
+            (Ok(()), Some(decision)) => Ok(decision),
+            (Ok(()), None) => Err(io::ErrorKind::InvalidData.into()),
+            (Err(error), _) => match error.raw_os_error() {
+                Some(
+                    code @ (libc::EINVAL
+                    | libc::EACCES
+                    | libc::EHOSTUNREACH
+                    | libc::ENETUNREACH
+                    | libc::EXDEV),
+                ) => Ok(Decision::Refused(code)),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Returns the route by which such a packet is decided; `None` without one.
+    ///
+    /// # Errors
+    /// When the socket fails, or the addresses are of two families.
+    pub fn route(
+        &mut self,
+        source: IpAddr,
+        destination: IpAddr,
+        ingress: u32,
+    ) -> io::Result<Option<MatchedRoute>> {
+        let mut route = None;
+        let answer = self.exchange(source, destination, ingress, FIB_MATCH, |payload| {
+            route = read_route(payload, destination);
+        });
+        match answer {
+            Err(error) if error.raw_os_error().is_none() => Err(error),
+            _ => Ok(route),
+        }
+    }
+
+    fn exchange(
+        &mut self,
+        source: IpAddr,
+        destination: IpAddr,
+        ingress: u32,
+        flags: u32,
+        mut each: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
         let mut header = [0; HEADER];
+        header[8..].copy_from_slice(&flags.to_ne_bytes());
         let mut request = Request::new(RTM_GETROUTE, 0);
         let addresses: [Vec<u8>; 2] = match (source, destination) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -83,24 +147,7 @@ impl DecisionQuery {
         request.attribute(RTA_DST, &addresses[1]);
         request.attribute(RTA_SRC, &addresses[0]);
         request.attribute(RTA_IIF, &ingress.to_ne_bytes());
-        let mut decision = None;
-        let answer = self.exchange.ask(request, &mut self.buffer, |frame| {
-            decision = read(frame.payload);
-        });
-        match (answer, decision) {
-            (Ok(()), Some(decision)) => Ok(decision),
-            (Ok(()), None) => Err(io::ErrorKind::InvalidData.into()),
-            (Err(error), _) => match error.raw_os_error() {
-                Some(
-                    code @ (libc::EINVAL
-                    | libc::EACCES
-                    | libc::EHOSTUNREACH
-                    | libc::ENETUNREACH
-                    | libc::EXDEV),
-                ) => Ok(Decision::Refused(code)),
-                _ => Err(error),
-            },
-        }
+        self.exchange.ask(request, &mut self.buffer, |frame| each(frame.payload))
     }
 }
 
@@ -119,6 +166,51 @@ fn read(payload: &[u8]) -> Option<Decision> {
         }
     }
     Some(Decision::Forward { link: link?, gateway })
+}
+
+fn read_route(payload: &[u8], destination: IpAddr) -> Option<MatchedRoute> {
+    // Of a default route the kernel names no destination.
+    let mut network = if destination.is_ipv4() { [0; 4].into() } else { IpAddr::from([0; 16]) };
+    let mut hops = Vec::new();
+    let (mut link, mut gateway) = (None, None);
+    for (kind, content) in attributes(payload.get(HEADER..)?) {
+        match kind {
+            RTA_DST => network = address(content)?,
+            RTA_OIF => link = number(content),
+            RTA_GATEWAY => gateway = address(content),
+            RTA_VIA => gateway = address(content.get(2..)?),
+            RTA_MULTIPATH => hops = read_hops(content)?,
+            _ => {}
+        }
+    }
+    if hops.is_empty() {
+        hops.extend(link.map(|link| (link, gateway)));
+    }
+    let prefix = IpNet::new(network, *payload.get(1)?).ok()?.trunc();
+    Some(MatchedRoute { prefix, hops })
+}
+
+/// Reads an array of `struct rtnexthop` with attributes behind each; those that the kernel does not use
+/// are left out.
+fn read_hops(mut content: &[u8]) -> Option<Vec<(u32, Option<IpAddr>)>> {
+    let mut hops = Vec::new();
+    while content.len() >= RTNEXTHOP {
+        let length = usize::from(u16::from_ne_bytes(*content.first_chunk()?)).max(RTNEXTHOP);
+        let (flags, link) = (content[2], number(content.get(4..)?)?);
+        let mut gateway = None;
+        for (kind, value) in attributes(content.get(RTNEXTHOP..length)?) {
+            match kind {
+                RTA_GATEWAY => gateway = address(value),
+                RTA_VIA => gateway = address(value.get(2..)?),
+                _ => {}
+            }
+        }
+        if flags & RTNH_F_DEAD == 0 {
+            hops.push((link, gateway));
+        }
+        content = content.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Some(hops)
 }
 
 fn address(content: &[u8]) -> Option<IpAddr> {

@@ -29,7 +29,7 @@ pub mod xfrm;
 
 pub use attached_program::attached_program;
 pub use change_feed::ChangeFeed;
-pub use decision::{Decision, DecisionQuery};
+pub use decision::{Decision, DecisionQuery, MatchedRoute};
 pub use model::{
     Address, Aggregation, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
 };

@@ -145,3 +145,16 @@ fn dead_member_is_not_used() {
 fn members_on_the_link_are_the_kernels() {
     agrees("route add 10.64.0.0/16 nexthop dev pa nexthop dev pb");
 }
+
+#[test]
+fn forwarding_is_switched_by_interface_and_for_all() {
+    agrees(
+        "route add 10.64.1.0/24 via 192.0.1.2 dev pa
+        sysctl ipv4/conf/pin/forwarding=0
+        sysctl ipv4/ip_forward=0
+        sysctl ipv4/conf/pin/forwarding=1
+        sysctl ipv6/conf/all/forwarding=0
+        sysctl ipv4/ip_forward=1
+        sysctl ipv6/conf/all/forwarding=1",
+    );
+}

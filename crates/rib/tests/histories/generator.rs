@@ -254,7 +254,11 @@ fn neighbour(random: &mut Random) -> String {
 fn sysctl(random: &mut Random) -> String {
     let (link, _) = LINKS[random.below(LINKS.len())];
     let value = random.below(2);
-    match random.below(3) {
+    match random.below(6) {
+        // Mostly on, or little is left to compare.
+        3 => format!("sysctl ipv4/conf/pin/forwarding={}", usize::from(!random.one_in(4))),
+        4 => format!("sysctl ipv4/ip_forward={}", usize::from(!random.one_in(4))),
+        5 => format!("sysctl ipv6/conf/all/forwarding={}", usize::from(!random.one_in(4))),
         0 => format!("sysctl ipv6/conf/{link}/disable_ipv6={value}"),
         1 => format!("sysctl ipv6/conf/{link}/ignore_routes_with_linkdown={value}"),
         _ => format!("sysctl ipv4/conf/{link}/ignore_routes_with_linkdown={value}"),

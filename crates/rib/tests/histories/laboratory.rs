@@ -11,8 +11,8 @@ use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
 use wattline_fib::NextHopId;
 use wattline_linux::namespace::{Namespace, interface_index};
-use wattline_linux::netlink::{ChangeFeed, Decision, DecisionQuery};
-use wattline_rib::{PortSpec, Rib, Source};
+use wattline_linux::netlink::{ChangeFeed, Decision, DecisionQuery, forward_path};
+use wattline_rib::{PortSpec, Rib, Source, Treatment, route_errors};
 
 /// Names of the ports; `pd` is none.
 pub const PORTS: [&str; 4] = ["pin", "pa", "pb", "pc"];
@@ -22,17 +22,6 @@ pub const LINKS: [(&str, u8); 4] = [("pa", 1), ("pb", 2), ("pc", 3), ("pd", 9)];
 /// Time in which the tables have to agree with the kernel after a change. Routes that vanish
 /// without a notification are found by a new dump.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Treatment of a packet according to the tables.
-#[derive(Debug, PartialEq, Eq)]
-enum Ours {
-    /// Left to the kernel.
-    Kernel,
-    /// Dropped, with the kernel's error number.
-    Refused(i32),
-    /// Sent by one of several next hops, as link and address.
-    Forward(BTreeSet<(u32, IpAddr)>),
-}
 
 /// Sums over all comparisons.
 #[derive(Debug, Default, Clone, Copy)]
@@ -152,15 +141,34 @@ impl Laboratory {
     }
 
     fn difference(&mut self, counts: &mut Counts) -> Option<String> {
+        let settings = forward_path::read().settings;
+        let off = [false, true].map(|ipv6| settings.of(self.ingress, ipv6).off_because.is_some());
         for address in self.probes.clone() {
             counts.decisions += 1;
+            // The kernel tells only of IPv4 whether it forwards, where it looks up a route.
+            if off[usize::from(address.is_ipv6())] {
+                let source = IpAddr::from([172, 16, 0, 2]);
+                let forwards = address.is_ipv4()
+                    && matches!(
+                        self.query.ask(source, address, self.ingress).unwrap(),
+                        Decision::Forward { .. }
+                    );
+                if forwards {
+                    return Some(format!("{address}: the kernel forwards, though that is off"));
+                }
+                continue;
+            }
             let ours = self.ours(address);
-            if ours == Ours::Kernel {
+            let (_, derived) = self.rib.treatment(address, &self.routes);
+            if derived != ours {
+                return Some(format!("{address}: tables {ours:?}, derived {derived:?}"));
+            }
+            if ours == Treatment::Kernel {
                 continue;
             }
             counts.own += 1;
             let mut unseen = match &ours {
-                Ours::Forward(ways) => ways.clone(),
+                Treatment::Forward(ways) => ways.clone(),
                 _ => BTreeSet::new(),
             };
             // The kernel chooses among several next hops by a hash of source and destination.
@@ -172,16 +180,10 @@ impl Laboratory {
                     }
                 };
                 let kernel = self.query.ask(source, address, self.ingress).unwrap();
-                let agrees = match (&ours, kernel) {
-                    (Ours::Refused(ours), Decision::Refused(kernel)) => *ours == kernel,
-                    (Ours::Forward(ways), Decision::Forward { link, gateway }) => {
-                        let way = (link, gateway.unwrap_or(address));
-                        unseen.remove(&way);
-                        ways.contains(&way)
-                    }
-                    _ => false,
-                };
-                if !agrees {
+                if let Decision::Forward { link, gateway } = kernel {
+                    unseen.remove(&(link, gateway.unwrap_or(address)));
+                }
+                if !ours.allows(kernel, address) {
                     return Some(format!("{address}: kernel {kernel:?}, Wattline {ours:?}"));
                 }
                 if unseen.is_empty() {
@@ -195,9 +197,9 @@ impl Laboratory {
         None
     }
 
-    fn ours(&self, address: IpAddr) -> Ours {
+    fn ours(&self, address: IpAddr) -> Treatment {
         let Some((_, id)) = self.routes.longest_match(address) else {
-            return Ours::Refused(libc_error::ENETUNREACH);
+            return Treatment::Refused(route_errors::NO_ROUTE);
         };
         let mut ways = BTreeSet::new();
         match self.next_hop(id) {
@@ -205,20 +207,20 @@ impl Laboratory {
                 for member in members {
                     match self.way(self.next_hop(*member), address) {
                         Some(way) => drop(ways.insert(way)),
-                        None => return Ours::Kernel,
+                        None => return Treatment::Kernel,
                     }
                 }
             }
-            NextHop::None => return Ours::Refused(libc_error::ENETUNREACH),
-            NextHop::Unreachable => return Ours::Refused(libc_error::EHOSTUNREACH),
-            NextHop::Prohibit => return Ours::Refused(libc_error::EACCES),
-            NextHop::Blackhole => return Ours::Refused(libc_error::EINVAL),
+            NextHop::None => return Treatment::Refused(route_errors::NO_ROUTE),
+            NextHop::Unreachable => return Treatment::Refused(route_errors::UNREACHABLE),
+            NextHop::Prohibit => return Treatment::Refused(route_errors::PROHIBITED),
+            NextHop::Blackhole => return Treatment::Refused(route_errors::BLACKHOLE),
             one => match self.way(one, address) {
                 Some(way) => drop(ways.insert(way)),
-                None => return Ours::Kernel,
+                None => return Treatment::Kernel,
             },
         }
-        Ours::Forward(ways)
+        Treatment::Forward(ways)
     }
 
     fn next_hop(&self, id: NextHopId) -> &NextHop {
@@ -239,14 +241,6 @@ impl Laboratory {
             _ => None,
         }
     }
-}
-
-/// Error numbers of routes (errno(3)).
-mod libc_error {
-    pub const EACCES: i32 = 13;
-    pub const EINVAL: i32 = 22;
-    pub const ENETUNREACH: i32 = 101;
-    pub const EHOSTUNREACH: i32 = 113;
 }
 
 /// Runs one command in this thread's namespace: arguments of `ip`, or `sysctl KEY=VALUE`. False if

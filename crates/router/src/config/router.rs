@@ -31,6 +31,8 @@ pub(super) const KEYS: &[Key] = &[
         "Seed of the hash by which workers choose one of several next hops for a flow. Routers in a row need\ndifferent seeds, or the later ones use only one of their links.\nDefault: random at each start; 0 if all ports are captures."),
     Key::new(SECTION, "kernel_routes", None, "true", "true or false",
         "Follow the kernel's routes (main table), neighbours and addresses.\nDefault: true when a port has an interface."),
+    Key::whole(SECTION, "audit", Some("10"), "100", 0..=1000,
+        "Addresses per second for which the router asks the kernel for its decision and compares it with its own.\nPackets to a prefix about which they differ are left to the kernel. 0: none."),
     Key::duration(SECTION, "idle", Some("\"20us\""), "\"1ms\"", ("1us", "1s", "50us"),
         "Longest time that an adaptive worker polls empty queues before it blocks. If frames arrive further\napart than this, it polls for a shorter time or not at all."),
     Key::duration(SECTION, "drain", Some("\"500ms\""), "\"2s\"", ("0s", "60s", "500ms"),
@@ -64,6 +66,8 @@ pub struct RouterSettings {
     pub flow_seed: Option<u32>,
     /// Whether the kernel's routes, neighbours and addresses are followed.
     pub kernel_routes: bool,
+    /// Addresses per second for which decisions are compared with the kernel's.
+    pub audit: u32,
     /// How long an adaptive worker polls in vain before it blocks.
     pub idle: Duration,
     /// How long workers may forward what is still queued when the router stops.
@@ -125,6 +129,7 @@ pub(super) fn read(
         takeover: defaulted(reader.parsed(table, "takeover", parse_takeover)),
         flow_seed: reader.number(table, "flow_seed").map(|seed| seed.value),
         kernel_routes: reader.boolean(table, "kernel_routes").unwrap_or(has_interface),
+        audit: defaulted(reader.number(table, "audit")),
         idle: defaulted(reader.duration(table, "idle")),
         drain: defaulted(reader.duration(table, "drain")),
         frames: defaulted(reader.number(table, "frames")),
