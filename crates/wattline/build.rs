@@ -4,17 +4,18 @@
 //! `WATTLINE_COMMIT`. Neither names a time or a directory, so that builds can be repeated. The Python
 //! package is built with this file as well.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Files that the program is made of, below the root of the checkout.
 const SOURCES: [&str; 4] = ["crates", "python/src", "Cargo.toml", "Cargo.lock"];
+/// Folders of a crate that are no part of the program.
+const APART: [&str; 3] = ["tests", "benches", "examples"];
 /// Ending of a commit with changes on top of it.
 const MODIFIED: &str = "-modified";
 
 fn main() {
     println!("cargo:rerun-if-env-changed=WATTLINE_COMMIT");
-    println!("cargo:rerun-if-changed=build.rs");
     let commit = match std::env::var("WATTLINE_COMMIT") {
         Ok(given) if is_commit(&given) => given,
         Ok(given) if !given.is_empty() => panic!(
@@ -37,8 +38,12 @@ fn checked_out() -> Option<String> {
     // Sources that were unpacked inside of another checkout are no part of it.
     git(&["ls-files", "--error-unmatch", "Cargo.toml"])?;
     let root = git(&["rev-parse", "--show-toplevel"])?;
+    let root = Path::new(&root);
     for name in SOURCES {
-        watch(&Path::new(&root).join(name));
+        match name {
+            "crates" => entries(&root.join(name)).iter().for_each(|it| watch_crate(it)),
+            name => watch(&root.join(name)),
+        }
     }
     // Every commit and checkout writes to the log of HEAD, or else to the branch.
     let branch = git(&["symbolic-ref", "-q", "HEAD"]);
@@ -47,9 +52,27 @@ fn checked_out() -> Option<String> {
     }
     let commit = git(&["rev-parse", "HEAD"]).filter(|commit| is_commit(commit))?;
     let status = ["status", "--porcelain", "--"].into_iter();
-    let paths: Vec<String> = SOURCES.iter().map(|name| format!(":(top){name}")).collect();
+    let sources = SOURCES.map(|name| format!(":(top){name}"));
+    let apart = APART.map(|name| format!(":(top,exclude,glob)crates/*/{name}/**"));
+    let paths = [&sources[..], &apart].concat();
     let changes = git(&status.chain(paths.iter().map(String::as_str)).collect::<Vec<_>>())?;
     Some(if changes.is_empty() { commit } else { commit + MODIFIED })
+}
+
+/// Watches a crate, so that a change of its tests alone does not rebuild the program.
+fn watch_crate(folder: &Path) {
+    for entry in entries(folder) {
+        if !APART.iter().any(|name| entry.ends_with(name)) {
+            watch(&entry);
+        }
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    entries.sort();
+    entries
 }
 
 /// Has cargo run this again when the file changes. One that does not exist would count as changed.

@@ -218,6 +218,9 @@ fn build_script_finds_the_commit_and_changes() {
     assert_eq!(printed(&script, &package, None), Ok(first.clone()));
     std::fs::write(checkout.join("notes.md"), "y\n").unwrap();
     assert_eq!(printed(&script, &package, None), Ok(first.clone()), "no part of the program");
+    std::fs::create_dir(package.join("tests")).unwrap();
+    write("tests/new.rs", "");
+    assert_eq!(printed(&script, &package, None), Ok(first.clone()), "a test");
     write("src/new.rs", "");
     assert_eq!(printed(&script, &package, None), Ok(format!("{first}-modified")));
     let second = commit();

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 /// Time between two samples.
 const EVERY: Duration = Duration::from_secs(5);
-/// Shortest time over which a mean is computed.
-const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Received and transmitted bytes by port.
 #[derive(Debug)]
@@ -49,7 +47,7 @@ impl RecentRates {
     /// Adds the rates to statistics of now.
     pub fn add_to(&self, stats: &mut Stats, now: Instant) {
         let elapsed = now.saturating_duration_since(self.older.at);
-        if elapsed < SHORTEST {
+        if elapsed.is_zero() {
             return;
         }
         let rate = |bytes: u64, before: u64| {
@@ -87,7 +85,7 @@ mod tests {
             let port = &stats.ports[0];
             (port.received_bits_per_second, port.transmitted_bits_per_second)
         };
-        assert_eq!(shown(&rates, (0, 0), start), (None, None), "too early");
+        assert_eq!(shown(&rates, (0, 0), start), (None, None), "at the start");
         assert_eq!(shown(&rates, (1000, 500), at(2)), (Some(4000.0), Some(2000.0)));
         assert!(!rates.is_due(at(4)) && rates.is_due(at(5)));
         rates.note(&stats(2500, 0), at(5));
