@@ -41,7 +41,7 @@ pub use needs::NeedsWorkers;
 pub use observation::{
     CoreView, LatencyView, MAX_IDLE_STATES, Observation, PowerView, QueueView, Trigger,
 };
-pub use parameter::{Kind, Parameter, Parameters, Value};
+pub use parameter::{Kind, Parameter, Parameters, Preset, Value};
 pub use platform::{Can, FrequencyDomain, IdleState, Platform, PlatformError, Queue};
 pub use point::{CoreSetting, OperatingPoint};
 pub use reason::Reason;

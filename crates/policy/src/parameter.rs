@@ -31,6 +31,20 @@ pub enum Kind {
     },
     /// A word; what words are allowed depends on the platform or is checked by the policy.
     Word,
+    /// A word that stands for values of other parameters. Those that are set themselves count before.
+    Preset {
+        /// The words.
+        presets: &'static [Preset],
+    },
+}
+
+/// Values of parameters under one word.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Preset {
+    /// The word.
+    pub name: &'static str,
+    /// Parameters and their values, as one would write them.
+    pub values: &'static [(&'static str, &'static str)],
 }
 
 /// One parameter of a policy.
@@ -82,6 +96,10 @@ impl Kind {
                 text.parse().ok().filter(|span| range.contains(span)).map(Value::Duration)
             }
             Self::Word => (!text.is_empty()).then(|| Value::Word(text.to_owned())),
+            Self::Preset { presets } => {
+                let known = presets.iter().any(|preset| preset.name == text);
+                known.then(|| Value::Word(text.to_owned()))
+            }
         };
         value.ok_or_else(|| self.to_string())
     }
@@ -96,6 +114,10 @@ impl fmt::Display for Kind {
                 write!(f, "a duration such as 10ms, {min_micros} us to {max_micros} us")
             }
             Self::Word => f.write_str("a word"),
+            Self::Preset { presets } => {
+                let names: Vec<_> = presets.iter().map(|preset| preset.name).collect();
+                f.write_str(&names.join(" or "))
+            }
         }
     }
 }

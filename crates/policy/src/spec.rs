@@ -1,7 +1,7 @@
 //! The text form of a policy: `name`, `name+moderation` or `name+moderation:key=value,key=value`.
 
 use crate::policies::moderated::{self, Choice};
-use crate::{Parameters, PolicyInfo, registry};
+use crate::{Kind, Parameters, PolicyInfo, registry};
 use serde::Serialize;
 use std::fmt;
 use thiserror::Error;
@@ -66,10 +66,26 @@ impl PolicySpec {
                 problems.push(SpecProblem::UnknownParameter((*key).into(), known));
             }
         }
+        let of = |settings: &[(&str, &'static str)], name: &str| {
+            settings.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
+        };
+        let chosen =
+            |name: &str| given.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        let preset: Vec<_> = policy
+            .parameters
+            .iter()
+            .filter_map(|parameter| match parameter.kind {
+                Kind::Preset { presets } => {
+                    let name = chosen(parameter.name).unwrap_or(parameter.default);
+                    presets.iter().find(|preset| preset.name == name)
+                }
+                _ => None,
+            })
+            .collect();
         let mut values = Vec::new();
         for parameter in policy.parameters {
-            let chosen = given.iter().find(|(key, _)| *key == parameter.name);
-            let written = chosen.map_or(parameter.default, |(_, value)| value);
+            let preset = || preset.iter().find_map(|preset| of(preset.values, parameter.name));
+            let written = chosen(parameter.name).or_else(preset).unwrap_or(parameter.default);
             match parameter.kind.parse(written) {
                 Ok(value) => values.push((parameter.name, value)),
                 Err(allowed) => problems.push(SpecProblem::BadValue {
@@ -184,6 +200,23 @@ mod tests {
         assert!(text.contains("did you mean \"powersave\""), "{text}");
         let text = PolicySpec::parse("xyzzy").unwrap_err().to_string();
         assert!(!text.contains("did you mean") && text.contains("ondemand"), "{text}");
+    }
+
+    #[test]
+    fn preset_gives_values_that_are_not_set() {
+        let of = |text: &str| PolicySpec::parse(text).unwrap().parameters;
+        let same = |text: &str, values: &str| {
+            let (preset, written) = (of(text), of(values));
+            for name in ["q_h", "q_l", "c_up", "c_down", "batch"] {
+                assert_eq!(preset.count(name), written.count(name), "{text}: {name}");
+            }
+            assert_eq!(preset.word("read"), written.word("read"), "{text}");
+        };
+        same("powersave:preset=efficient", "powersave:c_up=7,c_down=10,read=after");
+        same("powersave:c_down=30,preset=efficient", "powersave:c_up=7,c_down=30,read=after");
+        same("powersave:preset=latency", "powersave");
+        let text = PolicySpec::parse("powersave:preset=fast").unwrap_err().to_string();
+        assert!(text.contains("must be latency or efficient"), "{text}");
     }
 
     #[test]

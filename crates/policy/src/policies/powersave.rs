@@ -3,7 +3,7 @@
 use super::fixed;
 use crate::{
     AskAgain, BuildContext, CoreSet, Kind, Looks, Observation, OperatingPoint, Parameter,
-    Parameters, Platform, Policy, PolicyInfo, Reason, Trigger, Wait,
+    Parameters, Platform, Policy, PolicyInfo, Preset, Reason, Trigger, Wait,
 };
 use std::num::NonZeroU32;
 use wattline_units::{Span, Time};
@@ -14,6 +14,15 @@ pub static INFO: PolicyInfo = PolicyInfo {
     summary: "Adds cores at the lowest frequency while queues grow, then raises the frequency; the reverse when they stay short. Active cores nap in C1, removed ones in the deepest state",
     source: "PowerSave, section 6",
     parameters: &[
+        Parameter {
+            name: "preset",
+            kind: Kind::Preset { presets: PRESETS },
+            default: "latency",
+            meaning: "what the values below are by default: `latency` keeps capacity, and draws up to some 60 W more at \
+                      a steady rate; `efficient` stays near the optimum at one, with eight times the 99th \
+                      percentile and thousands of changes per second",
+            source: "ours: see docs/lab-notes/powersave-readings.md",
+        },
         Parameter {
             name: "q_h",
             kind: Kind::Count { min: 1, max: 1_000_000 },
@@ -75,6 +84,13 @@ pub static INFO: PolicyInfo = PolicyInfo {
     ],
     make,
 };
+
+/// What the lost constants may be: those of the least latency, which are the parameters' defaults, and
+/// those nearest to the optimum at a steady rate.
+const PRESETS: &[Preset] = &[
+    Preset { name: "latency", values: &[] },
+    Preset { name: "efficient", values: &[("c_up", "7"), ("c_down", "10"), ("read", "after")] },
+];
 
 /// When the estimator reads the queue. The paper's pseudo-code has `qlen, batch = input(batch_len)`
 /// and, after the batch is processed, `if qlen == 0 halt()`.
