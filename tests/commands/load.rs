@@ -96,6 +96,7 @@ fn json_has_every_promised_key() {
         "due_rate_rps",
         "sent_rate_rps",
         "served_rate_rps",
+        "answered_rate_rps",
         "failed_requests",
         "timeout_requests",
         "reset_requests",

@@ -38,6 +38,8 @@ pub struct Verdict {
     pub sent_rate_rps: f64,
     /// Served, of the requests that were due in the measured time.
     pub served_rate_rps: f64,
+    /// Answered in the measured time, whenever due: the server's capacity where it is saturated.
+    pub answered_rate_rps: f64,
     /// Whether what was sent differs from what was due by 1 % at most.
     pub rate_held: bool,
     /// Whether less was sent than that.
@@ -54,6 +56,7 @@ impl Verdict {
         let length = seconds(recording.measured).max(f64::MIN_POSITIVE);
         let due = recording.window.due as f64;
         let sent = recording.sent_in_window as f64;
+        let answered = recording.answered_in_window as f64 / length;
         let excess = sent - due;
         let allowed = (TOLERANCE * due).max(STRAGGLERS);
         let saturated = excess < -allowed;
@@ -62,7 +65,8 @@ impl Verdict {
         if saturated {
             let (found, note) = find_cause(options, recording);
             notes.push(format!(
-                "saturated: {:.1} % of the requests that were due were sent; {note}",
+                "saturated: {:.1} % of the requests that were due were sent, and {answered:.0} a second \
+                 were answered; {note}",
                 100.0 * sent / due
             ));
             cause = Some(found);
@@ -79,6 +83,7 @@ impl Verdict {
             due_rate_rps: due / length,
             sent_rate_rps: sent / length,
             served_rate_rps: recording.window.served as f64 / length,
+            answered_rate_rps: answered,
             rate_held: excess.abs() <= allowed,
             saturated,
             saturation_cause: cause,
@@ -194,6 +199,11 @@ mod tests {
         }
         let verdict = Verdict::of(&options(), &recording(9_950, 0.5, 0.0));
         assert!((verdict.sent_rate_rps - 995.0).abs() < 1e-9);
+        // Answers came, but to requests that were due before.
+        let saturated = Recording { answered_in_window: 4_000, ..recording(5_000, 0.5, 0.0) };
+        let verdict = Verdict::of(&options(), &saturated);
+        assert_eq!((verdict.served_rate_rps, verdict.answered_rate_rps), (0.0, 400.0));
+        assert!(verdict.notes[0].contains("400 a second were answered"), "{:?}", verdict.notes);
     }
 
     #[test]

@@ -97,6 +97,7 @@ impl<P: Protocol> Worker<'_, P> {
         let latency = at.saturating_sub(request.intended);
         self.record.run.ended(ending);
         self.interval.ended(ending, latency);
+        self.record.answered_in_window += u64::from(ending.served() && self.measured(at));
         if self.measured(request.intended) {
             self.record.window.ended(ending);
             if ending.served() {

@@ -125,6 +125,8 @@ pub struct Recording {
     pub run: Counts,
     /// Requests sent during the measured time, whenever they were due.
     pub sent_in_window: u64,
+    /// Requests answered during the measured time, whenever they were due.
+    pub answered_in_window: u64,
     /// Latency of the served requests of the window, from their intended times.
     pub latency: Times,
     /// The same from the moment of sending: without what they waited for a connection.
@@ -168,6 +170,7 @@ impl Recording {
         self.window += other.window;
         self.run += other.run;
         self.sent_in_window += other.sent_in_window;
+        self.answered_in_window += other.answered_in_window;
         self.latency.add(&other.latency);
         self.response.add(&other.response);
         self.lateness.add(&other.lateness);

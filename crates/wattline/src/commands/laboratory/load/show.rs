@@ -98,6 +98,10 @@ pub fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     row("due", report.due_requests, verdict.due_rate_rps, "")?;
     row("sent", report.sent_requests, verdict.sent_rate_rps, held)?;
     row("served", report.served_requests, verdict.served_rate_rps, "")?;
+    if verdict.saturated {
+        let answered = (verdict.answered_rate_rps * length).round() as u64;
+        row("answered", answered, verdict.answered_rate_rps, "whenever due: the capacity found")?;
+    }
     let failures = &report.failures;
     for (name, number) in [
         ("  misses", report.missed_requests),
