@@ -193,7 +193,7 @@ mod tests {
             (port.transmitted_packets, port.transmitted_bytes, port.refused_packets)
         };
         assert_eq!(out((4, 400), 4), (0, 0, 4), "all are refused");
-        assert_eq!(out((14, 15_400), 4), (10, 15_000, 4), "of another length");
+        assert_eq!(out((14, 15_400), 4), (10, 15_000, 4), "frames of another length");
         assert_eq!(out((14, 15_400), 4), (10, 15_000, 4), "a reading changes nothing");
         // Half of ten frames of 200 bytes.
         assert_eq!(out((24, 17_400), 9), (15, 16_000, 9));

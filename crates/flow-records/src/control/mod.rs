@@ -10,6 +10,7 @@
 mod account;
 mod exporter;
 mod loss_log;
+mod metrics;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wattline_daemon::metrics::{Exposition, Kind};
+use wattline_daemon::metrics::Exposition;
 use wattline_dataplane::feature::Feature;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
@@ -182,21 +183,7 @@ impl Application for FlowRecords {
     }
 
     fn metrics(&self, to: &mut Exposition) {
-        let help = "Flow records that a collector was sent.";
-        to.family("wattline_flow_records_total", Kind::Counter, help);
-        for exporter in &self.exporters {
-            to.sample(&[("collector", &exporter.name())], exporter.sent() as f64);
-        }
-        let help = "Flow records that were lost: by overload, before they came to any collector, or \
-                    because their collector did not take them.";
-        to.family("wattline_flow_records_lost_total", Kind::Counter, help);
-        let overload = self.lost().overload;
-        to.sample(&[("collector", ""), ("reason", "overload")], overload as f64);
-        for exporter in &self.exporters {
-            let labels = [("collector", exporter.name()), ("reason", "collector".to_owned())];
-            let labels = labels.each_ref().map(|(name, value)| (*name, value.as_str()));
-            to.sample(&labels, exporter.lost() as f64);
-        }
+        metrics::write(to, self.lost(), &self.exporters);
     }
 
     fn stats(&self) -> Value {

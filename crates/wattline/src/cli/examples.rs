@@ -178,7 +178,7 @@ const EXAMPLES: &[Examples] = &[
     (
         "show config",
         &[
-            ("What is in force, and what waits for a restart", "wattline show config"),
+            ("Settings in force, and those that wait for a restart", "wattline show config"),
             ("The same, for a script", "wattline show config --json"),
         ],
     ),
