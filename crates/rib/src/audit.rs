@@ -73,8 +73,8 @@ impl Audited {
 }
 
 impl Rib {
-    /// Treatment of packets to an address, and the prefix that decides it, as if no prefix were
-    /// [left](Self::leave) to the kernel.
+    /// Returns the treatment of packets to an address and the prefix that decides it, as if no prefix
+    /// were [left](Self::leave) to the kernel.
     pub fn treatment(&self, address: IpAddr, routes: &Routes) -> (Option<IpNet>, Treatment) {
         let installed = routes.longest_match(address).map(|(prefix, _)| prefix);
         let found = match installed {
@@ -91,7 +91,7 @@ impl Rib {
         }
     }
 
-    /// Longest prefix with a next hop for an address.
+    /// Finds the longest prefix with a next hop for an address.
     fn decided(&self, address: IpAddr) -> Option<(IpNet, HopKey)> {
         let longest = IpNet::from(address).prefix_len();
         (0..=longest).rev().find_map(|length| {
@@ -148,7 +148,7 @@ impl Rib {
         }
     }
 
-    /// Number of changes of prefixes that contain a watched address.
+    /// Counts changes of prefixes that contain a watched address.
     pub fn touched(&self, address: IpAddr) -> u64 {
         self.audited.touched.get(&address).copied().unwrap_or_default()
     }
@@ -158,19 +158,19 @@ impl Rib {
         std::mem::take(&mut self.audited.recent)
     }
 
-    /// Every `step`th prefix that has routes, in no order.
+    /// Returns every `step`th prefix that has routes, in no order.
     pub fn some_prefixes(&self, step: usize) -> Vec<IpNet> {
         self.prefixes.with_routes().step_by(step.max(1)).collect()
     }
 
-    /// Whether a route of the configuration, which the kernel does not know, may decide about an
-    /// address.
+    /// Returns true if a route of the configuration, which the kernel does not know, may decide about
+    /// an address.
     pub fn is_static(&self, address: IpAddr) -> bool {
         let of = |source: Source| source == Source::Static;
         self.prefixes.covering(address).any(|entry| entry.candidates.iter().any(|it| of(it.source)))
     }
 
-    /// Networks of a link's own addresses.
+    /// Lists the networks of a link's own addresses.
     pub fn networks_of(&self, link: u32) -> impl Iterator<Item = IpNet> {
         let on = move |(own, _): &(super::OwnAddress, u32)| own.0.link == link;
         self.addresses

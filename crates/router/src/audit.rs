@@ -96,7 +96,7 @@ impl Audit {
         })
     }
 
-    /// Time of the next [`Self::run`].
+    /// Returns the time of the next [`Self::run`].
     pub fn deadline(&self) -> Instant {
         self.suspects.iter().map(|suspect| suspect.next).fold(self.next, Instant::min)
     }
@@ -108,7 +108,7 @@ impl Audit {
         self.suspects.iter_mut().for_each(|suspect| suspect.next = suspect.next.max(next));
     }
 
-    /// Prefixes that are left to the kernel.
+    /// Lists the prefixes that are left to the kernel.
     pub fn left(&self) -> impl Iterator<Item = IpNet> {
         self.findings.keys().copied()
     }
@@ -282,7 +282,7 @@ impl Audit {
         Some(Difference { prefix, ours, kernel })
     }
 
-    /// An address within a prefix or right beside it.
+    /// Draws an address within a prefix or right beside it.
     fn address_at(&mut self, prefix: IpNet) -> IpAddr {
         let (first, last) = (number(prefix.network()), number(prefix.broadcast()));
         let all = if prefix.addr().is_ipv4() { u128::from(u32::MAX) } else { u128::MAX };
@@ -299,7 +299,7 @@ impl Audit {
         address(chosen, prefix.addr().is_ipv4())
     }
 
-    /// The address of a host on a link, which no check of sources refuses.
+    /// Draws the address of a host on a link, which no check of sources refuses.
     fn source(&mut self, rib: &Rib, link: u32, ipv6: bool) -> Option<IpAddr> {
         let network = rib
             .networks_of(link)
@@ -314,7 +314,7 @@ impl Audit {
         (self.draw() % bound as u64) as usize
     }
 
-    /// The next random number (splitmix64).
+    /// Draws the next random number (splitmix64).
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
@@ -324,7 +324,7 @@ impl Audit {
     }
 }
 
-/// Whether packets to an address are forwarded where a route says so, whoever forwards.
+/// Returns true if packets to an address are forwarded where a route says so, whoever forwards.
 fn is_forwarded(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

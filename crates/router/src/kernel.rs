@@ -176,7 +176,7 @@ impl KernelSide {
         Ok(more)
     }
 
-    /// Whether the kernel had told nothing more when it was followed last.
+    /// Returns true if the kernel had told nothing more when it was followed last.
     pub fn is_current(&self) -> bool {
         self.is_current
     }

@@ -153,7 +153,7 @@ impl ChangeFeed {
         !self.dumped || self.dumping.is_some()
     }
 
-    /// Whether everything that was read so far is complete: no dump is being taken or is due.
+    /// Returns true if no dump is being taken or is due, so that what was read is complete.
     pub fn is_complete(&self) -> bool {
         !self.is_dumping() && self.dump_due.is_none()
     }

@@ -232,7 +232,7 @@ impl Lookout {
         self.left.get(&port).map(String::as_str)
     }
 
-    /// Why a port leaves all packets of a family to the kernel, in sentences.
+    /// Lists, in sentences, the reasons for which a port leaves all packets of a family to the kernel.
     pub fn left_families(&self, port: PortId) -> impl Iterator<Item = &str> {
         let of = move |it: &&Reason| it.port == Some(port) && it.is_of_family();
         let left = self.prefixes.contains_key(&port);

@@ -34,7 +34,7 @@ pub struct LinkSettings {
 pub struct SettingsOfLinks(BTreeMap<(u32, bool), LinkSettings>);
 
 impl SettingsOfLinks {
-    /// Settings of a link for a family.
+    /// Returns the settings of a link for a family.
     pub fn of(&self, link: u32, ipv6: bool) -> LinkSettings {
         self.0.get(&(link, ipv6)).cloned().unwrap_or_default()
     }
@@ -98,7 +98,7 @@ fn in_force(one: &Netconf, all: &Netconf) -> LinkSettings {
     LinkSettings { off_because, reverse_path, not_understood }
 }
 
-/// All links, with true for those on which the kernel drops all packets of IPv6.
+/// Lists all links, with true for those on which the kernel drops all packets of IPv6.
 fn links() -> io::Result<BTreeMap<u32, bool>> {
     let mut links = BTreeMap::new();
     dump(NETLINK_ROUTE, RTM_GETLINK, &[0; IFINFOMSG], |answer| {
