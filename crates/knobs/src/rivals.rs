@@ -157,7 +157,7 @@ mod tests {
         let names: Vec<&str> = rivals.iter().map(|rival| rival.name.as_str()).collect();
         assert_eq!(names, ["TuneD", "auto-cpufreq", "TLP", "irqbalance"]);
         let tuned = &rivals[0];
-        assert_eq!(tuned.sets, "governor, limits, preference, idle latency");
+        assert_eq!(tuned.sets, "governor, limits, preference, bias, turbo, idle latency");
         assert_eq!(tuned.labels, ["frequency", "idle"]);
         assert_eq!(tuned.seen, "process 41");
         assert_eq!(rivals[3].labels, ["affinity"]);

@@ -594,7 +594,7 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         assert_eq!(forward_path::read(), bare);
 
         // A namespace begins without forwarding.
-        let of = |ipv6: bool| forward_path::read().settings.of(link, ipv6);
+        let of = |ipv6: bool| forward_path::read().settings.for_link(link, ipv6);
         let mut set = |path: &str, value: &str| {
             watch.has_changed();
             std::fs::write(format!("/proc/sys/net/{path}"), value).unwrap();
@@ -621,7 +621,7 @@ fn disabled_ipv6_and_reverse_path_filters_are_settings_of_links() {
     let Some((near, _far)) = pair() else { return };
     near.enter(|| {
         let link = wattline_linux::namespace::interface_index("a").unwrap();
-        let of = |ipv6: bool| forward_path::read().settings.of(link, ipv6);
+        let of = |ipv6: bool| forward_path::read().settings.for_link(link, ipv6);
         let set = |path: &str, value: &str| {
             std::fs::write(format!("/proc/sys/net/{path}"), value).unwrap();
         };

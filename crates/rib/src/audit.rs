@@ -4,7 +4,7 @@
 use super::hops::HopKey;
 use super::{Rib, Source};
 use ipnet::IpNet;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::routes::Routes;
@@ -37,39 +37,14 @@ impl Treatment {
 
 /// Error numbers of routes (errno(3)).
 pub mod route_errors {
-    /// Of a prohibition.
+    /// EACCES: prohibited.
     pub const PROHIBITED: i32 = 13;
-    /// Of a blackhole.
+    /// EINVAL: blackhole.
     pub const BLACKHOLE: i32 = 22;
-    /// Without a route.
+    /// ENETUNREACH: no route.
     pub const NO_ROUTE: i32 = 101;
-    /// Of an unreachable route.
+    /// EHOSTUNREACH: unreachable.
     pub const UNREACHABLE: i32 = 113;
-}
-
-/// Prefixes that have changed lately; older ones are forgotten.
-const MOST_RECENT: usize = 256;
-
-/// State of the comparison.
-#[derive(Debug, Default)]
-pub(super) struct Audited {
-    /// Prefixes left to the kernel.
-    pub left: BTreeSet<IpNet>,
-    /// Changes of prefixes that contain watched addresses.
-    touched: BTreeMap<IpAddr, u64>,
-    recent: Vec<IpNet>,
-}
-
-impl Audited {
-    /// Notes that a prefix is processed again.
-    pub fn note(&mut self, prefix: IpNet) {
-        for (address, count) in &mut self.touched {
-            *count += u64::from(prefix.contains(address));
-        }
-        if self.recent.len() < MOST_RECENT {
-            self.recent.push(prefix);
-        }
-    }
 }
 
 impl Rib {

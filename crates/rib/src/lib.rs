@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod audited;
 mod hops;
 mod links;
 mod prefixes;
@@ -30,7 +31,7 @@ pub use source::Source;
 pub use view::{NeighbourView, RouteView};
 pub use way::Way;
 
-use audit::Audited;
+use audited::Audited;
 use hops::{HopKey, Hops};
 use ipnet::IpNet;
 use links::Links;

@@ -142,7 +142,8 @@ impl Laboratory {
 
     fn difference(&mut self, counts: &mut Counts) -> Option<String> {
         let settings = forward_path::read().settings;
-        let off = [false, true].map(|ipv6| settings.of(self.ingress, ipv6).off_because.is_some());
+        let off =
+            [false, true].map(|ipv6| settings.for_link(self.ingress, ipv6).off_because.is_some());
         for address in self.probes.clone() {
             counts.decisions += 1;
             // The kernel tells only of IPv4 whether it forwards, where it looks up a route.

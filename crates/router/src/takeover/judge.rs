@@ -181,14 +181,14 @@ pub(super) fn judge(
     }
     for of in ports {
         for (link, name) in &of.links {
-            reasons.extend(of_settings(found, of, *link, name, circumstances));
+            reasons.extend(settings_reasons(found, of, *link, name, circumstances));
         }
     }
     reasons
 }
 
 /// Everything that settings (sysctl) of an interface of a port decide.
-fn of_settings(
+fn settings_reasons(
     found: &ForwardPath,
     of: &Interfaces,
     link: u32,
@@ -198,7 +198,7 @@ fn of_settings(
     let mut reasons = Vec::new();
     let families = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
     for (family, whole) in ["IPv4", "IPv6"].into_iter().zip(families) {
-        let settings = found.settings.of(link, whole.addr().is_ipv6());
+        let settings = found.settings.for_link(link, whole.addr().is_ipv6());
         // Routes of the configuration alone are forwarded by whatever the kernel is set to.
         let off = settings.off_because.filter(|_| circumstances.follows_kernel);
         reasons.extend(off.map(|setting| Reason {
@@ -215,7 +215,7 @@ fn of_settings(
             reasons.push(Reason { port: Some(of.port), only: Some(whole), is_mild: false, text });
         }
     }
-    let (check, kind, is_mild) = match found.settings.of(link, false).reverse_path {
+    let (check, kind, is_mild) = match found.settings.for_link(link, false).reverse_path {
         0 => return reasons,
         1 => (SourceCheck::Strict, "strict", false),
         _ => (SourceCheck::Loose, "loose", true),

@@ -35,7 +35,7 @@ pub struct SettingsOfLinks(BTreeMap<(u32, bool), LinkSettings>);
 
 impl SettingsOfLinks {
     /// Returns the settings of a link for a family.
-    pub fn of(&self, link: u32, ipv6: bool) -> LinkSettings {
+    pub fn for_link(&self, link: u32, ipv6: bool) -> LinkSettings {
         self.0.get(&(link, ipv6)).cloned().unwrap_or_default()
     }
 

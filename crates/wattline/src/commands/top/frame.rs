@@ -125,7 +125,7 @@ fn table<'a, const N: usize>(
     };
     let row = |cells: [String; N]| Row::new(cells.into_iter().enumerate().map(cell));
     let head = row(head.map(str::to_owned)).bold();
-    let widths = (0..N).map(|column| Constraint::Length(if column == 0 { 20 } else { 14 }));
+    let widths = (0..N).map(|column| Constraint::Length(if column == 0 { 24 } else { 14 }));
     Table::new(rows.into_iter().map(row), widths).header(head).block(Block::bordered().title(title))
 }
 
