@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const OPENINGS: [&str; 8] = ["what", "how", "where", "why", "which", "of", "whoever", "that"];
 
 /// Most openings of each kind. Lower a figure whenever the count has fallen.
-const MOST: Openings = Openings { comments: 272, functions: 117, messages: 163 };
+const MOST: Openings = Openings { comments: 49, functions: 117, messages: 163 };
 
 #[derive(Debug, Default, PartialEq)]
 struct Openings {

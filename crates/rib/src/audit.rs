@@ -37,13 +37,13 @@ impl Treatment {
 
 /// Error numbers of routes (errno(3)).
 pub mod route_errors {
-    /// Of a prohibition.
+    /// Prohibition.
     pub const PROHIBITED: i32 = 13;
-    /// Of a blackhole.
+    /// Blackhole.
     pub const BLACKHOLE: i32 = 22;
     /// Without a route.
     pub const NO_ROUTE: i32 = 101;
-    /// Of an unreachable route.
+    /// Unreachable route.
     pub const UNREACHABLE: i32 = 113;
 }
 
