@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_secs(1);
 const PARTS: Duration = Duration::from_secs(2);
 /// Other programs that set the same knobs are looked for this often: all processes are asked.
 const RIVALS: Duration = Duration::from_secs(60);
-/// How long a request over the socket may take.
+/// Longest time of a request over the socket.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Something to do.
@@ -40,13 +40,13 @@ enum Message {
     Request(Request, Sender<Answer>),
 }
 
-/// What to govern, and by what.
+/// Options of the daemon.
 pub struct Options {
     /// The configuration; none for the built-in profile.
     pub config: Option<PathBuf>,
     /// Takes tables of another machine, too (policy copi).
     pub force: bool,
-    /// Where metrics are told, whatever the configuration says of it.
+    /// Address of the metrics; overrides that of the configuration.
     pub metrics: Option<std::net::SocketAddr>,
     /// The machine's files.
     pub tree: Tree,
@@ -61,7 +61,7 @@ pub struct Daemon {
     /// None where the policy cannot work on the machine as it is now, such as one whose tables are of
     /// a card that has gone: it is tried again whenever the machine changes, and at a reload.
     session: Option<Session>,
-    /// Why there is no session.
+    /// Reason for waiting.
     waits_because: Option<String>,
     fingerprint: Fingerprint,
     slept: Slept,
@@ -168,7 +168,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Where its control socket is.
+    /// Returns the socket's path.
     pub fn socket_path(&self) -> &Path {
         self.socket.path()
     }
@@ -278,8 +278,8 @@ impl Daemon {
         (answer, Ok(()))
     }
 
-    /// What asks this daemon for its statistics, from any thread; nothing is answered while it does
-    /// not run.
+    /// Returns a query for statistics, for any thread; nothing is answered while the daemon is not
+    /// running.
     pub fn statistics(&self) -> impl Fn() -> Option<Stats> + Send + Sync + 'static {
         let ask = asking(self.bell.clone());
         move || match ask(Request::Stats)? {
@@ -458,7 +458,7 @@ impl Daemon {
     }
 }
 
-/// What became of a reload that did not work.
+/// Outcomes of a reload that did not work.
 enum Reload {
     /// Everything is as it was.
     Refused(GovernError),

@@ -15,7 +15,7 @@ use crate::pressure;
 /// The target is looked at this often.
 const CHECK: Span = Span::from_millis(100);
 
-/// What rules the operating point now.
+/// Rule of the operating point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// The policy.
@@ -33,12 +33,12 @@ impl Rule {
     pub const ALL: [Self; 4] = [Self::Policy, Self::Late, Self::Silent, Self::Pressure];
 }
 
-/// What rules, for whoever wants to tell it.
+/// The present rule, for readers.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSeen(Arc<AtomicU8>);
 
 impl RuleSeen {
-    /// What rules now.
+    /// Reads the rule.
     pub fn get(&self) -> Rule {
         Rule::ALL[usize::from(self.0.load(Ordering::Relaxed)).min(Rule::ALL.len() - 1)]
     }
@@ -48,7 +48,7 @@ impl RuleSeen {
     }
 }
 
-/// What the configuration says of every operating point.
+/// Bounds of the configuration on every operating point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Index of the deepest idle state.
@@ -96,7 +96,7 @@ impl Bounds {
 pub struct Target {
     /// The 99th percentile that is to be kept.
     pub p99: Span,
-    /// How long it has to be kept before the policy decides again.
+    /// Time to keep it before the policy decides again.
     pub hold: Span,
 }
 
@@ -110,7 +110,7 @@ pub struct Guarded {
     seen: RuleSeen,
     /// When something else than the policy ruled last.
     overruled: Option<Time>,
-    /// What the policy wants, and when it wants to be asked.
+    /// The policy's point, and when it wants to be asked.
     wanted: Option<OperatingPoint>,
     ask: AskAgain,
     /// Not kept until then.
@@ -153,7 +153,7 @@ impl Guarded {
         self
     }
 
-    /// What the latency says.
+    /// Judges the latency.
     fn rule(&mut self, now: Time, latency: Option<LatencyView>) -> Rule {
         // Without a view somebody who should measure does not. A view without samples is that of
         // a service without requests, which keeps every target.

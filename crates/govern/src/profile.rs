@@ -5,7 +5,7 @@
 pub struct Profile {
     /// Its name.
     pub name: &'static str,
-    /// What it is for, in a line.
+    /// Its purpose, in a line.
     pub summary: &'static str,
     /// The file.
     pub text: &'static str,

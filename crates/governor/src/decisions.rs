@@ -13,7 +13,7 @@ pub use wattline_status::{Decision, Waiting};
 /// to the traffic at every look.
 const MUCH: f64 = 2.0;
 
-/// What is kept of a change.
+/// Kept part of a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Kept {
     at: Time,
@@ -95,7 +95,7 @@ fn alike(one: Span, two: Span) -> bool {
     more <= less * MUCH
 }
 
-/// What a policy without a reason of its own was asked at.
+/// Describes a trigger, for policies without reasons.
 fn asked_because(trigger: Trigger) -> String {
     match trigger {
         Trigger::Start => "asked at the start".to_owned(),

@@ -93,8 +93,7 @@ pub(super) enum Order {
     Apart,
 }
 
-/// Where a knob can be turned. A place is the number of a core or a queue, or 0 where there is one
-/// for all.
+/// Places of a knob. A place is the number of a core or a queue, or 0 where there is one for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Places {
     Cores,
@@ -102,7 +101,7 @@ pub(super) enum Places {
     One,
 }
 
-/// Which changes are looked for.
+/// Changes to look for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     Adding,
@@ -110,7 +109,7 @@ pub(super) enum Which {
     All,
 }
 
-/// What is to be known of a knob.
+/// Properties of a knob.
 pub(super) struct Facts {
     #[cfg_attr(not(any(test, feature = "conformance")), expect(dead_code))]
     pub knob: Knob,
@@ -270,7 +269,7 @@ fn ends<T: PartialEq>(from: &[T], to: &[T]) -> Range<usize> {
 }
 
 impl Places {
-    /// How many there are.
+    /// Counts the places.
     pub fn count(self, platform: &Platform) -> usize {
         match self {
             Self::Cores => platform.cores,

@@ -87,9 +87,9 @@ pub struct Transition {
 /// Number of changes of the machine's state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Of the set of active cores.
+    /// Sets of active cores.
     pub cores: u64,
-    /// Of frequencies.
+    /// Frequencies.
     pub frequencies: u64,
 }
 

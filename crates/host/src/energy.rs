@@ -53,15 +53,15 @@ pub(super) struct EnergyMeter {
     account: Arc<Mutex<Account>>,
 }
 
-/// What the thread that reads has to tell.
+/// Results of the reading thread.
 #[derive(Debug, Default)]
 struct Account {
     energy: Energy,
-    /// What it waits for, and since when.
+    /// Sensor that was asked, and when.
     asked: Option<(String, Instant)>,
     /// By meter, what was wrong with it when it was read last.
     sensors: BTreeMap<String, Option<String>>,
-    /// How many there are, once that is known.
+    /// Their number, once known.
     found: Option<usize>,
 }
 
@@ -117,13 +117,13 @@ impl EnergyMeter {
         }
     }
 
-    /// What was drawn up to the last reading; unavailable while a sensor hangs.
+    /// Returns energy up to the last reading; unavailable while a sensor hangs.
     pub fn energy(&self) -> Energy {
         let account = self.account();
         account.hangs().map_or_else(|| account.energy.clone(), |_| Energy::default())
     }
 
-    /// What is wrong with the meters now.
+    /// Lists the meters' faults now.
     pub fn troubles(&self) -> Vec<String> {
         let account = self.account();
         let hangs = account.hangs().map(|what| {
@@ -191,13 +191,13 @@ struct One {
     drawn: Joules,
     /// Energy that is not in `drawn` yet, and the time that it took.
     pending: (Joules, Span),
-    /// How long it was not known, up to the last figure.
+    /// Time without figures, up to the last one.
     unmetered: Span,
     /// When there was a figure last.
     last: Option<Time>,
     /// Whether a reading was rejected since then.
     rejected: bool,
-    /// What is wrong with it.
+    /// Its rejection, if any.
     wrong: Option<Rejection>,
 }
 
@@ -221,7 +221,7 @@ impl One {
         }
     }
 
-    /// How long nothing was known up to now.
+    /// Sums time without figures, up to now.
     fn unmetered(&self, now: Time) -> Span {
         let open = self.last.filter(|_| self.rejected).map_or(Span::ZERO, |last| now.since(last));
         self.unmetered + open
@@ -274,7 +274,7 @@ impl Meters {
         Self { all: meters.into_iter().filter_map(one).collect(), metered: Span::ZERO }
     }
 
-    /// What is wrong with each.
+    /// Lists their rejections.
     fn sensors(&self) -> BTreeMap<String, Option<String>> {
         let why = |one: &One| one.wrong.as_ref().map(ToString::to_string);
         self.all.iter().map(|one| (one.meter.description().id.clone(), why(one))).collect()

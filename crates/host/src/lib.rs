@@ -176,7 +176,7 @@ impl<K: Knobs> Host<K> {
         self.latency = Some(feed);
     }
 
-    /// What it has to tell, for other threads; brought up to date about once a second.
+    /// Shares its status with other threads; brought up to date about once a second.
     pub fn status(&self) -> Arc<Mutex<Status>> {
         self.status.clone()
     }
@@ -186,7 +186,7 @@ impl<K: Knobs> Host<K> {
         self.writes.knobs
     }
 
-    /// What the knobs were asked for so far.
+    /// Returns the knobs.
     pub fn knobs(&self) -> &K {
         &self.writes.knobs
     }
@@ -452,7 +452,7 @@ impl<K: Knobs> Machine for Host<K> {
     }
 }
 
-/// What a platform that was just made has to tell.
+/// Copies a platform's first status.
 fn status_of<K: Knobs>(host: &Host<K>) -> Status {
     host.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

@@ -1,4 +1,4 @@
-//! How often this machine's knobs are turned: by what their registrations say.
+//! Pace of this machine's knobs, by their registrations.
 
 use wattline_governor::knob::Knob;
 use wattline_governor::pace::{Budget, Pace};
@@ -32,7 +32,7 @@ pub(super) fn pace(tree: &Tree) -> Pace {
     Pace { budget: Some(BUDGET), dwell: Knob::ALL.map(dwell) }
 }
 
-/// What a step costs of the budget, on a machine with so many indirection tables.
+/// Returns a step's cost of the budget, with so many indirection tables.
 pub(super) fn writes(step: &Step, tables: u32) -> u32 {
     let cost = |knob| registration(knob).map_or(0, |knob| knob.write_cost);
     match step {

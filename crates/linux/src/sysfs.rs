@@ -19,7 +19,7 @@ pub struct Tree {
     root: Root,
 }
 
-/// Why a file gave no value.
+/// Failure to read a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// It does not exist, or its device has gone.
@@ -33,7 +33,7 @@ pub enum ReadError {
     Failed {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
     /// It holds something else than it should.
@@ -41,9 +41,9 @@ pub enum ReadError {
     Garbage {
         /// The file.
         path: PathBuf,
-        /// What it holds, shortened.
+        /// Its content, shortened.
         value: String,
-        /// What it should hold.
+        /// Expected content.
         expected: &'static str,
     },
 }

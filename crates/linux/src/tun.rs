@@ -15,7 +15,7 @@ pub const DEVICE: &str = "/dev/net/tun";
 
 /// A device that exists as long as its file is open.
 pub struct Tun {
-    /// What packets are written to, one per write. Does not block.
+    /// File for packets, one per write. Does not block.
     pub file: File,
     /// The name that the kernel gave it.
     pub name: String,

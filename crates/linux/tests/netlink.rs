@@ -70,7 +70,7 @@ impl Drop for Namespace {
     }
 }
 
-/// What the events add up to.
+/// State by the events.
 struct Mirror {
     feed: ChangeFeed,
     links: HashMap<u32, Link>,
@@ -431,7 +431,7 @@ fn overrun_by_neighbours_is_repaired_without_a_dump_of_routes() {
     });
 }
 
-/// Whoever follows a long table gets to its other work while the table is read.
+/// Followers of a long table get to their other work while it is read.
 #[test]
 fn a_long_dump_is_told_in_pieces() {
     const ROUTES: u32 = 40_000;
@@ -461,7 +461,7 @@ fn a_long_dump_is_told_in_pieces() {
     });
 }
 
-/// What whoever forwards in the kernel's place passes by.
+/// Finds what forwarders in the kernel's place bypass.
 #[test]
 fn what_has_a_say_in_the_kernels_forwarding_is_found() {
     let Some((near, _far)) = pair() else { return };

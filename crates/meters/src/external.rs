@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use wattline_linux::sysfs::ReadError;
 use wattline_units::{Accuracy, Joules, Provenance, Source, Span, Time, Watts};
 
-/// What is known of an external meter.
+/// Properties of an external meter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Resistance of the shunt in ohms, for the column `shunt_volts`.
     pub shunt_ohms: Option<f64>,
     /// Accuracy of the instrument.
     pub accuracy: Accuracy,
-    /// What it sees.
+    /// Its scope.
     pub scope: Scope,
     /// Without a new sample for so long it counts as silent.
     pub patience: Span,
@@ -255,7 +255,7 @@ impl External {
     }
 }
 
-/// What a wall-plug or rack meter can see.
+/// Range of wall-plug or rack meters.
 const PLAUSIBLE: Plausible = Plausible { lowest: Watts(0.0), highest: Watts(100_000.0) };
 /// Seconds that a time has at most: thousands of years since 1970. More is another unit.
 const LATEST: f64 = 1e11;

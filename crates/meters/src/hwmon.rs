@@ -13,7 +13,7 @@ use wattline_units::{Accuracy, Provenance, Source, Span, Time, Watts};
 
 const HWMON: &str = "/sys/class/hwmon";
 
-/// What firmware shows instead of a value: all ones in 32 bits, as it is and times 1000 or
+/// Firmware's values for none: all ones in 32 bits, as it is and times 1000 or
 /// 10^6 for the unit (seen as 4 294 967 295 000 µW on ACPI meters).
 const SENTINELS: [i64; 4] = [4_294_967_295, 4_294_967_295_000, 4_294_967_295_000_000, i64::MAX];
 
@@ -107,8 +107,8 @@ pub fn find(tree: &Tree) -> (Vec<Hwmon>, Vec<Missing>) {
     (meters, missing)
 }
 
-/// Where the attributes of a chip are: with it, or, as libsensors looks too, with the device
-/// that it belongs to. The ACPI power meter's driver leaves them there (seen on kernel 6.12).
+/// Finds a chip's attributes: with it, or, as libsensors looks too, with the device that it
+/// belongs to. The ACPI power meter's driver leaves them there (seen on kernel 6.12).
 fn attributes(tree: &Tree, chip: &str) -> PathBuf {
     let directory = PathBuf::from(HWMON).join(chip);
     let device = directory.join("device");

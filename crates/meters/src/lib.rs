@@ -1,5 +1,5 @@
-//! What can be read: energy and power by RAPL, perf, hwmon, IPMI and external meters, and how
-//! long cores spent in which state.
+//! Meters: energy and power by RAPL, perf, hwmon, IPMI and external meters, and the time that
+//! cores spent in each state.
 //!
 //! A figure that cannot be stood by is rejected with a name ([`Rejection`]); a machine without
 //! meters is *unavailable*, never at 0 W. Time is handed in, from a monotonic clock.

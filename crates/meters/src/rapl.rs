@@ -203,7 +203,7 @@ impl Meter for Rapl {
     }
 }
 
-/// What a zone sees, and the power above which its reading is not believed. The limit also
+/// Returns a zone's scope, and the power beyond which it is not believed. The limit also
 /// decides how long an interval may be: 65 536 J at 1000 W are 65 s.
 fn scope_of(name: &str, subzone: bool) -> (Scope, Watts) {
     match name {

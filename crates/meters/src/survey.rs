@@ -1,4 +1,4 @@
-//! Which meters a machine has, which are missing, and what would enable them.
+//! Meters of a machine, missing ones, and what would enable them.
 
 use crate::reading::{Description, Meter, Scope};
 use crate::registration::{Finding, Registration};

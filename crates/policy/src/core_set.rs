@@ -22,7 +22,7 @@ impl CoreSet {
     pub const fn only(core: usize) -> Self {
         if core < MAX_CORES { Self(1 << core) } else { Self::EMPTY }
     }
-    /// How many cores are in it.
+    /// Counts its cores.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }

@@ -1,10 +1,10 @@
-//! Why a policy decided as it did.
+//! Reasons of decisions.
 
 use serde::Serialize;
 use std::fmt;
 use wattline_units::PacketsPerSecond;
 
-/// Why the operating point is as the last decision left it. It is cheap to copy, so that every
+/// Reason for the operating point after the last decision. It is cheap to copy, so that every
 /// decision may be asked for it; it becomes text where somebody reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Reason {

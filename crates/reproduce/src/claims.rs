@@ -23,7 +23,7 @@ pub struct ClaimReport {
     pub note: String,
 }
 
-/// Where a row of `claims.csv` stands that no paper prints: it follows from the fitted model.
+/// Place in `claims.csv` of a row that no paper prints: it follows from the fitted model.
 const OUR_MODEL: &str = "derived model";
 
 pub(super) fn claims_of(paper: Paper) -> Result<Vec<Claim>, ReproduceError> {

@@ -43,7 +43,7 @@ impl Made {
         wattline_files::replace(path, text.as_ref()).map_err(failed(path))
     }
 
-    /// What cannot be removed stays: why the results are not there is told already.
+    /// Removes what it can: why the results are not there is told already.
     fn remove(self) {
         for path in self.0.iter().rev() {
             let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));

@@ -74,7 +74,7 @@ fn chosen(page: &mut String) {
     page.push_str("</div>\n");
 }
 
-/// What the signs mean that the plots of this page have.
+/// Explains the signs in the plots of this page.
 fn signs(reproductions: &[Reproduction]) -> &'static str {
     let plots = reproductions.iter().flat_map(|one| &one.figures).flat_map(|figure| &figure.plots);
     let has = |class: &str| plots.clone().any(|plot| plot.contains(class));

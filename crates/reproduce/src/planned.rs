@@ -24,7 +24,7 @@ pub(super) struct Plan {
     pub(super) date: String,
     #[serde(rename = "check")]
     pub(super) checks: Vec<Planned>,
-    /// What is searched, where the plan is about a search.
+    /// Space of the search, where the plan is about one.
     #[serde(default)]
     pub(super) space: Option<toml::Table>,
     #[serde(skip)]

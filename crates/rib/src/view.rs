@@ -14,13 +14,13 @@ use wattline_linux::netlink::{Hop, RouteKind};
 pub struct RouteView {
     /// Destinations.
     pub prefix: IpNet,
-    /// Where it is from.
+    /// Its origin.
     pub source: Source,
     /// The lower wins among routes of one prefix and source.
     pub metric: u32,
-    /// What becomes of matching packets.
+    /// Treatment of matching packets.
     pub kind: RouteKind,
-    /// Where they go.
+    /// Its next hops.
     pub hops: Vec<Hop>,
     /// The number of the next hop that it names (`ip nexthop`).
     pub nexthop: Option<u32>,
@@ -41,7 +41,7 @@ pub struct NeighbourView {
     pub stale: bool,
     /// It has been asked for and has not answered.
     pub asked: bool,
-    /// Where it is from.
+    /// Its origin.
     pub source: Source,
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn start(
 /// Names of rules by number.
 pub type RuleNames = Box<dyn Fn(u16) -> Option<String> + Send>;
 
-/// How source addresses are compared with the routes (RFC 3704).
+/// Comparison of source addresses with the routes (RFC 3704).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceCheck {
     /// There is a route to the source (section 2.4).
@@ -106,20 +106,20 @@ pub trait Application: Send {
         false
     }
 
-    /// How it compares the source addresses of what comes in at a port with the routes, so that the
-    /// kernel's own check is not passed by.
+    /// Returns how it compares source addresses of packets of a port with the routes, so that the
+    /// kernel's own check is not bypassed.
     fn checks_sources(&self, port: PortId) -> Option<SourceCheck> {
         let _ = port;
         None
     }
 
-    /// How it will do so at a port that another configuration adds, once that is in force.
+    /// Returns the same for a port that another configuration adds, once that is in force.
     fn will_check(&self, port: PortId, new: &Config) -> Option<SourceCheck> {
         let _ = (port, new);
         None
     }
 
-    /// What it does with the packets of a port, in a few words, where it does something.
+    /// Describes, in a few words, its treatment of a port's packets, if any.
     fn says_of(&self, port: PortId) -> Option<String> {
         let _ = port;
         None
@@ -150,7 +150,7 @@ pub trait Application: Send {
     /// says.
     fn open_at_end(&mut self) {}
 
-    /// What of its configuration does not hold on this machine now, in a sentence each.
+    /// Lists settings that do not hold on this machine now, in a sentence each.
     fn complaints(&self) -> Vec<String> {
         Vec::new()
     }
@@ -169,13 +169,13 @@ pub trait Application: Send {
         Vec::new()
     }
 
-    /// What it counts, for Prometheus.
+    /// Writes its metrics.
     fn metrics(&self, to: &mut Exposition) {
         let _ = to;
     }
 
-    /// What it knows of a topic, at most so many entries, within a prefix or all; nothing where the
-    /// topic is none of its own.
+    /// Returns at most so many entries of a topic, within a prefix or all; nothing where the topic
+    /// is none of its own.
     fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Option<serde_json::Value> {
         let _ = (topic, within, most);
         None
@@ -185,8 +185,8 @@ pub trait Application: Send {
     /// false), and what those may still use must be given to nobody: what is left is finished now.
     fn finish(&mut self, all_ended: bool);
 
-    /// Why the ports of another configuration cannot be in force while it runs, where that is so: in
-    /// words that follow the name of a port which would be added or removed.
+    /// Returns why ports of another configuration cannot be in force while it runs, if so: in words
+    /// that follow the name of a port which would be added or removed.
     fn refuses_ports(&self, new: &Config) -> Option<String> {
         let _ = new;
         Some(format!("{} keeps the ports of the start", self.name()))
@@ -234,7 +234,7 @@ mod tests {
         fn finish(&mut self, _: bool) {}
     }
 
-    /// What is received is filtered before it is decrypted, also where it is left to the kernel: a
+    /// Received packets are filtered before they are decrypted, also if left to the kernel: a
     /// packet that has to be encrypted as it is would pass no filter any more.
     #[test]
     fn packets_pass_applications_in_the_order_of_their_way() {

@@ -22,7 +22,7 @@ impl Cleared {
         self.then.ports.retain(|port| port.name != name);
     }
 
-    /// What has been counted since.
+    /// Returns counts since then.
     pub fn since(&self, mut now: Stats) -> Stats {
         let then = &self.then;
         now.cleared_seconds_ago = Some(self.at.elapsed().as_secs_f64());

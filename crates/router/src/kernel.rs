@@ -24,8 +24,8 @@ use wattline_xdp::{
     XdpProgram,
 };
 
-/// How often neighbours that are about to be forgotten are confirmed. The kernel keeps a stale
-/// one for a minute at least (gc_stale_time).
+/// Interval of confirming neighbours that are about to be forgotten. The kernel keeps a stale one
+/// for a minute at least (gc_stale_time).
 const CONFIRM_EVERY: Duration = Duration::from_secs(5);
 
 /// Follows the kernel and asks it for neighbours.
@@ -35,7 +35,7 @@ pub(super) struct KernelSide {
     programs: BTreeMap<PortId, Program>,
     /// The egress ports of the programs, where they forward by themselves.
     forwarding: Option<Forwarding>,
-    /// Why they never do, where they do not.
+    /// Reason if they never do.
     by_workers_all: Option<ByWorkers>,
     next_confirmation: Instant,
     is_current: bool,
@@ -62,9 +62,9 @@ pub(super) struct KernelSide {
     gone: XdpCounters,
 }
 
-/// What the program of a port that is added is to know.
+/// Facts for the program of a port that is added.
 pub(super) struct NewPort<'a> {
-    /// Why workers forward what comes in, where they do.
+    /// Reasons for forwarding by workers.
     pub by_workers: &'a [&'a str],
     /// Whether it leaves nothing to the kernel that it would forward.
     pub guarded: bool,
@@ -130,7 +130,7 @@ impl KernelSide {
         })
     }
 
-    /// What becomes readable when there is something to follow.
+    /// Returns the descriptor that reports changes.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.feed.descriptor()
     }
@@ -477,7 +477,7 @@ impl KernelSide {
         Ok(program.map_or_else(String::new, |program| self.mode_of(port, &program.program)))
     }
 
-    /// Where a program runs, and why it does not forward where others do, for people.
+    /// Describes where a program runs, and why it does not forward.
     fn mode_of(&self, port: PortId, program: &XdpProgram) -> String {
         let mut mode = format!("{:?} XDP", program.mode()).to_lowercase();
         if let Some(why) = program.generic_reason() {
@@ -571,7 +571,7 @@ impl KernelSide {
         self.forwarding.as_ref().is_some_and(|forwarding| forwarding.is_open(port))
     }
 
-    /// Why they are not, or are for a trial only, as far as known.
+    /// Says why not, or why for a trial only, if known.
     pub fn why_not_forwarded_to(&self, port: PortId) -> Option<&str> {
         match &self.forwarding {
             Some(forwarding) => forwarding.closed_because(port),
@@ -684,13 +684,13 @@ impl KernelSide {
         self.requests.unanswered()
     }
 
-    /// How it went so far.
+    /// Returns statistics.
     pub fn stats(&self) -> KernelStats {
         let (dumps, unreadable) = (self.feed.dumps(), self.feed.unreadable());
         self.requests.add_to(KernelStats { dumps, unreadable, ..KernelStats::default() })
     }
 
-    /// What the programs have forwarded by themselves, by port.
+    /// Returns traffic of the programs, by port.
     pub fn xdp_traffic(&self, ports: usize) -> Vec<XdpTraffic> {
         self.xdp_counts.traffic(&self.counted(), ports)
     }
@@ -704,7 +704,7 @@ impl KernelSide {
         sum
     }
 
-    /// What ports that were removed leave in the sums of that.
+    /// Returns the counts of removed ports.
     pub fn departed(&self) -> Departed {
         self.xdp_counts.departed()
     }
@@ -730,8 +730,7 @@ impl KernelSide {
         counted
     }
 
-    /// What counts the frames that programs forward by themselves, by port; nothing where they
-    /// cannot.
+    /// Returns counters of frames that programs forward, by port; nothing where they cannot.
     pub fn forwarded(&self, ports: usize) -> Vec<Option<ForwardedByCpu>> {
         if self.forwarding.is_none() {
             return Vec::new();
@@ -740,7 +739,7 @@ impl KernelSide {
         (0..ports as u16).map(|port| Some(program(port)?.program.forwarded())).collect()
     }
 
-    /// What the program of a port did with frames.
+    /// Returns a port's verdicts.
     pub fn verdicts(&self, port: PortId) -> BTreeMap<String, u64> {
         let Some(program) = self.programs.get(&port) else { return BTreeMap::new() };
         let Ok(counters) = program.program.counters() else { return BTreeMap::new() };
@@ -808,7 +807,7 @@ impl Program {
     }
 }
 
-/// Where a program is to run. On a bond the kernel would have it run in the drivers of the members,
+/// Chooses the mode of a program. On a bond the kernel would run it in the drivers of the members,
 /// whose frames no socket of the bond takes; outside of drivers it runs at the bond itself.
 fn mode_for(link: &Link) -> XdpModeChoice {
     if link.is_bond() { XdpModeChoice::Only(XdpMode::Generic) } else { XdpModeChoice::Auto }

@@ -130,7 +130,7 @@ pub struct Router {
     surplus: Option<Surplus>,
     /// Those of ports over DPDK.
     devices: Devices,
-    /// What the kernel does beside routing, where there are interfaces.
+    /// The kernel's work beside routing, where there are interfaces.
     lookout: Option<Lookout>,
     /// The comparison of decisions with the kernel's.
     audit: Option<Audit>,
@@ -234,13 +234,13 @@ impl Router {
         }
     }
 
-    /// Why it cannot continue.
+    /// Finds a fatal error.
     fn failure(&self) -> Option<RouterError> {
         self.workers.failure().or_else(|| self.power.as_ref()?.failure())
     }
 
-    /// What asks this router for its statistics, from any thread; nothing is answered while it does
-    /// not run.
+    /// Returns a query for statistics, for any thread; nothing is answered while the router is not
+    /// running.
     pub fn statistics(
         &self,
     ) -> impl Fn() -> Option<wattline_status::Stats> + Send + Sync + 'static {
@@ -372,7 +372,7 @@ impl Router {
         kernel.update_egress_ports(&self.rib, Instant::now());
     }
 
-    /// What arrives for a worker that hangs goes by the kernel.
+    /// Leaves packets for hanging workers to the kernel.
     fn look_at_workers(&mut self) {
         for (worker, change) in self.workers.look(Instant::now()) {
             if let Some(kernel) = &mut self.kernel {
@@ -664,7 +664,7 @@ impl Router {
         self.config.present_ports().map(|(number, port)| each(number, port)).collect()
     }
 
-    /// What each worker counted, for the ports that there are, and whether it is active.
+    /// Returns each worker's counts for present ports, and whether it is active.
     fn snapshots(&self) -> Vec<(Snapshot, bool)> {
         let mut snapshots = self.workers.snapshots();
         for (snapshot, _) in &mut snapshots {
@@ -674,7 +674,7 @@ impl Router {
         snapshots
     }
 
-    /// Which packets of a port are left to the kernel, where those of some prefixes are.
+    /// Describes the packets of a port that are left to the kernel, if any.
     pub(crate) fn left_alone(&self, port: usize) -> Option<String> {
         let port = PortId(port as u16);
         let unpuntable = self.kernel.as_ref().and_then(|kernel| kernel.unpuntable(port));
@@ -707,7 +707,7 @@ impl Router {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// What is counted since counters were cleared.
+    /// Returns counts since they were cleared.
     fn shown_stats(&self) -> Stats {
         let stats = self.stats();
         match &self.cleared {
@@ -734,7 +734,7 @@ impl Router {
         }
     }
 
-    /// Where its control socket is.
+    /// Returns the socket's path.
     pub fn socket_path(&self) -> &std::path::Path {
         self.socket.path()
     }

@@ -1,11 +1,11 @@
-//! What a router counts, for Prometheus.
+//! Metrics of a router, for Prometheus.
 
 use crate::application::Application;
 use crate::stats::{Stats, XdpTraffic};
 use wattline_daemon::metrics::{Exposition, Kind, build_info, log_lines_lost, write_governor};
 use wattline_dataplane::counters::{PortCounters, Snapshot};
 
-/// What of a port counts packets, and under which labels.
+/// Label of a port's counter, and its value.
 type Column = (&'static str, fn(&PortCounters) -> u64);
 
 const PACKETS: &[Column] =
@@ -156,7 +156,7 @@ fn by_queue(
     }
 }
 
-/// What no worker saw, as of a queue `xdp`: received and transmitted.
+/// Writes traffic that no worker saw, as of a queue `xdp`.
 fn by_xdp(to: &mut Exposition, stats: &Stats, counts: fn(&XdpTraffic) -> [u64; 2]) {
     for port in &stats.ports {
         let Some(xdp) = &port.xdp else { continue };

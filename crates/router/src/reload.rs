@@ -99,7 +99,7 @@ impl Router {
     }
 }
 
-/// What differs, the routes of the file included, and whether it can be applied.
+/// Sorts the differences, also of the routes file, by whether they can be applied.
 fn compare(old: &Config, new: &Config, ports: &PortChanges, file_differs: bool) -> Report {
     let mut report = Report::default();
     let mut live = |name, differs: bool| {

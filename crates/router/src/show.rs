@@ -1,4 +1,4 @@
-//! What a running router knows, for people to look at.
+//! State of a running router, for people to look at.
 
 use super::Router;
 use crate::application::Topic;
@@ -24,7 +24,7 @@ const DISCARD: &str = "discard";
 const MOST: usize = 100_000;
 
 impl Router {
-    /// What it knows of a topic.
+    /// Answers on a topic.
     pub(super) fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Answer {
         let most = most.min(MOST);
         match topic {
@@ -306,7 +306,7 @@ fn stamped<T: Document>(value: serde_json::Value) -> Answer {
     }
 }
 
-/// Why nothing is known of a topic, and what turns it on. Applications are started with the router.
+/// Says how to turn a topic on that is off. Applications are started with the router.
 fn off(topic: Topic) -> &'static str {
     match topic {
         Topic::Flows => {

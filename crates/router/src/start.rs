@@ -46,12 +46,12 @@ use wattline_xdp::XdpError;
 /// Requests for neighbours that may wait; a worker repeats what does not fit.
 const NEIGHBOUR_REQUESTS: usize = 4096;
 
-/// What a program adds to a router.
+/// A program's router extensions.
 #[derive(Clone, Copy)]
 pub struct Extensions {
-    /// What its packets can pass beside plain forwarding.
+    /// Applications beside plain forwarding.
     pub applications: Applications,
-    /// What its governor can drive.
+    /// Platforms of its governor.
     pub platforms: Platforms,
 }
 
@@ -476,7 +476,7 @@ fn look_once(
     )))
 }
 
-/// What this router's choice between several next hops is drawn from. Routers in a row that choose
+/// Returns the seed of the choice between several next hops. Routers in a row that choose
 /// alike would use one of several links; what is made of captures is the same in every run.
 fn flow_seed(config: &Config, has_interfaces: bool) -> u64 {
     match config.router.flow_seed {

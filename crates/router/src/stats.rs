@@ -70,7 +70,7 @@ pub(crate) fn end_of_governor(to: &mut PowerStats) {
     to.details = Details::default();
 }
 
-/// What ports that were removed leave in the sums of the router.
+/// Counts that removed ports leave in the sums of the router.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Departed {
     /// Frames that went out by them.

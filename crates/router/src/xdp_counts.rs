@@ -1,4 +1,4 @@
-//! What XDP programs forwarded by themselves, while ports come and go.
+//! Counts of forwarding by XDP programs, while ports come and go.
 //!
 //! Each program counts what it sends, by the slot of the egress port, and a slot goes on counting for
 //! the next port in its place. Here the counts of ports that are gone are kept, so that the sums of the
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use wattline_dataplane::port::PortId;
 use wattline_xdp::Sent;
 
-/// What all programs have sent by themselves, and what was refused of it, as the kernel counts it.
+/// Frames that all programs have sent, and those refused, as the kernel counts them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counted {
     /// By ingress and egress port.
@@ -25,10 +25,10 @@ pub(super) struct Counted {
 #[derive(Debug, Default)]
 pub(super) struct XdpCounts {
     departed: Departed,
-    /// Of what the kernel counts, what a port before the present one was sent.
+    /// Part of the kernel's counts that went to a port before the present one.
     sent_before: BTreeMap<(PortId, PortId), Sent>,
     refused_before: BTreeMap<PortId, u64>,
-    /// What programs that are gone sent to ports that are there.
+    /// Frames of programs that are gone to ports that are there.
     sent_by_gone: BTreeMap<PortId, Sent>,
     /// Bytes of refused frames, by egress port, as of the last reading.
     refusals: RefCell<BTreeMap<PortId, Refusals>>,
@@ -64,7 +64,7 @@ impl Refusals {
 }
 
 impl XdpCounts {
-    /// What each of the first `ports` sent and was sent.
+    /// Returns the traffic of the first `ports`.
     pub fn traffic(&self, counted: &Counted, ports: usize) -> Vec<XdpTraffic> {
         let mut traffic = vec![XdpTraffic::default(); ports];
         for ((from, to), sent) in &counted.sent {
@@ -96,7 +96,7 @@ impl XdpCounts {
         traffic
     }
 
-    /// What ports that are gone leave in the sums.
+    /// Returns the counts of gone ports.
     pub fn departed(&self) -> Departed {
         self.departed
     }

@@ -18,10 +18,10 @@ use wattline_rib::Rib;
 use wattline_xdp::XdpForward;
 use wattline_xdp::bpf::BpfError;
 
-/// How many frames programs have sent out of a port so far.
+/// Count of frames that programs sent out of a port.
 pub(super) type Sent<'a> = &'a dyn Fn(PortId) -> u64;
 
-/// How often interfaces are asked whether they take frames. Between two looks, the first batch that
+/// Interval of asking interfaces whether they take frames. Between two looks, the first batch that
 /// an interface refuses closes it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const NO_FRAMES: &str = "its driver takes no XDP frames now (a veth does while its far end has GRO \
                          or an XDP program)";
 
-/// Why workers forward what comes in at a bond and goes out of one.
+/// Reason for forwarding by workers to and from a bond.
 pub(super) const BEHIND_BOND: &str = "it is a bond";
 
 /// The egress ports of the XDP programs.
@@ -38,14 +38,14 @@ pub(super) struct Forwarding {
     /// Absent before Linux 6.3, which does not report what interfaces can do.
     features: Option<XdpFeatures>,
     ports: Vec<EgressPort>,
-    /// Why nothing may be forwarded now.
+    /// Reasons to forward nothing now.
     obstacles: Vec<&'static str>,
     /// Whether some route had an MTU of its own at the last look.
     route_mtus: bool,
     next_look: Instant,
 }
 
-/// What the log said last of an egress port.
+/// Last log line on an egress port.
 #[derive(PartialEq, Eq)]
 enum Told {
     Open,
@@ -62,14 +62,14 @@ struct EgressPort {
     is_open: bool,
     /// Whether it takes frames in fragments, too.
     in_fragments: bool,
-    /// What the log said last of it.
+    /// Last log line on it.
     told: Option<Told>,
-    /// Why it is closed, or open for a trial only.
+    /// Reason if closed, or open for a trial only.
     closed_because: Option<String>,
     trust: Trust,
 }
 
-/// Why the programs may not forward: reasons in the configuration, and sockets without copies,
+/// Lists obstacles to forwarding: reasons in the configuration, and sockets without copies,
 /// with which workers are cheaper.
 pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
     let mut obstacles = config.obstacles_to_xdp_forwarding();
@@ -195,7 +195,7 @@ impl Forwarding {
         }
     }
 
-    /// Why XDP programs may not send at all. `closed` holds each port's own reason.
+    /// Finds a reason to close all ports. `closed` holds each port's own reason.
     fn common_obstacle(&self, rib: &Rib, closed: &[Option<String>]) -> Option<String> {
         if !self.obstacles.is_empty() {
             return Some(self.obstacles.join(", "));
@@ -224,7 +224,7 @@ impl Forwarding {
         egress.is_some_and(|egress| self.forward.is_open(egress.ifindex).unwrap_or_default())
     }
 
-    /// Why XDP programs do not send out of a port, or do so for a trial only, as far as known.
+    /// Says why a port is closed to XDP programs, or open for a trial only, if known.
     pub fn closed_because(&self, port: PortId) -> Option<&str> {
         self.ports.iter().find(|egress| egress.port == port)?.closed_because.as_deref()
     }
@@ -328,7 +328,7 @@ fn transmits(features: Option<&mut XdpFeatures>, ifindex: u32) -> io::Result<Tra
     features.map_or(Ok(Transmits::Whole), |features| features.transmits(ifindex))
 }
 
-/// Why XDP programs may not send out of one port. Workers do not use a port without carrier either.
+/// Finds a reason to close one egress port. Workers do not use a port without carrier either.
 fn why_closed(
     features: Option<&mut XdpFeatures>,
     rib: &Rib,

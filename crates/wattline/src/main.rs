@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What clap says of a mistake, without what belongs on a terminal alone.
+/// Reduces a message of clap to what is of use without a terminal.
 fn of_usage(rendered: &str) -> String {
     let told = |line: &&str| !line.trim().is_empty() && !line.starts_with("For more information");
     let lines: Vec<&str> = rendered.lines().filter(told).collect();

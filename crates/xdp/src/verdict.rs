@@ -61,7 +61,7 @@ pub enum Verdict {
     /// Protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on a guarded
     /// interface: dropped.
     Protocol,
-    /// Of a family that the kernel does not forward on this interface, which is guarded: dropped.
+    /// Family that the kernel does not forward on this interface, which is guarded: dropped.
     ForwardingOff,
 }
 

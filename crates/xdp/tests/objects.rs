@@ -50,7 +50,7 @@ type Instruction = (u8, u8, u8, i16, i32);
 /// A map: kind, size of key and value, entries, flags.
 type Definition = (u32, u32, u32, u32, u32);
 
-/// What the kernel sees of an object.
+/// An object, as the kernel sees it.
 #[derive(Debug, PartialEq)]
 struct Content {
     programs: BTreeMap<String, Vec<Instruction>>,

@@ -1,4 +1,4 @@
-//! What is turned, from which point, and how its effect is seen.
+//! Changes to try, each with its first point and its effect.
 
 use super::effects::{self, GATHER, Judge, NAP};
 use crate::knob::{KNOBS, Knob};

@@ -1,4 +1,4 @@
-//! What the kernel knows of the network, and what it is asked to do (rtnetlink(7)).
+//! The kernel's knowledge of the network, and requests to it (rtnetlink(7)).
 //!
 //! [`ChangeFeed`] delivers [`Event`]s without gaps: a dump at start, then every change, and a new
 //! dump whenever a change may have been missed. [`Requester`] asks the kernel to resolve or confirm

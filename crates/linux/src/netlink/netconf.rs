@@ -53,7 +53,7 @@ pub(super) struct Netconf {
 }
 
 impl Netconf {
-    /// What the message says about the routes over a link.
+    /// Returns the message's event on routes over a link.
     pub fn event(&self) -> Option<Event> {
         let Scope::Link(link) = self.scope else { return None };
         let ignores_linkdown = self.ignores_linkdown?;

@@ -154,7 +154,7 @@ pub(super) enum Received {
     Nexthop { change: nexthop::Change, flags: u16 },
     /// Parameters of links.
     Netconf(netconf::Netconf),
-    /// Of a form that the decoding library does not know.
+    /// Form that the decoding library does not know.
     Unreadable(String),
 }
 

@@ -6,7 +6,7 @@ use crate::{
 };
 use wattline_units::{Hertz, Span, Time};
 
-/// How many cores are active.
+/// Number of active cores.
 pub(super) const CORES: Parameter = Parameter {
     name: "cores",
     kind: Kind::Count { min: 0, max: 128 },
@@ -22,7 +22,7 @@ pub(super) const FREQUENCY: Parameter = Parameter {
     meaning: "frequency in GHz, the nearest P-state is taken, and at most a tenth beyond them all is allowed; 0 for the fastest",
     source: "PowerSave, section 3: measured at the fastest",
 };
-/// Where active cores nap.
+/// Deepest nap of a core.
 pub(super) const IDLE: Parameter = Parameter {
     name: "idle",
     kind: Kind::Word,
@@ -30,7 +30,7 @@ pub(super) const IDLE: Parameter = Parameter {
     meaning: "deepest idle state of an active core, by name, or `deepest`",
     source: "PowerSave, section 5.2: C1 is the sweet spot",
 };
-/// How far interrupts are moderated.
+/// Moderation of interrupts.
 pub(super) const MODERATION: Parameter = Parameter {
     name: "moderation",
     kind: Kind::Duration { min_micros: 0, max_micros: 1_000_000 },

@@ -85,8 +85,8 @@ pub static INFO: PolicyInfo = PolicyInfo {
     make,
 };
 
-/// What the lost constants may be: those of the least latency, which are the parameters' defaults, and
-/// those nearest to the optimum at a steady rate.
+/// Presets for the lost constants: those of the least latency, which are the parameters' defaults,
+/// and those nearest to the optimum at a steady rate.
 const PRESETS: &[Preset] = &[
     Preset { name: "latency", values: &[] },
     Preset { name: "efficient", values: &[("c_up", "7"), ("c_down", "10"), ("read", "after")] },
@@ -105,7 +105,7 @@ enum Read {
     Pass,
 }
 
-/// How often in a row a ring was found too full or nearly empty: c_h and c_l.
+/// Times in a row that a ring was too full or nearly empty: c_h and c_l.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counters {
     high: u64,
@@ -128,7 +128,7 @@ struct PowerSave {
     silence: Span,
     /// By number of the port.
     counters: Vec<Counters>,
-    /// What led to the last step.
+    /// Reason for the last step.
     why: &'static str,
 }
 
@@ -360,8 +360,7 @@ mod tests {
         }
     }
 
-    /// Where a platform samples, a count of batches still lasts as long, but several looks have
-    /// to agree.
+    /// A count of batches lasts as long on platforms that sample, but several looks have to agree.
     #[test]
     fn a_sample_counts_for_the_batches_that_it_stands_for() {
         let looks_until_a_step = |batches: u32| {

@@ -80,7 +80,7 @@ const ALERT: Span = Span::from_micros(50);
 /// After a leap, capacity stays for so long: parked cores wake, queues drain, and the new rate is
 /// measured.
 const HOLD: Span = Span::from_micros(300);
-/// Where a machine takes its time for each step, that time comes on top: seconds, at most.
+/// Most seconds on top of `HOLD`, where a machine takes its time for each step.
 const MOST_STEPS: f64 = 2e-3;
 /// For so long after a leap, late packets may be its own.
 const AFTERMATH: Span = Span::from_millis(5);
@@ -104,8 +104,8 @@ const KNOWN: f64 = 1.05;
 /// A leap of known height is answered by the cheapest point for it where the slack is so many times what a core
 /// takes from its deepest state.
 const SLOW_ANSWER: f64 = 3.0;
-/// What goes on to leap gets so many times the capacity that it had. The very first leap gets so many
-/// times what was expected at most.
+/// Factor of capacity for a load that goes on to leap. The very first leap gets so many times
+/// what was expected at most.
 const UNKNOWN: f64 = 2.0;
 /// Processor time to write the indirection table of a port, in seconds: one request to its driver.
 const TABLE_SECONDS: f64 = 50e-6;
@@ -146,7 +146,7 @@ struct Wattline {
     hold: Time,
     /// A growing queue was answered. Until then the answer takes effect, and the same queue is no news.
     eased: Time,
-    /// How long a change of cores takes, and the frequencies that the machine takes.
+    /// Duration of a change of cores, and the frequencies that the machine takes.
     steps: Steps,
     limits: Limits,
     /// The frequency that was asked for last.
@@ -371,7 +371,7 @@ impl Wattline {
         }
     }
 
-    /// What was found rests on figures of the machine that have changed.
+    /// Forgets results that rest on old figures of the machine.
     fn forget(&mut self) {
         self.searched = [None; PURPOSES];
         self.evaluated = None;
@@ -788,7 +788,7 @@ impl Wattline {
         SPLITS[self.split]
     }
 
-    /// How long the answer to a leap stays that adds so many cores.
+    /// Returns how long a leap's answer of so many cores stays.
     fn holds(&self, added: usize) -> Span {
         let steps = self.steps.seconds() * (added + 1) as f64;
         HOLD + Span::from_seconds(steps.min(MOST_STEPS))

@@ -1,4 +1,4 @@
-//! How much of the receive path's misses depends on what its sources leave open.
+//! Dependence of the receive path's misses on what its sources leave open.
 
 use super::known::{PACKETS, failed};
 use crate::error::ReproduceError;

@@ -21,7 +21,7 @@ use wattline_units::{PacketsPerSecond, Span};
 const CONSTANTS: [&str; 2] = ["powersave", "powersave:batch=32,c_down=20"];
 /// The rate before, in packets per second: nearly nothing, and nearly all that the server carries.
 const BEFORE: [(&str, f64); 2] = [("below", 1e4), ("above", 26e6)];
-/// How long that rate holds, how long the controller has to settle, and how long is measured.
+/// Milliseconds at that rate, of settling, and of measuring.
 const HOLDS: u64 = 60;
 const SETTLES: u64 = 80;
 const MEASURED: u64 = 40;

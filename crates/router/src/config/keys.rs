@@ -20,7 +20,7 @@ const KEYS: [&[Key]; 8] = [
     statics::KEYS,
 ];
 
-/// What may stand in the configuration of a router with these applications.
+/// Returns the schema of a router with these applications.
 pub(super) fn schema(sections: Sections<'_>) -> Schema {
     let of_applications = sections.iter().flat_map(|section| section.names()).copied();
     Schema {

@@ -93,7 +93,7 @@ impl Config {
 /// A configuration as far as it could be read: whole where the reader found no problem.
 struct Draft {
     config: Config,
-    /// Where the path of the file of routes stands.
+    /// Location of the path of the routes file.
     routes_file: Option<Range<usize>>,
 }
 

@@ -50,7 +50,7 @@ pub(super) const KEYS: &[Key] = &[
 pub struct RouterSettings {
     /// Number of worker threads.
     pub workers: u16,
-    /// What a worker does when there is no work.
+    /// Behaviour of workers without work.
     pub mode: Mode,
     /// Most frames that a worker takes from a queue at once.
     pub batch: u16,
@@ -60,27 +60,27 @@ pub struct RouterSettings {
     pub busy_poll: bool,
     /// Whether XDP programs forward by themselves what needs no worker.
     pub xdp_forward: XdpForwarding,
-    /// What becomes of ports whose packets the kernel would do more with than to route them.
+    /// Treatment of ports whose packets the kernel would do more with than to route them.
     pub takeover: Takeover,
-    /// What flows are spread over several next hops by; drawn at random without.
+    /// Seed that spreads flows over several next hops; drawn at random without.
     pub flow_seed: Option<u32>,
     /// Whether the kernel's routes, neighbours and addresses are followed.
     pub kernel_routes: bool,
     /// Addresses per second for which decisions are compared with the kernel's.
     pub audit: u32,
-    /// How long an adaptive worker polls in vain before it blocks.
+    /// Time an adaptive worker polls in vain before it blocks.
     pub idle: Duration,
-    /// How long workers may forward what is still queued when the router stops.
+    /// Time in which workers may forward queued packets when the router stops.
     pub drain: Duration,
     /// Chunks of packet memory per worker, where no port is served by AF_XDP.
     pub frames: u32,
     /// Ports for which there is memory beside those at the start.
     pub spare_ports: u16,
-    /// Where the control socket is; `None` for the default directory.
+    /// Path of the control socket; `None` for the default directory.
     pub socket: Option<PathBuf>,
 }
 
-/// What a worker does when there is no work.
+/// Behaviour of workers without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Asks its queues again and again.
@@ -94,7 +94,7 @@ pub enum Mode {
 /// Whether XDP programs forward by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum XdpForwarding {
-    /// Where frames would reach workers by copies, and none has to see them.
+    /// If frames would reach workers by copies, and none has to see them.
     Auto,
     /// Always, or the router does not start.
     On,
@@ -177,8 +177,8 @@ fn parse_takeover(text: &str) -> Option<Takeover> {
     }
 }
 
-/// What is wrong with a list of CPUs for so many workers, as far as that is known, whatever the machine;
-/// none at all is right.
+/// Lists faults of a list of CPUs for so many workers, if known, whatever the machine; an empty
+/// list has none.
 fn misplaced(cpus: &[u16], workers: Option<u16>) -> Option<String> {
     let mut wrong = Vec::new();
     let count = cpus.len();

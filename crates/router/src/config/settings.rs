@@ -1,4 +1,4 @@
-//! What a configuration says, checked.
+//! A checked configuration.
 
 use super::application::Settings;
 use super::power::{PowerPlatform, PowerSettings};
@@ -32,15 +32,15 @@ pub struct Config {
     pub neighbours: Vec<NeighbourSettings>,
     /// More static routes.
     pub routes_file: Option<PathBuf>,
-    /// How much is logged.
+    /// The log level.
     pub log_level: LogLevel,
-    /// Where metrics are served; nowhere without.
+    /// Address of the metrics; none without.
     pub metrics: Option<SocketAddr>,
-    /// What it says of applications.
+    /// Its applications' settings.
     pub applications: Vec<Arc<dyn Settings>>,
     /// The `[power]` section.
     pub power: PowerSettings,
-    /// What DPDK's environment is started with.
+    /// Arguments of DPDK's environment.
     pub dpdk_arguments: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ pub struct Config {
 pub struct PortSettings {
     /// Its name in this file and in all output.
     pub name: String,
-    /// Where its frames come from.
+    /// Origin of its frames.
     pub kind: PortKind,
     /// Its Ethernet address, where it has none by itself.
     pub mac: Option<[u8; 6]>,
@@ -59,7 +59,7 @@ pub struct PortSettings {
     pub mtu: Option<u16>,
     /// Whether frames to other Ethernet addresses are routed too.
     pub promiscuous: bool,
-    /// Where packets to it are spread by an indirection table of ours.
+    /// Our indirection table, where it spreads packets to the port.
     pub steer: Option<SteerSettings>,
 }
 
@@ -92,7 +92,7 @@ pub struct SteerSettings {
     pub interface: String,
 }
 
-/// Where a port's frames come from and go to.
+/// Origin and destination of a port's frames.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PortKind {
     /// A Linux interface, through AF_XDP.
@@ -148,11 +148,11 @@ impl PortKind {
 pub struct RouteSettings {
     /// Destinations.
     pub prefix: IpNet,
-    /// What becomes of packets to them.
+    /// Treatment of packets to them.
     pub target: RouteTarget,
 }
 
-/// What becomes of the packets that match a static route.
+/// Treatment of packets that match a static route.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RouteTarget {
     /// To a neighbour, or to one of several by flow.
@@ -195,7 +195,7 @@ impl Config {
         self.ports[port].mac.unwrap_or([0x02, 0, 0, 0, number[0], number[1]])
     }
 
-    /// What it says of an application, by the type of its settings.
+    /// Returns an application's settings, by their type.
     pub fn of<T: Any>(&self) -> Option<&T> {
         self.applications.iter().find_map(|settings| settings.downcast())
     }
@@ -216,7 +216,7 @@ impl Config {
         port_named(&self.ports, name)
     }
 
-    /// How many ports can be added while the router runs. Emulated cores have their ports from the
+    /// Counts ports that can be added while the router runs. Emulated cores have theirs from the
     /// start, and captures are read from the start. XDP programs count at most
     /// [`wattline_xdp::FORWARD_PORTS_MAX`] ports.
     pub fn spare_ports(&self) -> usize {

@@ -319,7 +319,7 @@ pub(super) fn left_prefixes(
     ports.iter().filter_map(|it| of(it.port)).collect()
 }
 
-/// Why all packets of a port are left to the kernel, by port. Reasons that `prefixes` covers do not
+/// Lists ports left to the kernel with all packets, and why. Reasons that `prefixes` covers do not
 /// count.
 pub(super) fn left(
     reasons: &[Reason],
@@ -353,7 +353,7 @@ mod tests {
         vec![of(0, &[(1, "eth0"), (7, "eth0.7")]), of(1, &[(2, "eth1")])]
     }
 
-    /// Of a router that follows the kernel, with nothing about its ports that matters here.
+    /// Describes a router that follows the kernel, with nothing of note about its ports.
     fn plain() -> Circumstances<'static> {
         static NO_CHECKS: BTreeMap<PortId, SourceCheck> = BTreeMap::new();
         Circumstances {
@@ -513,7 +513,7 @@ mod tests {
         assert!(left[&PortId(1)].contains("eth1 is strict"), "{left:?}");
     }
 
-    /// What is checked here as strictly as the kernel would is not passed by.
+    /// Honours checks that are as strict as the kernel's.
     #[test]
     fn a_filter_that_is_in_force_here_is_honoured() {
         let judged = |check, value: u32| {

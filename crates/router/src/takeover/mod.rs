@@ -19,14 +19,14 @@ use wattline_linux::ethtool;
 use wattline_linux::netlink::forward_path::{self, ForwardPath, Watch};
 use wattline_rib::Rib;
 
-/// How often it is looked whatever the kernel says.
+/// Longest time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Changes come in crowds: a look waits for so long.
 const SETTLE: Duration = Duration::from_millis(50);
 /// So many reasons are told one by one.
 const MOST_TOLD: usize = 20;
 
-/// What the kernel does beside routing, and which ports are left to it for that.
+/// The kernel's work beside routing, and the ports left to it for that.
 pub(super) struct Lookout {
     watch: Watch,
     due: Instant,
@@ -69,7 +69,7 @@ impl Lookout {
         }
     }
 
-    /// What becomes readable when it should be looked again.
+    /// Returns the watch, readable when a look is due.
     pub fn watch(&self) -> &Watch {
         &self.watch
     }
@@ -112,7 +112,7 @@ impl Lookout {
         self.due = Instant::now();
     }
 
-    /// What becomes of the reasons has changed: all of them are told anew with the next look, which is due.
+    /// Has all reasons reported anew with the next look, which is due: their effects have changed.
     pub fn tell_again(&mut self) {
         self.reasons.clear();
         self.hurry();
@@ -206,8 +206,8 @@ impl Lookout {
         }
     }
 
-    /// Why the router must not start: everything that it would pass by, where the configuration
-    /// wants nothing to be. A family that the kernel does not forward is not: nobody forwards it.
+    /// Says why the router must not start: everything that it would bypass, if the configuration
+    /// forbids it. A family that the kernel does not forward is not: nobody forwards it.
     pub fn refusal(&self, config: &Config) -> Option<String> {
         let passed_by = self.reasons.iter().filter(|it| !it.is_of_family());
         let mut lines: Vec<String> =
@@ -227,7 +227,7 @@ impl Lookout {
         Some(lines.join("\n"))
     }
 
-    /// Why a port is left to the kernel, if it is.
+    /// Says why a port is left to the kernel.
     pub fn left(&self, port: PortId) -> Option<&str> {
         self.left.get(&port).map(String::as_str)
     }
@@ -250,8 +250,8 @@ impl Lookout {
     }
 }
 
-/// Why a port cannot be served: the kernel would forward its packets, for the reason `why`, without what
-/// `judges` them here.
+/// Says that a port cannot be served: the kernel would forward its packets, for `why`, without
+/// what `judges` them here.
 pub(super) fn judged_and_left(name: &str, judges: &str, why: &str) -> String {
     format!(
         "[[port]] {name}: {judges} would not hold, as the port would be left to the kernel: {why}; \
@@ -281,7 +281,7 @@ fn reasons(
     judge::judge(found, ports, &circumstances)
 }
 
-/// What of it matters more than to be told, in sentences: for ports that cannot be left to the kernel.
+/// Lists grave reasons, in sentences, for ports that cannot be left to the kernel.
 pub(super) fn weighty_reasons(
     config: &Config,
     rib: &Rib,

@@ -41,7 +41,7 @@ impl Capture {
         Self { ports, beginning, held: HashMap::new() }
     }
 
-    /// What is to be written of an iteration, in order.
+    /// Returns an iteration's entries, in order.
     fn entries(&mut self, seen: &Seen) -> Vec<Entry> {
         let mut entries: Vec<Entry> = Vec::new();
         let received = |entries: &[Entry], packet: u32, direction: Direction| {

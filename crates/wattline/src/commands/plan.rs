@@ -70,7 +70,7 @@ struct Whole<P> {
     block: Option<Value>,
 }
 
-/// What a governor of the machine would do, and why.
+/// Prints what a governor would do, and why.
 fn print_govern(out: &mut impl Write, plan: &GovernPlan) -> std::io::Result<()> {
     for line in plan.intent.iter().map(String::as_str).chain(plan.remedies.iter().copied()) {
         writeln!(out, "{line}")?;

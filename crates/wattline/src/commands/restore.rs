@@ -53,7 +53,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     verdict(&report).map_err(ExitError::after_result)
 }
 
-/// How a restore ends: well only when all that the journal held is undone, and the journal away.
+/// Judges a restore: good only when all that the journal held is undone, and the journal away.
 ///
 /// # Errors
 /// What is not as it was, or not known to be.

@@ -14,7 +14,7 @@ use wattline_router::{Extensions, Remedy, Router, RouterError};
 use wattline_settings::LogLevel;
 use wattline_status::{Build, Stats};
 
-/// What this program adds to a router.
+/// Additions to a router.
 const EXTENSIONS: Extensions = Extensions { applications: APPLICATIONS, platforms: PLATFORMS };
 
 /// What to run.

@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(lines, [web, rest].concat(), "{text}");
     }
 
-    /// Of packets that no worker can look at, where access lists are to hold.
+    /// Packets that no worker can look at, where access lists are to hold.
     #[test]
     fn drops_of_xdp_programs_are_shown_beside_those_of_workers() {
         let port = PortStats {

@@ -1,5 +1,5 @@
-//! What has a say in the kernel's forwarding beside the main routing table and the neighbours:
-//! whoever forwards in its place passes all of this by.
+//! Features that affect kernel forwarding beside the main routing table and the neighbours:
+//! forwarders in the kernel's place bypass all of them.
 //!
 //! [`read`] gives what there is now, [`Watch`] says when it is worth reading again. What a kernel
 //! does not have, it does not do; what exists and cannot be read is named
@@ -45,15 +45,15 @@ pub struct ForwardPath {
     pub aggregates: Vec<Aggregate>,
     /// Interfaces that take some frames of others.
     pub stacked: Vec<Stacked>,
-    /// Of IPsec policies for packets that are sent or forwarded, where these come from and go to.
+    /// Sources and destinations of IPsec policies for packets that are sent or forwarded.
     pub ipsec_policies: Vec<[IpNet; 2]>,
     /// Settings of links.
     pub settings: SettingsOfLinks,
-    /// What could not be read, with the reason.
+    /// Unreadable parts, with the reason.
     pub unread: Vec<String>,
 }
 
-/// What there is now in this thread's network namespace.
+/// Reads the state of this thread's network namespace.
 pub fn read() -> ForwardPath {
     let mut unread = Vec::new();
     let mut note = |what: &str, error: io::Error| {

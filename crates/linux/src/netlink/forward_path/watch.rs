@@ -44,7 +44,7 @@ impl Watch {
         Self { sockets, buffer: vec![0; 32 << 10] }
     }
 
-    /// What becomes readable when something has changed.
+    /// Lists descriptors that a change makes readable.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sockets.iter().map(AsFd::as_fd)
     }

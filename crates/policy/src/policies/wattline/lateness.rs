@@ -10,9 +10,9 @@ const GOAL_BESIDE_LEAPS: f64 = 0.1;
 /// Share of the slack that naps may use at first, and the least and the most.
 const FIRST_NAPS: f64 = 0.7;
 const NAPS: (f64, f64) = (0.4, 0.99);
-/// How fast both follow the lateness: without late packets and leaps, `burst_share` falls to a half in a
-/// twentieth of a second, and naps grow to their limit in a third of one. Beside leaps it takes four times
-/// as long, since the goal is a quarter. Packets beyond the goal undo the former ten times as fast.
+/// Rates at which both follow the lateness: without late packets and leaps, `burst_share` falls to
+/// a half in 50 ms, and naps grow to their limit in a third of a second; beside leaps in four times
+/// that, since the goal is a quarter. Packets beyond the goal undo the former ten times as fast.
 const NAPS_FOLLOW: f64 = 0.1;
 const BURSTS_FOLLOW: f64 = 2.0;
 const BACK: f64 = 10.0;
@@ -25,7 +25,7 @@ const STRAIN_RISES: f64 = 12.0;
 const STRAIN_FALLS: f64 = 0.035;
 const MOST_STRAIN: f64 = 10.0;
 
-/// What the lateness has taught.
+/// Lessons from the lateness.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lateness {
     /// Share of the slack that naps may use.
@@ -57,7 +57,7 @@ pub(super) struct Left {
     pub rate: f64,
 }
 
-/// What is known of the load.
+/// State of the load.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Situation {
     /// A leap came of late.

@@ -49,7 +49,7 @@ pub(super) struct Machine {
     pub awake: Vec<f64>,
     pub uncore: Vec<f64>,
     pub base: f64,
-    /// Of each idle state: watts, and seconds of its exit beyond the work of waking up.
+    /// Watts of each idle state, and seconds of its exit beyond the work of waking up.
     pub idle: Vec<(f64, f64)>,
     /// Seconds of the work of waking up, by frequency.
     pub wake: Vec<f64>,
@@ -241,7 +241,7 @@ mod tests {
     use crate::platform::tests::westmere;
     use wattline_units::Span;
 
-    /// What cores did: packets, wake-ups, and seconds of work.
+    /// Makes the view of a core: packets, wake-ups, work.
     fn did(packets: u64, sleeps: u64, seconds: f64) -> [CoreView; 1] {
         let useful = Span::from_seconds(seconds);
         [CoreView { packets, sleeps, useful, ..CoreView::default() }]

@@ -4,7 +4,7 @@
 /// cores slightly different shares (128 entries over 9 cores: the fullest has 5 % more).
 pub(super) const MOST_LOAD: f64 = 0.97;
 
-/// What an operating point has to achieve.
+/// Requirements on an operating point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Requirements {
     /// Packets per second that the point has to carry.

@@ -13,7 +13,7 @@ const LOW: f64 = 1.5;
 /// So many falls in a row have to lose: where they last for random times, one in five may be short.
 const LOSSES: u32 = 3;
 
-/// How the slack is divided where the recent peak is carried.
+/// Division of the slack where the recent peak is carried.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Split {
     /// Share that packets may wait which come faster than what is carried.
@@ -35,7 +35,7 @@ impl Split {
     }
 }
 
-/// What falls of the load were worth, in joules.
+/// Worth of falls of the load, in joules.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stand {
     /// Highest need of the present stretch and of the one before, and the end of the present one.
@@ -51,11 +51,11 @@ pub(super) struct Stand {
 /// The present fall, in joules.
 #[derive(Debug, Clone, Copy)]
 struct Fall {
-    /// What following it would have saved so far.
+    /// Savings so far, had it been followed.
     saved: f64,
-    /// What following it costs, with the way back.
+    /// Cost of following it, with the way back.
     costs: f64,
-    /// What the change down costs, and so what waiting costs until the break-even.
+    /// Cost of the change down, and so of waiting until the break-even.
     change: f64,
 }
 

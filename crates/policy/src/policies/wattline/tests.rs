@@ -65,7 +65,7 @@ fn a_leap_brings_everything_at_once_and_says_why() {
     assert!(bench.point.cores.iter().all(|core| core.wait == Wait::Poll), "all wake");
 }
 
-/// Where nobody measures latency nothing is saved up: naps stay as short as a leap to ten times the
+/// Nothing is saved up without measured latency: naps stay as short as a leap to ten times the
 /// rate needs them, and more cores share it.
 #[test]
 fn what_a_leap_may_cost_has_to_be_saved_up_first() {

@@ -4,7 +4,7 @@ use super::choose::Choice;
 use crate::Reason;
 use wattline_units::PacketsPerSecond;
 
-/// What led to a decision.
+/// Reason for a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     /// Nothing is known yet.

@@ -1,4 +1,4 @@
-//! What one reading does: the figures that the checks are about.
+//! Figures of one reading that the checks are about.
 
 use super::super::day::{micros, worst};
 use super::super::latency::click_micros;
@@ -25,7 +25,7 @@ pub struct Figures {
     pub intervals_above_napi: u64,
     /// Mean latency of the day, calibrated, in microseconds.
     pub mean_micros: f64,
-    /// What is added to Click's mean, in microseconds.
+    /// Addition to Click's mean, in microseconds.
     pub added_micros: f64,
     /// Highest 99th percentile of an interval, calibrated, in microseconds.
     pub peak_micros: f64,

@@ -1,4 +1,4 @@
-//! What readings are compared with, on the same packets: the optimum, polling and NAPI-Click.
+//! References for readings, on the same packets: the optimum, polling and NAPI-Click.
 
 use super::super::bench::{ipv4, napping, server, side_by_side};
 use super::runs::{Look, Runs, STEADY};

@@ -92,7 +92,7 @@ fn list(out: &mut impl Write, json: bool) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// What the file has all figures for.
+/// Lists a file's possible uses.
 fn uses(file: &ServerFile) -> Vec<&'static str> {
     let mut uses = Vec::new();
     if file.model().is_ok() {

@@ -1,4 +1,4 @@
-//! What the commands that simulate have in common: reading their arguments.
+//! Arguments of the commands that simulate, and their reading.
 
 use super::server_errors;
 use crate::exit::ExitError;
@@ -69,7 +69,7 @@ pub fn server(name: &str) -> Result<ServerModel, ExitError> {
     file.model().cloned().map_err(|error| ExitError::new(ExitError::CONFIG, error))
 }
 
-/// That model with the applications' costs that an option names: `model` for its own,
+/// Returns the model with the costs that an option names: `model` for its own,
 /// otherwise a file of measured ones and, after a colon, how they are scaled.
 pub fn with_costs(server: &ServerModel, text: &str) -> Result<ServerModel, ExitError> {
     if text == "model" {

@@ -1,4 +1,4 @@
-//! Which meters a command looks at.
+//! Meters of a command.
 
 use super::external::ExternalMeter;
 use crate::commands::root::Root;

@@ -40,7 +40,7 @@ pub fn run(args: &Args, meters: &Meters, json: bool) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// What all meters say of an interval that begins now.
+/// Reads all meters over an interval that begins now.
 pub fn over(meters: &mut [Box<dyn Meter>], interval: Span) -> Vec<Result<Reading, Rejection>> {
     let clock = Clock::start();
     let read = |meter: &mut Box<dyn Meter>| super::reading::reading(&mut **meter, clock.now());

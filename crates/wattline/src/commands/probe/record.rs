@@ -7,7 +7,7 @@ use wattline_knobs::{Access, KNOBS, Machine, affinity};
 use wattline_linux::sysfs::Tree;
 use wattline_meters::{KINDS, RECORDED_DEVICE};
 
-/// How deep sysfs is followed, and how many files a recording has at most: a cycle of links
+/// Most levels of sysfs to follow, and most files of a recording: a cycle of links
 /// or a machine of thousands of CPUs must end somewhere.
 const DEEPEST: u32 = 6;
 const MOST_FILES: usize = 200_000;
@@ -27,7 +27,7 @@ const FILES: [&str; 6] = [
 /// Lines of /proc/cpuinfo that say what processor it is, not which one.
 const CPUINFO: [&str; 6] = ["vendor_id", "cpu family", "model", "model name", "stepping", "flags"];
 
-/// What was recorded.
+/// The recording.
 #[derive(Debug, Default)]
 pub struct Recorded {
     pub files: usize,

@@ -11,7 +11,7 @@ use wattline_status::Rates;
 /// Looks that the curves hold at most.
 const HISTORY: usize = 512;
 
-/// What the curves show, the newest last.
+/// Values of the curves, newest last.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     offered: Vec<u64>,

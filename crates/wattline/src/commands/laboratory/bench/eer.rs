@@ -22,8 +22,8 @@ use wattline_traffic::capture::CaptureError;
 use wattline_traffic::{Block, Source, Spec};
 use wattline_units::Span;
 
-/// Of what the links carry, the share that is offered at most. Nearer to all of it, packets wait for
-/// the link longer than a reading lasts, and less is offered than was asked for (0.999: 98.6 %).
+/// Most load of the links, as a share. Nearer to all of it, packets wait for the link longer than a
+/// reading lasts, and less is offered than was asked for (0.999: 98.6 %).
 const OF_THE_LINKS: f64 = 0.98;
 
 /// Packets that a core may find at a look without being behind.
@@ -184,7 +184,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     write_and_print((&args.page, html(&report), args.overwrite), &report, json, table)
 }
 
-/// Of a forwarder between namespaces.
+/// Measures a real forwarder.
 fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report, ExitError> {
     let sizes = args.size.parse::<Sizes>();
     let real = |given: Option<Span>, usual: f64| given.unwrap_or(Span::from_seconds(usual)).into();
@@ -208,7 +208,7 @@ fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report,
     report.map_err(|error| ExitError::new(ExitError::IO, error))
 }
 
-/// Of the emulated server.
+/// Measures the emulation.
 fn of_emulated(args: &Args, server: ServerModel) -> Result<Report, ExitError> {
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
     let duration = args.duration.unwrap_or(Span::from_millis(4));

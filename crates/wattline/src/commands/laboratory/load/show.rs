@@ -1,4 +1,4 @@
-//! What people see: the live line, and the table at the end.
+//! Output for people: a live line, and a table at the end.
 
 use crate::output::note;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -4,10 +4,10 @@ use super::row::Row;
 use std::fs::File;
 use wattline_sim::Report;
 
-/// What a column of numbers takes from a report.
+/// Number of a report for a column.
 type Column = fn(&Report) -> Option<f64>;
 
-/// What tells the rows apart, and where their figures come from.
+/// Columns that tell the rows apart, and name their sources.
 pub const NAMES: [&str; 6] = ["server", "policy", "traffic", "application", "source", "accuracy"];
 
 /// The columns of numbers, with their units.
@@ -43,7 +43,7 @@ pub fn texts(row: &Row) -> [String; 6] {
     ]
 }
 
-/// Where the column `seed`, the one whole number, stands among them.
+/// Place of the column `seed`, the one whole number, among them.
 pub const SEED: usize = 4;
 
 /// Writes rows as comma-separated values; what a run does not have is left empty.
