@@ -39,7 +39,9 @@ impl Row {
             far.ip(&format!("route add default via 10.{net}.0.1")).unwrap();
         }
         sink.ip("addr add 10.9.9.9/32 dev lo").unwrap();
-        router.sysctl("net.ipv4.ip_forward", "1").unwrap();
+        for sysctl in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
+            router.sysctl(sysctl, "1").unwrap();
+        }
         Some(Self { source, router, sink, folder: tempfile::tempdir().unwrap() })
     }
 
@@ -132,8 +134,6 @@ fn until(what: &str, met: impl Fn() -> bool) {
 fn it_follows_the_kernel_and_leaves_no_trace() {
     let Some(row) = Row::new("follow") else { return };
     row.configure(2, "");
-    // What is forwarded now, Wattline forwards.
-    row.router.sysctl("net.ipv4.ip_forward", "0").unwrap();
     let router = row.start();
     assert!(row.ping("10.2.0.2"), "forwarding, with a neighbour to be resolved");
     assert!(row.ping("10.1.0.1"), "the router itself answers");
