@@ -140,12 +140,12 @@
   // Heads sort their column: numbers by size, everything else by text, what is missing last.
   const amount = (text) => {
     const number = /^[-+]?[\d,]*\.?\d+(e[-+]?\d+)?/i.exec(text.replace("\u2212", "-"));
-    return number ? Number(number[0].replaceAll(",", "")) : NaN;
+    return number ? Number(number[0].replaceAll(",", "")) : null;
   };
   const order = (a, b) => {
     const [one, other] = [amount(a), amount(b)];
-    if (!isNaN(one) && !isNaN(other)) return one - other;
-    return isNaN(one) - isNaN(other) || a.localeCompare(b);
+    if (one !== null && other !== null) return one - other;
+    return (one === null) - (other === null) || a.localeCompare(b);
   };
   for (const table of document.querySelectorAll(".scroll table")) {
     const [body, heads] = [table.tBodies[0], [...table.querySelectorAll("thead th")]];
@@ -159,7 +159,7 @@
         head.setAttribute("aria-sort", falls ? "descending" : "ascending");
         const text = (row) => (row.cells[column]?.textContent ?? "").trim();
         const rows = [...body.rows].map((row) => [text(row), row]);
-        rows.sort(([a], [b]) => order(a, b) * (falls && !isNaN(amount(a)) === !isNaN(amount(b)) ? -1 : 1));
+        rows.sort(([a], [b]) => order(a, b) * (falls && (amount(a) === null) === (amount(b) === null) ? -1 : 1));
         body.append(...rows.map(([, row]) => row));
       };
       head.addEventListener("click", sort);

@@ -40,7 +40,7 @@ fn whole() -> String {
     text.push_str("<h1>A page</h1>\n<p>What it says first.</p>\n");
     let near = |claim, ours| Check::near(&[claim], HOSTILE, ours, 3.0, 0.5).note(HOSTILE);
     let checks = [near("PS-001", 1.0), near("PS-002", 3.1), near("PS-003", 3.0).fitted("a figure")];
-    page::verdict_filter(&mut text, [(Verdict::Differs, 1), (Verdict::Meets, 1)]);
+    page::verdict_filter(&mut text, [(Verdict::Differs, 1), (Verdict::Meets, 2)]);
     text.push_str("<h2>Checks</h2>\n");
     page::checks(&mut text, &checks);
     text.push_str("<h2>Plots</h2>\n");
@@ -77,7 +77,7 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     assert_eq!(browser.value(shown), 1);
     assert_eq!(browser.value("location.hash"), "#verdict=differs");
     browser.open(&format!("{url}#verdict=meets"));
-    assert_eq!(browser.value(shown), 1);
+    assert_eq!(browser.value(shown), 2);
 
     contents_stay_in_view(&mut browser);
     a_narrow_screen_cuts_nothing(&mut browser);

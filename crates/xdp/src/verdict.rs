@@ -205,7 +205,7 @@ mod tests {
         let mut sum = one;
         sum.merge(&one);
         let dropped: u64 = sum.dropped().values().sum();
-        assert_eq!((sum.passed(), dropped), (2 * 15, 2 * 5), "{:?}", sum.dropped());
+        assert_eq!((sum.passed(), dropped), (2 * 15, 2 * 6), "{:?}", sum.dropped());
         assert_eq!(sum.dropped()["xdp-no-worker"], 2);
         assert!(XdpCounters::default().dropped().is_empty());
     }
