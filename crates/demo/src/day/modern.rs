@@ -5,7 +5,6 @@ use super::settings::Settings;
 use serde::Serialize;
 use wattline_policy::PolicySpec;
 use wattline_server::ServerFile;
-use wattline_sim::Scenario;
 use wattline_traffic::Spec;
 use wattline_units::{Accuracy, Source};
 
@@ -40,21 +39,7 @@ pub struct ModernDay {
 pub(super) fn days(settings: &Settings, spec: &Spec) -> Vec<ModernDay> {
     let Ok(file) = ServerFile::load(SERVER) else { return Vec::new() };
     let Ok(server) = file.model() else { return Vec::new() };
-    let run = |policy: &PolicySpec| {
-        let scenario = Scenario {
-            server,
-            application: Settings::APPLICATION,
-            policy: policy.clone(),
-            traffic: spec,
-            duration: settings.day(),
-            warmup: settings.interval(),
-            interval: None,
-            output_links: false,
-            seed: settings.seed,
-            profile: false,
-        };
-        scenario.run().ok()
-    };
+    let run = |policy: &PolicySpec| settings.scenario(server, policy, spec).run().ok();
     let Some(kernel) = PolicySpec::parse(KERNEL).ok().and_then(|policy| run(&policy)) else {
         return Vec::new();
     };

@@ -9,7 +9,6 @@ use crate::scale;
 use crate::watch::{Done, Watch};
 use wattline_policy::PolicySpec;
 use wattline_scale::Setting;
-use wattline_sim::Scenario;
 use wattline_traffic::Spec;
 
 /// Runs the day under every policy, each a stage of what is watched.
@@ -36,18 +35,7 @@ pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
 fn day(settings: &Settings, spec: &Spec, policy: &PolicySpec, watch: &Watch) -> Result<Day, Error> {
     let stage = format!("a day under {policy}");
     watch.begin(&stage);
-    let scenario = Scenario {
-        server: &settings.server,
-        application: Settings::APPLICATION,
-        policy: policy.clone(),
-        traffic: spec,
-        duration: settings.day(),
-        warmup: settings.interval(),
-        interval: Some(settings.interval()),
-        output_links: false,
-        seed: settings.seed,
-        profile: false,
-    };
+    let scenario = settings.scenario(&settings.server, policy, spec);
     let setting = Setting {
         server: settings.server.clone(),
         application: Settings::APPLICATION,

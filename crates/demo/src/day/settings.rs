@@ -3,6 +3,7 @@
 use std::time::Duration;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerModel};
+use wattline_sim::Scenario;
 use wattline_traffic::Spec;
 use wattline_units::Span;
 
@@ -58,6 +59,27 @@ impl Settings {
     /// Traffic, in the form of `wattline sim --traffic`.
     pub fn traffic(&self) -> String {
         traffic(&self.load, &self.size, self.duration, self.dilation)
+    }
+
+    /// Simulation of the day under a policy on a server.
+    pub(super) fn scenario<'a>(
+        &self,
+        server: &'a ServerModel,
+        policy: &PolicySpec,
+        traffic: &'a Spec,
+    ) -> Scenario<'a> {
+        Scenario {
+            server,
+            application: Self::APPLICATION,
+            policy: policy.clone(),
+            traffic,
+            duration: self.day(),
+            warmup: self.interval(),
+            interval: Some(self.interval()),
+            output_links: false,
+            seed: self.seed,
+            profile: false,
+        }
     }
 
     /// The traffic as data.
