@@ -8,7 +8,7 @@ use wattline_units::Watts;
 
 /// A change of the receive path that is discussed in section 3.4 or 4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(into = "&'static str")]
 pub enum Proposal {
     /// The unchanged server.
     None,
@@ -26,6 +26,12 @@ pub enum Proposal {
     OnDie,
     /// All compatible ones: contiguous buffers, direct cache access, copy engine, invalidation.
     Together,
+}
+
+impl From<Proposal> for &'static str {
+    fn from(proposal: Proposal) -> Self {
+        proposal.word()
+    }
 }
 
 impl Proposal {
@@ -55,7 +61,7 @@ impl Proposal {
         }
     }
 
-    /// Word that names it on a command line.
+    /// Word that names it on a command line and in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::None => "none",
