@@ -6,6 +6,8 @@
 //! everything that the kernel had to tell when it was first asked has been read by then.
 
 use ipnet::IpNet;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -66,7 +68,7 @@ pub(super) struct Audit {
     /// Addresses of a period.
     rate: u32,
     next: Instant,
-    random: u64,
+    random: Xoshiro256PlusPlus,
     drawn: Vec<IpNet>,
     recent: Vec<IpNet>,
     suspects: Vec<Suspect>,
@@ -86,7 +88,7 @@ impl Audit {
             query: DecisionQuery::new()?,
             rate,
             next: now + PERIOD,
-            random: seed,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
             drawn: Vec::new(),
             recent: Vec::new(),
             suspects: Vec::new(),
@@ -210,7 +212,7 @@ impl Audit {
             return;
         }
         for turn in 0..self.rate {
-            let chosen = self.draw() as usize;
+            let chosen = self.random.next_u64() as usize;
             // Half of them are prefixes that have changed.
             let from =
                 if turn % 2 == 0 && !self.recent.is_empty() { &self.recent } else { &self.drawn };
@@ -292,7 +294,8 @@ impl Audit {
             2 => first.saturating_sub(1),
             3 => last.saturating_add(1).min(all),
             _ => {
-                let wide = u128::from(self.draw()) << 64 | u128::from(self.draw());
+                let wide =
+                    u128::from(self.random.next_u64()) << 64 | u128::from(self.random.next_u64());
                 first + wide % (last - first).saturating_add(1).max(1)
             }
         };
@@ -306,21 +309,12 @@ impl Audit {
             .find(|it| it.addr().is_ipv6() == ipv6 && it.prefix_len() < it.max_prefix_len() - 1)?;
         let (first, last) = (number(network.network()), number(network.broadcast()));
         let hosts = (last - first - 1).min(250);
-        let source = address(first + 1 + u128::from(self.draw()) % hosts, !ipv6);
+        let source = address(first + 1 + u128::from(self.random.next_u64()) % hosts, !ipv6);
         (!rib.own_networks().any(|own| own.addr() == source)).then_some(source)
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        (self.draw() % bound as u64) as usize
-    }
-
-    /// Draws the next random number (splitmix64).
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.random.random_range(0..bound)
     }
 }
 

@@ -180,7 +180,7 @@ impl Forwarding {
         let Self { ports, features, forward, .. } = self;
         let closed: Vec<Option<String>> = (ports.iter_mut())
             .map(|egress| {
-                let why = why_closed(features.as_mut(), rib, egress);
+                let why = closing_reason(features.as_mut(), rib, egress);
                 if let Err(error) = egress.judge(forward, why.is_some(), now, sent) {
                     tracing::error!("[[port]] {}: {error}", egress.name);
                 }
@@ -329,7 +329,7 @@ fn transmits(features: Option<&mut XdpFeatures>, ifindex: u32) -> io::Result<Tra
 }
 
 /// Finds a reason to close one egress port. Workers do not use a port without carrier either.
-fn why_closed(
+fn closing_reason(
     features: Option<&mut XdpFeatures>,
     rib: &Rib,
     egress: &mut EgressPort,
