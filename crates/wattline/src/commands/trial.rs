@@ -388,7 +388,7 @@ fn seed() -> u64 {
 /// The trial of a file; `None` if there is none.
 fn stored(path: &Path, design: &Design) -> Result<Option<Experiment>, ExitError> {
     let shown = path.display();
-    let text = match std::fs::read_to_string(path) {
+    let text = match wattline_files::read_text(path, wattline_files::MOST_TEXT) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(ExitError::no_input(path, &error)),

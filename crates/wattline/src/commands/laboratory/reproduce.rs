@@ -105,8 +105,10 @@ struct Head {
 
 /// Refuses to add figures to those of another build.
 fn check_build(summary: &Path) -> Result<(), ExitError> {
-    let Ok(text) = std::fs::read(summary) else { return Ok(()) };
-    let there: Vec<Head> = serde_json::from_slice(&text).unwrap_or_default();
+    let Ok(text) = wattline_files::read_text(summary, wattline_files::MOST_TEXT) else {
+        return Ok(());
+    };
+    let there: Vec<Head> = serde_json::from_str(&text).unwrap_or_default();
     let own = Build::default();
     let Some(other) = there.iter().find(|head| head.build.as_ref() != Some(&own)) else {
         return Ok(());
