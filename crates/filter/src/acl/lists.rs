@@ -136,13 +136,14 @@ impl Lists {
     }
 }
 
-/// Returns the number of a name, which is added if it is new.
+/// Returns the number of a name, which is added if it is new; 0 if there is no room for it.
 fn number_of(name: &str, names: &mut Vec<Arc<str>>) -> u16 {
-    let place = names.iter().position(|it| **it == *name).unwrap_or_else(|| {
+    let place = names.iter().position(|it| **it == *name).unwrap_or(names.len());
+    let number = u16::try_from(place + 1).unwrap_or(0);
+    if place == names.len() && number > 0 {
         names.push(name.into());
-        names.len() - 1
-    });
-    u16::try_from(place + 1).unwrap_or(0)
+    }
+    number
 }
 
 #[cfg(test)]
@@ -209,6 +210,10 @@ mod tests {
         assert_eq!(third.judge(0, udp, 28, 0).unwrap_err(), (DropReason::AclDenied, 0));
         assert_eq!((third.name(later), third.name(0), third.name(9)), (Some("three"), None, None));
         // A later fragment may be of any rule with ports.
+        // Reloads with other names do not grow the list for ever.
+        let mut names: Vec<Arc<str>> = vec!["any".into(); usize::from(u16::MAX)];
+        assert_eq!((number_of("new", &mut names), names.len()), (0, usize::from(u16::MAX)));
+        assert_eq!(number_of("any", &mut names), 1);
         let web = Rule { destination_ports: vec![80..=80], ..named("web", 17) };
         let lists = Lists::new(&[web], 1, 1, None);
         let mut fragment = udp.to_vec();
