@@ -210,12 +210,12 @@ impl Frequencies {
     /// where frequencies are none, `asked` if several look the same.
     pub fn held(&mut self, core: usize, asked: usize, knobs: &impl Knobs) -> Option<usize> {
         let domain = self.domains.iter_mut().find(|domain| domain.cores.contains(core))?;
-        domain.policy.refresh(knobs);
         if self.preferences {
+            domain.policy.refresh(knobs);
             let has = |index: &usize| domain.has(*index, knobs);
             return std::iter::once(asked).chain(0..Preference::ALL.len()).find(has);
         }
-        let held = domain.policy.held(knobs).get();
+        let held = domain.policy.held(knobs)?.get();
         let far = |step: &Hertz| (step.get() - held).abs();
         let steps = self.steps.iter().enumerate();
         steps.min_by(|(_, a), (_, b)| far(a).total_cmp(&far(b))).map(|(index, _)| index)

@@ -107,6 +107,27 @@ fn a_limit_that_another_program_lowers_is_followed() {
     }
 }
 
+/// A CPU goes off-line in the middle of a step: what it is held at is unknown then, not the highest.
+#[test]
+fn frequency_of_a_cpu_that_is_off_line_is_unknown() {
+    for name in ["acpi-cpufreq", "intel-pstate-hwp", "cppc"] {
+        let fixture = Fixture::with_card(name);
+        let mut host = fixture.host(&[0, 1]);
+        let fastest = host.platform().fastest();
+        host.present();
+        assert_eq!(host.take(&Step::Frequency { core: 0, index: 0 }), Taken::Done, "{name}");
+        let files = fixture.tree.path(policy(0, ""));
+        let away = fixture.tree.path("away");
+        std::fs::rename(&files, &away).unwrap();
+        let step = Step::Frequency { core: 0, index: fastest };
+        assert!(matches!(host.take(&step), Taken::Failed { .. }), "{name}");
+        assert_eq!(host.held(&step), None, "{name}");
+        std::fs::rename(&away, &files).unwrap();
+        assert_eq!(host.take(&step), Taken::Done, "{name}");
+        assert_eq!(host.held(&step), Some(step), "{name}");
+    }
+}
+
 #[test]
 fn wake_up_latency_of_the_administrator_bounds_idle_states() {
     let fixture = Fixture::with_card("acpi-cpufreq");

@@ -211,23 +211,30 @@ impl Policy {
     }
 
     /// Brings up to date what writes depend on, as `knobs` have it: planned writes count.
-    pub fn refresh(&mut self, knobs: &impl Knobs) {
+    pub fn refresh(&mut self, knobs: &impl Knobs) -> bool {
         let read = |name: &str| knobs.read(&self.setting(name)).ok();
         let hertz = |name: &str| Some(Hertz(read(name)?.parse::<u64>().ok()? as f64 * 1e3));
         let (minimum, maximum) = (hertz("scaling_min_freq"), hertz("scaling_max_freq"));
         let governor = read("scaling_governor");
+        let readable = minimum.is_some() && maximum.is_some() && governor.is_some();
         self.minimum_hertz = minimum.unwrap_or(self.minimum_hertz);
         self.maximum_hertz = maximum.unwrap_or(self.maximum_hertz);
         self.governor = governor.unwrap_or_else(|| self.governor.clone());
+        readable
     }
 
-    /// The speed at which it is held, after a [`Self::refresh`]: that of the governor `userspace`,
-    /// within the limits; elsewhere the upper limit.
-    pub fn held(&self, knobs: &impl Knobs) -> Hertz {
-        let speed = (self.governor == "userspace")
-            .then(|| knobs.read(&self.setting("scaling_setspeed")).ok()?.parse::<u64>().ok());
-        let speed = speed.flatten().map_or(f64::INFINITY, |kilohertz| kilohertz as f64 * 1e3);
-        Hertz(speed.max(self.minimum_hertz.get()).min(self.maximum_hertz.get()))
+    /// The speed at which it is held: that of the governor `userspace`, within the limits; elsewhere
+    /// the upper limit. `None` where that cannot be read, as while its CPUs are off-line.
+    pub fn held(&mut self, knobs: &impl Knobs) -> Option<Hertz> {
+        if !self.refresh(knobs) {
+            return None;
+        }
+        if self.governor != "userspace" {
+            return Some(self.maximum_hertz);
+        }
+        let speed = knobs.read(&self.setting("scaling_setspeed")).ok()?;
+        let speed = speed.parse::<u64>().ok()? as f64 * 1e3;
+        Some(Hertz(speed.max(self.minimum_hertz.get()).min(self.maximum_hertz.get())))
     }
 
     /// The writes that make it run at a speed: those of [`Policy::fix`], and where the processor
