@@ -10,8 +10,8 @@ use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, traffic};
 
 const SOCKET: &str = "/tmp/govern.sock";
-/// Time that a busy host may take to show the load.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Time that a busy host may take to show the load, and the guard of CPU pressure to forget it.
+const PATIENCE: Duration = Duration::from_secs(240);
 /// The control values of the lowest and the highest frequency.
 const LOWEST: [u8; 2] = [16; 2];
 const HIGHEST: [u8; 2] = [33; 2];
