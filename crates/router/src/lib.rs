@@ -13,6 +13,7 @@
 //! the statistics. Applications on the packets' way and what a governor drives are not part of it:
 //! the program (`wattline run`) hands both over ([`Extensions`]).
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 // A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -583,35 +584,7 @@ impl Router {
             .surplus
             .as_ref()
             .map(|surplus| NotStarted { count: surplus.count(), because: surplus.because.clone() });
-        for ((number, _), port) in self.config.present_ports().zip(&mut stats.ports) {
-            port.mode.clone_from(&self.modes[usize::from(number.0)]);
-            if let Some((state, reason)) = self.attachments.state(number) {
-                (port.state, port.reason) = (
-                    Some(state.to_owned()),
-                    reason.or_else(|| self.left_alone(usize::from(number.0))),
-                );
-                match state {
-                    "left" => port.mode = "kernel".to_owned(),
-                    "blocked" => port.mode = "blocked".to_owned(),
-                    "absent" | "failed" => port.mode = "not attached".to_owned(),
-                    _ => {}
-                }
-            }
-            if let Some(state) = self.devices.state(number) {
-                (port.state, port.reason) = (Some(state.0.to_owned()), state.1);
-            }
-            if let Some(kernel) = &self.kernel {
-                port.verdicts = kernel.verdicts(number);
-                if kernel.forwards_to(number) {
-                    port.mode += ", xdp forward";
-                }
-                // The kernel forwards what comes in at others, if anybody does.
-                let state = port.state.as_deref();
-                let is_served = !matches!(state, Some("left" | "blocked" | "absent" | "failed"));
-                let why = kernel.why_not_forwarded_to(number).filter(|_| is_served);
-                port.xdp_closed_because = why.map(str::to_owned);
-            }
-        }
+        self.tell_ports(&mut stats);
         if let Some(kernel) = &self.kernel
             && kernel.can_forward()
         {
@@ -649,6 +622,39 @@ impl Router {
             stats
         });
         stats
+    }
+
+    /// Adds state and mode of each port.
+    fn tell_ports(&self, stats: &mut Stats) {
+        for ((number, _), port) in self.config.present_ports().zip(&mut stats.ports) {
+            port.mode.clone_from(&self.modes[usize::from(number.0)]);
+            if let Some((state, reason)) = self.attachments.state(number) {
+                (port.state, port.reason) = (
+                    Some(state.to_owned()),
+                    reason.or_else(|| self.left_alone(usize::from(number.0))),
+                );
+                match state {
+                    "left" => port.mode = "kernel".to_owned(),
+                    "blocked" => port.mode = "blocked".to_owned(),
+                    "absent" | "failed" => port.mode = "not attached".to_owned(),
+                    _ => {}
+                }
+            }
+            if let Some(state) = self.devices.state(number) {
+                (port.state, port.reason) = (Some(state.0.to_owned()), state.1);
+            }
+            if let Some(kernel) = &self.kernel {
+                port.verdicts = kernel.verdicts(number);
+                if kernel.forwards_to(number) {
+                    port.mode += ", xdp forward";
+                }
+                // The kernel forwards what comes in at others, if anybody does.
+                let state = port.state.as_deref();
+                let is_served = !matches!(state, Some("left" | "blocked" | "absent" | "failed"));
+                let why = kernel.why_not_forwarded_to(number).filter(|_| is_served);
+                port.xdp_closed_because = why.map(str::to_owned);
+            }
+        }
     }
 
     /// Takes a sample of the bytes of ports from time to time.

@@ -1,7 +1,7 @@
 //! Metrics of a router, for Prometheus.
 
 use crate::application::Application;
-use crate::stats::{Stats, XdpTraffic};
+use crate::stats::{KernelStats, Stats, XdpTraffic};
 use wattline_daemon::metrics::{Exposition, Kind, build_info, log_lines_lost, write_governor};
 use wattline_dataplane::counters::{PortCounters, Snapshot};
 
@@ -100,7 +100,13 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     }
     to.family("wattline_held_packets", Kind::Gauge, "Frames that wait for a neighbour.");
     to.sample(&[], stats.held as f64);
-    let Some(kernel) = &stats.kernel else { return };
+    if let Some(kernel) = &stats.kernel {
+        of_kernel(to, kernel);
+    }
+}
+
+/// The audit, and requests for neighbours.
+fn of_kernel(to: &mut Exposition, kernel: &KernelStats) {
     let help = "Requests to the kernel to resolve or confirm a neighbour.";
     to.family("wattline_neighbour_requests_total", Kind::Counter, help);
     to.sample(&[], kernel.neighbour_requests as f64);

@@ -24,6 +24,7 @@ use wattline_ports::afxdp::{
 };
 use wattline_ports::capture::{CaptureOptions, CaptureQueue, CaptureStatus};
 use wattline_rib::Rib;
+use wattline_traffic::capture::CaptureError;
 
 /// Chunks where all ports are captures: room for the longest frame that a capture can hold, as
 /// offloads make them, so that it is the graph that drops it, with a reason.
@@ -290,86 +291,19 @@ fn open_all(
     };
     let mut bad_captures = Vec::new();
     for worker in 0..workers {
-        let mut ports: Vec<Option<Box<dyn PortQueue>>> =
-            (0..config.ports.len() + spare).map(|_| None).collect();
-        let mut descriptors = Vec::new();
-        let addresses = addresses(config, interfaces, worker);
+        let mut places = Places {
+            ports: (0..config.ports.len() + spare).map(|_| None).collect(),
+            descriptors: Vec::new(),
+        };
         let pool = if interfaces.is_empty() && unopened.is_empty() {
-            // Only the first worker has captures to read.
-            let has_work = worker == 0 || !devices.is_empty();
-            let chunks = if has_work { config.router.frames } else { 1 };
-            let (chunk, headroom) = match has_captures(config) {
-                true => (CAPTURE_CHUNK, CAPTURE_HEADROOM),
-                false => devices.chunk(),
-            };
-            FramePool::zeroed(chunks, chunk, headroom)
+            pool_without_interfaces(config, devices, worker)
         } else {
-            let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
-            let shares = unopened.iter().map(|it| it.share(worker, workers));
-            let later = shares.sum::<usize>() + spare;
-            let later_mtu = unopened.iter().map(|it| it.mtu).max().unwrap_or(0);
-            let leaves_long = config.applications.is_empty();
-            let options =
-                Options { busy_poll, later, later_mtu, leaves_long, ..Options::default() };
-            let cpu = config.router.cpus.get(worker).copied();
-            let worker = on_cpu_of(worker, cpu, || open_worker(&addresses, &options))?;
-            let longest_packet = worker.longest_packet();
-            opened.longest_packet = opened.longest_packet.min(longest_packet);
-            let room = addresses.len() + later;
-            let places = interfaces.iter().map(|it| it.port);
-            let places = places.chain(unopened.iter().map(|it| it.port));
-            let spare_places = (config.ports.len()..).take(spare).map(|it| PortId(it as u16));
-            let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> =
-                places.chain(spare_places).map(|port| (port, Vec::new())).collect();
-            let mut sockets = Vec::new();
-            for (queue, address) in worker.queues.into_iter().zip(&addresses) {
-                let port = address.port;
-                let copy = queue.mode();
-                opened.modes[usize::from(port.0)] = describe(copy);
-                opened.zero_copy |= copy.zero_copy;
-                opened.sockets.push((port, address.queue, duplicate(queue.socket())?));
-                opened.states.push((port, queue.status()));
-                descriptors.push((port, duplicate(queue.socket())?));
-                sockets.push((port, address.queue, duplicate(queue.socket())?));
-                queues.entry(port).or_default().push(queue);
-            }
-            let mut handovers = Vec::new();
-            for (port, queues) in queues {
-                let slot = Slot::new(queues);
-                handovers.push((port, slot.handover()));
-                ports[usize::from(port.0)] = Some(Box::new(slot));
-            }
-            let memory = worker.memory;
-            let of_worker = WorkerInterfaces { memory, handovers, sockets, room, longest_packet };
-            opened.interfaces.push(of_worker);
-            worker.pool
+            open_sockets(config, (interfaces, unopened), worker, &mut opened, &mut places)?
         };
         if worker == 0 {
-            for (place, port) in config.ports.iter().enumerate() {
-                let PortKind::Capture { read, write, paced, original_length } = &port.kind else {
-                    continue;
-                };
-                let options = CaptureOptions {
-                    read: read.clone(),
-                    write: write.clone(),
-                    paced: *paced,
-                    original_length: *original_length,
-                    mac: config.port_mac(place),
-                };
-                let queue = match CaptureQueue::open(PortId(place as u16), &options) {
-                    Ok(queue) => queue,
-                    Err(error) => {
-                        bad_captures.push(error);
-                        continue;
-                    }
-                };
-                opened.captures.push(queue.status());
-                if let Some(timer) = queue.timer() {
-                    descriptors.push((PortId(place as u16), duplicate(timer)?));
-                }
-                ports[place] = Some(Box::new(queue));
-            }
+            bad_captures = open_captures(config, &mut opened.captures, &mut places)?;
         }
+        let Places { mut ports, descriptors } = places;
         for (place, queue) in ports.iter_mut().enumerate() {
             if let Some(of_device) = devices.take_queue(PortId(place as u16), worker) {
                 *queue = Some(of_device);
@@ -383,6 +317,108 @@ fn open_all(
         opened.workers.push(WorkerQueues { pool, ports, served, descriptors, has_captures });
     }
     if bad_captures.is_empty() { Ok(opened) } else { Err(RouterError::Captures(bad_captures)) }
+}
+
+/// A worker's queues, by port, and their descriptors, while they are being opened.
+struct Places {
+    ports: Vec<Option<Box<dyn PortQueue>>>,
+    descriptors: Vec<(PortId, OwnedFd)>,
+}
+
+/// Memory of a worker that has captures or devices only.
+fn pool_without_interfaces(config: &Config, devices: &Devices, worker: usize) -> FramePool {
+    // Only the first worker has captures to read.
+    let has_work = worker == 0 || !devices.is_empty();
+    let chunks = if has_work { config.router.frames } else { 1 };
+    let (chunk, headroom) = match has_captures(config) {
+        true => (CAPTURE_CHUNK, CAPTURE_HEADROOM),
+        false => devices.chunk(),
+    };
+    FramePool::zeroed(chunks, chunk, headroom)
+}
+
+/// Opens a worker's sockets, with memory for those of ports that are not there yet.
+fn open_sockets(
+    config: &Config,
+    (interfaces, unopened): (&[Interface], &[Unopened]),
+    worker: usize,
+    opened: &mut Opened,
+    places: &mut Places,
+) -> Result<FramePool, RouterError> {
+    let (workers, spare) = (usize::from(config.router.workers), config.spare_ports());
+    let addresses = addresses(config, interfaces, worker);
+    let busy_poll = config.router.busy_poll.then_some(BUSY_POLL);
+    let shares = unopened.iter().map(|it| it.share(worker, workers));
+    let later = shares.sum::<usize>() + spare;
+    let later_mtu = unopened.iter().map(|it| it.mtu).max().unwrap_or(0);
+    let leaves_long = config.applications.is_empty();
+    let options = Options { busy_poll, later, later_mtu, leaves_long, ..Options::default() };
+    let cpu = config.router.cpus.get(worker).copied();
+    let worker = on_cpu_of(worker, cpu, || open_worker(&addresses, &options))?;
+    let longest_packet = worker.longest_packet();
+    opened.longest_packet = opened.longest_packet.min(longest_packet);
+    let room = addresses.len() + later;
+    let ports = interfaces.iter().map(|it| it.port);
+    let ports = ports.chain(unopened.iter().map(|it| it.port));
+    let spare_ports = (config.ports.len()..).take(spare).map(|it| PortId(it as u16));
+    let mut queues: BTreeMap<PortId, Vec<AfXdpQueue>> =
+        ports.chain(spare_ports).map(|port| (port, Vec::new())).collect();
+    let mut sockets = Vec::new();
+    for (queue, address) in worker.queues.into_iter().zip(&addresses) {
+        let port = address.port;
+        let copy = queue.mode();
+        opened.modes[usize::from(port.0)] = describe(copy);
+        opened.zero_copy |= copy.zero_copy;
+        opened.sockets.push((port, address.queue, duplicate(queue.socket())?));
+        opened.states.push((port, queue.status()));
+        places.descriptors.push((port, duplicate(queue.socket())?));
+        sockets.push((port, address.queue, duplicate(queue.socket())?));
+        queues.entry(port).or_default().push(queue);
+    }
+    let mut handovers = Vec::new();
+    for (port, queues) in queues {
+        let slot = Slot::new(queues);
+        handovers.push((port, slot.handover()));
+        places.ports[usize::from(port.0)] = Some(Box::new(slot));
+    }
+    let memory = worker.memory;
+    let of_worker = WorkerInterfaces { memory, handovers, sockets, room, longest_packet };
+    opened.interfaces.push(of_worker);
+    Ok(worker.pool)
+}
+
+/// Opens the captures that are ports. Returns the errors of all that are bad.
+fn open_captures(
+    config: &Config,
+    captures: &mut Vec<CaptureStatus>,
+    places: &mut Places,
+) -> Result<Vec<CaptureError>, RouterError> {
+    let mut bad = Vec::new();
+    for (place, port) in config.ports.iter().enumerate() {
+        let PortKind::Capture { read, write, paced, original_length } = &port.kind else {
+            continue;
+        };
+        let options = CaptureOptions {
+            read: read.clone(),
+            write: write.clone(),
+            paced: *paced,
+            original_length: *original_length,
+            mac: config.port_mac(place),
+        };
+        let queue = match CaptureQueue::open(PortId(place as u16), &options) {
+            Ok(queue) => queue,
+            Err(error) => {
+                bad.push(error);
+                continue;
+            }
+        };
+        captures.push(queue.status());
+        if let Some(timer) = queue.timer() {
+            places.descriptors.push((PortId(place as u16), duplicate(timer)?));
+        }
+        places.ports[place] = Some(Box::new(queue));
+    }
+    Ok(bad)
 }
 
 /// Returns the queues of these interfaces that a worker serves.

@@ -1,50 +1,35 @@
-//! Starting a router: everything is opened and checked before the first packet is taken over.
+//! Starting a router in phases: everything is opened and checked before the first packet is taken
+//! over, and each phase has what the phases before it found.
 
-use super::attachments::{Attachments, Surroundings, left_prefixes};
+mod judged;
+mod known;
+mod opened;
+mod running;
+mod settled;
+
+use super::Router;
 use super::audit::Audit;
-use super::busy_poll::why_in_vain;
-use super::cpu;
-use super::dpdk::{self, Devices};
+use super::dpdk;
 use super::error::RouterError;
-use super::exception::KernelSink;
-use super::fallback;
-use super::governing;
-use super::inbox::{InboxSender, Message};
-use super::kernel::KernelSide;
-use super::platform::{Plan, Platforms};
+use super::inbox::InboxSender;
+use super::platform::Platforms;
 use super::power::{self, Power, check_steered};
-use super::queues::{self, Interface, Opened, Unopened};
 use super::rates::RecentRates;
-use super::succession::Inherited;
-use super::surplus::Surplus;
-use super::takeover::{self, Lookout};
-use super::tun::Tunnel;
-use super::unpuntable::Unpuntable;
 use super::watch::watchers::Watchers;
-use super::workers::{Equipment, Workers, waiter_of};
-use super::{Router, statics, xdp_forward};
-use crate::application::{self, Applications};
-use crate::config::{Config, Takeover, routes_file};
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, RandomState};
+use crate::application::Applications;
+use crate::config::{Config, routes_file};
+use judged::Judged;
+use known::Known;
+use opened::Opened;
+use running::Control;
+use settled::Settled;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 use wattline_daemon::running::Identity;
-use wattline_daemon::socket::{self, Answer, Reply, Request};
-use wattline_dataplane::port::PortId;
-use wattline_dataplane::punt::{Discard, PuntSink, Unavailable};
-use wattline_dataplane::routes::Routes;
-use wattline_linux::privileges;
-use wattline_ports::waiter::{PollWaiter, Waker};
-use wattline_rib::{Rib, Source};
+use wattline_daemon::socket::{Answer, Reply, Request};
 use wattline_settings::LogLevel;
 use wattline_settings::running::Running;
-use wattline_xdp::XdpError;
-
-/// Requests for neighbours that may wait; a worker repeats what does not fit.
-const NEIGHBOUR_REQUESTS: usize = 4096;
 
 /// A program's router extensions.
 #[derive(Clone, Copy)]
@@ -79,301 +64,43 @@ impl Router {
         extensions: Extensions,
         set_log_level: Box<dyn Fn(LogLevel)>,
     ) -> Result<Self, RouterError> {
-        let sections = application::sections(extensions.applications);
-        let mut config = Config::load(config_path, &sections)?;
-        let extra_routes = match &config.routes_file {
-            Some(path) => routes_file::load(path, &config)?,
-            None => Vec::new(),
-        };
-        let plan = Plan::read(&config)?;
-        set_log_level(config.log_level);
-        let has_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
-        if has_interfaces {
-            let missing = privileges::missing();
-            if !missing.is_empty() {
-                return Err(RouterError::Capabilities(missing));
-            }
-        }
-        let socket_path =
-            config.router.socket.clone().unwrap_or_else(|| socket::default_path(config_path));
-        let server = socket::Server::bind(&socket_path).map_err(|error| {
-            RouterError::system("making the control socket", std::io::Error::other(error))
-        })?;
-
-        let surplus = Surplus::take_from(&mut config);
-        if let Some(surplus) = &surplus {
-            tracing::warn!("{}", surplus.because);
-        }
-        // Of the workers that are left: nobody needs the CPUs of others.
-        if let Some(unusable) = cpu::unusable(&config) {
-            return Err(RouterError::Unfit(unusable));
-        }
-        // Before the kernel's state is read: TAP devices get their address and carrier.
-        let mut devices = Devices::open(&config)?;
-        let mut rib = Rib::new(statics::port_specs(&config));
-        let mut routes = Routes::new(rib.port_configs());
-        routes.set_flow_seed(flow_seed(&config, has_interfaces));
-        let mut kernel = match has_interfaces || devices.have_taps() || config.router.kernel_routes
-        {
-            true => {
-                let forwarding = xdp_forward::prepare(&config)?;
-                Some(KernelSide::new(config.router.kernel_routes, forwarding)?)
-            }
-            false => None,
-        };
-        if let Some(kernel) = &mut kernel {
-            // Nothing is forwarded before all is known.
-            loop {
-                kernel.follow(&mut rib, Instant::now())?;
-                if !kernel.is_reading() {
-                    break;
-                }
-            }
-        }
-        let (mut interfaces, mut unopened) = queues::interfaces(&config, &rib)?;
-        let links = interfaces.iter().map(|it| &it.link);
-        let links = links.chain(unopened.iter().filter_map(|it| it.link.as_ref()));
-        let numbers = links.map(|link| (link.name.clone(), link.index));
-        let numbers = numbers.chain(taps(&config, &rib)?).collect();
-        let mut port_links = statics::port_links(&config, &numbers);
-        for event in statics::events(&config, &extra_routes, &port_links) {
-            rib.apply(Source::Static, event);
-        }
-        for port in unopened.iter().map(|it| it.port) {
-            // Else the next link of its name would be the port before it is attached.
-            rib.serve(port, None);
-        }
-        rib.commit(&mut routes).map_err(refused)?;
-
-        let mut applications = application::start(extensions.applications, &config)?;
-        let guards = applications.iter().any(|it| it.guards());
-        let ports = || (0..config.ports.len() as u16).map(PortId);
-        let judged = |port: &PortId| applications.iter().any(|it| it.judges(*port));
-        let judges =
-            ports().filter(judged).map(|port| (port, what_judges(&config, port))).collect();
-        let checks = ports()
-            .filter_map(|port| {
-                Some((port, applications.iter().filter_map(|it| it.checks_sources(port)).max()?))
-            })
-            .collect();
-        let guarded = || ports().filter(|port| guards || judged(port));
-        if devices.have_taps() {
-            look_once(&config, &rib, guards, &checks)?;
-        }
-        let mut lookout = has_interfaces.then(|| Lookout::new(guards, checks, guarded().collect()));
-        if let Some(lookout) = &mut lookout {
-            lookout.look_first(&config, &rib, Instant::now());
-            if let Some(refusal) = lookout.refusal(&config) {
-                return Err(RouterError::Obstructed(refusal));
-            }
-            let left = ports().filter(judged).filter_map(|port| Some((port, lookout.left(port)?)));
-            let left: Vec<String> = left
-                .map(|(port, why)| {
-                    let name = &config.ports[usize::from(port.0)].name;
-                    takeover::judged_and_left(name, &what_judges(&config, port), why)
-                })
-                .collect();
-            if !left.is_empty() {
-                return Err(RouterError::Obstructed(left.join("\n")));
-            }
-            lookout.tell_first(&config);
-        }
-        let tunnel = (has_interfaces || devices.have_taps()).then(Tunnel::open).flatten();
-        // The program first: it finds another instance before that one's queues are touched.
-        let mut attached = HashMap::new();
-        if let Some(kernel) = &mut kernel {
-            kernel.inherited = Inherited::take();
-            kernel.guard(guarded().collect());
-            for port in ports() {
-                let why = config.why_by_workers(usize::from(port.0));
-                if !why.is_empty() {
-                    kernel.leave_to_workers(port, why.join(", "));
-                }
-            }
-            for interface in std::mem::take(&mut interfaces) {
-                let Interface { port, link, .. } = &interface;
-                let name = &config.ports[usize::from(port.0)].name;
-                match kernel.attach(*port, name, link) {
-                    Ok(mode) => {
-                        attached.insert(*port, mode);
-                        interfaces.push(interface);
-                    }
-                    // The process or the kernel lacks something, for every port.
-                    Err(error @ XdpError::Bpf(_)) => {
-                        return Err(RouterError::Xdp { port: name.clone(), error });
-                    }
-                    Err(error) => {
-                        unopened.push(Unopened::failed(&interface, &config, error.to_string()));
-                    }
-                }
-            }
-            kernel.inherited.give_up_rest();
-            kernel.leave_prefixes(|port| lookout.as_ref()?.left_prefixes(port));
-            kernel.end_tunnels(applications.iter().flat_map(|it| it.tunnel_ends()).collect());
-            kernel.tell_programs(&rib);
-            if has_interfaces || devices.have_taps() {
-                let tun = tunnel.as_ref().map(|tunnel| &*tunnel.name);
-                applications.iter_mut().for_each(|it| it.take_over(&rib, tun));
-            }
-        }
-        let opened = queues::open(&config, &interfaces, &unopened, &mut devices)?;
-        let Opened { workers: queues, sockets, longest_packet, captures, states, .. } = opened;
-        for interface in std::mem::take(&mut interfaces) {
-            match opened.failed.get(&interface.port) {
-                None => interfaces.push(interface),
-                Some(why) => {
-                    attached.remove(&interface.port);
-                    unopened.push(Unopened::failed(&interface, &config, why.clone()));
-                }
-            }
-        }
-        let has_program = |port| kernel.as_ref().is_some_and(|kernel| kernel.has_program(port));
-        let mut attachments = Attachments::new(
-            &config,
-            &interfaces,
-            &unopened,
-            opened.interfaces,
-            &states,
-            &judges,
-            &has_program,
-        );
-        let mut modes = opened.modes;
-        for (port, mode) in attached {
-            modes[usize::from(port.0)] += &format!(", {mode}");
-        }
-        for Interface { port, link, queues } in &interfaces {
-            if config.polls_unaided()
-                && let Some(why) = why_in_vain(&link.name, *queues)
-            {
-                modes[usize::from(port.0)] += &format!(", {why}");
-            }
-        }
-        for port in unopened.iter().map(|it| it.port) {
-            modes[usize::from(port.0)] = "not attached".to_owned();
-            rib.serve(port, None);
-            kernel.as_mut().map_or(Ok(()), |kernel| kernel.detach_port(port))?;
-        }
-        check_steered(&config)?;
-        let platforms = extensions.platforms;
-        let mut power = plan.map(|plan| Power::open(plan, &config, platforms)).transpose()?;
-        let mut unpuntable = (has_interfaces && tunnel.is_none()).then(Unpuntable::default);
-        unpuntable.iter_mut().for_each(Unpuntable::routes_changed);
-
-        // An overrun leaves its socket in error until it is read.
-        let watched = lookout.iter().flat_map(|it| it.watch().descriptors());
-        let waiter = PollWaiter::new(kernel.iter().map(KernelSide::descriptor).chain(watched))
-            .map_err(|errno| RouterError::system("making a wake-up", errno))?
-            .keeping_broken();
-        let (inbox_sender, inbox) = InboxSender::new(waiter.waker());
-        // Before any thread is started, which would keep what this one gives up.
-        if has_interfaces {
-            allow_locked_memory();
-        }
-        if (has_interfaces || !devices.is_empty())
-            && let Err(error) = privileges::drop_unneeded()
-        {
-            tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
-        }
-        let signals = watch_signals(&inbox_sender)?;
-        let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
-        inbox_sender.pass_on(requests);
-        let mut workers = Workers::new();
-        let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
-        let bells: Vec<Waker> = waiters.iter().map(PollWaiter::waker).collect();
-        let loops = power.as_mut().map(|power| power.equip(&bells)).transpose()?;
-        let mut loops = loops.unwrap_or_default().into_iter();
-        for (worker, (queues, waiter)) in (0..).zip(queues.into_iter().zip(waiters)) {
-            let tunnel = tunnel.as_ref().map(Tunnel::sink);
-            let punt: Box<dyn PuntSink> = match tunnel {
-                tunnel if devices.have_taps() => {
-                    Box::new(KernelSink::new(devices.taps(config.ports.len()), tunnel))
-                }
-                Some(tunnel) => Box::new(tunnel),
-                None if has_interfaces => Box::new(Unavailable),
-                None => Box::new(Discard),
-            };
-            let features = application::features(&mut applications, worker);
-            let neighbours = neighbours.clone();
-            let (routes, run) = (routes.reader(), loops.next());
-            let equipment = Equipment { routes, punt, neighbours, features, waiter, run };
-            workers.start(queues, equipment, &config.router, inbox_sender.clone())?;
-        }
-        workers.configure(&config.router);
-        if let Some(power) = &mut power {
-            let forwarded = governing::forwarded(&config, kernel.as_ref(), opened.zero_copy);
-            let queues = attachments.queues(&config);
-            if unopened.is_empty() || !power.follows_ports() {
-                power.start(&config, queues, &workers, forwarded)?;
-            } else {
-                // It may be fit for the ports only when all are there.
-                power.resume(&config, queues, &workers, forwarded);
-                if !power.governs() {
-                    workers.set_active(workers.count());
-                    workers.configure(&config.router);
-                }
-            }
-        }
-        // Else what the kernel does not forward is not forwarded here, either, and named by port.
-        if has_interfaces && !config.router.kernel_routes {
-            fallback::warn();
-        }
-        // Only now is traffic taken over: there are tables, and workers to use them.
-        if let Some(kernel) = &mut kernel {
-            let left = |port| Some(lookout.as_ref()?.left(port)?.to_owned());
-            let mut around = Surroundings {
-                config: &config,
-                kernel,
-                rib: &mut rib,
-                workers: &workers,
-                left: &left,
-                left_prefixes: &|port| left_prefixes(lookout.as_ref(), port),
-            };
-            let changes = attachments.look(&mut around, Instant::now());
-            for (port, link) in changes.links {
-                port_links[usize::from(port.0)] = link;
-            }
-            for event in statics::events(&config, &extra_routes, &port_links) {
-                rib.apply(Source::Static, event);
-            }
-            rib.commit(&mut routes).map_err(refused)?;
-            if let Some(unpuntable) = &mut unpuntable
-                && let Some(prefixes) = unpuntable.collect(&rib, Instant::now())
-            {
-                kernel.set_unpuntable(prefixes);
-                kernel.leave_prefixes(|port| lookout.as_ref()?.left_prefixes(port));
-            }
-            let sockets = sockets.into_iter().filter(|(port, ..)| left(*port).is_none()).collect();
-            kernel.hand_over(sockets, longest_packet)?;
-            kernel.warn_of_mtus(&rib);
-            let obstacles = xdp_forward::obstacles(&config, opened.zero_copy);
-            kernel.set_obstacles_of_forwarding(obstacles);
-            kernel.update_egress_ports(&rib, Instant::now());
-        }
-        let pending = server
+        let mut settled = Settled::read(config_path, extensions.applications, &*set_log_level)?;
+        let mut known = Known::learn(&settled)?;
+        let mut judged = Judged::new(&settled, &known, extensions)?;
+        let mut opened = Opened::open(&settled, &mut known, &mut judged)?;
+        check_steered(&settled.config)?;
+        let plan = settled.plan.take();
+        let mut power = plan
+            .map(|plan| Power::open(plan, &settled.config, extensions.platforms))
+            .transpose()?;
+        let control = Control::open(&settled, &known, &judged)?;
+        let workers = running::start_workers(
+            &settled,
+            &mut known,
+            &mut judged,
+            &mut opened,
+            (&mut power, &control),
+        )?;
+        let unpuntable = running::take_over(&settled, &mut known, &judged, &mut opened, &workers)?;
+        let Settled { config, sections, extra_routes, socket, surplus, .. } = settled;
+        let Known { devices, rib, routes, kernel, port_links, .. } = known;
+        let Control { waiter, inbox, inbox_sender, signals } = control;
+        let pending = socket
             .listener()
             .and_then(|listener| inbox_sender.answer(listener))
             .map_err(|source| RouterError::system("serving the control socket", source))?;
         if let Some(address) = config.metrics {
             serve_metrics(address, &inbox_sender)?;
         }
-        for (port, mode) in config.ports.iter().zip(&modes) {
+        for (port, mode) in config.ports.iter().zip(&opened.modes) {
             tracing::info!("port {}: {mode}", port.name);
         }
         let identity = Identity {
             file: config_path.display().to_string(),
             running: Running::new(&config.text),
         };
-        let audit = match config.router.audit {
-            0 => None,
-            rate if kernel.is_some() && config.router.kernel_routes => {
-                let seed = std::process::id().into();
-                let audit = Audit::new(rate, seed, Instant::now());
-                let failed = |source| RouterError::system("opening a netlink socket", source);
-                Some(audit.map_err(failed)?)
-            }
-            _ => None,
-        };
         Ok(Self {
+            audit: audit(&config, kernel.is_some())?,
             config,
             identity,
             config_path: config_path.to_owned(),
@@ -385,18 +112,17 @@ impl Router {
             routes,
             rib,
             workers,
-            applications,
+            applications: judged.applications,
             kernel,
             zero_copy: opened.zero_copy,
             power,
-            captures,
-            modes,
-            attachments,
+            captures: opened.captures,
+            modes: opened.modes,
+            attachments: opened.attachments,
             surplus,
             devices,
-            lookout,
-            audit,
-            tun: tunnel.map(|tunnel| tunnel.name),
+            lookout: judged.lookout,
+            tun: opened.tunnel.map(|tunnel| tunnel.name),
             unpuntable,
             refused: 0,
             waiter,
@@ -404,7 +130,7 @@ impl Router {
             pending,
             inbox_sender,
             signals: Some(signals),
-            socket: server,
+            socket,
             stopping: false,
             needs_restart: Vec::new(),
             cleared: None,
@@ -414,82 +140,14 @@ impl Router {
     }
 }
 
-/// The sections by which packets of a port are judged.
-fn what_judges(config: &Config, port: PortId) -> String {
-    config.why_by_workers(usize::from(port.0)).join(", ")
-}
-
-/// Packet memory is locked again when sockets are opened after all of a worker's have gone, as when
-/// all ports were left to the kernel for a while. CAP_IPC_LOCK, which passes the limit by, is given up
-/// by then.
-fn allow_locked_memory() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let unlimited = Rlimit { current: None, maximum: None };
-    if setrlimit(Resource::Memlock, unlimited).is_err() {
-        // Without CAP_SYS_RESOURCE, as far as the administrator allows.
-        let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
-        let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
+/// The comparison with the kernel's decisions, where its routes are followed and it is wanted.
+fn audit(config: &Config, has_kernel: bool) -> Result<Option<Audit>, RouterError> {
+    let rate = config.router.audit;
+    if rate == 0 || !has_kernel || !config.router.kernel_routes {
+        return Ok(None);
     }
-}
-
-/// The TAP devices that stand for ports, with the numbers of their links; all that are unfit are named.
-fn taps(config: &Config, rib: &Rib) -> Result<Vec<(String, u32)>, RouterError> {
-    let mut fit = Vec::new();
-    let mut wrong = Vec::new();
-    for (port, settings) in (0..).map(PortId).zip(&config.ports) {
-        let Some(name) = settings.kind.in_kernel().filter(|_| settings.kind.is_dpdk()) else {
-            continue;
-        };
-        match rib.link_of(port) {
-            Some(link) if link.enabled => fit.push((name.to_owned(), link.index)),
-            _ => wrong.push(format!(
-                "[[port]] {}: interface = \"{name}\": it is down: `ip link set dev {name} up`",
-                settings.name
-            )),
-        }
-    }
-    if wrong.is_empty() { Ok(fit) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
-}
-
-/// A port over DPDK cannot be left to the kernel: where the kernel would do more than to route, the router
-/// does not start, unless it is told to forward all the same.
-fn look_once(
-    config: &Config,
-    rib: &Rib,
-    guards: bool,
-    checks: &BTreeMap<PortId, application::SourceCheck>,
-) -> Result<(), RouterError> {
-    let reasons = takeover::weighty_reasons(config, rib, guards, checks);
-    if reasons.is_empty() {
-        return Ok(());
-    }
-    if config.router.takeover == Takeover::Force {
-        for reason in reasons {
-            tracing::warn!("{reason}: Wattline forwards packets without it");
-        }
-        return Ok(());
-    }
-    Err(RouterError::Obstructed(format!(
-        "packets that are forwarded here would pass by what the kernel does:\n{}\nports over DPDK cannot be \
-         left to the kernel: remove that, or say [router] takeover = \"force\" to forward all the same",
-        reasons.join("\n")
-    )))
-}
-
-/// Returns the seed of the choice between several next hops. Routers in a row that choose
-/// alike would use one of several links; what is made of captures is the same in every run.
-fn flow_seed(config: &Config, has_interfaces: bool) -> u64 {
-    match config.router.flow_seed {
-        Some(seed) => seed.into(),
-        // Keyed at random for each.
-        None if has_interfaces => RandomState::new().hash_one(std::process::id()),
-        None => 0,
-    }
-}
-
-fn refused(errors: Vec<wattline_dataplane::routes::RouteError>) -> RouterError {
-    let lines: Vec<String> = errors.iter().take(20).map(ToString::to_string).collect();
-    RouterError::Unfit(lines.join("\n"))
+    let audit = Audit::new(rate, std::process::id().into(), Instant::now());
+    audit.map(Some).map_err(|source| RouterError::system("opening a netlink socket", source))
 }
 
 /// Serves the metrics endpoint.
@@ -504,18 +162,4 @@ fn serve_metrics(address: SocketAddr, inbox_sender: &InboxSender) -> Result<(), 
         .map_err(|source| RouterError::system(failed, source))?;
     tracing::info!("metrics at http://{bound}/metrics");
     Ok(())
-}
-
-fn watch_signals(inbox_sender: &InboxSender) -> Result<signal_hook::iterator::Handle, RouterError> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
-        .map_err(|source| RouterError::system("watching for signals", source))?;
-    let handle = signals.handle();
-    let inbox_sender = inbox_sender.clone();
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            inbox_sender.send(Message::Signal(signal));
-        }
-    });
-    Ok(handle)
 }

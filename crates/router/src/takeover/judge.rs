@@ -38,6 +38,11 @@ pub(super) struct Reason {
 }
 
 impl Reason {
+    /// A weighty reason that concerns all packets.
+    fn of(port: Option<PortId>, text: String) -> Self {
+        Self { port, only: None, is_mild: false, text }
+    }
+
     /// Returns true if the packets of a whole family are the kernel's, which does not forward them.
     pub fn is_of_family(&self) -> bool {
         self.only.is_some_and(|prefix| prefix.prefix_len() == 0)
@@ -68,16 +73,37 @@ pub(super) fn judge(
     ports: &[Interfaces],
     circumstances: &Circumstances<'_>,
 ) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    let mut add = |port: Option<PortId>, text: String| {
-        reasons.push(Reason { port, only: None, is_mild: false, text });
-    };
-    let by_link: BTreeMap<u32, (&Interfaces, &str)> = ports
+    let by_link: ByLink<'_> = ports
         .iter()
         .flat_map(|it| it.links.iter().map(move |(link, name)| (*link, (it, name.as_str()))))
         .collect();
-    let by_name = |name: &str| by_link.values().find(|(_, it)| *it == name).map(|(it, _)| *it);
+    let mut reasons = of_filters(found, &by_link);
+    reasons.extend(of_rules(found, &by_link, circumstances));
+    reasons.extend(of_ipsec_policies(found, circumstances));
+    let unseen = |what: &String| format!("it cannot be seen what the kernel does: {what}");
+    reasons.extend(found.unread.iter().map(|what| Reason::of(None, unseen(what))));
+    reasons.extend(of_links(found, &by_link, circumstances));
+    for of in ports {
+        reasons.extend(of_stripped_tags(found, of, circumstances));
+    }
+    for of in ports {
+        for (link, name) in &of.links {
+            reasons.extend(settings_reasons(found, of, *link, name, circumstances));
+        }
+    }
+    reasons
+}
 
+/// Ports and names of their interfaces, by the number of the interface.
+type ByLink<'a> = BTreeMap<u32, (&'a Interfaces, &'a str)>;
+
+fn by_name<'a>(by_link: &ByLink<'a>, name: &str) -> Option<&'a Interfaces> {
+    by_link.values().find(|(_, it)| *it == name).map(|(it, _)| *it)
+}
+
+/// Chains of nftables and tables of its predecessors.
+fn of_filters(found: &ForwardPath, by_link: &ByLink<'_>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
     for chain in &found.chains {
         let what = match (chain.rules, chain.drops) {
             (0, _) => "drops what no rule accepts".to_owned(),
@@ -89,56 +115,76 @@ pub(super) fn judge(
             chain.family, chain.table, chain.name, chain.hook
         );
         if chain.devices.is_empty() {
-            add(None, text);
+            reasons.push(Reason::of(None, text));
             continue;
         }
-        for (of, name) in chain.devices.iter().filter_map(|name| Some((by_name(name)?, name))) {
-            add(Some(of.port), format!("{text} on {name}"));
+        for name in &chain.devices {
+            if let Some(of) = by_name(by_link, name) {
+                reasons.push(Reason::of(Some(of.port), format!("{text} on {name}")));
+            }
         }
     }
     for table in &found.legacy {
-        add(None, format!("{}: table {} has {} rules", table.program, table.name, table.rules));
+        let text = format!("{}: table {} has {} rules", table.program, table.name, table.rules);
+        reasons.push(Reason::of(None, text));
     }
+    reasons
+}
+
+/// Rules of policy routing that packets which arrive at ports can match.
+fn of_rules(
+    found: &ForwardPath,
+    by_link: &ByLink<'_>,
+    circumstances: &Circumstances<'_>,
+) -> Vec<Reason> {
     let of_ike = |text: &str| circumstances.guards && text == RULE_OF_STRONGSWAN;
-    for rule in
-        found.rules.iter().filter(|rule| circumstances.follows_kernel && !of_ike(&rule.text))
-    {
+    let counted = |text: &str| circumstances.follows_kernel && !of_ike(text);
+    let mut reasons = Vec::new();
+    for rule in found.rules.iter().filter(|rule| counted(&rule.text)) {
         let family = if rule.ipv6 { "-6 " } else { "" };
         let text = format!("policy routing: `ip {family}rule` has `{}`", rule.text);
         let only = only([rule.source, rule.destination], circumstances.own);
         let port = match &rule.input {
             None => None,
-            Some(input) => match by_name(input) {
+            Some(input) => match by_name(by_link, input) {
                 Some(of) => Some(of.port),
                 // No packet arrives here by other interfaces.
                 None => continue,
             },
         };
-        reasons.push(Reason { port, only, is_mild: false, text });
+        reasons.push(Reason { only, ..Reason::of(port, text) });
     }
-    if !found.ipsec_policies.is_empty() && !circumstances.guards {
-        let count = found.ipsec_policies.len();
-        let mut prefixes: Vec<_> = (found.ipsec_policies.iter())
-            .map(|[from, to]| only([Some(*from), Some(*to)], circumstances.own))
-            .collect();
-        prefixes.sort();
-        prefixes.dedup();
-        // A policy for all packets makes the others redundant.
-        prefixes.truncate(if prefixes.first() == Some(&None) { 1 } else { prefixes.len() });
-        for only in prefixes {
-            let text = format!(
-                "IPsec: the kernel has {count} policies (`ip xfrm policy`) for packets that it sends \
-                 or forwards, and there is no section [ipsec]"
-            );
-            reasons.push(Reason { port: None, only, is_mild: false, text });
-        }
+    reasons
+}
+
+/// Policies of the kernel's IPsec, where no application carries them out.
+fn of_ipsec_policies(found: &ForwardPath, circumstances: &Circumstances<'_>) -> Vec<Reason> {
+    if found.ipsec_policies.is_empty() || circumstances.guards {
+        return Vec::new();
     }
-    let mut add = |port: Option<PortId>, text: String| {
-        reasons.push(Reason { port, only: None, is_mild: false, text });
-    };
-    for what in &found.unread {
-        add(None, format!("it cannot be seen what the kernel does: {what}"));
-    }
+    let count = found.ipsec_policies.len();
+    let mut prefixes: Vec<_> = (found.ipsec_policies.iter())
+        .map(|[from, to]| only([Some(*from), Some(*to)], circumstances.own))
+        .collect();
+    prefixes.sort();
+    prefixes.dedup();
+    // A policy for all packets makes the others redundant.
+    prefixes.truncate(if prefixes.first() == Some(&None) { 1 } else { prefixes.len() });
+    let text = format!(
+        "IPsec: the kernel has {count} policies (`ip xfrm policy`) for packets that it sends or \
+         forwards, and there is no section [ipsec]"
+    );
+    let reason = |only| Reason { only, ..Reason::of(None, text.clone()) };
+    prefixes.into_iter().map(reason).collect()
+}
+
+/// Bridges, VRFs and bonds to which interfaces belong, and their queueing.
+fn of_links(
+    found: &ForwardPath,
+    by_link: &ByLink<'_>,
+    circumstances: &Circumstances<'_>,
+) -> Vec<Reason> {
+    let mut reasons = Vec::new();
     for master in &found.masters {
         let Some((of, name)) = by_link.get(&master.link) else { continue };
         let (what, consequence) = match &master.kind {
@@ -146,17 +192,14 @@ pub(super) fn judge(
             MasterKind::Vrf => ("VRF", "whose table of routes is not followed"),
             MasterKind::Other(kind) => (kind.as_str(), "and packets are that one's"),
         };
-        let whose = &master.name;
-        add(Some(of.port), format!("{name} belongs to the {what} {whose}, {consequence}"));
+        let text = format!("{name} belongs to the {what} {}, {consequence}", master.name);
+        reasons.push(Reason::of(Some(of.port), text));
     }
     for aggregate in &found.aggregates {
         if let Some((of, name)) = by_link.get(&aggregate.link) {
             reasons.extend(of_aggregate(aggregate, of, name, circumstances));
         }
     }
-    let mut add = |port: Option<PortId>, text: String| {
-        reasons.push(Reason { port, only: None, is_mild: false, text });
-    };
     for queueing in &found.queueing {
         let Some((of, name)) = by_link.get(&queueing.link) else { continue };
         let text = match &queueing.kind {
@@ -165,26 +208,26 @@ pub(super) fn judge(
                 format!("traffic control: {name} has the queueing discipline {kind}")
             }
         };
-        add(Some(of.port), text);
-    }
-    for of in ports {
-        // The interface itself, before its subinterfaces.
-        let [(link, name), subinterfaces @ ..] = &of.links[..] else { continue };
-        let is_aggregate = found.aggregates.iter().any(|it| it.link == *link);
-        if !subinterfaces.is_empty() && !is_aggregate && (circumstances.strips_tags)(name) {
-            let text = format!(
-                "{name} has VLANs and takes the tags off their frames before Wattline sees them \
-                 (`ethtool -K {name} rxvlan off` changes that)"
-            );
-            reasons.push(Reason { port: Some(of.port), only: None, is_mild: false, text });
-        }
-    }
-    for of in ports {
-        for (link, name) in &of.links {
-            reasons.extend(settings_reasons(found, of, *link, name, circumstances));
-        }
+        reasons.push(Reason::of(Some(of.port), text));
     }
     reasons
+}
+
+/// An interface whose VLANs lose their tags before a program sees the frame.
+fn of_stripped_tags(
+    found: &ForwardPath,
+    of: &Interfaces,
+    circumstances: &Circumstances<'_>,
+) -> Option<Reason> {
+    // The interface itself, before its subinterfaces.
+    let [(link, name), subinterfaces @ ..] = &of.links[..] else { return None };
+    let is_aggregate = found.aggregates.iter().any(|it| it.link == *link);
+    let strips = !subinterfaces.is_empty() && !is_aggregate && (circumstances.strips_tags)(name);
+    let text = format!(
+        "{name} has VLANs and takes the tags off their frames before Wattline sees them \
+         (`ethtool -K {name} rxvlan off` changes that)"
+    );
+    strips.then(|| Reason::of(Some(of.port), text))
 }
 
 /// Everything that settings (sysctl) of an interface of a port decide.

@@ -1,0 +1,138 @@
+//! Second phase: what the kernel has, read whole before anything is attached.
+
+use super::super::dpdk::Devices;
+use super::super::error::RouterError;
+use super::super::kernel::KernelSide;
+use super::super::queues::{self, Interface, Unopened};
+use super::super::{statics, xdp_forward};
+use super::settled::Settled;
+use crate::config::{Config, RouteSettings};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Instant;
+use wattline_dataplane::port::PortId;
+use wattline_dataplane::routes::{RouteError, Routes};
+use wattline_rib::{Rib, Source};
+
+/// Tables, and the ports as they are now.
+pub(super) struct Known {
+    /// Those of ports over DPDK.
+    pub devices: Devices,
+    pub rib: Rib,
+    pub routes: Routes,
+    pub kernel: Option<KernelSide>,
+    pub interfaces: Vec<Interface>,
+    pub unopened: Vec<Unopened>,
+    pub port_links: statics::PortLinks,
+    /// Whether packets come from interfaces or devices, so that some are for this machine.
+    pub is_live: bool,
+}
+
+impl Known {
+    /// Opens the devices, reads the kernel's state until it is complete, and looks up the ports'
+    /// interfaces.
+    ///
+    /// # Errors
+    /// When an interface can never be a port, or the tables refuse a route.
+    pub fn learn(settled: &Settled) -> Result<Self, RouterError> {
+        let Settled { config, extra_routes, has_interfaces, .. } = settled;
+        // Before the kernel's state is read: TAP devices get their address and carrier.
+        let devices = Devices::open(config)?;
+        let is_live = *has_interfaces || devices.have_taps();
+        let mut rib = Rib::new(statics::port_specs(config));
+        let mut routes = Routes::new(rib.port_configs());
+        routes.set_flow_seed(flow_seed(config, *has_interfaces));
+        let kernel = if is_live || config.router.kernel_routes {
+            let forwarding = xdp_forward::prepare(config)?;
+            let mut kernel = KernelSide::new(config.router.kernel_routes, forwarding)?;
+            read_all(&mut kernel, &mut rib)?;
+            Some(kernel)
+        } else {
+            None
+        };
+        let (interfaces, unopened) = queues::interfaces(config, &rib)?;
+        let links = interfaces.iter().map(|it| &it.link);
+        let links = links.chain(unopened.iter().filter_map(|it| it.link.as_ref()));
+        let numbers = links.map(|link| (link.name.clone(), link.index));
+        let numbers = numbers.chain(taps(config, &rib)?).collect();
+        let port_links = statics::port_links(config, &numbers);
+        let mut known =
+            Self { devices, rib, routes, kernel, interfaces, unopened, port_links, is_live };
+        known.apply_statics(config, extra_routes);
+        for port in known.unopened.iter().map(|it| it.port) {
+            // Else the next link of its name would be the port before it is attached.
+            known.rib.serve(port, None);
+        }
+        known.commit()?;
+        Ok(known)
+    }
+
+    /// Tells the table of routes and neighbours those of the configuration.
+    pub fn apply_statics(&mut self, config: &Config, extra_routes: &[RouteSettings]) {
+        for event in statics::events(config, extra_routes, &self.port_links) {
+            self.rib.apply(Source::Static, event);
+        }
+    }
+
+    /// Brings what was told into the tables of the workers.
+    ///
+    /// # Errors
+    /// When they refuse a route.
+    pub fn commit(&mut self) -> Result<(), RouterError> {
+        self.rib.commit(&mut self.routes).map_err(refused)
+    }
+
+    /// Takes the ports out of those that are opened for which `why` has a reason.
+    pub fn give_up(&mut self, config: &Config, mut why: impl FnMut(&Interface) -> Option<String>) {
+        for interface in std::mem::take(&mut self.interfaces) {
+            match why(&interface) {
+                None => self.interfaces.push(interface),
+                Some(why) => self.unopened.push(Unopened::failed(&interface, config, why)),
+            }
+        }
+    }
+}
+
+/// Nothing is forwarded before all is known.
+fn read_all(kernel: &mut KernelSide, rib: &mut Rib) -> Result<(), RouterError> {
+    loop {
+        kernel.follow(rib, Instant::now())?;
+        if !kernel.is_reading() {
+            return Ok(());
+        }
+    }
+}
+
+/// The TAP devices that stand for ports, with the numbers of their links; all that are unfit are named.
+fn taps(config: &Config, rib: &Rib) -> Result<Vec<(String, u32)>, RouterError> {
+    let mut fit = Vec::new();
+    let mut wrong = Vec::new();
+    for (port, settings) in (0..).map(PortId).zip(&config.ports) {
+        let Some(name) = settings.kind.in_kernel().filter(|_| settings.kind.is_dpdk()) else {
+            continue;
+        };
+        match rib.link_of(port) {
+            Some(link) if link.enabled => fit.push((name.to_owned(), link.index)),
+            _ => wrong.push(format!(
+                "[[port]] {}: interface = \"{name}\": it is down: `ip link set dev {name} up`",
+                settings.name
+            )),
+        }
+    }
+    if wrong.is_empty() { Ok(fit) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
+}
+
+/// Returns the seed of the choice between several next hops. Routers in a row that choose
+/// alike would use one of several links; what is made of captures is the same in every run.
+fn flow_seed(config: &Config, has_interfaces: bool) -> u64 {
+    match config.router.flow_seed {
+        Some(seed) => seed.into(),
+        // Keyed at random for each.
+        None if has_interfaces => RandomState::new().hash_one(std::process::id()),
+        None => 0,
+    }
+}
+
+fn refused(errors: Vec<RouteError>) -> RouterError {
+    let lines: Vec<String> = errors.iter().take(20).map(ToString::to_string).collect();
+    RouterError::Unfit(lines.join("\n"))
+}
