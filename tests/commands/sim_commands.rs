@@ -331,6 +331,20 @@ fn knobs_of_a_server_of_requests_can_be_made_to_fail() {
 }
 
 #[test]
+fn changes_of_a_server_of_requests_are_explained() {
+    let args = ["sim", "--json", "--requests", "memcached:200krps", "--policy", "ondemand+84us"];
+    let plain = json(&[&args[..], &["--duration", "50ms"]].concat());
+    assert!(plain["last_changes"].is_null());
+    let report = json(&[&args[..], &["--duration", "50ms", "--explain"]].concat());
+    let changes = report["last_changes"].as_array().unwrap();
+    assert_eq!(changes[0]["trigger"], "start");
+    assert!(changes.len() > 1 && changes.len() as u64 <= number(&report, "decisions") as u64 + 20);
+    let text = wattline(&[&args[..1], &args[2..], &["--duration", "50ms", "--explain"]].concat());
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert_eq!(text.lines().filter(|line| line.contains("timer")).count(), changes.len() - 1);
+}
+
+#[test]
 fn bad_server_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");

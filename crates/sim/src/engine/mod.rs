@@ -30,7 +30,7 @@ const FILL_STRIDE: u64 = 2_000_000;
 /// Time constant of the smoothed offered rate that clairvoyant policies see.
 const RATE_SMOOTHING_SECONDS: f64 = 1e-3;
 /// Number of decisions that are kept for the report.
-const DECISIONS_KEPT: usize = 1_000;
+pub(crate) const DECISIONS_KEPT: usize = 1_000;
 
 /// One simulation run.
 pub(crate) struct Engine<'a> {

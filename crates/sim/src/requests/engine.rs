@@ -6,9 +6,11 @@ use super::platform::request_platform;
 use super::report::{RequestReport, Totals};
 use super::setting::{RequestError, RequestSetting};
 use super::spent::Spent;
+use crate::engine::DECISIONS_KEPT;
 use crate::knobs::{KnobBehaviour, SimKnobs};
 use rayon::prelude::*;
 use std::time::Instant;
+use wattline_governor::decisions::Decisions;
 use wattline_governor::transition::Transition;
 use wattline_governor::under_way::UnderWay;
 use wattline_policy::Latency;
@@ -122,6 +124,8 @@ struct Engine<'a> {
     uncore_since: u64,
     transitions: u64,
     decisions: u64,
+    /// Changes that the policy asked for, the last of them.
+    changes: Decisions,
     queue_views: Vec<QueueView>,
     core_views: Vec<CoreView>,
     asked: Option<Totals>,
@@ -153,6 +157,7 @@ impl<'a> Engine<'a> {
         report.take_latency(&engine.sink.latency);
         report.take_periods(engine.cores.iter().map(|core| core.periods.as_slice()));
         report.policy_remark = engine.policy.remark();
+        report.last_changes = engine.changes.after(0, &engine.platform);
         if !engine.knobs.are_ideal() {
             report.knobs = engine.transition.ledger().entries().cloned().collect();
         }
@@ -217,6 +222,7 @@ impl<'a> Engine<'a> {
             uncore_since: 0,
             transitions: 0,
             decisions: 0,
+            changes: Decisions::keeping(DECISIONS_KEPT),
             queue_views: vec![QueueView::default(); cores],
             core_views: vec![CoreView::default(); cores],
             asked: None,
@@ -242,7 +248,6 @@ impl<'a> Engine<'a> {
     }
 
     fn decide(&mut self, trigger: Trigger) {
-        self.decisions += 1;
         self.show();
         let power = self.looks.power.then(|| self.mean_power());
         let observation = Observation {
@@ -257,6 +262,11 @@ impl<'a> Engine<'a> {
         };
         let now = Time::from_picos(self.now);
         self.ask = self.policy.decide(now, &observation, &mut self.wanted);
+        self.decisions += 1;
+        if trigger == Trigger::Start || self.wanted != *self.transition.target() {
+            let reason = self.policy.reason();
+            self.changes.note(now, trigger, &self.platform, &self.wanted, reason);
+        }
         if trigger == Trigger::Start {
             self.start();
         } else if self.wanted != *self.transition.target() {

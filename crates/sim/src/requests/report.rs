@@ -3,6 +3,7 @@
 use super::setting::RequestSetting;
 use super::spent::Spent;
 use serde::Serialize;
+use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
 use wattline_policy::Latency;
 use wattline_policy::Platform;
@@ -83,6 +84,9 @@ pub struct RequestReport {
     /// The policy's remark on its decisions, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_remark: Option<String>,
+    /// The last changes that the policy asked for, with their reasons, the oldest first.
+    #[serde(skip)]
+    pub last_changes: Vec<Decision>,
     /// Outcomes of the steps since the run began, by knob; empty if the knobs are ideal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<Entry>,
@@ -277,6 +281,7 @@ impl RequestReport {
             period_mean_seconds: 0.0,
             cores: cores.collect(),
             policy_remark: None,
+            last_changes: Vec::new(),
             knobs: Vec::new(),
             wall_seconds: 0.0,
         }

@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, required_unless_present = "requests")]
     traffic: Option<String>,
     /// Requests to a server on the kernel's stack instead, such as `memcached:700krps` or
-    /// `nginx:88krps,burst=4`. Their reports have no --interval and no --explain.
+    /// `nginx:88krps,burst=4`. Their reports have no --interval.
     #[arg(
         long,
         conflicts_with_all = ["traffic", "interval", "app", "app_costs", "output_links"]
@@ -71,7 +71,7 @@ pub struct Args {
     #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "profile")]
     knob_faults: String,
     /// Print the last 1,000 changes of the operating point with the policy's reasons.
-    #[arg(long, conflicts_with = "requests")]
+    #[arg(long, conflicts_with = "profile")]
     explain: bool,
     /// Write a page with plots and all figures too; with --interval, also over time.
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
@@ -117,6 +117,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                 knob_faults: &args.knob_faults,
                 profile: args.profile.as_ref(),
                 sparse: args.sparse,
+                explain: args.explain,
                 page: args.page.as_deref(),
                 overwrite: args.overwrite,
             },

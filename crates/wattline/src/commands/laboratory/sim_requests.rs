@@ -2,6 +2,7 @@
 
 use super::server_errors;
 use super::simulation::{self, Problems};
+use crate::commands::explain;
 use crate::commands::laboratory::overwrite::Overwrite;
 use crate::commands::laboratory::results;
 use crate::exit::ExitError;
@@ -9,6 +10,7 @@ use crate::progress;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Knob;
 use wattline_league::simulated::Requests;
 use wattline_server::ServerFile;
@@ -44,6 +46,8 @@ pub struct Wanted<'a> {
     pub profile: Option<&'a PathBuf>,
     /// With a search for few points.
     pub sparse: bool,
+    /// Whether the last changes are printed with the policy's reasons.
+    pub explain: bool,
     /// File for a page of the result.
     pub page: Option<&'a Path>,
     /// Whether these files are replaced.
@@ -60,6 +64,8 @@ struct Output<'a> {
     knob_faults: &'a str,
     /// Remarks on the figures.
     notes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_changes: Option<Vec<Decision>>,
     #[serde(flatten)]
     report: RequestReport,
 }
@@ -132,7 +138,8 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         cores: None,
     };
     let simulated = progress::during("simulating", || run_requests_on(&setting, knobs));
-    let report = simulated.map_err(failed)?;
+    let mut report = simulated.map_err(failed)?;
+    let last_changes = wanted.explain.then(|| std::mem::take(&mut report.last_changes));
     let result = Output {
         server: &server.name,
         policy,
@@ -140,6 +147,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
         seed: wanted.seed,
         knob_faults: wanted.knob_faults,
         notes: notes(policy, &report),
+        last_changes,
         report,
     };
     let mut written = Ok(());
@@ -265,7 +273,12 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
         let (name, value) = simulation::steps_of(knob);
         row(&name, value)?;
     }
-    row("simulated in", format!("{:.3} s", report.wall_seconds))
+    row("simulated in", format!("{:.3} s", report.wall_seconds))?;
+    if let Some(changes) = &output.last_changes {
+        writeln!(out)?;
+        explain::print(changes, out)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
