@@ -395,7 +395,7 @@ fn a_list_holds_when_a_rule_of_the_kernel_appears() {
             }
         };
         for _ in 0..2 {
-            lab.router.ip("rule add from 10.99.0.0/16 lookup main pref 10").unwrap();
+            lab.router.ip("rule add fwmark 7 lookup main pref 10").unwrap();
             let stats = state("blocked");
             let reason = stats["ports"][0]["reason"].as_str().unwrap();
             assert!(
@@ -403,7 +403,8 @@ fn a_list_holds_when_a_rule_of_the_kernel_appears() {
                 "{reason}"
             );
             let alone = stats["ports"][1]["reason"].as_str().unwrap_or_default();
-            assert!(alone.contains("10.99.0.0/16"), "the other has no list: {stats}");
+            assert!(alone.contains("ip rule"), "the other has no list: {stats}");
+            assert_eq!(stats["ports"][1]["state"], "left", "{stats}");
             assert!(!lab.passes(&permitted, OWN), "it is blocked");
             // The router itself can still be reached.
             lab.source.run("ping", &["-n", "-c", "1", "-W", "5", "10.1.0.1"]).unwrap();
@@ -412,7 +413,7 @@ fn a_list_holds_when_a_rule_of_the_kernel_appears() {
             assert!(lab.passes(&permitted, OWN), "{}", router.log());
         }
         // Its interface goes and comes back meanwhile.
-        lab.router.ip("rule add from 10.99.0.0/16 lookup main pref 10").unwrap();
+        lab.router.ip("rule add fwmark 7 lookup main pref 10").unwrap();
         state("blocked");
         for link in ["down", "up"] {
             lab.router.ip(&format!("link set r0 {link}")).unwrap();
@@ -500,6 +501,59 @@ fn packets_of_a_prefix_alone_are_left_to_the_kernel() {
             assert_eq!(passing(&lab, &sink), [true; 4], "{}", router.log());
         }
     }
+}
+
+/// A rule of the kernel that concerns one prefix stops the packets of that prefix on a port with a list,
+/// and no others: those the list still judges.
+#[test]
+fn rule_of_a_prefix_stops_its_packets_alone_on_a_port_with_a_list() {
+    if !has("ethtool") {
+        return;
+    }
+    let Some(lab) = Lab::build() else { return };
+    let (denied, permitted) = (lab.listen(7001), lab.listen(7002));
+    let rules = "[[acl]]\non = [\"left\"]\naction = \"deny\"\nprotocol = \"udp\"\n\
+                 destination_ports = 7001\n[[acl]]\non = [\"left\"]\naction = \"permit\"\n";
+    let router = Running::start(&lab, rules).unwrap();
+    assert_eq!(passing(&lab, &permitted), [true; 4], "{}", router.log());
+    let nft = |line: &str| {
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        lab.router.run("nft", &arguments).unwrap();
+    };
+    let ip = |line: &str| drop(lab.router.ip(line).unwrap());
+    type Line<'a> = (&'a dyn Fn(&str), &'a [&'a str]);
+    let by_rule: [Line<'_>; 2] =
+        [(&ip, &["rule add from 10.61.0.0/16 lookup main pref 10"]), (&ip, &["rule del pref 10"])];
+    let filter = [
+        "add table ip t",
+        "add chain ip t c { type filter hook forward priority 0 ; }",
+        "add rule ip t c iifname r0 ip saddr 10.61.0.0/16 drop",
+        "add rule ip t c iifname elsewhere drop",
+    ];
+    let by_filter: [Line<'_>; 2] = [(&nft, &filter), (&nft, &["delete table ip t"])];
+    let methods = if has("nft") { vec![by_rule, by_filter] } else { vec![by_rule] };
+    for [(add, added), (remove, removed)] in methods {
+        added.iter().for_each(|line| add(line));
+        let stopped = |wanted: bool| {
+            let deadline = Instant::now() + LIMIT;
+            loop {
+                let stats = router.ask(Request::Stats);
+                let reason = stats["ports"][0]["reason"].as_str().unwrap_or_default();
+                if reason.contains("packets from and to 10.61.0.0/16 are dropped") == wanted {
+                    return stats;
+                }
+                assert!(Instant::now() < deadline, "{added:?}: {stats} {}", router.log());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        assert_eq!(stopped(true)["ports"][0]["state"], "up", "{added:?}");
+        let expected = SOURCES.map(|source| source != BEHIND_SOURCE);
+        assert_eq!(passing(&lab, &permitted), expected, "{added:?}: {}", router.log());
+        removed.iter().for_each(|line| remove(line));
+        stopped(false);
+        assert_eq!(passing(&lab, &permitted), [true; 4], "{}", router.log());
+    }
+    assert_eq!(passing(&lab, &denied), [false; 4], "{}", router.log());
 }
 
 /// Frames that are longer than a page come and go in several pieces, by XDP programs and by workers,

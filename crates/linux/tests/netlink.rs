@@ -1,6 +1,7 @@
 //! The kernel's network state, followed in namespaces of their own. Needs root; says so where
 //! it is not.
 
+use ipnet::IpNet;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Write;
@@ -9,7 +10,9 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use wattline_linux::netlink::forward_path::{self, MasterKind, QueueingKind, Watch};
+use wattline_linux::netlink::forward_path::{
+    self, Concern, InterfaceMatch, MasterKind, QueueingKind, Watch,
+};
 use wattline_linux::netlink::{ChangeFeed, Event, Hop, Link, Requester, Route, RouteKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -461,6 +464,66 @@ fn a_long_dump_is_told_in_pieces() {
     });
 }
 
+/// Chain c of table inet t, with one rule at a time.
+fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> bool) {
+    let name = |name: &str| Some(InterfaceMatch::Name(name.to_owned()));
+    let net = |text: &str| text.parse::<IpNet>().ok();
+    let any = Concern::default;
+    let from = |text: &str| Concern { source: net(text), ..any() };
+    let to = |text: &str| Concern { destination: net(text), ..any() };
+    let loopback = InterfaceMatch::Index(1);
+    run("nft", "add set inet t s { type ipv4_addr ; }");
+    run("nft", "add chain inet t stateless");
+    run("nft", "add rule inet t stateless ip daddr 198.51.100.0/24 drop");
+    run("nft", "add chain inet t stateful");
+    run("nft", "add rule inet t stateful ct state new drop");
+    let mut judged = 0;
+    for (rule, concerns) in [
+        ("iifname \"up\" drop", Some(vec![Concern { input: name("up"), ..any() }])),
+        ("iifname \"u*\" drop", Some(vec![any()])),
+        ("iif lo counter", Some(vec![Concern { input: Some(loopback), ..any() }])),
+        ("oifname \"up\" reject", Some(vec![Concern { output: name("up"), ..any() }])),
+        ("ip saddr 10.0.0.0/8 drop", Some(vec![from("10.0.0.0/8")])),
+        ("ip saddr 172.16.0.0/12 log", Some(vec![from("172.16.0.0/12")])),
+        ("ip daddr 192.0.2.1 drop", Some(vec![to("192.0.2.1/32")])),
+        ("ip6 saddr 2001:db8::/33 drop", Some(vec![from("2001:db8::/33")])),
+        ("ip6 daddr 2001:db8::7 drop", Some(vec![to("2001:db8::7/128")])),
+        ("ip saddr != 10.0.0.0/8 drop", Some(vec![any()])),
+        ("ip saddr 10.0.0.1-10.0.0.9 drop", Some(vec![any()])),
+        ("ip saddr @s drop", Some(vec![any()])),
+        ("ip saddr & 255.0.255.0 == 10.0.1.0 drop", Some(vec![any()])),
+        ("tcp dport 23 drop", Some(vec![any()])),
+        ("tcp dport { 22, 80 } accept", Some(vec![])),
+        ("meta mark set 7", Some(vec![any()])),
+        ("ip saddr 10.0.0.0/8 jump stateless", Some(vec![from("10.0.0.0/8")])),
+        // One direction of a connection is none to the kernel.
+        ("ip saddr 10.0.0.0/8 jump stateful", None),
+        ("iifname \"up\" ct state established accept", None),
+        ("iifname vmap { \"up\" : drop }", None),
+        ("ip saddr 10.0.0.0/8 notrack", None),
+        ("ip saddr 10.0.0.0/8 queue", None),
+    ] {
+        // What this kernel or program does not have.
+        if !run("nft", &format!("add rule inet t c {rule}")) {
+            continue;
+        }
+        judged += 1;
+        let chains = forward_path::read().chains;
+        assert_eq!(chains[0].concerns, concerns, "{rule}");
+        run("nft", "flush chain inet t c");
+    }
+    assert!(judged > 12, "{judged}");
+    run("nft", "add rule inet t c ip saddr 10.0.0.0/8 drop");
+    run("nft", "add rule inet t c iifname up tcp dport 23 drop");
+    let both = vec![Concern { input: name("up"), ..any() }, from("10.0.0.0/8")];
+    let mut found = forward_path::read().chains.remove(0).concerns.unwrap();
+    found.sort_by_key(|it| it.input.is_none());
+    assert_eq!(found, both);
+    run("nft", "chain inet t c { policy drop ; }");
+    assert_eq!(forward_path::read().chains[0].concerns, None, "it drops what no rule accepts");
+    run("nft", "flush chain inet t c");
+}
+
 /// Finds what forwarders in the kernel's place bypass.
 #[test]
 fn what_has_a_say_in_the_kernels_forwarding_is_found() {
@@ -541,6 +604,8 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
             run("nft", "flush chain inet t c");
             run("nft", "chain inet t c { policy drop ; }");
             assert!(forward_path::read().chains[0].drops);
+            run("nft", "chain inet t c { policy accept ; }");
+            rules_concern_the_packets_that_they_can_match(&run);
             run("nft", "delete table inet t");
             run("nft", "add table netdev d");
             run("nft", "add chain netdev d i { type filter hook ingress device a priority 0 ; }");

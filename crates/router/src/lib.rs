@@ -700,8 +700,16 @@ impl Router {
             0 => String::new(),
             more => format!(" and {more} more prefixes"),
         };
-        let some = (!some.is_empty()).then(|| {
-            format!("the kernel forwards packets from and to {}{more}{why}", some.join(", "))
+        let guarded = self.lookout.as_ref().is_some_and(|lookout| lookout.is_guarded(port));
+        let some = (!some.is_empty()).then(|| match guarded {
+            false => {
+                format!("the kernel forwards packets from and to {}{more}{why}", some.join(", "))
+            }
+            true => format!(
+                "packets from and to {}{more} are dropped: {}",
+                some.join(", "),
+                takeover::UNJUDGED
+            ),
         });
         let audited: Vec<String> =
             self.audit.iter().flat_map(Audit::left).map(|prefix| prefix.to_string()).collect();

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Aggregation;
 use wattline_linux::netlink::forward_path::{
-    Aggregate, ForwardPath, MasterKind, QueueingKind, Stacked,
+    Aggregate, Concern, ForwardPath, InterfaceMatch, MasterKind, QueueingKind, Stacked,
 };
 use wattline_xdp::LEFT_PREFIXES_MAX;
 
@@ -77,7 +77,7 @@ pub(super) fn judge(
         .iter()
         .flat_map(|it| it.links.iter().map(move |(link, name)| (*link, (it, name.as_str()))))
         .collect();
-    let mut reasons = of_filters(found, &by_link);
+    let mut reasons = of_filters(found, &by_link, circumstances);
     reasons.extend(of_rules(found, &by_link, circumstances));
     reasons.extend(of_ipsec_policies(found, circumstances));
     let unseen = |what: &String| format!("it cannot be seen what the kernel does: {what}");
@@ -102,7 +102,11 @@ fn by_name<'a>(by_link: &ByLink<'a>, name: &str) -> Option<&'a Interfaces> {
 }
 
 /// Chains of nftables and tables of its predecessors.
-fn of_filters(found: &ForwardPath, by_link: &ByLink<'_>) -> Vec<Reason> {
+fn of_filters(
+    found: &ForwardPath,
+    by_link: &ByLink<'_>,
+    circumstances: &Circumstances<'_>,
+) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for chain in &found.chains {
         let what = match (chain.rules, chain.drops) {
@@ -114,13 +118,22 @@ fn of_filters(found: &ForwardPath, by_link: &ByLink<'_>) -> Vec<Reason> {
             "nftables: chain {} {} {} (hook {}) {what}",
             chain.family, chain.table, chain.name, chain.hook
         );
-        if chain.devices.is_empty() {
-            reasons.push(Reason::of(None, text));
-            continue;
-        }
-        for name in &chain.devices {
-            if let Some(of) = by_name(by_link, name) {
-                reasons.push(Reason::of(Some(of.port), format!("{text} on {name}")));
+        let any = [Concern::default()];
+        for concern in chain.concerns.as_deref().unwrap_or(&any) {
+            // The router's own packets meet these two alone.
+            let own = match chain.hook {
+                "postrouting" | "egress" => circumstances.own,
+                _ => &[],
+            };
+            let concerned = of_concern(concern, by_link, own);
+            let Some((port, only)) = concerned else { continue };
+            if chain.devices.is_empty() {
+                reasons.push(Reason { only, ..Reason::of(port, text.clone()) });
+            }
+            for name in &chain.devices {
+                let of = by_name(by_link, name).filter(|of| port.is_none_or(|it| it == of.port));
+                let text = format!("{text} on {name}");
+                reasons.extend(of.map(|of| Reason { only, ..Reason::of(Some(of.port), text) }));
             }
         }
     }
@@ -129,6 +142,27 @@ fn of_filters(found: &ForwardPath, by_link: &ByLink<'_>) -> Vec<Reason> {
         reasons.push(Reason::of(None, text));
     }
     reasons
+}
+
+/// The port at which packets of a concern come in (`None`: any), and the prefix that they have; nothing
+/// if none of them come in or leave by ports.
+fn of_concern(
+    concern: &Concern,
+    by_link: &ByLink<'_>,
+    own: &[IpAddr],
+) -> Option<(Option<PortId>, Option<IpNet>)> {
+    let port_of = |it: &InterfaceMatch| match it {
+        InterfaceMatch::Index(index) => by_link.get(index).map(|(of, _)| of.port),
+        InterfaceMatch::Name(name) => by_name(by_link, name).map(|of| of.port),
+    };
+    if let Some(output) = &concern.output {
+        port_of(output)?;
+    }
+    let port = match &concern.input {
+        Some(input) => Some(port_of(input)?),
+        None => None,
+    };
+    Some((port, only([concern.source, concern.destination], own)))
 }
 
 /// Rules of policy routing that packets which arrive at ports can match.
@@ -343,18 +377,18 @@ fn only(prefixes: [Option<IpNet>; 2], own: &[IpAddr]) -> Option<IpNet> {
     narrow.filter(is_others).max_by_key(IpNet::prefix_len)
 }
 
-/// The prefixes whose packets are left to the kernel, by port. A guarded port has only whole families,
-/// which are not forwarded: for others it is left to the kernel as a whole, or blocked.
+/// The prefixes whose packets are left to the kernel, by port; on a guarded port they are dropped. Of
+/// ports in `whole` only whole families are among them: for others they are left, or blocked, as a whole.
 pub(super) fn left_prefixes(
     reasons: &[Reason],
     ports: &[Interfaces],
-    guarded: &BTreeSet<PortId>,
+    whole: &BTreeSet<PortId>,
 ) -> BTreeMap<PortId, BTreeSet<IpNet>> {
     let of = |port: PortId| {
         let counts = |reason: &&Reason| !reason.is_mild && reason.port.is_none_or(|of| of == port);
         let mut prefixes: BTreeSet<IpNet> =
             reasons.iter().filter(counts).filter_map(|reason| reason.only).collect();
-        if guarded.contains(&port) || prefixes.len() > LEFT_PREFIXES_MAX as usize {
+        if whole.contains(&port) || prefixes.len() > LEFT_PREFIXES_MAX as usize {
             prefixes.retain(|prefix| prefix.prefix_len() == 0);
         }
         (!prefixes.is_empty()).then_some((port, prefixes))
@@ -418,8 +452,8 @@ mod tests {
     fn chain(devices: &[&str]) -> ForwardPath {
         let devices = devices.iter().map(|it| (*it).to_owned()).collect();
         let (table, name) = ("t".to_owned(), "c".to_owned());
-        let chain =
-            Chain { family: "ip", table, name, hook: "forward", rules: 2, drops: false, devices };
+        let (hook, rules, drops, concerns) = ("forward", 2, false, None);
+        let chain = Chain { family: "ip", table, name, hook, rules, drops, devices, concerns };
         ForwardPath { chains: vec![chain], ..ForwardPath::default() }
     }
 
@@ -587,6 +621,36 @@ mod tests {
         assert!(reasons[1].text.contains("setting 77 with the value 3"), "{reasons:?}");
         let alone = Circumstances { follows_kernel: false, ..plain() };
         assert_eq!(judge(&found, &ports(), &alone).len(), 1, "routes of the configuration alone");
+    }
+
+    #[test]
+    fn filter_is_judged_by_the_packets_that_its_rules_concern() {
+        let named = |name: &str| Some(InterfaceMatch::Name(name.to_owned()));
+        let net = |text: &str| text.parse::<IpNet>().ok();
+        let none = Concern::default;
+        let own = [IpAddr::from([192, 0, 2, 1])];
+        let around = Circumstances { own: &own, ..plain() };
+        let judged = |hook, concern: Concern| {
+            let mut found = chain(&[]);
+            found.chains[0].hook = hook;
+            found.chains[0].concerns = Some(vec![concern]);
+            let reasons = judge(&found, &ports(), &around);
+            let told = reasons.iter().map(|it| (it.port.map(|port| port.0), it.only));
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(judged("forward", none()), [(None, None)]);
+        let from = Concern { source: net("192.0.2.0/24"), ..none() };
+        assert_eq!(judged("forward", from.clone()), [(None, net("192.0.2.0/24"))]);
+        assert_eq!(judged("postrouting", from.clone()), [(None, None)], "own packets meet it, too");
+        let at_vlan = Concern { input: named("eth0.7"), ..from };
+        assert_eq!(judged("prerouting", at_vlan), [(Some(0), net("192.0.2.0/24"))]);
+        let at_index = Concern { input: Some(InterfaceMatch::Index(2)), ..none() };
+        assert_eq!(judged("forward", at_index), [(Some(1), None)]);
+        let elsewhere = Concern { input: named("eth9"), ..none() };
+        assert_eq!(judged("forward", elsewhere), []);
+        let to = |name| Concern { output: named(name), destination: net("10.0.0.0/8"), ..none() };
+        assert_eq!(judged("forward", to("eth9")), []);
+        assert_eq!(judged("forward", to("eth1")), [(None, net("10.0.0.0/8"))]);
     }
 
     /// Tagged frames would look untagged, and be forwarded as such.

@@ -25,6 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const SETTLE: Duration = Duration::from_millis(50);
 /// So many reasons are told one by one.
 const MOST_TOLD: usize = 20;
+/// Reason for which packets of a guarded port are not left to the kernel.
+pub(super) const UNJUDGED: &str =
+    "the kernel would do more than to route them, and no application would judge them there";
 
 /// The kernel's work beside routing, and the ports left to it for that.
 pub(super) struct Lookout {
@@ -161,7 +164,10 @@ impl Lookout {
             Takeover::Force => (BTreeMap::new(), BTreeMap::new()),
             // A router that runs leaves packets to the kernel rather than to nobody.
             Takeover::Narrow | Takeover::Strict => {
-                let prefixes = judge::left_prefixes(&reasons, &ports, &self.guarded);
+                // What comes out of tunnels has other addresses than what came in.
+                let none = BTreeSet::new();
+                let whole = if self.guards { &self.guarded } else { &none };
+                let prefixes = judge::left_prefixes(&reasons, &ports, whole);
                 (judge::left(&reasons, &ports, &prefixes), prefixes)
             }
         };
@@ -183,7 +189,7 @@ impl Lookout {
         let new: Vec<&Reason> = reasons.iter().filter(|it| !self.reasons.contains(it)).collect();
         for reason in new.iter().take(MOST_TOLD) {
             let whose = whose(reason, config);
-            let alone = reason.only.filter(|_| self.guarded.is_empty());
+            let alone = reason.only.filter(|_| !self.guards);
             let of = alone.map_or_else(String::new, |prefix| format!(" from and to {prefix}"));
             let is_off = reason.is_of_family();
             let fate = match (forces || reason.is_mild, reason.port) {
@@ -192,8 +198,17 @@ impl Lookout {
                 (false, _) if is_off => {
                     "such packets of this port are left to the kernel".to_owned()
                 }
+                (false, Some(port)) if self.guarded.contains(&port) => {
+                    format!("the packets{of} of this port are dropped: {UNJUDGED}")
+                }
                 (false, Some(_)) => format!("the kernel forwards the packets{of} of this port"),
-                (false, None) => format!("the kernel forwards the packets{of} of all ports"),
+                (false, None) if self.guarded.is_empty() => {
+                    format!("the kernel forwards the packets{of} of all ports")
+                }
+                (false, None) => format!(
+                    "the kernel forwards the packets{of} of all ports, but for those that an application \
+                     guards: there they are dropped: {UNJUDGED}"
+                ),
             };
             tracing::warn!("{whose}{}: {fate}", reason.text);
         }
@@ -230,6 +245,11 @@ impl Lookout {
     /// Says why a port is left to the kernel.
     pub fn left(&self, port: PortId) -> Option<&str> {
         self.left.get(&port).map(String::as_str)
+    }
+
+    /// Whether an application judges the packets of a port, so that nobody forwards what is left of it.
+    pub fn is_guarded(&self, port: PortId) -> bool {
+        self.guarded.contains(&port)
     }
 
     /// Lists, in sentences, the reasons for which a port leaves all packets of a family to the kernel.

@@ -8,6 +8,7 @@
 mod dump;
 mod legacy;
 mod masters;
+mod matches;
 mod nftables;
 mod queueing;
 mod rules;
@@ -17,6 +18,7 @@ mod watch;
 
 pub use legacy::LegacyTable;
 pub use masters::{Aggregate, Master, MasterKind, Stacked};
+pub use matches::{Concern, InterfaceMatch};
 pub use nftables::Chain;
 pub use queueing::{Queueing, QueueingKind};
 pub use rules::Rule;

@@ -4,6 +4,7 @@
 use super::super::frame::attributes;
 use super::super::value::{number_of_wire, text};
 use super::dump::dump;
+use super::matches::{Concern, Rules};
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use std::io;
 
@@ -14,9 +15,9 @@ const HEADER: usize = 4;
 
 // Families (include/uapi/linux/netfilter.h).
 const INET: u8 = 1;
-const IPV4: u8 = 2;
+pub(super) const IPV4: u8 = 2;
 const NETDEV: u8 = 5;
-const IPV6: u8 = 10;
+pub(super) const IPV6: u8 = 10;
 
 const DROP: u32 = 0;
 
@@ -37,6 +38,8 @@ pub struct Chain {
     pub drops: bool,
     /// The interfaces that it is for; all where there are none.
     pub devices: Vec<String>,
+    /// Packets that its rules can do something with; `None`: any.
+    pub concerns: Option<Vec<Concern>>,
 }
 
 /// All of them.
@@ -45,12 +48,18 @@ pub struct Chain {
 /// Only from the kernel.
 pub(super) fn read() -> io::Result<Vec<Chain>> {
     let mut chains = Vec::new();
-    dump(NETLINK_NETFILTER, GET_CHAIN, &[0; HEADER], |answer| chains.extend(read_one(answer)))?;
+    // Without its rules a chain concerns all packets.
+    let rules = Rules::read().ok();
+    let rules = rules.as_ref();
+    dump(NETLINK_NETFILTER, GET_CHAIN, &[0; HEADER], |answer| {
+        chains.extend(read_one(answer, rules));
+    })?;
     Ok(chains)
 }
 
-fn read_one(body: &[u8]) -> Option<Chain> {
-    let (family, is_netdev) = match *body.first()? {
+fn read_one(body: &[u8], known: Option<&Rules>) -> Option<Chain> {
+    let number_of_family = *body.first()?;
+    let (family, is_netdev) = match number_of_family {
         INET => ("inet", false),
         IPV4 => ("ip", false),
         IPV6 => ("ip6", false),
@@ -90,6 +99,9 @@ fn read_one(body: &[u8]) -> Option<Chain> {
     };
     let drops = policy == Some(DROP);
     devices.dedup();
-    let chain = Chain { family, table, name, hook, rules, drops, devices };
+    let of = (number_of_family, table, name);
+    let concerns = known.filter(|_| !drops).and_then(|known| known.concerns(&of, rules));
+    let (_, table, name) = of;
+    let chain = Chain { family, table, name, hook, rules, drops, devices, concerns };
     (rules > 0 || drops).then_some(chain)
 }
