@@ -12,6 +12,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 quietly_with_every_kind_of_forwarder!(
     rules_that_come_and_go_are_heeded,
+    filter_of_the_page_takes_its_own_packets_alone,
     forwarding_that_is_switched_off_stops_and_is_reported
 );
 
@@ -98,6 +99,48 @@ fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
             passes(topology) && (before.is_none() || sent() > before)
         });
     }
+    bench.finish();
+}
+
+/// The filter that the page on routing daemons shows.
+fn filter_of_the_page_takes_its_own_packets_alone(forwarder: Forwarder) {
+    let test = "filter_of_the_page_takes_its_own_packets_alone";
+    if !has("ping", test) || !has("nft", test) {
+        return;
+    }
+    let page = include_str!("../../docs/how-to/run-beside-frr-or-bird.md");
+    let lines = page.lines().skip_while(|line| !line.contains("table inet edge {"));
+    let lines: Vec<&str> = lines.take_while(|line| line.starts_with("    ")).collect();
+    assert_eq!(lines.len(), 8, "{lines:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("edge.nft");
+    std::fs::write(&file, lines.join("\n").replace("eth2", "left")).unwrap();
+
+    let bench = Bench::start(Options::default(), forwarder);
+    let topology = &bench.topology;
+    topology.source.run("ip", &["addr", "add", "10.7.0.1/32", "dev", "lo"], LIMIT).unwrap();
+    let back = ["route", "add", "10.7.0.0/16", "via", &SOURCE.v4.to_string()];
+    topology.router.run("ip", &back, LIMIT).unwrap();
+    let pings_from = |address: &str| {
+        let mut ping = topology.source.command("ping");
+        ping.args(["-n", "-c", "1", "-W", "1", "-I", address, &SINK.v4.to_string()]);
+        command::run_to_end(&mut ping, LIMIT, "").unwrap().status.success()
+    };
+    until(&bench, "pings", || passes(topology) && pings_from("10.7.0.1"));
+    assert!(in_router(topology, "nft", &format!("-f {}", file.display())));
+    until(&bench, "the filter holds", || !pings_from("10.7.0.1"));
+    let reason = |port: usize| {
+        stats(&bench).map(|it| it["ports"][port]["reason"].as_str().unwrap_or("").to_owned())
+    };
+    until(&bench, "a reason", || reason(0).is_none_or(|it| it.contains("10.0.0.0/8")));
+    assert_eq!(reason(1).unwrap_or_default(), "", "no rule is for what comes in there");
+    assert!(are(&bench, "up"), "{:?}", stats(&bench));
+    let sent = || stats(&bench).map(|it| it["ports"][1]["transmitted_packets"].as_u64());
+    let before = sent();
+    until(&bench, "a ping by Wattline", || {
+        passes(topology) && (before.is_none() || sent() > before)
+    });
+    assert!(!pings_from("10.7.0.1"), "it holds");
     bench.finish();
 }
 
