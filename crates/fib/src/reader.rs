@@ -22,7 +22,7 @@ impl<F: Family> Clone for Reader<F> {
 impl<F: Family> Reader<F> {
     /// A reader of these cells with the best implementation.
     pub(crate) fn new(tables: Arc<Tables<F::Cell>>) -> Self {
-        Self { tables, simd_level: SimdLevel::best() }
+        Self { tables, simd_level: SimdLevel::best_of(F::LEVELS) }
     }
 
     /// Lookup implementation of this reader.
@@ -30,9 +30,12 @@ impl<F: Family> Reader<F> {
         self.simd_level
     }
 
-    /// This reader with another implementation; `None` if the processor does not support it.
+    /// This reader with another implementation, or the widest below it that its family has; `None` if
+    /// the processor does not support it.
     pub fn with_simd_level(self, simd_level: SimdLevel) -> Option<Self> {
-        simd_level.is_available().then_some(Self { simd_level, ..self })
+        let has = F::LEVELS.iter().rev().find(|has| **has <= simd_level);
+        let simd_level = *has.filter(|_| simd_level.is_available())?;
+        Some(Self { simd_level, ..self })
     }
 
     /// Looks up the next hop of one address (host byte order).
@@ -57,6 +60,12 @@ impl<F: Family> Reader<F> {
             // SAFETY: a reader has only an implementation that this processor supports.
             SimdLevel::Avx2 => unsafe {
                 F::lookup_chunks_avx2(&self.tables, chunks, next_hop_chunks);
+            },
+            #[cfg(target_arch = "x86_64")]
+            #[allow(unsafe_code)] // instructions that not every processor has
+            // SAFETY: as above.
+            SimdLevel::Avx512 => unsafe {
+                F::lookup_chunks_avx512(&self.tables, chunks, next_hop_chunks);
             },
             _ => {
                 for (addresses, next_hops) in chunks.iter().zip(next_hop_chunks) {

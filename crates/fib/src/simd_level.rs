@@ -3,26 +3,28 @@
 use std::sync::OnceLock;
 
 /// Implementation of the batch lookup; all give the same results on processors that have them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SimdLevel {
     /// Portable: one load at a time, many of which overlap.
     Scalar,
     /// Eight loads at a time with the gathers of AVX2.
     Avx2,
+    /// Sixteen loads at a time with the gathers of AVX-512.
+    Avx512,
 }
 
 impl SimdLevel {
     /// All implementations, the portable one first.
-    pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx2];
+    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
 
-    /// Best implementation for this processor: gathers, unless microcode slows them down.
-    pub fn best() -> Self {
-        static BEST: OnceLock<SimdLevel> = OnceLock::new();
-        *BEST.get_or_init(|| {
-            let status = std::fs::read_to_string(GATHER_DATA_SAMPLING).unwrap_or_default();
-            let gathers = Self::Avx2.is_available() && !slows_gathers(&status);
-            if gathers { Self::Avx2 } else { Self::Scalar }
-        })
+    /// The last of these that this processor has; no gathers where microcode slows them down.
+    pub(crate) fn best_of(levels: &[Self]) -> Self {
+        static GATHERS: OnceLock<bool> = OnceLock::new();
+        let gathers = *GATHERS.get_or_init(|| {
+            !slows_gathers(&std::fs::read_to_string(GATHER_DATA_SAMPLING).unwrap_or_default())
+        });
+        let usable = |level: &&Self| **level == Self::Scalar || gathers && level.is_available();
+        levels.iter().rev().find(usable).copied().unwrap_or(Self::Scalar)
     }
 
     /// Whether this processor has the instructions.
@@ -31,8 +33,10 @@ impl SimdLevel {
             Self::Scalar => true,
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => is_x86_feature_detected!("avx512f"),
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx2 => false,
+            Self::Avx2 | Self::Avx512 => false,
         }
     }
 
@@ -41,6 +45,7 @@ impl SimdLevel {
         match self {
             Self::Scalar => "scalar",
             Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
         }
     }
 }
@@ -61,7 +66,8 @@ mod tests {
     #[test]
     fn the_best_level_is_one_that_the_processor_has() {
         assert!(SimdLevel::Scalar.is_available());
-        assert!(SimdLevel::best().is_available());
+        assert!(SimdLevel::best_of(&SimdLevel::ALL).is_available());
+        assert_eq!(SimdLevel::best_of(&[]), SimdLevel::Scalar);
     }
 
     #[test]

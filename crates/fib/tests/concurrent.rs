@@ -43,8 +43,9 @@ macro_rules! flips_routes {
             let (stopped, inserted, seen) = (&stop, &mut 0_usize, &mut [0_usize; 2]);
             thread::scope(|scope| {
                 let stop = StopOnDrop(stopped);
-                let readers: Vec<_> = [SimdLevel::Scalar, SimdLevel::best()]
+                let readers: Vec<_> = SimdLevel::ALL
                     .into_iter()
+                    .filter(|level| level.is_available())
                     .map(|level| {
                         let reader = fib.reader().with_simd_level(level).unwrap();
                         let slot = grace.register();

@@ -48,8 +48,8 @@ pub struct Options {
 /// # Errors
 /// Fails when the routes cannot be read or stored, or when the peer does not answer.
 pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Report, Error> {
-    let level = options.level.unwrap_or_else(SimdLevel::best);
-    if !level.is_available() {
+    let level = options.level;
+    if let Some(level) = level.filter(|level| !level.is_available()) {
         return Err(Error::SimdLevel(level));
     }
     progress("reading the routes");

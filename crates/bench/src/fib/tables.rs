@@ -50,8 +50,10 @@ impl<F: wattline_fib::Family> Filled<F> {
     }
 
     /// A reader that uses this lookup variant.
-    pub(super) fn reader(&self, level: SimdLevel) -> Result<Reader<F>, Error> {
-        self.table.reader().with_simd_level(level).ok_or(Error::SimdLevel(level))
+    pub(super) fn reader(&self, level: Option<SimdLevel>) -> Result<Reader<F>, Error> {
+        let reader = self.table.reader();
+        let Some(level) = level else { return Ok(reader) };
+        reader.with_simd_level(level).ok_or(Error::SimdLevel(level))
     }
 
     /// Writes one line per prefix.
@@ -69,7 +71,7 @@ impl<F: wattline_fib::Family> Filled<F> {
         mut self,
         family: Family,
         grace: &Grace,
-        level: SimdLevel,
+        level: Option<SimdLevel>,
         addresses: &[F::Bits],
     ) -> Result<Table, Error> {
         let reader = self.reader(level)?;
@@ -115,7 +117,7 @@ impl Tables {
     /// Updates each non-empty table while another thread looks up routed addresses.
     pub(super) fn update(
         self,
-        level: SimdLevel,
+        level: Option<SimdLevel>,
         ipv4: &[u32],
         ipv6: &[u128],
     ) -> Result<Vec<Table>, Error> {

@@ -8,14 +8,16 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod entry;
 mod scalar;
 
-use crate::NextHopId;
 use crate::family::{CHUNK, Family};
 use crate::fib::Fib;
 use crate::multibit::{Prefix, Tables};
 use crate::reader::Reader;
+use crate::{NextHopId, SimdLevel};
 use entry::EXTENDED;
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
@@ -41,6 +43,7 @@ impl Family for V4 {
     type Address = Ipv4Addr;
     type Cell = AtomicU16;
     type Bits = u32;
+    const LEVELS: &[SimdLevel] = &[SimdLevel::Scalar, SimdLevel::Avx2, SimdLevel::Avx512];
     const DEFAULT_GROUPS: usize = MAX_GROUPS;
     const MAX_GROUPS: usize = MAX_GROUPS;
 
@@ -74,6 +77,18 @@ impl Family for V4 {
         next_hop_chunks: &mut [[NextHopId; CHUNK]],
     ) {
         avx2::lookup(tables, chunks, next_hop_chunks);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    #[allow(unsafe_code)] // as declared
+    unsafe fn lookup_chunks_avx512(
+        tables: &Tables<AtomicU16>,
+        chunks: &[[u32; CHUNK]],
+        next_hop_chunks: &mut [[NextHopId; CHUNK]],
+    ) {
+        avx512::lookup(tables, chunks, next_hop_chunks);
     }
 }
 

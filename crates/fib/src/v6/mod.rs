@@ -8,11 +8,11 @@ mod avx2;
 mod entry;
 mod scalar;
 
-use crate::NextHopId;
 use crate::family::{CHUNK, Family};
 use crate::fib::Fib;
 use crate::multibit::{Prefix, Tables};
 use crate::reader::Reader;
+use crate::{NextHopId, SimdLevel};
 use ipnet::Ipv6Net;
 use std::net::Ipv6Addr;
 use std::sync::atomic::AtomicU32;
@@ -39,6 +39,7 @@ impl Family for V6 {
     type Address = Ipv6Addr;
     type Cell = AtomicU32;
     type Bits = u128;
+    const LEVELS: &[SimdLevel] = &[SimdLevel::Scalar, SimdLevel::Avx2];
     const DEFAULT_GROUPS: usize = DEFAULT_GROUPS;
     const MAX_GROUPS: usize = MAX_GROUPS;
 
