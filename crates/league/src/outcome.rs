@@ -1,7 +1,7 @@
 //! Who is ahead where, and under which conditions: the first words of a league's page.
 
 use crate::plan::Plan;
-use crate::policy_text::policy;
+use crate::policy_text::{BUDGET, policy};
 use crate::span::in_words;
 use crate::standings::Standing;
 use std::fmt::Write as _;
@@ -73,12 +73,15 @@ pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> String {
     told
 }
 
-/// The name of a policy as the league file has it, which is the same for all budgets.
+/// The name of a policy, which is the same for all budgets.
 fn written(plan: &Plan, row: &Standing) -> String {
     let budget = Span::from_seconds(row.budget_seconds);
     let is_it =
         |text: &&String| policy(text, budget).is_ok_and(|spec| spec.to_string() == row.policy);
-    plan.policies.iter().find(is_it).unwrap_or(&row.policy).clone()
+    match plan.policies.iter().find(is_it) {
+        Some(text) if plan.budgets.len() > 1 => text.replace(BUDGET, "budget"),
+        _ => row.policy.clone(),
+    }
 }
 
 /// A kind, without what is the same for all.
@@ -172,7 +175,7 @@ mod tests {
         let told = outcome(&plan, &standings);
         assert!(
             told.starts_with(
-                "<p><strong>wattline:p99={p99}</strong> took the least energy of the policies that \
+                "<p><strong>wattline:p99=budget</strong> took the least energy of the policies that \
                  kept the budget on every seed in 2 of 4 pairs of traffic and budget, \
                  <strong>napi, tuned</strong> in 1, and in 1 none kept it.</p>"
             ),

@@ -4,7 +4,7 @@ use wattline_policy::{PolicySpec, SpecError};
 use wattline_units::Span;
 
 /// Placeholder for the budget in the text of a policy.
-const BUDGET: &str = "{p99}";
+pub(crate) const BUDGET: &str = "{p99}";
 
 /// Parses the text of a policy, with the budget in place of `{p99}`.
 ///
