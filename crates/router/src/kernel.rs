@@ -157,6 +157,16 @@ impl KernelSide {
                     route.prefix
                 );
             }
+            if let Event::Link(link) = &event
+                && let Some(setting) = link.left_because
+                && not_understood.insert(format!("{} {setting}", link.name))
+            {
+                tracing::warn!(
+                    "interface {}: it has {setting}, which only the kernel follows: packets through it \
+                     are left to the kernel",
+                    link.name
+                );
+            }
             let of_links = matches!(
                 event,
                 Event::Link(_) | Event::LinkGone(_) | Event::DumpBegin | Event::DumpEnd
