@@ -363,16 +363,11 @@ impl Router {
             file: config_path.display().to_string(),
             running: Running::new(&config.text),
         };
-        let audit = match config.router.audit {
-            0 => None,
-            rate if kernel.is_some() && config.router.kernel_routes => {
-                let seed = std::process::id().into();
-                let audit = Audit::new(rate, seed, Instant::now());
-                let failed = |source| RouterError::system("opening a netlink socket", source);
-                Some(audit.map_err(failed)?)
-            }
-            _ => None,
-        };
+        let follows = kernel.is_some() && config.router.kernel_routes;
+        let audit = follows
+            .then(|| Audit::new(config.router.audit, std::process::id().into(), Instant::now()))
+            .transpose()
+            .map_err(|source| RouterError::system("opening a netlink socket", source))?;
         Ok(Self {
             config,
             identity,
