@@ -8,6 +8,7 @@
 mod harness;
 
 mod applications;
+mod audit;
 mod bgp;
 mod capture_ports;
 mod chain;

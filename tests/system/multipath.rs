@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_testbed::forwarder::Forwarder;
-use wattline_testbed::raw::{Received, Sniffer};
-use wattline_testbed::topology::{Options, SINK, SOURCE, Station, Topology, connect};
+use wattline_testbed::raw::{RawSocket, Received, Sniffer};
+use wattline_testbed::topology::{LEFT, Options, SINK, SOURCE, Station, Topology, connect};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -52,6 +52,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 quietly_with_every_kind_of_forwarder!(
     flows_spread_over_next_hops_by_weight_and_keep_to_one,
     flows_move_when_a_next_hops_link_goes_down_and_no_others_notice,
+    icmp_errors_follow_the_flow_that_they_quote,
 );
 
 fn flows_spread_over_next_hops_by_weight_and_keep_to_one(forwarder: Forwarder) {
@@ -116,6 +117,99 @@ fn flows_move_when_a_next_hops_link_goes_down_and_no_others_notice(forwarder: Fo
     }
     until_both_ways_are_used(topology);
     bench.finish();
+}
+
+/// Servers behind several next hops have one address: an error about a packet of theirs has to reach
+/// the one that sent it.
+fn icmp_errors_follow_the_flow_that_they_quote(forwarder: Forwarder) {
+    let bench = start(forwarder);
+    let topology = &bench.topology;
+    until_both_ways_are_used(topology);
+    let settings =
+        [("ipv4/fib_multipath_hash_policy", "0"), ("ipv6/fib_multipath_hash_policy", "0")];
+    topology.router.sysctl(&settings).unwrap();
+    let ways = [SINK.interface, SECOND.interface].map(|interface| {
+        let arrives =
+            |frame: &[u8]| [SINK.mac, SECOND.mac].iter().any(|mac| frame.starts_with(mac));
+        let is_ours = move |frame: &[u8]| arrives(frame) && client_of(frame).is_some();
+        Sniffer::start(&topology.sink, interface, is_ours).unwrap()
+    });
+    let socket = RawSocket::open(&topology.source, SOURCE.interface).unwrap();
+    for client in 0..CLIENTS {
+        for frame in flow_and_errors(client) {
+            while !socket.send(&frame).unwrap() {}
+            std::thread::sleep(PAUSE);
+        }
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let mut seen = BTreeMap::<(bool, u8), Vec<usize>>::new();
+    for (way, sniffer) in ways.into_iter().enumerate() {
+        for received in sniffer.finish() {
+            seen.entry(client_of(&received.frame).unwrap()).or_default().push(way);
+        }
+    }
+    let frames = flow_and_errors(0).len() / 2;
+    for ipv6 in [false, true] {
+        let mut used = [0; 2];
+        for client in 0..CLIENTS {
+            let ways = seen.remove(&(ipv6, client)).unwrap_or_default();
+            assert_eq!(ways, vec![*ways.first().unwrap(); frames], "IPv6 {ipv6}, client {client}");
+            used[ways[0]] += 1;
+        }
+        println!("{forwarder:?}, IPv6 {ipv6}: {used:?} flows with their errors");
+        assert!(used.iter().all(|count| *count > 0), "{used:?}");
+    }
+    bench.finish();
+}
+
+/// Clients of a server behind both ways.
+const CLIENTS: u8 = 24;
+
+fn client4(client: u8) -> [u8; 4] {
+    [10, 9, client, 1]
+}
+
+fn client6(client: u8) -> [u8; 16] {
+    Ipv6Addr::new(0x2001, 0xdb8, 0x99, 0, 0, 0, client.into(), 1).octets()
+}
+
+/// Frames of a client to its server, and of routers that report on the server's packets to it.
+fn flow_and_errors(client: u8) -> Vec<Vec<u8>> {
+    let (IpAddr::V4(server4), IpAddr::V6(server6)) = (PREFIXES[0].1, PREFIXES[2].1) else {
+        unreachable!("one prefix of each family")
+    };
+    let (server4, server6) = (server4.octets(), server6.octets());
+    let (from, port) = (10_000 + u16::from(client), PORT);
+    let ethernet = || etherparse::PacketBuilder::ethernet2(SOURCE.mac, LEFT.mac);
+    let mut frames = vec![Vec::new(); 6];
+    let (mut answer4, mut answer6) = (Vec::new(), Vec::new());
+    let payload = [0; 64];
+    let (other4, other6) = (client4(client), client6(client));
+    ethernet().ipv4(other4, server4, 64).udp(from, port).write(&mut frames[0], &payload).unwrap();
+    ethernet().ipv6(other6, server6, 64).udp(from, port).write(&mut frames[1], &payload).unwrap();
+    let answer = etherparse::PacketBuilder::ipv4(server4, other4, 7);
+    answer.udp(port, from).write(&mut answer4, &payload).unwrap();
+    let answer = etherparse::PacketBuilder::ipv6(server6, other6, 7);
+    answer.udp(port, from).write(&mut answer6, &payload).unwrap();
+    let router4 = [10, 200, client, 7];
+    let router6 = Ipv6Addr::new(0x2001, 0xdb8, 0x200, client.into(), 0, 0, 0, 7).octets();
+    // Fragmentation needed or packet too big, and time exceeded.
+    for (frame, kind, code) in [(2, 3, 4), (4, 11, 0)] {
+        let error = ethernet().ipv4(router4, server4, 64).icmpv4_raw(kind, code, [0, 0, 5, 0]);
+        error.write(&mut frames[frame], &answer4).unwrap();
+    }
+    for (frame, kind) in [(3, 2), (5, 3)] {
+        let error = ethernet().ipv6(router6, server6, 64).icmpv6_raw(kind, 0, [0, 0, 5, 0]);
+        error.write(&mut frames[frame], &answer6).unwrap();
+    }
+    frames
+}
+
+/// Returns the client that a frame of [`flow_and_errors`] is about, with true for IPv6.
+fn client_of(frame: &[u8]) -> Option<(bool, u8)> {
+    let holds = |bytes: &[u8]| frame.windows(bytes.len()).any(|it| it == bytes);
+    let of4 = (0..CLIENTS).find(|client| holds(&client4(*client))).map(|client| (false, client));
+    of4.or_else(|| Some((true, (0..CLIENTS).find(|client| holds(&client6(*client)))?)))
 }
 
 /// XDP programs forward nothing while one of several next hops is behind a port that takes no

@@ -48,6 +48,36 @@ fn log(bench: &Bench) -> String {
     bench.running.wattline.as_ref().unwrap().log()
 }
 
+#[test]
+fn port_is_found_by_an_alternative_name() {
+    let test = "port_is_found_by_an_alternative_name";
+    crate::harness::quiet(test, || {
+        if !has("ping", test) {
+            return;
+        }
+        let topology = Topology::build(Options::default()).unwrap();
+        let (short, long) = ("enp3s0", "uplink-to-the-provider-of-building-7");
+        topology
+            .router
+            .ip(&format!(
+                "link property add dev left altname {short}\nlink property add dev right altname {long}"
+            ))
+            .unwrap();
+        let wattline = Wattline::start_with(&topology, binary(), |socket| {
+            configuration(Mode::Adaptive, 1, socket)
+                .replace("interface = \"left\"", &format!("interface = \"{short}\""))
+                .replace("interface = \"right\"", &format!("interface = \"{long}\""))
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+        for name in ["left", "right"] {
+            until(&wattline, name, "up");
+        }
+        assert!(reaches(&topology, &SINK.v4.to_string()));
+        let totals = wattline.stop().unwrap();
+        assert!(totals.forwarded > 0, "{totals:?}");
+    });
+}
+
 /// Output of a command about the router.
 fn ask(wattline: &Wattline, what: &[&str]) -> String {
     let mut command = Command::new(binary());

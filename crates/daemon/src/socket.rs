@@ -74,6 +74,12 @@ pub enum Request {
     Capture(Look),
     /// Send the ways of packets through a router.
     Trace(Look),
+    /// Compare decisions of a router with its kernel's, and send what differs.
+    Audit {
+        /// Only addresses within this prefix.
+        #[serde(default, with = "as_text", skip_serializing_if = "Option::is_none")]
+        within: Option<IpNet>,
+    },
     /// Let what is shown of a router's counters begin at 0.
     ClearCounters,
 }
@@ -101,7 +107,7 @@ impl Request {
     pub fn only_looks(&self) -> bool {
         match self {
             Self::Stats | Self::Graph | Self::Metrics | Self::Show { .. } => true,
-            Self::Capture(_) | Self::Trace(_) => true,
+            Self::Capture(_) | Self::Trace(_) | Self::Audit { .. } => true,
             Self::Active { .. } | Self::Reload | Self::ClearCounters => false,
             Self::Stop | Self::StopAndOpen => false,
         }
@@ -109,7 +115,7 @@ impl Request {
 
     /// Returns true if more than one answer comes, for as long as the other side likes.
     fn goes_on(&self) -> bool {
-        matches!(self, Self::Capture(_) | Self::Trace(_))
+        matches!(self, Self::Capture(_) | Self::Trace(_) | Self::Audit { .. })
     }
 }
 

@@ -259,6 +259,9 @@ impl Daemon {
             Request::ClearCounters => {
                 Answer::Error("a governor's counters cannot be cleared: a router's can".to_owned())
             }
+            Request::Audit { .. } => {
+                Answer::Error("a governor decides about no packets: a router does".to_owned())
+            }
             Request::Show { topic: Topic::Version, .. } => {
                 let uptime_seconds = self.started.elapsed().as_secs_f64();
                 Answer::document(&self.identity.version(uptime_seconds, &self.needs_restart))

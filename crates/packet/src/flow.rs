@@ -4,7 +4,7 @@
 //! the first fragment of a datagram carries ports, so no fragment uses them in its key (RFC 6438
 //! also keeps the fragments of a datagram together).
 
-use crate::ipv4::Ipv4Packet;
+use crate::ipv4::{Ipv4Header, Ipv4Packet};
 use crate::ipv6::{self, Fragment, Ipv6Header};
 use crate::protocol;
 use std::net::IpAddr;
@@ -48,6 +48,54 @@ impl FlowKey {
             protocol: payload.protocol,
             ports: whole.then(|| ports(payload.protocol, rest)).flatten(),
         })
+    }
+
+    /// Key by which an IPv4 packet chooses between next hops. An ICMP error follows the flow of its
+    /// own direction that it quotes a packet of: its receiver's other packets go there, too.
+    pub fn for_next_hop_of_ipv4(packet: &Ipv4Packet) -> Self {
+        let header = packet.header;
+        let is_error = header.protocol == protocol::ICMP && !header.is_fragment();
+        let quoted = match packet.payload {
+            [3 | 4 | 5 | 11 | 12, _, _, _, _, _, _, _, quoted @ ..] if is_error => quoted,
+            _ => return Self::of_ipv4(packet),
+        };
+        let answered = Ipv4Header::ref_from_prefix(quoted).ok().and_then(|(inner, _)| {
+            let payload = quoted.get(inner.header_length()..)?;
+            let has_ports = inner.is_first();
+            Some(Self {
+                source: IpAddr::V4(inner.source.get().into()),
+                destination: IpAddr::V4(inner.destination.get().into()),
+                protocol: inner.protocol,
+                ports: has_ports.then(|| ports(inner.protocol, payload)).flatten(),
+            })
+        });
+        answered.map_or_else(|| Self::of_ipv4(packet), Self::reversed)
+    }
+
+    /// The same for an IPv6 packet that begins at `packet`.
+    pub fn for_next_hop_of_ipv6(packet: &[u8]) -> Option<Self> {
+        let key = Self::of_ipv6(packet)?;
+        if key.protocol != protocol::ICMP6 {
+            return Some(key);
+        }
+        let payload = ipv6::payload(packet)?;
+        let quoted = match packet.get(payload.offset..)? {
+            [1..=4, _, _, _, _, _, _, _, quoted @ ..] if payload.fragment == Fragment::Whole => {
+                quoted
+            }
+            _ => return Some(key),
+        };
+        Some(Self::of_ipv6(quoted).map_or(key, Self::reversed))
+    }
+
+    /// Key of the opposite direction.
+    fn reversed(self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            ports: self.ports.map(|(from, to)| (to, from)),
+            ..self
+        }
     }
 
     /// Hash with well distributed bits, the same on every machine and in every run. Where routers
@@ -137,6 +185,61 @@ mod tests {
         assert_ne!(key(&udp4(7, None)).hash(), key(&udp4(8, None)).hash());
         // First and later fragment of one datagram must agree.
         assert_eq!(key(&udp4(7, Some(0x2000))), key(&udp4(9, Some(0x0005))));
+    }
+
+    /// Packet of a flow in the one direction, and an error about a packet in the other.
+    fn flow_and_error(ipv6: bool, kind: u8) -> [Vec<u8>; 2] {
+        let (here, there, router) = ([192, 0, 2, 1], [198, 51, 100, 2], [203, 0, 113, 9]);
+        let (here6, there6, router6) = ([1; 16], [2; 16], [3; 16]);
+        let (mut packet, mut answer, mut error) = (Vec::new(), Vec::new(), Vec::new());
+        let udp = |out: &mut Vec<u8>, towards: bool| {
+            let (from, to) = if towards { (7, 53) } else { (53, 7) };
+            let builder = match (ipv6, towards) {
+                (false, true) => PacketBuilder::ipv4(here, there, 64),
+                (false, false) => PacketBuilder::ipv4(there, here, 9),
+                (true, true) => PacketBuilder::ipv6(here6, there6, 64),
+                (true, false) => PacketBuilder::ipv6(there6, here6, 9),
+            };
+            builder.udp(from, to).write(out, &[0; 600]).unwrap();
+        };
+        udp(&mut packet, true);
+        udp(&mut answer, false);
+        let quoted = &answer[..500];
+        match ipv6 {
+            false => PacketBuilder::ipv4(router, there, 64)
+                .icmpv4_raw(kind, 4, [0, 0, 5, 0])
+                .write(&mut error, quoted),
+            true => PacketBuilder::ipv6(router6, there6, 64)
+                .icmpv6_raw(kind, 0, [0, 0, 5, 0])
+                .write(&mut error, quoted),
+        }
+        .unwrap();
+        [packet, error]
+    }
+
+    #[test]
+    fn icmp_errors_follow_the_flow_that_they_quote() {
+        let key4 = |bytes: &[u8]| FlowKey::for_next_hop_of_ipv4(&Ipv4Packet::parse(bytes).unwrap());
+        for kind in [3, 4, 5, 11, 12] {
+            let [packet, error] = flow_and_error(false, kind);
+            assert_eq!(key4(&error), key4(&packet), "type {kind}");
+        }
+        for kind in [1, 2, 3, 4] {
+            let [packet, error] = flow_and_error(true, kind)
+                .map(|bytes| FlowKey::for_next_hop_of_ipv6(&bytes).unwrap());
+            assert_eq!(error, packet, "type {kind}");
+        }
+        // Whatever is quoted: pings and their answers are flows of their own, and so is an error
+        // that quotes nothing.
+        let [packet, echo] = flow_and_error(false, 8);
+        assert_ne!(key4(&echo), key4(&packet));
+        let [_, echo] = flow_and_error(true, 128);
+        let echo = FlowKey::for_next_hop_of_ipv6(&echo).unwrap();
+        assert_eq!(echo.source, IpAddr::from([3; 16]));
+        let mut bare = Vec::new();
+        let builder = PacketBuilder::ipv4([203, 0, 113, 9], [198, 51, 100, 2], 64);
+        builder.icmpv4_raw(3, 4, [0; 4]).write(&mut bare, &[0x45; 12]).unwrap();
+        assert_eq!(key4(&bare), FlowKey::of_ipv4(&Ipv4Packet::parse(&bare).unwrap()));
     }
 
     #[test]

@@ -26,6 +26,7 @@ fn link(index: u32, running: bool) -> Event {
         running,
         vlan,
         aggregation: None,
+        left_because: None,
     })
 }
 

@@ -1,21 +1,26 @@
-//! Audit: compares decisions of the workers' tables with those of the kernel, for addresses at random.
+//! Audit: compares decisions of the workers' tables with those of the kernel, for addresses at random,
+//! and on demand for those of a prefix or of all.
 //!
 //! A difference counts only if it lasts: the kernel tells of its changes after it has made them. Each
 //! [`Audit::run`] asks the kernel after all its notifications were read. A difference is asked for
 //! again until it was the same [`CHECKS`] times while no prefix that contains the address changed;
 //! everything that the kernel had to tell when it was first asked has been read by then.
 
+mod comparison;
+mod on_demand;
+
+pub(crate) use comparison::Question;
+pub(crate) use on_demand::Awaited;
+
+use comparison::{Comparison, Difference, Outcome, State, ends};
 use ipnet::IpNet;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use on_demand::OnDemand;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
-use wattline_linux::netlink::{Decision, DecisionQuery};
-use wattline_rib::{Rib, Treatment};
+use wattline_rib::Rib;
 
 /// The sample of a period is taken at once, so that the control thread wakes up no more often.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -30,23 +35,9 @@ const MOST_SUSPECTS: usize = 16;
 const DRAWN: usize = 4096;
 /// Times that a prefix has to agree before it is taken back, with a period between them.
 const AGREEMENTS: u32 = 2;
-
-/// A packet that the kernel is asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Question {
-    pub source: IpAddr,
-    pub destination: IpAddr,
-    pub port: PortId,
-    ingress: u32,
-}
-
-/// Both answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Difference {
-    prefix: IpNet,
-    ours: Treatment,
-    kernel: Decision,
-}
+/// Time for an audit on demand, and the pause after it, in which the control thread does other work.
+const SLICE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(10);
 
 struct Suspect {
     question: Question,
@@ -54,6 +45,8 @@ struct Suspect {
     seen: u32,
     touched: u64,
     next: Instant,
+    /// Whether an audit on demand waits for it.
+    on_demand: bool,
 }
 
 /// A prefix that is left to the kernel.
@@ -64,15 +57,16 @@ struct Finding {
 
 /// The audit of a router.
 pub(super) struct Audit {
-    query: DecisionQuery,
-    /// Addresses of a period.
+    comparison: Comparison,
+    /// Addresses of a period; 0 if addresses are compared only on demand.
     rate: u32,
     next: Instant,
-    random: Xoshiro256PlusPlus,
     drawn: Vec<IpNet>,
     recent: Vec<IpNet>,
     suspects: Vec<Suspect>,
     findings: BTreeMap<IpNet, Finding>,
+    on_demand: Option<OnDemand>,
+    next_slice: Instant,
     /// Addresses compared, and differences that lasted.
     pub checked: u64,
     pub mismatches: u64,
@@ -85,14 +79,15 @@ impl Audit {
     /// When the kernel refuses a socket.
     pub fn new(rate: u32, seed: u64, now: Instant) -> io::Result<Self> {
         Ok(Self {
-            query: DecisionQuery::new()?,
+            comparison: Comparison::new(seed)?,
             rate,
             next: now + PERIOD,
-            random: Xoshiro256PlusPlus::seed_from_u64(seed),
             drawn: Vec::new(),
             recent: Vec::new(),
             suspects: Vec::new(),
             findings: BTreeMap::new(),
+            on_demand: None,
+            next_slice: now,
             checked: 0,
             mismatches: 0,
         })
@@ -100,13 +95,15 @@ impl Audit {
 
     /// Returns the time of the next [`Self::run`].
     pub fn deadline(&self) -> Instant {
-        self.suspects.iter().map(|suspect| suspect.next).fold(self.next, Instant::min)
+        let slice = self.on_demand.iter().filter(|it| !it.is_empty()).map(|_| self.next_slice);
+        self.suspects.iter().map(|it| it.next).chain(slice).fold(self.next, Instant::min)
     }
 
     /// Puts off what is due while the kernel's notifications are being read.
     pub fn postpone(&mut self, now: Instant) {
         let next = now + POSTPONED;
         self.next = self.next.max(next);
+        self.next_slice = self.next_slice.max(next);
         self.suspects.iter_mut().for_each(|suspect| suspect.next = suspect.next.max(next));
     }
 
@@ -115,10 +112,54 @@ impl Audit {
         self.findings.keys().copied()
     }
 
+    /// Compares all prefixes, or what lies within one, in slices; `None` while another audit on demand
+    /// runs.
+    pub fn demand(&mut self, rib: &Rib, within: Option<IpNet>) -> Option<Awaited> {
+        if self.on_demand.as_ref().is_some_and(OnDemand::is_wanted) {
+            return None;
+        }
+        self.suspects.iter_mut().for_each(|suspect| suspect.on_demand = false);
+        let (audit, awaited) = OnDemand::new(rib, within);
+        self.on_demand = Some(audit);
+        Some(awaited)
+    }
+
     /// Compares what is due. To be called when all notifications of the kernel were read and
     /// committed; `is_ours` says whether packets as in a question are forwarded by the tables. Returns
     /// true if the kernel's tables have to be read again.
     pub fn run(
+        &mut self,
+        rib: &mut Rib,
+        routes: &Routes,
+        is_ours: &dyn Fn(&Question) -> bool,
+        now: Instant,
+    ) -> bool {
+        let found = self.follow_suspects(rib, routes, is_ours, now);
+        if now >= self.next {
+            self.next = now + PERIOD;
+            let recent = rib.take_recent();
+            if !recent.is_empty() {
+                self.recent = recent;
+            }
+            let state = State { rib, routes, is_ours };
+            let agreeing = self.agreeing(&state);
+            self.sample(&state, now);
+            for prefix in agreeing {
+                tracing::info!("audit: the kernel and Wattline agree about {prefix} again");
+                rib.take_back(prefix);
+            }
+        }
+        if now >= self.next_slice {
+            self.next_slice = now + PAUSE;
+            self.answer_demand(&State { rib, routes, is_ours }, now);
+        }
+        let watched = self.suspects.iter().map(|suspect| suspect.question.destination).collect();
+        rib.watch(&watched);
+        found
+    }
+
+    /// Compares suspects again; true if a difference lasts.
+    fn follow_suspects(
         &mut self,
         rib: &mut Rib,
         routes: &Routes,
@@ -132,32 +173,31 @@ impl Audit {
                 continue;
             }
             let touched = rib.touched(suspect.question.destination);
-            let Some(difference) = self.difference(rib, routes, is_ours, &suspect.question) else {
+            let state = State { rib, routes, is_ours };
+            let Outcome::Differs(difference) = self.comparison.compare(&state, &suspect.question)
+            else {
                 continue;
             };
-            if self.findings.contains_key(&difference.prefix) {
-                continue;
-            }
-            if difference == suspect.difference && touched == suspect.touched {
+            let is_left = self.findings.contains_key(&difference.prefix);
+            if !is_left && difference == suspect.difference && touched == suspect.touched {
                 suspect.seen += 1;
             } else {
                 (suspect.seen, suspect.touched, suspect.difference) = (1, touched, difference);
             }
-            if suspect.seen >= CHECKS {
+            let lasts = suspect.seen >= CHECKS;
+            if (is_left || lasts)
+                && let Some(audit) = &mut self.on_demand
+            {
+                audit.add(rib, &suspect.question, &suspect.difference);
+            }
+            if lasts {
                 self.report(rib, &suspect);
                 found = true;
-            } else {
+            } else if !is_left {
                 suspect.next = now + BETWEEN_CHECKS;
                 self.suspects.push(suspect);
             }
         }
-        if now >= self.next {
-            self.next = now + PERIOD;
-            self.take_back(rib, routes, is_ours);
-            self.sample(rib, routes, is_ours, now);
-        }
-        let watched = self.suspects.iter().map(|suspect| suspect.question.destination).collect();
-        rib.watch(&watched);
         found
     }
 
@@ -175,181 +215,124 @@ impl Audit {
         self.findings.insert(*prefix, Finding { question: *question, agreements: 0 });
     }
 
-    /// Takes prefixes back about which both agree again.
-    fn take_back(&mut self, rib: &mut Rib, routes: &Routes, is_ours: &dyn Fn(&Question) -> bool) {
-        for (prefix, mut finding) in std::mem::take(&mut self.findings) {
-            let differs = self.difference(rib, routes, is_ours, &finding.question).is_some();
+    /// Forgets findings about which both agree again; returns their prefixes.
+    fn agreeing(&mut self, state: &State<'_>) -> Vec<IpNet> {
+        let mut agreeing = Vec::new();
+        for (prefix, finding) in &mut self.findings {
+            let outcome = self.comparison.compare(state, &finding.question);
+            let differs = matches!(outcome, Outcome::Differs(_));
             finding.agreements = if differs { 0 } else { finding.agreements + 1 };
-            if finding.agreements < AGREEMENTS {
-                self.findings.insert(prefix, finding);
-                continue;
+            if finding.agreements >= AGREEMENTS {
+                agreeing.push(*prefix);
             }
-            tracing::info!("audit: the kernel and Wattline agree about {prefix} again");
-            rib.take_back(prefix);
         }
+        agreeing.iter().for_each(|prefix| drop(self.findings.remove(prefix)));
+        agreeing
     }
 
-    fn sample(
-        &mut self,
-        rib: &mut Rib,
-        routes: &Routes,
-        is_ours: &dyn Fn(&Question) -> bool,
-        now: Instant,
-    ) {
-        let recent = rib.take_recent();
-        if !recent.is_empty() {
-            self.recent = recent;
-        }
-        if self.drawn.is_empty() {
-            self.drawn = rib.some_prefixes(rib.prefixes().div_ceil(DRAWN));
-        }
-        let ports: Vec<(PortId, u32)> = rib
-            .port_links()
-            .filter(|(_, link)| link.running)
-            .map(|(port, it)| (port, it.index))
-            .collect();
-        if ports.is_empty() {
+    fn sample(&mut self, state: &State<'_>, now: Instant) {
+        if self.rate == 0 {
             return;
         }
+        if self.drawn.is_empty() {
+            self.drawn = state.rib.some_prefixes(state.rib.prefixes().div_ceil(DRAWN));
+        }
+        let ports = ports(state.rib);
         for turn in 0..self.rate {
-            let chosen = self.random.next_u64() as usize;
             // Half of them are prefixes that have changed.
             let from =
                 if turn % 2 == 0 && !self.recent.is_empty() { &self.recent } else { &self.drawn };
             if from.is_empty() {
                 return;
             }
-            let prefix = from[chosen % from.len()];
-            let destination = self.address_at(prefix);
-            if !is_forwarded(destination) {
+            let prefix = from[self.comparison.below(from.len())];
+            let destination = match self.comparison.below(6) {
+                place @ 0..4 => ends(prefix)[place],
+                _ => self.comparison.address_in(prefix),
+            };
+            let Ok(question) = self.comparison.question(state.rib, &ports, destination) else {
                 continue;
-            }
-            let (port, ingress) = ports[self.below(ports.len())];
-            let Some(source) = self.source(rib, ingress, destination.is_ipv6()) else { continue };
-            let question = Question { source, destination, port, ingress };
+            };
             self.checked += 1;
             let known = self.suspects.iter().any(|it| it.question.destination == destination);
             if known || self.suspects.len() >= MOST_SUSPECTS {
                 continue;
             }
-            if let Some(difference) = self.difference(rib, routes, is_ours, &question) {
-                let next = now + BETWEEN_CHECKS;
-                // It is watched from now on: what has been committed is in the answer.
-                let suspect = Suspect { question, difference, seen: 0, touched: u64::MAX, next };
-                self.suspects.push(suspect);
+            if let Outcome::Differs(difference) = self.comparison.compare(state, &question)
+                && !self.findings.contains_key(&difference.prefix)
+            {
+                self.suspect(question, difference, false, now);
             }
         }
-        if self.below(DRAWN) < self.rate as usize {
+        if self.comparison.below(DRAWN) < self.rate as usize {
             self.drawn.clear();
         }
     }
 
-    /// Asks about a packet; `None` if both agree, or need not.
-    fn difference(
+    fn suspect(
         &mut self,
-        rib: &Rib,
-        routes: &Routes,
-        is_ours: &dyn Fn(&Question) -> bool,
-        question: &Question,
-    ) -> Option<Difference> {
-        let Question { source, destination, ingress, .. } = *question;
-        let (prefix, ours) = rib.treatment(destination, routes);
-        if ours == Treatment::Kernel || rib.is_static(destination) || !is_ours(question) {
-            return None;
-        }
-        let kernel = self.query.ask(source, destination, ingress).ok()?;
-        // The source is refused, or the link is gone.
-        if kernel == Decision::Refused(SOURCE_REFUSED) {
-            return None;
-        }
-        let route = self.query.route(source, destination, ingress).ok()?;
-        let is_used = |(link, to): &(u32, IpAddr)| {
-            let Some(route) = route.as_ref().filter(|route| route.hops.len() > 1) else {
-                return true;
+        question: Question,
+        difference: Difference,
+        on_demand: bool,
+        now: Instant,
+    ) {
+        let next = now + BETWEEN_CHECKS;
+        // It is watched from now on: what has been committed is in the answer.
+        let (seen, touched) = (0, u64::MAX);
+        self.suspects.push(Suspect { question, difference, seen, touched, next, on_demand });
+    }
+
+    /// Goes on with an audit on demand, and ends it when it is done.
+    fn answer_demand(&mut self, state: &State<'_>, now: Instant) {
+        let Some(mut audit) = self.on_demand.take().filter(OnDemand::is_wanted) else { return };
+        let ports = ports(state.rib);
+        let began = Instant::now();
+        while self.suspects.len() < MOST_SUSPECTS && began.elapsed() < SLICE {
+            let comparison = &mut self.comparison;
+            let Some(address) = audit.next(|prefix| comparison.address_in(prefix)) else { break };
+            let question = match comparison.question(state.rib, &ports, address) {
+                Ok(question) => question,
+                Err(why) => {
+                    audit.count_not_compared(why);
+                    continue;
+                }
             };
-            route
-                .hops
-                .iter()
-                .any(|(of, gateway)| (*of, gateway.unwrap_or(destination)) == (*link, *to))
-        };
-        let all_used = match &ours {
-            Treatment::Forward(ways) if ways.len() > 1 => ways.iter().all(is_used),
-            _ => true,
-        };
-        if ours.allows(kernel, destination) && all_used {
-            return None;
-        }
-        let longest = prefix.into_iter().chain(route.map(|route| route.prefix));
-        let prefix = longest.max_by_key(IpNet::prefix_len).unwrap_or_else(|| destination.into());
-        Some(Difference { prefix, ours, kernel })
-    }
-
-    /// Draws an address within a prefix or right beside it.
-    fn address_at(&mut self, prefix: IpNet) -> IpAddr {
-        let (first, last) = (number(prefix.network()), number(prefix.broadcast()));
-        let all = if prefix.addr().is_ipv4() { u128::from(u32::MAX) } else { u128::MAX };
-        let chosen = match self.below(6) {
-            0 => first,
-            1 => last,
-            2 => first.saturating_sub(1),
-            3 => last.saturating_add(1).min(all),
-            _ => {
-                let wide =
-                    u128::from(self.random.next_u64()) << 64 | u128::from(self.random.next_u64());
-                first + wide % (last - first).saturating_add(1).max(1)
+            match comparison.compare(state, &question) {
+                Outcome::LeftToKernel => audit.count_left(),
+                Outcome::NotComparable(why) => audit.count_not_compared(why),
+                Outcome::Agrees => audit.count_compared(),
+                Outcome::Differs(difference) => {
+                    audit.count_compared();
+                    if self.findings.contains_key(&difference.prefix) {
+                        audit.add(state.rib, &question, &difference);
+                    } else {
+                        self.suspect(question, difference, true, now);
+                    }
+                }
             }
-        };
-        address(chosen, prefix.addr().is_ipv4())
-    }
-
-    /// Draws the address of a host on a link, which no check of sources refuses.
-    fn source(&mut self, rib: &Rib, link: u32, ipv6: bool) -> Option<IpAddr> {
-        let network = rib
-            .networks_of(link)
-            .find(|it| it.addr().is_ipv6() == ipv6 && it.prefix_len() < it.max_prefix_len() - 1)?;
-        let (first, last) = (number(network.network()), number(network.broadcast()));
-        let hosts = (last - first - 1).min(250);
-        let source = address(first + 1 + u128::from(self.random.next_u64()) % hosts, !ipv6);
-        (!rib.own_networks().any(|own| own.addr() == source)).then_some(source)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.random.random_range(0..bound)
-    }
-}
-
-/// Returns true if packets to an address are forwarded where a route says so, whoever forwards.
-fn is_forwarded(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => {
-            let first = address.octets()[0];
-            (1..224).contains(&first) && !address.is_loopback() && !address.is_link_local()
         }
-        IpAddr::V6(address) => matches!(address.octets()[0], 0x20..=0x3f | 0xfc..=0xfd),
+        if audit.is_empty() && !self.suspects.iter().any(|suspect| suspect.on_demand) {
+            audit.finish();
+        } else {
+            self.on_demand = Some(audit);
+        }
     }
 }
 
-/// EXDEV: the reverse-path filter refuses the source.
-const SOURCE_REFUSED: i32 = 18;
-
-fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u128::from(u32::from(address)),
-        IpAddr::V6(address) => u128::from(address),
-    }
-}
-
-fn address(number: u128, ipv4: bool) -> IpAddr {
-    if ipv4 { IpAddr::V4((number as u32).into()) } else { IpAddr::V6(number.into()) }
+/// Ports that packets can come in by, with their links.
+fn ports(rib: &Rib) -> Vec<(PortId, u32)> {
+    let running = rib.port_links().filter(|(_, link)| link.running);
+    running.map(|(port, link)| (port, link.index)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
     use std::process::Command;
     use wattline_linux::namespace::{Namespace, interface_index};
     use wattline_linux::netlink::{ChangeFeed, Event, Hop, Route, RouteKind};
-    use wattline_rib::{PortSpec, Source};
+    use wattline_rib::{PortSpec, Source, Treatment};
 
     /// A router of two ports in a namespace.
     struct Laboratory {
@@ -476,6 +459,43 @@ mod tests {
             let id = routes.longest_match(destination).unwrap().1;
             assert_ne!(routes.next_hop(id), Some(&NextHop::Punt));
             assert_eq!(audit.mismatches, 1);
+        });
+    }
+
+    #[test]
+    fn audit_on_demand_reports_both_answers() {
+        in_namespace("demand", |laboratory| {
+            begin(laboratory);
+            laboratory.audit.rate = 0;
+            let prefix: IpNet = "10.1.0.0/16".parse().unwrap();
+            let report = |laboratory: &mut Laboratory, within: &str| {
+                let Laboratory { audit, rib, .. } = laboratory;
+                let awaited = audit.demand(rib, within.parse().ok()).unwrap();
+                assert!(audit.demand(rib, None).is_none(), "one at a time");
+                (0..60).find_map(|_| {
+                    laboratory.second();
+                    awaited.report()
+                })
+            };
+            let intact = report(laboratory, "all").unwrap();
+            assert!(intact.compared > 5 && intact.total == 0, "{intact:?}");
+            let link = interface_index("pb").unwrap();
+            let gateway = Some(IpAddr::from([198, 51, 100, 9]));
+            let hop = Hop { link, gateway, weight: 1, mtu: None, dead: false };
+            let route = Route::new(prefix, 0, RouteKind::Unicast, vec![hop]);
+            let placement = wattline_linux::netlink::Placement::Replace;
+            laboratory.plant(Event::Route { route, placement });
+            let beside = report(laboratory, "198.51.100.0/24").unwrap();
+            assert!(beside.compared > 0 && beside.total == 0, "{beside:?}");
+            let found = report(laboratory, "10.1.7.0/24").unwrap();
+            assert_eq!(found.total, 1, "{found:?}");
+            let difference = &found.differences[0];
+            assert_eq!(difference.prefix, "10.1.0.0/16");
+            assert_eq!(difference.kernel.next_hops[0].address, IpAddr::from([198, 51, 100, 2]));
+            assert_eq!(difference.wattline.next_hops[0].address, IpAddr::from([198, 51, 100, 9]));
+            assert_eq!(laboratory.audit.left().collect::<Vec<_>>(), [prefix]);
+            let again = report(laboratory, "10.1.0.0/16").unwrap();
+            assert_eq!(again.total, 1, "as long as they differ: {again:?}");
         });
     }
 

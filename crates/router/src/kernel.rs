@@ -41,8 +41,10 @@ pub(super) struct KernelSide {
     is_current: bool,
     /// Whether routes, neighbours and addresses are taken over, or links only.
     routes: bool,
-    /// Attributes of routes that are not understood and have been reported.
+    /// Attributes of routes and settings of links that are not understood and have been reported.
     not_understood: BTreeSet<String>,
+    /// Whether several default routes of one metric have been reported.
+    has_rivals: bool,
     /// Addresses of this machine at which tunnels end.
     tunnel_ends: HashSet<IpAddr>,
     /// Ports whose programs leave nothing to the kernel that it would forward.
@@ -118,6 +120,7 @@ impl KernelSide {
             is_current: false,
             routes,
             not_understood: BTreeSet::new(),
+            has_rivals: false,
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
             unpuntable: BTreeSet::new(),
@@ -142,7 +145,7 @@ impl KernelSide {
 
     /// Takes over what has changed; true when there is more.
     pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
-        let Self { feed, requests, routes, not_understood, .. } = self;
+        let Self { feed, requests, routes, not_understood, has_rivals, .. } = self;
         let routes = *routes;
         let mut apply = |event: Event| {
             requests.follow(&event);
@@ -155,6 +158,16 @@ impl KernelSide {
                     "route {}: Wattline does not understand its attribute \"{attribute}\": \
                      packets of routes with it are left to the kernel",
                     route.prefix
+                );
+            }
+            if let Event::Link(link) = &event
+                && let Some(setting) = link.left_because
+                && not_understood.insert(format!("{} {setting}", link.name))
+            {
+                tracing::warn!(
+                    "interface {}: it has {setting}, which only the kernel follows: packets through it \
+                     are left to the kernel",
+                    link.name
                 );
             }
             let of_links = matches!(
@@ -171,6 +184,16 @@ impl KernelSide {
         if rib.take_missed_change() {
             tracing::debug!("a change of routes was missed: the kernel's tables are read again");
             feed.request_dump(now);
+        }
+        if *has_rivals != rib.has_rival_defaults() {
+            *has_rivals = !*has_rivals;
+            if *has_rivals {
+                tracing::warn!(
+                    "route 0.0.0.0/0: there are several with one metric, among which the kernel chooses \
+                     by the state of their gateways: their packets are left to the kernel; metrics of \
+                     their own let Wattline forward"
+                );
+            }
         }
         self.is_current = !more && self.feed.is_complete();
         Ok(more)

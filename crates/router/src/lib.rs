@@ -446,6 +446,21 @@ impl Router {
         self.commit();
     }
 
+    /// Compares all decisions with the kernel's, or those about addresses within a prefix.
+    fn audit_on_demand(&mut self, within: Option<IpNet>) -> Reply {
+        let refused = |why: &str| Reply::Answer(Answer::Error(why.to_owned()));
+        let Self { audit: Some(audit), rib, .. } = self else {
+            return refused("it takes no routes from a kernel: there is nothing to compare");
+        };
+        let Some(awaited) = audit.demand(rib, within) else {
+            return refused("another audit on demand runs: wait for its end");
+        };
+        match serde_json::to_value(Empty::default()) {
+            Ok(begun) => Reply::Stream(begun, Box::new(move |out| awaited.send(out))),
+            Err(error) => refused(&error.to_string()),
+        }
+    }
+
     /// Brings the workers' tables and the XDP programs up to date.
     fn commit(&mut self) {
         if !self.rib.has_changes() {
@@ -492,6 +507,7 @@ impl Router {
                         Ok(report) => Answer::document(&ReloadReport::from(&report)),
                         Err(error) => Answer::Error(error.to_string()),
                     }),
+                    Request::Audit { within } => self.audit_on_demand(within),
                     request => Reply::Answer(self.answer(request)),
                 };
                 let _ = answer.send(reply);
@@ -545,7 +561,7 @@ impl Router {
                 Answer::document(&Empty::default())
             }
             // Answered by `handle`.
-            Request::Capture(_) | Request::Trace(_) | Request::Reload => {
+            Request::Capture(_) | Request::Trace(_) | Request::Audit { .. } | Request::Reload => {
                 Answer::Error("not here".to_owned())
             }
             Request::Stop => {

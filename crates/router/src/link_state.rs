@@ -59,6 +59,7 @@ mod tests {
                 running,
                 vlan: None,
                 aggregation: None,
+                left_because: None,
             };
             LinkState::from_link(&link)
         };

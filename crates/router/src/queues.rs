@@ -530,6 +530,7 @@ mod tests {
             running: true,
             vlan: None,
             aggregation: None,
+            left_because: None,
         };
         Interface { port: PortId(port), link, queues: 1 }
     }

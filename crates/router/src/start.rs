@@ -140,14 +140,13 @@ impl Router {
     }
 }
 
-/// The comparison with the kernel's decisions, where its routes are followed and it is wanted.
+/// The comparison with the kernel's decisions, where its routes are followed.
 fn audit(config: &Config, has_kernel: bool) -> Result<Option<Audit>, RouterError> {
-    let rate = config.router.audit;
-    if rate == 0 || !has_kernel || !config.router.kernel_routes {
-        return Ok(None);
-    }
-    let audit = Audit::new(rate, std::process::id().into(), Instant::now());
-    audit.map(Some).map_err(|source| RouterError::system("opening a netlink socket", source))
+    let follows = has_kernel && config.router.kernel_routes;
+    follows
+        .then(|| Audit::new(config.router.audit, std::process::id().into(), Instant::now()))
+        .transpose()
+        .map_err(|source| RouterError::system("opening a netlink socket", source))
 }
 
 /// Serves the metrics endpoint.

@@ -55,6 +55,7 @@ pub(super) fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks
                 running: true,
                 vlan: None,
                 aggregation: None,
+                left_because: None,
             }));
         }
         for address in &port.addresses {

@@ -150,7 +150,7 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
     refused("busy_poll = true", "busy_poll = 1", 8, "[router] busy_poll", "true or false");
     refused("\"1ms\"", "\"1 ages\"", 9, "[router] idle", "duration");
     refused("\"debug\"", "\"loud\"", 14, "[log] level", "\"warn\"");
-    refused("interface = \"eth0\"", "interface = \"a/b\"", 17, "[[port]] interface", "1 to 15");
+    refused("interface = \"eth0\"", "interface = \"a/b\"", 17, "[[port]] interface", "1 to 127");
     refused("interface = \"eth0\"", "", 15, "[[port]]", "either interface, dpdk or capture");
     refused(
         "paced = true",

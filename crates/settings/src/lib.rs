@@ -38,4 +38,4 @@ pub use problem::{ConfigError, Problem, Problems};
 pub use reader::{At, Reader, Table, defaulted, whole};
 pub use schema::{Misplaced, Schema};
 pub use tables::{each, required, single, single_or_empty};
-pub use words::{parse_interface, parse_name, parse_socket_path};
+pub use words::{parse_any_interface, parse_interface, parse_name, parse_socket_path};

@@ -11,10 +11,23 @@ pub fn parse_name(text: &str) -> Option<String> {
     (!text.is_empty() && text.chars().all(legal)).then(|| text.to_owned())
 }
 
-/// IFNAMSIZ less the terminating zero, and what dev_valid_name() of the kernel allows.
+/// Bytes of IFNAMSIZ and ALTIFNAMSIZ less the terminating zero.
+const LONGEST_NAME: usize = 15;
+const LONGEST_ALTERNATIVE_NAME: usize = 127;
+
+/// A name of an interface, as dev_valid_name() of the kernel allows it.
 pub fn parse_interface(text: &str) -> Option<String> {
+    interface_of(text, LONGEST_NAME)
+}
+
+/// The same, or an alternative name (`ip link property add … altname`).
+pub fn parse_any_interface(text: &str) -> Option<String> {
+    interface_of(text, LONGEST_ALTERNATIVE_NAME)
+}
+
+fn interface_of(text: &str, longest: usize) -> Option<String> {
     let legal = |c: char| c != '/' && c != ':' && !c.is_whitespace();
-    let named = (1..=15).contains(&text.len()) && text != "." && text != "..";
+    let named = (1..=longest).contains(&text.len()) && text != "." && text != "..";
     (named && text.chars().all(legal)).then(|| text.to_owned())
 }
 

@@ -9,6 +9,7 @@
 //! `docs/reference/daemon-json.md` ([`reference`]) are made from them. A key ends in its unit;
 //! `packets` and `bytes` are units, too.
 
+mod audit;
 mod contract;
 mod decision;
 mod example;
@@ -27,6 +28,7 @@ mod stages;
 mod stats;
 mod watch;
 
+pub use audit::{AuditDecision, AuditDifference, AuditHop, AuditReport};
 pub use contract::{CONTRACT, Contract, ContractError, Document, read, stamp};
 pub use decision::{Decision, Explanation, Waiting};
 pub use example::example;

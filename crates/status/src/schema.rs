@@ -2,8 +2,9 @@
 
 use crate::contract::{CONTRACT, Document};
 use crate::{
-    AclTable, ActiveWorkers, Empty, Explanation, FibEntry, FlowTable, Graph, NeighbourTable,
-    PortTable, Rates, ReloadReport, RouteTable, SaTable, Stats, WatchEnd, WatchStart, Way,
+    AclTable, ActiveWorkers, AuditReport, Empty, Explanation, FibEntry, FlowTable, Graph,
+    NeighbourTable, PortTable, Rates, ReloadReport, RouteTable, SaTable, Stats, WatchEnd,
+    WatchStart, Way,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -26,6 +27,7 @@ pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
         of::<FlowTable>(to),
         of::<SaTable>(to),
         of::<AclTable>(to),
+        of::<AuditReport>(to),
         of::<WatchStart>(to),
         part::<Way>("trace, packet", to),
         part::<WatchEnd>("capture and trace, end", to),

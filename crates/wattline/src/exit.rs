@@ -18,6 +18,8 @@ pub struct ExitError {
 
 #[allow(dead_code, reason = "the list is complete, whichever commands are built in")]
 impl ExitError {
+    /// Two things that were compared differ.
+    pub const DIFFERENCE: u8 = 1;
     /// The command line is wrong.
     pub const USAGE: u8 = 2;
     /// A capture, table or measurement holds something that it must not.

@@ -85,6 +85,60 @@ static __always_inline void note_ports(const struct frame *frame, __u8 protocol,
     way->route.dport = ports->to;
 }
 
+/* Those of a quoted packet, as a packet of the other direction has them. */
+static __always_inline void note_quoted_ports(const struct frame *frame, __u8 protocol,
+                                              const struct ports *ports, struct way *way)
+{
+    if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP)
+        return;
+    if (!has(frame, ports, sizeof(*ports)))
+        return;
+    way->route.sport = ports->to;
+    way->route.dport = ports->from;
+}
+
+/*
+ * Lets an ICMP error take the way of the flow that it quotes, in the direction of the error: of routes
+ * of equal cost, its receiver's other packets take that one.
+ */
+static __always_inline void note_quoted_v4(const struct frame *frame, const struct icmp *icmp,
+                                           struct way *way)
+{
+    const struct ipv4 *quoted = (const void *)(icmp + 1);
+
+    if (!has(frame, icmp, sizeof(*icmp) + sizeof(*quoted)))
+        return;
+    if (icmp->type > 12 || !(1 << icmp->type & ICMP_ERRORS) || quoted->from != way->route.ipv4_dst)
+        return;
+    way->route.ipv4_src = quoted->to;
+    way->route.l4_protocol = quoted->protocol;
+    if (quoted->version_words == IPV4_PLAIN &&
+        !(bpf_ntohs(quoted->fragment) & IPV4_FRAGMENT_OFFSET))
+        note_quoted_ports(frame, quoted->protocol, (const void *)(quoted + 1), way);
+}
+
+/* The same for IPv6. */
+static __always_inline void note_quoted_v6(const struct frame *frame, const struct icmp *icmp,
+                                           struct way *way)
+{
+    const struct ipv6 *quoted = (const void *)(icmp + 1);
+    const __be32 label = bpf_htonl(IPV6_LABEL);
+
+    if (!has(frame, icmp, sizeof(*icmp) + sizeof(*quoted)))
+        return;
+    if (icmp->type == 0 || icmp->type > ICMPV6_LAST_ERROR)
+        return;
+    for (int word = 0; word < 4; word++)
+        if (quoted->from[word] != way->route.ipv6_dst[word])
+            return;
+    for (int word = 0; word < 4; word++)
+        way->route.ipv6_src[word] = quoted->to[word];
+    way->route.flowinfo =
+        (way->route.flowinfo & ~label) | (quoted->version_class_label & label);
+    way->route.l4_protocol = quoted->next_header;
+    note_quoted_ports(frame, quoted->next_header, (const void *)(quoted + 1), way);
+}
+
 /* Asks the kernel for the way; false unless it leads out of an interface that takes frames. */
 static __always_inline bool find_way(const struct frame *frame, struct way *way)
 {
@@ -158,8 +212,12 @@ static __always_inline enum owner forward_v4(struct frame *frame, enum verdict *
     way.route.ipv4_src = ip->from;
     way.route.ipv4_dst = ip->to;
     way.route.l4_protocol = ip->protocol;
-    if (!(bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT))
-        note_ports(frame, ip->protocol, (const void *)(ip + 1), &way);
+    if (!(bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT)) {
+        if (ip->protocol == PROTOCOL_ICMP)
+            note_quoted_v4(frame, (const void *)(ip + 1), &way);
+        else
+            note_ports(frame, ip->protocol, (const void *)(ip + 1), &way);
+    }
     if (!find_way(frame, &way) || !trim(frame, &way, sizeof(*ip)))
         return OWNER_WORKER;
 
@@ -191,7 +249,10 @@ static __always_inline enum owner forward_v6(struct frame *frame, enum verdict *
         way.route.ipv6_dst[word] = ip->to[word];
     }
     way.route.l4_protocol = ip->next_header;
-    note_ports(frame, ip->next_header, (const void *)(ip + 1), &way);
+    if (ip->next_header == PROTOCOL_ICMPV6)
+        note_quoted_v6(frame, (const void *)(ip + 1), &way);
+    else
+        note_ports(frame, ip->next_header, (const void *)(ip + 1), &way);
     if (!find_way(frame, &way) || !trim(frame, &way, sizeof(*ip)))
         return OWNER_WORKER;
 

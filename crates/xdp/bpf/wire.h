@@ -74,13 +74,18 @@ struct ipv6 {
 /* Traffic class and flow label in `version_class_label`. */
 #define IPV6_CLASS_LABEL 0x0fffffff
 
+/* Flow label in `version_class_label`. */
+#define IPV6_LABEL 0x000fffff
+
 /* Protocols, and next headers of IPv6. */
 #define PROTOCOL_HOP_BY_HOP 0
+#define PROTOCOL_ICMP 1
 #define PROTOCOL_TCP 6
 #define PROTOCOL_UDP 17
 #define PROTOCOL_ROUTING 43
 #define PROTOCOL_FRAGMENT 44
 #define PROTOCOL_ESP 50
+#define PROTOCOL_ICMPV6 58
 #define PROTOCOL_DESTINATION_OPTIONS 60
 
 /* The fragment header of IPv6 (RFC 8200, section 4.5). */
@@ -94,11 +99,27 @@ struct fragment {
 /* The offset in `offset_flags`. */
 #define IPV6_FRAGMENT_OFFSET 0xfff8
 
+/* The offset in `fragment` of an IPv4 header. */
+#define IPV4_FRAGMENT_OFFSET 0x1fff
+
 /* The first bytes of TCP and UDP alike. */
 struct ports {
     __be16 from;
     __be16 to;
 };
+
+/* RFC 792 and RFC 4443. Behind an error's follows the packet that it is about, from its IP header on. */
+struct icmp {
+    __u8 type;
+    __u8 code;
+    __be16 checksum;
+    __be32 rest;
+};
+
+/* Types of ICMP for IPv4 that quote a packet, as bits. */
+#define ICMP_ERRORS (1 << 3 | 1 << 4 | 1 << 5 | 1 << 11 | 1 << 12)
+/* The last type of ICMP for IPv6 that is now an error. */
+#define ICMPV6_LAST_ERROR 4
 
 /* RFC 768, and what tells ESP from IKE behind it (RFC 3948). */
 struct esp_in_udp {

@@ -48,7 +48,7 @@ impl Node for Ip4Lookup {
 /// Hash by which a packet chooses between several next hops.
 pub(super) fn flow_hash(packet: &Packet, memory: &ChunkMemory) -> u32 {
     Ipv4Packet::parse(packet.network_bytes(memory))
-        .map_or(0, |packet| FlowKey::of_ipv4(&packet).hash())
+        .map_or(0, |packet| FlowKey::for_next_hop_of_ipv4(&packet).hash())
 }
 
 /// Destination address of a packet.

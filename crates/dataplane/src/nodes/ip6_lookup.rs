@@ -48,7 +48,7 @@ impl Node for Ip6Lookup {
 
 /// Hash by which a packet chooses between several next hops.
 pub(super) fn flow_hash(packet: &Packet, memory: &ChunkMemory) -> u32 {
-    FlowKey::of_ipv6(packet.network_bytes(memory)).map_or(0, |key| key.hash())
+    FlowKey::for_next_hop_of_ipv6(packet.network_bytes(memory)).map_or(0, |key| key.hash())
 }
 
 /// Destination address of a packet.

@@ -61,6 +61,7 @@ fn link(message: &LinkMessage) -> Option<Link> {
             && flags.intersects(LinkFlags::Running | LinkFlags::LowerUp),
         vlan: None,
         aggregation: None,
+        left_because: None,
     };
     let mut below = None;
     let mut vlan_id = None;
@@ -71,7 +72,11 @@ fn link(message: &LinkMessage) -> Option<Link> {
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Link(index) => below = Some(*index),
             LinkAttribute::LinkInfo(info) => {
-                (vlan_id, link.aggregation) = (vlan(info), aggregation(info));
+                link.aggregation = aggregation(info);
+                match vlan(info) {
+                    Ok(vlan) => vlan_id = vlan,
+                    Err(why) => link.left_because = Some(why),
+                }
             }
             _ => {}
         }
@@ -87,21 +92,30 @@ fn aggregation(info: &[LinkInfo]) -> Option<Aggregation> {
     })
 }
 
-/// The id of a subinterface by 802.1Q. One by 802.1ad has tags of another EtherType, which is not
-/// written here: it is an interface like any other that is no port.
-fn vlan(info: &[LinkInfo]) -> Option<u16> {
+/// Reads the id of a subinterface by 802.1Q; `None` for links of other kinds.
+///
+/// # Errors
+/// With the setting because of which its tags are not those that are written here.
+fn vlan(info: &[LinkInfo]) -> Result<Option<u16>, &'static str> {
     let data = info.iter().find_map(|info| match info {
         LinkInfo::Data(InfoData::Vlan(data)) => Some(data),
         _ => None,
-    })?;
-    let other = |data: &InfoVlan| matches!(data, InfoVlan::Protocol(protocol) if *protocol != VlanProtocol::Ieee8021Q);
-    if data.iter().any(other) {
-        return None;
+    });
+    let mut id = None;
+    for setting in data.into_iter().flatten() {
+        match setting {
+            InfoVlan::Id(number) => id = Some(*number),
+            InfoVlan::Protocol(VlanProtocol::Ieee8021Q) | InfoVlan::Flags(_) => {}
+            InfoVlan::Protocol(_) => return Err("protocol 802.1ad"),
+            InfoVlan::EgressQos(map) if map.is_empty() => {}
+            InfoVlan::IngressQos(map) if map.is_empty() => {}
+            // The kernel writes priorities into tags.
+            InfoVlan::EgressQos(_) => return Err("egress-qos-map"),
+            InfoVlan::IngressQos(_) => return Err("ingress-qos-map"),
+            _ => return Err("an unknown setting of its VLAN"),
+        }
     }
-    data.iter().find_map(|data| match data {
-        InfoVlan::Id(id) => Some(*id),
-        _ => None,
-    })
+    Ok(id)
 }
 
 fn mac(bytes: &[u8]) -> Option<[u8; 6]> {
@@ -321,6 +335,8 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netlink_packet_core::DefaultNla;
+    use netlink_packet_route::link::VlanQosMapping;
 
     #[test]
     fn only_subinterfaces_by_802_1q_have_a_vlan() {
@@ -329,10 +345,23 @@ mod tests {
             data.extend(protocol.map(InfoVlan::Protocol));
             vlan(&[LinkInfo::Data(InfoData::Vlan(data))])
         };
-        assert_eq!(of(Some(VlanProtocol::Ieee8021Q)), Some(7));
-        assert_eq!(of(None), Some(7));
-        assert_eq!(of(Some(VlanProtocol::Ieee8021Ad)), None);
-        assert_eq!(vlan(&[]), None);
+        assert_eq!(of(Some(VlanProtocol::Ieee8021Q)), Ok(Some(7)));
+        assert_eq!(of(None), Ok(Some(7)));
+        assert!(of(Some(VlanProtocol::Ieee8021Ad)).is_err());
+        assert_eq!(vlan(&[]), Ok(None));
+    }
+
+    #[test]
+    fn subinterface_with_priorities_is_the_kernels() {
+        let of = |setting: InfoVlan| {
+            vlan(&[LinkInfo::Data(InfoData::Vlan(vec![InfoVlan::Id(7), setting]))])
+        };
+        let map = || vec![VlanQosMapping::Mapping(6, 3)];
+        assert_eq!(of(InfoVlan::EgressQos(map())), Err("egress-qos-map"));
+        assert_eq!(of(InfoVlan::IngressQos(map())), Err("ingress-qos-map"));
+        assert_eq!(of(InfoVlan::EgressQos(Vec::new())), Ok(Some(7)));
+        let strange = DefaultNla::new(77, vec![1]);
+        assert!(of(InfoVlan::Other(strange)).is_err());
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(crate) mod exchange;
 pub mod forward_path;
 pub(crate) mod frame;
 pub(crate) mod generic;
+mod interface_name;
 mod link_states;
 mod model;
 mod netconf;
@@ -30,6 +31,7 @@ pub mod xfrm;
 pub use attached_program::attached_program;
 pub use change_feed::ChangeFeed;
 pub use decision::{Decision, DecisionQuery, MatchedRoute};
+pub use interface_name::interface_name;
 pub use model::{
     Address, Aggregation, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
 };

@@ -52,6 +52,8 @@ pub struct Link {
     pub vlan: Option<(u32, u16)>,
     /// Set where it stands for several others.
     pub aggregation: Option<Aggregation>,
+    /// Setting because of which only the kernel can send through it, where there is one.
+    pub left_because: Option<&'static str>,
 }
 
 impl Link {

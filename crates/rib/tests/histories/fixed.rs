@@ -158,3 +158,17 @@ fn forwarding_is_switched_by_interface_and_for_all() {
         sysctl ipv6/conf/all/forwarding=1",
     );
 }
+
+#[test]
+fn several_default_routes_of_one_metric_are_the_kernels() {
+    agrees(
+        "route add default via 192.0.1.2 dev pa
+        route append default via 192.0.2.2 dev pb
+        route append default via 192.0.3.2 dev pc metric 10
+        neigh del 192.0.1.2 dev pa
+        neigh del 192.0.2.2 dev pb
+        neigh replace 192.0.2.2 dev pb lladdr 02:00:00:00:02:02 nud permanent
+        route del default via 192.0.1.2 dev pa
+        route append default dev pb",
+    );
+}

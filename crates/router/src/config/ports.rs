@@ -9,8 +9,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Component, PathBuf};
 use toml::de::DeValue;
 use wattline_dpdk::DeviceText;
+use wattline_linux::netlink::interface_name;
 use wattline_settings::{
-    At, Key, Reader, Section, Table, each, parse_interface, parse_name, required,
+    At, Key, Reader, Section, Table, each, parse_any_interface, parse_name, required,
 };
 
 /// The section.
@@ -23,7 +24,7 @@ pub(super) const CAPTURE: Section = Section::Named("[[port]] capture");
 pub(super) const KEYS: &[Key] = &[
     Key::new(SECTION, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
         "The port's name in this file and in all output. Required."),
-    Key::new(SECTION, "interface", None, "\"eth0\"", "the name of an interface, 1 to 15 bytes without '/' or space",
+    Key::new(SECTION, "interface", None, "\"eth0\"", "the name of an interface, or an alternative one, 1 to 127 bytes without '/' or space",
         "The Linux interface whose traffic is taken over, through AF_XDP; it may be a bond, not a member of one.\nBeside `dpdk`: the TAP device by which the kernel has its part of the port."),
     Key::new(SECTION, "dpdk", None, "\"0000:03:00.0\"", "the PCI address of a card, or a virtual device of DPDK such as \"net_af_packet0,iface=veth1\"; both may have parameters behind commas",
         "Instead of AF_XDP: a device of DPDK, in a program built with the feature `dpdk`. Needs mode = \"poll\".\nWith `interface`, a TAP device, the kernel's addresses, neighbours and routes hold; without it only those of this file."),
@@ -165,7 +166,11 @@ fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Opti
 }
 
 fn read_interface(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<String> {
-    let interface = reader.parsed(table, "interface", parse_interface)?;
+    let mut interface = reader.parsed(table, "interface", parse_any_interface)?;
+    // One that is not there, or not yet, keeps the name that it has here.
+    if let Ok(name) = interface_name(&interface.value) {
+        interface.value = name;
+    }
     if !taken.interfaces.insert(interface.value.clone()) {
         let message = "another port has this interface already".to_owned();
         reader.problem(SECTION, "interface", &interface.span, message);

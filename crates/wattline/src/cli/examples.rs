@@ -183,6 +183,13 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        "audit",
+        &[
+            ("All decisions of a running router", "wattline audit --all"),
+            ("Those about one prefix, for a script", "wattline audit 203.0.113.0/24 --json"),
+        ],
+    ),
+    (
         "trace",
         &[
             (

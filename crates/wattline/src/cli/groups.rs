@@ -11,7 +11,10 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Watch what runs",
-        &["top", "stats", "explain", "show", "trace", "capture", "graph", "clear", "schema"],
+        &[
+            "top", "stats", "explain", "show", "audit", "trace", "capture", "graph", "clear",
+            "schema",
+        ],
     ),
     (
         "Save power on this machine",

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use wattline_daemon::socket::{self, Request, SocketError};
-use wattline_daemon::stream::Inlet;
+use wattline_daemon::stream::{Inlet, Part};
 use wattline_status::{Document, WatchStart};
 
 /// Router to ask.
@@ -26,6 +26,17 @@ impl Which {
     pub fn listen(&self, request: &Request) -> Result<(WatchStart, Inlet), ExitError> {
         let (start, inlet) = socket::listen(&self.path()?, request)?;
         Ok((wattline_status::read(start).map_err(SocketError::from)?, inlet))
+    }
+
+    /// Asks for a document that takes the daemon some time.
+    pub fn wait_for<T: Document>(&self, request: &Request) -> Result<T, ExitError> {
+        let (_, mut inlet) = socket::listen(&self.path()?, request)?;
+        let failed = |error| ExitError::new(ExitError::IO, format_args!("the router: {error}"));
+        loop {
+            if let Part::End(document) = inlet.part().map_err(failed)? {
+                return Ok(wattline_status::read(document).map_err(SocketError::from)?);
+            }
+        }
     }
 
     /// Its control socket.

@@ -2,6 +2,7 @@
 
 mod active;
 mod ask;
+mod audit;
 mod block;
 mod capture;
 mod clear;
@@ -56,6 +57,8 @@ pub enum Command {
     /// Show the state of a running router: ports, routes, neighbours, forwarding of an address,
     /// flows.
     Show(show::Args),
+    /// Compare a running router's forwarding decisions with its kernel's; exit code 1 if any differ.
+    Audit(audit::Args),
     /// Write packets that pass a running router into a capture file, with what became of them.
     Capture(capture::Args),
     /// Show the ways of single packets through a running router, with the reason of their end.
@@ -120,6 +123,7 @@ impl Command {
             Self::Stats(args) => stats::run(&args, json),
             Self::Explain(args) => explain::run(&args, json),
             Self::Show(args) => show::run(&args, json),
+            Self::Audit(args) => audit::run(&args, json),
             Self::Capture(args) => capture::run(&args, json),
             Self::Trace(args) => trace::run(&args, json),
             Self::Clear(args) => clear::run(&args, json),

@@ -63,7 +63,7 @@ struct Within {
 }
 
 /// An address is the prefix of itself alone.
-fn prefix(text: &str) -> Result<IpNet, String> {
+pub fn prefix(text: &str) -> Result<IpNet, String> {
     let address = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse::<IpNet>().map(|net| net.trunc()).or_else(|_| address()).map_err(|_| {
         "must be a prefix or an address such as 198.51.100.0/24 or 2001:db8::1".to_owned()

@@ -1,0 +1,189 @@
+//! Comparison of a decision of the workers' tables with that of the kernel.
+
+use ipnet::IpNet;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use std::io;
+use std::net::IpAddr;
+use wattline_dataplane::port::PortId;
+use wattline_dataplane::routes::Routes;
+use wattline_linux::netlink::{Decision, DecisionQuery};
+use wattline_rib::{Rib, Treatment};
+
+/// A packet that the kernel is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    pub port: PortId,
+    pub ingress: u32,
+}
+
+/// Both answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub prefix: IpNet,
+    pub ours: Treatment,
+    pub kernel: Decision,
+}
+
+/// Result of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Agrees,
+    /// The tables leave the packet to the kernel.
+    LeftToKernel,
+    /// The kernel need not decide as the tables do; the reason in words.
+    NotComparable(&'static str),
+    Differs(Difference),
+}
+
+/// The routing state and its tables, and whether packets as in a question are forwarded by them.
+#[derive(Clone, Copy)]
+pub(super) struct State<'a> {
+    pub rib: &'a Rib,
+    pub routes: &'a Routes,
+    pub is_ours: &'a dyn Fn(&Question) -> bool,
+}
+
+/// Asks the kernel, about packets at random.
+pub(super) struct Comparison {
+    query: DecisionQuery,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Comparison {
+    /// Opens a socket to the kernel.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn new(seed: u64) -> io::Result<Self> {
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        Ok(Self { query: DecisionQuery::new()?, random })
+    }
+
+    /// Draws a number below a bound.
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.random.random_range(0..bound)
+    }
+
+    /// Draws an address within a prefix.
+    pub fn address_in(&mut self, prefix: IpNet) -> IpAddr {
+        let (first, last) = (number(prefix.network()), number(prefix.broadcast()));
+        let wide = u128::from(self.random.next_u64()) << 64 | u128::from(self.random.next_u64());
+        address(first + wide % (last - first).saturating_add(1).max(1), prefix.addr().is_ipv4())
+    }
+
+    /// Draws a packet to an address that comes in by one of the ports.
+    ///
+    /// # Errors
+    /// With the reason why there is none to compare.
+    pub fn question(
+        &mut self,
+        rib: &Rib,
+        ports: &[(PortId, u32)],
+        destination: IpAddr,
+    ) -> Result<Question, &'static str> {
+        if !is_forwarded(destination) {
+            return Err("the address is never forwarded");
+        }
+        if ports.is_empty() {
+            return Err("no port is up");
+        }
+        let (port, ingress) = ports[self.below(ports.len())];
+        let source = self
+            .source(rib, ingress, destination.is_ipv6())
+            .ok_or("the port has no network of the family")?;
+        Ok(Question { source, destination, port, ingress })
+    }
+
+    /// Compares both decisions about a packet.
+    pub fn compare(&mut self, state: &State<'_>, question: &Question) -> Outcome {
+        let Question { source, destination, ingress, .. } = *question;
+        let State { rib, routes, is_ours } = state;
+        let (prefix, ours) = rib.treatment(destination, routes);
+        if ours == Treatment::Kernel {
+            return Outcome::LeftToKernel;
+        }
+        if rib.is_static(destination) {
+            return Outcome::NotComparable("a route of the configuration may decide");
+        }
+        if !is_ours(question) {
+            return Outcome::NotComparable("the port is left to the kernel");
+        }
+        let no_answer = Outcome::NotComparable("the kernel does not answer");
+        let kernel = match self.query.ask(source, destination, ingress) {
+            Ok(Decision::Refused(SOURCE_REFUSED)) => {
+                return Outcome::NotComparable("the kernel refuses the source");
+            }
+            Ok(kernel) => kernel,
+            // The link is gone.
+            Err(_) => return no_answer,
+        };
+        let Ok(route) = self.query.route(source, destination, ingress) else { return no_answer };
+        let is_used = |(link, to): &(u32, IpAddr)| {
+            let Some(route) = route.as_ref().filter(|route| route.hops.len() > 1) else {
+                return true;
+            };
+            route
+                .hops
+                .iter()
+                .any(|(of, gateway)| (*of, gateway.unwrap_or(destination)) == (*link, *to))
+        };
+        let all_used = match &ours {
+            Treatment::Forward(ways) if ways.len() > 1 => ways.iter().all(is_used),
+            _ => true,
+        };
+        if ours.allows(kernel, destination) && all_used {
+            return Outcome::Agrees;
+        }
+        let longest = prefix.into_iter().chain(route.map(|route| route.prefix));
+        let prefix = longest.max_by_key(IpNet::prefix_len).unwrap_or_else(|| destination.into());
+        Outcome::Differs(Difference { prefix, ours, kernel })
+    }
+
+    /// Draws the address of a host on a link, which no check of sources refuses.
+    fn source(&mut self, rib: &Rib, link: u32, ipv6: bool) -> Option<IpAddr> {
+        let network = rib
+            .networks_of(link)
+            .find(|it| it.addr().is_ipv6() == ipv6 && it.prefix_len() < it.max_prefix_len() - 1)?;
+        let (first, last) = (number(network.network()), number(network.broadcast()));
+        let hosts = (last - first - 1).min(250);
+        let source = address(first + 1 + u128::from(self.random.next_u64()) % hosts, !ipv6);
+        (!rib.own_networks().any(|own| own.addr() == source)).then_some(source)
+    }
+}
+
+/// Addresses at both ends of a prefix, and those right beside it.
+pub(super) fn ends(prefix: IpNet) -> [IpAddr; 4] {
+    let (first, last) = (number(prefix.network()), number(prefix.broadcast()));
+    let ipv4 = prefix.addr().is_ipv4();
+    let all = if ipv4 { u128::from(u32::MAX) } else { u128::MAX };
+    let after = last.saturating_add(1).min(all);
+    [first, last, first.saturating_sub(1), after].map(|number| address(number, ipv4))
+}
+
+/// Returns true if packets to an address are forwarded where a route says so, whoever forwards.
+fn is_forwarded(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let first = address.octets()[0];
+            (1..224).contains(&first) && !address.is_loopback() && !address.is_link_local()
+        }
+        IpAddr::V6(address) => matches!(address.octets()[0], 0x20..=0x3f | 0xfc..=0xfd),
+    }
+}
+
+/// EXDEV: the reverse-path filter refuses the source.
+const SOURCE_REFUSED: i32 = 18;
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    }
+}
+
+fn address(number: u128, ipv4: bool) -> IpAddr {
+    if ipv4 { IpAddr::V4((number as u32).into()) } else { IpAddr::V6(number.into()) }
+}
