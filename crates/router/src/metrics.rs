@@ -101,12 +101,12 @@ fn packets(to: &mut Exposition, stats: &Stats, workers: &[(Snapshot, bool)]) {
     to.family("wattline_held_packets", Kind::Gauge, "Frames that wait for a neighbour.");
     to.sample(&[], stats.held as f64);
     if let Some(kernel) = &stats.kernel {
-        of_kernel(to, kernel);
+        kernel_side(to, kernel);
     }
 }
 
 /// The audit, and requests for neighbours.
-fn of_kernel(to: &mut Exposition, kernel: &KernelStats) {
+fn kernel_side(to: &mut Exposition, kernel: &KernelStats) {
     let help = "Requests to the kernel to resolve or confirm a neighbour.";
     to.family("wattline_neighbour_requests_total", Kind::Counter, help);
     to.sample(&[], kernel.neighbour_requests as f64);

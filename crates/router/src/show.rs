@@ -45,14 +45,14 @@ impl Router {
                 }
                 _ => Answer::Error("a look-up needs one address".to_owned()),
             },
-            Topic::Flows => self.of_application(topic, |it| it.flows(within, most)),
-            Topic::Acl => self.of_application(topic, |it| it.rules(most)),
-            Topic::Sas => self.of_application(topic, |it| it.associations()),
+            Topic::Flows => self.application_table(topic, |it| it.flows(within, most)),
+            Topic::Acl => self.application_table(topic, |it| it.rules(most)),
+            Topic::Sas => self.application_table(topic, |it| it.associations()),
         }
     }
 
     /// Answers with the table of the application that has one.
-    fn of_application<T: Document>(
+    fn application_table<T: Document>(
         &self,
         topic: Topic,
         table: impl Fn(&dyn Application) -> Option<T>,

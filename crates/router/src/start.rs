@@ -66,7 +66,7 @@ impl Router {
     ) -> Result<Self, RouterError> {
         let mut settled = Settled::read(config_path, extensions.applications, &*set_log_level)?;
         let mut known = Known::learn(&settled)?;
-        let mut judged = Judged::new(&settled, &known, extensions)?;
+        let mut judged = Judged::new(&settled, &known, extensions.applications)?;
         let mut opened = Opened::open(&settled, &mut known, &mut judged)?;
         check_steered(&settled.config)?;
         let plan = settled.plan.take();

@@ -3,10 +3,9 @@
 
 use super::super::error::RouterError;
 use super::super::takeover::{self, Lookout};
-use super::Extensions;
 use super::known::Known;
 use super::settled::{Settled, what_judges};
-use crate::application::{self, Application, SourceCheck};
+use crate::application::{self, Application, Applications, SourceCheck};
 use crate::config::{Config, Takeover};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -32,10 +31,10 @@ impl Judged {
     pub fn new(
         settled: &Settled,
         known: &Known,
-        extensions: Extensions,
+        applications: Applications,
     ) -> Result<Self, RouterError> {
         let config = &settled.config;
-        let applications = application::start(extensions.applications, config)?;
+        let applications = application::start(applications, config)?;
         let guards = applications.iter().any(|it| it.guards());
         let ports = || (0..config.ports.len() as u16).map(PortId);
         let judged = |port: &PortId| applications.iter().any(|it| it.judges(*port));

@@ -39,7 +39,7 @@ pub(super) struct Reason {
 
 impl Reason {
     /// A weighty reason that concerns all packets.
-    fn of(port: Option<PortId>, text: String) -> Self {
+    fn weighty(port: Option<PortId>, text: String) -> Self {
         Self { port, only: None, is_mild: false, text }
     }
 
@@ -77,14 +77,14 @@ pub(super) fn judge(
         .iter()
         .flat_map(|it| it.links.iter().map(move |(link, name)| (*link, (it, name.as_str()))))
         .collect();
-    let mut reasons = of_filters(found, &by_link, circumstances);
-    reasons.extend(of_rules(found, &by_link, circumstances));
-    reasons.extend(of_ipsec_policies(found, circumstances));
+    let mut reasons = judge_filters(found, &by_link, circumstances);
+    reasons.extend(judge_rules(found, &by_link, circumstances));
+    reasons.extend(judge_ipsec_policies(found, circumstances));
     let unseen = |what: &String| format!("it cannot be seen what the kernel does: {what}");
-    reasons.extend(found.unread.iter().map(|what| Reason::of(None, unseen(what))));
-    reasons.extend(of_links(found, &by_link, circumstances));
+    reasons.extend(found.unread.iter().map(|what| Reason::weighty(None, unseen(what))));
+    reasons.extend(judge_links(found, &by_link, circumstances));
     for of in ports {
-        reasons.extend(of_stripped_tags(found, of, circumstances));
+        reasons.extend(judge_stripped_tags(found, of, circumstances));
     }
     for of in ports {
         for (link, name) in &of.links {
@@ -102,7 +102,7 @@ fn by_name<'a>(by_link: &ByLink<'a>, name: &str) -> Option<&'a Interfaces> {
 }
 
 /// Chains of nftables and tables of its predecessors.
-fn of_filters(
+fn judge_filters(
     found: &ForwardPath,
     by_link: &ByLink<'_>,
     circumstances: &Circumstances<'_>,
@@ -125,28 +125,29 @@ fn of_filters(
                 "postrouting" | "egress" => circumstances.own,
                 _ => &[],
             };
-            let concerned = of_concern(concern, by_link, own);
+            let concerned = concerned_packets(concern, by_link, own);
             let Some((port, only)) = concerned else { continue };
             if chain.devices.is_empty() {
-                reasons.push(Reason { only, ..Reason::of(port, text.clone()) });
+                reasons.push(Reason { only, ..Reason::weighty(port, text.clone()) });
             }
             for name in &chain.devices {
                 let of = by_name(by_link, name).filter(|of| port.is_none_or(|it| it == of.port));
                 let text = format!("{text} on {name}");
-                reasons.extend(of.map(|of| Reason { only, ..Reason::of(Some(of.port), text) }));
+                reasons
+                    .extend(of.map(|of| Reason { only, ..Reason::weighty(Some(of.port), text) }));
             }
         }
     }
     for table in &found.legacy {
         let text = format!("{}: table {} has {} rules", table.program, table.name, table.rules);
-        reasons.push(Reason::of(None, text));
+        reasons.push(Reason::weighty(None, text));
     }
     reasons
 }
 
 /// The port at which packets of a concern come in (`None`: any), and the prefix that they have; nothing
 /// if none of them come in or leave by ports.
-fn of_concern(
+fn concerned_packets(
     concern: &Concern,
     by_link: &ByLink<'_>,
     own: &[IpAddr],
@@ -166,7 +167,7 @@ fn of_concern(
 }
 
 /// Rules of policy routing that packets which arrive at ports can match.
-fn of_rules(
+fn judge_rules(
     found: &ForwardPath,
     by_link: &ByLink<'_>,
     circumstances: &Circumstances<'_>,
@@ -186,13 +187,13 @@ fn of_rules(
                 None => continue,
             },
         };
-        reasons.push(Reason { only, ..Reason::of(port, text) });
+        reasons.push(Reason { only, ..Reason::weighty(port, text) });
     }
     reasons
 }
 
 /// Policies of the kernel's IPsec, where no application carries them out.
-fn of_ipsec_policies(found: &ForwardPath, circumstances: &Circumstances<'_>) -> Vec<Reason> {
+fn judge_ipsec_policies(found: &ForwardPath, circumstances: &Circumstances<'_>) -> Vec<Reason> {
     if found.ipsec_policies.is_empty() || circumstances.guards {
         return Vec::new();
     }
@@ -208,12 +209,12 @@ fn of_ipsec_policies(found: &ForwardPath, circumstances: &Circumstances<'_>) -> 
         "IPsec: the kernel has {count} policies (`ip xfrm policy`) for packets that it sends or \
          forwards, and there is no section [ipsec]"
     );
-    let reason = |only| Reason { only, ..Reason::of(None, text.clone()) };
+    let reason = |only| Reason { only, ..Reason::weighty(None, text.clone()) };
     prefixes.into_iter().map(reason).collect()
 }
 
 /// Bridges, VRFs and bonds to which interfaces belong, and their queueing.
-fn of_links(
+fn judge_links(
     found: &ForwardPath,
     by_link: &ByLink<'_>,
     circumstances: &Circumstances<'_>,
@@ -227,11 +228,11 @@ fn of_links(
             MasterKind::Other(kind) => (kind.as_str(), "and packets are that one's"),
         };
         let text = format!("{name} belongs to the {what} {}, {consequence}", master.name);
-        reasons.push(Reason::of(Some(of.port), text));
+        reasons.push(Reason::weighty(Some(of.port), text));
     }
     for aggregate in &found.aggregates {
         if let Some((of, name)) = by_link.get(&aggregate.link) {
-            reasons.extend(of_aggregate(aggregate, of, name, circumstances));
+            reasons.extend(judge_aggregate(aggregate, of, name, circumstances));
         }
     }
     for queueing in &found.queueing {
@@ -242,13 +243,13 @@ fn of_links(
                 format!("traffic control: {name} has the queueing discipline {kind}")
             }
         };
-        reasons.push(Reason::of(Some(of.port), text));
+        reasons.push(Reason::weighty(Some(of.port), text));
     }
     reasons
 }
 
 /// An interface whose VLANs lose their tags before a program sees the frame.
-fn of_stripped_tags(
+fn judge_stripped_tags(
     found: &ForwardPath,
     of: &Interfaces,
     circumstances: &Circumstances<'_>,
@@ -261,7 +262,7 @@ fn of_stripped_tags(
         "{name} has VLANs and takes the tags off their frames before Wattline sees them \
          (`ethtool -K {name} rxvlan off` changes that)"
     );
-    strips.then(|| Reason::of(Some(of.port), text))
+    strips.then(|| Reason::weighty(Some(of.port), text))
 }
 
 /// Everything that settings (sysctl) of an interface of a port decide.
@@ -330,7 +331,7 @@ pub(super) fn cut_off(
 }
 
 /// Everything that would be bypassed at a bond or team.
-fn of_aggregate(
+fn judge_aggregate(
     aggregate: &Aggregate,
     of: &Interfaces,
     name: &str,

@@ -91,19 +91,25 @@ fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
         "out now",
         "lost"
     )?;
+    // What ports have in common is said once.
+    let mut remarks: Vec<(String, Vec<&str>)> = Vec::new();
     for port in &stats.ports {
-        let state = match (port.state.as_deref(), &port.reason) {
-            (None | Some("up"), None) => String::new(),
-            (None | Some("up"), Some(reason)) => format!(", {reason}"),
-            (Some(state), None) => format!(", {state}"),
-            (Some(state), Some(reason)) => format!(", {}: {reason}", state.to_uppercase()),
+        let state = match port.state.as_deref() {
+            None | Some("up") => String::new(),
+            Some(state) if port.reason.is_some() => format!(", {}", state.to_uppercase()),
+            Some(state) => format!(", {state}"),
         };
-        let workers = (port.xdp_closed_because.as_ref())
-            .map_or_else(String::new, |why| format!(", by workers: {why}"));
+        let by_workers = port.xdp_closed_because.iter().map(|why| format!("by workers: {why}"));
+        for remark in port.reason.iter().cloned().chain(by_workers) {
+            match remarks.iter_mut().find(|(said, _)| *said == remark) {
+                Some((_, ports)) => ports.push(&port.name),
+                None => remarks.push((remark, vec![&port.name])),
+            }
+        }
         let counters = &port.counters;
         writeln!(
             out,
-            "{:<16} {:>14} {:>16} {:>14} {:>14} {:>16} {:>14} {:>10}  {}{state}{workers}",
+            "{:<16} {:>14} {:>16} {:>14} {:>14} {:>16} {:>14} {:>10}  {}{state}",
             port.name,
             counters.received_packets,
             counters.received_bytes,
@@ -114,6 +120,9 @@ fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
             counters.lost(),
             port.mode,
         )?;
+    }
+    for (remark, ports) in remarks {
+        writeln!(out, "{}: {remark}", ports.join(", "))?;
     }
     writeln!(
         out,
@@ -251,12 +260,10 @@ mod tests {
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();
         let place = |line: &str| lines.iter().position(|it| it == line).expect(line);
-        for rule in [
-            ["acl", "rules web", "name web", "on a, b", "packets 7", "protocol 6, 17"],
-            ["acl", "rules rest", "name rest", "on -", "source -", "total 2"],
-        ] {
-            assert!(rule.map(place).is_sorted(), "{rule:?}: {text}");
-        }
+        let web = ["acl", "rules web", "name web", "on a, b", "packets 7", "protocol 6, 17"];
+        assert!(web.map(place).is_sorted(), "{text}");
+        let rest = ["protocol 6, 17", "rules rest", "name rest", "on -", "total 2"];
+        assert!(rest.map(place).is_sorted(), "{text}");
         let sections = ["redundancy_encode", "stream 3", "stream 4"];
         assert!(sections.map(place).is_sorted(), "{text}");
     }

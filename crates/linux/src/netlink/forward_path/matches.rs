@@ -20,6 +20,10 @@ const HEADER: usize = 4;
 /// As deep as the kernel lets chains jump (NFT_JUMP_STACK_SIZE).
 const DEEPEST_JUMP: usize = 16;
 
+/// NFPROTO_IPV4 and NFPROTO_IPV6 (include/uapi/linux/netfilter.h).
+pub(super) const IPV4: u8 = 2;
+pub(super) const IPV6: u8 = 10;
+
 // Keys of `meta`.
 const META_PROTOCOL: u32 = 1;
 const META_IIF: u32 = 4;
@@ -154,8 +158,8 @@ struct Reader {
 impl Reader {
     fn new(family: u8) -> Self {
         let is_ipv6 = match family {
-            super::nftables::IPV4 => Some(false),
-            super::nftables::IPV6 => Some(true),
+            IPV4 => Some(false),
+            IPV6 => Some(true),
             _ => None,
         };
         let rule = Rule { is_harmless: true, is_understood: true, ..Rule::default() };
@@ -270,8 +274,8 @@ impl Reader {
             Field::Meta(META_OIFNAME) => concern.output = name(value),
             Field::Meta(META_NFPROTO) => {
                 self.is_ipv6 = match value {
-                    [super::nftables::IPV4] => Some(false),
-                    [super::nftables::IPV6] => Some(true),
+                    [IPV4] => Some(false),
+                    [IPV6] => Some(true),
                     _ => None,
                 };
             }

@@ -4,7 +4,7 @@
 use super::super::frame::attributes;
 use super::super::value::{number_of_wire, text};
 use super::dump::dump;
-use super::matches::{Concern, Rules};
+use super::matches::{Concern, IPV4, IPV6, Rules};
 use netlink_sys::protocols::NETLINK_NETFILTER;
 use std::io;
 
@@ -15,9 +15,7 @@ const HEADER: usize = 4;
 
 // Families (include/uapi/linux/netfilter.h).
 const INET: u8 = 1;
-pub(super) const IPV4: u8 = 2;
 const NETDEV: u8 = 5;
-pub(super) const IPV6: u8 = 10;
 
 const DROP: u32 = 0;
 
