@@ -8,16 +8,23 @@ use syn::{Expr, ExprIndex, ExprMethodCall, Lit, Macro, Token};
 
 /// Crates whose code talks to a daemon or is one. The commands of `wattline` that read other JSON are
 /// excepted below.
-const READERS: [&str; 6] = ["daemon", "router", "govern", "demo", "status", "wattline"];
+const READERS: [&str; 10] = [
+    "daemon",
+    "router",
+    "govern",
+    "demo",
+    "status",
+    "wattline",
+    "filter",
+    "flow-records",
+    "ipsec",
+    "redundancy",
+];
 
 /// Files that read other JSON or TOML by key, with the reason.
 const OTHERS: &[(&str, &str)] = &[
     ("daemon/src/stream.rs", "the frame around documents: `bytes`, `event` and `end`"),
     ("status/src/reference.rs", "reads JSON schemas, whose keys are those of their standard"),
-    (
-        "wattline/src/commands/block.rs",
-        "reads what this program itself has made of the kernel's policies",
-    ),
     ("wattline/src/commands/laboratory/", "prints results that this program has made"),
 ];
 

@@ -19,8 +19,10 @@ use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
 use wattline_rib::Rib;
+use wattline_status::FlowTable;
+use wattline_status::applications::{AclTable, ApplicationStats, SaTable};
 
-pub use wattline_daemon::socket::Topic;
+pub use wattline_status::applications::SourceCheck;
 
 /// Starts the applications of one kind that a configuration asks for.
 pub type StartApplications = fn(&Config) -> Result<Vec<Box<dyn Application>>, RouterError>;
@@ -59,15 +61,6 @@ pub(crate) fn start(
 
 /// Names of rules by number.
 pub type RuleNames = Box<dyn Fn(u16) -> Option<String> + Send>;
-
-/// Comparison of source addresses with the routes (RFC 3704).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SourceCheck {
-    /// There is a route to the source (section 2.4).
-    Loose,
-    /// A route to the source leads to the port by which the packet came (sections 2.2 and 2.3).
-    Strict,
-}
 
 /// One application of one router.
 pub trait Application: Send {
@@ -161,8 +154,8 @@ pub trait Application: Send {
         None
     }
 
-    /// What it counts.
-    fn stats(&self) -> serde_json::Value;
+    /// Enters its counters.
+    fn stats(&self, to: &mut ApplicationStats);
 
     /// Losses by overload that are no frames, by kind.
     fn losses(&self) -> Vec<(&'static str, u64)> {
@@ -174,10 +167,20 @@ pub trait Application: Send {
         let _ = to;
     }
 
-    /// Returns at most so many entries of a topic, within a prefix or all; nothing where the topic
-    /// is none of its own.
-    fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Option<serde_json::Value> {
-        let _ = (topic, within, most);
+    /// Returns at most so many flow records, within a prefix or all, if it makes any.
+    fn flows(&self, within: Option<IpNet>, most: usize) -> Option<FlowTable> {
+        let _ = (within, most);
+        None
+    }
+
+    /// Returns at most so many rules of access lists, if it has any.
+    fn rules(&self, most: usize) -> Option<AclTable> {
+        let _ = most;
+        None
+    }
+
+    /// Returns its security associations, if it has any.
+    fn associations(&self) -> Option<SaTable> {
         None
     }
 
@@ -228,9 +231,7 @@ mod tests {
         fn tick(&mut self, now: Instant) -> Instant {
             now
         }
-        fn stats(&self) -> serde_json::Value {
-            serde_json::Value::Null
-        }
+        fn stats(&self, _: &mut ApplicationStats) {}
         fn finish(&mut self, _: bool) {}
     }
 

@@ -606,9 +606,7 @@ impl Router {
             .flat_map(|application| application.losses())
             .map(|(kind, count)| (kind.to_owned(), count))
             .collect();
-        stats.applications = (self.applications.iter())
-            .map(|application| (application.name().to_owned(), application.stats()))
-            .collect();
+        self.applications.iter().for_each(|application| application.stats(&mut stats.applications));
         stats.power = self.power.as_ref().map(|power| power.stats());
         stats.kernel = self.kernel.as_ref().map(|kernel| {
             let mut stats = kernel.stats();

@@ -1,11 +1,11 @@
 //! State of a running router, for people to look at.
 
 use super::Router;
-use crate::application::Topic;
+use crate::application::Application;
 use crate::config::{PortSettings, format_mac, keys};
 use ipnet::IpNet;
 use std::net::IpAddr;
-use wattline_daemon::socket::Answer;
+use wattline_daemon::socket::{Answer, Topic};
 use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Hop, RouteKind};
@@ -13,8 +13,8 @@ use wattline_packet::{ipv4, ipv6};
 use wattline_rib::Source;
 use wattline_settings::Key;
 use wattline_status::{
-    AclTable, Contract, Document, Exception, FibEntry, FlowTable, GroupMember, NeighbourEntry,
-    NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable, SaTable,
+    Contract, Document, Exception, FibEntry, GroupMember, NeighbourEntry, NeighbourTable,
+    NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable,
 };
 
 /// Treatments of packets in words.
@@ -45,15 +45,21 @@ impl Router {
                 }
                 _ => Answer::Error("a look-up needs one address".to_owned()),
             },
-            Topic::Flows | Topic::Sas | Topic::Acl => {
-                let mut known = self.applications.iter();
-                match (known.find_map(|it| it.show(topic, within, most)), topic) {
-                    (None, _) => Answer::Error(off(topic).to_owned()),
-                    (Some(value), Topic::Flows) => stamped::<FlowTable>(value),
-                    (Some(value), Topic::Acl) => stamped::<AclTable>(value),
-                    (Some(value), _) => stamped::<SaTable>(value),
-                }
-            }
+            Topic::Flows => self.application_table(topic, |it| it.flows(within, most)),
+            Topic::Acl => self.application_table(topic, |it| it.rules(most)),
+            Topic::Sas => self.application_table(topic, |it| it.associations()),
+        }
+    }
+
+    /// Answers with the table of the application that has one.
+    fn application_table<T: Document>(
+        &self,
+        topic: Topic,
+        table: impl Fn(&dyn Application) -> Option<T>,
+    ) -> Answer {
+        match self.applications.iter().find_map(|it| table(&**it)) {
+            Some(table) => Answer::document(&table),
+            None => Answer::Error(off(topic).to_owned()),
         }
     }
 
@@ -296,14 +302,6 @@ fn special(address: IpAddr) -> Option<(&'static str, ByWorkers)> {
         },
     };
     Some(special)
-}
-
-/// Answers with the document of an application.
-fn stamped<T: Document>(value: serde_json::Value) -> Answer {
-    match wattline_status::stamp::<T>(value) {
-        Ok(document) => Answer::document(&document),
-        Err(error) => Answer::Error(error.to_string()),
-    }
 }
 
 /// Says how to turn a topic on that is off. Applications are started with the router.

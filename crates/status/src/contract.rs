@@ -83,17 +83,6 @@ pub fn read<T: Document>(answer: Value) -> Result<T, ContractError> {
         .map_err(|error| ContractError::Broken { document: T::NAME, message: error.to_string() })
 }
 
-/// Brings a value that an application has built into the form of a document.
-///
-/// # Errors
-/// [`ContractError::Broken`] if it lacks a key.
-pub fn stamp<T: Document>(mut value: Value) -> Result<T, ContractError> {
-    if let Value::Object(keys) = &mut value {
-        keys.insert("contract".to_owned(), CONTRACT.into());
-    }
-    read(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@
 //! `docs/reference/daemon-json.md` ([`reference`]) are made from them. A key ends in its unit;
 //! `packets` and `bytes` are units, too.
 
+pub mod applications;
 mod contract;
 mod decision;
 mod example;
@@ -27,7 +28,7 @@ mod stages;
 mod stats;
 mod watch;
 
-pub use contract::{CONTRACT, Contract, ContractError, Document, read, stamp};
+pub use contract::{CONTRACT, Contract, ContractError, Document, read};
 pub use decision::{Decision, Explanation, Waiting};
 pub use example::example;
 pub use governor::{
@@ -50,9 +51,9 @@ pub use rule::RuleName;
 pub use schema::{documents, schema};
 pub use settable::CanSet;
 pub use show::{
-    AclRule, AclTable, ConfigSetting, ConfigTable, Exception, FibEntry, Flow, FlowTable,
-    GroupMember, NeighbourEntry, NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry,
-    RouteHop, RouteTable, SaTable, Unmatched, VersionEntry,
+    ConfigSetting, ConfigTable, Exception, FibEntry, Flow, FlowTable, GroupMember, NeighbourEntry,
+    NeighbourTable, NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable,
+    VersionEntry,
 };
 pub use stages::{DemonstrationStats, LinkStats, ModelCore, StageResult, Stages};
 pub use stats::Stats;

@@ -1,5 +1,6 @@
 //! Statistics of a router.
 
+use crate::applications::ApplicationStats;
 use crate::contract::Contract;
 use crate::power::Power;
 use schemars::JsonSchema;
@@ -69,9 +70,9 @@ pub struct RouterStats {
     /// collector did not take.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub losses: BTreeMap<String, u64>,
-    /// Counters of applications, by name; the how-to of each describes them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub applications: BTreeMap<String, serde_json::Value>,
+    /// Counters of the applications that run.
+    #[serde(default, skip_serializing_if = "ApplicationStats::is_empty")]
+    pub applications: ApplicationStats,
     /// Functions of the kernel beside routing, where ports have interfaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takeover: Option<TakeoverStats>,

@@ -1,9 +1,10 @@
 //! JSON schemas of all documents.
 
+use crate::applications::{AclTable, SaTable};
 use crate::contract::{CONTRACT, Document};
 use crate::{
-    AclTable, ActiveWorkers, Empty, Explanation, FibEntry, FlowTable, Graph, NeighbourTable,
-    PortTable, Rates, ReloadReport, RouteTable, SaTable, Stats, WatchEnd, WatchStart, Way,
+    ActiveWorkers, Empty, Explanation, FibEntry, FlowTable, Graph, NeighbourTable, PortTable,
+    Rates, ReloadReport, RouteTable, Stats, WatchEnd, WatchStart, Way,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};

@@ -19,8 +19,6 @@ document!(RouteTable, "show routes");
 document!(NeighbourTable, "show neighbours");
 document!(FibEntry, "show fib");
 document!(FlowTable, "show flows");
-document!(SaTable, "show sas");
-document!(AclTable, "show acl");
 document!(VersionEntry, "show version");
 document!(ConfigTable, "show config");
 
@@ -305,63 +303,4 @@ pub struct Flow {
     pub first_millis: u64,
     /// Time of the last packet, in milliseconds since 1970.
     pub last_millis: u64,
-}
-
-/// Security associations: the counters of application `ipsec`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SaTable {
-    /// Number of the contract that this document follows.
-    pub contract: Contract,
-    /// The counters, as in `applications` of `stats`.
-    #[serde(flatten)]
-    pub ipsec: serde_json::Map<String, serde_json::Value>,
-}
-
-/// Rules of access lists with their matches.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AclTable {
-    /// Number of the contract that this document follows.
-    pub contract: Contract,
-    /// Rules, in the order in which packets meet them.
-    pub rules: Vec<AclRule>,
-    /// Rules, those included that are not listed.
-    pub total: usize,
-    /// Packets that matched no rule and were dropped, by port.
-    pub unmatched: Vec<Unmatched>,
-}
-
-/// A rule of an access list. An empty list matches everything.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AclRule {
-    /// Its name.
-    pub name: String,
-    /// Ports on which it holds.
-    pub on: Vec<String>,
-    /// `permit` or `deny`.
-    pub action: String,
-    /// Source prefixes.
-    pub source: Vec<String>,
-    /// Destination prefixes.
-    pub destination: Vec<String>,
-    /// Protocol numbers.
-    pub protocol: Vec<u8>,
-    /// Source ports and ranges.
-    pub source_ports: Vec<String>,
-    /// Destination ports and ranges.
-    pub destination_ports: Vec<String>,
-    /// Packets that matched.
-    pub packets: u64,
-    /// Bytes of them.
-    pub bytes: u64,
-}
-
-/// Packets of a port that matched no rule.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Unmatched {
-    /// The port.
-    pub port: String,
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of them.
-    pub bytes: u64,
 }

@@ -36,8 +36,8 @@ impl Application for Netflow {
     }
 
     fn counted(&self, _: &Cost) -> serde_json::Value {
-        let [mut totals, ipv6] = self.records.totals();
-        totals.merge(&ipv6);
-        json!(totals)
+        let [mut counts, ipv6] = self.records.totals();
+        counts.merge(&ipv6);
+        json!(counts)
     }
 }

@@ -9,8 +9,9 @@ use super::application::Application;
 use super::args::Args;
 use super::report::Cost;
 use crate::memory_router::Error;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
+use wattline_dataplane::counters::Counter;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
 use wattline_packet::Family;
@@ -109,14 +110,12 @@ impl Application for Redundancy {
     }
 
     fn counted(&self, _: &Cost) -> Value {
-        let object = |list: Vec<(&'static str, u64)>| {
-            let list = list.into_iter().filter(|(_, count)| *count > 0);
-            list.map(|(name, count)| (name.to_owned(), json!(count))).collect::<Map<_, _>>()
-        };
-        let mut all = json!({ "encoder": object(self.encoded.list()) });
+        let mut all = json!({ "encoder": self.encoded.map(Counter::get) });
         if self.with_decoder {
-            all["decoder"] = object(self.decoded.list()).into();
+            all["decoder"] = json!(self.decoded.map(Counter::get));
         }
+        let counts = all.as_object_mut().into_iter().flat_map(|all| all.values_mut());
+        counts.filter_map(Value::as_object_mut).for_each(|it| it.retain(|_, count| *count != 0));
         all
     }
 }

@@ -1,19 +1,20 @@
 //! The access lists on the control thread.
 
 use super::AclSettings;
-use super::lists::Lists;
+use super::lists::{Counted, Lists};
 use super::node;
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
-use serde_json::{Value, json};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattline_daemon::metrics::{Exposition, Kind};
 use wattline_dataplane::feature::Feature;
 use wattline_dataplane::port::PortId;
 use wattline_router::RouterError;
-use wattline_router::application::{Application, RuleNames, Topic};
+use wattline_router::application::{Application, RuleNames};
 use wattline_router::config::{Config, Settings};
+use wattline_status::applications::{AclRule, AclStats, AclTable, ApplicationStats, Unmatched};
 
 /// Nothing is ever due.
 const SELDOM: Duration = Duration::from_secs(3600);
@@ -58,54 +59,50 @@ impl Acl {
         })
     }
 
-    /// The ports that have rules, by name, with what no rule matched.
-    fn unmatched(&self, lists: &Lists) -> Vec<(String, (u64, u64))> {
+    /// The ports that have rules, with the packets that no rule matched.
+    fn unmatched(&self, lists: &Lists) -> Vec<Unmatched> {
         let ports = self.names.iter().zip(&lists.unmatched).enumerate();
-        ports
-            .filter(|(port, _)| lists.has(*port))
-            .map(|(_, (name, counts))| (name.clone(), counts.total()))
-            .collect()
+        let with_rules = ports.filter(|(port, _)| lists.has(*port));
+        let counted = with_rules.map(|(_, (port, counts))| {
+            let (packets, bytes) = counts.total();
+            Unmatched { port: port.clone(), packets, bytes }
+        });
+        counted.collect()
     }
 
-    /// At most so many rules, and what none matched.
-    fn told(&self, most: usize) -> Value {
+    /// Returns the counters, with at most so many rules.
+    fn counted(&self, most: usize) -> AclStats {
         let lists = self.lists.load();
-        let rules: Vec<Value> = (lists.rules.iter())
-            .take(most)
-            .map(|it| {
-                let rule = &it.rule;
-                let (packets, bytes) = it.counts.total();
-                let on: Vec<&String> =
-                    rule.on.iter().filter_map(|port| self.names.get(*port)).collect();
-                let nets = |nets: &[IpNet]| nets.iter().map(IpNet::to_string).collect::<Vec<_>>();
-                let ports = |ranges: &[std::ops::RangeInclusive<u16>]| {
-                    let range = |range: &std::ops::RangeInclusive<u16>| match (
-                        range.start(),
-                        range.end(),
-                    ) {
-                        (low, high) if low == high => low.to_string(),
-                        (low, high) => format!("{low}-{high}"),
-                    };
-                    ranges.iter().map(range).collect::<Vec<_>>()
-                };
-                json!({
-                    "name": rule.name,
-                    "on": on,
-                    "action": rule.action.name(),
-                    "source": nets(&rule.sources),
-                    "destination": nets(&rule.destinations),
-                    "protocol": rule.protocols,
-                    "source_ports": ports(&rule.source_ports),
-                    "destination_ports": ports(&rule.destination_ports),
-                    "packets": packets,
-                    "bytes": bytes,
-                })
-            })
-            .collect();
-        let unmatched: Vec<Value> = (self.unmatched(&lists).into_iter())
-            .map(|(port, (packets, bytes))| json!({ "port": port, "packets": packets, "bytes": bytes }))
-            .collect();
-        json!({ "rules": rules, "total": lists.rules.len(), "unmatched": unmatched })
+        let rule = |it: &Counted| {
+            let rule = &it.rule;
+            let (packets, bytes) = it.counts.total();
+            let on = rule.on.iter().filter_map(|port| self.names.get(*port));
+            AclRule {
+                name: rule.name.clone(),
+                on: on.cloned().collect(),
+                action: rule.action.name().to_owned(),
+                source: rule.sources.iter().map(IpNet::to_string).collect(),
+                destination: rule.destinations.iter().map(IpNet::to_string).collect(),
+                protocol: rule.protocols.clone(),
+                source_ports: rule.source_ports.iter().map(range).collect(),
+                destination_ports: rule.destination_ports.iter().map(range).collect(),
+                packets,
+                bytes,
+            }
+        };
+        AclStats {
+            rules: lists.rules.iter().take(most).map(rule).collect(),
+            total: lists.rules.len(),
+            unmatched: self.unmatched(&lists),
+        }
+    }
+}
+
+/// Returns a range of ports as in the configuration.
+fn range(ports: &RangeInclusive<u16>) -> String {
+    match (ports.start(), ports.end()) {
+        (low, high) if low == high => low.to_string(),
+        (low, high) => format!("{low}-{high}"),
     }
 }
 
@@ -170,8 +167,12 @@ impl Application for Acl {
         Some(Box::new(move |number| lists.load().name(number).map(str::to_owned)))
     }
 
-    fn stats(&self) -> Value {
-        self.told(usize::MAX)
+    fn stats(&self, to: &mut ApplicationStats) {
+        to.acl = Some(self.counted(usize::MAX));
+    }
+
+    fn rules(&self, most: usize) -> Option<AclTable> {
+        Some(AclTable { acl: self.counted(most), ..AclTable::default() })
     }
 
     fn metrics(&self, to: &mut Exposition) {
@@ -185,13 +186,9 @@ impl Application for Acl {
         let help =
             "Packets of a port with an access list that no rule matched, and that were dropped.";
         to.family("wattline_acl_unmatched_packets_total", Kind::Counter, help);
-        for (port, (packets, _)) in self.unmatched(&lists) {
+        for Unmatched { port, packets, .. } in self.unmatched(&lists) {
             to.sample(&[("port", &port)], packets as f64);
         }
-    }
-
-    fn show(&self, topic: Topic, _: Option<IpNet>, most: usize) -> Option<Value> {
-        (topic == Topic::Acl).then(|| self.told(most))
     }
 
     fn finish(&mut self, _: bool) {}

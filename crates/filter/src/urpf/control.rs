@@ -2,7 +2,6 @@
 
 use super::UrpfSettings;
 use super::node::{self, Checks, Dropped};
-use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use wattline_daemon::metrics::{Exposition, Kind};
 use wattline_dataplane::counters::Counter;
@@ -11,6 +10,7 @@ use wattline_dataplane::port::PortId;
 use wattline_router::RouterError;
 use wattline_router::application::{Application, SourceCheck};
 use wattline_router::config::{Config, Settings};
+use wattline_status::applications::{ApplicationStats, UrpfPort, UrpfStats};
 
 /// Nothing is ever due.
 const SELDOM: Duration = Duration::from_secs(3600);
@@ -32,20 +32,13 @@ pub(crate) fn start(config: &Config) -> Result<Vec<Box<dyn Application>>, Router
     let names = names_of(config);
     for (port, check) in &settings.checks {
         checks.set(*port, Some(*check));
-        tracing::info!("port {}: source addresses are checked, {}", names[*port], name(*check));
+        tracing::info!("port {}: source addresses are checked, {}", names[*port], check.name());
     }
     Ok(vec![Box::new(Urpf { before: vec![0; checks.len()], checks, names, dropped: Vec::new() })])
 }
 
 fn names_of(config: &Config) -> Vec<String> {
     config.ports.iter().map(|port| port.name.clone()).collect()
-}
-
-fn name(check: SourceCheck) -> &'static str {
-    match check {
-        SourceCheck::Loose => "loose",
-        SourceCheck::Strict => "strict",
-    }
 }
 
 impl Urpf {
@@ -58,11 +51,12 @@ impl Urpf {
         })
     }
 
-    /// Ports that check, with their names and what they dropped.
-    fn ports(&self) -> impl Iterator<Item = (&str, SourceCheck, u64)> {
+    /// Ports that check, with the packets that they dropped.
+    fn ports(&self) -> impl Iterator<Item = UrpfPort> {
         let ports = self.names.iter().enumerate().filter(|(_, name)| !name.is_empty());
         ports.filter_map(|(port, name)| {
-            Some((name.as_str(), self.checks.get(port)?, self.dropped(port)))
+            let (check, dropped_packets) = (self.checks.get(port)?, self.dropped(port));
+            Some(UrpfPort { port: name.clone(), check, dropped_packets })
         })
     }
 
@@ -133,24 +127,18 @@ impl Application for Urpf {
     fn says_of(&self, port: PortId) -> Option<String> {
         let check = self.checks_sources(port)?;
         let dropped = self.dropped(usize::from(port.0));
-        Some(format!("source addresses {} ([urpf]), {dropped} packets dropped", name(check)))
+        Some(format!("source addresses {} ([urpf]), {dropped} packets dropped", check.name()))
     }
 
-    fn stats(&self) -> Value {
-        let ports: Vec<Value> = self
-            .ports()
-            .map(|(port, check, dropped)| {
-                json!({ "port": port, "check": name(check), "dropped_packets": dropped })
-            })
-            .collect();
-        json!({ "ports": ports })
+    fn stats(&self, to: &mut ApplicationStats) {
+        to.urpf = Some(UrpfStats { ports: self.ports().collect() });
     }
 
     fn metrics(&self, to: &mut Exposition) {
         let help = "Packets that a port dropped since no route leads back to their source address.";
         to.family("wattline_urpf_dropped_packets_total", Kind::Counter, help);
-        for (port, check, dropped) in self.ports() {
-            to.sample(&[("port", port), ("check", name(check))], dropped as f64);
+        for UrpfPort { port, check, dropped_packets } in self.ports() {
+            to.sample(&[("port", &port), ("check", check.name())], dropped_packets as f64);
         }
     }
 

@@ -2,16 +2,15 @@
 
 use super::account::Account;
 use super::session::Session;
-use crate::nodes::Totals;
 use crate::section::{CollectorAddress, FlowRecordsSettings};
-use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_linux::privileges;
 use wattline_packet::ipfix::FlowRecord;
+use wattline_status::applications::{CollectorState, CollectorStats, FlowCounts};
 
 /// Largest number of batches that wait for a collector.
 const QUEUE: usize = 64;
@@ -67,7 +66,7 @@ impl Exporter {
     }
 
     /// Stores the counts of what was lost before it came here.
-    pub fn lost_before(&self, totals: &Totals) {
+    pub fn lost_before(&self, totals: &FlowCounts) {
         let counts = [totals.lost_records, totals.lost_packets, totals.lost_bytes];
         self.account.before.iter().zip(counts).for_each(|(to, count)| to.store(count, Relaxed));
     }
@@ -105,31 +104,22 @@ impl Exporter {
 
     /// Records that it was sent.
     pub fn sent(&self) -> u64 {
-        self.account.records.load(Relaxed)
+        self.account.counts.records.load(Relaxed)
     }
 
     /// Records that it did not take.
     pub fn lost(&self) -> u64 {
-        self.account.lost_records.load(Relaxed)
+        self.account.counts.lost_records.load(Relaxed)
     }
 
-    /// Counts of the collector as JSON.
-    pub fn stats(&self) -> Value {
-        let account = &self.account;
-        let count = |count: &AtomicU64| count.load(Relaxed);
-        json!({
-            "collector": self.collector.to_string(),
-            "state": if account.up.load(Relaxed) { "up" } else { "down" },
-            "messages": count(&account.messages),
-            "records": count(&account.records),
-            "message_bytes": count(&account.bytes),
-            "flow_packets": count(&account.flow_packets),
-            "flow_bytes": count(&account.flow_bytes),
-            "lost_records": count(&account.lost_records),
-            "lost_packets": count(&account.lost_packets),
-            "lost_bytes": count(&account.lost_bytes),
-            "errors": count(&account.errors),
-        })
+    /// Counters of the collector.
+    pub fn stats(&self) -> CollectorStats {
+        let is_up = self.account.up.load(Relaxed);
+        CollectorStats {
+            collector: self.name(),
+            state: if is_up { CollectorState::Up } else { CollectorState::Down },
+            counts: self.account.counts.map(|count| count.load(Relaxed)),
+        }
     }
 }
 

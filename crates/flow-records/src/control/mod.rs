@@ -15,12 +15,11 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-use crate::nodes::{Record, Records, Settings, Totals, worker};
+use crate::nodes::{Record, Records, Settings, worker};
 use crate::section::FlowRecordsSettings;
 use exporter::Exporter;
 use ipnet::IpNet;
 use loss_log::{LossLog, Losses};
-use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,8 +30,12 @@ use wattline_dataplane::routes::Routes;
 use wattline_packet::ipfix::FlowRecord;
 use wattline_rib::{FIRST_STATIC_LINK, Rib};
 use wattline_router::RouterError;
-use wattline_router::application::{Application, Topic};
+use wattline_router::application::Application;
 use wattline_router::config::{Config, PortSettings};
+use wattline_status::applications::{
+    ApplicationStats, ExportInterface, FlowCounts, FlowRecordsStats,
+};
+use wattline_status::{Flow, FlowTable};
 
 /// Largest number of records taken from each worker at once; if there are more, the next round
 /// follows immediately.
@@ -102,10 +105,8 @@ impl FlowRecords {
         })
     }
 
-    fn totals(&self) -> Totals {
-        let mut sum = Totals::default();
-        self.workers.iter().flat_map(Records::totals).for_each(|totals| sum.merge(&totals));
-        sum
+    fn totals(&self) -> FlowCounts {
+        self.workers.iter().flat_map(Records::totals).sum()
     }
 
     fn lost(&self) -> Losses {
@@ -186,45 +187,43 @@ impl Application for FlowRecords {
         metrics::write(to, self.lost(), &self.exporters);
     }
 
-    fn stats(&self) -> Value {
+    fn stats(&self, to: &mut ApplicationStats) {
         let interfaces = self.interfaces.iter().zip(&self.names);
-        let interfaces: Vec<Value> =
-            interfaces.map(|(number, name)| json!({ "number": number, "port": name })).collect();
-        json!({
-            "tables": self.totals(),
-            "collectors": self.exporters.iter().map(Exporter::stats).collect::<Vec<_>>(),
-            "interfaces": interfaces,
-        })
+        let interface = |(number, port): (&u32, &String)| ExportInterface {
+            number: *number,
+            port: port.clone(),
+        };
+        to.flow_records = Some(FlowRecordsStats {
+            tables: self.totals(),
+            collectors: self.exporters.iter().map(Exporter::stats).collect(),
+            interfaces: interfaces.map(interface).collect(),
+        });
     }
 
-    fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Option<Value> {
-        let port = |port: PortId| self.names.get(usize::from(port.0));
-        let flow = |record: &Record| {
-            json!({
-                "source": record.source,
-                "destination": record.destination,
-                "protocol": record.protocol,
-                "source_port": record.source_port,
-                "destination_port": record.destination_port,
-                "packets": record.packets,
-                "bytes": record.bytes,
-                "in": port(record.port_in),
-                "out": record.port_out.and_then(port),
-                "first_millis": record.first_millis,
-                "last_millis": record.last_millis,
-            })
+    fn flows(&self, within: Option<IpNet>, most: usize) -> Option<FlowTable> {
+        let port = |port: PortId| self.names.get(usize::from(port.0)).cloned();
+        let flow = |record: &Record| Flow {
+            source: record.source,
+            destination: record.destination,
+            protocol: record.protocol,
+            source_port: record.source_port,
+            destination_port: record.destination_port,
+            packets: record.packets,
+            bytes: record.bytes,
+            port_in: port(record.port_in),
+            port_out: record.port_out.and_then(port),
+            first_millis: record.first_millis,
+            last_millis: record.last_millis,
         };
         let asked = |record: &&Record| {
             within.is_none_or(|of| of.contains(&record.source) || of.contains(&record.destination))
         };
-        let live = self.totals().flows_live;
         let newest_first = || self.recent.iter().rev().filter(asked);
-        (topic == Topic::Flows).then(|| {
-            json!({
-                "flows": newest_first().take(most).map(flow).collect::<Vec<_>>(),
-                "total": newest_first().count(),
-                "flows_without_a_record_yet": live,
-            })
+        Some(FlowTable {
+            flows: newest_first().take(most).map(flow).collect(),
+            total: newest_first().count(),
+            flows_without_a_record_yet: self.totals().flows_live,
+            ..FlowTable::default()
         })
     }
 

@@ -246,7 +246,7 @@ impl Session {
     }
 
     fn is_down(&mut self, error: &io::Error) {
-        self.account.errors.fetch_add(1, Relaxed);
+        self.account.counts.errors.fetch_add(1, Relaxed);
         self.account.up.store(false, Relaxed);
         if !std::mem::replace(&mut self.down, true) {
             tracing::warn!(
@@ -269,11 +269,11 @@ impl Session {
     fn refused(&mut self, error: &io::Error) {
         self.is_down(error);
         let [records, packets, bytes] = std::mem::take(&mut self.last);
-        let account = &self.account;
+        let counts = &self.account.counts;
         for (sent, lost, count) in [
-            (&account.records, &account.lost_records, records),
-            (&account.flow_packets, &account.lost_packets, packets),
-            (&account.flow_bytes, &account.lost_bytes, bytes),
+            (&counts.records, &counts.lost_records, records),
+            (&counts.flow_packets, &counts.lost_packets, packets),
+            (&counts.flow_bytes, &counts.lost_bytes, bytes),
         ] {
             sent.fetch_sub(count, Relaxed);
             lost.fetch_add(count, Relaxed);
@@ -318,12 +318,12 @@ impl Session {
             return false;
         }
         self.last = if udp { content } else { Content::default() };
-        let account = &self.account;
-        account.messages.fetch_add(1, Relaxed);
-        account.bytes.fetch_add(message.len() as u64, Relaxed);
-        account.records.fetch_add(content[0], Relaxed);
-        account.flow_packets.fetch_add(content[1], Relaxed);
-        account.flow_bytes.fetch_add(content[2], Relaxed);
+        let counts = &self.account.counts;
+        counts.messages.fetch_add(1, Relaxed);
+        counts.message_bytes.fetch_add(message.len() as u64, Relaxed);
+        counts.records.fetch_add(content[0], Relaxed);
+        counts.flow_packets.fetch_add(content[1], Relaxed);
+        counts.flow_bytes.fetch_add(content[2], Relaxed);
         self.burst += 1;
         if udp && self.burst.is_multiple_of(BURST) {
             std::thread::sleep(BURST_PAUSE);

@@ -65,7 +65,7 @@ fn records(count: u16) -> Vec<FlowRecord> {
 }
 
 fn counts(account: &Account) -> (u64, u64) {
-    (account.records.load(Relaxed), account.lost_records.load(Relaxed))
+    (account.counts.records.load(Relaxed), account.counts.lost_records.load(Relaxed))
 }
 
 fn wait_until(mut done: impl FnMut() -> bool) {
@@ -94,7 +94,7 @@ fn a_broken_connection_is_made_again_with_templates_and_sequence_numbers_from_ze
     // The kernel reports the end a moment later.
     wait_until(|| {
         session.export(&records(1));
-        account.errors.load(Relaxed) > 0
+        account.counts.errors.load(Relaxed) > 0
     });
     let (sent, lost) = counts(&account);
     assert!(lost >= 1);

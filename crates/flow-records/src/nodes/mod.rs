@@ -9,7 +9,7 @@
 //! ([`Records`]). The ring never delays packets. If it is full, a flow that timed out stays in the
 //! table and is tried again. Only the record of an *evicted* flow can be lost. Its packets and
 //! bytes
-//! are then counted, so that the sums stay exact ([`Totals`]).
+//! are then counted, so that the sums stay exact ([`FlowCounts`]).
 //!
 //! A flow that moves to another worker has a record from each worker. Each counts since the flow's
 //! last record, so they add up.
@@ -23,7 +23,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use counters::Totals;
 pub use record::{EndReason, Record};
 pub use sampler::Sampling;
 
@@ -36,8 +35,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use table::{Table, Timeouts};
+use wattline_dataplane::counters::Counter;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
+use wattline_status::applications::FlowCounts;
 
 /// Settings of the flow records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,8 +104,8 @@ impl Records {
     }
 
     /// Counts of IPv4 and of IPv6.
-    pub fn totals(&self) -> [Totals; 2] {
-        [self.counters[0].totals(), self.counters[1].totals()]
+    pub fn totals(&self) -> [FlowCounts; 2] {
+        self.counters.each_ref().map(|counters| counters.map(Counter::get))
     }
 }
 

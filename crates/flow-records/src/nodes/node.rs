@@ -185,8 +185,8 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
         counters.passed_by.add(packets.len() as u64 - count as u64 - unreadable - refused);
         counters.refused.add(refused);
         counters.unreadable.add(unreadable);
-        counters.created.add(created);
-        counters.live.set(table.live() as u64);
+        counters.flows_created.add(created);
+        counters.flows_live.set(table.live() as u64);
     }
 
     fn tick(&mut self, context: &mut Context) {
@@ -201,7 +201,7 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
         }
         self.swept = now;
         self.table.sweep(due, now, self.timeouts, &mut self.outlet);
-        self.outlet.counters.live.set(self.table.live() as u64);
+        self.outlet.counters.flows_live.set(self.table.live() as u64);
     }
 
     fn shut_down(&mut self, _: &mut Context) {
@@ -212,7 +212,7 @@ impl<F: Family<N>, const N: usize> Node for FlowNode<F, N> {
             counters.given(EndReason::Forced, flow.packets, flow.bytes);
             rest.push(flow.record(epoch, EndReason::Forced));
         });
-        counters.live.set(0);
+        counters.flows_live.set(0);
         if let Err(unsent) = self.rest.send(rest) {
             // There is no receiver: the router runs without a control thread.
             for record in unsent.0 {

@@ -14,12 +14,12 @@ use crate::section::IpsecSettings;
 use ipnet::IpNet;
 use partial::Partial;
 use rustix::io::Errno;
-use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
-use wattline_linux::netlink::xfrm::{Block, BlockOwner, Blocked, PolicyDirection};
+use wattline_linux::netlink::xfrm::{self, BlockOwner, Blocked, PolicyDirection};
 use wattline_router::config::{Config, PortSettings};
 use wattline_settings::ConfigError;
+use wattline_status::applications::{Block, BlockPlan, BlockStats, BlockedTraffic, KernelBlock};
 
 /// Result of [`follow`].
 #[derive(Debug, PartialEq)]
@@ -56,7 +56,7 @@ pub fn owner(file: &Path) -> BlockOwner {
 ///
 /// # Errors
 /// As [`follow`].
-fn add(file: &Path, blocks: &[Block]) -> io::Result<()> {
+fn add(file: &Path, blocks: &[xfrm::Block]) -> io::Result<()> {
     let owner = owner(file);
     if !blocks.is_empty() {
         // First: nothing else could say whose policies they are.
@@ -70,7 +70,7 @@ fn add(file: &Path, blocks: &[Block]) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`follow`].
-pub fn set(file: &Path, blocks: &[Block]) -> io::Result<usize> {
+pub fn set(file: &Path, blocks: &[xfrm::Block]) -> io::Result<usize> {
     let owner = owner(file);
     add(file, blocks)?;
     let mut removed = owner.retain(blocks)?;
@@ -170,48 +170,49 @@ pub fn open() -> io::Result<usize> {
     }
 }
 
-/// Everything that the kernel of this network namespace blocks for any configuration.
+/// Returns everything that the kernel of this network namespace blocks for any configuration.
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub fn list() -> io::Result<Value> {
+pub fn list() -> io::Result<Vec<KernelBlock>> {
     let blocked = match BlockOwner::blocked(PolicyDirection::Out) {
         Err(error) if is_missing(&error) => Vec::new(),
         blocked => blocked?,
     };
-    let one = |it: &Blocked| {
-        json!({
-            "source": it.source.to_string(), "destination": it.destination.to_string(),
-            "owner": it.owner.number(), "since_seconds": it.added,
-            "configuration": registry::configuration(it.owner),
-        })
+    let one = |it: &Blocked| KernelBlock {
+        traffic: traffic((it.source, it.destination)),
+        owner: it.owner.number(),
+        since_seconds: it.added,
+        configuration: registry::configuration(it.owner).map(|file| file.display().to_string()),
     };
-    Ok(json!({ "blocked": blocked.iter().map(one).collect::<Vec<_>>() }))
+    Ok(blocked.iter().map(one).collect())
 }
 
-/// A description of the traffic that is blocked for a configuration, for statistics and plans.
-pub fn describe(file: &Path, blocked: &Protected) -> Value {
-    let prefix = |(source, destination): (IpNet, IpNet)| json!({ "source": source.to_string(), "destination": destination.to_string() });
-    json!({
-        "configuration": file,
-        "owner": owner(file).number(),
-        "blocked": blocked.prefixes().map(prefix).collect::<Vec<_>>(),
-    })
+/// Describes the traffic that is blocked for a configuration, for statistics and plans.
+pub fn describe(file: &Path, blocked: &Protected) -> Block {
+    Block {
+        configuration: file.display().to_string(),
+        owner: owner(file).number(),
+        blocked: blocked.prefixes().map(traffic).collect(),
+    }
 }
 
-/// The same for a configuration that no router has read, if it protects anything.
-pub fn plan(config: &Config) -> Option<Value> {
+fn traffic((source, destination): (IpNet, IpNet)) -> BlockedTraffic {
+    BlockedTraffic { source: source.to_string(), destination: destination.to_string() }
+}
+
+/// Describes the same for a configuration that no router has read, if it protects anything.
+pub fn plan(config: &Config) -> Option<BlockPlan> {
     let settings = config.of::<IpsecSettings>()?;
     let blocked = Protected::from_settings(settings);
     blocked.prefixes().next()?;
-    let mut plan = describe(&config.file, &blocked);
-    plan["when_stopped"] = settings.block_when_stopped.into();
+    let block = describe(&config.file, &blocked);
     // Unknown without rights.
-    if let Ok(present) = BlockOwner::blocked(PolicyDirection::Out) {
-        let own = owner(&config.file);
-        plan["blocked_now"] = present.iter().filter(|it| it.owner == own).count().into();
-    }
-    Some(plan)
+    let present = BlockOwner::blocked(PolicyDirection::Out).ok();
+    let blocked_now =
+        present.map(|it| it.iter().filter(|it| it.owner.number() == block.owner).count());
+    let block = BlockStats { block, when_stopped: settings.block_when_stopped };
+    Some(BlockPlan { block, blocked_now })
 }
 
 /// True if the kernel has no XFRM.

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use std::io;
 use std::path::{Path, PathBuf};
 use wattline_linux::netlink::xfrm::Block;
+use wattline_status::applications::BlockStats;
 
 /// The policies that this router has in the kernel.
 pub(super) struct Blocks {
@@ -62,10 +63,9 @@ impl Blocks {
     }
 
     /// A description of the blocked traffic.
-    pub fn stats(&self) -> serde_json::Value {
-        let mut stats = block::describe(&self.file, &self.in_force);
-        stats["when_stopped"] = self.next.1.into();
-        stats
+    pub fn stats(&self) -> BlockStats {
+        let block = block::describe(&self.file, &self.in_force);
+        BlockStats { block, when_stopped: self.next.1 }
     }
 
     fn set(&mut self, blocks: &[Block]) {

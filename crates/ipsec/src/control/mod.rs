@@ -32,8 +32,11 @@ use wattline_linux::namespace::interface_index;
 use wattline_linux::netlink::xfrm::XfrmFollower;
 use wattline_rib::Rib;
 use wattline_router::RouterError;
-use wattline_router::application::{Application, Topic};
+use wattline_router::application::Application;
 use wattline_router::config::Config;
+use wattline_status::applications::{
+    ApplicationStats, IpsecStats, KernelTunnels, SaTable, TunnelStats,
+};
 
 /// Interval at which sequence numbers are written and lifetimes checked. A stretch of reserved
 /// numbers lasts longer than this at any rate that a worker reaches.
@@ -214,6 +217,34 @@ impl Ipsec {
         }
         self.publisher.publish(contents);
     }
+
+    fn counted(&self) -> IpsecStats {
+        let warning = |receiving: &Receiving, set_by| {
+            let common = &receiving.association.common;
+            self.missing_ends.warning(&common.name, common.local, set_by)
+        };
+        let tunnel = |(sending, receiving): &(Sending, Receiving)| TunnelStats {
+            name: sending.association.common.name.clone(),
+            outbound: sending.stats(),
+            inbound: receiving.stats(None),
+            warning: warning(receiving, SetBy::Configuration),
+        };
+        let kernel = |kernel: &Kernel| {
+            let tunnels = &kernel.tunnels;
+            let inbound = |it: &Receiving| it.stats(warning(it, SetBy::Kernel));
+            KernelTunnels {
+                outbound: tunnels.outbound().flatten().map(Sending::stats).collect(),
+                inbound: tunnels.inbound().map(inbound).collect(),
+                left_to_kernel: tunnels.left,
+            }
+        };
+        IpsecStats {
+            tunnels: self.tunnels.iter().map(tunnel).collect(),
+            blocked_in_kernel: self.blocks.as_ref().map_or(0, |blocks| blocks.count),
+            block: self.blocks.as_ref().map(Blocks::stats),
+            kernel: self.kernel.as_ref().map(kernel),
+        }
+    }
 }
 
 impl Application for Ipsec {
@@ -269,47 +300,8 @@ impl Application for Ipsec {
         self.due
     }
 
-    fn stats(&self) -> serde_json::Value {
-        let tunnels: Vec<_> = (self.tunnels.iter())
-            .map(|(sending, receiving)| {
-                let name = &sending.association.common.name;
-                let mut tunnel = serde_json::json!({
-                    "name": name,
-                    "outbound": sending.stats(),
-                    "inbound": receiving.stats(),
-                });
-                if let Some(warning) = self.missing_ends.warning(
-                    name,
-                    receiving.association.common.local,
-                    SetBy::Configuration,
-                ) {
-                    tunnel["warning"] = warning.into();
-                }
-                tunnel
-            })
-            .collect();
-        let blocked = self.blocks.as_ref().map_or(0, |blocks| blocks.count);
-        let mut stats = serde_json::json!({ "tunnels": tunnels, "blocked_in_kernel": blocked });
-        if let Some(blocks) = &self.blocks {
-            stats["block"] = blocks.stats();
-        }
-        if let Some(Kernel { tunnels, .. }) = &self.kernel {
-            let inbound = |it: &Receiving| {
-                let mut stats = it.stats();
-                let common = &it.association.common;
-                let warning = self.missing_ends.warning(&common.name, common.local, SetBy::Kernel);
-                if let Some(warning) = warning {
-                    stats["warning"] = warning.into();
-                }
-                stats
-            };
-            stats["kernel"] = serde_json::json!({
-                "outbound": tunnels.outbound().flatten().map(Sending::stats).collect::<Vec<_>>(),
-                "inbound": tunnels.inbound().map(inbound).collect::<Vec<_>>(),
-                "left_to_kernel": tunnels.left,
-            });
-        }
-        stats
+    fn stats(&self, to: &mut ApplicationStats) {
+        to.ipsec = Some(self.counted());
     }
 
     fn says_of_address(&self, address: IpAddr) -> Vec<String> {
@@ -335,9 +327,8 @@ impl Application for Ipsec {
             .collect()
     }
 
-    /// Associations are few: all of them, with what they have done.
-    fn show(&self, topic: Topic, _: Option<IpNet>, _: usize) -> Option<serde_json::Value> {
-        (topic == Topic::Sas).then(|| self.stats())
+    fn associations(&self) -> Option<SaTable> {
+        Some(SaTable { ipsec: self.counted(), ..SaTable::default() })
     }
 
     fn tunnel_ends(&self) -> Vec<IpAddr> {

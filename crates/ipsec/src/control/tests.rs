@@ -576,9 +576,9 @@ fn numbers_that_cannot_be_written_are_not_used() {
     }
     assert_eq!(sequence.reserved(), reserved);
     assert_eq!(send(&ipsec, 7).len(), 0);
-    let stats = ipsec.stats();
-    let outbound = &stats["tunnels"][0]["outbound"];
-    assert_eq!(outbound["dropped"]["esp-sequence-exhausted"], 7, "{outbound}");
+    let stats = ipsec.counted();
+    let dropped = &stats.tunnels[0].outbound.association.dropped;
+    assert_eq!(dropped.get("esp-sequence-exhausted"), Some(&7), "{stats:?}");
     // The next start would repeat nothing either, and cannot write.
     std::fs::remove_dir(&obstacle).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -12,10 +12,12 @@ use crate::esp::sequence::Sequence;
 use crate::esp::transform::Transform;
 use crate::section::{Lifetime, TunnelSettings};
 use ipnet::IpNet;
-use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 use wattline_packet::esp::UDP_PORT;
+use wattline_status::applications::{
+    AssociationState, AssociationStats, InboundStats, OutboundStats,
+};
 
 /// Number of sequence numbers reserved at a time: a second of minimum-size packets on a 10 Gbit/s
 /// port, and 0.4 % of what 32 bits hold.
@@ -86,11 +88,11 @@ impl Age {
         }
     }
 
-    fn state(&self) -> &'static str {
+    fn state(&self) -> AssociationState {
         match (self.ended, self.warned) {
-            (true, _) => "ended",
-            (false, true) => "expiring",
-            (false, false) => "active",
+            (true, _) => AssociationState::Ended,
+            (false, true) => AssociationState::Expiring,
+            (false, false) => AssociationState::Active,
         }
     }
 }
@@ -194,12 +196,14 @@ impl Sending {
         }
     }
 
-    pub fn stats(&self) -> Value {
+    pub fn stats(&self) -> OutboundStats {
         let sequence = &self.association.sequence;
-        let state = if sequence.is_exhausted() { "exhausted" } else { self.age.state() };
-        let mut stats = stats(&self.association.common, state);
-        stats["sequence"] = json!(sequence.last());
-        stats
+        let state = match sequence.is_exhausted() {
+            true => AssociationState::Exhausted,
+            false => self.age.state(),
+        };
+        let association = stats(&self.association.common, state);
+        OutboundStats { association, sequence: sequence.last() }
     }
 }
 
@@ -259,30 +263,28 @@ impl Receiving {
         }
     }
 
-    pub fn stats(&self) -> Value {
-        let mut stats = stats(&self.association.common, self.age.state());
-        stats["highest_sequence"] = json!(self.association.window.highest());
-        stats
+    pub fn stats(&self, warning: Option<String>) -> InboundStats {
+        InboundStats {
+            association: stats(&self.association.common, self.age.state()),
+            highest_sequence: self.association.window.highest(),
+            warning,
+        }
     }
 }
 
-fn stats(common: &Common, state: &str) -> Value {
-    let dropped: serde_json::Map<String, Value> = common
-        .counters
-        .dropped()
-        .map(|(reason, count)| (reason.name().to_owned(), count.into()))
-        .collect();
-    json!({
-        "name": common.name,
-        "spi": format!("{:#010x}", common.spi),
-        "algorithm": common.transform.algorithm().name(),
-        "local": common.local,
-        "remote": common.remote,
-        "state": state,
-        "packets": common.counters.packets(),
-        "bytes": common.counters.bytes(),
-        "dropped": dropped,
-    })
+fn stats(common: &Common, state: AssociationState) -> AssociationStats {
+    let dropped = common.counters.dropped();
+    AssociationStats {
+        name: common.name.clone(),
+        spi: format!("{:#010x}", common.spi),
+        algorithm: common.transform.algorithm().name().to_owned(),
+        local: common.local,
+        remote: common.remote,
+        state,
+        packets: common.counters.packets(),
+        bytes: common.counters.bytes(),
+        dropped: dropped.map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
+    }
 }
 
 /// Both directions of a configured tunnel: received packets, then sent ones, in keys and their
@@ -373,12 +375,13 @@ mod tests {
         terms.key = KeyMaterial::new(terms.algorithm, vec![8; 20]).unwrap();
         let mut receiving = receiving(&terms, &store);
         let begin = sending.age.since.max(receiving.age.since);
-        for (after, state) in [(59, "active"), (60, "expiring"), (89, "expiring"), (90, "ended")] {
+        use AssociationState::{Active, Ended, Expiring};
+        for (after, state) in [(59, Active), (60, Expiring), (89, Expiring), (90, Ended)] {
             sending.tick(begin + Duration::from_secs(after));
             receiving.tick(begin + Duration::from_secs(after));
-            assert_eq!((&sending.stats()["state"], after), (&json!(state), after));
-            assert_eq!((&receiving.stats()["state"], after), (&json!(state), after));
-            let ended = state == "ended";
+            assert_eq!((sending.stats().association.state, after), (state, after));
+            assert_eq!((receiving.stats(None).association.state, after), (state, after));
+            let ended = state == Ended;
             assert_eq!(sending.association.common.is_at_end(), ended);
             assert_eq!(receiving.association.common.is_at_end(), ended);
             let progress = sending.progress();
@@ -420,9 +423,10 @@ mod tests {
             (limits(u64::MAX, 1000), limits(u64::MAX, 2000)),
         ] {
             let mut receiving = receiving(&terms(soft, hard), &store);
-            for state in ["active", "expiring", "ended"] {
+            use AssociationState::{Active, Ended, Expiring};
+            for state in [Active, Expiring, Ended] {
                 receiving.tick(Instant::now());
-                assert_eq!(receiving.stats()["state"], state);
+                assert_eq!(receiving.stats(None).association.state, state);
                 receiving.association.common.counters.add(10, 1000);
             }
         }

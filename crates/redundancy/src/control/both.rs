@@ -3,7 +3,6 @@
 use crate::nodes::Rules;
 use crate::section::{RedundancyRole, RedundancySettings};
 use ipnet::IpNet;
-use serde_json::{Map, Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -84,16 +83,4 @@ pub(super) fn warn_of_version(peer: Option<IpAddr>, limit: &mut Seldom, now: Ins
 
 pub(super) fn key(settings: &RedundancySettings) -> Key {
     Key::from_secret(&settings.secret)
-}
-
-/// Sums of the counters of all workers of a section, as JSON.
-pub(super) fn sum(lists: impl Iterator<Item = Vec<(&'static str, u64)>>) -> Map<String, Value> {
-    let mut sum: Vec<(&'static str, u64)> = Vec::new();
-    for list in lists {
-        match sum.is_empty() {
-            true => sum = list,
-            false => sum.iter_mut().zip(list).for_each(|((_, sum), (_, more))| *sum += more),
-        }
-    }
-    sum.into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect()
 }

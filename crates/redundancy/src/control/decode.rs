@@ -1,22 +1,23 @@
 //! Decoders: they report to their encoders that they are alive and which packets they miss.
 
 use super::both::{
-    AT_ONCE, BUSY, IDLE, LONGEST, Seldom, key, rules, sum, warn_of_version, warn_without_secret,
+    AT_ONCE, BUSY, IDLE, LONGEST, Seldom, key, rules, warn_of_version, warn_without_secret,
 };
 use super::far::{Far, Heard};
 use crate::nodes::{DecodeCounters, DecodeNode, DecodeSection, Decoder, DecoderCache};
 use crate::section::RedundancySettings;
-use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 use wattline_daemon::metrics::{Exposition, Kind};
+use wattline_dataplane::counters::Counter;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
 use wattline_packet::Family;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::Config;
+use wattline_status::applications::{ApplicationStats, DecoderStats};
 
 pub(super) struct Decoders {
     sections: Vec<Section>,
@@ -72,6 +73,18 @@ impl Section {
             lost_reports: 0,
             other_version: 0,
         })
+    }
+
+    fn stats(&self) -> DecoderStats {
+        DecoderStats {
+            peer: self.settings.peer,
+            stream: self.settings.stream,
+            authenticated: !self.settings.secret.is_empty(),
+            memory_bytes: self.cache.memory_bytes(),
+            lost_reports: self.lost_reports,
+            counts: self.counters.iter().map(|counters| counters.map(Counter::get)).sum(),
+            offers: self.far.counts,
+        }
     }
 
     fn look_after(&mut self, now: Instant) {
@@ -133,27 +146,8 @@ impl Application for Decoders {
         now + if busy { BUSY } else { IDLE }
     }
 
-    fn stats(&self) -> Value {
-        let of = |section: &Section| {
-            let mut map = sum(section.counters.iter().map(|counters| counters.list()));
-            map.insert("peer".to_owned(), json!(section.settings.peer));
-            map.insert("stream".to_owned(), json!(section.settings.stream));
-            map.insert("memory_bytes".to_owned(), json!(section.cache.memory_bytes()));
-            map.insert("authenticated".to_owned(), json!(!section.settings.secret.is_empty()));
-            let counts = &section.far.counts;
-            for (name, count) in [
-                ("reports", counts.reports),
-                ("lost_reports", section.lost_reports),
-                ("refused_offers", counts.refused),
-                ("replayed_offers", counts.replayed),
-                ("offered_packets", counts.offered),
-                ("accepted_packets", counts.accepted),
-            ] {
-                map.insert(name.to_owned(), json!(count));
-            }
-            Value::Object(map)
-        };
-        Value::Array(self.sections.iter().map(of).collect())
+    fn stats(&self, to: &mut ApplicationStats) {
+        to.redundancy_decode = Some(self.sections.iter().map(Section::stats).collect());
     }
 
     fn metrics(&self, to: &mut Exposition) {
@@ -164,7 +158,9 @@ impl Application for Decoders {
             let peer = settings.peer.map(|peer| peer.to_string()).unwrap_or_default();
             let stream = settings.stream.to_string();
             let counts = &section.far.counts;
-            for (reason, count) in [("refused", counts.refused), ("replayed", counts.replayed)] {
+            for (reason, count) in
+                [("refused", counts.refused_offers), ("replayed", counts.replayed_offers)]
+            {
                 let labels = [("peer", peer.as_str()), ("stream", &stream), ("reason", reason)];
                 to.sample(&labels, count as f64);
             }

@@ -1,24 +1,25 @@
 //! Encoders: they receive the reports of their decoders.
 
 use super::both::{
-    AT_ONCE, BUSY, IDLE, LONGEST, Seldom, key, rules, sum, warn_of_version, warn_without_secret,
+    AT_ONCE, BUSY, IDLE, LONGEST, Seldom, key, rules, warn_of_version, warn_without_secret,
 };
 use super::near::{Heard, Near};
 use crate::nodes::{
     EncodeCounters, EncodeNode, EncodeSection, EncodeSettings, Encoder, EncoderCache,
 };
 use crate::section::RedundancySettings;
-use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 use wattline_daemon::metrics::{Exposition, Kind};
+use wattline_dataplane::counters::Counter;
 use wattline_dataplane::feature::{Feature, Place};
 use wattline_dataplane::graph::Node;
 use wattline_packet::Family;
 use wattline_router::RouterError;
 use wattline_router::application::Application;
 use wattline_router::config::Config;
+use wattline_status::applications::{ApplicationStats, EncodeCounts, EncoderStats};
 
 pub(super) struct Encoders {
     sections: Vec<Section>,
@@ -146,6 +147,21 @@ impl Section {
         self.settings.peer.map(|peer| peer.to_string()).unwrap_or_default()
     }
 
+    fn stats(&self) -> EncoderStats {
+        let counts = self.counters.iter().map(|counters| counters.map(Counter::get));
+        let counts: EncodeCounts = counts.sum();
+        EncoderStats {
+            peer: self.settings.peer,
+            stream: self.settings.stream,
+            decoder_alive: self.cache.peer.is_usable(),
+            authenticated: !self.settings.secret.is_empty(),
+            memory_bytes: self.cache.memory_bytes(),
+            saved_bytes: counts.in_bytes.saturating_sub(counts.out_bytes),
+            counts,
+            reports: self.near.counts,
+        }
+    }
+
     fn look_after(&mut self, now: Instant) {
         if self.near.falls_silent(&self.cache, now) {
             let peer = self.peer();
@@ -186,33 +202,8 @@ impl Application for Encoders {
         now + if busy { BUSY } else { IDLE }
     }
 
-    fn stats(&self) -> Value {
-        let of = |section: &Section| {
-            let mut map = sum(section.counters.iter().map(|counters| counters.list()));
-            let number = |name: &str| map.get(name).and_then(Value::as_u64).unwrap_or(0);
-            let saved = number("in_bytes").saturating_sub(number("out_bytes"));
-            map.insert("saved_bytes".to_owned(), json!(saved));
-            map.insert("peer".to_owned(), json!(section.settings.peer));
-            map.insert("stream".to_owned(), json!(section.settings.stream));
-            map.insert("decoder_alive".to_owned(), json!(section.cache.peer.is_usable()));
-            map.insert("memory_bytes".to_owned(), json!(section.cache.memory_bytes()));
-            map.insert("authenticated".to_owned(), json!(!section.settings.secret.is_empty()));
-            let counts = &section.near.counts;
-            for (name, count) in [
-                ("reports", counts.reports),
-                ("refused_reports", counts.refused),
-                ("replayed_reports", counts.replayed),
-                ("unproven_reports", counts.unproven),
-                ("reported_missing_packets", counts.missing),
-                ("offered_packets", counts.offered),
-                ("confirmed_packets", counts.confirmed),
-                ("resets", counts.resets),
-            ] {
-                map.insert(name.to_owned(), json!(count));
-            }
-            Value::Object(map)
-        };
-        Value::Array(self.sections.iter().map(of).collect())
+    fn stats(&self, to: &mut ApplicationStats) {
+        to.redundancy_encode = Some(self.sections.iter().map(Section::stats).collect());
     }
 
     fn metrics(&self, to: &mut Exposition) {
@@ -222,9 +213,9 @@ impl Application for Encoders {
             let (peer, stream) = (section.peer(), section.settings.stream.to_string());
             let counts = &section.near.counts;
             for (reason, count) in [
-                ("refused", counts.refused),
-                ("replayed", counts.replayed),
-                ("unproven", counts.unproven),
+                ("refused", counts.refused_reports),
+                ("replayed", counts.replayed_reports),
+                ("unproven", counts.unproven_reports),
             ] {
                 let labels = [("peer", peer.as_str()), ("stream", &stream), ("reason", reason)];
                 to.sample(&labels, count as f64);

@@ -7,6 +7,7 @@ use std::time::Instant;
 use wattline_packet::redundancy::{
     Key, LONGEST_PAYLOAD, MessageError, Offer, OfferKind, Present, Report,
 };
+use wattline_status::applications::OfferCounts;
 
 /// Result of a message from an encoder.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,21 +36,7 @@ pub(super) struct Far {
     number: u64,
     reported: Option<Instant>,
     buffer: Box<[u8]>,
-    pub counts: Counts,
-}
-
-/// Numbers for statistics.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    /// Reports that were made.
-    pub reports: u64,
-    /// Messages that are malformed, or whose sender has another secret or version.
-    pub refused: u64,
-    /// Messages of the past: of another epoch or token, or received before.
-    pub replayed: u64,
-    /// Payloads that the encoder offered, and those of them that were there.
-    pub offered: u64,
-    pub accepted: u64,
+    pub counts: OfferCounts,
 }
 
 impl Far {
@@ -64,7 +51,7 @@ impl Far {
             number: 0,
             reported: None,
             buffer: vec![0; LONGEST_PAYLOAD].into(),
-            counts: Counts::default(),
+            counts: OfferCounts::default(),
         }
     }
 
@@ -79,7 +66,7 @@ impl Far {
             Ok(offer) if offer.stream == self.stream => offer,
             Ok(_) => return Heard::Nothing,
             Err(error) => {
-                self.counts.refused += 1;
+                self.counts.refused_offers += 1;
                 return match error {
                     MessageError::Version => Heard::OtherVersion,
                     MessageError::Malformed | MessageError::Code => Heard::Nothing,
@@ -105,14 +92,14 @@ impl Far {
                 for (place, digest) in offer.digests.iter().enumerate() {
                     if cache.accept(*digest, &mut self.buffer) {
                         present.add(place);
-                        self.counts.accepted += 1;
+                        self.counts.accepted_packets += 1;
                     }
                 }
-                self.counts.offered += offer.digests.len() as u64;
+                self.counts.offered_packets += offer.digests.len() as u64;
                 Heard::Report(self.report(number, present, cache, now))
             }
             OfferKind::Challenge { .. } | OfferKind::Offer { .. } => {
-                self.counts.replayed += 1;
+                self.counts.replayed_offers += 1;
                 Heard::Nothing
             }
         }

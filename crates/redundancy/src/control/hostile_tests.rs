@@ -165,7 +165,7 @@ impl Ends {
     /// Everything that a message could change at the encoder.
     fn state(&self) -> (bool, u64, u64) {
         let counts = &self.near.counts;
-        (self.sent.peer.is_usable(), counts.resets, counts.confirmed)
+        (self.sent.peer.is_usable(), counts.resets, counts.confirmed_packets)
     }
 
     /// Sends a message that is not from the decoder to the encoder.
@@ -402,7 +402,7 @@ fn forged_report_without_a_secret_starts_nothing() {
         ends.attack_near(&report.write(&Key::from_secret("")));
     }
     assert!(!ends.sent.peer.is_usable());
-    assert_eq!(ends.near.counts.unproven, 3);
+    assert_eq!(ends.near.counts.unproven_reports, 3);
     ends.ticks(2);
     assert!(ends.sent.peer.is_usable(), "and the decoder is still believed");
 }
@@ -443,7 +443,7 @@ fn content_that_repeats_faster_than_confirmations_is_encoded() {
         is_encoded
     });
     assert!(encoded.count() >= 17);
-    let offered = ends.near.counts.offered;
+    let offered = ends.near.counts.offered_packets;
     assert!(offered <= 2, "repeated content is not offered again: {offered}");
 }
 

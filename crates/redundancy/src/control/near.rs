@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use wattline_packet::redundancy::{
     Key, MOST_OFFERED, MessageError, Offer, OfferKind, Present, Report,
 };
+use wattline_status::applications::ReportCounts;
 
 /// Largest number of offers per tick; each has up to [`MOST_OFFERED`] payloads.
 const OFFERS_AT_ONCE: usize = 64;
@@ -42,27 +43,7 @@ pub(super) struct Near {
     /// Token for the next epoch.
     token: u64,
     session: Option<Session>,
-    pub counts: Counts,
-}
-
-/// Numbers for statistics.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    /// Reports that were believed.
-    pub reports: u64,
-    /// Messages that are malformed, or whose sender has another secret or version.
-    pub refused: u64,
-    /// Reports that were believed before, or are older than one that was.
-    pub replayed: u64,
-    /// Reports that were answered with a challenge.
-    pub unproven: u64,
-    /// Packets that the decoder reported as missing.
-    pub missing: u64,
-    /// Epochs of the decoder.
-    pub resets: u64,
-    /// Payloads that were offered, and those that the decoder confirmed.
-    pub offered: u64,
-    pub confirmed: u64,
+    pub counts: ReportCounts,
 }
 
 struct Session {
@@ -100,7 +81,7 @@ impl OpenOffer {
 
 impl Near {
     pub fn new(stream: u8, key: Key) -> Self {
-        Self { stream, key, token: random(), session: None, counts: Counts::default() }
+        Self { stream, key, token: random(), session: None, counts: ReportCounts::default() }
     }
 
     /// Takes a message that came from the decoder's address.
@@ -115,7 +96,7 @@ impl Near {
             Ok(report) if report.stream == self.stream => report,
             Ok(_) => return Heard::Nothing,
             Err(error) => {
-                self.counts.refused += 1;
+                self.counts.refused_reports += 1;
                 return match error {
                     MessageError::Version => Heard::OtherVersion,
                     MessageError::Malformed | MessageError::Code => Heard::Nothing,
@@ -125,23 +106,23 @@ impl Near {
         let is_known = |it: &&mut Session| (it.epoch, it.token) == (report.epoch, report.token);
         let heard = if let Some(session) = self.session.as_mut().filter(is_known) {
             if report.counter <= session.counter {
-                self.counts.replayed += 1;
+                self.counts.replayed_reports += 1;
                 return Heard::Nothing;
             }
             (session.counter, session.from, session.heard) = (report.counter, from, now);
             Heard::Report
         } else if self.is_old(&report) {
-            self.counts.replayed += 1;
+            self.counts.replayed_reports += 1;
             return Heard::Nothing;
         } else if report.token == self.token {
             self.begin(&report, from, now);
             Heard::Start
         } else {
-            self.counts.unproven += 1;
+            self.counts.unproven_reports += 1;
             return Heard::Challenge(self.challenge(&report));
         };
         self.counts.reports += 1;
-        self.counts.missing += report.missing.len() as u64;
+        self.counts.reported_missing_packets += report.missing.len() as u64;
         cache.decoder_is_alive(report.capacity, report.epoch as u16, heard == Heard::Start);
         report.missing.iter().for_each(|name| cache.decoder_misses(*name));
         self.close(report.offer, report.present, cache);
@@ -179,7 +160,7 @@ impl Near {
         if let Ok(place) = session.open.binary_search_by_key(&number, |offer| offer.number)
             && let Some(offer) = session.open.remove(place)
         {
-            self.counts.confirmed += offer.answer(present, cache);
+            self.counts.confirmed_packets += offer.answer(present, cache);
         }
     }
 
@@ -207,7 +188,7 @@ impl Near {
             }
         }
         let offered = cache.take_offers(OFFERS_AT_ONCE * MOST_OFFERED);
-        self.counts.offered += offered.len() as u64;
+        self.counts.offered_packets += offered.len() as u64;
         let mut messages = Vec::new();
         for part in offered.chunks(MOST_OFFERED) {
             session.number += 1;

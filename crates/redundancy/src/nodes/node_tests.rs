@@ -7,6 +7,7 @@ use super::select::Selection;
 use super::select::tests::noise;
 use super::*;
 use std::sync::Arc;
+use wattline_dataplane::counters::Counter;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::graph::{CONSUMED, Edge, Node};
 use wattline_dataplane::packet::Packet;
@@ -87,11 +88,6 @@ impl Ends {
         self.decode.tick(&mut self.bench.context);
         self.bench.spawned()
     }
-
-    fn count(&self, name: &str) -> u64 {
-        let lists = [self.encoded.list(), self.decoded.list()].concat();
-        lists.iter().filter(|(of, _)| *of == name).map(|(_, count)| count).sum()
-    }
 }
 
 fn fix_checksum_of(family: Family, frame: &mut [u8]) {
@@ -115,9 +111,12 @@ fn packets_shrink_and_come_back_as_they_were() {
             let (edge, _, bytes) = ends.decode(&wire);
             assert_eq!((edge, bytes), (0, frame));
         }
-        assert_eq!((ends.count("encoded_packets"), ends.count("decoded_packets")), (95, 95));
-        assert_eq!(ends.count("remembered_packets"), 5);
-        assert_eq!(ends.count("without_gain_packets"), 5);
+        assert_eq!(
+            (ends.encoded.encoded_packets.get(), ends.decoded.decoded_packets.get()),
+            (95, 95)
+        );
+        assert_eq!(ends.decoded.remembered_packets.get(), 5);
+        assert_eq!(ends.encoded.without_gain_packets.get(), 5);
     }
 }
 
@@ -126,10 +125,10 @@ fn excluded_packets_are_not_encoded() {
     let mut ends = Ends::new(Family::V4);
     let frame = ends.frame(&payload(1, 1));
     ends.encode(&frame, 1500);
-    let mut unchanged = |frame: &[u8], mtu, counter: &str| {
-        let before = ends.count(counter);
-        assert_eq!(ends.encode(frame, mtu), frame, "{counter}");
-        assert_eq!(ends.count(counter), before + 1, "{counter}");
+    let mut unchanged = |frame: &[u8], mtu, counter: fn(&EncodeCounters) -> &Counter| {
+        let before = counter(&ends.encoded).get();
+        assert_eq!(ends.encode(frame, mtu), frame);
+        assert_eq!(counter(&ends.encoded).get(), before + 1, "{:?}", ends.encoded);
     };
     let patched = |at: usize, bytes: &[u8]| {
         let mut frame = frame.clone();
@@ -137,15 +136,15 @@ fn excluded_packets_are_not_encoded() {
         fix_checksum(&mut frame);
         frame
     };
-    unchanged(&frame, 1300, "bypassed_unfit_packets");
-    unchanged(&patched(22, &[1]), 1500, "bypassed_unfit_packets");
-    unchanged(&patched(20, &[0x20, 0]), 1500, "bypassed_unfit_packets");
-    unchanged(&patched(20, &[0, 9]), 1500, "bypassed_unfit_packets");
-    unchanged(&patched(30, &[198, 51, 100, 7]), 1500, "bypassed_local_packets");
-    unchanged(&patched(34, &[1, 187]), 1500, "bypassed_encrypted_packets");
-    unchanged(&patched(23, &[50]), 1500, "bypassed_encrypted_packets");
-    unchanged(&patched(23, &[253]), 1500, "bypassed_encrypted_packets");
-    unchanged(&frame4(MAC_A, 64, &[0; 63]), 1500, "bypassed_length_packets");
+    unchanged(&frame, 1300, |it| &it.bypassed_unfit_packets);
+    unchanged(&patched(22, &[1]), 1500, |it| &it.bypassed_unfit_packets);
+    unchanged(&patched(20, &[0x20, 0]), 1500, |it| &it.bypassed_unfit_packets);
+    unchanged(&patched(20, &[0, 9]), 1500, |it| &it.bypassed_unfit_packets);
+    unchanged(&patched(30, &[198, 51, 100, 7]), 1500, |it| &it.bypassed_local_packets);
+    unchanged(&patched(34, &[1, 187]), 1500, |it| &it.bypassed_encrypted_packets);
+    unchanged(&patched(23, &[50]), 1500, |it| &it.bypassed_encrypted_packets);
+    unchanged(&patched(23, &[253]), 1500, |it| &it.bypassed_encrypted_packets);
+    unchanged(&frame4(MAC_A, 64, &[0; 63]), 1500, |it| &it.bypassed_length_packets);
     assert!(ends.encode(&frame, 1500).len() < 200, "and otherwise it is");
 }
 
@@ -161,7 +160,7 @@ fn a_packet_that_came_too_early_waits() {
     let released = ends.tick(1);
     assert_eq!((released.len(), released[0].0), (1, 0));
     assert_eq!(ends.bench.bytes(&released[0].1), frames[1]);
-    assert_eq!((ends.count("late_packets"), ends.count("missed_packets")), (1, 0));
+    assert_eq!((ends.decoded.late_packets.get(), ends.decoded.missed_packets.get()), (1, 0));
     assert_eq!(ends.bench.context.counters.totals.held.get(), 0);
 }
 
@@ -182,7 +181,7 @@ fn packet_with_missing_payload_is_dropped_and_reported() {
         assert_eq!((edge, packet.reason), (1, DropReason::RedundancyMissing));
         ends.bench.context.pool.free(packet.frame.offset);
     }
-    assert_eq!(ends.count("missed_packets"), 20);
+    assert_eq!(ends.decoded.missed_packets.get(), 20);
     assert_eq!(ends.misses.misses.fetch().len(), 2, "what was missing, and the packet itself");
     ends.decode(&wires[1]);
     ends.decode.shut_down(&mut ends.bench.context);
@@ -221,15 +220,16 @@ fn damage_and_what_does_not_fit_a_frame_is_dropped() {
     ends.bench.context.pool.frame_bytes(&packet.frame).copy_from_slice(&bytes);
     let (edge, packet) = ends.bench.process(&mut ends.decode, packet);
     assert_eq!((edge, packet.reason), (1, DropReason::RedundancyDamaged));
+    let counted = ends.decoded.map(Counter::get);
     let counted = [
-        "integrity_failures",
-        "malformed_packets",
-        "foreign_packets",
-        "too_long_packets",
-        "other_version_packets",
-        "forged_packets",
+        counted.integrity_failures,
+        counted.malformed_packets,
+        counted.foreign_packets,
+        counted.too_long_packets,
+        counted.other_version_packets,
+        counted.forged_packets,
     ];
-    assert_eq!(counted.map(|name| ends.count(name)), [1; 6]);
+    assert_eq!(counted, [1; 6]);
 }
 
 /// Inputs send such packets to the kernel, and an encoder leaves them alone.
@@ -254,7 +254,7 @@ fn packets_that_inputs_would_not_forward_do_not_come_out() {
             fix_checksum_of(family, &mut frame);
             let (edge, packet, _) = ends.decode(&frame);
             assert_eq!((edge, packet.reason), (1, DropReason::RedundancyDamaged), "{protocol}");
-            assert_eq!(ends.count("malformed_packets"), 1);
+            assert_eq!(ends.decoded.malformed_packets.get(), 1);
         }
     }
 }

@@ -3,11 +3,12 @@
 use crate::applications;
 use crate::exit::ExitError;
 use crate::output;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use wattline_router::config::Config;
 use wattline_settings::ConfigError;
+use wattline_status::applications::{BlockPlan, BlockedTraffic, KernelBlock};
 
 /// Configuration to be followed.
 #[derive(Debug, clap::Args)]
@@ -20,12 +21,12 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let Some(path) = &args.config else {
-        let list = kernel::list().map_err(|error| refused(&error))?;
-        return output::print(&list, json, |out, list| print(out, list, true));
+        let blocked = kernel::list().map_err(|error| refused(&error))?;
+        return output::print(&List { blocked }, json, print_list);
     };
     let config = Config::load(path, &applications::sections());
     let outcome = kernel::follow(path, &config).map_err(|error| refused(&error))?;
-    output::print(&outcome, json, |out, outcome| print(out, outcome, false))?;
+    output::print(&outcome, json, print_followed)?;
     match config {
         Err(error) if !is_absent(&error) => Err(ExitError::from(error).after_result()),
         _ => Ok(()),
@@ -42,7 +43,7 @@ pub fn at_start(path: &Path) {
     }
     match kernel::follow(path, &config) {
         Ok(outcome) => {
-            for note in notes(&outcome) {
+            for note in &outcome.notes {
                 tracing::debug!("block: {note}");
             }
         }
@@ -56,7 +57,7 @@ pub fn at_start(path: &Path) {
 /// Lets the kernel forward again what it has blocked for any configuration.
 pub fn open(json: bool) -> Result<(), ExitError> {
     let removed = kernel::open().map_err(|error| refused(&error))?;
-    output::print(&json!({ "removed": removed }), json, |out, _| match removed {
+    output::print(&Opened { removed }, json, |out, _| match removed {
         0 => writeln!(out, "no router runs, and the kernel blocks nothing"),
         _ => writeln!(
             out,
@@ -65,59 +66,71 @@ pub fn open(json: bool) -> Result<(), ExitError> {
     })
 }
 
-/// A description of what a configuration blocks, if it does.
-pub fn plan(config: &Config) -> Option<Value> {
+/// Describes the traffic that a configuration blocks, if it does.
+pub fn plan(config: &Config) -> Option<BlockPlan> {
     kernel::plan(config)
 }
 
 /// Prints the description of a plan.
-pub fn print_plan(out: &mut impl Write, plan: &Value) -> io::Result<()> {
-    match plan["when_stopped"].as_bool() {
-        Some(true) => writeln!(out, "while no router runs, the kernel blocks:")?,
-        _ => writeln!(out, "while the router runs, and after a crash, the kernel blocks:")?,
+pub fn print_plan(out: &mut impl Write, plan: &BlockPlan) -> io::Result<()> {
+    match plan.block.when_stopped {
+        true => writeln!(out, "while no router runs, the kernel blocks:")?,
+        false => writeln!(out, "while the router runs, and after a crash, the kernel blocks:")?,
     }
-    pairs(out, plan)?;
-    match plan["blocked_now"].as_u64() {
+    let block = &plan.block.block;
+    pairs(out, &block.blocked)?;
+    match plan.blocked_now {
         Some(0) => writeln!(out, "now it blocks nothing for this configuration"),
-        Some(now) => writeln!(out, "now it blocks {now} of them (owner {})", plan["owner"]),
+        Some(now) => writeln!(out, "now it blocks {now} of them (owner {})", block.owner),
         None => Ok(()),
     }
 }
 
-fn print(out: &mut impl Write, outcome: &Value, with_owner: bool) -> io::Result<()> {
-    if outcome["blocked"].as_array().is_some_and(Vec::is_empty) && with_owner {
+/// Everything that the kernel blocks.
+#[derive(Serialize)]
+struct List {
+    blocked: Vec<KernelBlock>,
+}
+
+/// Number of policies that were removed.
+#[derive(Serialize)]
+struct Opened {
+    removed: usize,
+}
+
+/// Traffic that the kernel blocks for a configuration, and remarks.
+#[derive(Serialize)]
+struct Followed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    configuration: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<u32>,
+    blocked: Vec<BlockedTraffic>,
+    notes: Vec<String>,
+}
+
+fn print_list(out: &mut impl Write, list: &List) -> io::Result<()> {
+    if list.blocked.is_empty() {
         writeln!(out, "the kernel blocks nothing")?;
     }
-    if !with_owner {
-        pairs(out, outcome)?;
-    } else {
-        for it in outcome["blocked"].as_array().into_iter().flatten() {
-            writeln!(
-                out,
-                "blocked: {} -> {} for {} (owner {})",
-                text(&it["source"]),
-                text(&it["destination"]),
-                it["configuration"].as_str().unwrap_or("a configuration that is not known"),
-                it["owner"]
-            )?;
-        }
-    }
-    notes(outcome).try_for_each(|note| writeln!(out, "note: {note}"))
+    list.blocked.iter().try_for_each(|it| {
+        let BlockedTraffic { source, destination } = &it.traffic;
+        let unknown = "a configuration that is not known";
+        let configuration = it.configuration.as_deref().unwrap_or(unknown);
+        let owner = it.owner;
+        writeln!(out, "blocked: {source} -> {destination} for {configuration} (owner {owner})")
+    })
 }
 
-fn pairs(out: &mut impl Write, of: &Value) -> io::Result<()> {
-    for it in of["blocked"].as_array().into_iter().flatten() {
-        writeln!(out, "blocked: {} -> {}", text(&it["source"]), text(&it["destination"]))?;
-    }
-    Ok(())
+fn print_followed(out: &mut impl Write, followed: &Followed) -> io::Result<()> {
+    pairs(out, &followed.blocked)?;
+    followed.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }
 
-fn notes(outcome: &Value) -> impl Iterator<Item = &str> {
-    outcome["notes"].as_array().into_iter().flatten().filter_map(Value::as_str)
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+fn pairs(out: &mut impl Write, blocked: &[BlockedTraffic]) -> io::Result<()> {
+    blocked.iter().try_for_each(|BlockedTraffic { source, destination }| {
+        writeln!(out, "blocked: {source} -> {destination}")
+    })
 }
 
 fn is_absent(error: &ConfigError) -> bool {
@@ -143,35 +156,36 @@ fn refused(error: &io::Error) -> ExitError {
 /// The kernel's policies.
 #[cfg(feature = "ipsec")]
 mod kernel {
-    use super::{Config, ConfigError, Path, Value, io};
+    use super::{Config, ConfigError, Followed, Path, io};
     pub use wattline_ipsec::block::{is_missing, list, open, plan};
 
-    pub fn follow(path: &Path, config: &Result<Config, ConfigError>) -> io::Result<Value> {
+    pub fn follow(path: &Path, config: &Result<Config, ConfigError>) -> io::Result<Followed> {
         let outcome = wattline_ipsec::block::follow(path, config)?;
-        let mut described = wattline_ipsec::block::describe(path, &outcome.blocked);
-        described["notes"] = outcome.notes.into();
-        Ok(described)
+        let block = wattline_ipsec::block::describe(path, &outcome.blocked);
+        let (configuration, owner) = (Some(block.configuration), Some(block.owner));
+        Ok(Followed { configuration, owner, blocked: block.blocked, notes: outcome.notes })
     }
 }
 
 /// Without IPsec nothing is protected.
 #[cfg(not(feature = "ipsec"))]
 mod kernel {
-    use super::{Config, ConfigError, Path, Value, io, json};
+    use super::{BlockPlan, Config, ConfigError, Followed, KernelBlock, Path, io};
 
-    pub fn follow(_: &Path, _: &Result<Config, ConfigError>) -> io::Result<Value> {
-        Ok(json!({ "blocked": [], "notes": ["this program was built without IPsec"] }))
+    pub fn follow(_: &Path, _: &Result<Config, ConfigError>) -> io::Result<Followed> {
+        let notes = vec!["this program was built without IPsec".to_owned()];
+        Ok(Followed { configuration: None, owner: None, blocked: Vec::new(), notes })
     }
 
-    pub fn list() -> io::Result<Value> {
-        Ok(json!({ "blocked": [] }))
+    pub fn list() -> io::Result<Vec<KernelBlock>> {
+        Ok(Vec::new())
     }
 
     pub fn open() -> io::Result<usize> {
         Ok(0)
     }
 
-    pub fn plan(_: &Config) -> Option<Value> {
+    pub fn plan(_: &Config) -> Option<BlockPlan> {
         None
     }
 

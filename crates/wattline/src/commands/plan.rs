@@ -7,13 +7,14 @@ use crate::exit::ExitError;
 use crate::output;
 use crate::platforms::{PlanError, plan};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use wattline_govern::config::Config as Governor;
 use wattline_govern::{GovernPlan, GovernPlanError};
 use wattline_host::PowerPlan;
 use wattline_router::config::Config;
+use wattline_status::applications::BlockPlan;
 
 /// Values of a setting that are shown to a person; the JSON has all.
 const VALUES_SHOWN: usize = 6;
@@ -67,7 +68,7 @@ struct Whole<P> {
     plan: P,
     /// The traffic that the kernel would block.
     #[serde(skip_serializing_if = "Option::is_none")]
-    block: Option<Value>,
+    block: Option<BlockPlan>,
 }
 
 /// Prints what a governor would do, and why.

@@ -9,10 +9,10 @@ use ipnet::IpNet;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use wattline_daemon::socket::{Request, Topic};
+use wattline_status::applications::{AclRule, AclTable, SaTable, Unmatched};
 use wattline_status::{
-    AclRule, AclTable, ConfigSetting, ConfigTable, Document, FibEntry, Flow, FlowTable,
-    NeighbourEntry, NeighbourTable, NextHopView, PortTable, RouteEntry, RouteTable, SaTable,
-    Unmatched, VersionEntry,
+    ConfigSetting, ConfigTable, Document, FibEntry, Flow, FlowTable, NeighbourEntry,
+    NeighbourTable, NextHopView, PortTable, RouteEntry, RouteTable, VersionEntry,
 };
 
 /// Of what.
@@ -172,7 +172,7 @@ fn flows(answer: &FlowTable, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn sas(answer: &SaTable, out: &mut impl Write) -> io::Result<()> {
-    stats::tree(&answer.ipsec, 0, out)
+    stats::print_ipsec(&answer.ipsec, out)
 }
 
 fn ports(answer: &PortTable, out: &mut impl Write) -> io::Result<()> {
@@ -200,7 +200,7 @@ fn ports(answer: &PortTable, out: &mut impl Write) -> io::Result<()> {
     stats::print_needs_restart(&answer.needs_restart, out)
 }
 
-fn acl(answer: &AclTable, out: &mut impl Write) -> io::Result<()> {
+fn acl(AclTable { acl, .. }: &AclTable, out: &mut impl Write) -> io::Result<()> {
     let all = |values: &[String]| {
         if values.is_empty() { "all".to_owned() } else { values.join(",") }
     };
@@ -221,9 +221,9 @@ fn acl(answer: &AclTable, out: &mut impl Write) -> io::Result<()> {
     };
     let head =
         ["rule", "on", "action", "protocol", "from", "ports", "to", "ports", "packets", "bytes"];
-    table(&head, answer.rules.iter().map(line), out)?;
-    rest(answer.rules.iter().map(|it| &it.name), answer.total, "rules", out)?;
-    for Unmatched { port, packets, .. } in &answer.unmatched {
+    table(&head, acl.rules.iter().map(line), out)?;
+    rest(acl.rules.iter().map(|it| &it.name), acl.total, "rules", out)?;
+    for Unmatched { port, packets, .. } in &acl.unmatched {
         writeln!(out, "port {port}: {packets} packets matched no rule and were dropped")?;
     }
     Ok(())
@@ -362,6 +362,7 @@ fn table(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_status::applications::AclStats;
     use wattline_status::{Contract, Exception, GroupMember, RouteHop};
 
     fn printed<T>(answer: &T, print: fn(&T, &mut Vec<u8>) -> io::Result<()>) -> String {
@@ -492,12 +493,8 @@ mod tests {
             ..AclRule::default()
         };
         let unmatched = Unmatched { port: "b".to_owned(), packets: 3, bytes: 180 };
-        let answer = AclTable {
-            rules: vec![rule],
-            total: 1,
-            unmatched: vec![unmatched],
-            ..AclTable::default()
-        };
+        let counters = AclStats { rules: vec![rule], total: 1, unmatched: vec![unmatched] };
+        let answer = AclTable { acl: counters, ..AclTable::default() };
         let text = printed(&answer, acl);
         let lines: Vec<Vec<&str>> =
             text.lines().map(|it| it.split_whitespace().collect()).collect();

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 use wattline_daemon::socket::Request;
+use wattline_status::applications::{ApplicationStats, IpsecStats};
 use wattline_status::{RouterStats, Stats};
 
 /// Which router.
@@ -140,7 +141,12 @@ fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
         print_power(power, out)?;
     }
     writeln!(out, "\nroutes: {} IPv4, {} IPv6", stats.routes.ipv4, stats.routes.ipv6)?;
-    for (name, counted) in &stats.applications {
+    print_applications(&stats.applications, out)
+}
+
+fn print_applications(stats: &ApplicationStats, out: &mut impl Write) -> io::Result<()> {
+    let stats = serde_json::to_value(stats)?;
+    for (name, counted) in stats.as_object().into_iter().flatten() {
         writeln!(out, "\n{name}")?;
         // An application with several sections counts each by itself.
         match counted {
@@ -153,6 +159,12 @@ fn print_router(stats: &RouterStats, out: &mut impl Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Prints the security associations.
+pub fn print_ipsec(stats: &IpsecStats, out: &mut impl Write) -> io::Result<()> {
+    let stats = serde_json::to_value(stats)?;
+    stats.as_object().into_iter().try_for_each(|it| tree(it, 0, out))
 }
 
 /// Parts of the configuration that are not in force before a restart.
@@ -171,7 +183,7 @@ struct Named {
 
 /// Prints the counters of an application: a line for each value and for each list of values; items that
 /// hold more come one by one, with their names.
-pub fn tree(values: &Map<String, Value>, depth: usize, out: &mut impl Write) -> io::Result<()> {
+fn tree(values: &Map<String, Value>, depth: usize, out: &mut impl Write) -> io::Result<()> {
     let indent = depth * 2;
     for (key, value) in values {
         match value {
@@ -208,7 +220,7 @@ pub fn tree(values: &Map<String, Value>, depth: usize, out: &mut impl Write) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use wattline_status::applications::{AclRule, AclStats, EncoderStats};
     use wattline_status::{Details, HostStatus, KernelShare, PortStats, Power, Stuck};
 
     fn printed(stats: RouterStats) -> String {
@@ -219,19 +231,34 @@ mod tests {
 
     #[test]
     fn lists_are_shown_with_their_values_and_items_with_their_names() {
-        let rule = |name: &str, on: &[&str], protocol: &[u8]| json!({"name": name, "on": on, "packets": 7, "protocol": protocol});
-        let account =
-            json!({"rules": [rule("web", &["a", "b"], &[6, 17]), rule("rest", &[], &[])]});
-        let mut text = Vec::new();
-        tree(account.as_object().unwrap(), 1, &mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let rule = |name: &str, on: &[&str], protocol: &[u8]| AclRule {
+            name: name.to_owned(),
+            on: on.iter().map(|it| (*it).to_owned()).collect(),
+            packets: 7,
+            protocol: protocol.to_vec(),
+            ..AclRule::default()
+        };
+        let rules = vec![rule("web", &["a", "b"], &[6, 17]), rule("rest", &[], &[])];
+        let encoder = |stream| EncoderStats { stream, ..EncoderStats::default() };
+        let applications = ApplicationStats {
+            acl: Some(AclStats { rules, total: 2, ..AclStats::default() }),
+            redundancy_encode: Some(vec![encoder(3), encoder(4)]),
+            ..ApplicationStats::default()
+        };
+        let text = printed(RouterStats { applications, ..RouterStats::default() });
         let lines: Vec<String> = text
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();
-        let web = ["rules web", "name web", "on a, b", "packets 7", "protocol 6, 17"];
-        let rest = ["rules rest", "name rest", "on -", "packets 7", "protocol -"];
-        assert_eq!(lines, [web, rest].concat(), "{text}");
+        let place = |line: &str| lines.iter().position(|it| it == line).expect(line);
+        for rule in [
+            ["acl", "rules web", "name web", "on a, b", "packets 7", "protocol 6, 17"],
+            ["acl", "rules rest", "name rest", "on -", "source -", "total 2"],
+        ] {
+            assert!(rule.map(place).is_sorted(), "{rule:?}: {text}");
+        }
+        let sections = ["redundancy_encode", "stream 3", "stream 4"];
+        assert!(sections.map(place).is_sorted(), "{text}");
     }
 
     /// Packets that no worker can look at, where access lists are to hold.
