@@ -94,6 +94,12 @@ fn a_suspended_machine_is_governed_on_and_given_back() {
 }
 
 #[test]
+#[ignore = "takes four minutes"]
+fn trial_finds_the_saving_of_real_drivers() {
+    hold("trial_finds_the_saving_of_real_drivers", checks::trial);
+}
+
+#[test]
 fn the_platform_keeps_its_word_on_real_drivers() {
     hold("the_platform_keeps_its_word_on_real_drivers", checks::conformance);
 }

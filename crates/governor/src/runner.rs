@@ -17,8 +17,9 @@ use wattline_units::{Span, Time};
 
 /// Pause of a caller between two tries to get the governor's answer.
 const RETRY: Duration = Duration::from_millis(1);
-/// The thread looks around this often, whatever happens.
-const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// The thread wakes at least this often. In between it sleeps until its policy is due: a governor that
+/// saves power must not keep a CPU awake.
+const LONGEST_WAIT: Duration = Duration::from_millis(1_000);
 
 /// The governor's state, shared with its thread.
 struct Shared<M> {
@@ -312,6 +313,36 @@ mod tests {
 
         let well = Runner::start(fed("poll"), Duration::from_millis(1)).unwrap();
         assert!(!well.has_failed());
+    }
+
+    /// Asks for its next question at this time after the start.
+    struct At(Span);
+
+    impl wattline_policy::Policy for At {
+        fn name(&self) -> &'static str {
+            "at"
+        }
+        fn decide(
+            &mut self,
+            _: Time,
+            _: &wattline_policy::Observation<'_>,
+            _: &mut wattline_policy::OperatingPoint,
+        ) -> wattline_policy::AskAgain {
+            wattline_policy::AskAgain::at(Time::ZERO + self.0)
+        }
+    }
+
+    #[test]
+    fn thread_sleeps_until_its_policy_is_due() {
+        for (asks, waits) in [(30, 30), (500, 500), (5_000, 1_000)] {
+            let machine = fed("poll").into_machine();
+            let policy = Box::new(At(Span::from_millis(asks)));
+            let mut governor = Governor::new(machine, policy);
+            governor.start(Time::ZERO);
+            let sample = Duration::from_millis(1);
+            let wait = look_around(&mut governor, Time::ZERO, &mut Seen::default(), sample);
+            assert_eq!(wait, Duration::from_millis(waits));
+        }
     }
 
     /// As in the simulator and on emulated cores.

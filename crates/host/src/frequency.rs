@@ -79,14 +79,20 @@ impl Frequencies {
         let covered = union(&served);
         let missing = all.without(covered).without(union(&locked));
         if none_found {
-            notes.push("frequency: no cpufreq policy for the governed CPUs".into());
+            notes.push(
+                "frequency: no cpufreq policy for the governed CPUs (enable P-states in the firmware)"
+                    .into(),
+            );
         } else {
             let named = |cores: CoreSet| {
                 let names = cores.iter().filter_map(|core| layout.cpus.get(core));
                 names.map(u32::to_string).collect::<Vec<_>>().join(", ")
             };
             if !missing.is_empty() {
-                notes.push(format!("frequency: CPU {} has no cpufreq policy", named(missing)));
+                notes.push(format!(
+                    "frequency: CPU {} has no cpufreq policy (enable P-states in the firmware)",
+                    named(missing)
+                ));
             }
             if !locked.is_empty() {
                 let whose = if pinned { named(union(&locked)) } else { "all".to_owned() };
@@ -137,7 +143,7 @@ impl Frequencies {
         } else if !domains.is_empty() && !can_set {
             notes.push(
                 "frequency: minimum and maximum of the governed CPUs are equal, which leaves no \
-                 choice"
+                 choice (raise scaling_max_freq)"
                     .into(),
             );
         }

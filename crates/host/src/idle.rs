@@ -50,7 +50,10 @@ impl IdleStates {
         for &cpu in &layout.cpus {
             let core = Core::find(tree, cpu, (rights, beyond), notes);
             if core.is_none() {
-                notes.push(format!("idle states: CPU {cpu} has none that can be limited"));
+                notes.push(format!(
+                    "idle states: CPU {cpu} has none that can be limited (enable C-states in the \
+                     firmware)"
+                ));
             }
             cores.push(core);
         }

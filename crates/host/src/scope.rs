@@ -29,16 +29,18 @@ impl Scope {
 
     /// Drops notes on parts that are not governed, and adds that they are left alone.
     pub(super) fn notes(self, mut notes: Vec<String>) -> Vec<String> {
-        for (knob, governed) in [
-            ("frequency", self.frequency),
-            ("idle states", self.idle),
-            ("interrupt moderation", self.moderation),
+        for (knob, listed, governed) in [
+            ("frequency", "frequency", self.frequency),
+            ("idle states", "idle", self.idle),
+            ("interrupt moderation", "moderation", self.moderation),
         ] {
             if !governed {
                 notes.retain(|note| {
                     !note.strip_prefix(knob).is_some_and(|rest| rest.starts_with(':'))
                 });
-                notes.push(format!("{knob}: left alone, as configured"));
+                notes.push(format!(
+                    "{knob}: left alone, as configured (to govern it: \"{listed}\" in knobs)"
+                ));
             }
         }
         notes

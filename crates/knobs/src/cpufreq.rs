@@ -350,12 +350,13 @@ impl Policy {
     /// [`FrequencyError::NotAvailable`].
     pub fn prefer(&self, preference: &str) -> Result<Vec<Change>, FrequencyError> {
         self.among("energy performance preference", preference, &self.preferences)?;
-        let why = format!("prefer {preference}");
         let mut changes = Vec::new();
         if self.driver.is_autonomous() && self.governor == "performance" {
-            changes.push(self.change("scaling_governor", "powersave", &why));
+            let why = "the governor performance locks the preference";
+            changes.push(self.change("scaling_governor", "powersave", why));
         }
-        changes.push(self.change("energy_performance_preference", preference, &why));
+        let why = "preference by which the hardware chooses the frequency";
+        changes.push(self.change("energy_performance_preference", preference, why));
         Ok(changes)
     }
 

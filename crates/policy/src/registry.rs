@@ -13,6 +13,7 @@ pub static POLICIES: &[PolicyInfo] = &[
     conservative::INFO,
     schedutil::INFO,
     intel_pstate::INFO,
+    hardware_pstates::INFO,
     dpdk_power::INFO,
     l3fwd_power::INFO,
     ovs_sleep::INFO,
@@ -51,6 +52,8 @@ mod tests {
         let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         for info in POLICIES {
             let mut bench = Bench::new();
+            // As the request simulator has it.
+            bench.platform.can.driver_rules = true;
             let context = BuildContext {
                 platform: &bench.platform,
                 server: Some(&model),

@@ -328,9 +328,9 @@ fn a_plan_says_what_would_be_done_and_why_and_writes_nothing() {
     assert!(machine.is_as_before());
 }
 
-/// A server of 64 CPUs with hardware P-states.
+/// A server of 64 CPUs with hardware P-states, one of them without a policy and one without idle states.
 #[test]
-fn plan_of_a_large_server_has_each_write_with_its_reason_on_few_lines() {
+fn plan_of_a_large_server_has_reasons_and_remedies_on_few_lines() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../crates/knobs/tests/fixtures/intel-pstate-hwp");
     let root = tempfile::tempdir().unwrap();
@@ -344,6 +344,9 @@ fn plan_of_a_large_server_has_each_write_with_its_reason_on_few_lines() {
         fs::write(policy.join("affected_cpus"), format!("{cpu}\n")).unwrap();
     }
     fs::write(cpus.join("online"), "0-63\n").unwrap();
+    fs::remove_dir_all(cpus.join("cpufreq/policy7")).unwrap();
+    fs::remove_dir_all(cpus.join("cpu9/cpuidle")).unwrap();
+    fs::remove_dir_all(cpus.join("intel_uncore_frequency")).unwrap();
     for profile in ["balanced", "latency", "max-save"] {
         let config = root.path().join(format!("{profile}.toml"));
         fs::write(&config, format!("[govern]\nprofile = \"{profile}\"\n")).unwrap();
@@ -354,11 +357,18 @@ fn plan_of_a_large_server_has_each_write_with_its_reason_on_few_lines() {
         assert!(text.lines().count() <= 25, "{profile}: {text}");
         let writes = text.lines().filter(|line| line.starts_with("  "));
         let writes: Vec<&str> = writes.collect();
-        let preference = "policy{0-63}/energy_performance_preference";
+        let preference = "policy{0-6,8-63}/energy_performance_preference";
         assert!(writes.iter().any(|line| line.contains(preference)), "{profile}: {text}");
         assert!(writes.iter().all(|line| line.ends_with(')')), "{profile}: {text}");
         for limit in ["scaling_min_freq", "scaling_max_freq"] {
             assert!(!text.contains(limit), "{profile}: {text}");
+        }
+        let refused = text.lines().filter(|line| line.starts_with("not governed: "));
+        let refused: Vec<&str> = refused.collect();
+        assert!(refused.iter().any(|line| line.contains("CPU 7 has no cpufreq policy")), "{text}");
+        let remedies = ["in the firmware)", " in knobs)", "(module intel_uncore_frequency)"];
+        for line in refused {
+            assert!(remedies.iter().any(|remedy| line.ends_with(remedy)), "{profile}: {line}");
         }
     }
 }

@@ -5,12 +5,15 @@ use super::bench::{Bench, INTERFACE, Running, until, within};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wattline_server::tables::ProfileTables;
 use wattline_units::Span;
 
-/// Loads until one keeps the target: what else runs here only ever adds to their latencies.
+/// Loads until one keeps the target: what else runs here only ever adds to their latencies. Loads in
+/// which the guard of CPU pressure set the safe point do not count.
 const ROUNDS: usize = 6;
+/// Time for these loads. The guard keeps its safe point for half a minute after each rise.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Governs by the tables of a profile of `rate` and half of it, under three quarters of it.
 pub fn check(bench: &Bench, rate: f64) {
@@ -32,10 +35,11 @@ pub fn check(bench: &Bench, rate: f64) {
 
     // The longest period is too long.
     let target = (shortest + longest) / 2.0;
-    let strict = govern(bench, &tables, rate, target);
+    let Some(strict) = govern(bench, &tables, rate, target) else { return };
     assert!(strict.period_us < 1_000.0, "{strict:?}");
     // It is not: nothing is nearer to "fewest interrupts".
-    let loose = govern(bench, &tables, rate, 3.0 * p95_us(0, last).max(p95_us(1, last)));
+    let target = 3.0 * p95_us(0, last).max(p95_us(1, last));
+    let Some(loose) = govern(bench, &tables, rate, target) else { return };
     let periods = tables.periods();
     assert!((loose.period_us - periods[last].as_seconds() * 1e6).abs() < 1.0, "{loose:?}");
     // Of requests at random, those that come soon after another wait: the tail rather than the median.
@@ -50,7 +54,9 @@ struct Seen {
     p95_us: f64,
 }
 
-fn govern(bench: &Bench, tables: &ProfileTables, rate: f64, target_us: f64) -> Seen {
+/// Returns the measurements of the loads until one keeps the target; `None` if the guard of CPU pressure
+/// overruled the policy in so many that the others do not judge it.
+fn govern(bench: &Bench, tables: &ProfileTables, rate: f64, target_us: f64) -> Option<Seen> {
     let (config, socket) = (bench.path("copi.toml"), bench.path("copi.sock"));
     let text = format!(
         "[govern]\nsocket = \"{}\"\ninterfaces = [\"{INTERFACE}\"]\nknobs = [\"moderation\"]\n\
@@ -85,27 +91,41 @@ fn govern(bench: &Bench, tables: &ProfileTables, rate: f64, target_us: f64) -> S
         .collect();
     assert!(!feasible.is_empty(), "{target_us} us:\n{}", tables.to_text());
     let mut best = Seen { period_us: f64::NAN, p50_us: f64::INFINITY, p95_us: f64::INFINITY };
-    for _ in 0..ROUNDS {
+    let (mut rounds, mut overruled, begun) = (0, 0, Instant::now());
+    while rounds < ROUNDS && best.p95_us >= target_us && begun.elapsed() < PATIENCE {
+        if !policy_rules(&stats(&socket).unwrap()) {
+            std::thread::sleep(Duration::from_millis(500));
+            continue;
+        }
         let load = bench.load(0.75 * rate, 2);
         std::thread::sleep(Duration::from_millis(3_000));
         let seen = stats(&socket).unwrap();
+        let deferral = bench.deferral_us();
+        let report = load.wait_with_output().unwrap();
+        assert_eq!(seen["power"]["steps_failed"], 0, "{seen:#}");
+        if !policy_rules(&seen) || !policy_rules(&stats(&socket).unwrap()) {
+            overruled += 1;
+            continue;
+        }
+        rounds += 1;
         let held = seen["power"]["moderation_seconds"][0].as_f64().unwrap() * 1e6;
         assert!(feasible.iter().any(|one| (one - held).abs() < 1.0), "{held}: {feasible:?}");
         // The kernel holds what the governor says.
-        assert_eq!(bench.deferral_us(), held.round() as u64);
-        assert_eq!(seen["power"]["steps_failed"], 0, "{seen:#}");
-        let report: Value =
-            serde_json::from_slice(&load.wait_with_output().unwrap().stdout).unwrap();
+        assert_eq!(deferral, held.round() as u64);
+        let report: Value = serde_json::from_slice(&report.stdout).unwrap();
         let micros = |name: &str| report["latency"][name].as_f64().unwrap_or(f64::INFINITY) * 1e6;
         best.period_us = held;
         best.p50_us = best.p50_us.min(micros("p50_seconds"));
         best.p95_us = best.p95_us.min(micros("p95_seconds"));
-        if best.p95_us < target_us {
-            break;
-        }
     }
-    println!("target {target_us:.0} us: {best:?}");
-    assert!(best.p95_us < target_us, "{best:?}, target {target_us} us");
+    println!("target {target_us:.0} us: {best:?}, {rounds} loads, {overruled} overruled");
+    let judged = rounds == ROUNDS || best.p95_us < target_us;
+    if !judged {
+        wattline_needs::machine(format_args!(
+            "CPU pressure ruled in all but {rounds} of the loads within {PATIENCE:?}"
+        ));
+    }
+    assert!(!judged || best.p95_us < target_us, "{best:?}, target {target_us} us");
     // Nobody measured energy, and that is said.
     let told = "copi: energy of the tables: not measured; points are ordered by V/F state";
     assert!(log().contains(told), "{}", log());
@@ -113,7 +133,12 @@ fn govern(bench: &Bench, tables: &ProfileTables, rate: f64, target_us: f64) -> S
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert!(governor.0.wait().unwrap().success(), "{}", log());
     assert_eq!(bench.deferral_us(), before, "as it was");
-    best
+    judged.then_some(best)
+}
+
+/// Returns true unless a guard determines the operating point.
+fn policy_rules(stats: &Value) -> bool {
+    stats["govern"]["rule"] == "policy"
 }
 
 fn stats(socket: &Path) -> Option<Value> {

@@ -13,6 +13,7 @@ mod sensors;
 mod server;
 mod stretch;
 mod suspend;
+mod trial;
 mod vlan;
 mod xdp_governed;
 
@@ -169,6 +170,15 @@ pub fn xdp_governed(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
 pub fn suspend(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     prepare(machine)?;
     suspend::check(machine, checks)
+}
+
+/// Adds the checks of a trial on such a machine.
+///
+/// # Errors
+/// As [`all`].
+pub fn trial(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
+    prepare(machine)?;
+    trial::check(machine, checks)
 }
 
 /// Adds the checks of what this machine's platform promises, on such a machine.

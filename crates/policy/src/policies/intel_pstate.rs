@@ -39,7 +39,8 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     let epp = parameters.word("epp");
     if epp != "none" {
         return Err(format!(
-            "epp = \"{epp}\": the processor's own rule is not known and cannot be played; allowed: none"
+            "epp = \"{epp}\": the processor's own rule is not known; allowed: none (policy \
+             hardware-pstates plays an assumed one)"
         ));
     }
     let platform = context.platform;

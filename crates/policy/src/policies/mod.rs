@@ -8,6 +8,7 @@ pub mod dpdk_power;
 mod fixed;
 pub mod grout_autoscale;
 pub mod grout_sleep;
+pub mod hardware_pstates;
 pub mod hare;
 pub mod intel_pstate;
 pub mod l3fwd_power;

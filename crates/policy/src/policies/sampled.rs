@@ -29,6 +29,11 @@ impl<R: LoadRule> Sampled<R> {
         let seen = CpuLoad::new(platform);
         Self { start, period, seen, load: vec![0.0; platform.cores], rule }
     }
+
+    /// The rule, for a change of its parameters.
+    pub fn rule_mut(&mut self) -> &mut R {
+        &mut self.rule
+    }
 }
 
 impl<R: LoadRule> Policy for Sampled<R> {

@@ -90,10 +90,10 @@ pub(super) fn of_machine(error: GovernPlanError) -> ExitError {
 
 fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
     writeln!(out, "policy {}; nothing has been written\n", plan.policy)?;
-    if plan.at_start.is_empty() && plan.later.is_empty() {
-        writeln!(out, "no file would be written, now or later")?;
-    } else {
-        writeln!(out, "at the start:")?;
+    match (plan.at_start.is_empty(), plan.later.is_empty()) {
+        (true, true) => writeln!(out, "no file would be written, now or later")?,
+        (true, false) => writeln!(out, "at the start: nothing, all is as wanted")?,
+        (false, _) => writeln!(out, "at the start:")?,
     }
     let at_start = plan.at_start.iter().map(|write| {
         let (from, to) = (shortened(&write.present), shortened(&write.value));
