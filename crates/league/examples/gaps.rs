@@ -1,8 +1,8 @@
 //! Policies against the lower bound alone, without the search for schedules: a league for tuning.
-//! `cargo run --release -p wattline-league --example gaps -- [FILE [why|schedule|play|untold]]`: with `why` every
+//! `cargo run --release -p wattline-league --example gaps -- [FILE [why|schedule|play|untold|misled]]`: with `why` every
 //! change of a policy with its reason, with `schedule` how far the found schedule is above the bound,
-//! with `play` joules alone, without the bound, which takes most of the time, with `untold` policies that
-//! have no server file.
+//! with `play` joules alone, without the bound, which takes most of the time, with `untold` the same for
+//! policies that have no server file, with `misled` for one that is wrong by 30 % in power and 20 % in capacity.
 
 use std::path::Path;
 use wattline_league::bound::{lower_bound, slot_length};
@@ -35,7 +35,7 @@ fn main() -> Result<(), LeagueError> {
         let slack = case.slack_seconds(allowed, 64)?;
         let arrivals = Arrivals::of(case, slot_length(case, slack))?;
         let bound = match more.as_str() {
-            "play" => None,
+            "play" | "untold" | "misled" => None,
             _ => lower_bound(case, allowed, &arrivals)?,
         };
         if let Some(bound) = bound.filter(|_| more == "schedule") {
@@ -60,15 +60,19 @@ fn main() -> Result<(), LeagueError> {
                 place: written.clone(),
                 problem: error.to_string(),
             })?;
-            let played = if more == "untold" {
-                let wrong = Wrong { no_file: true, ..Wrong::default() };
-                play_wrong(case, &spec, allowed, &arrivals, &wrong)?
-            } else {
-                play_policy(case, &spec, allowed, &arrivals)?
+            let good = Wrong::default();
+            let wrong = match more.as_str() {
+                "untold" => Some(Wrong { no_file: true, ..good }),
+                "misled" => Some(Wrong { power: 1.3, idle_power: 0.7, capacity: 1.2, ..good }),
+                _ => None,
+            };
+            let played = match wrong {
+                Some(wrong) => play_wrong(case, &spec, allowed, &arrivals, &wrong)?,
+                None => play_policy(case, &spec, allowed, &arrivals)?,
             };
             println!(
                 "{text:<46} {budget:>4.0} us seed {:<5} {written:<20} {} {:>7.3} % above {:.4} J, {:.4} J, late {:>7.3} %, p99 {:>7.1} us, \
-                 lost {:>5}, reordered {:>3}, cores {:>5.2}, changes {:>5.0}/s",
+                 lost {:>5}, reordered {:>3}, cores {:>5.2}, changes {:>5.0}/s, p99.9 {:>7.1} us",
                 case.seed,
                 if played.feasible { "kept  " } else { "BROKEN" },
                 bound.map_or(f64::NAN, |bound| (played.energy_joules / bound.joules - 1.0) * 100.0),
@@ -80,6 +84,7 @@ fn main() -> Result<(), LeagueError> {
                 played.reordered_packets,
                 played.cores_active_mean,
                 played.changes_per_second,
+                played.p999_seconds.unwrap_or(f64::NAN) * 1e6,
             );
             if more == "why" {
                 for change in &played.last_changes {

@@ -31,6 +31,9 @@ pub struct Played {
     pub changes: u64,
     /// 99th percentile of latency; `None` without packets.
     pub p99_seconds: Option<f64>,
+    /// 99.9th percentile of latency; `None` without packets.
+    #[serde(skip)]
+    pub p999_seconds: Option<f64>,
     /// Mean number of active cores.
     pub cores_active_mean: f64,
     /// Whether the budget was kept: no packet was dropped, and no more were late than allowed.
@@ -66,6 +69,7 @@ impl Played {
             changes_per_second: report.transitions as f64 / report.duration_seconds,
             changes: report.transitions,
             p99_seconds: report.latency_p99_seconds,
+            p999_seconds: report.latency_p999_seconds,
             cores_active_mean: report.cores_active_mean,
             feasible: report.dropped_packets == 0 && late_fraction <= budget.late,
             late_by_interval: report.intervals.iter().map(of_interval).collect(),
