@@ -502,3 +502,16 @@ fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), Repro
     ];
     Ok((table, chart, checks))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_report::Verdict;
+
+    #[test]
+    fn rules_are_as_the_paper_has_them() {
+        for check in rules(&server(&Inputs::default()).unwrap()).unwrap() {
+            assert_eq!(check.verdict, Verdict::Meets, "{}: {}", check.quantity, check.ours);
+        }
+    }
+}
