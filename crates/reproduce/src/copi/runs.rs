@@ -55,7 +55,9 @@ struct Made<T>(Mutex<Vec<Entry<T>>>);
 type Entry<T> = (RequestServer, RequestSpec, Arc<OnceLock<Result<T, String>>>);
 
 impl<T: Clone> Made<T> {
-    const NONE: Self = Self(Mutex::new(Vec::new()));
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
 
     fn get_or_make(
         &self,
@@ -83,7 +85,7 @@ pub(super) fn profiled(
     inputs: &Inputs,
     workload: Workload,
 ) -> Result<Arc<ProfileTables>, ReproduceError> {
-    static MADE: Made<Arc<ProfileTables>> = Made::NONE;
+    static MADE: Made<Arc<ProfileTables>> = Made::new();
     let server = server_of(inputs, workload)?;
     let requests = inputs.requests(workload, 1.0)?;
     MADE.get_or_make(&server, requests, || {
@@ -134,7 +136,7 @@ impl Case {
 /// Cases at the published loads of a workload, then cases at loads that nothing was fitted on. The
 /// latter are only shown, so that changed inputs go without.
 pub(super) fn cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, ReproduceError> {
-    static MADE: Made<Vec<Case>> = Made::NONE;
+    static MADE: Made<Vec<Case>> = Made::new();
     let server = server_of(inputs, workload)?;
     let requests = inputs.requests(workload, 1.0)?;
     MADE.get_or_make(&server, requests, || make_cases(inputs, &server, requests))
