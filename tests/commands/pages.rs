@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use wattline_needs::browser::{Browser, look, url_of};
+use wattline_needs::browser::{Browser, View, look, url_of};
 
 /// The largest page: it is to open at once.
 const LARGEST: u64 = 1 << 20;
@@ -112,6 +112,14 @@ fn claims_can_be_read_and_filtered_on_any_screen() {
     wattline(folder.path(), &["reproduce", "bolla", "sohan", "--out", "out"]);
     let page = folder.path().join("out/index.html");
     is_fine(&mut browser, "reproduce", &page, &["contradicts itself", "meets"]);
+    for width in [1200, 400] {
+        browser.set_view(View { width, height: 900, dark: false });
+        browser.open(&url_of(&page));
+        let below = "Math.max(...['.headline', 'button[data-verdict]', 'svg.plot'].map(\
+                     name => document.querySelector(name).getBoundingClientRect().bottom))";
+        let below = browser.value(below).as_f64().unwrap();
+        assert!(below <= 900.0, "headline, verdicts and first plot end at {below} px of {width}");
+    }
     let shown = "[...document.querySelectorAll('tr[data-verdict]')].filter(r => !r.hidden)\
                  .every(r => r.dataset.verdict === 'meets')";
     assert_eq!(browser.value(shown), false);

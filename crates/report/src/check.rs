@@ -90,8 +90,8 @@ impl Basis {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Predicted => {
-                "A model or measurement whose inputs do not contain the figure; a named change of \
-                 an input makes the check come out otherwise, and a test applies it."
+                "A model or measurement whose inputs do not contain the figure. If it agrees, a \
+                 named change of an input makes it differ, and a test applies the change."
             }
             Self::Fitted => "A parameter was fitted, chosen or assumed with the figure in view.",
             Self::Rule => "An algorithm or equation of the paper, implemented as printed.",
@@ -140,7 +140,8 @@ pub struct Check {
     pub grounds: Grounds,
     /// Basis of the comparison; `None` where no claim is answered.
     pub basis: Option<Basis>,
-    /// Change of an input that makes a predicted check come out otherwise.
+    /// Change of an input that makes a predicted check come out otherwise. A check that agrees
+    /// has one; one that differs has shown already that it can.
     pub flip: Option<&'static str>,
     /// Result of the comparison.
     pub verdict: Verdict,
@@ -254,10 +255,10 @@ impl Check {
     }
 
     /// Marks the value as predicted. `flip` is the change of an input that makes the check come
-    /// out otherwise.
+    /// out otherwise; only a check that differs may be without one.
     #[must_use]
-    pub fn predicted(mut self, flip: &'static str) -> Self {
-        self.flip = Some(flip);
+    pub fn predicted(mut self, flip: impl Into<Option<&'static str>>) -> Self {
+        self.flip = flip.into();
         self.basis(Basis::Predicted)
     }
 

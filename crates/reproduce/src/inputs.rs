@@ -3,18 +3,32 @@
 use crate::error::ReproduceError;
 use toml::Value;
 use wattline_server::library::{Kind, text_of};
-use wattline_server::receive::ReceivePath;
+use wattline_server::receive::{ReceivePath, Streams};
 use wattline_server::{MeasuredCosts, ServerFile};
+use wattline_traffic::requests::{RequestSpec, Workload};
 
 /// Name of the receive path in a change.
 const RECEIVE: &str = "receive";
+/// Name of the arrivals of requests in a change, and of the one figure of them that has a use.
+const REQUESTS: (&str, &str) = ("requests", "burst");
+/// Controller whose rules can be switched off in a change.
+const POWERSAVE: &str = "powersave";
+/// Prefetcher of the receive path, which can only be switched off.
+const STREAMS: &str = "streams";
+/// Largest factor by which a change may move a constant, either way.
+const LARGEST: f64 = 2.0;
 
 /// Inputs of a reproduction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inputs(Option<Change>);
 
 /// One changed figure, written as `FILE: KEY = VALUE` or `FILE: KEY * FACTOR`. `FILE` is a shipped
-/// file, or `receive` for the receive path; elements of a list are selected by their name.
+/// file, `receive` for the receive path, `requests` for their arrivals, or `powersave` for the
+/// controller; elements of a list are selected by their name.
+///
+/// A change moves a constant by a factor of at most two, or switches off what the figure stands
+/// for: a term of the model by zero, the work in batches by a count of one, a rule by its switch.
+/// Other changes are refused: nearly every check comes out otherwise when an input is absurd.
 #[derive(Debug, Clone)]
 struct Change {
     file: String,
@@ -49,11 +63,6 @@ impl Inputs {
         Ok(Self(Some(parsed().ok_or_else(wrong)?)))
     }
 
-    /// Returns true if nothing is changed.
-    pub(crate) fn are_shipped(&self) -> bool {
-        self.0.is_none()
-    }
-
     /// Returns a server's file.
     pub(crate) fn server(&self, name: &str) -> Result<ServerFile, ReproduceError> {
         match self.text(name, Kind::Servers)? {
@@ -76,10 +85,53 @@ impl Inputs {
         let Some(change) = self.0.as_ref().filter(|change| change.file == RECEIVE) else {
             return Ok(shipped);
         };
+        // A processor without the prefetcher. The receive path's own form has no field for it.
+        if change.keys == [STREAMS] && matches!(change.figure, Changed::To(0.0)) {
+            return Ok(ReceivePath { streams: Streams::OFF, ..shipped });
+        }
         let failed = |error: String| ReproduceError::Model(format!("receive path: {error}"));
         let mut value = Value::try_from(shipped).map_err(|error| failed(error.to_string()))?;
         change.apply(&mut value)?;
         value.try_into().map_err(|error| failed(error.to_string()))
+    }
+
+    /// Returns requests of a workload at a rate.
+    pub(crate) fn requests(
+        &self,
+        workload: Workload,
+        rate: f64,
+    ) -> Result<RequestSpec, ReproduceError> {
+        let shipped = RequestSpec::new(workload, rate);
+        let Some(change) = self.0.as_ref().filter(|change| change.file == REQUESTS.0) else {
+            return Ok(shipped);
+        };
+        if change.keys != [REQUESTS.1] {
+            return Err(wrong_file(format!("requests have no {}", change.keys.join("."))));
+        }
+        // Single requests: no bursts at all.
+        if matches!(change.figure, Changed::To(1.0)) {
+            return Ok(RequestSpec { burst: 1.0, ..shipped });
+        }
+        let mut burst = Value::Float(shipped.burst);
+        change.set(&mut burst)?;
+        Ok(RequestSpec { burst: burst.as_float().unwrap_or(f64::NAN), ..shipped })
+    }
+
+    /// Returns the specification of a policy. PowerSave never adds capacity with `climb = 0`: no
+    /// ring holds so many packets.
+    pub(crate) fn policy(&self, spec: &str) -> Result<String, ReproduceError> {
+        let Some(change) = self.0.as_ref().filter(|change| change.file == POWERSAVE) else {
+            return Ok(spec.to_owned());
+        };
+        if change.keys != ["climb"] || !matches!(change.figure, Changed::To(0.0)) {
+            return Err(wrong_file("powersave knows climb = 0 alone"));
+        }
+        let never = "q_h=1000000";
+        match spec.split_once(':') {
+            _ if !spec.starts_with(POWERSAVE) => Ok(spec.to_owned()),
+            Some((name, rest)) => Ok(format!("{name}:{never},{rest}")),
+            None => Ok(format!("{spec}:{never}")),
+        }
     }
 
     /// Returns the text of a shipped file that is changed.
@@ -121,14 +173,27 @@ impl Change {
             Changed::To(new) => new,
             Changed::By(factor) => old * factor,
         };
+        let moderate = |old: f64| {
+            let new = of(old);
+            let ratio = new / old;
+            if new == 0.0 || (1.0 / LARGEST..=LARGEST).contains(&ratio) {
+                return Ok(new);
+            }
+            let key = self.keys.join(".");
+            Err(wrong_file(format!(
+                "{key} from {old} to {new} is more than a factor of {LARGEST}; take a smaller one, \
+                 or zero to switch it off"
+            )))
+        };
         match figure {
+            Value::Integer(old) if of(*old as f64) == 1.0 => *figure = Value::Integer(1),
             Value::Integer(old) => {
-                let new = of(*old as f64);
+                let new = moderate(*old as f64)?;
                 // A whole number stays one, as counts must be.
                 *figure =
                     if new.fract() == 0.0 { Value::Integer(new as i64) } else { Value::Float(new) };
             }
-            Value::Float(old) => *old = of(*old),
+            Value::Float(old) => *old = moderate(*old)?,
             Value::Boolean(old) => *old = of(f64::from(u8::from(*old))) != 0.0,
             Value::Array(all) => return all.iter_mut().try_for_each(|one| self.set(one)),
             _ => return Err(wrong_file(format!("{} is no figure", self.keys.join(".")))),
@@ -163,12 +228,63 @@ mod tests {
         );
         assert_eq!(model.idle_states[0], shipped.idle_states[0]);
         assert_eq!(inputs.receive_path().unwrap(), ReceivePath::default());
-        let other = Inputs::changed("receive: ring = 512").unwrap();
+        let other = Inputs::changed("receive: ring * 0.5").unwrap();
         assert_eq!(
             other.receive_path().unwrap(),
             ReceivePath { ring: 512, ..ReceivePath::default() }
         );
         assert_eq!(other.server("westmere-2010").unwrap().model().unwrap(), shipped);
+    }
+
+    #[test]
+    fn absurd_change_is_refused() {
+        for (text, allowed) in [
+            ("receive: ring * 2", true),
+            ("receive: ring * 2.1", false),
+            ("receive: ring * 0.4", false),
+            ("receive: ring * -1", false),
+            ("receive: batch = 1", true),
+            ("receive: batch = 4", false),
+            ("receive: pairs = 1", true),
+            ("receive: streams = 0", true),
+            ("receive: streams = 1", false),
+        ] {
+            let result = Inputs::changed(text).unwrap().receive_path();
+            assert_eq!(result.is_ok(), allowed, "{text}: {result:?}");
+        }
+        for (text, allowed) in [
+            ("westmere-2010: power.core_awake_watts = 0", true),
+            ("westmere-2010: power.core_awake_watts * 0.02", false),
+            ("westmere-2010: nic.pass_through_us = 10.4", true),
+            ("westmere-2010: nic.pass_through_us = 14", false),
+        ] {
+            let result = Inputs::changed(text).unwrap().server("westmere-2010");
+            assert_eq!(result.is_ok(), allowed, "{text}");
+        }
+    }
+
+    #[test]
+    fn requests_come_one_by_one_or_in_other_bursts() {
+        let burst = |text: &str| {
+            let inputs = Inputs::changed(text).unwrap();
+            inputs.requests(Workload::Nginx, 1.0).map(|requests| requests.burst).ok()
+        };
+        let shipped = RequestSpec::new(Workload::Nginx, 1.0).burst;
+        assert_eq!(burst("requests: burst = 1"), Some(1.0));
+        assert_eq!(burst("requests: burst * 2"), Some(2.0 * shipped));
+        assert_eq!(burst("receive: ring * 2"), Some(shipped));
+        assert_eq!([burst("requests: burst * 3"), burst("requests: gap * 2")], [None, None]);
+    }
+
+    #[test]
+    fn controller_that_never_climbs_replaces_powersave_alone() {
+        let inputs = Inputs::changed("powersave: climb = 0").unwrap();
+        assert_eq!(inputs.policy("powersave").unwrap(), "powersave:q_h=1000000");
+        assert_eq!(inputs.policy("powersave:c_up=1").unwrap(), "powersave:q_h=1000000,c_up=1");
+        assert_eq!(inputs.policy("napi").unwrap(), "napi");
+        assert_eq!(Inputs::default().policy("powersave").unwrap(), "powersave");
+        let other = Inputs::changed("powersave: climb = 1").unwrap();
+        assert!(other.policy("napi").is_err());
     }
 
     #[test]

@@ -11,8 +11,6 @@ mod claims;
 mod copi;
 mod error;
 mod figure;
-#[cfg(test)]
-mod flips;
 mod inputs;
 mod liao;
 mod output;

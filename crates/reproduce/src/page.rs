@@ -6,6 +6,7 @@ use crate::summary::{Summary, bases};
 use wattline_report::page::{
     self, basis, basis_filter, begin_table, checks, class, end_table, put, verdict, verdict_filter,
 };
+use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Basis, Notes, Verdict, escape};
 
 /// Most rows of data that stand on the page, and beside plots or checks. Longer tables are in the
@@ -17,27 +18,31 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
     put(
         &mut page,
         format_args!(
-            "<h1>Published against ours</h1>\n<p class=\"headline\"><strong>{}</strong> {}</p>\n\
-             <p>Powers are those of models, not measurements. {}</p>\n",
+            "<h1>Published against ours</h1>\n<p class=\"headline\"><strong>{}</strong> {}</p>\n",
             Summary::new(reproductions).headline(),
             Summary::new(reproductions).others(),
-            signs(reproductions)
         ),
     );
     let total: usize = reproductions.iter().map(|one| one.claims.len()).sum();
     let counts = Verdict::ALL.map(|verdict| {
         (verdict, reproductions.iter().map(|one| one.count(verdict)).sum::<usize>())
     });
-    put(
-        &mut page,
-        format_args!("<p>{total} claims; choose a basis or a verdict to see its rows alone.</p>\n"),
-    );
+    put(&mut page, format_args!("<p>{total} claims; choose a basis or a verdict:</p>\n"));
     let count = |of: Option<Basis>| {
         reproductions.iter().flat_map(|one| &one.claims).filter(|claim| claim.basis == of).count()
     };
     let by_basis = bases().map(|of| (of, count(of)));
     basis_filter(&mut page, by_basis.filter(|(_, count)| *count > 0));
     verdict_filter(&mut page, counts.into_iter().filter(|(_, count)| *count > 0));
+    put(
+        &mut page,
+        format_args!(
+            "<div class=\"plots unchosen\">{}</div>\n<p class=\"unchosen\">Powers are those of \
+             models, not measurements. {}</p>\n",
+            overview(&Summary::new(reproductions)),
+            signs(reproductions)
+        ),
+    );
     meanings(&mut page);
     chosen(&mut page);
     // The sections of a page are papers, or the figures of a single one.
@@ -47,6 +52,28 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
     }
     page::end(&mut page);
     page
+}
+
+/// Returns the claims by basis and verdict as a plot.
+fn overview(summary: &Summary<'_>) -> String {
+    let has = |verdict: &Verdict| bases().any(|of| summary.count(of, *verdict) > 0);
+    let series = Verdict::ALL.into_iter().filter(has).map(|verdict| BarSeries {
+        name: verdict.text().into(),
+        values: bases().map(|of| summary.count(of, verdict) as f64).collect(),
+        published: Vec::new(),
+    });
+    Bars {
+        title: "Claims by basis and verdict".into(),
+        x_label: "basis".into(),
+        y: Axis::new("claims"),
+        groups: bases().map(|of| basis(of).to_owned()).collect(),
+        series: series.collect(),
+        stacked: true,
+        ordered: false,
+        halves: Vec::new(),
+        published: Vec::new(),
+    }
+    .svg()
 }
 
 /// Appends what each basis and each verdict means.

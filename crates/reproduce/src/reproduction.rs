@@ -58,7 +58,8 @@ pub fn reproduce(
 /// `FILE: KEY = VALUE` or `FILE: KEY * FACTOR`.
 ///
 /// # Errors
-/// As [`reproduce`], and when the text is no change of an input.
+/// As [`reproduce`], and when the text is no change of an input, or an absurd one: a constant may
+/// move by a factor of at most two, and what it stands for may be switched off.
 pub fn reproduce_changed(
     targets: &[Target],
     change: &str,

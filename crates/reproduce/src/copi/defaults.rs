@@ -8,7 +8,7 @@ use crate::inputs::Inputs;
 use wattline_policy::PolicySpec;
 use wattline_report::Table;
 use wattline_sim::requests::{RequestSetting, sweep_requests};
-use wattline_traffic::requests::{RequestSpec, Workload};
+use wattline_traffic::requests::Workload;
 use wattline_units::Span;
 
 /// Defaults to compare: the rule of present kernels, the older rule, and each of the older rule's
@@ -35,7 +35,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
             let settings = DEFAULTS.map(|default| -> Result<_, ReproduceError> {
                 Ok(RequestSetting {
                     server: &server,
-                    requests: RequestSpec::new(workload, rate),
+                    requests: inputs.requests(workload, rate)?,
                     policy: PolicySpec::parse(&format!("performance+{default}"))?,
                     duration: DURATION,
                     warmup: Span::from_millis(100),

@@ -11,7 +11,7 @@ use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::RequestServer;
 use wattline_sim::requests::{RequestReport, RequestSetting, sweep_requests};
-use wattline_traffic::requests::{RequestSpec, Workload};
+use wattline_traffic::requests::Workload;
 use wattline_units::Span;
 
 const SECONDS: f64 = 1.0;
@@ -71,7 +71,7 @@ fn itrs() -> Vec<u32> {
     (low as u32..=high as u32).step_by(100).collect()
 }
 
-fn loads(server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
+fn loads(inputs: &Inputs, server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
     let itrs = itrs();
     let mut states: Vec<f64> = server.processor.frequencies.iter().map(|f| f.gigahertz()).collect();
     states.reverse();
@@ -84,7 +84,7 @@ fn loads(server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
                 let policy = format!("napi:frequency_ghz={ghz},idle=deepest,moderation={micros}us");
                 settings.push(RequestSetting {
                     server,
-                    requests: RequestSpec::new(Workload::Memcached, rate),
+                    requests: inputs.requests(Workload::Memcached, rate)?,
                     policy: PolicySpec::parse(&policy)?,
                     duration: Span::from_seconds(SECONDS),
                     warmup: Span::from_millis(100),
@@ -106,7 +106,7 @@ fn loads(server: &RequestServer) -> Result<Vec<Load>, ReproduceError> {
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
-    let loads = loads(&server(inputs)?)?;
+    let loads = loads(inputs, &server(inputs)?)?;
     Ok(vec![latency(plan, &loads)?, energy(plan, &loads)?])
 }
 

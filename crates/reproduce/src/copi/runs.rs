@@ -2,7 +2,7 @@
 
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wattline_policy::policies::copi;
 use wattline_policy::{PolicySpec, SpecError};
 use wattline_server::RequestServer;
@@ -41,29 +41,56 @@ pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
     Grid { loads: loads.to_vec(), periods: Grid::periods_of(server), seed: PROFILE_SEED }
 }
 
-/// Full profile of a workload; of the shipped server computed once per process.
+/// Server of one workload: without the costs of the other one, on which its runs do not depend.
+fn server_of(inputs: &Inputs, workload: Workload) -> Result<RequestServer, ReproduceError> {
+    let mut server = server(inputs)?;
+    let name = workload.to_string();
+    server.services.retain(|service, _| *service == name);
+    Ok(server)
+}
+
+/// Results by server and requests, each computed once per process, whoever asks first.
+struct Made<T>(Mutex<Vec<Entry<T>>>);
+
+type Entry<T> = (RequestServer, RequestSpec, Arc<OnceLock<Result<T, String>>>);
+
+impl<T: Clone> Made<T> {
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    fn get_or_make(
+        &self,
+        server: &RequestServer,
+        requests: RequestSpec,
+        make: impl FnOnce() -> Result<T, ReproduceError>,
+    ) -> Result<T, ReproduceError> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |entry: &&Entry<T>| entry.0 == *server && entry.1 == requests;
+        let found = entries.iter().find(same).map(|(.., made)| made.clone());
+        let made = found.unwrap_or_else(|| {
+            let made = Arc::default();
+            entries.push((server.clone(), requests, Arc::clone(&made)));
+            made
+        });
+        drop(entries);
+        made.get_or_init(|| make().map_err(|error| error.to_string()))
+            .clone()
+            .map_err(ReproduceError::Model)
+    }
+}
+
+/// Full profile of a workload.
 pub(super) fn profiled(
     inputs: &Inputs,
     workload: Workload,
 ) -> Result<Arc<ProfileTables>, ReproduceError> {
-    static MADE: [OnceLock<Result<Arc<ProfileTables>, String>>; 2] = [const { OnceLock::new() }; 2];
-    let make = || -> Result<Arc<ProfileTables>, ReproduceError> {
-        let server = server(inputs)?;
-        let requests = RequestSpec::new(workload, 1.0);
+    static MADE: Made<Arc<ProfileTables>> = Made::new();
+    let server = server_of(inputs, workload)?;
+    let requests = inputs.requests(workload, 1.0)?;
+    MADE.get_or_make(&server, requests, || {
         Ok(Arc::new(profile(&server, &requests, &grid(&server, workload))?.tables))
-    };
-    if !inputs.are_shipped() {
-        return make();
-    }
-    let made = MADE[index(workload)].get_or_init(|| make().map_err(|error| error.to_string()));
-    made.clone().map_err(ReproduceError::Model)
-}
-
-fn index(workload: Workload) -> usize {
-    match workload {
-        Workload::Memcached => 0,
-        Workload::Nginx => 1,
-    }
+    })
 }
 
 /// Reports of all policies for one workload at one load.
@@ -106,22 +133,28 @@ impl Case {
     }
 }
 
-/// Cases at the published loads of a workload, then cases at loads that nothing was fitted on.
+/// Cases at the published loads of a workload, then cases at loads that nothing was fitted on. The
+/// latter are only shown, so that changed inputs go without.
 pub(super) fn cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, ReproduceError> {
-    if !inputs.are_shipped() {
-        return make_cases(inputs, workload);
-    }
-    static MADE: [OnceLock<Result<Vec<Case>, String>>; 2] = [const { OnceLock::new() }; 2];
-    let made = MADE[index(workload)]
-        .get_or_init(|| make_cases(inputs, workload).map_err(|error| error.to_string()));
-    made.clone().map_err(ReproduceError::Model)
+    static MADE: Made<Vec<Case>> = Made::new();
+    let server = server_of(inputs, workload)?;
+    let requests = inputs.requests(workload, 1.0)?;
+    MADE.get_or_make(&server, requests, || make_cases(inputs, &server, requests))
 }
 
-fn make_cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, ReproduceError> {
-    let server = server(inputs)?;
+fn make_cases(
+    inputs: &Inputs,
+    server: &RequestServer,
+    requests: RequestSpec,
+) -> Result<Vec<Case>, ReproduceError> {
+    let workload = requests.workload;
     let tables = profiled(inputs, workload)?;
     let published = workload.published_loads().into_iter().zip(LOADS.map(Some));
+    let shipped = Inputs::default();
+    let changed = *server != server_of(&shipped, workload)?
+        || requests != shipped.requests(workload, requests.rate)?;
     let own: &[f64] = match workload {
+        _ if changed => &[],
         Workload::Memcached => &[350e3, 550e3, 800e3],
         Workload::Nginx => &[66e3, 110e3],
     };
@@ -133,7 +166,8 @@ fn make_cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, Reproduc
         .flat_map(|(rate, policy)| SEEDS.map(|seed| (rate, policy, seed)))
         .collect();
     let one = |(rate, policy, seed): &(f64, &str, u64)| -> Result<_, ReproduceError> {
-        let setting = setting(&server, workload, *rate, policy, *seed)?;
+        let requests = RequestSpec { rate: *rate, ..requests };
+        let setting = setting(server, requests, policy, *seed)?;
         match *policy {
             "copi" => under_copi(&setting, &tables),
             _ => Ok(run_requests(&setting)?),
@@ -153,14 +187,13 @@ fn make_cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, Reproduc
 
 fn setting<'a>(
     server: &'a RequestServer,
-    workload: Workload,
-    rate: f64,
+    requests: RequestSpec,
     policy: &str,
     seed: u64,
 ) -> Result<RequestSetting<'a>, ReproduceError> {
     Ok(RequestSetting {
         server,
-        requests: RequestSpec::new(workload, rate),
+        requests,
         policy: PolicySpec::parse(policy)?,
         duration: DURATION,
         warmup: WARMUP,

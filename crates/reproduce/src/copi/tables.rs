@@ -11,7 +11,7 @@ use wattline_report::{Check, Grounds, Table};
 use wattline_server::RequestServer;
 use wattline_server::tables::{ProfilePoint, ProfileTables};
 use wattline_sim::requests::{Grid, Profiled, profile, profile_sparse};
-use wattline_traffic::requests::{RequestSpec, Workload};
+use wattline_traffic::requests::Workload;
 use wattline_units::Span;
 
 /// Seed of the random machines and tables; no parameter was chosen on it.
@@ -94,7 +94,7 @@ fn retargeted(
     // A target of 1 us is never met: the search finds nothing, and the defaults are used.
     let other = profile_sparse(
         &server,
-        &RequestSpec::new(workload, 1.0),
+        &inputs.requests(workload, 1.0)?,
         &grid,
         Some(Span::from_micros(1)),
     )?;
@@ -114,7 +114,7 @@ fn retargeted(
 /// the coarse grid chose, and the next lower one.
 fn coarse_against_fine(inputs: &Inputs, workload: Workload) -> Result<f64, ReproduceError> {
     let server = server(inputs)?;
-    let requests = RequestSpec::new(workload, 1.0);
+    let requests = inputs.requests(workload, 1.0)?;
     let card = server.nic.moderation;
     let lacks = || ReproduceError::Model("xeon-silver-4108 has no [nic.moderation]".into());
     let card = card.ok_or_else(lacks)?;
@@ -196,7 +196,7 @@ fn sparse(
     let server = machine(inputs, random)?;
     let workload = Workload::ALL[number % 2];
     let rate = workload.published_loads()[1] * (0.6 + 0.5 * random.random::<f64>());
-    let requests = RequestSpec::new(workload, rate);
+    let requests = inputs.requests(workload, rate)?;
     let grid = Grid { loads: vec![rate], periods: Grid::periods_of(&server), seed: SEED };
     let full = profile(&server, &requests, &grid)?;
     let load = full.tables.loads()[0];

@@ -10,7 +10,7 @@ use wattline_policy::PolicySpec;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Table};
 use wattline_sim::requests::{RequestSetting, trace_requests};
-use wattline_traffic::requests::{RequestSpec, Workload};
+use wattline_traffic::requests::Workload;
 use wattline_units::Span;
 
 /// Claims of the three values of the register ITR.
@@ -57,7 +57,7 @@ fn figure(
         let period = itr / 4;
         let (report, trace) = trace_requests(&RequestSetting {
             server: &server,
-            requests: RequestSpec::new(Workload::Memcached, rate),
+            requests: inputs.requests(Workload::Memcached, rate)?,
             policy: PolicySpec::parse(&format!("performance+{period}us"))?,
             duration: DURATION,
             warmup: Span::from_millis(100),

@@ -7,7 +7,7 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_report::{Check, Grounds, Table};
+use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerModel};
 
 const COSTS: &str = "sapphire-rapids-vm";
@@ -36,7 +36,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let (mut plots, mut checks) = (Vec::new(), order(&costs));
     for scaling in Scaling::ALL {
         let model = costs.on(&server, scaling)?;
-        let days = days(&model, &APPLICATIONS)?;
+        let days = days(inputs, &model, &APPLICATIONS)?;
         for day in &days {
             table.row(row(&model, scaling, day));
             let name = format!("{}, {}", day.application, scaling.name());
@@ -135,7 +135,7 @@ fn order(costs: &MeasuredCosts) -> Vec<Check> {
             costs.date,
             if claims.is_empty() { TOO_SHORT } else { "" }
         ))
-        .predicted("sapphire-rapids-vm: application.re.cycles_per_packet * 0.01")
+        .basis(Basis::Rule)
     };
     (0..lengths).map(at).collect()
 }

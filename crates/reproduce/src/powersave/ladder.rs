@@ -1,6 +1,6 @@
 //! Figure 12: PowerSave's ladder and its controller, compared with the best operating points.
 
-use super::bench::{Arrivals, SHORT_RINGS, Steady, all, ipv4, napping, server};
+use super::bench::{Arrivals, NO_CLIMB, Steady, all, ipv4, napping, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
@@ -45,12 +45,13 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         .map(|(rate, pair)| (*rate, pair[0].power_watts, pair[1].power_watts))
         .collect();
     let live_rates: Vec<f64> = (0..=27).map(f64::from).collect();
+    let policy = inputs.policy("powersave")?;
     let controller: Vec<Steady> = live_rates
         .iter()
         .map(|rate| Steady {
             warmup: Span::from_millis(60),
             duration: Span::from_millis(100),
-            ..Steady::new("powersave", *rate)
+            ..Steady::new(policy.clone(), *rate)
         })
         .collect();
     let live = all(&server, &controller)?;
@@ -146,6 +147,6 @@ fn checks(
             0.0,
             0.0,
         )
-        .predicted(SHORT_RINGS),
+        .predicted(NO_CLIMB),
     ])
 }

@@ -67,7 +67,6 @@ pub(super) const CONTEXT: &[Context] = &[
     ("PS-014", None, NotTestable, WORKS),
     ("PS-015", None, NotTestable, "six memory modules: the model has memory as one component"),
     ("PS-017", None, NotTestable, "the paper's measuring method"),
-    ("PS-018", None, NotTestable, "the paper's measuring method"),
     ("PS-019", None, NotTestable, "the paper's measuring method"),
     ("PS-020", None, NotTestable, "eight fans: the model has them as one component"),
     ("PS-021", None, NotTestable, "the paper's measuring method"),
@@ -83,7 +82,6 @@ pub(super) const CONTEXT: &[Context] = &[
     ("PS-084", None, NotTestable, "a stray number from the axis of a lost figure"),
     ("PS-093", None, NotTestable, "an alternative that the paper rejects, without a figure"),
     ("PS-096", None, NotTestable, CODE),
-    ("PS-097", None, NotTestable, CODE),
     ("PS-108", None, NotTestable, CODE),
     (
         "PS-102",

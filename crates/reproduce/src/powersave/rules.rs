@@ -6,6 +6,8 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::printed::{numbers_in, printed, printed_at, text_of};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
 use wattline_cores::platform_of;
 use wattline_policy::{
     BuildContext, CoreSet, CoreView, IndirectionTable, Observation, OperatingPoint, Platform,
@@ -13,6 +15,7 @@ use wattline_policy::{
 };
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Grounds, Table};
+use wattline_server::cards::shunt_power;
 use wattline_server::race::IdealCore;
 use wattline_server::{DvfsDomain, ServerModel};
 use wattline_traffic::source::{Poisson, Rate};
@@ -166,7 +169,16 @@ fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
         )
         .basis(Basis::Arithmetic),
     );
+    let conversion = claim::find("PS-018")?;
+    let conversion = conversion.map_or_else(Vec::new, |row| {
+        [numbers_in(&row.value), numbers_in(&row.how_a_program_could_check_it)].concat()
+    });
+    let shunt = match conversion.as_slice() {
+        [ohms, volts, .., drop, watts] => (*drop, *volts, *ohms, *watts),
+        _ => return Err(ReproduceError::Model("PS-018 has other numbers".into())),
+    };
     let rungs = ladder(server)?;
+    let (steps, same) = pseudo_code(server)?;
     let idle = naps(server)?;
     let shares = port_shares(server.nic.ports)?;
     checks.extend(
@@ -192,6 +204,20 @@ fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
                 rungs.up == rungs.expected && rungs.down.iter().rev().eq(&rungs.expected),
                 format!("{} up, {} down", rungs.up.len(), rungs.down.len()),
                 "cores first, then frequency; the reverse",
+            ),
+            Check::holds(
+                &["PS-097"],
+                "points of the controller beside those of the printed pseudo-code, at random queues",
+                same,
+                format!("{}, {steps} steps", if same { "the same" } else { "others" }),
+                "strict inequalities; a change resets its counter",
+            ),
+            Check::near(
+                &["PS-018"],
+                "shunt of 0.05 ohm on 12 V at the drop that claims.csv names (W)",
+                shunt_power(shunt.0, shunt.1, shunt.2).0,
+                shunt.3,
+                0.05,
             ),
             Check::holds(
                 &["PS-091", "PS-107"],
@@ -285,23 +311,9 @@ fn points(
     point: &mut OperatingPoint,
     fill: u32,
 ) -> Vec<(usize, usize)> {
-    let queues = vec![QueueView { fill, ..QueueView::default() }; platform.queues.len()];
-    let cores = vec![CoreView::default(); platform.cores];
-    let rung = |point: &OperatingPoint| (point.active.len(), point.fastest_active());
     let mut rungs = vec![rung(point)];
     for step in 0..10_000 {
-        let trigger = Trigger::Batch { queue: 0, taken: fill, batches: 1 };
-        let seen = Observation {
-            platform,
-            trigger,
-            queues: &queues,
-            cores: &cores,
-            latency: None,
-            power: None,
-            entries: &[],
-            offered: None,
-        };
-        policy.decide(Time::ZERO + Span::from_micros(10 * (step + 1)), &seen, point);
+        sample(policy, platform, point, step, fill);
         if rungs.last() != Some(&rung(point)) {
             rungs.push(rung(point));
         }
@@ -309,12 +321,89 @@ fn points(
     rungs
 }
 
+fn rung(point: &OperatingPoint) -> (usize, usize) {
+    (point.active.len(), point.fastest_active())
+}
+
+/// Lets the controller decide on a batch before which a queue held `fill` packets.
+fn sample(
+    policy: &mut dyn Policy,
+    platform: &Platform,
+    point: &mut OperatingPoint,
+    step: u64,
+    fill: u32,
+) {
+    let seen = Observation {
+        platform,
+        trigger: Trigger::Batch { queue: 0, taken: fill, batches: 1 },
+        queues: &vec![QueueView { fill, ..QueueView::default() }; platform.queues.len()],
+        cores: &vec![CoreView::default(); platform.cores],
+        latency: None,
+        power: None,
+        entries: &[],
+        offered: None,
+    };
+    policy.decide(Time::ZERO + Span::from_micros(10 * (step + 1)), &seen, point);
+}
+
+/// Number of queue lengths on which controller and pseudo-code are compared.
+const SAMPLES: u64 = 20_000;
+
+/// Compares the controller with the paper's pseudo-code, written out here, on random lengths at and
+/// beside both limits. Returns the steps that the controller took, and whether both always agreed.
+fn pseudo_code(server: &ServerModel) -> Result<(usize, bool), ReproduceError> {
+    let (c_up, c_down) = (2, 3);
+    let spec = format!("powersave:c_up={c_up},c_down={c_down}");
+    let (mut policy, platform, mut point) = controller(server, &spec)?;
+    let (q_h, q_l) = (printed("PS-098") as u32, printed("PS-099") as u32);
+    let lengths = [q_l - 1, q_l, q_h, q_h + 1];
+    let (all, fastest) = (server.processor.cores(), server.processor.frequencies.len() - 1);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
+    let ((mut c_h, mut c_l), (mut cores, mut frequency), mut length) = ((0, 0), (1, 0), q_l);
+    let (mut steps, mut same) = (0, true);
+    for index in 0..SAMPLES {
+        // A length stays for a few samples, so that counters run full.
+        if random.random_bool(0.25) {
+            length = lengths[random.random_range(0..lengths.len())];
+        }
+        if length > q_h {
+            (c_l, c_h) = (0, c_h + 1);
+            if c_h > c_up {
+                c_h = 0;
+                if cores < all {
+                    cores += 1;
+                } else if frequency < fastest {
+                    frequency += 1;
+                }
+            }
+        } else if length < q_l {
+            (c_l, c_h) = (c_l + 1, 0);
+            if c_l > c_down {
+                c_l = 0;
+                if frequency > 0 {
+                    frequency -= 1;
+                } else if cores > 1 {
+                    cores -= 1;
+                }
+            }
+        } else {
+            (c_h, c_l) = (0, 0);
+        }
+        let before = rung(&point);
+        sample(&mut *policy, &platform, &mut point, index, length);
+        steps += usize::from(rung(&point) != before);
+        same &= rung(&point) == (cores, frequency);
+    }
+    Ok((steps, same && steps > 0))
+}
+
 fn controller(
     server: &ServerModel,
+    spec: &str,
 ) -> Result<(Box<dyn Policy>, Platform, OperatingPoint), ReproduceError> {
     let platform = platform_of(server);
     let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
-    let mut policy = build(&PolicySpec::parse("powersave")?, &context)?;
+    let mut policy = build(&PolicySpec::parse(spec)?, &context)?;
     let mut point = OperatingPoint::full(&platform);
     let start = Observation {
         platform: &platform,
@@ -332,7 +421,7 @@ fn controller(
 
 /// Returns the rungs that the controller takes from its start up, and down again.
 fn ladder(server: &ServerModel) -> Result<Rungs, ReproduceError> {
-    let (mut policy, platform, mut point) = controller(server)?;
+    let (mut policy, platform, mut point) = controller(server, "powersave")?;
     let (high, low) = (printed("PS-098") as u32 + 1, printed("PS-099") as u32 - 1);
     let up = points(&mut *policy, &platform, &mut point, high);
     let down = points(&mut *policy, &platform, &mut point, low);
@@ -344,7 +433,7 @@ fn ladder(server: &ServerModel) -> Result<Rungs, ReproduceError> {
 
 /// Returns the names of the idle states of an active core and of a removed one.
 fn naps(server: &ServerModel) -> Result<[String; 2], ReproduceError> {
-    let (_, platform, point) = controller(server)?;
+    let (_, platform, point) = controller(server, "powersave")?;
     let limit = |core: usize| platform.idle_states[point.cores[core].idle_limit].name.to_string();
     Ok([limit(0), limit(platform.cores - 1)])
 }
@@ -412,4 +501,17 @@ fn closed_form(server: &ServerModel) -> Result<(Table, Chart, Vec<Check>), Repro
         .basis(Basis::Rule),
     ];
     Ok((table, chart, checks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattline_report::Verdict;
+
+    #[test]
+    fn rules_are_as_the_paper_has_them() {
+        for check in rules(&server(&Inputs::default()).unwrap()).unwrap() {
+            assert_eq!(check.verdict, Verdict::Meets, "{}: {}", check.quantity, check.ours);
+        }
+    }
 }
