@@ -30,6 +30,8 @@ pub mod profile;
 #[cfg(feature = "laboratory")]
 pub mod profiling;
 mod session;
+#[cfg(test)]
+mod simulated;
 mod slept;
 mod stats;
 mod tell;
