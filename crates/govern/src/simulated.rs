@@ -183,8 +183,6 @@ struct Drawn {
     default: Found,
     moderation: Choice,
     cores: usize,
-    /// Busy share at the fastest frequency that was drawn.
-    load: f64,
 }
 
 impl Drawn {
@@ -260,7 +258,7 @@ impl Drawn {
             _ => Found::HardwarePerformance(control, assumed),
         };
         let moderation = moderation.unwrap();
-        Self { server, requests, default, moderation, cores: if chip { 4 } else { 2 }, load }
+        Self { server, requests, default, moderation, cores: if chip { 4 } else { 2 } }
     }
 
     fn run(&self, profile: Option<&str>, seconds: [u64; 2]) -> RequestReport {
