@@ -77,7 +77,7 @@ test: tools       ## lints, dependency checks and all tests, those with real com
 # fuzzing take from minutes to hours; the special build with Intel's library, the program without applications and the
 # release build compile most of the workspace once more; packages, units and kernels need whole systems.
 test-long: tools-long test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, every page of the documentation with long measurements, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
-	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored
+	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored --nocapture
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
 		CARGO="$(CARGO)" scripts/run-tests system
 	WATTLINE_BINARY=target/debug/wattline $(CARGO) test -p system-tests -- --ignored --nocapture
