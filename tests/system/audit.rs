@@ -30,7 +30,12 @@ for name in os.listdir(f"/proc/{process}/fd"):
     file = libc.syscall(438, handle, int(name), 0)
     if file < 0:
         continue
-    held = socket.socket(fileno=file)
+    try:
+        held = socket.socket(fileno=file)
+    except OSError:
+        # AF_XDP knows no address of its own.
+        os.close(file)
+        continue
     if held.family == socket.AF_NETLINK and held.getsockname()[1] & 0x40:
         held.setsockopt(socket.SOL_SOCKET, 26, program)
         count += 1
