@@ -50,8 +50,8 @@ impl FlowKey {
         })
     }
 
-    /// Key by which an IPv4 packet chooses between next hops. An ICMP error follows the flow of its
-    /// own direction that it quotes a packet of: its receiver's other packets go there, too.
+    /// Returns the key by which an IPv4 packet chooses between next hops. An ICMP error follows the
+    /// flow of its own direction that it quotes a packet of: its receiver's other packets go there.
     pub fn for_next_hop_of_ipv4(packet: &Ipv4Packet) -> Self {
         let header = packet.header;
         let is_error = header.protocol == protocol::ICMP && !header.is_fragment();
@@ -72,7 +72,7 @@ impl FlowKey {
         answered.map_or_else(|| Self::of_ipv4(packet), Self::reversed)
     }
 
-    /// The same for an IPv6 packet that begins at `packet`.
+    /// Returns that of an IPv6 packet that begins at `packet`.
     pub fn for_next_hop_of_ipv6(packet: &[u8]) -> Option<Self> {
         let key = Self::of_ipv6(packet)?;
         if key.protocol != protocol::ICMP6 {
@@ -88,7 +88,7 @@ impl FlowKey {
         Some(Self::of_ipv6(quoted).map_or(key, Self::reversed))
     }
 
-    /// Key of the opposite direction.
+    /// Turns it to the opposite direction.
     fn reversed(self) -> Self {
         Self {
             source: self.destination,

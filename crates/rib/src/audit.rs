@@ -142,9 +142,7 @@ impl Rib {
     /// an address.
     pub fn is_static(&self, address: IpAddr) -> bool {
         let of = |source: Source| source == Source::Static;
-        self.prefixes
-            .covering(address)
-            .any(|(_, entry)| entry.candidates.iter().any(|it| of(it.source)))
+        self.prefixes.covering(address).any(|entry| entry.candidates.iter().any(|it| of(it.source)))
     }
 
     /// Lists the networks of a link's own addresses.

@@ -129,11 +129,11 @@ impl Prefixes {
     }
 
     /// Prefixes that contain an address, longest first.
-    pub fn covering(&self, address: IpAddr) -> impl Iterator<Item = (IpNet, &Entry)> {
+    pub fn covering(&self, address: IpAddr) -> impl Iterator<Item = &Entry> {
         let host = IpNet::from(address);
         (0..=host.prefix_len()).rev().filter_map(move |length| {
             let prefix = IpNet::new(address, length).ok()?.trunc();
-            Some((prefix, self.entries.get(&prefix)?))
+            self.entries.get(&prefix)
         })
     }
 

@@ -58,7 +58,7 @@ impl Rib {
 
     /// Next hop that the routes to a prefix have.
     pub(super) fn decision(&self, prefix: IpNet) -> Option<HopKey> {
-        let best = self.prefixes.get(prefix).and_then(|entry| self.best(prefix, entry));
+        let best = self.prefixes.get(prefix).and_then(|entry| self.best(entry, is_ipv6(prefix)));
         // The kernel may look up the longest prefix of all tables, or the local table first: both
         // happen, depending on rules that there were.
         let inside = |local: &IpNet| *local != prefix && local.contains(&prefix);
@@ -88,37 +88,22 @@ impl Rib {
         match self
             .prefixes
             .covering(address)
-            .find_map(|(prefix, entry)| self.best(prefix, entry))?
+            .find_map(|entry| self.best(entry, address.is_ipv6()))?
         {
             HopKey::OnLink { link, mtu } => Some((link, mtu)),
             _ => None,
         }
     }
 
-    fn best(&self, prefix: IpNet, entry: &Entry) -> Option<HopKey> {
-        let ipv6 = is_ipv6(prefix);
+    fn best(&self, entry: &Entry, ipv6: bool) -> Option<HopKey> {
         let usable = |candidate: &&Candidate| self.target(candidate, ipv6).is_some();
         let best = entry.candidates.iter().find(usable)?;
-        if has_rival_default(prefix, entry, best) {
-            return Some(HopKey::Punt);
-        }
         // Among equals, the kernel may prefer the one that only it understands.
         let left = |other: &Candidate| other.kind == RouteKind::Kernel && other.rivals(best);
         if entry.candidates.iter().any(left) {
             return Some(HopKey::Punt);
         }
         self.target(best, ipv6)
-    }
-
-    /// Returns true if there are several default routes of IPv4 with one metric.
-    pub fn has_rival_defaults(&self) -> bool {
-        let default = IpNet::default();
-        let entry = self.prefixes.get(default);
-        entry.is_some_and(|entry| {
-            let usable = |candidate: &&Candidate| self.target(candidate, false).is_some();
-            let best = entry.candidates.iter().find(usable);
-            best.is_some_and(|best| has_rival_default(default, entry, best))
-        })
     }
 
     /// Whether a route leads anywhere now.
@@ -196,13 +181,6 @@ impl Rib {
             None => NextHop::Resolve { port, gateway, vlan },
         }
     }
-}
-
-/// Returns true for default routes of IPv4 among which the kernel chooses by the state of their
-/// gateways (fib_select_default()): those of one metric.
-fn has_rival_default(prefix: IpNet, entry: &Entry, best: &Candidate) -> bool {
-    let rivals = |other: &&Candidate| other.source == Source::Kernel && other.rivals(best);
-    prefix == IpNet::default() && entry.candidates.iter().filter(rivals).count() > 1
 }
 
 fn is_ipv6(prefix: IpNet) -> bool {

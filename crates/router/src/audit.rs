@@ -319,7 +319,7 @@ impl Audit {
     }
 }
 
-/// Ports that packets can come in by, with their links.
+/// Lists the ports that packets can come in by, with their links.
 fn ports(rib: &Rib) -> Vec<(PortId, u32)> {
     let running = rib.port_links().filter(|(_, link)| link.running);
     running.map(|(port, link)| (port, link.index)).collect()

@@ -41,10 +41,8 @@ pub(super) struct KernelSide {
     is_current: bool,
     /// Whether routes, neighbours and addresses are taken over, or links only.
     routes: bool,
-    /// Attributes of routes and settings of links that are not understood and have been reported.
+    /// Attributes of routes that are not understood and have been reported.
     not_understood: BTreeSet<String>,
-    /// Whether several default routes of one metric have been reported.
-    has_rivals: bool,
     /// Addresses of this machine at which tunnels end.
     tunnel_ends: HashSet<IpAddr>,
     /// Ports whose programs leave nothing to the kernel that it would forward.
@@ -120,7 +118,6 @@ impl KernelSide {
             is_current: false,
             routes,
             not_understood: BTreeSet::new(),
-            has_rivals: false,
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
             unpuntable: BTreeSet::new(),
@@ -145,7 +142,7 @@ impl KernelSide {
 
     /// Takes over what has changed; true when there is more.
     pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
-        let Self { feed, requests, routes, not_understood, has_rivals, .. } = self;
+        let Self { feed, requests, routes, not_understood, .. } = self;
         let routes = *routes;
         let mut apply = |event: Event| {
             requests.follow(&event);
@@ -184,16 +181,6 @@ impl KernelSide {
         if rib.take_missed_change() {
             tracing::debug!("a change of routes was missed: the kernel's tables are read again");
             feed.request_dump(now);
-        }
-        if *has_rivals != rib.has_rival_defaults() {
-            *has_rivals = !*has_rivals;
-            if *has_rivals {
-                tracing::warn!(
-                    "route 0.0.0.0/0: there are several with one metric, among which the kernel chooses \
-                     by the state of their gateways: their packets are left to the kernel; metrics of \
-                     their own let Wattline forward"
-                );
-            }
         }
         self.is_current = !more && self.feed.is_complete();
         Ok(more)

@@ -160,7 +160,7 @@ fn forwarding_is_switched_by_interface_and_for_all() {
 }
 
 #[test]
-fn several_default_routes_of_one_metric_are_the_kernels() {
+fn first_of_several_default_routes_is_used_whatever_its_gateway_does() {
     agrees(
         "route add default via 192.0.1.2 dev pa
         route append default via 192.0.2.2 dev pb

@@ -122,6 +122,9 @@ fn route(random: &mut Random) -> String {
             3 => " table local".to_owned(),
             _ => String::new(),
         };
+        if random.one_in(12) {
+            return format!("{family}route flush root {prefix}");
+        }
         return format!("route del {prefix}{metric}{narrower}").replacen(
             "route",
             &format!("{family}route"),
@@ -185,7 +188,11 @@ fn hop(random: &mut Random, v6: bool, member: bool) -> String {
 
 fn nexthop(random: &mut Random) -> String {
     let verb = random.pick(&["add", "replace", "replace"]);
-    match random.below(6) {
+    match random.below(7) {
+        6 => format!(
+            "nexthop {verb} id {} type resilient buckets 8",
+            random.pick(&["20 group 1/2", "20 group 2/3", "21 group 11/12"])
+        ),
         0 => format!("nexthop del id {}", [1, 2, 3, 11, 12, 13, 20, 21][random.below(8)]),
         1 => format!(
             "nexthop {verb} id 20 group {}",
@@ -214,7 +221,12 @@ fn address(random: &mut Random) -> String {
         "2001:db8:64:1::1/64",
         "2001:db8:3::1/66",
     ];
-    match random.below(6) {
+    match random.below(8) {
+        6 => format!("addr add 10.64.1.9 peer 10.64.2.9/32 dev {link}"),
+        7 => {
+            let address = random.pick(&["10.64.1.2/24", "2001:db8:64:1::2/64"]);
+            format!("addr add {address} dev {link} noprefixroute")
+        }
         0 => format!("addr flush dev {link}"),
         1 => format!("addr del {} dev {link}", random.pick(&second)),
         2 => format!("addr add {} dev {link}", random.pick(&second)),
@@ -226,7 +238,8 @@ fn address(random: &mut Random) -> String {
 fn link(random: &mut Random) -> String {
     let (name, number) = LINKS[random.below(LINKS.len())];
     let restored = addresses(name, number).join("\n");
-    match random.below(6) {
+    match random.below(7) {
+        6 => format!("link set {name} mtu {}", [1280, 1400, 1500][random.below(3)]),
         0 => format!("link set {name} down"),
         1 => format!("link set {name} up"),
         2 => format!("link set {name} up\n{restored}"),
@@ -254,11 +267,20 @@ fn neighbour(random: &mut Random) -> String {
 fn sysctl(random: &mut Random) -> String {
     let (link, _) = LINKS[random.below(LINKS.len())];
     let value = random.below(2);
-    match random.below(6) {
-        // Mostly on, or little is left to compare.
-        3 => format!("sysctl ipv4/conf/pin/forwarding={}", usize::from(!random.one_in(4))),
-        4 => format!("sysctl ipv4/ip_forward={}", usize::from(!random.one_in(4))),
-        5 => format!("sysctl ipv6/conf/all/forwarding={}", usize::from(!random.one_in(4))),
+    // Mostly on, or little is left to compare.
+    let mostly_on = usize::from(!random.one_in(4));
+    match random.below(12) {
+        2 => format!("sysctl ipv4/conf/all/forwarding={mostly_on}"),
+        3 => format!("sysctl ipv4/conf/pin/forwarding={mostly_on}"),
+        4 => format!("sysctl ipv4/ip_forward={mostly_on}"),
+        5 => format!("sysctl ipv6/conf/all/forwarding={mostly_on}"),
+        6 => format!("sysctl ipv6/conf/{}/forwarding={value}", random.pick(&["pin", "pa", "pb"])),
+        7 => format!("sysctl ipv6/conf/{}/force_forwarding={value}", random.pick(&["pin", "all"])),
+        8 => format!("sysctl ipv4/conf/{link}/forwarding={value}"),
+        9 => {
+            let family = random.pick(&["ipv4", "ipv6"]);
+            format!("sysctl {family}/conf/all/ignore_routes_with_linkdown={value}")
+        }
         0 => format!("sysctl ipv6/conf/{link}/disable_ipv6={value}"),
         1 => format!("sysctl ipv6/conf/{link}/ignore_routes_with_linkdown={value}"),
         _ => format!("sysctl ipv4/conf/{link}/ignore_routes_with_linkdown={value}"),

@@ -154,7 +154,7 @@ impl Comparison {
     }
 }
 
-/// Addresses at both ends of a prefix, and those right beside it.
+/// Lists the addresses at both ends of a prefix, and those right beside it.
 pub(super) fn ends(prefix: IpNet) -> [IpAddr; 4] {
     let (first, last) = (number(prefix.network()), number(prefix.broadcast()));
     let ipv4 = prefix.addr().is_ipv4();

@@ -16,6 +16,7 @@ A default is in brackets. Options after \"Also\" are described under [options of
 | exit code | meaning |
 |---|---|
 | 0 | done |
+| 1 | an audit found a difference |
 | 2 | the command line is wrong |
 | 65 | a capture, table or measurement holds something that it must not |
 | 66 | an input cannot be opened |
