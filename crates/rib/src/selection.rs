@@ -103,7 +103,17 @@ impl Rib {
         if entry.candidates.iter().any(left) {
             return Some(HopKey::Punt);
         }
-        self.target(best, ipv6)
+        let target = self.target(best, ipv6);
+        // Among several routes of IPv6 with one metric the kernel chooses by the state of their
+        // neighbours, and in turns (rt6_select()).
+        let differs = |other: &Candidate| {
+            let found = self.target(other, ipv6);
+            other.source == Source::Kernel && other.rivals(best) && found.is_some() && found != target
+        };
+        if ipv6 && entry.candidates.iter().any(differs) {
+            return Some(HopKey::Punt);
+        }
+        target
     }
 
     /// Whether a route leads anywhere now.
