@@ -243,7 +243,7 @@ impl Policy for Guarded {
             Rule::Silent => "a source of latency is silent",
             Rule::Pressure => self.risen,
         };
-        Some(Reason { words, rate: None })
+        Some(Reason { words, rate: None, phase: None })
     }
 
     fn remark(&self) -> Option<String> {

@@ -151,7 +151,7 @@ impl Policy for Hardware {
     }
 
     fn reason(&self) -> Option<Reason> {
-        Some(Reason { words: self.words, rate: None })
+        Some(Reason { words: self.words, rate: None, phase: None })
     }
 }
 

@@ -197,7 +197,8 @@ mod tests {
         decisions.note(at(1), batch, &platform, &point, None);
         point.cores[0].frequency = 0;
         point.set_wait(Wait::Sleep(Span::from_micros(80)));
-        let reason = Reason { words: "it is cheaper", rate: Some(PacketsPerSecond(1e6)) };
+        let rate = Some(PacketsPerSecond(1e6));
+        let reason = Reason { words: "it is cheaper", rate, phase: None };
         decisions.note(at(2), Trigger::Timer, &platform, &point, Some(reason));
         let told: Vec<String> =
             decisions.after(0, &platform).iter().map(ToString::to_string).collect();

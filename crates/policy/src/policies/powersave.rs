@@ -242,7 +242,7 @@ impl Policy for PowerSave {
     }
 
     fn reason(&self) -> Option<Reason> {
-        Some(Reason { words: self.why, rate: None })
+        Some(Reason { words: self.why, rate: None, phase: None })
     }
 
     fn looks_at(&self) -> Looks {

@@ -99,7 +99,7 @@ impl Bench {
         self.ask(policy, Trigger::Batch { queue, taken: fill.clamp(1, 32), batches });
     }
 
-    /// Time passes: each core is useful for its fraction of it, `packets` arrive.
+    /// Time passes: each core is useful for its fraction of it, parked ones sleep, `packets` arrive.
     pub fn pass(
         &mut self,
         policy: &mut dyn Policy,
@@ -113,6 +113,8 @@ impl Bench {
             let useful = Span::from_seconds(span.as_seconds() * fraction);
             view.useful += useful;
             view.asleep += span - useful;
+            let is_parked = !self.point.active.contains(core);
+            view.idle_state = is_parked.then_some(self.point.cores[core].idle_limit);
         }
         self.queues[0].arrivals += packets;
         self.ask(policy, Trigger::Timer)

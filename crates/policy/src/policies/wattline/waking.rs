@@ -1,44 +1,21 @@
 //! Keeps packets away from cores that are still waking up.
 //!
-//! A core takes up to a few hundred microseconds out of its deepest state. Packets that the table sends
-//! there meanwhile wait for it: with a budget of 50 us all of them are late. So such a core is active at
-//! once, and wakes, but gets as few entries of the table as can be until it is awake. Only what the
-//! cores that are awake cannot carry goes to it.
+//! A core takes up to a few hundred microseconds out of its deepest state. With a budget of 50 us, all
+//! packets that the table sends there meanwhile are late. So such a core is active and wakes, but gets as
+//! few entries of the table as can be until it is awake: only what the others cannot carry.
 
 use crate::{CoreSet, OperatingPoint};
 use wattline_units::{Span, Time};
 
-/// A full share of the table. The least is one of 255, which mostly is no entry at all.
-const FULL: u8 = u8::MAX;
-
-/// Cores that are asleep and needed now.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asleep {
-    /// Packets that go there before they are awake are late.
-    pub slow: CoreSet,
-    /// Packets that go there before they are awake overfill a ring.
-    pub full: CoreSet,
-}
-
-impl Asleep {
-    pub fn is_empty(self) -> bool {
-        self.all().is_empty()
-    }
-
-    fn all(self) -> CoreSet {
-        self.slow.union(self.full)
-    }
-}
-
-/// Cores that wake.
+/// Active cores that are not known to be awake.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Waking {
-    /// Active cores that are not known to be awake.
-    cores: CoreSet,
-    /// Those of them whose rings would overflow.
+    /// Cores at which packets would be late.
+    slow: CoreSet,
+    /// Cores whose rings would overflow.
     full: CoreSet,
-    /// When all of them are awake.
-    until: Option<Time>,
+    /// Time at which all of them are awake.
+    pub until: Option<Time>,
 }
 
 impl Waking {
@@ -46,49 +23,46 @@ impl Waking {
     pub fn look(&mut self, now: Time, point: &mut OperatingPoint) {
         if self.is_over(now) {
             *self = Self::default();
-            point.weights.fill(FULL);
+            point.weights.fill(u8::MAX);
         }
     }
 
-    /// Whether all cores are awake.
+    /// Returns true if all cores are awake.
     pub fn is_over(&self, now: Time) -> bool {
         self.until.is_none_or(|until| until <= now)
     }
 
-    /// Wakes more cores of a point, which take `exit`, and says how many of the active ones are awake.
-    pub fn wake(&mut self, now: Time, exit: Span, asleep: Asleep, point: &OperatingPoint) -> usize {
-        self.cores = self.cores.union(asleep.all()).intersection(point.active);
-        self.full = self.full.union(asleep.full).intersection(point.active);
-        if !asleep.is_empty() {
+    /// Adds cores of a point that are slow to wake or have full rings, and are awake after `exit`. Returns
+    /// how many of the active cores are awake.
+    pub fn wake(
+        &mut self,
+        now: Time,
+        exit: Span,
+        [slow, full]: [CoreSet; 2],
+        point: &OperatingPoint,
+    ) -> usize {
+        self.slow = self.slow.union(slow).union(full).intersection(point.active);
+        self.full = self.full.union(full).intersection(point.active);
+        if !slow.union(full).is_empty() {
             self.until = Some(now + exit);
         }
-        point.active.len() - self.cores.len()
+        point.active.len() - self.slow.len()
     }
 
     /// Divides the table of a point between its cores. Those that are awake carry so many packets per
     /// second, of so many that come.
-    pub fn divide(&self, (carried, rate): (f64, f64), point: &mut OperatingPoint) {
-        if self.cores.is_empty() {
-            return;
-        }
-        let awake = point.active.len().saturating_sub(self.cores.len());
+    pub fn divide(&self, carried: f64, rate: f64, point: &mut OperatingPoint) {
+        let awake = point.active.len() - self.slow.len().min(point.active.len());
         let carried = if awake > 0 { carried.clamp(0.0, rate) } else { 0.0 };
-        let rest = self.cores.without(self.full).len();
-        let each = (
-            carried / awake.max(1) as f64,
-            if rest == 0 { 0.0 } else { (rate - carried) / rest as f64 },
-        );
-        let most = each.0.max(each.1).max(f64::MIN_POSITIVE);
-        let weight = |share: f64| ((share / most * f64::from(FULL)) as u8).max(1);
-        point.weights.fill(weight(each.0));
-        for core in self.cores.iter() {
-            point.weights[core] = if self.full.contains(core) { 1 } else { weight(each.1) };
+        let rest = self.slow.without(self.full).len();
+        let each = carried / awake.max(1) as f64;
+        let of_slow = if rest == 0 { 0.0 } else { (rate - carried) / rest as f64 };
+        let most = each.max(of_slow).max(f64::MIN_POSITIVE);
+        let weight = |share: f64| ((share / most * f64::from(u8::MAX)) as u8).max(1);
+        point.weights.fill(weight(each));
+        for core in self.slow.iter() {
+            point.weights[core] = if self.full.contains(core) { 1 } else { weight(of_slow) };
         }
-    }
-
-    /// When the shares change next.
-    pub fn until(&self) -> Option<Time> {
-        self.until
     }
 }
 
@@ -100,8 +74,8 @@ mod tests {
 
     const EXIT: Span = Span::from_micros(90);
 
-    fn slow(cores: CoreSet) -> Asleep {
-        Asleep { slow: cores, ..Asleep::default() }
+    fn slow(cores: CoreSet) -> [CoreSet; 2] {
+        [cores, CoreSet::EMPTY]
     }
 
     fn entries(point: &OperatingPoint) -> Vec<usize> {
@@ -118,11 +92,11 @@ mod tests {
     ) {
         let cores = CoreSet::first(8).without(CoreSet::first(from));
         assert_eq!(waking.wake(Time::ZERO, EXIT, slow(cores), point), from);
-        waking.divide((carried, rate), point);
+        waking.divide(carried, rate, point);
     }
 
     #[test]
-    fn a_core_gets_packets_when_it_is_awake_and_before_only_what_others_cannot_carry() {
+    fn waking_core_gets_only_what_others_cannot_carry() {
         let platform = westmere();
         let mut point = OperatingPoint::full(&platform);
         point.set_active(8, 0, 2);
@@ -137,7 +111,7 @@ mod tests {
         waking.look(Time::ZERO + Span::from_micros(89), &mut point);
         assert_eq!(entries(&point), few, "they are not awake yet");
         waking.look(Time::ZERO + EXIT, &mut point);
-        assert_eq!((entries(&point), waking.until()), (vec![16; 8], None));
+        assert_eq!((entries(&point), waking.until), (vec![16; 8], None));
         // Two carry a quarter of what comes: 16 entries each, and the six others as many.
         wake(&mut waking, 2, (5e6, 20e6), &mut point);
         assert_eq!(entries(&point), [16; 8]);
@@ -158,24 +132,24 @@ mod tests {
         point.set_active(8, 0, 2);
         let two = CoreSet::only(6).union(CoreSet::only(7));
         assert_eq!(waking.wake(later, EXIT, slow(two), &point), 5);
-        assert_eq!(waking.until(), Some(later + EXIT));
+        assert_eq!(waking.until, Some(later + EXIT));
         // One of them is parked again before it was of use.
         point.set_active(7, 0, 2);
-        assert_eq!(waking.wake(later, EXIT, Asleep::default(), &point), 5);
+        assert_eq!(waking.wake(later, EXIT, slow(CoreSet::EMPTY), &point), 5);
     }
 
-    /// In a leap, too, in which cores that wake get what others cannot carry.
+    /// In a rise, too, in which cores that wake get what others cannot carry.
     #[test]
-    fn a_core_whose_rings_are_full_gets_nothing_more_until_it_is_awake() {
+    fn core_with_full_rings_gets_nothing_until_it_is_awake() {
         let platform = westmere();
         let mut point = OperatingPoint::full(&platform);
         point.set_active(8, 0, 2);
         let even = |part: &[usize]| part.iter().all(|count| (18..=19).contains(count));
         for carried in [12e6, 5e6, -1e6] {
             let mut waking = Waking::default();
-            let asleep = Asleep { full: CoreSet::only(7), ..Asleep::default() };
+            let asleep = [CoreSet::EMPTY, CoreSet::only(7)];
             assert_eq!(waking.wake(Time::ZERO, EXIT, asleep, &point), 7);
-            waking.divide((carried, 20e6), &mut point);
+            waking.divide(carried, 20e6, &mut point);
             if carried > 0.0 {
                 let few = entries(&point);
                 assert!(few[7] == 0 && even(&few[..7]), "{few:?}");
@@ -185,9 +159,9 @@ mod tests {
         // Five others wake: they get the rest.
         let mut waking = Waking::default();
         let others = CoreSet::first(7).without(CoreSet::first(2));
-        let asleep = Asleep { full: CoreSet::only(7), ..slow(others) };
+        let asleep = [others, CoreSet::only(7)];
         assert_eq!(waking.wake(Time::ZERO, EXIT, asleep, &point), 2);
-        waking.divide((5e6, 20e6), &mut point);
+        waking.divide(5e6, 20e6, &mut point);
         let few = entries(&point);
         assert!(few[7] == 0 && few[2] > few[0], "{few:?}");
     }
