@@ -108,7 +108,10 @@ impl Rib {
         // neighbours, and in turns (rt6_select()).
         let differs = |other: &Candidate| {
             let found = self.target(other, ipv6);
-            other.source == Source::Kernel && other.rivals(best) && found.is_some() && found != target
+            other.source == Source::Kernel
+                && other.rivals(best)
+                && found.is_some()
+                && found != target
         };
         if ipv6 && entry.candidates.iter().any(differs) {
             return Some(HopKey::Punt);
