@@ -337,11 +337,12 @@ fn changes_of_a_server_of_requests_are_explained() {
     assert!(plain["last_changes"].is_null());
     let report = json(&[&args[..], &["--duration", "50ms", "--explain"]].concat());
     let changes = report["last_changes"].as_array().unwrap();
-    assert_eq!(changes[0]["trigger"], "start");
+    assert!(changes.iter().all(|change| !change["reason"].as_str().unwrap().is_empty()));
     assert!(changes.len() > 1 && changes.len() as u64 <= number(&report, "decisions") as u64 + 20);
     let text = wattline(&[&args[..1], &args[2..], &["--duration", "50ms", "--explain"]].concat());
     let text = String::from_utf8(text.stdout).unwrap();
-    assert_eq!(text.lines().filter(|line| line.contains("timer")).count(), changes.len() - 1);
+    let last = changes.last().unwrap()["reason"].as_str().unwrap();
+    assert!(text.contains(last), "{last}: {text}");
 }
 
 #[test]

@@ -153,7 +153,8 @@ fn icmp_errors_follow_the_flow_that_they_quote(forwarder: Forwarder) {
         let mut used = [0; 2];
         for client in 0..CLIENTS {
             let ways = seen.remove(&(ipv6, client)).unwrap_or_default();
-            assert_eq!(ways, vec![*ways.first().unwrap(); frames], "IPv6 {ipv6}, client {client}");
+            let alike = ways.iter().all(|way| *way == ways[0]);
+            assert!(alike && ways.len() >= frames, "IPv6 {ipv6}, client {client}: {ways:?}");
             used[ways[0]] += 1;
         }
         println!("{forwarder:?}, IPv6 {ipv6}: {used:?} flows with their errors");

@@ -503,7 +503,7 @@ fn full_trials_in_the_request_simulator_hold_the_truth() {
         let mut drawn = Drawn::new(seed, default);
         let rate = drawn.requests.rate;
         drawn.requests = RequestSpec::new(Workload::Nginx, 0.0);
-        let cycles = drawn.server.services["nginx"].cycles;
+        let cycles = drawn.server.services[Workload::Nginx.name()].cycles;
         let fastest = drawn.server.processor.highest_frequency().0;
         let whole = drawn.server.processor.cores() as f64 * fastest / cycles;
         drawn.requests.rate = rate.min(0.3 * whole).max(0.02 * whole);

@@ -1,7 +1,6 @@
 //! Load in a single step, and in bursts of any length.
 
-use crate::common::{server, setting, simulate};
-use wattline_policy::POLICIES;
+use crate::common::{played, server, setting, simulate};
 use wattline_sim::Setting;
 use wattline_traffic::Spec;
 use wattline_units::Span;
@@ -15,18 +14,18 @@ fn bursts(packets: u32) -> Spec {
 #[test]
 fn bursts_of_every_length_are_served_or_counted() {
     let server = server("westmere-2010");
-    for policy in POLICIES {
+    for policy in played() {
         for burst in (0..=14).map(|power| 1 << power) {
             // Each port has at least two bursts.
             let period = f64::from(burst) * 4.0 / 3e6;
             let setting = Setting {
                 warmup: Span::ZERO,
                 duration: Span::from_seconds((2.0 * period).max(3e-3)),
-                ..setting(&server, policy.name)
+                ..setting(&server, policy)
             };
             // `simulate` checks conservation of packets, time and energy.
             let report = simulate(&setting, bursts(burst).build(1).unwrap().as_mut());
-            let what = format!("{}, bursts of {burst}", policy.name);
+            let what = format!("{policy}, bursts of {burst}");
             assert!(report.forwarded_packets > 0, "{what}");
             // No policy that reacts, or that keeps all cores on, loses a burst that fits into a
             // ring.

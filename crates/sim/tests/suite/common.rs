@@ -1,11 +1,20 @@
 //! Helpers for the tests of the simulator.
 
-use wattline_policy::PolicySpec;
+use wattline_policy::{POLICIES, PolicySpec};
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_sim::{Report, Scenario, Setting, run};
 use wattline_traffic::source::{Content, Poisson, Rate, Source};
 use wattline_traffic::{Popularity, Sizes, Spec, Spread};
 use wattline_units::Span;
+
+/// The policies that this simulator plays: all but the one that plays the processor of a server of
+/// requests.
+pub fn played() -> impl Iterator<Item = &'static str> {
+    let played: Vec<&str> =
+        POLICIES.iter().map(|info| info.name).filter(|name| *name != "hardware-pstates").collect();
+    assert_eq!(played.len() + 1, POLICIES.len());
+    played.into_iter()
+}
 
 pub fn server(name: &str) -> ServerModel {
     ServerFile::load(name).unwrap().model().unwrap().clone()

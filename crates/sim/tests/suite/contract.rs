@@ -1,7 +1,7 @@
 //! The simulator shows policies what its platform promises ([`wattline_policy::Can`]), and does
 //! what they ask for.
 
-use crate::common::{poisson, server, setting};
+use crate::common::{played, poisson, server, setting};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use wattline_cores::platform_of;
@@ -96,7 +96,7 @@ fn clairvoyant_policies_alone_are_shown_what_is_offered() {
     let (seen, _) = witness(&server, 2.0, Looks::WHOLE.clairvoyant(), every_millisecond);
     assert!(seen.iter().all(|seen| seen.offered.is_some()));
     let clairvoyant = ["oracle"];
-    for info in wattline_policy::POLICIES {
+    for name in played() {
         let platform = platform_of(&server);
         let context = wattline_policy::BuildContext {
             platform: &platform,
@@ -104,10 +104,10 @@ fn clairvoyant_policies_alone_are_shown_what_is_offered() {
             packet: server.packet_cost(wattline_server::Application::Ipv4, 64).map(|c| (c, 64)),
             seed: 1,
         };
-        let spec = wattline_policy::PolicySpec::parse(info.name).unwrap();
+        let spec = wattline_policy::PolicySpec::parse(name).unwrap();
         let policy = wattline_policy::build(&spec, &context).unwrap();
         let sees = policy.looks_at().offered;
-        assert_eq!(sees, clairvoyant.contains(&info.name), "{}", info.name);
+        assert_eq!(sees, clairvoyant.contains(&name), "{name}");
     }
 }
 

@@ -1,8 +1,7 @@
 //! Properties of every simulation, whatever the policy.
 
-use crate::common::{poisson, seeded, server, setting, simulate, timeless};
+use crate::common::{played, poisson, seeded, server, setting, simulate, timeless};
 use wattline_cores::{CoreState, StateSpan};
-use wattline_policy::POLICIES;
 use wattline_sim::{Setting, run, sweep};
 use wattline_traffic::capture::CaptureError;
 use wattline_traffic::{Block, Packet, Source, Spec};
@@ -18,7 +17,7 @@ fn short<'a>(server: &'a wattline_server::ServerModel, policy: &str) -> Setting<
 #[test]
 fn energy_is_the_integral_over_the_state_log() {
     let server = server("westmere-2010");
-    for policy in POLICIES.iter().map(|policy| policy.name).chain(["napi:idle=C6"]) {
+    for policy in played().chain(["napi:idle=C6"]) {
         let mut setting = short(&server, policy);
         setting.log_states = true;
         let report = simulate(&setting, &mut poisson(&server, 3e6, 64, 2));
@@ -67,7 +66,7 @@ fn uncore_joules(states: &[StateSpan], server: &wattline_server::ServerModel) ->
 #[test]
 fn next_to_no_traffic_is_simulated() {
     let server = server("westmere-2010");
-    for policy in POLICIES.iter().map(|policy| policy.name) {
+    for policy in played() {
         for rate in [1e-5, 1e-9, 1e-30] {
             let report = simulate(&short(&server, policy), &mut poisson(&server, rate, 64, 2));
             assert_eq!(report.forwarded_packets, 0, "{policy}");
@@ -121,14 +120,14 @@ fn every_policy_conserves_packets_through_overload_and_silence() {
     let server = server("westmere-2010");
     // 20 ms of load, a burst far beyond one core, followed by silence.
     let traffic = Spec::parse("onoff:10Mpps,size=64,burst=20000").unwrap();
-    for policy in POLICIES {
+    for policy in played() {
         let setting = Setting {
             interval: Some(Span::from_millis(2)),
             duration: Span::from_millis(10),
-            ..short(&server, policy.name)
+            ..short(&server, policy)
         };
         let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
-        assert!(report.forwarded_packets > 0, "{}", policy.name);
+        assert!(report.forwarded_packets > 0, "{policy}");
         let sum: u64 = report.intervals.iter().map(|interval| interval.forwarded_packets).sum();
         assert_eq!(sum, report.forwarded_packets);
     }

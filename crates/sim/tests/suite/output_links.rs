@@ -1,7 +1,6 @@
 //! Properties of simulations with output links.
 
-use crate::common::{poisson, seeded, server, setting, simulate, timeless};
-use wattline_policy::POLICIES;
+use crate::common::{played, poisson, seeded, server, setting, simulate, timeless};
 use wattline_server::{ETHERNET_OVERHEAD_BYTES, ServerModel};
 use wattline_sim::{Report, Setting, sweep};
 use wattline_traffic::Spec;
@@ -57,9 +56,7 @@ fn long_packets_take_their_time_on_the_link() {
 fn packets_are_conserved_and_littles_law_holds_under_every_policy() {
     let server = server("westmere-2010");
     let beside = server.nic.pass_through.as_seconds() - on_link(&server, 64);
-    for policy in
-        POLICIES.iter().map(|policy| policy.name).chain(["powersave:c_down=0,c_up=0,q_h=6"])
-    {
+    for policy in played().chain(["powersave:c_down=0,c_up=0,q_h=6"]) {
         let setting =
             Setting { interval: Some(Span::from_micros(1_700)), ..with_links(&server, policy, 17) };
         // `run` checks conservation in each interval and over the whole.
