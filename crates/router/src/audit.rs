@@ -462,6 +462,31 @@ mod tests {
         });
     }
 
+    /// The kernel has one error for a blackhole and for a source that cannot come from outside.
+    #[test]
+    fn source_that_the_kernel_refuses_says_nothing_of_a_route() {
+        in_namespace("source", |laboratory| {
+            begin(laboratory);
+            ip("route add blackhole 10.2.0.0/16");
+            let Laboratory { audit, rib, routes, .. } = laboratory;
+            let state = State { rib, routes, is_ours: &|_| true };
+            let port = PortId(0);
+            let ingress = interface_index("pa").unwrap();
+            let mut outcome = |source: [u8; 4], destination: [u8; 4]| {
+                let (source, destination) = (source.into(), destination.into());
+                let question = Question { source, destination, port, ingress };
+                audit.comparison.compare(&state, &question)
+            };
+            let (own, host) = ([192, 0, 2, 1], [192, 0, 2, 7]);
+            let refused = outcome(own, [10, 1, 2, 3]);
+            assert_eq!(refused, Outcome::NotComparable("the kernel refuses the source"));
+            assert_eq!(outcome(host, [10, 1, 2, 3]), Outcome::Agrees);
+            // The tables do not know of it yet.
+            let missed = outcome(host, [10, 2, 2, 3]);
+            assert!(matches!(missed, Outcome::Differs(_)), "{missed:?}");
+        });
+    }
+
     #[test]
     fn audit_on_demand_reports_both_answers() {
         in_namespace("demand", |laboratory| {

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
 use wattline_linux::netlink::{Decision, DecisionQuery};
@@ -116,6 +116,11 @@ impl Comparison {
             Ok(Decision::Refused(SOURCE_REFUSED)) => {
                 return Outcome::NotComparable("the kernel refuses the source");
             }
+            Ok(BLACKHOLE)
+                if !ours.allows(BLACKHOLE, destination) && !self.has_blackhole(destination) =>
+            {
+                return Outcome::NotComparable("the kernel refuses the source");
+            }
             Ok(kernel) => kernel,
             // The link is gone.
             Err(_) => return no_answer,
@@ -140,6 +145,16 @@ impl Comparison {
         let longest = prefix.into_iter().chain(route.map(|route| route.prefix));
         let prefix = longest.max_by_key(IpNet::prefix_len).unwrap_or_else(|| destination.into());
         Outcome::Differs(Difference { prefix, ours, kernel })
+    }
+
+    /// Whether a route refuses the address, and not a check of where packets come from: packets of this
+    /// machine itself pass no such check.
+    fn has_blackhole(&mut self, destination: IpAddr) -> bool {
+        let any = match destination {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        self.query.ask(any, destination, 0).is_ok_and(|decision| decision == BLACKHOLE)
     }
 
     /// Draws the address of a host on a link, which no check of sources refuses.
@@ -174,6 +189,8 @@ fn is_forwarded(address: IpAddr) -> bool {
     }
 }
 
+/// EINVAL: a blackhole, and also a source that the kernel takes for impossible.
+const BLACKHOLE: Decision = Decision::Refused(22);
 /// EXDEV: the reverse-path filter refuses the source.
 const SOURCE_REFUSED: i32 = 18;
 
