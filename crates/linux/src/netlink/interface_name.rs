@@ -49,7 +49,7 @@ mod tests {
         };
         namespace
             .enter(|| {
-                ip("link add short type dummy");
+                ip("link add short type veth peer name far");
                 let names = ["other", "a-name-of-more-than-fifteen-bytes"];
                 for name in names {
                     ip(&format!("link property add dev short altname {name}"));
