@@ -67,7 +67,7 @@ impl Found {
 enum Controller {
     /// The kernel's governors: the one at the highest preference, and the one below it.
     Kernel(Box<dyn Policy>, Box<dyn Policy>),
-    Hardware(HardwarePstates, Control),
+    Hardware(Box<HardwarePstates>, Control),
 }
 
 impl Controller {
@@ -79,7 +79,10 @@ impl Controller {
             }
             Found::IntelPstate => Self::Kernel(kernel("performance")?, kernel("intel-pstate")?),
             Found::Hardware(control, assumed) | Found::HardwarePerformance(control, assumed) => {
-                Self::Hardware(HardwarePstates::new(assumed, 0, context.platform), control)
+                Self::Hardware(
+                    Box::new(HardwarePstates::new(assumed, 0, context.platform)),
+                    control,
+                )
             }
         })
     }
@@ -159,7 +162,7 @@ impl Policy for Machine {
             Controller::Kernel(_, follows) => follows.as_mut(),
             Controller::Hardware(processor, control) => {
                 processor.prefer(control.epp(self.preference.name()).unwrap());
-                processor
+                &mut **processor
             }
         };
         if changed || now >= self.controller_asks {

@@ -226,7 +226,7 @@ impl Audit {
                 agreeing.push(*prefix);
             }
         }
-        agreeing.iter().for_each(|prefix| drop(self.findings.remove(prefix)));
+        self.findings.retain(|prefix, _| !agreeing.contains(prefix));
         agreeing
     }
 

@@ -121,7 +121,7 @@ impl Assumed {
     /// load.
     pub fn busy(&self, epp: u8) -> Option<f64> {
         let part = f64::from(epp) / 255.0;
-        (epp > 0).then(|| self.least_busy + (self.most_busy - self.least_busy) * part)
+        (epp > 0).then_some(self.least_busy + (self.most_busy - self.least_busy) * part)
     }
 }
 

@@ -57,12 +57,12 @@ impl ApplicationStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CONTRACT, RouterStats, Stats, read};
+    use crate::{CONTRACT, Stats, read};
     use serde_json::json;
 
     /// Returns what a reader gets of a router whose only application is in `applications`.
     fn received(applications: &serde_json::Value) -> ApplicationStats {
-        let stats = Stats::Router(Box::new(RouterStats::default()));
+        let stats = Stats::Router(Box::default());
         let mut answer = serde_json::to_value(stats).unwrap();
         answer["applications"] = applications.clone();
         match read(answer).unwrap() {
