@@ -473,6 +473,7 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
     let to = |text: &str| Concern { destination: net(text), ..any() };
     let loopback = InterfaceMatch::Index(1);
     run("nft", "add set inet t s { type ipv4_addr ; }");
+    run("nft", "add set inet t ports { type inet_service ; }");
     run("nft", "add chain inet t stateless");
     run("nft", "add rule inet t stateless ip daddr 198.51.100.0/24 drop");
     run("nft", "add chain inet t stateful");
@@ -493,9 +494,18 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
         ("ip saddr @s drop", Some(vec![any()])),
         ("ip saddr & 255.0.255.0 == 10.0.1.0 drop", Some(vec![any()])),
         ("tcp dport 23 drop", Some(vec![any()])),
-        ("tcp dport { 22, 80 } accept", Some(vec![])),
+        ("tcp dport 22 accept", Some(vec![])),
+        ("tcp dport { 22, 80 } accept", Some(vec![any()])),
         ("meta mark set 7", Some(vec![any()])),
         ("ip saddr 10.0.0.0/8 jump stateless", Some(vec![from("10.0.0.0/8")])),
+        // What stands before a comparison is done to the packets that it then leaves out.
+        ("log ip saddr 10.0.0.0/8 drop", Some(vec![any()])),
+        ("counter iifname \"up\" drop", Some(vec![any()])),
+        ("limit rate over 9/second ip saddr 10.0.0.0/8 drop", Some(vec![any()])),
+        ("meta mark set 7 ip daddr 10.0.0.0/8 drop", Some(vec![any()])),
+        // Its elements may count, or limit.
+        ("tcp dport @ports accept", Some(vec![any()])),
+        ("tcp dport @ports iifname \"up\" drop", Some(vec![any()])),
         // One direction of a connection is none to the kernel.
         ("ip saddr 10.0.0.0/8 jump stateful", None),
         ("iifname \"up\" ct state established accept", None),

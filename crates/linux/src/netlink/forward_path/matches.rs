@@ -1,6 +1,6 @@
 //! Rules of nftables: which packets they can do something with (include/uapi/linux/netfilter/nf_tables.h).
 //!
-//! Only what a rule compares first and for equality narrows it. A chain of which one rule is not
+//! Only what a rule compares for equality, before it does anything, narrows it. A chain of which one rule is not
 //! understood, or depends on connections, concerns all packets: a connection of which the kernel sees
 //! one direction alone is none.
 
@@ -9,7 +9,7 @@ use super::super::value::{number, number_of_wire, text};
 use super::dump::dump;
 use ipnet::IpNet;
 use netlink_sys::protocols::NETLINK_NETFILTER;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -17,8 +17,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const GET_RULE: u16 = 10 << 8 | 7;
 /// Length of `struct nfgenmsg`.
 const HEADER: usize = 4;
-/// As deep as the kernel lets chains jump (NFT_JUMP_STACK_SIZE).
-const DEEPEST_JUMP: usize = 16;
 
 /// NFPROTO_IPV4 and NFPROTO_IPV6 (include/uapi/linux/netfilter.h).
 pub(super) const IPV4: u8 = 2;
@@ -68,7 +66,7 @@ pub(super) struct Rules(HashMap<ChainName, Vec<Rule>>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Rule {
     concern: Concern,
-    /// It does nothing but to let packets pass.
+    /// It has done nothing, as far as it was read, but to let packets pass.
     is_harmless: bool,
     /// Each of its expressions is understood, and none depends on other packets.
     is_understood: bool,
@@ -94,7 +92,7 @@ impl Rules {
     pub fn concerns(&self, chain: &ChainName, count: u32) -> Option<Vec<Concern>> {
         let rules = self.0.get(chain)?;
         // One was added or removed while they were read.
-        if rules.len() != count as usize || !self.is_understood(chain, 0) {
+        if rules.len() != count as usize || !self.is_understood(chain) {
             return None;
         }
         let mut concerns: Vec<Concern> =
@@ -104,15 +102,21 @@ impl Rules {
         Some(concerns)
     }
 
-    fn is_understood(&self, chain: &ChainName, depth: usize) -> bool {
-        let (family, table, _) = chain;
-        let leads_on = |to: &String| {
-            depth < DEEPEST_JUMP
-                && self.is_understood(&(*family, table.clone(), to.clone()), depth + 1)
-        };
-        // A chain without rules is not among them.
-        let rules = self.0.get(chain).map(Vec::as_slice).unwrap_or_default();
-        rules.iter().all(|rule| rule.is_understood && rule.jumps.iter().all(leads_on))
+    /// Whether a chain, and those to which it leads, have no rule that is not understood.
+    fn is_understood(&self, chain: &ChainName) -> bool {
+        let (family, table, name) = chain;
+        let (mut seen, mut left) = (BTreeSet::from([name.as_str()]), vec![name.as_str()]);
+        while let Some(name) = left.pop() {
+            // A chain without rules is not among them.
+            let of = (*family, table.clone(), name.to_owned());
+            for rule in self.0.get(&of).into_iter().flatten() {
+                if !rule.is_understood {
+                    return false;
+                }
+                left.extend(rule.jumps.iter().map(String::as_str).filter(|to| seen.insert(to)));
+            }
+        }
+        true
     }
 }
 
@@ -201,7 +205,11 @@ impl Reader {
             }
             // A map may lead to any chain.
             "lookup" if of(3) == Some(0) => self.rule.is_understood = false,
-            "lookup" => of(3).into_iter().for_each(|register| self.load(register, None)),
+            "lookup" => {
+                // Elements of a set may count, or limit.
+                self.rule.is_harmless = false;
+                of(3).into_iter().for_each(|register| self.load(register, None));
+            }
             "range" => {}
             "counter" | "log" | "limit" | "quota" | "reject" => self.rule.is_harmless = false,
             "immediate" => self.immediate(data),
@@ -264,8 +272,12 @@ impl Reader {
         }
     }
 
-    /// The rule goes on only with packets whose field has this value.
+    /// The rule goes on only with packets whose field has this value. What it has done before, it did
+    /// to others, too.
     fn narrow(&mut self, field: &Field, value: &[u8]) {
+        if !self.rule.is_harmless {
+            return;
+        }
         let concern = &mut self.rule.concern;
         match field {
             Field::Meta(META_IIF) => concern.input = number(value).map(InterfaceMatch::Index),
