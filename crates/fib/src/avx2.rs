@@ -15,29 +15,12 @@
 #![allow(unsafe_code)] // gathers, loads and stores of whole vectors take pointers
 
 use crate::NextHopId;
-use crate::cell::Cell;
-use crate::memory::Region;
+use crate::words::Words;
 use std::arch::asm;
 use std::arch::x86_64::*;
-use std::marker::PhantomData;
 
 /// Number of 32-bit lanes in a vector.
 pub(crate) const LANES: usize = 8;
-
-/// The cells of a region, as 32-bit words.
-#[derive(Clone, Copy)]
-pub(crate) struct Words<'a> {
-    first: *const u32,
-    last: u32,
-    cells: PhantomData<&'a u32>,
-}
-
-impl<'a, C: Cell> From<&'a Region<C>> for Words<'a> {
-    #[inline]
-    fn from(region: &'a Region<C>) -> Self {
-        Self { first: region.as_ptr().cast(), last: region.last_word(), cells: PhantomData }
-    }
-}
 
 impl Words<'_> {
     /// Loads the words with these numbers in the lanes whose top bit is set in `lanes`; the other
@@ -128,13 +111,9 @@ pub(crate) fn store_next_hops(low: __m256i, high: __m256i, to: &mut [NextHopId; 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Region;
+    use crate::words::region;
     use std::sync::atomic::{AtomicU16, AtomicU32};
-
-    fn region<C: Cell>(entries: &[u32]) -> Region<C> {
-        let region = Region::<C>::zeroed(entries.len());
-        region.iter().zip(entries).for_each(|(cell, entry)| cell.write(*entry));
-        region
-    }
 
     #[target_feature(enable = "avx2")]
     fn stored(vector: __m256i) -> [u32; LANES] {

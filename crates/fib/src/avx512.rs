@@ -4,36 +4,24 @@
 #![allow(unsafe_code)] // gathers, loads and stores of whole vectors take pointers
 
 use crate::NextHopId;
-use crate::cell::Cell;
-use crate::memory::Region;
+use crate::words::Words;
 use std::arch::asm;
 use std::arch::x86_64::*;
-use std::marker::PhantomData;
 
 /// Number of 32-bit lanes in a vector.
 pub(crate) const LANES: usize = 16;
-
-/// The cells of a region, as 32-bit words.
-#[derive(Clone, Copy)]
-pub(crate) struct Words<'a> {
-    first: *const u32,
-    last: u32,
-    cells: PhantomData<&'a u32>,
-}
-
-impl<'a, C: Cell> From<&'a Region<C>> for Words<'a> {
-    #[inline]
-    fn from(region: &'a Region<C>) -> Self {
-        Self { first: region.as_ptr().cast(), last: region.last_word(), cells: PhantomData }
-    }
-}
 
 impl Words<'_> {
     /// Loads the words with these numbers in these lanes; the other lanes keep the value of
     /// `others`. Numbers beyond the end read the last word.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(crate) fn gather(self, numbers: __m512i, lanes: __mmask16, others: __m512i) -> __m512i {
+    pub(crate) fn gather_sixteen(
+        self,
+        numbers: __m512i,
+        lanes: __mmask16,
+        others: __m512i,
+    ) -> __m512i {
         let numbers = _mm512_min_epu32(numbers, _mm512_set1_epi32(self.last.cast_signed()));
         let mut words = others;
         // SAFETY: loads only, of aligned words inside the region, which outlives `self`. The head
@@ -54,8 +42,9 @@ impl Words<'_> {
     /// Loads 16-bit cells, two to a word, by their numbers in these lanes; the others get 0.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(crate) fn gather_halves(self, numbers: __m512i, lanes: __mmask16) -> __m512i {
-        let words = self.gather(_mm512_srli_epi32::<1>(numbers), lanes, _mm512_setzero_si512());
+    pub(crate) fn gather_sixteen_halves(self, numbers: __m512i, lanes: __mmask16) -> __m512i {
+        let words =
+            self.gather_sixteen(_mm512_srli_epi32::<1>(numbers), lanes, _mm512_setzero_si512());
         let odd = _mm512_and_si512(numbers, _mm512_set1_epi32(1));
         let halves = _mm512_srlv_epi32(words, _mm512_slli_epi32::<4>(odd));
         _mm512_and_si512(halves, _mm512_set1_epi32(0xffff))
@@ -82,13 +71,9 @@ pub(crate) fn store_next_hops(entries: __m512i, to: &mut [NextHopId; LANES]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Region;
+    use crate::words::region;
     use std::sync::atomic::{AtomicU16, AtomicU32};
-
-    fn region<C: Cell>(entries: &[u32]) -> Region<C> {
-        let region = Region::<C>::zeroed(entries.len());
-        region.iter().zip(entries).for_each(|(cell, entry)| cell.write(*entry));
-        region
-    }
 
     #[target_feature(enable = "avx512f")]
     fn stored(vector: __m512i) -> [u32; LANES] {
@@ -106,15 +91,16 @@ mod tests {
         let mut numbers = [0; LANES];
         numbers[..8].copy_from_slice(&[0, 19, 1, 20, 2, u32::MAX, 3, 1 << 31]);
         let numbers = load(&numbers);
-        let found = stored(Words::from(&words).gather(numbers, 0b0000_0001_1010_1011, others));
+        let found =
+            stored(Words::from(&words).gather_sixteen(numbers, 0b0000_0001_1010_1011, others));
         let expected = [
             0xf000, 0xf013, 72, 0xf013, 74, 0xf013, 76, 0xf013, 0xf000, 79, 80, 81, 82, 83, 84, 85,
         ];
         assert_eq!(found, expected);
-        let found = stored(Words::from(&halves).gather_halves(numbers, 0b1111));
+        let found = stored(Words::from(&halves).gather_sixteen_halves(numbers, 0b1111));
         assert_eq!(found[..6], [0xf000, 0xf013, 0xf001, 0xf012, 0, 0]);
         let nothing = Region::<AtomicU32>::zeroed(0);
-        assert_eq!(stored(Words::from(&nothing).gather(numbers, 1, numbers))[0], 0);
+        assert_eq!(stored(Words::from(&nothing).gather_sixteen(numbers, 1, numbers))[0], 0);
 
         let first = load(&std::array::from_fn(|i| 4 * i as u32));
         let mut next_hops = [NextHopId::NONE; LANES];

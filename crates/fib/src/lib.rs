@@ -23,6 +23,8 @@ pub mod routes_file;
 mod simd_level;
 mod v4;
 mod v6;
+#[cfg(target_arch = "x86_64")]
+mod words;
 
 pub use family::Family;
 pub use fib::Fib;

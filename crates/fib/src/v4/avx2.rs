@@ -2,9 +2,10 @@
 
 use super::entry::EXTENDED;
 use crate::NextHopId;
-use crate::avx2::{LANES, Words, load, store_next_hops};
+use crate::avx2::{LANES, load, store_next_hops};
 use crate::family::CHUNK;
 use crate::multibit::Tables;
+use crate::words::Words;
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 

@@ -2,9 +2,10 @@
 
 use super::entry::EXTENDED;
 use crate::NextHopId;
-use crate::avx512::{LANES, Words, load, store_next_hops};
+use crate::avx512::{LANES, load, store_next_hops};
 use crate::family::CHUNK;
 use crate::multibit::Tables;
+use crate::words::Words;
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
 
@@ -27,7 +28,7 @@ pub(super) fn lookup(
         let mut entries = [_mm512_setzero_si512(); VECTORS];
         for (entries, addresses) in entries.iter_mut().zip(addresses) {
             let cells = _mm512_srli_epi32::<8>(load(addresses));
-            *entries = root.gather_halves(cells, __mmask16::MAX);
+            *entries = root.gather_sixteen_halves(cells, __mmask16::MAX);
         }
         // Everything written before an entry was stored is visible from here on.
         fence(Ordering::Acquire);
@@ -36,7 +37,7 @@ pub(super) fn lookup(
             if lanes != 0 {
                 let group = _mm512_slli_epi32::<8>(_mm512_and_si512(*entries, number));
                 let cells = _mm512_or_si512(group, _mm512_and_si512(load(addresses), byte));
-                let below = groups.gather_halves(cells, lanes);
+                let below = groups.gather_sixteen_halves(cells, lanes);
                 *entries = _mm512_mask_blend_epi32(lanes, *entries, below);
             }
         }

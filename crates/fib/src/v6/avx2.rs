@@ -3,9 +3,10 @@
 use super::entry::{EXTENDED, LEVELS_TOGETHER};
 use super::scalar;
 use crate::NextHopId;
-use crate::avx2::{LANES, Words, load_upper, store, store_next_hops};
+use crate::avx2::{LANES, load_upper, store, store_next_hops};
 use crate::family::CHUNK;
 use crate::multibit::{ROOT_BITS, Tables};
+use crate::words::Words;
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 

@@ -180,7 +180,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     Ok(Box::new(Wattline { given, machine, cores, frequencies, steps, ..Wattline::default() }))
 }
 
-/// What the load and the machine require.
+/// Requirements of the load and the machine.
 impl Wattline {
     fn required(&self, need: f64) -> Requirements {
         let (all, carries) = (self.machine.most(), self.phase.carried() > 0.0);

@@ -4,7 +4,7 @@
 use super::super::error::RouterError;
 use super::super::takeover::{self, Lookout};
 use super::known::Known;
-use super::settled::{Settled, what_judges};
+use super::settled::{Settled, judging_sections};
 use crate::application::{self, Application, Applications, SourceCheck};
 use crate::config::{Config, Takeover};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ impl Judged {
         let ports = || (0..config.ports.len() as u16).map(PortId);
         let judged = |port: &PortId| applications.iter().any(|it| it.judges(*port));
         let judges: BTreeMap<_, _> =
-            ports().filter(judged).map(|port| (port, what_judges(config, port))).collect();
+            ports().filter(judged).map(|port| (port, judging_sections(config, port))).collect();
         let strictest = |port| applications.iter().filter_map(|it| it.checks_sources(port)).max();
         let checks = ports().filter_map(|port| Some((port, strictest(port)?))).collect();
         let guarded: BTreeSet<PortId> =
@@ -59,7 +59,7 @@ impl Judged {
         Ok(Self { applications, judges, guarded, lookout })
     }
 
-    /// Why a port is left to the kernel, if it is.
+    /// Returns the reason for which a port is left to the kernel, if it is.
     pub fn left(&self, port: PortId) -> Option<&str> {
         self.lookout.as_ref()?.left(port)
     }

@@ -67,6 +67,6 @@ impl Settled {
 }
 
 /// The sections by which packets of a port are judged.
-pub(super) fn what_judges(config: &Config, port: PortId) -> String {
+pub(super) fn judging_sections(config: &Config, port: PortId) -> String {
     config.why_by_workers(usize::from(port.0)).join(", ")
 }
