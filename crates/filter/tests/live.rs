@@ -357,6 +357,10 @@ fn an_access_list_holds_changes_and_is_counted() {
     assert_eq!(report["needs_restart"], serde_json::json!(["[[acl]]"]), "{report}");
 }
 
+/// A list that denies one port of UDP and permits the rest.
+const DENYING_7001: &str = "[[acl]]\non = [\"left\"]\naction = \"deny\"\nprotocol = \"udp\"\n\
+                            destination_ports = 7001\n[[acl]]\non = [\"left\"]\naction = \"permit\"\n";
+
 /// A port whose packets the kernel would have to filter is not left to the kernel, which knows
 /// nothing of the list. No denied packet passes, whatever comes and goes.
 #[test]
@@ -366,9 +370,7 @@ fn a_list_holds_when_a_rule_of_the_kernel_appears() {
     }
     let Some(lab) = Lab::build() else { return };
     let (denied, permitted) = (lab.listen(7001), lab.listen(7002));
-    let rules = "[[acl]]\non = [\"left\"]\naction = \"deny\"\nprotocol = \"udp\"\n\
-                 destination_ports = 7001\n[[acl]]\non = [\"left\"]\naction = \"permit\"\n";
-    let router = Running::start(&lab, rules).unwrap();
+    let router = Running::start(&lab, DENYING_7001).unwrap();
     assert!(lab.passes(&permitted, OWN), "{}", router.log());
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -512,9 +514,7 @@ fn rule_of_a_prefix_stops_its_packets_alone_on_a_port_with_a_list() {
     }
     let Some(lab) = Lab::build() else { return };
     let (denied, permitted) = (lab.listen(7001), lab.listen(7002));
-    let rules = "[[acl]]\non = [\"left\"]\naction = \"deny\"\nprotocol = \"udp\"\n\
-                 destination_ports = 7001\n[[acl]]\non = [\"left\"]\naction = \"permit\"\n";
-    let router = Running::start(&lab, rules).unwrap();
+    let router = Running::start(&lab, DENYING_7001).unwrap();
     assert_eq!(passing(&lab, &permitted), [true; 4], "{}", router.log());
     let nft = |line: &str| {
         let arguments: Vec<&str> = line.split_whitespace().collect();
