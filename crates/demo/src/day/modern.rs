@@ -75,4 +75,35 @@ mod tests {
         assert!(days[1].saving_over_kernel_ratio < -0.1, "{:?}", days[1]);
         assert_eq!(days[1].source, Source::Modelled);
     }
+
+    /// The table of README is what the demonstration prints by default.
+    #[test]
+    fn readme_has_the_figures_of_the_newer_server() {
+        let readme =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
+        let readme = readme.unwrap();
+        let policies = ["poll", "powersave", "wattline"];
+        let settings = Settings {
+            load: "35%".to_owned(),
+            size: "imix".to_owned(),
+            ..settings(&policies, 500, Duration::from_secs(45))
+        };
+        let days = days(&settings, &settings.spec().unwrap());
+        let [kernel, poll, others @ ..] = &days[..] else { panic!("{days:?}") };
+        let mut said = vec![
+            format!("| {:.0} W | {:.0} µs |", kernel.power_watts, micros(kernel)),
+            format!("Polling cores would take {:.0} W.", poll.power_watts),
+        ];
+        said.extend(others.iter().map(|day| {
+            let saved = 100.0 * day.saving_over_kernel_ratio;
+            format!("| {:.0} W, {saved:.0} % less | {:.0} µs", day.power_watts, micros(day))
+        }));
+        for said in said {
+            assert!(readme.contains(&said), "{said}: {days:#?}");
+        }
+    }
+
+    fn micros(day: &ModernDay) -> f64 {
+        1e6 * day.latency_p99_seconds.unwrap()
+    }
 }
