@@ -61,7 +61,8 @@ pub enum Verdict {
     /// Protocol that the kernel may unpack (MPLS, PPPoE, MACsec) or that is not known, on a guarded
     /// interface: dropped.
     Protocol,
-    /// Family that the kernel does not forward on this interface, which is guarded: dropped.
+    /// From or to a prefix that the kernel would do more with than route, or of a family that it does not
+    /// forward, on an interface that is guarded: dropped.
     ForwardingOff,
 }
 

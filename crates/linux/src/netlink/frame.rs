@@ -169,6 +169,14 @@ pub(crate) fn error(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }
 
+/// An attribute as the kernel sends it, for tests of what is read.
+#[cfg(test)]
+pub(crate) fn attribute_bytes(kind: u16, content: &[u8]) -> Vec<u8> {
+    let mut request = Request::new(0, 0);
+    request.attribute(kind, content);
+    request.finish(0).split_off(HEADER)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

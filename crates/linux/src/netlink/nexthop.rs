@@ -200,19 +200,12 @@ impl Nexthops {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::attribute_bytes as attribute;
     use super::*;
     use proptest::prelude::*;
 
     fn way(host: u8) -> Hop {
         Hop { link: 7, gateway: Some([192, 0, 2, host].into()), weight: 1, mtu: None, dead: false }
-    }
-
-    fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
-        let mut bytes = ((content.len() + 4) as u16).to_ne_bytes().to_vec();
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(content);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
     }
 
     fn message(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {

@@ -349,3 +349,60 @@ fn prefix(is_ipv6: bool, mask: &[u8], value: &[u8]) -> Option<IpNet> {
         Some(ipnet::Ipv4Net::new(Ipv4Addr::from(bytes), length).ok()?.trunc().into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::frame::attribute_bytes as attribute;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Expressions of names that are understood, with any attributes.
+    fn expression() -> impl Strategy<Value = Vec<u8>> {
+        let names = [
+            "meta",
+            "payload",
+            "bitwise",
+            "cmp",
+            "byteorder",
+            "exthdr",
+            "fib",
+            "lookup",
+            "immediate",
+            "counter",
+            "ct",
+        ];
+        let content = prop::collection::vec(any::<u8>(), 0..24);
+        let inner = prop::collection::vec((0..4_u16, content), 0..3).prop_map(of_attributes);
+        let number = any::<u32>().prop_map(|number| number.to_be_bytes().to_vec());
+        let small = (0..32_u32).prop_map(|number| number.to_be_bytes().to_vec());
+        let value = prop_oneof![number, small, inner];
+        let data = prop::collection::vec((0..8_u16, value), 0..7).prop_map(of_attributes);
+        (prop::sample::select(names.to_vec()), data).prop_map(|(name, data)| {
+            attribute(1, &[attribute(1, name.as_bytes()), attribute(2, &data)].concat())
+        })
+    }
+
+    fn of_attributes(all: Vec<(u16, Vec<u8>)>) -> Vec<u8> {
+        all.iter().flat_map(|(kind, content)| attribute(*kind, content)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_rule_is_read(
+            family in prop::sample::select(vec![IPV4, IPV6, 1, 5]),
+            expressions in prop::collection::vec(expression(), 0..8),
+        ) {
+            let parts = [attribute(1, b"t"), attribute(2, b"c"), attribute(4, &expressions.concat())];
+            let (chain, rule) = read_one(&[&[family, 0, 0, 0][..], &parts.concat()].concat()).unwrap();
+            let rules = Rules(HashMap::from([(chain.clone(), vec![rule.clone(), rule])]));
+            prop_assert!(rules.concerns(&chain, 1).is_none(), "another number of rules");
+            let concerns = rules.concerns(&chain, 2);
+            prop_assert!(concerns.is_none_or(|concerns| concerns.len() <= 1));
+        }
+
+        #[test]
+        fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
+            let _ = read_one(&bytes);
+        }
+    }
+}

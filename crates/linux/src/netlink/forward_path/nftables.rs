@@ -18,6 +18,8 @@ const INET: u8 = 1;
 const NETDEV: u8 = 5;
 
 const DROP: u32 = 0;
+/// NFTA_DEVICE_NAME: one interface. Since Linux 6.16 a chain can also be for all whose names begin alike.
+const DEVICE_NAME: u16 = 1;
 
 /// A chain that has rules, or drops what has none, where transit packets pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +68,7 @@ fn read_one(body: &[u8], known: Option<&Rules>) -> Option<Chain> {
         _ => return None,
     };
     let (mut table, mut name, mut rules, mut policy) = (String::new(), String::new(), 0, None);
-    let (mut number, mut devices) = (None, Vec::new());
+    let (mut number, mut devices, mut any_device) = (None, Vec::new(), false);
     for (kind, content) in attributes(body.get(HEADER..)?) {
         match kind {
             1 => table = text(content),
@@ -76,7 +78,12 @@ fn read_one(body: &[u8], known: Option<&Rules>) -> Option<Chain> {
                     match kind {
                         1 => number = number_of_wire(content),
                         3 => devices.push(text(content)),
-                        4 => devices.extend(attributes(content).map(|(_, name)| text(name))),
+                        4 => {
+                            let (names, others): (Vec<_>, Vec<_>) =
+                                attributes(content).partition(|(kind, _)| *kind == DEVICE_NAME);
+                            devices.extend(names.into_iter().map(|(_, name)| text(name)));
+                            any_device |= !others.is_empty();
+                        }
                         _ => {}
                     }
                 }
@@ -97,9 +104,43 @@ fn read_one(body: &[u8], known: Option<&Rules>) -> Option<Chain> {
     };
     let drops = policy == Some(DROP);
     devices.dedup();
+    if any_device {
+        devices.clear();
+    }
     let of = (number_of_family, table, name);
     let concerns = known.filter(|_| !drops).and_then(|known| known.concerns(&of, rules));
     let (_, table, name) = of;
     let chain = Chain { family, table, name, hook, rules, drops, devices, concerns };
     (rules > 0 || drops).then_some(chain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::frame::attribute_bytes as attribute;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A chain of family netdev at ingress of these devices, by kind and name.
+    fn chain(devices: &[(u16, &str)]) -> Vec<u8> {
+        let devices: Vec<_> =
+            devices.iter().map(|(kind, name)| attribute(*kind, name.as_bytes())).collect();
+        let hook = [attribute(1, &[0; 4]), attribute(4, &devices.concat())].concat();
+        let parts = [attribute(1, b"t"), attribute(3, b"c"), attribute(4, &hook)];
+        [&[NETDEV, 0, 0, 0][..], &parts.concat(), &attribute(6, &[0, 0, 0, 1])].concat()
+    }
+
+    #[test]
+    fn chain_of_devices_that_begin_alike_is_for_any() {
+        let devices = |of: &[(u16, &str)]| read_one(&chain(of), None).unwrap().devices;
+        assert_eq!(devices(&[(1, "eth0"), (1, "eth1")]), ["eth0", "eth1"]);
+        assert!(devices(&[(1, "eth0"), (2, "eth")]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..256)) {
+            let _ = read_one(&bytes, None);
+            let _ = read_one(&[&[NETDEV, 0, 0, 0][..], &bytes].concat(), None);
+        }
+    }
 }

@@ -209,16 +209,9 @@ pub(super) fn is_ours(body: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::frame::{Request, frames};
+    use super::super::super::frame::attribute_bytes as attribute;
     use super::*;
     use proptest::prelude::*;
-
-    fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
-        let mut request = Request::new(0, 0);
-        request.attribute(kind, content);
-        let bytes = request.finish(0);
-        frames(&bytes).next().unwrap().payload.to_vec()
-    }
 
     fn named(name: &str, numbers: &[u32], key: &[u8]) -> Vec<u8> {
         let mut bytes = name.as_bytes().to_vec();
