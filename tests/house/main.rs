@@ -16,5 +16,6 @@ mod once;
 mod operator;
 mod sight;
 mod site;
+mod sizes;
 mod skips;
 mod wording;

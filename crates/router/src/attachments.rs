@@ -9,8 +9,8 @@
 
 use super::busy_poll::why_in_vain;
 use super::channels;
-use super::kernel::{KernelSide, Target};
 use super::link_state::LinkState;
+use super::programs::{Program, Programs, Target};
 use super::queues::{self, Interface, Unopened, Why, WorkerInterfaces, describe, duplicate};
 use super::takeover::Lookout;
 use super::workers::Workers;
@@ -19,6 +19,7 @@ use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+use wattline_daemon::notify::Notifier;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Link;
 use wattline_ports::afxdp::{AfXdpQueue, OpenError, QueueStatus};
@@ -145,7 +146,7 @@ pub(super) struct Changes {
 /// Parts of the router that are needed to attach and detach an interface.
 pub(super) struct Surroundings<'a> {
     pub config: &'a Config,
-    pub kernel: &'a mut KernelSide,
+    pub programs: &'a mut Programs,
     pub rib: &'a mut Rib,
     pub workers: &'a Workers,
     /// Returns why a port has to be left to the kernel, if it has to.
@@ -377,8 +378,17 @@ impl Attachments {
         Some(attachment.describe())
     }
 
+    /// Reports the ports that are not served to the service manager, when they change.
+    pub fn tell_manager(&self, notifier: &Notifier, told: &mut String) {
+        let status = self.summary();
+        if status != *told {
+            notifier.status(&status);
+            *told = status;
+        }
+    }
+
     /// One line about which interfaces are served; empty if no port has one.
-    pub fn summary(&self) -> String {
+    fn summary(&self) -> String {
         let all = self.ports.len();
         if all == 0 {
             return String::new();
@@ -431,16 +441,14 @@ impl Attachments {
 
     /// Leaves what arrives at the queues of a worker to the kernel, or gives it to the worker
     /// again.
-    pub fn serve_by(&self, worker: usize, does_serve: bool, kernel: &mut KernelSide) {
+    pub fn serve_by(&self, worker: usize, does_serve: bool, programs: &mut Programs) {
         let sockets = self.workers.get(worker).map_or(&[][..], |worker| &worker.sockets);
         for (port, queue, socket) in sockets {
             let of = self.ports.iter().find(|it| it.port == *port);
             // Others get their sockets when all workers have taken them.
             let Some(Attachment { state: State::Attached { .. }, name, .. }) = of else { continue };
-            let done = match does_serve {
-                true => kernel.set_socket(*port, *queue, socket.as_fd()),
-                false => kernel.clear_socket(*port, *queue),
-            };
+            let Some(program) = programs.of_mut(*port) else { continue };
+            let done = program.set_socket(*queue, does_serve.then(|| socket.as_fd()));
             if let Err(error) = done {
                 tracing::error!("port {name}: {error}");
             }
@@ -636,7 +644,7 @@ impl Attachment {
         let why = Why::Absent("the number of its queues has changed".to_owned());
         // Its workers have to let go of the queues first.
         self.state = State::without(why, Some(link.clone()), now + LET_GO);
-        if let Err(error) = around.kernel.cover_queues(self.port) {
+        if let Err(error) = around.programs.of(self.port).map_or(Ok(()), Program::cover_queues) {
             tracing::error!("port {}: {error}", self.name);
         }
         self.withdraw(workers, around);
@@ -695,13 +703,13 @@ impl Attachment {
         if self.unblocked.as_ref().is_some_and(|(_, next_try)| now < *next_try) {
             return;
         }
-        let attached = around.kernel.attached_to(self.port);
+        let attached = around.programs.of(self.port).and_then(Program::interface);
         let done = match around.rib.link_named_as(self.port).cloned() {
             Some(link) if attached == Some(link.index) => Ok(()),
             Some(link) => {
                 let left = (around.left_prefixes)(self.port);
                 let to = Target { name: &self.name, link: &link, left: &left };
-                let blocked = around.kernel.block_again(self.port, &to, around.rib);
+                let blocked = around.programs.block_again(self.port, &to, around.rib);
                 if blocked.is_ok() {
                     self.is_bond = Some(link.is_bond());
                 }
@@ -709,7 +717,7 @@ impl Attachment {
             }
             // Moved to another namespace, where it is nobody's port.
             None if attached.is_some() => {
-                around.kernel.detach_port(self.port).map_err(|it| it.to_string())
+                around.programs.detach_port(self.port).map_err(|it| it.to_string())
             }
             None => Ok(()),
         };
@@ -728,8 +736,8 @@ impl Attachment {
     /// Takes the port back from program, routes and workers.
     fn withdraw(&mut self, workers: &mut [WorkerInterfaces], around: &mut Surroundings<'_>) {
         let done = match self.judged {
-            None => around.kernel.detach_port(self.port),
-            Some(_) => around.kernel.block_port(self.port),
+            None => around.programs.detach_port(self.port),
+            Some(_) => around.programs.block_port(self.port),
         };
         if let Err(error) = done {
             tracing::error!("port {}: {error}", self.name);
@@ -820,7 +828,7 @@ impl Attachment {
         }
         let left = (around.left_prefixes)(self.port);
         let to = Target { name: &self.name, link, left: &left };
-        let program = around.kernel.attach_again(self.port, &to, around.rib);
+        let program = around.programs.attach_again(self.port, &to, around.rib);
         let program = program.map_err(|error| match error {
             // It goes while it is looked at.
             XdpError::NoInterface { .. } => Why::Absent(format!("{} is gone", link.name)),
@@ -867,9 +875,10 @@ impl Attachment {
             return;
         }
         let (ifindex, mode) = (*ifindex, std::mem::take(mode));
-        let done = around.kernel.begin_guard(self.port).and_then(|()| {
-            sockets.iter().try_for_each(|(queue, socket)| {
-                around.kernel.set_socket(self.port, *queue, socket.as_fd())
+        let done = around.programs.begin_guard(self.port).and_then(|()| {
+            sockets.iter().try_for_each(|(queue, socket)| match around.programs.of_mut(self.port) {
+                Some(program) => program.set_socket(*queue, Some(socket.as_fd())),
+                None => Ok(()),
             })
         });
         match done {

@@ -12,15 +12,19 @@ mod on_demand;
 pub(crate) use comparison::Question;
 pub(crate) use on_demand::Awaited;
 
+use super::kernel::KernelSide;
+use super::takeover::Lookout;
 use comparison::{Comparison, Difference, Outcome, State, ends};
 use ipnet::IpNet;
 use on_demand::OnDemand;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
+use wattline_daemon::socket::{Answer, Reply};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
 use wattline_rib::Rib;
+use wattline_status::Empty;
 
 /// The sample of a period is taken at once, so that the control thread wakes up no more often.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -100,7 +104,7 @@ impl Audit {
     }
 
     /// Puts off what is due while the kernel's notifications are being read.
-    pub fn postpone(&mut self, now: Instant) {
+    fn postpone(&mut self, now: Instant) {
         let next = now + POSTPONED;
         self.next = self.next.max(next);
         self.next_slice = self.next_slice.max(next);
@@ -114,7 +118,7 @@ impl Audit {
 
     /// Compares all prefixes, or what lies within one, in slices; `None` while another audit on demand
     /// runs.
-    pub fn demand(&mut self, rib: &Rib, within: Option<IpNet>) -> Option<Awaited> {
+    fn demand(&mut self, rib: &Rib, within: Option<IpNet>) -> Option<Awaited> {
         if self.on_demand.as_ref().is_some_and(OnDemand::is_wanted) {
             return None;
         }
@@ -124,10 +128,43 @@ impl Audit {
         Some(awaited)
     }
 
+    /// Compares what is due, as soon as all notifications of the kernel were read and committed, about
+    /// packets of ports that are served and not left. Returns true if it may have changed the tables.
+    pub fn look(
+        &mut self,
+        (rib, routes): (&mut Rib, &Routes),
+        lookout: Option<&Lookout>,
+        kernel: &mut KernelSide,
+        is_served: &dyn Fn(PortId) -> bool,
+    ) -> bool {
+        let now = Instant::now();
+        if now < self.deadline() {
+            return false;
+        }
+        if !kernel.is_current() || rib.has_changes() {
+            self.postpone(now);
+            return false;
+        }
+        let is_ours = |question: &Question| {
+            let is_left = lookout.is_some_and(|lookout| {
+                let mut prefixes = lookout.left_prefixes(question.port).into_iter().flatten();
+                lookout.left(question.port).is_some()
+                    || prefixes.any(|it| {
+                        it.contains(&question.source) || it.contains(&question.destination)
+                    })
+            });
+            is_served(question.port) && !is_left
+        };
+        if self.run(rib, routes, &is_ours, now) {
+            kernel.request_dump(now);
+        }
+        true
+    }
+
     /// Compares what is due. To be called when all notifications of the kernel were read and
     /// committed; `is_ours` says whether packets as in a question are forwarded by the tables. Returns
     /// true if the kernel's tables have to be read again.
-    pub fn run(
+    fn run(
         &mut self,
         rib: &mut Rib,
         routes: &Routes,
@@ -316,6 +353,21 @@ impl Audit {
         } else {
             self.on_demand = Some(audit);
         }
+    }
+}
+
+/// Compares all decisions with the kernel's, or those about addresses within a prefix.
+pub(super) fn on_demand(audit: Option<&mut Audit>, rib: &Rib, within: Option<IpNet>) -> Reply {
+    let refused = |why: &str| Reply::Answer(Answer::Error(why.to_owned()));
+    let Some(audit) = audit else {
+        return refused("it takes no routes from a kernel: there is nothing to compare");
+    };
+    let Some(awaited) = audit.demand(rib, within) else {
+        return refused("another audit on demand runs: wait for its end");
+    };
+    match serde_json::to_value(Empty::default()) {
+        Ok(begun) => Reply::Stream(begun, Box::new(move |out| awaited.send(out))),
+        Err(error) => refused(&error.to_string()),
     }
 }
 

@@ -2,9 +2,10 @@
 //! and cards. So it ends before they change, which gives every setting back, and another begins over
 //! what is there then. Workers and programs forward meanwhile.
 
-use super::Router;
 use super::kernel::KernelSide;
+use super::port_states::Ports;
 use super::power::{Power, Rules};
+use super::workers::Workers;
 use super::xdp_forward;
 use crate::config::Config;
 use std::time::Instant;
@@ -20,13 +21,24 @@ pub(super) fn forwarded(
 ) -> Vec<Option<ForwardedByCpu>> {
     let by_xdp = xdp_forward::obstacles(config, zero_copy).is_empty();
     let programs = kernel.filter(|_| by_xdp);
-    programs.map(|kernel| kernel.forwarded(config.ports.len())).unwrap_or_default()
+    programs
+        .map(|kernel| kernel.programs.counts().forwarded(config.ports.len()))
+        .unwrap_or_default()
 }
 
-impl Router {
+/// The governor, if there is one, with the parts of the router that it rules.
+pub(super) struct Governing<'a> {
+    pub power: Option<&'a mut Power>,
+    pub config: &'a Config,
+    pub kernel: Option<&'a KernelSide>,
+    pub workers: &'a mut Workers,
+    pub ports: &'a Ports,
+}
+
+impl Governing<'_> {
     /// Has workers wait, and take at once, what the configuration says, as far as no governor rules
     /// that.
-    pub(super) fn leave_workers_to_governor(&self) {
+    pub fn leave_workers(&self) {
         let Rules { waiting, batch } = self.rules();
         if !waiting {
             self.workers.configure(&self.config.router);
@@ -36,11 +48,11 @@ impl Router {
     }
 
     fn rules(&self) -> Rules {
-        self.power.as_ref().map_or_else(Rules::default, Power::rules)
+        self.power.as_ref().map_or_else(Rules::default, |power| power.rules())
     }
 
-    /// Ends the governor before ports change. [`Self::resume_governor`] has to follow.
-    pub(super) fn pause_governor(&mut self) {
+    /// Ends the governor before ports change. [`Self::resume`] has to follow.
+    pub fn pause(&mut self) {
         let Some(power) = &mut self.power else { return };
         power.pause();
         self.serve_ungoverned();
@@ -49,16 +61,14 @@ impl Router {
     /// Those that were parked serve again: the interfaces send to all of them now.
     fn serve_ungoverned(&mut self) {
         self.workers.set_active(self.workers.count());
-        self.leave_workers_to_governor();
+        self.leave_workers();
     }
 
     /// Has a governor begin over the ports as they are now.
-    pub(super) fn resume_governor(&mut self) {
-        let Self { power: Some(power), config, kernel, workers, attachments, .. } = self else {
-            return;
-        };
-        let forwarded = forwarded(config, kernel.as_ref(), self.zero_copy);
-        power.resume(config, attachments.queues(config), workers, forwarded);
+    pub fn resume(&mut self) {
+        let Self { power: Some(power), config, kernel, workers, ports } = self else { return };
+        let forwarded = forwarded(config, *kernel, ports.zero_copy);
+        power.resume(config, ports.attachments.queues(config), workers, forwarded);
         if !power.governs() {
             // It may have begun, and have set some of them.
             self.serve_ungoverned();
@@ -66,18 +76,18 @@ impl Router {
     }
 
     /// Has it begin anew where an interface has other queues now, or where it waits.
-    pub(super) fn look_at_governor(&mut self, now: Instant) {
+    pub fn look(&mut self, now: Instant) {
         let Some(power) = &self.power else { return };
-        let queues = self.attachments.queues(&self.config);
+        let queues = self.ports.attachments.queues(self.config);
         if power.is_out_of_date(&queues, now) {
-            self.pause_governor();
-            self.resume_governor();
+            self.pause();
+            self.resume();
         }
     }
 
     /// Adds to a reload's report that the governor waits, or which settings it rules.
-    pub(super) fn say_what_is_governed(&self, report: &mut Report) {
-        if let Some(why) = self.power.as_ref().and_then(Power::waits_because) {
+    pub fn tell(&self, report: &mut Report) {
+        if let Some(why) = self.power.as_ref().and_then(|power| power.waits_because()) {
             report.not_as_configured.push(format!("[power]: the governor waits: {why}"));
         }
         let Rules { waiting, batch } = self.rules();
@@ -98,6 +108,7 @@ impl Router {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Router;
     use crate::config::PowerPlatform;
     use crate::error::{Remedy, RouterError};
     use crate::platform::{Plan, PlatformDriver, Platforms, Running, Seen};
@@ -269,16 +280,16 @@ addresses = ["192.0.2.1/24"]
 
     /// Pauses and resumes as around a change of ports, which captures do not know.
     fn ports_change(router: &mut Router) {
-        router.pause_governor();
-        router.resume_governor();
+        router.governing().pause();
+        router.governing().resume();
     }
 
     fn power(router: &Router) -> PowerStats {
-        router.stats().power.unwrap()
+        router.view().stats().power.unwrap()
     }
 
     fn has_metric(router: &Router, line: &str) -> bool {
-        let text = metrics::of_router(&router.stats(), &router.snapshots(), &[]);
+        let text = metrics::of_router(&router.view().stats(), &router.view().snapshots(), &[]);
         text.lines().any(|found| found == line)
     }
 
@@ -304,7 +315,7 @@ addresses = ["192.0.2.1/24"]
         assert_eq!((waits.power_watts, waits.power_rest_watts), (None, None));
         assert!(waits.frequency_hertz.is_empty() && waits.power_by_component_watts.is_empty());
         assert_eq!(waits.cores_active, 2, "packets go to all");
-        assert!(router.stats().workers.iter().all(|worker| worker.active));
+        assert!(router.view().stats().workers.iter().all(|worker| worker.active));
         let counts = (waits.energy_joules, waits.offered_packets, waits.steps);
         assert_eq!(counts, (Some(50.0), 10, 10));
         assert_eq!(waits.details.host.map(|host| host.waited_at_moves_packets), Some(20));
@@ -325,13 +336,13 @@ addresses = ["192.0.2.1/24"]
 
         // It is tried again every ten seconds, and then goes on where it was.
         let now = Instant::now();
-        router.look_at_governor(now);
+        router.governing().look(now);
         assert_eq!(fake(|fake| fake.starts), 2);
-        router.look_at_governor(now + Duration::from_secs(11));
+        router.governing().look(now + Duration::from_secs(11));
         assert_eq!(fake(|fake| fake.starts), 3);
         assert!(power(&router).waits_because.is_some());
         fake(|fake| fake.obstacle = None);
-        router.look_at_governor(now + Duration::from_secs(22));
+        router.governing().look(now + Duration::from_secs(22));
         fake(|fake| fake.seconds = 2);
         let again = power(&router);
         assert_eq!((fake(|fake| fake.starts), &again.waits_because), (4, &None));
@@ -381,7 +392,7 @@ addresses = ["192.0.2.1/24"]
         // One that begins has restored it.
         stop(|router| {
             fake(|fake| (fake.obstacle, fake.stuck) = (None, None));
-            router.look_at_governor(Instant::now() + Duration::from_secs(11));
+            router.governing().look(Instant::now() + Duration::from_secs(11));
         })
         .unwrap();
     }

@@ -8,10 +8,11 @@
 
 use super::Router;
 use super::attachments::OpenPort;
-use super::kernel::NewPort;
+use super::programs::NewPort;
 use super::queues::{self, Interface};
 use super::statics::port_spec;
 use super::takeover::judged_and_left;
+use super::view::View;
 use crate::config::{Config, PortKind, PortSettings};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -100,11 +101,11 @@ fn is_capture(port: &PortSettings) -> bool {
     matches!(port.kind, PortKind::Capture { .. })
 }
 
-impl Router {
+impl View<'_> {
     /// Returns why the ports cannot become those of another configuration, if so.
-    pub(super) fn keeps_ports(&self, new: &Config) -> Option<String> {
+    pub fn keeps_ports(&self, new: &Config) -> Option<String> {
         let governed = self.power.as_ref().is_some_and(|power| !power.follows_ports());
-        let has_interface = self.config.ports.iter().any(|port| port.kind.taken_over().is_some());
+        let has_interface = self.config().ports.iter().any(|port| port.kind.taken_over().is_some());
         let of_start = |what| format!("{what} keeps the ports of the start");
         if governed {
             return Some(of_start("this [power] platform"));
@@ -113,45 +114,11 @@ impl Router {
             return Some(of_start("a router without interfaces"));
         }
         // Its packets would pass a section by that is not in force yet.
-        let runs = |heading| self.config.applications.iter().any(|it| it.heading() == heading);
+        let runs = |heading| self.config().applications.iter().any(|it| it.heading() == heading);
         if let Some(more) = new.applications.iter().find(|it| !runs(it.heading())) {
             return Some(format!("{} is new, which needs a restart", more.heading()));
         }
         self.applications.iter().find_map(|it| it.refuses_ports(new))
-    }
-
-    /// Opens all ports that are added.
-    ///
-    /// # Errors
-    /// With everything that is wrong with any of them; all is as before then.
-    pub(super) fn open_ports(
-        &mut self,
-        new: &Config,
-        added: &[PortId],
-    ) -> Result<Vec<OpenPort>, Vec<String>> {
-        if added.is_empty() {
-            return Ok(Vec::new());
-        }
-        // What else the new one says may need a restart. What it says of ports that are added is taken
-        // over, or the applications would have refused them.
-        let (ports, applications) = (new.ports.clone(), new.applications.clone());
-        let wanted = Config { ports, applications, ..self.config.clone() };
-        for port in added {
-            self.rib.set_port(*port, Some(port_spec(&wanted.ports[usize::from(port.0)])));
-        }
-        let opened =
-            self.fit_interfaces(&wanted, added).and_then(|fit| self.open_fit(&wanted, &fit));
-        if opened.is_err() {
-            for port in added {
-                self.rib.set_port(*port, None);
-                self.lookout.iter_mut().for_each(|lookout| lookout.remove(*port));
-            }
-        }
-        // Looked at for the new ones, and of others too.
-        if let (Some(kernel), Some(lookout)) = (&mut self.kernel, &self.lookout) {
-            kernel.leave_prefixes(|port| lookout.left_prefixes(port));
-        }
-        opened
     }
 
     /// The interfaces of the ports, as far as can be told before anything is touched.
@@ -164,7 +131,7 @@ impl Router {
         for port in added {
             let settings = &wanted.ports[usize::from(port.0)];
             let Some(name) = settings.kind.taken_over() else { continue };
-            let mut present = self.config.ports.iter();
+            let mut present = self.config().ports.iter();
             let found = match present.find(|it| it.kind.taken_over() == Some(name)) {
                 Some(other) => Err(format!(
                     "is still that of port {}: remove that one with one reload, and add this one with \
@@ -180,7 +147,7 @@ impl Router {
                 },
             };
             let found = found.and_then(|found| {
-                let lacking = self.attachments.lacks_room(&found, &fit, wanted);
+                let lacking = self.ports.attachments.lacks_room(&found, &fit, wanted);
                 lacking.map_or(Ok(found), Err)
             });
             match found {
@@ -193,14 +160,49 @@ impl Router {
         }
         if wrong.is_empty() { Ok(fit) } else { Err(wrong) }
     }
+}
+
+impl Router {
+    /// Opens all ports that are added.
+    ///
+    /// # Errors
+    /// With everything that is wrong with any of them; all is as before then.
+    pub(super) fn open_ports(
+        &mut self,
+        new: &Config,
+        added: &[PortId],
+    ) -> Result<Vec<OpenPort>, Vec<String>> {
+        if added.is_empty() {
+            return Ok(Vec::new());
+        }
+        // What else the new one says may need a restart. What it says of ports that are added is taken
+        // over, or the applications would have refused them.
+        let (ports, applications) = (new.ports.clone(), new.applications.clone());
+        let wanted = Config { ports, applications, ..self.configured.config.clone() };
+        for port in added {
+            self.rib.set_port(*port, Some(port_spec(&wanted.ports[usize::from(port.0)])));
+        }
+        let opened =
+            self.view().fit_interfaces(&wanted, added).and_then(|fit| self.open_fit(&wanted, &fit));
+        if opened.is_err() {
+            for port in added {
+                self.rib.set_port(*port, None);
+                self.lookout.iter_mut().for_each(|lookout| lookout.remove(*port));
+            }
+        }
+        // Looked at for the new ones, and of others too.
+        if let (Some(kernel), Some(lookout)) = (&mut self.kernel, &self.lookout) {
+            kernel.programs.leave_prefixes(|port| lookout.left_prefixes(port));
+        }
+        opened
+    }
 
     fn open_fit(
         &mut self,
         wanted: &Config,
         interfaces: &[Interface],
     ) -> Result<Vec<OpenPort>, Vec<String>> {
-        let Self { kernel: Some(kernel), rib, lookout, attachments, applications, .. } = self
-        else {
+        let Self { kernel: Some(kernel), rib, lookout, ports, applications, .. } = self else {
             return Err(vec!["[[port]]: nothing is known of interfaces".to_owned()]);
         };
         let guards = applications.iter().any(|it| it.guards());
@@ -221,7 +223,7 @@ impl Router {
             }
             let left = left_at_first(lookout.as_ref(), *port);
             let new = NewPort { by_workers: &by_workers, guarded, left: &left };
-            let program = match kernel.add_port(*port, name, link, rib, &new) {
+            let program = match kernel.programs.add_port(*port, name, link, rib, &new) {
                 Ok(program) => program,
                 Err(error) => {
                     wrong.push(error.to_string());
@@ -229,7 +231,7 @@ impl Router {
                 }
             };
             attached.push(*port);
-            match attachments.open(interface, wanted, &program, judges) {
+            match ports.attachments.open(interface, wanted, &program, judges) {
                 Ok(port) => opened.push(port),
                 Err(error) => wrong.push(format!("[[port]] {name}: {error}")),
             }
@@ -239,8 +241,8 @@ impl Router {
         }
         drop(opened);
         for port in attached {
-            attachments.forget(port);
-            if let Err(error) = kernel.remove_port(port) {
+            ports.attachments.forget(port);
+            if let Err(error) = kernel.programs.remove_port(port) {
                 tracing::error!("taking a port back that is not added: {error}");
             }
         }
@@ -252,57 +254,50 @@ impl Router {
         if added.is_empty() {
             return;
         }
-        let places = self.config.ports.len();
-        self.modes.resize(places, String::new());
-        self.port_links.resize(places, 0);
+        let places = self.configured.config.ports.len();
+        self.ports.modes.resize(places, String::new());
+        self.ports.links.resize(places, 0);
         for port in added {
             let place = usize::from(port.0);
-            self.modes[place] = "attaching".to_owned();
-            self.port_links[place] = self.rib.link_named_as(*port).map_or(0, |link| link.index);
+            self.ports.modes[place] = "attaching".to_owned();
+            self.ports.links[place] = self.rib.link_named_as(*port).map_or(0, |link| link.index);
         }
         self.workers.serve_ports(places);
         for port in opened {
-            self.zero_copy |= port.zero_copy();
-            self.attachments.begin(port, &self.workers);
+            self.ports.zero_copy |= port.zero_copy();
+            self.ports.attachments.begin(port, &self.workers);
         }
-        if let (Some(kernel), true) = (&mut self.kernel, self.config.router.kernel_routes) {
+        if let (Some(kernel), true) =
+            (&mut self.kernel, self.configured.config.router.kernel_routes)
+        {
             // Link-local neighbours of links that are no ports are not kept.
             kernel.request_dump(Instant::now());
         }
     }
 
-    /// Takes ports out of the tables. They are in the configuration no more.
-    pub(super) fn leave_tables(&mut self, removed: &[PortId]) {
-        for port in removed {
-            self.rib.set_port(*port, None);
-            self.port_links[usize::from(port.0)] = 0;
-        }
-    }
-
     /// Gives up the interfaces of ports that no table leads to any more.
     pub(super) fn close_ports(&mut self, removed: &[(PortId, String)]) {
-        let Self { kernel: Some(kernel), attachments, workers, lookout, cleared, modes, .. } = self
-        else {
+        let Self { kernel: Some(kernel), ports, workers, lookout, cleared, .. } = self else {
             return;
         };
         for (port, name) in removed {
-            if let Err(error) = kernel.remove_port(*port) {
+            if let Err(error) = kernel.programs.remove_port(*port) {
                 tracing::error!("port {name}: {error}");
             }
-            attachments.remove(*port, workers);
+            ports.attachments.remove(*port, workers);
             lookout.iter_mut().for_each(|lookout| lookout.remove(*port));
             cleared.iter_mut().for_each(|cleared| cleared.forget_port(name));
-            modes[usize::from(port.0)].clear();
+            ports.modes[usize::from(port.0)].clear();
         }
         let forgotten = |workers: &super::Workers| {
             removed.iter().all(|(port, _)| workers.have_forgotten(*port))
         };
         let begun = Instant::now();
         let mut is_patient = true;
-        while !(attachments.have_left() && forgotten(workers)) {
+        while !(ports.attachments.have_left() && forgotten(workers)) {
             if is_patient && begun.elapsed() > EMPTYING {
                 is_patient = false;
-                attachments.hurry();
+                ports.attachments.hurry();
             }
             if begun.elapsed() > EMPTYING + PATIENCE {
                 tracing::error!(
@@ -324,7 +319,7 @@ impl Router {
         let begun = Instant::now();
         loop {
             self.look_at_interfaces();
-            if !self.attachments.are_waiting() || begun.elapsed() > PATIENCE {
+            if !self.ports.attachments.are_waiting() || begun.elapsed() > PATIENCE {
                 return;
             }
             self.workers.wake();

@@ -3,7 +3,8 @@
 use super::Router;
 use super::port_changes::PortChanges;
 use super::takeover::Lookout;
-use crate::config::{Config, routes_file};
+use crate::application::Application;
+use crate::config::{Config, RouterSettings, routes_file};
 use crate::error::RouterError;
 use wattline_daemon::reload::Report;
 use wattline_dataplane::port::PortId;
@@ -14,14 +15,23 @@ impl Router {
     /// # Errors
     /// With everything that is wrong; nothing is changed then.
     pub(super) fn reload(&mut self) -> Result<Report, RouterError> {
-        let mut new = Config::load_beside(&self.config_path, &self.sections, &self.config.ports)?;
+        let mut new = Config::load_beside(
+            &self.configured.path,
+            &self.configured.sections,
+            &self.configured.config.ports,
+        )?;
         self.surplus.iter().for_each(|surplus| surplus.leave_out(&mut new));
         let extra = match &new.routes_file {
             Some(path) => routes_file::load(path, &new)?,
             None => Vec::new(),
         };
-        let ports = PortChanges::between(&self.config, &new, self.keeps_ports(&new).as_deref());
-        let mut report = compare(&self.config, &new, &ports, self.extra_routes != extra);
+        let ports = PortChanges::between(
+            &self.configured.config,
+            &new,
+            self.view().keeps_ports(&new).as_deref(),
+        );
+        let mut report =
+            compare(&self.configured.config, &new, &ports, self.configured.extra_routes != extra);
         let ports_apply = ports.fixed.is_empty();
         // All that can fail comes first.
         let opened = match ports_apply {
@@ -29,44 +39,47 @@ impl Router {
             false => Ok(Vec::new()),
         };
         let opened = opened.map_err(|wrong| RouterError::Unfit(wrong.join("\n")))?;
-        self.config.log_level = new.log_level;
-        (self.set_log_level)(new.log_level);
-        let settings = &mut self.config.router;
-        settings.mode = new.router.mode;
-        settings.batch = new.router.batch;
-        settings.idle = new.router.idle;
-        settings.drain = new.router.drain;
-        let other_takeover = settings.takeover != new.router.takeover;
+        self.configured.config.log_level = new.log_level;
+        (self.configured.set_log_level)(new.log_level);
+        let other_takeover = follow(&mut self.configured.config.router, &new.router);
         if other_takeover {
-            settings.takeover = new.router.takeover;
             self.lookout.iter_mut().for_each(Lookout::tell_again);
         }
-        self.leave_workers_to_governor();
+        self.governing().leave_workers();
         // Routes name ports by their place: with other ports they would lead astray.
         if ports_apply {
             if ports.any() {
                 self.applications.iter_mut().for_each(|it| it.follow_ports(&new));
             }
-            self.reload_applications(&new, &mut report);
-            self.config.routes = new.routes;
-            self.config.neighbours = new.neighbours;
-            self.config.routes_file = new.routes_file;
-            self.extra_routes = extra;
+            reload_applications(
+                &mut self.applications,
+                &mut self.configured.config,
+                &new,
+                &mut report,
+            );
+            self.configured.config.routes = new.routes;
+            self.configured.config.neighbours = new.neighbours;
+            self.configured.config.routes_file = new.routes_file;
+            self.configured.extra_routes = extra;
             if ports.any() {
-                self.pause_governor();
+                self.governing().pause();
             }
-            let name = |port: &PortId| self.config.ports[usize::from(port.0)].name.clone();
+            let name =
+                |port: &PortId| self.configured.config.ports[usize::from(port.0)].name.clone();
             let removed: Vec<_> = ports.removed.iter().map(|port| (*port, name(port))).collect();
-            self.config.ports = new.ports;
+            self.configured.config.ports = new.ports;
             self.begin_ports(opened, &ports.added);
-            self.leave_tables(&ports.removed);
-            self.apply_statics();
+            for port in &ports.removed {
+                self.rib.set_port(*port, None);
+                self.ports.links[usize::from(port.0)] = 0;
+            }
+            self.configured.apply_statics(&mut self.rib, &self.ports.links);
             if ports.any() {
                 self.commit();
                 self.close_ports(&removed);
                 self.await_ports();
                 self.commit();
-                self.resume_governor();
+                self.governing().resume();
             }
         }
         if other_takeover {
@@ -76,25 +89,43 @@ impl Router {
         }
         self.update_egress_ports();
         let of_applications = self.applications.iter().flat_map(|it| it.complaints());
-        report.not_as_configured = self.attachments.complaints().chain(of_applications).collect();
-        self.say_what_is_governed(&mut report);
-        self.identity.running.reload(&new.text, &report.needs_restart);
+        report.not_as_configured =
+            self.ports.attachments.complaints().chain(of_applications).collect();
+        self.governing().tell(&mut report);
+        self.configured.identity.running.reload(&new.text, &report.needs_restart);
         Ok(report)
     }
+}
 
-    /// Lets applications take over what they can while packets flow.
-    fn reload_applications(&mut self, new: &Config, report: &mut Report) {
-        for application in &mut self.applications {
-            let Some(heading) = application.reload(new) else { continue };
-            let said = new.applications.iter().find(|it| it.heading() == heading).cloned();
-            let known = self.config.applications.iter_mut().find(|it| it.heading() == heading);
-            if let (Some(known), Some(said)) = (known, said) {
-                *known = said;
-            }
-            if report.needs_restart.contains(&heading) {
-                report.needs_restart.retain(|it| *it != heading);
-                report.applied.push(heading);
-            }
+/// Takes over the router's own settings that can change while it runs. Returns true if it takes ports
+/// over by another rule.
+fn follow(settings: &mut RouterSettings, new: &RouterSettings) -> bool {
+    let other_takeover = settings.takeover != new.takeover;
+    settings.mode = new.mode;
+    settings.batch = new.batch;
+    settings.idle = new.idle;
+    settings.drain = new.drain;
+    settings.takeover = new.takeover;
+    other_takeover
+}
+
+/// Lets applications take over what they can while packets flow.
+fn reload_applications(
+    applications: &mut [Box<dyn Application>],
+    config: &mut Config,
+    new: &Config,
+    report: &mut Report,
+) {
+    for application in applications {
+        let Some(heading) = application.reload(new) else { continue };
+        let said = new.applications.iter().find(|it| it.heading() == heading).cloned();
+        let known = config.applications.iter_mut().find(|it| it.heading() == heading);
+        if let (Some(known), Some(said)) = (known, said) {
+            *known = said;
+        }
+        if report.needs_restart.contains(&heading) {
+            report.needs_restart.retain(|it| *it != heading);
+            report.applied.push(heading);
         }
     }
 }

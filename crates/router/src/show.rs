@@ -1,6 +1,7 @@
 //! State of a running router, for people to look at.
 
-use super::Router;
+use super::kernel::KernelSide;
+use super::view::{View, owned};
 use crate::application::Application;
 use crate::config::{PortSettings, format_mac, keys};
 use ipnet::IpNet;
@@ -23,18 +24,25 @@ const DISCARD: &str = "discard";
 /// Entries that one answer has at most.
 const MOST: usize = 100_000;
 
-impl Router {
+impl View<'_> {
     /// Answers on a topic.
-    pub(super) fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Answer {
+    pub fn show(&self, topic: Topic, within: Option<IpNet>, most: usize) -> Answer {
         let most = most.min(MOST);
         match topic {
             Topic::Ports => Answer::document(&self.ports()),
             Topic::Version => Answer::document(
-                &self.identity.version(self.started.elapsed().as_secs_f64(), &self.needs_restart),
+                &self
+                    .configured
+                    .identity
+                    .version(self.started.elapsed().as_secs_f64(), &self.configured.needs_restart),
             ),
             Topic::Config => {
-                let keys: Vec<&Key> = keys::all(&self.sections).collect();
-                let config = self.identity.config(&keys, keys::stands_once, &self.needs_restart);
+                let keys: Vec<&Key> = keys::all(&self.configured.sections).collect();
+                let config = self.configured.identity.config(
+                    &keys,
+                    keys::stands_once,
+                    &self.configured.needs_restart,
+                );
                 Answer::document(&config)
             }
             Topic::Routes => Answer::document(&self.routes_to(within, most)),
@@ -66,8 +74,8 @@ impl Router {
     fn ports(&self) -> PortTable {
         let stats = self.stats();
         let configs = self.rib.port_configs();
-        let ports =
-            stats.ports.into_iter().zip(self.config.present_ports()).map(|(port, (number, _))| {
+        let ports = stats.ports.into_iter().zip(self.config().present_ports()).map(
+            |(port, (number, _))| {
                 let link = self.rib.link_of(number);
                 let config = &configs[usize::from(number.0)];
                 PortEntry {
@@ -85,10 +93,11 @@ impl Router {
                     received_bits_per_second: port.received_bits_per_second,
                     transmitted_bits_per_second: port.transmitted_bits_per_second,
                 }
-            });
+            },
+        );
         PortTable {
             ports: ports.collect(),
-            needs_restart: crate::owned(&self.needs_restart),
+            needs_restart: owned(&self.configured.needs_restart),
             ..PortTable::default()
         }
     }
@@ -161,11 +170,13 @@ impl Router {
         };
         if let Some((kind, by_workers)) = special(addr) {
             // Programs leave such packets to the kernel, unless they are guarded.
-            let judged = |port: PortId| match &self.kernel {
-                Some(kernel) => !kernel.leaves_special(port),
+            let judged = |port: PortId| match self.kernel {
+                Some(KernelSide { programs, .. }) => {
+                    programs.of(port).is_none() || programs.guarded.contains(&port)
+                }
                 None => true,
             };
-            let ports = || self.config.present_ports();
+            let ports = || self.config().present_ports();
             let only_workers = ports().all(|(port, _)| judged(port));
             let because = Some(format!("{kind} address"));
             match by_workers {
@@ -182,7 +193,8 @@ impl Router {
                     };
                     let mut exceptions = entry.exceptions;
                     for (number, port) in ports().filter(|(port, _)| judged(*port)) {
-                        if self.attachments.state(number).is_none_or(|state| state.0 == "up") {
+                        if self.ports.attachments.state(number).is_none_or(|state| state.0 == "up")
+                        {
                             let (port, why) = (port.name.clone(), why.to_owned());
                             exceptions.push(Exception { port, why });
                         }
@@ -204,16 +216,17 @@ impl Router {
     /// The ports by which packets with this address come in without a look at these tables, and why.
     fn exceptions(&self, address: IpAddr) -> Vec<Exception> {
         let why = |port: PortId| {
-            if let Some((state @ ("left" | "blocked"), reason)) = self.attachments.state(port) {
+            if let Some((state @ ("left" | "blocked"), reason)) = self.ports.attachments.state(port)
+            {
                 return Some(format!("the port is {state}: {}", reason.unwrap_or_default()));
             }
             let left = self.lookout.as_ref().and_then(|it| it.left_prefixes(port));
-            let unpuntable = self.kernel.as_ref().and_then(|it| it.unpuntable(port));
+            let unpuntable = self.kernel.as_ref().and_then(|it| it.programs.unpuntable(port));
             let mut prefixes = left.into_iter().chain(unpuntable).flatten();
             let prefix = prefixes.find(|prefix| prefix.contains(&address))?;
             Some(format!("the kernel forwards packets from and to {prefix}"))
         };
-        let ports = self.config.present_ports();
+        let ports = self.config().present_ports();
         let told = |(number, port): (PortId, &PortSettings)| {
             Some(Exception { port: port.name.clone(), why: why(number)? })
         };
@@ -265,7 +278,7 @@ impl Router {
     }
 
     fn port_name(&self, port: PortId) -> Option<&str> {
-        self.config.ports.get(usize::from(port.0)).map(|port| port.name.as_str())
+        self.config().ports.get(usize::from(port.0)).map(|port| port.name.as_str())
     }
 }
 

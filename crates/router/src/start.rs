@@ -1,6 +1,7 @@
 //! Starting a router in phases: everything is opened and checked before the first packet is taken
 //! over, and each phase has what the phases before it found.
 
+mod inlets;
 mod judged;
 mod known;
 mod opened;
@@ -9,19 +10,21 @@ mod settled;
 
 use super::Router;
 use super::audit::Audit;
+use super::configured::Configured;
 use super::dpdk;
 use super::error::RouterError;
 use super::inbox::InboxSender;
 use super::platform::Platforms;
+use super::port_states::Ports;
 use super::power::{self, Power, check_steered};
 use super::rates::RecentRates;
 use super::watch::watchers::Watchers;
 use crate::application::Applications;
 use crate::config::{Config, routes_file};
+use inlets::Inlets;
 use judged::Judged;
 use known::Known;
 use opened::Opened;
-use running::Control;
 use settled::Settled;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -73,24 +76,20 @@ impl Router {
         let mut power = plan
             .map(|plan| Power::open(plan, &settled.config, extensions.platforms))
             .transpose()?;
-        let control = Control::open(&settled, &known, &judged)?;
+        let inlets = Inlets::open(&settled, &known, &judged)?;
         let workers = running::start_workers(
             &settled,
             &mut known,
             &mut judged,
             &mut opened,
-            (&mut power, &control),
+            (&mut power, &inlets.inbox_sender),
         )?;
         let unpuntable = running::take_over(&settled, &mut known, &judged, &mut opened, &workers)?;
         let Settled { config, sections, extra_routes, socket, surplus, .. } = settled;
         let Known { devices, rib, routes, kernel, port_links, .. } = known;
-        let Control { waiter, inbox, inbox_sender, signals } = control;
-        let pending = socket
-            .listener()
-            .and_then(|listener| inbox_sender.answer(listener))
-            .map_err(|source| RouterError::system("serving the control socket", source))?;
+        let control = inlets.serve(socket)?;
         if let Some(address) = config.metrics {
-            serve_metrics(address, &inbox_sender)?;
+            serve_metrics(address, &control.inbox_sender)?;
         }
         for (port, mode) in config.ports.iter().zip(&opened.modes) {
             tracing::info!("port {}: {mode}", port.name);
@@ -99,43 +98,43 @@ impl Router {
             file: config_path.display().to_string(),
             running: Running::new(&config.text),
         };
+        let audit = audit(&config, kernel.is_some())?;
         Ok(Self {
-            audit: audit(&config, kernel.is_some())?,
-            config,
-            identity,
-            config_path: config_path.to_owned(),
-            sections,
-            extra_routes,
-            port_links,
-            set_log_level,
-            started: Instant::now(),
-            routes,
+            configured: Configured {
+                config,
+                path: config_path.to_owned(),
+                sections,
+                extra_routes,
+                set_log_level,
+                needs_restart: Vec::new(),
+                identity,
+            },
+            control,
             rib,
-            workers,
-            applications: judged.applications,
+            routes,
+            refused: 0,
+            ports: Ports {
+                attachments: opened.attachments,
+                devices,
+                captures: opened.captures,
+                modes: opened.modes,
+                links: port_links,
+                zero_copy: opened.zero_copy,
+            },
             kernel,
-            zero_copy: opened.zero_copy,
-            power,
-            captures: opened.captures,
-            modes: opened.modes,
-            attachments: opened.attachments,
-            surplus,
-            devices,
             lookout: judged.lookout,
+            audit,
             tun: opened.tunnel.map(|tunnel| tunnel.name),
             unpuntable,
-            refused: 0,
-            waiter,
-            inbox,
-            pending,
-            inbox_sender,
-            signals: Some(signals),
-            socket,
-            stopping: false,
-            needs_restart: Vec::new(),
-            cleared: None,
-            rates: RecentRates::new(Instant::now()),
+            workers,
+            surplus,
+            applications: judged.applications,
+            power,
             watchers: Watchers::default(),
+            stopping: false,
+            started: Instant::now(),
+            rates: RecentRates::new(Instant::now()),
+            cleared: None,
         })
     }
 }

@@ -4,7 +4,7 @@ use crate::config::{Config, PortSettings, RouteSettings, RouteTarget};
 use std::collections::HashMap;
 use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Placement, Route, RouteKind};
 use wattline_ports::afxdp::largest_mtu;
-use wattline_rib::{FIRST_STATIC_LINK, PortSpec};
+use wattline_rib::{FIRST_STATIC_LINK, PortSpec, Rib, Source};
 
 /// The link number of each port: that of its interface, or one of its own.
 pub(super) type PortLinks = Vec<u32>;
@@ -41,8 +41,15 @@ pub(super) fn port_links(config: &Config, interfaces: &HashMap<String, u32>) -> 
     config.ports.iter().enumerate().map(number).collect()
 }
 
+/// Has a table of routes and neighbours know those of a configuration as they are now.
+pub(super) fn apply(rib: &mut Rib, config: &Config, extra: &[RouteSettings], links: &PortLinks) {
+    for event in events(config, extra, links) {
+        rib.apply(Source::Static, event);
+    }
+}
+
 /// A complete dump of what the configuration says.
-pub(super) fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks) -> Vec<Event> {
+fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks) -> Vec<Event> {
     let mut events = vec![Event::DumpBegin];
     for (place, port) in config.ports.iter().enumerate() {
         if !port.is_vacant() && port.kind.in_kernel().is_none() {

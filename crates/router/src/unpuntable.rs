@@ -3,6 +3,8 @@
 //!
 //! Guarded ports are left out: the kernel would forward their packets unchecked.
 
+use super::programs::Programs;
+use super::takeover::Lookout;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -30,8 +32,16 @@ impl Unpuntable {
         self.changed.then_some(self.next.unwrap_or(now))
     }
 
+    /// Has the programs leave the prefixes to the kernel, if routes have changed and it is time.
+    pub fn leave(&mut self, programs: &mut Programs, rib: &Rib, lookout: Option<&Lookout>) {
+        if let Some(prefixes) = self.collect(rib, Instant::now()) {
+            programs.unpuntable = prefixes;
+            programs.leave_prefixes(|port| lookout?.left_prefixes(port));
+        }
+    }
+
     /// Collects the prefixes, if routes have changed and it is time.
-    pub fn collect(&mut self, rib: &Rib, now: Instant) -> Option<BTreeSet<IpNet>> {
+    fn collect(&mut self, rib: &Rib, now: Instant) -> Option<BTreeSet<IpNet>> {
         if !self.changed || self.next.is_some_and(|next| now < next) {
             return None;
         }
@@ -43,37 +53,9 @@ impl Unpuntable {
     }
 }
 
-/// Joins two sets of prefixes that are left to the kernel. Where a program has no room for all of a
-/// family, the whole family is left.
-pub(super) fn join(left: &BTreeSet<IpNet>, more: &BTreeSet<IpNet>) -> BTreeSet<IpNet> {
-    let mut joined: BTreeSet<IpNet> = left.union(more).copied().collect();
-    for whole in [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())] {
-        let is_of_family = |it: &IpNet| it.addr().is_ipv4() == whole.addr().is_ipv4();
-        if joined.iter().filter(|it| is_of_family(it)).count() > LEFT_PREFIXES_MAX as usize {
-            joined.retain(|it| !is_of_family(it));
-            joined.insert(whole);
-        }
-    }
-    joined
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn family_without_room_is_left_as_a_whole() {
-        let net = |number: u32| IpNet::from(std::net::IpAddr::from(number.to_be_bytes()));
-        let most = LEFT_PREFIXES_MAX;
-        let (few, many) = ((0..most).map(net).collect(), (1..=most).map(net).collect());
-        let other = BTreeSet::from(["2001:db8::/32".parse().unwrap()]);
-        assert_eq!(join(&few, &other).len(), most as usize + 1);
-        let joined = join(&join(&few, &many), &other);
-        assert_eq!(
-            joined,
-            BTreeSet::from([Ipv4Net::default().into(), "2001:db8::/32".parse().unwrap()])
-        );
-    }
 
     #[test]
     fn prefixes_are_collected_once_a_second_after_changes() {

@@ -69,6 +69,64 @@ struct EgressPort {
     trust: Trust,
 }
 
+/// The forwarders of transit packets.
+pub(super) enum Egress {
+    /// XDP programs, out of the ports that are open; workers take the rest.
+    ByPrograms(Forwarding),
+    /// Workers all, for a reason.
+    ByWorkers(ByWorkers),
+}
+
+impl Egress {
+    /// Returns the maps and ports of the programs, where they forward.
+    pub fn forwarding(&self) -> Option<&Forwarding> {
+        match self {
+            Self::ByPrograms(forwarding) => Some(forwarding),
+            Self::ByWorkers(_) => None,
+        }
+    }
+
+    /// Whether XDP programs can forward by themselves at all.
+    pub fn by_programs(&self) -> bool {
+        self.forwarding().is_some()
+    }
+
+    /// Whether packets out of a port are forwarded by XDP programs now.
+    pub fn forwards_to(&self, port: PortId) -> bool {
+        self.forwarding().is_some_and(|forwarding| forwarding.is_open(port))
+    }
+
+    /// Says what in the configuration stands against forwarding in XDP programs.
+    pub fn set_obstacles(&mut self, obstacles: Vec<&'static str>) {
+        match self {
+            Self::ByPrograms(forwarding) => forwarding.set_obstacles(obstacles),
+            Self::ByWorkers(why) => why.set_obstacles(obstacles),
+        }
+    }
+
+    /// Lets programs forward to a port, once its interface takes frames.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn add(&mut self, port: PortId, ifindex: u32, name: &str) -> Result<(), BpfError> {
+        match self {
+            Self::ByPrograms(forwarding) => forwarding.add(port, ifindex, name),
+            Self::ByWorkers(_) => Ok(()),
+        }
+    }
+
+    /// Lets programs forward no more to a port.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn remove(&mut self, port: PortId) -> Result<(), BpfError> {
+        match self {
+            Self::ByPrograms(forwarding) => forwarding.remove(port),
+            Self::ByWorkers(_) => Ok(()),
+        }
+    }
+}
+
 /// Lists obstacles to forwarding: reasons in the configuration, and sockets without copies,
 /// with which workers are cheaper.
 pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
@@ -79,29 +137,28 @@ pub(super) fn obstacles(config: &Config, zero_copy: bool) -> Vec<&'static str> {
     obstacles
 }
 
-/// Prepares the forwarding that the configuration asks for. Returns the reason where workers forward
-/// everything.
+/// Prepares the forwarding that the configuration asks for.
 ///
 /// # Errors
 /// When the configuration demands it and the machine cannot do it.
-pub(super) fn prepare(config: &Config) -> Result<Result<Forwarding, ByWorkers>, RouterError> {
+pub(super) fn prepare(config: &Config) -> Result<Egress, RouterError> {
     let choice = config.router.xdp_forward;
     let has_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
     if !has_interfaces {
-        return Ok(Err(ByWorkers::for_good("no port is an interface".to_owned())));
+        return Ok(Egress::ByWorkers(ByWorkers::for_good("no port is an interface".to_owned())));
     }
     let obstacles = config.obstacles_to_xdp_forwarding();
     let why = match choice {
         XdpForwarding::Off => ByWorkers::for_good("[router] xdp_forward = \"off\"".to_owned()),
         _ if !obstacles.is_empty() => ByWorkers::for_obstacles(obstacles),
         _ => match Forwarding::open() {
-            Ok(forwarding) => return Ok(Ok(forwarding)),
+            Ok(forwarding) => return Ok(Egress::ByPrograms(forwarding)),
             Err(error) if choice == XdpForwarding::On => return Err(error),
             Err(error) => ByWorkers::for_good(error.to_string()),
         },
     };
     tracing::info!("workers forward all packets: {}", why.because());
-    Ok(Err(why))
+    Ok(Egress::ByWorkers(why))
 }
 
 impl Forwarding {

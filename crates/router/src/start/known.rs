@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
-use wattline_rib::{Rib, Source};
+use wattline_rib::Rib;
 
 /// Tables, and the ports as they are now.
 pub(super) struct Known {
@@ -42,8 +42,8 @@ impl Known {
         let mut routes = Routes::new(rib.port_configs());
         routes.set_flow_seed(flow_seed(config, *has_interfaces));
         let kernel = if is_live || config.router.kernel_routes {
-            let forwarding = xdp_forward::prepare(config)?;
-            let mut kernel = KernelSide::new(config.router.kernel_routes, forwarding)?;
+            let egress = xdp_forward::prepare(config)?;
+            let mut kernel = KernelSide::new(config.router.kernel_routes, egress)?;
             read_all(&mut kernel, &mut rib)?;
             Some(kernel)
         } else {
@@ -68,9 +68,7 @@ impl Known {
 
     /// Tells the table of routes and neighbours those of the configuration.
     pub fn apply_statics(&mut self, config: &Config, extra_routes: &[RouteSettings]) {
-        for event in statics::events(config, extra_routes, &self.port_links) {
-            self.rib.apply(Source::Static, event);
-        }
+        statics::apply(&mut self.rib, config, extra_routes, &self.port_links);
     }
 
     /// Brings what was told into the tables of the workers.

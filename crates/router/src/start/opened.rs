@@ -3,7 +3,7 @@
 use super::super::attachments::Attachments;
 use super::super::busy_poll::why_in_vain;
 use super::super::error::RouterError;
-use super::super::kernel::KernelSide;
+use super::super::programs::Programs;
 use super::super::queues::{self, Interface, Unopened, WorkerQueues};
 use super::super::succession::Inherited;
 use super::super::tun::Tunnel;
@@ -50,7 +50,7 @@ impl Opened {
         // The program first: it finds another instance before that one's queues are touched.
         let mut attached = match known.kernel.take() {
             Some(mut kernel) => {
-                let attached = attach(config, &mut kernel, known, judged)?;
+                let attached = attach(config, &mut kernel.programs, known, judged)?;
                 if known.is_live {
                     let tun = tunnel.as_ref().map(|tunnel| &*tunnel.name);
                     judged.applications.iter_mut().for_each(|it| it.take_over(&known.rib, tun));
@@ -64,7 +64,7 @@ impl Opened {
         known.give_up(config, |interface| opened.failed.get(&interface.port).cloned());
         attached.retain(|port, _| !opened.failed.contains_key(port));
         let kernel = known.kernel.as_ref();
-        let has_program = |port| kernel.is_some_and(|kernel| kernel.has_program(port));
+        let has_program = |port| kernel.is_some_and(|it| it.programs.of(port).is_some());
         let attachments = Attachments::new(
             config,
             &known.interfaces,
@@ -77,7 +77,7 @@ impl Opened {
         let modes = modes(config, opened.modes, attached, known);
         for port in known.unopened.iter().map(|it| it.port) {
             known.rib.serve(port, None);
-            known.kernel.as_mut().map_or(Ok(()), |kernel| kernel.detach_port(port))?;
+            known.kernel.as_mut().map_or(Ok(()), |it| it.programs.detach_port(port))?;
         }
         Ok(Self {
             queues: opened.workers,
@@ -95,16 +95,16 @@ impl Opened {
 /// Attaches a program to each interface. Returns their modes, in words.
 fn attach(
     config: &Config,
-    kernel: &mut KernelSide,
+    programs: &mut Programs,
     known: &mut Known,
     judged: &Judged,
 ) -> Result<BTreeMap<PortId, String>, RouterError> {
-    kernel.inherited = Inherited::take();
-    kernel.guard(judged.guarded.iter().copied().collect());
+    programs.inherited = Inherited::take();
+    programs.guarded = judged.guarded.iter().copied().collect();
     for port in (0..config.ports.len() as u16).map(PortId) {
         let why = config.why_by_workers(usize::from(port.0));
         if !why.is_empty() {
-            kernel.leave_to_workers(port, why.join(", "));
+            programs.by_workers.insert(port, why.join(", "));
         }
     }
     let mut attached = BTreeMap::new();
@@ -114,7 +114,7 @@ fn attach(
             return None;
         }
         let name = &config.ports[usize::from(port.0)].name;
-        match kernel.attach(*port, name, link) {
+        match programs.attach(*port, name, link) {
             Ok(mode) => {
                 attached.insert(*port, mode);
                 None
@@ -130,10 +130,11 @@ fn attach(
     if let Some(error) = fatal {
         return Err(error);
     }
-    kernel.inherited.give_up_rest();
-    kernel.leave_prefixes(|port| judged.lookout.as_ref()?.left_prefixes(port));
-    kernel.end_tunnels(judged.applications.iter().flat_map(|it| it.tunnel_ends()).collect());
-    kernel.tell_programs(&known.rib);
+    programs.inherited.give_up_rest();
+    programs.leave_prefixes(|port| judged.lookout.as_ref()?.left_prefixes(port));
+    let ends = judged.applications.iter().flat_map(|it| it.tunnel_ends()).collect();
+    programs.end_tunnels(ends, &known.rib);
+    programs.tell(&known.rib);
     Ok(attached)
 }
 

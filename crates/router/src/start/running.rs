@@ -4,8 +4,7 @@ use super::super::attachments::{Surroundings, left_prefixes};
 use super::super::error::RouterError;
 use super::super::exception::KernelSink;
 use super::super::governing;
-use super::super::inbox::{InboxSender, Message};
-use super::super::kernel::KernelSide;
+use super::super::inbox::InboxSender;
 use super::super::power::Power;
 use super::super::tun::Tunnel;
 use super::super::unpuntable::Unpuntable;
@@ -16,49 +15,13 @@ use super::known::Known;
 use super::opened::Opened;
 use super::settled::Settled;
 use crate::application;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 use wattline_dataplane::punt::{Discard, PuntSink, Unavailable};
-use wattline_linux::privileges;
 use wattline_ports::waiter::{PollWaiter, Waker};
 
 /// Requests for neighbours that may wait; a worker repeats what does not fit.
 const NEIGHBOUR_REQUESTS: usize = 4096;
-
-/// The control thread's ways to be told something.
-pub(super) struct Control {
-    pub waiter: PollWaiter,
-    pub inbox: Receiver<Message>,
-    pub inbox_sender: InboxSender,
-    pub signals: signal_hook::iterator::Handle,
-}
-
-impl Control {
-    /// Opens them, and gives up the capabilities that are not needed any more: before any thread is
-    /// started, which would keep them.
-    ///
-    /// # Errors
-    /// When the process has no more descriptors or threads.
-    pub fn open(settled: &Settled, known: &Known, judged: &Judged) -> Result<Self, RouterError> {
-        // An overrun leaves its socket in error until it is read.
-        let watched = judged.lookout.iter().flat_map(|it| it.watch().descriptors());
-        let descriptors = known.kernel.iter().map(KernelSide::descriptor).chain(watched);
-        let waiter = PollWaiter::new(descriptors)
-            .map_err(|errno| RouterError::system("making a wake-up", errno))?
-            .keeping_broken();
-        let (inbox_sender, inbox) = InboxSender::new(waiter.waker());
-        if settled.has_interfaces {
-            allow_locked_memory();
-        }
-        if (settled.has_interfaces || !known.devices.is_empty())
-            && let Err(error) = privileges::drop_unneeded()
-        {
-            tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
-        }
-        let signals = watch_signals(&inbox_sender)?;
-        Ok(Self { waiter, inbox, inbox_sender, signals })
-    }
-}
 
 /// Starts the workers, and the governor once they run.
 ///
@@ -69,11 +32,11 @@ pub(super) fn start_workers(
     known: &mut Known,
     judged: &mut Judged,
     opened: &mut Opened,
-    (power, control): (&mut Option<Power>, &Control),
+    (power, inbox_sender): (&mut Option<Power>, &InboxSender),
 ) -> Result<Workers, RouterError> {
     let config = &settled.config;
     let (neighbours, requests) = sync_channel(NEIGHBOUR_REQUESTS);
-    control.inbox_sender.pass_on(requests);
+    inbox_sender.pass_on(requests);
     let mut workers = Workers::new();
     let queues = std::mem::take(&mut opened.queues);
     let waiters = queues.iter().map(waiter_of).collect::<Result<Vec<_>, _>>()?;
@@ -94,7 +57,7 @@ pub(super) fn start_workers(
         let neighbours = neighbours.clone();
         let (routes, run) = (known.routes.reader(), loops.next());
         let equipment = Equipment { routes, punt, neighbours, features, waiter, run };
-        workers.start(queues, equipment, &config.router, control.inbox_sender.clone())?;
+        workers.start(queues, equipment, &config.router, inbox_sender.clone())?;
     }
     workers.configure(&config.router);
     let Some(power) = power else { return Ok(workers) };
@@ -136,7 +99,7 @@ pub(super) fn take_over(
     let Some(mut kernel) = known.kernel.take() else { return Ok(unpuntable) };
     let mut around = Surroundings {
         config,
-        kernel: &mut kernel,
+        programs: &mut kernel.programs,
         rib: &mut known.rib,
         workers,
         left: &|port| Some(judged.left(port)?.to_owned()),
@@ -148,45 +111,16 @@ pub(super) fn take_over(
     }
     known.apply_statics(config, &settled.extra_routes);
     known.commit()?;
-    if let Some(unpuntable) = &mut unpuntable
-        && let Some(prefixes) = unpuntable.collect(&known.rib, Instant::now())
-    {
-        kernel.set_unpuntable(prefixes);
-        kernel.leave_prefixes(|port| judged.lookout.as_ref()?.left_prefixes(port));
+    if let Some(unpuntable) = &mut unpuntable {
+        unpuntable.leave(&mut kernel.programs, &known.rib, judged.lookout.as_ref());
     }
+    let programs = &mut kernel.programs;
     let sockets = std::mem::take(&mut opened.sockets).into_iter();
     let sockets = sockets.filter(|(port, ..)| judged.left(*port).is_none()).collect();
-    kernel.hand_over(sockets, opened.longest_packet)?;
-    kernel.warn_of_mtus(&known.rib);
-    kernel.set_obstacles_of_forwarding(xdp_forward::obstacles(config, opened.zero_copy));
-    kernel.update_egress_ports(&known.rib, Instant::now());
+    programs.hand_over(sockets, opened.longest_packet)?;
+    programs.warn_of_mtus(&known.rib);
+    programs.egress.set_obstacles(xdp_forward::obstacles(config, opened.zero_copy));
+    programs.update_egress_ports(&known.rib, Instant::now());
     known.kernel = Some(kernel);
     Ok(unpuntable)
-}
-
-/// Packet memory is locked again when sockets are opened after all of a worker's have gone, as when
-/// all ports were left to the kernel for a while. CAP_IPC_LOCK, which passes the limit by, is given up
-/// by then.
-fn allow_locked_memory() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let unlimited = Rlimit { current: None, maximum: None };
-    if setrlimit(Resource::Memlock, unlimited).is_err() {
-        // Without CAP_SYS_RESOURCE, as far as the administrator allows.
-        let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
-        let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
-    }
-}
-
-fn watch_signals(inbox_sender: &InboxSender) -> Result<signal_hook::iterator::Handle, RouterError> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
-        .map_err(|source| RouterError::system("watching for signals", source))?;
-    let handle = signals.handle();
-    let inbox_sender = inbox_sender.clone();
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            inbox_sender.send(Message::Signal(signal));
-        }
-    });
-    Ok(handle)
 }

@@ -6,6 +6,7 @@ use super::session::Session;
 use super::watchers::Kind;
 use super::{capture, trace};
 use crate::Router;
+use crate::view::View;
 use wattline_daemon::socket::{Answer, Look as Wanted, Reply};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::tap::filter::Filter;
@@ -17,7 +18,7 @@ impl Router {
     /// Begins a capture or a trace.
     pub(crate) fn watch(&mut self, kind: Kind, wanted: &Wanted) -> Reply {
         let refused = |message: String| Reply::Answer(Answer::Error(message));
-        let number = |name: &str| u16::try_from(self.config.port_named(name)?).ok();
+        let number = |name: &str| u16::try_from(self.configured.config.port_named(name)?).ok();
         let filter = match Filter::parse(&wanted.filter, &number) {
             Ok(filter) => filter,
             Err(error) => return refused(error.to_string()),
@@ -31,10 +32,10 @@ impl Router {
         let nodes = kind == Kind::Trace;
         let look = Look { filter, nodes, snap: wanted.snap, rate: wanted.rate };
         let worker_taps = self.workers.worker_taps();
-        let can_forward = self.kernel.as_ref().is_some_and(|kernel| kernel.can_forward());
+        let can_forward = self.kernel.as_ref().is_some_and(|it| it.programs.egress.by_programs());
         let mut session = Session {
             watchers: self.watchers.clone(),
-            inbox_sender: self.inbox_sender.clone(),
+            inbox_sender: self.control.inbox_sender.clone(),
             slot,
             diverts: can_forward && !wanted.keep_xdp,
             rounds: Rounds::default(),
@@ -51,12 +52,13 @@ impl Router {
             self.watchers.count_diverting(true);
             self.update_egress_ports();
         }
-        let unseen = self.unseen(wanted.keep_xdp);
-        let names: Vec<String> = self.config.ports.iter().map(|port| port.name.clone()).collect();
+        let unseen = self.view().unseen(wanted.keep_xdp);
+        let names: Vec<String> =
+            self.configured.config.ports.iter().map(|port| port.name.clone()).collect();
         let mut form: Box<dyn Form> = match kind {
             Kind::Capture => {
                 let remark = format!("filter: {}; not seen: {}", wanted.filter, unseen.join("; "));
-                Box::new(capture::Capture::new(self.described(), &remark, wanted.snap))
+                Box::new(capture::Capture::new(self.view().described(), &remark, wanted.snap))
             }
             Kind::Trace => {
                 let rules = self.applications.iter().find_map(|it| it.rule_names());
@@ -71,10 +73,12 @@ impl Router {
             };
         Reply::Stream(head, Box::new(move |out| session.run(&mut *form, out)))
     }
+}
 
+impl View<'_> {
     /// The ports with what they are.
     fn described(&self) -> Vec<(String, String)> {
-        let ports = self.config.ports.iter().enumerate();
+        let ports = self.config().ports.iter().enumerate();
         let interface = |number: usize| {
             let link = self.rib.link_of(PortId(number as u16))?;
             Some(format!("interface {}", link.name))
@@ -86,20 +90,20 @@ impl Router {
 
     /// Packets that are not seen, in words.
     fn unseen(&self, keep_xdp: bool) -> Vec<String> {
-        let Some(kernel) = &self.kernel else { return Vec::new() };
+        let Some(kernel) = self.kernel else { return Vec::new() };
         let mut unseen = vec![
             "what goes to the kernel before a worker sees it (ARP, routing protocols, packets to this \
              machine, multicast, IPv4 options, packets whose time to live ends here): tcpdump on the \
              interface sees that"
                 .to_owned(),
         ];
-        for (number, port) in self.config.present_ports() {
-            match self.attachments.state(number) {
+        for (number, port) in self.config().present_ports() {
+            match self.ports.attachments.state(number) {
                 Some((state @ ("left" | "blocked" | "absent" | "failed"), reason)) => {
                     let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));
                     unseen.push(format!("port {}, which is {state}{reason}", port.name));
                 }
-                _ if keep_xdp && kernel.forwards_to(number) => {
+                _ if keep_xdp && kernel.programs.egress.forwards_to(number) => {
                     unseen.push(format!("what XDP programs send to port {}", port.name));
                 }
                 _ => {}

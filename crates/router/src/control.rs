@@ -1,0 +1,17 @@
+//! The control thread's ways to be told something, and to answer.
+
+use super::inbox::{InboxSender, Message};
+use std::sync::mpsc::Receiver;
+use wattline_daemon::socket::{Pending, Server};
+use wattline_ports::waiter::PollWaiter;
+
+/// What the control thread waits for.
+pub(super) struct Control {
+    pub waiter: PollWaiter,
+    pub inbox: Receiver<Message>,
+    pub inbox_sender: InboxSender,
+    pub signals: signal_hook::iterator::Handle,
+    pub socket: Server,
+    /// Answers that are not sent yet.
+    pub pending: Pending,
+}

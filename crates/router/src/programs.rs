@@ -1,0 +1,685 @@
+//! The XDP programs of a router's ports.
+
+use super::error::RouterError;
+use super::succession::{self, Inherited};
+use super::xdp_counts::{Counted, XdpCounts};
+use super::xdp_forward::{BEHIND_BOND, Egress, Forwarding};
+use crate::stats::{Departed, XdpTraffic};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+use wattline_dataplane::own_addresses::shared;
+use wattline_dataplane::port::PortId;
+use wattline_linux::netlink::{Link, attached_program};
+use wattline_ports::afxdp::largest_mtu;
+use wattline_rib::Rib;
+use wattline_xdp::bpf::BpfError;
+use wattline_xdp::{
+    ForwardedByCpu, KeptLink, LEFT_PREFIXES_MAX, LocalAddress, Verdict, XdpCounters, XdpError,
+    XdpMode, XdpModeChoice, XdpProgram,
+};
+
+/// The programs by port, and what all of them are told.
+pub(super) struct Programs {
+    each: BTreeMap<PortId, Program>,
+    /// The forwarders of transit packets: they, or workers.
+    pub egress: Egress,
+    /// Ports whose programs do not forward by themselves, and why.
+    pub by_workers: BTreeMap<PortId, String>,
+    /// Addresses of this machine at which tunnels end.
+    tunnel_ends: HashSet<IpAddr>,
+    /// Ports whose programs leave nothing to the kernel that it would forward, once they hand traffic
+    /// over.
+    pub guarded: HashSet<PortId>,
+    /// Prefixes whose packets no worker can give to the kernel: all other programs leave them to it.
+    /// [`Self::leave_prefixes`] has to follow a change.
+    pub unpuntable: BTreeSet<IpNet>,
+    /// Attachments of the router before this one.
+    pub inherited: Inherited,
+    /// The longest IP packet that sockets take, once traffic is handed over.
+    longest: u16,
+    /// One more than the highest number of a port so far.
+    places: u16,
+    xdp_counts: XdpCounts,
+    /// Verdicts of programs that are gone.
+    gone: XdpCounters,
+}
+
+/// Facts for the program of a port that is added.
+pub(super) struct NewPort<'a> {
+    /// Reasons for forwarding by workers.
+    pub by_workers: &'a [&'a str],
+    /// Whether it leaves nothing to the kernel that it would forward.
+    pub guarded: bool,
+    /// Prefixes whose packets are left to the kernel.
+    pub left: &'a BTreeSet<IpNet>,
+}
+
+/// The link that a program is attached to.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    /// Name of the port.
+    pub name: &'a str,
+    pub link: &'a Link,
+    /// Prefixes whose packets the program leaves to the kernel.
+    pub left: &'a BTreeSet<IpNet>,
+}
+
+/// The XDP program of one port, and what it has been told.
+pub(super) struct Program {
+    program: XdpProgram,
+    name: String,
+    mac: [u8; 6],
+    local: HashMap<IpAddr, LocalAddress>,
+    vlans: HashSet<u16>,
+    /// Prefixes whose packets are left to the kernel.
+    left: BTreeSet<IpNet>,
+    /// The longest IP packet that is taken over, and the MTU that was last warned of.
+    longest: u16,
+    warned_of: u32,
+}
+
+impl Programs {
+    /// Has no program yet.
+    pub fn new(egress: Egress) -> Self {
+        Self {
+            each: BTreeMap::new(),
+            egress,
+            by_workers: BTreeMap::new(),
+            tunnel_ends: HashSet::new(),
+            guarded: HashSet::new(),
+            unpuntable: BTreeSet::new(),
+            inherited: Inherited::default(),
+            longest: u16::MAX,
+            places: 0,
+            xdp_counts: XdpCounts::default(),
+            gone: XdpCounters::default(),
+        }
+    }
+
+    /// Returns the program of a port, attached or not.
+    pub fn of(&self, port: PortId) -> Option<&Program> {
+        self.each.get(&port)
+    }
+
+    /// Returns the program of a port to be told something.
+    pub fn of_mut(&mut self, port: PortId) -> Option<&mut Program> {
+        self.each.get_mut(&port)
+    }
+
+    /// Returns their counts.
+    pub fn counts(&self) -> ProgramCounts<'_> {
+        ProgramCounts { of: self }
+    }
+
+    fn keep(&mut self, port: PortId, program: Program) {
+        self.places = self.places.max(port.0 + 1);
+        self.each.insert(port, program);
+    }
+
+    /// Returns why the program of a port forwards nothing by itself, where programs can.
+    fn reason(&self, port: PortId) -> Option<&String> {
+        self.by_workers.get(&port).filter(|_| self.egress.by_programs())
+    }
+
+    /// Attaches the XDP program to the link of a port.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the port has no program then.
+    pub fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<String, XdpError> {
+        let mac = link.mac.unwrap_or_default();
+        self.leave_bond_to_workers(port, link);
+        let by_program = !self.by_workers.contains_key(&port);
+        let forwarding = self.egress.forwarding().filter(|_| by_program);
+        let forward = forwarding.map(Forwarding::forward);
+        let anew = || XdpProgram::load_forwarding(link.index, mac, mode_for(link), forward);
+        let program = match self.inherited.of(link.index) {
+            Some(kept) => XdpProgram::load_in_place_of(kept, mac, forward)
+                .inspect(|_| {
+                    tracing::info!("port {name}: taken over from the last router");
+                })
+                .or_else(|error| {
+                    tracing::warn!(
+                        "port {name}: it cannot be taken over from the last router: {error}"
+                    );
+                    anew()
+                }),
+            None => anew(),
+        };
+        let program = program?;
+        self.egress.add(port, link.index, name)?;
+        let mode = mode_of(&program, self.reason(port));
+        self.keep(port, Program::new(name, mac, program, self.longest));
+        Ok(mode)
+    }
+
+    /// Attaches the program to the link of a port that is added while others forward, which knows
+    /// everything before its first frame. All its frames go to the kernel before sockets are set, but
+    /// for those that it forwards by itself. Where `guarded`, see [`Self::guarded`]; where there is a
+    /// reason in `by_workers`, it forwards nothing by itself.
+    ///
+    /// # Errors
+    /// Only from the kernel; nothing stays attached then.
+    pub fn add_port(
+        &mut self,
+        port: PortId,
+        name: &str,
+        link: &Link,
+        rib: &Rib,
+        new: &NewPort<'_>,
+    ) -> Result<String, RouterError> {
+        if !new.by_workers.is_empty() {
+            self.by_workers.insert(port, new.by_workers.join(", "));
+        }
+        if new.guarded {
+            self.guarded.insert(port);
+        }
+        // A guarded program drops what needs a socket: it is that once there are sockets.
+        self.load(port, &Target { name, link, left: new.left }, rib, false).map_err(|error| {
+            self.by_workers.remove(&port);
+            self.guarded.remove(&port);
+            RouterError::Xdp { port: name.to_owned(), error }
+        })
+    }
+
+    /// Loads the program of a port that has none and attaches it, after everything is written to its
+    /// maps that it has to know. A `blocked` one leaves nothing to the kernel from its first frame on.
+    fn load(
+        &mut self,
+        port: PortId,
+        to: &Target<'_>,
+        rib: &Rib,
+        blocked: bool,
+    ) -> Result<String, XdpError> {
+        let Target { name, link, left } = *to;
+        let none = BTreeSet::new();
+        let left = &join(left, self.unpuntable(port).unwrap_or(&none));
+        // Loading costs far more than asking, and an occupied interface is tried once a second.
+        if let Ok(Some(_)) = attached_program(link.index) {
+            return Err(XdpError::Occupied { ifindex: link.index });
+        }
+        let mac = link.mac.unwrap_or_default();
+        self.leave_bond_to_workers(port, link);
+        let by_workers = self.by_workers.contains_key(&port);
+        let forward = self.egress.forwarding().filter(|_| !by_workers).map(Forwarding::forward);
+        let local = local_addresses(rib, &self.tunnel_ends);
+        let longest = self.longest;
+        let mut tell = |program: &XdpProgram| {
+            program.set_longest(longest)?;
+            program.set_guarded(blocked)?;
+            for (address, kind) in &local {
+                program.add_local(*address, *kind)?;
+            }
+            for vlan in rib.vlans_of(link.index) {
+                program.set_vlan(vlan, true)?;
+            }
+            for prefix in left {
+                program.add_left(prefix.addr(), prefix.prefix_len())?;
+            }
+            program.set_leaves(!left.is_empty())
+        };
+        let program = XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut tell)?;
+        if !blocked {
+            self.egress.add(port, link.index, name)?;
+        }
+        let mode = mode_of(&program, self.reason(port));
+        let mut program = Program::new(name, mac, program, longest);
+        program.local = local;
+        program.vlans = rib.vlans_of(link.index).collect();
+        program.left.clone_from(left);
+        self.keep(port, program);
+        Ok(mode)
+    }
+
+    /// Forgets a port that is removed: its program goes from the interface, and programs of others
+    /// send no more to it. Afterwards no frame is under way to its sockets.
+    ///
+    /// # Errors
+    /// Only from the kernel; the program is gone all the same.
+    pub fn remove_port(&mut self, port: PortId) -> Result<(), BpfError> {
+        let closed = self.detach_port(port);
+        // What programs sent before is counted when none of them still runs.
+        succession::await_programs();
+        let counted = self.counts().counted();
+        self.xdp_counts.remove(port, &counted);
+        if let Some(program) = self.each.remove(&port) {
+            self.gone.merge(&program.program.counters().unwrap_or_default());
+        }
+        self.by_workers.remove(&port);
+        self.guarded.remove(&port);
+        closed
+    }
+
+    /// Says that a port that was added has all its sockets: from here on its program leaves nothing to
+    /// the kernel, where it is guarded.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn begin_guard(&mut self, port: PortId) -> Result<(), BpfError> {
+        let guarded = self.guarded.contains(&port);
+        let program = self.each.get_mut(&port).filter(|_| guarded);
+        program.map_or(Ok(()), |program| program.program.set_guarded(true))
+    }
+
+    /// Takes a port back whose interface is gone: also where that is not so for others, as in
+    /// another namespace, nothing of ours stays on it.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn detach_port(&mut self, port: PortId) -> Result<(), BpfError> {
+        if let Some(program) = self.each.get_mut(&port) {
+            program.program.detach();
+        }
+        self.egress.remove(port)
+    }
+
+    /// Takes what comes in at a port from its workers and leaves nothing of it to the kernel that it
+    /// would forward: that is dropped until there are sockets again.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn block_port(&mut self, port: PortId) -> Result<(), BpfError> {
+        if let Some(program) = self.each.get_mut(&port) {
+            program.program.set_guarded(true)?;
+            program.program.clear_sockets()?;
+        }
+        self.egress.remove(port)
+    }
+
+    /// Keeps a port blocked whose interface was not there, or is another now.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the program is attached nowhere then.
+    pub fn block_again(
+        &mut self,
+        port: PortId,
+        to: &Target<'_>,
+        rib: &Rib,
+    ) -> Result<(), XdpError> {
+        let link = to.link;
+        let Some(program) = self.each.get_mut(&port) else {
+            return self.load(port, to, rib, true).map(|_| ());
+        };
+        let mac = link.mac.unwrap_or_default();
+        program.program.set_guarded(true)?;
+        program.program.attach_again(link.index, mac)?;
+        program.mac = mac;
+        Ok(())
+    }
+
+    /// Attaches the program of a port to the link that came in place of the one that is gone, or was
+    /// not there at the start. All its frames go to the kernel before sockets are set.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; the program is attached nowhere then.
+    pub fn attach_again(
+        &mut self,
+        port: PortId,
+        to: &Target<'_>,
+        rib: &Rib,
+    ) -> Result<String, XdpError> {
+        let link = to.link;
+        let Some(program) = self.each.get_mut(&port) else {
+            return self.load(port, to, rib, false);
+        };
+        let mac = link.mac.unwrap_or_default();
+        program.program.attach_again(link.index, mac)?;
+        (program.mac, program.warned_of) = (mac, 0);
+        self.egress.add(port, link.index, &program.name)?;
+        let program = self.each.get(&port);
+        Ok(program.map_or_else(String::new, |it| mode_of(&it.program, self.reason(port))))
+    }
+
+    /// Lets the program of a port forward nothing by itself where its link is a bond.
+    fn leave_bond_to_workers(&mut self, port: PortId, link: &Link) {
+        if !link.is_bond() {
+            return;
+        }
+        let reasons = self.by_workers.entry(port).or_default();
+        if reasons.is_empty() {
+            BEHIND_BOND.clone_into(reasons);
+        } else if !reasons.ends_with(BEHIND_BOND) {
+            *reasons += &format!(", {BEHIND_BOND}");
+        }
+    }
+
+    /// Hands the transit traffic of queues over to their sockets, but for IP packets of more
+    /// than `longest` bytes, which no socket takes.
+    pub fn hand_over(
+        &mut self,
+        sockets: Vec<(PortId, u32, OwnedFd)>,
+        longest: u16,
+    ) -> Result<(), RouterError> {
+        self.longest = longest;
+        for (port, program) in &mut self.each {
+            program.program.set_longest(longest)?;
+            program.longest = longest;
+            // Right before the sockets are there: what needs one is dropped until it is. Until
+            // here the kernel has forwarded as it did before the router was started.
+            program.program.set_guarded(self.guarded.contains(port))?;
+        }
+        for (port, queue, socket) in sockets {
+            if let Some(program) = self.each.get_mut(&port) {
+                program.program.set_socket(queue, socket.as_fd())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets XDP programs forward to the ports that take frames from them, unless something stands
+    /// against it now; looks once a second, and whenever links have changed.
+    pub fn update_egress_ports(&mut self, rib: &Rib, now: Instant) {
+        let Self { egress, each, .. } = self;
+        if let Egress::ByPrograms(forwarding) = egress {
+            let sent = |out: PortId| {
+                let slot = Forwarding::slot(out);
+                each.values().filter_map(|of| of.program.sent(slot).ok()).map(|s| s.packets).sum()
+            };
+            forwarding.look(rib, now, &sent);
+        }
+    }
+
+    /// Says why programs forward nothing out of a port, or do for a trial only, if known.
+    pub fn why_not_forwarded_to(&self, port: PortId) -> Option<&str> {
+        match &self.egress {
+            Egress::ByPrograms(forwarding) => forwarding.closed_because(port),
+            Egress::ByWorkers(why) => self.of(port)?.interface().map(|_| why.because()),
+        }
+    }
+
+    /// Gives all traffic back to the kernel: what comes from now on, it forwards, and what came
+    /// before is sent, or in the rings of workers. Each interface keeps a program that passes all as
+    /// long as what is returned lives. What was counted can still be asked for.
+    pub fn retreat(&mut self) -> Vec<KeptLink> {
+        let mut kept = Vec::new();
+        for Program { program, name, .. } in self.each.values_mut() {
+            match program.pass_all() {
+                Ok(link) => kept.extend(link),
+                // It is detached instead.
+                Err(error) => tracing::debug!("port {name}: {error}"),
+            }
+        }
+        succession::await_programs();
+        kept
+    }
+
+    /// Sets the addresses at which tunnels end, and tells the programs should they have changed.
+    pub fn end_tunnels(&mut self, at: HashSet<IpAddr>, rib: &Rib) {
+        if self.tunnel_ends != at {
+            self.tunnel_ends = at;
+            self.tell(rib);
+        }
+    }
+
+    /// Tells the XDP programs what is for this machine and which VLANs are routed.
+    pub fn tell(&mut self, rib: &Rib) {
+        let local = local_addresses(rib, &self.tunnel_ends);
+        let configs = rib.port_configs();
+        for (port, program) in &mut self.each {
+            let config = &configs[usize::from(port.0)];
+            let vlans = config.vlans.iter().map(|vlan| vlan.id).collect();
+            if let Err(error) = program.tell(config.mac, &local, &vlans) {
+                tracing::error!("[[port]] {}: {error}", program.name);
+            }
+        }
+        self.warn_of_mtus(rib);
+    }
+
+    /// Says at which ports packets may be too long for the sockets.
+    pub fn warn_of_mtus(&mut self, rib: &Rib) {
+        for (port, link) in rib.port_links() {
+            if let Some(program) = self.each.get_mut(&port) {
+                program.warn_of_mtu(link.mtu, self.guarded.contains(&port));
+            }
+        }
+    }
+
+    /// Leaves packets of these prefixes to the kernel, by port, and takes over those of all others.
+    pub fn leave_prefixes<'a>(&mut self, of: impl Fn(PortId) -> Option<&'a BTreeSet<IpNet>>) {
+        let none = BTreeSet::new();
+        let Self { each, guarded, unpuntable, .. } = self;
+        for (port, program) in each {
+            let left = of(*port).unwrap_or(&none);
+            let left = if guarded.contains(port) { left.clone() } else { join(left, unpuntable) };
+            if let Err(error) = program.leave(&left) {
+                tracing::error!("[[port]] {}: {error}", program.name);
+            }
+        }
+    }
+
+    /// Prefixes whose packets a port leaves to the kernel as no worker could give them to it.
+    pub fn unpuntable(&self, port: PortId) -> Option<&BTreeSet<IpNet>> {
+        (!self.guarded.contains(&port) && !self.unpuntable.is_empty()).then_some(&self.unpuntable)
+    }
+}
+
+/// Counts of all programs as they are now.
+#[derive(Clone, Copy)]
+pub(super) struct ProgramCounts<'a> {
+    of: &'a Programs,
+}
+
+impl ProgramCounts<'_> {
+    /// Returns traffic of the programs, by port.
+    pub fn xdp_traffic(&self, ports: usize) -> Vec<XdpTraffic> {
+        self.of.xdp_counts.traffic(&self.counted(), ports)
+    }
+
+    /// Verdicts of all programs, those of removed ports included.
+    pub fn all_verdicts(&self) -> XdpCounters {
+        let mut sum = self.of.gone;
+        for program in self.of.each.values() {
+            sum.merge(&program.program.counters().unwrap_or_default());
+        }
+        sum
+    }
+
+    /// Returns the counts of removed ports.
+    pub fn departed(&self) -> Departed {
+        self.of.xdp_counts.departed()
+    }
+
+    fn counted(&self) -> Counted {
+        let mut counted = Counted::default();
+        let Some(forwarding) = self.of.egress.forwarding() else { return counted };
+        let ports = || (0..self.of.places).map(PortId);
+        // First, so that no frame is refused that was not sent yet.
+        for out in ports() {
+            let refused = forwarding.forward().refused(Forwarding::slot(out)).unwrap_or_default();
+            counted.refused.insert(out, refused);
+        }
+        for (port, program) in &self.of.each {
+            for out in ports() {
+                let sent = program.program.sent(Forwarding::slot(out)).unwrap_or_default();
+                counted.sent.insert((*port, out), sent);
+            }
+            let verdicts = program.program.counters().unwrap_or_default();
+            let gone = verdicts.iter().find(|(verdict, _)| *verdict == Verdict::NoEgressPort);
+            counted.no_egress_port.insert(*port, gone.map_or(0, |(_, count)| count));
+        }
+        counted
+    }
+
+    /// Returns counters of frames that programs forward, by port; nothing where they cannot.
+    pub fn forwarded(&self, ports: usize) -> Vec<Option<ForwardedByCpu>> {
+        if !self.of.egress.by_programs() {
+            return Vec::new();
+        }
+        let program = |port: u16| self.of.each.get(&PortId(port));
+        (0..ports as u16).map(|port| Some(program(port)?.program.forwarded())).collect()
+    }
+
+    /// Returns a port's verdicts.
+    pub fn verdicts(&self, port: PortId) -> BTreeMap<String, u64> {
+        let Some(program) = self.of.each.get(&port) else { return BTreeMap::new() };
+        let Ok(counters) = program.program.counters() else { return BTreeMap::new() };
+        counters.iter().map(|(verdict, count)| (verdict.name().to_owned(), count)).collect()
+    }
+}
+
+impl Program {
+    fn new(name: &str, mac: [u8; 6], program: XdpProgram, longest: u16) -> Self {
+        Self {
+            program,
+            name: name.to_owned(),
+            mac,
+            local: HashMap::new(),
+            vlans: HashSet::new(),
+            left: BTreeSet::new(),
+            longest,
+            warned_of: 0,
+        }
+    }
+
+    /// Has an interface take the program of its port for queues, too, that it did not have before.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn cover_queues(&self) -> Result<(), BpfError> {
+        self.program.cover_queues()
+    }
+
+    /// The interface that it is attached to.
+    pub fn interface(&self) -> Option<u32> {
+        self.program.interface()
+    }
+
+    /// Hands the transit traffic of a queue over to its socket, or leaves it to the kernel where
+    /// there is none.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn set_socket(&mut self, queue: u32, to: Option<BorrowedFd<'_>>) -> Result<(), BpfError> {
+        match to {
+            Some(socket) => self.program.set_socket(queue, socket),
+            None => self.program.clear_socket(queue),
+        }
+    }
+
+    /// Says, once for each, that an MTU has grown beyond what the sockets were made for.
+    fn warn_of_mtu(&mut self, mtu: u32, guarded: bool) {
+        let Self { name, longest, .. } = &*self;
+        let fate = if guarded { "dropped" } else { "forwarded by XDP programs or the kernel" };
+        if mtu > u32::from(*longest) && mtu != self.warned_of {
+            let how_long = if mtu <= largest_mtu(0) { " until a restart" } else { "" };
+            tracing::warn!(
+                "[[port]] {name}: its MTU is now {mtu}, but its sockets take packets of at most \
+                 {longest} bytes: longer ones are {fate}{how_long}"
+            );
+        }
+        self.warned_of = mtu;
+    }
+
+    fn leave(&mut self, prefixes: &BTreeSet<IpNet>) -> Result<(), BpfError> {
+        if self.left == *prefixes {
+            return Ok(());
+        }
+        for prefix in self.left.difference(prefixes) {
+            self.program.remove_left(prefix.addr(), prefix.prefix_len())?;
+        }
+        for prefix in prefixes.difference(&self.left) {
+            self.program.add_left(prefix.addr(), prefix.prefix_len())?;
+        }
+        self.program.set_leaves(!prefixes.is_empty())?;
+        self.left.clone_from(prefixes);
+        Ok(())
+    }
+
+    fn tell(
+        &mut self,
+        mac: [u8; 6],
+        local: &HashMap<IpAddr, LocalAddress>,
+        vlans: &HashSet<u16>,
+    ) -> Result<(), BpfError> {
+        if self.mac != mac && mac != [0; 6] {
+            self.program.set_mac(mac)?;
+            self.mac = mac;
+        }
+        for (address, kind) in local {
+            if self.local.get(address) != Some(kind) {
+                self.program.add_local(*address, *kind)?;
+            }
+        }
+        for address in self.local.keys().filter(|address| !local.contains_key(*address)) {
+            self.program.remove_local(*address)?;
+        }
+        self.local.clone_from(local);
+        for vlan in vlans.difference(&self.vlans) {
+            self.program.set_vlan(*vlan, true)?;
+        }
+        for vlan in self.vlans.difference(vlans) {
+            self.program.set_vlan(*vlan, false)?;
+        }
+        self.vlans.clone_from(vlans);
+        Ok(())
+    }
+}
+
+/// Describes where a program runs, and why it does not forward.
+fn mode_of(program: &XdpProgram, by_workers: Option<&String>) -> String {
+    let mut mode = format!("{:?} XDP", program.mode()).to_lowercase();
+    if let Some(why) = program.generic_reason() {
+        mode += &format!(", as its driver refused native xdp: {why}");
+    }
+    match by_workers {
+        Some(why) => format!("{mode}; workers forward what comes in here: {why}"),
+        None => mode,
+    }
+}
+
+/// The addresses of this machine and of its IPv4 networks.
+fn local_addresses(rib: &Rib, tunnel_ends: &HashSet<IpAddr>) -> HashMap<IpAddr, LocalAddress> {
+    let mut local: HashMap<_, _> = rib
+        .own_networks()
+        .filter(|network| network.addr().is_ipv4())
+        .flat_map(shared)
+        .map(|address| (address, LocalAddress::Shared))
+        .collect();
+    for address in rib.own_networks().map(|network| network.addr()) {
+        let ends_tunnels = tunnel_ends.contains(&address);
+        let kind = if ends_tunnels { LocalAddress::EndsTunnels } else { LocalAddress::Host };
+        local.insert(address, kind);
+    }
+    local
+}
+
+/// Chooses the mode of a program. On a bond the kernel would run it in the drivers of the members,
+/// whose frames no socket of the bond takes; outside of drivers it runs at the bond itself.
+fn mode_for(link: &Link) -> XdpModeChoice {
+    if link.is_bond() { XdpModeChoice::Only(XdpMode::Generic) } else { XdpModeChoice::Auto }
+}
+
+/// Joins two sets of prefixes that are left to the kernel. Where a program has no room for all of a
+/// family, the whole family is left.
+fn join(left: &BTreeSet<IpNet>, more: &BTreeSet<IpNet>) -> BTreeSet<IpNet> {
+    let mut joined: BTreeSet<IpNet> = left.union(more).copied().collect();
+    for whole in [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())] {
+        let is_of_family = |it: &IpNet| it.addr().is_ipv4() == whole.addr().is_ipv4();
+        if joined.iter().filter(|it| is_of_family(it)).count() > LEFT_PREFIXES_MAX as usize {
+            joined.retain(|it| !is_of_family(it));
+            joined.insert(whole);
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn family_without_room_is_left_as_a_whole() {
+        let net = |number: u32| IpNet::from(std::net::IpAddr::from(number.to_be_bytes()));
+        let most = LEFT_PREFIXES_MAX;
+        let (few, many) = ((0..most).map(net).collect(), (1..=most).map(net).collect());
+        let other = BTreeSet::from(["2001:db8::/32".parse().unwrap()]);
+        assert_eq!(join(&few, &other).len(), most as usize + 1);
+        let joined = join(&join(&few, &many), &other);
+        assert_eq!(
+            joined,
+            BTreeSet::from([Ipv4Net::default().into(), "2001:db8::/32".parse().unwrap()])
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! Counters and states of a running router, read only.
+
+use super::audit::Audit;
+use super::cleared::Cleared;
+use super::configured::Configured;
+use super::kernel::KernelSide;
+use super::port_states::Ports;
+use super::power::Power;
+use super::rates::RecentRates;
+use super::surplus::Surplus;
+use super::takeover::{self, Lookout};
+use super::workers::Workers;
+use crate::application::Application;
+use crate::config::{Config, PortSettings};
+use crate::stats::{self, NotStarted, Prefixes, Stats, TakeoverStats, WorkerStats};
+use ipnet::IpNet;
+use std::collections::BTreeSet;
+use std::time::Instant;
+use wattline_dataplane::counters::Snapshot;
+use wattline_dataplane::port::PortId;
+use wattline_dataplane::routes::Routes;
+use wattline_rib::Rib;
+use wattline_status::Graph;
+
+/// A router for those who only look.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub configured: &'a Configured,
+    pub rib: &'a Rib,
+    pub routes: &'a Routes,
+    /// Updates that the tables refused.
+    pub refused: u64,
+    pub ports: &'a Ports,
+    pub kernel: Option<&'a KernelSide>,
+    pub lookout: Option<&'a Lookout>,
+    pub audit: Option<&'a Audit>,
+    pub workers: &'a Workers,
+    pub surplus: Option<&'a Surplus>,
+    pub applications: &'a [Box<dyn Application>],
+    pub power: Option<&'a Power>,
+    pub started: Instant,
+    pub rates: &'a RecentRates,
+    pub cleared: Option<&'a Cleared>,
+}
+
+impl View<'_> {
+    pub fn config(&self) -> &Config {
+        &self.configured.config
+    }
+
+    /// Everything that is counted, now.
+    pub fn stats(&self) -> Stats {
+        let snapshots = self.snapshots();
+        let mut sum = Snapshot::default();
+        snapshots.iter().for_each(|(snapshot, _)| sum.merge(snapshot));
+        let names: Vec<String> = self.of_ports(|_, port| port.name.clone());
+        let mut stats = stats::of_sum(&sum, &names);
+        stats.uptime_seconds = self.started.elapsed().as_secs_f64();
+        stats.log_lines_lost = wattline_daemon::logging::lines_lost();
+        stats.needs_restart = owned(&self.configured.needs_restart);
+        let (ipv4, ipv6) = self.routes.len();
+        stats.routes = Prefixes { ipv4, ipv6 };
+        stats.workers = snapshots
+            .iter()
+            .enumerate()
+            .map(|(number, (snapshot, active))| WorkerStats {
+                hangs: self.workers.hangs(number),
+                ..stats::of_worker(snapshot, *active)
+            })
+            .collect();
+        stats.workers_not_started = self
+            .surplus
+            .as_ref()
+            .map(|surplus| NotStarted { count: surplus.count(), because: surplus.because.clone() });
+        self.tell_ports(&mut stats);
+        if let Some(kernel) = self.kernel
+            && kernel.programs.egress.by_programs()
+        {
+            let counts = kernel.programs.counts();
+            let traffic = counts.xdp_traffic(self.config().ports.len());
+            let traffic = self.of_ports(|number, _| traffic[usize::from(number.0)]);
+            stats::add_xdp(&mut stats, traffic, counts.departed());
+        }
+        stats.takeover = self.lookout.as_ref().map(|lookout| TakeoverStats {
+            choice: self.config().router.takeover,
+            passed_by: lookout.passed_by(self.config()),
+        });
+        if let Some(kernel) = self.kernel {
+            let verdicts = kernel.programs.counts().all_verdicts();
+            stats.xdp_passed = verdicts.passed();
+            stats.xdp_dropped = verdicts.dropped();
+        }
+        self.rates.add_to(&mut stats, Instant::now());
+        stats.losses = (self.applications.iter())
+            .flat_map(|application| application.losses())
+            .map(|(kind, count)| (kind.to_owned(), count))
+            .collect();
+        self.applications.iter().for_each(|application| application.stats(&mut stats.applications));
+        stats.power = self.power.as_ref().map(|power| power.stats());
+        stats.kernel = self.kernel.as_ref().map(|kernel| {
+            let mut stats = kernel.stats();
+            stats.refused_updates = self.refused;
+            if let Some(audit) = self.audit {
+                stats.audited_addresses = audit.checked;
+                stats.audit_mismatches = audit.mismatches;
+                stats.audit_left_prefixes = audit.left().count() as u64;
+            }
+            stats.neighbour_requests_dropped += sum.neighbour_requests_lost;
+            stats
+        });
+        stats
+    }
+
+    /// Adds state and mode of each port.
+    fn tell_ports(&self, stats: &mut Stats) {
+        for ((number, _), port) in self.config().present_ports().zip(&mut stats.ports) {
+            port.mode.clone_from(&self.ports.modes[usize::from(number.0)]);
+            if let Some((state, reason)) = self.ports.attachments.state(number) {
+                (port.state, port.reason) = (
+                    Some(state.to_owned()),
+                    reason.or_else(|| self.left_alone(usize::from(number.0))),
+                );
+                match state {
+                    "left" => port.mode = "kernel".to_owned(),
+                    "blocked" => port.mode = "blocked".to_owned(),
+                    "absent" | "failed" => port.mode = "not attached".to_owned(),
+                    _ => {}
+                }
+            }
+            if let Some(state) = self.ports.devices.state(number) {
+                (port.state, port.reason) = (Some(state.0.to_owned()), state.1);
+            }
+            if let Some(kernel) = self.kernel {
+                let programs = &kernel.programs;
+                port.verdicts = programs.counts().verdicts(number);
+                if programs.egress.forwards_to(number) {
+                    port.mode += ", xdp forward";
+                }
+                // The kernel forwards what comes in at others, if anybody does.
+                let state = port.state.as_deref();
+                let is_served = !matches!(state, Some("left" | "blocked" | "absent" | "failed"));
+                let why = programs.why_not_forwarded_to(number).filter(|_| is_served);
+                port.xdp_closed_because = why.map(str::to_owned);
+            }
+        }
+    }
+
+    /// Something of each port that there is.
+    fn of_ports<T>(&self, each: impl Fn(PortId, &PortSettings) -> T) -> Vec<T> {
+        self.config().present_ports().map(|(number, port)| each(number, port)).collect()
+    }
+
+    /// Returns each worker's counts for present ports, and whether it is active.
+    pub fn snapshots(&self) -> Vec<(Snapshot, bool)> {
+        let mut snapshots = self.workers.snapshots();
+        for (snapshot, _) in &mut snapshots {
+            let counted = |number: PortId| snapshot.ports.get(usize::from(number.0)).copied();
+            snapshot.ports = self.of_ports(|number, _| counted(number).unwrap_or_default());
+        }
+        snapshots
+    }
+
+    /// Describes the packets of a port that are left to the kernel, if any.
+    pub fn left_alone(&self, port: usize) -> Option<String> {
+        let port = PortId(port as u16);
+        let unpuntable = self.kernel.as_ref().and_then(|kernel| kernel.programs.unpuntable(port));
+        let left = self.lookout.as_ref().and_then(|lookout| lookout.left_prefixes(port));
+        let prefixes: BTreeSet<_> = left.into_iter().chain(unpuntable).flatten().collect();
+        let why = match unpuntable {
+            Some(_) => ", as workers could not give them to it without /dev/net/tun",
+            None => "",
+        };
+        // Those of whole families are named with their reason.
+        let families: Vec<&str> =
+            self.lookout.iter().flat_map(|lookout| lookout.left_families(port)).collect();
+        let is_part = |prefix: &&&IpNet| families.is_empty() || prefix.prefix_len() > 0;
+        let prefixes: Vec<_> = prefixes.iter().filter(is_part).collect();
+        let some: Vec<String> = prefixes.iter().take(5).map(ToString::to_string).collect();
+        let more = match prefixes.len().saturating_sub(some.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more prefixes"),
+        };
+        let guarded = self.lookout.as_ref().is_some_and(|lookout| lookout.is_guarded(port));
+        let some = (!some.is_empty()).then(|| match guarded {
+            false => {
+                format!("the kernel forwards packets from and to {}{more}{why}", some.join(", "))
+            }
+            true => format!(
+                "packets from and to {}{more} are dropped: {}",
+                some.join(", "),
+                takeover::UNJUDGED
+            ),
+        });
+        let audited: Vec<String> = self
+            .audit
+            .iter()
+            .flat_map(|audit| audit.left())
+            .map(|prefix| prefix.to_string())
+            .collect();
+        let audited = (!audited.is_empty()).then(|| {
+            format!("the kernel decides otherwise than Wattline about {}", audited.join(", "))
+        });
+        let all: Vec<String> =
+            families.into_iter().map(str::to_owned).chain(some).chain(audited).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Returns counts since they were cleared.
+    fn shown_stats(&self) -> Stats {
+        let stats = self.stats();
+        match self.cleared {
+            Some(cleared) => cleared.since(stats),
+            None => stats,
+        }
+    }
+
+    /// The same as a document.
+    pub fn told_stats(&self) -> wattline_status::Stats {
+        wattline_status::Stats::Router(Box::new(self.shown_stats()))
+    }
+
+    pub fn graph(&self) -> Graph {
+        let stats = self.shown_stats();
+        let edges = self.workers.edges().iter();
+        Graph {
+            nodes: stats.nodes,
+            edges: edges.map(|(from, to)| [(*from).to_owned(), (*to).to_owned()]).collect(),
+            dropped: stats.dropped,
+            xdp_forwarded: stats.xdp_forwarded,
+            ports: stats.ports.into_iter().map(|port| port.name).collect(),
+            ..Graph::default()
+        }
+    }
+}
+
+/// Copies names.
+pub(super) fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
