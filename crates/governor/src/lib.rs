@@ -16,6 +16,7 @@
 pub mod account;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod control_loop;
 pub mod decisions;
 pub mod energy;
 pub mod knob;
@@ -33,13 +34,14 @@ pub mod under_way;
 mod tests;
 
 use account::{Capacity, LoopTotals, MachineTotals, Totals};
-use decisions::{Decision, Decisions};
+use control_loop::ControlLoop;
+use decisions::Decision;
 use ledger::Ledger;
 use machine::{Machine, Taken, View};
 use step::Step;
-use transition::{Actuator, Transition};
+use transition::Actuator;
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, Trigger};
-use wattline_units::{Span, Time};
+use wattline_units::Time;
 
 /// Number of decisions that are kept for statistics.
 const DECISIONS_KEPT: usize = 64;
@@ -47,17 +49,11 @@ const DECISIONS_KEPT: usize = 64;
 /// A policy in charge of a machine.
 pub struct Governor<M> {
     machine: M,
-    policy: Box<dyn Policy>,
+    control: ControlLoop,
     view: View,
-    /// From the present operating point to the one that the policy wants (`wanted`).
-    transition: Transition,
-    wanted: OperatingPoint,
-    /// When the policy wants to be asked.
-    wishes: AskAgain,
     totals: LoopTotals,
     /// Capacity of the point that the transition is at.
     capacity: Capacity,
-    decisions: Decisions,
     /// The integrals over the operating point are accounted up to this time.
     now: Time,
 }
@@ -68,13 +64,15 @@ impl<M: Machine> Governor<M> {
         let point = machine.present();
         Self {
             view: View::of(machine.platform()),
-            policy,
             capacity: Capacity::at(machine.platform(), &point),
-            wanted: point.clone(),
-            transition: Transition::new(machine.platform(), point, machine.pace()),
-            wishes: AskAgain::NEVER,
+            control: ControlLoop::new(
+                policy,
+                machine.platform(),
+                point,
+                machine.pace(),
+                DECISIONS_KEPT,
+            ),
             totals: LoopTotals::default(),
-            decisions: Decisions::keeping(DECISIONS_KEPT),
             now: Time::ZERO,
             machine,
         }
@@ -90,20 +88,19 @@ impl<M: Machine> Governor<M> {
     /// either, so that [`Self::ask`] may have changed.
     pub fn trigger(&mut self, now: Time, trigger: Trigger) -> bool {
         let carried_on = self.carry_on(now);
-        let platform = self.machine.platform();
+        let (platform, wishes) = (self.machine.platform(), self.control.wishes());
         let wanted = match trigger {
             Trigger::Start => true,
-            Trigger::Timer => now >= self.wishes.at,
+            Trigger::Timer => now >= wishes.at,
             Trigger::Fill { queue } => platform
                 .queues
                 .get(queue)
-                .is_some_and(|queue| self.wishes.on_fill.cores.contains(queue.core)),
-            Trigger::Batch { queue, .. } => platform
-                .queues
-                .get(queue)
-                .is_some_and(|queue| self.wishes.on_batch.contains(queue.core)),
+                .is_some_and(|queue| wishes.on_fill.cores.contains(queue.core)),
+            Trigger::Batch { queue, .. } => {
+                platform.queues.get(queue).is_some_and(|queue| wishes.on_batch.contains(queue.core))
+            }
             Trigger::EmptyPolls { core } => {
-                self.wishes.after_empty_polls.is_some() && self.wishes.on_batch.contains(core)
+                wishes.after_empty_polls.is_some() && wishes.on_batch.contains(core)
             }
         };
         if wanted {
@@ -116,7 +113,7 @@ impl<M: Machine> Governor<M> {
         // Triggers come from several threads, some a little late. Time must not go back.
         let now = now.max(self.now);
         self.book(now);
-        let looks = self.policy.looks_at();
+        let looks = self.control.policy().looks_at();
         self.view.looks = looks;
         self.machine.observe(now, &mut self.view);
         // Observations for statistics in between must not consume the policy's samples.
@@ -131,41 +128,22 @@ impl<M: Machine> Governor<M> {
             entries: if looks.entries { &self.view.entries } else { &[] },
             offered: None,
         };
-        self.wishes = self.policy.decide(now, &observation, &mut self.wanted);
-        if self.wishes.at <= now {
-            // The policy wants to be asked at once: at the next moment.
-            self.wishes.at = now + Span::from_picos(1);
+        if self.control.decide(now, &observation) {
+            self.control.act(now, &mut MachineActuator(&mut self.machine));
+            self.capacity = Capacity::at(self.machine.platform(), self.control.point());
         }
-        self.totals.decisions += 1;
-        let changed = self.wanted != *self.transition.target();
-        if changed || trigger == Trigger::Start {
-            let (platform, reason) = (self.machine.platform(), self.policy.reason());
-            self.decisions.note(now, trigger, platform, &self.wanted, reason);
-        }
-        if changed {
-            self.apply();
-        }
-    }
-
-    /// Goes over to the operating point that the policy wants, as far as the machine can.
-    fn apply(&mut self) {
-        let Self { machine, wanted, transition, now, .. } = self;
-        transition.go(*now, &mut MachineActuator(machine), wanted);
-        self.capacity = Capacity::at(self.machine.platform(), self.transition.point());
     }
 
     /// Takes the deferred steps if they are due; returns whether they were.
     fn carry_on(&mut self, now: Time) -> bool {
-        if now < self.transition.due() {
+        if now < self.control.due() {
             return false;
         }
         let now = now.max(self.now);
         self.book(now);
         self.machine.observe(now, &mut self.view);
-        let Self { machine, wanted, transition, .. } = self;
-        transition.go_on(now, &mut MachineActuator(machine));
-        wanted.copy_from(transition.target());
-        self.capacity = Capacity::at(self.machine.platform(), self.transition.point());
+        self.control.carry_on(now, &mut MachineActuator(&mut self.machine));
+        self.capacity = Capacity::at(self.machine.platform(), self.control.point());
         true
     }
 
@@ -184,18 +162,19 @@ impl<M: Machine> Governor<M> {
 
     /// When the policy wants to be asked next, or steps that were put off are due.
     pub fn ask(&self) -> AskAgain {
-        AskAgain { at: self.wishes.at.min(self.transition.due()), ..self.wishes }
+        let wishes = *self.control.wishes();
+        AskAgain { at: wishes.at.min(self.control.due()), ..wishes }
     }
 
     /// The present operating point.
     pub fn point(&self) -> &OperatingPoint {
-        self.transition.point()
+        self.control.point()
     }
 
     /// The operating point that it will have as soon as its pace allows; equal to [`Self::point`]
     /// unless steps are deferred.
     pub fn target(&self) -> &OperatingPoint {
-        self.transition.target()
+        self.control.target()
     }
 
     /// The platform that the policy governs.
@@ -215,33 +194,33 @@ impl<M: Machine> Governor<M> {
 
     /// The policy's name.
     pub fn policy_name(&self) -> &'static str {
-        self.policy.name()
+        self.control.policy().name()
     }
 
     /// The policy's remark for the user about its decisions.
     pub fn policy_remark(&self) -> Option<String> {
-        self.policy.remark()
+        self.control.policy().remark()
     }
 
     /// The last decisions that changed the operating point, with their reasons; the first `seen`
     /// ones of the run are left out.
     pub fn decisions(&self, seen: u64) -> Vec<Decision> {
-        self.decisions.after(seen, self.machine.platform())
+        self.control.changes(seen, self.machine.platform())
     }
 
     /// Results of the steps.
     pub fn ledger(&self) -> &Ledger {
-        self.transition.ledger()
+        self.control.ledger()
     }
 
     /// Totals of the loop itself up to `now`.
     pub fn loop_totals(&mut self, now: Time) -> LoopTotals {
         self.book(now);
         let (steps, altered, failed) = self.ledger().sums();
-        let changes = self.transition.changes();
+        let changes = self.control.state_changes();
         let (core_changes, frequency_changes) = (changes.cores, changes.frequencies);
-        let totals = self.totals.clone();
-        LoopTotals { steps, altered, failed, core_changes, frequency_changes, ..totals }
+        let (decisions, totals) = (self.control.count(), self.totals.clone());
+        LoopTotals { decisions, steps, altered, failed, core_changes, frequency_changes, ..totals }
     }
 
     /// Totals of the loop and of the machine up to `now`.

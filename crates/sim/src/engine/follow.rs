@@ -8,8 +8,7 @@ use wattline_units::{Span, Time};
 impl Engine<'_> {
     /// Moves towards the operating point that the policy wants, as far as the server can.
     pub(super) fn apply(&mut self) {
-        let Self { transition, knobs, wanted, now, .. } = self;
-        transition.go(Time::from_picos(*now), knobs, wanted);
+        self.control.act(Time::from_picos(self.now), &mut self.knobs);
         self.follow_knobs();
     }
 
@@ -19,11 +18,9 @@ impl Engine<'_> {
             self.take_frequencies();
         }
         let now = Time::from_picos(self.now);
-        if now >= self.transition.due() {
-            self.catch_up();
-            let Self { transition, knobs, wanted, .. } = self;
-            transition.go_on(now, knobs);
-            wanted.copy_from(transition.target());
+        if now >= self.control.due() {
+            self.catch_up(self.control.wishes().watched());
+            self.control.carry_on(now, &mut self.knobs);
             self.follow_knobs();
         }
         self.look_ahead();
@@ -88,7 +85,7 @@ impl Engine<'_> {
     pub(super) fn look_ahead(&mut self) {
         let first = self.frequencies.iter().filter_map(UnderWay::due).min();
         self.frequency_due = first.map_or(u64::MAX, Time::as_picos);
-        self.due = self.frequency_due.min(self.transition.due().as_picos());
+        self.due = self.frequency_due.min(self.control.due().as_picos());
     }
 
     /// Computes the costs of the cores again after a change of frequency or number of active cores.

@@ -11,13 +11,13 @@ use crate::setting::Setting;
 use crate::totals::Totals;
 use crate::views::Views;
 use wattline_cores::{Core, CoreMake, Egress, ModelError, Sink, Stop, Watched, platform_of};
-use wattline_governor::decisions::{Decision, Decisions};
+use wattline_governor::control_loop::ControlLoop;
+use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
-use wattline_governor::transition::Transition;
 use wattline_governor::under_way::UnderWay;
 use wattline_policy::Latency;
 use wattline_policy::{
-    AskAgain, BuildContext, Looks, Observation, OperatingPoint, Platform, Policy, Trigger,
+    BuildContext, CoreSet, Looks, Observation, OperatingPoint, Platform, Policy, Trigger,
 };
 use wattline_traffic::{Block, Source};
 use wattline_units::{PacketsPerSecond, Time};
@@ -36,7 +36,6 @@ pub(crate) const DECISIONS_KEPT: usize = 1_000;
 pub(crate) struct Engine<'a> {
     setting: &'a Setting<'a>,
     pub platform: Platform,
-    policy: Box<dyn Policy>,
     source: &'a mut dyn Source,
     block: Block,
     /// Time up to which all packets have been directed to their rings.
@@ -49,12 +48,9 @@ pub(crate) struct Engine<'a> {
     make: CoreMake<'a>,
     pub sink: Sink,
     pub now: u64,
-    ask: AskAgain,
-    /// The present operating point of the cores, and the one that the policy wants.
+    /// The present operating point of the cores, and the way to the one that the policy wants.
     point: OperatingPoint,
-    wanted: OperatingPoint,
-    /// Transition between the two by steps of the knobs.
-    transition: Transition,
+    control: ControlLoop,
     knobs: SimKnobs,
     /// Frequency change of each core, and the earliest time at which one takes effect.
     frequencies: Vec<UnderWay>,
@@ -62,8 +58,6 @@ pub(crate) struct Engine<'a> {
     /// Earliest time at which a frequency or a postponed step is due.
     due: u64,
     views: Views,
-    /// Changes that the policy asked for.
-    decisions: Decisions,
     /// Parts of the observation that the policy uses.
     looks: Looks,
     /// True if only the watched cores have reached `now`. The other cores follow before anything
@@ -105,7 +99,6 @@ impl<'a> Engine<'a> {
         Ok(Self {
             setting,
             looks,
-            policy,
             source,
             block: Block::new(),
             horizon: 0,
@@ -116,16 +109,19 @@ impl<'a> Engine<'a> {
             make: core_make.clone(),
             sink,
             now: 0,
-            ask: AskAgain::NEVER,
-            wanted: point.clone(),
-            transition: Transition::new(&platform, point.clone(), behaviour.pace),
+            control: ControlLoop::new(
+                policy,
+                &platform,
+                point.clone(),
+                behaviour.pace,
+                DECISIONS_KEPT,
+            ),
             knobs: SimKnobs::new(platform.clone(), behaviour, setting.seed),
             point,
             frequencies: vec![UnderWay::default(); platform.cores],
             frequency_due: u64::MAX,
             due: u64::MAX,
             views: Views::new(&platform),
-            decisions: Decisions::keeping(DECISIONS_KEPT),
             lagging: false,
             totals: Totals::default(),
             asked_totals: Totals::default(),
@@ -151,13 +147,13 @@ impl<'a> Engine<'a> {
 
     /// Outcomes of the steps since the run began; empty if all knobs are ideal.
     pub fn knob_outcomes(&self) -> Vec<Entry> {
-        let entries = self.transition.ledger().entries();
+        let entries = self.control.ledger().entries();
         if self.knobs.are_ideal() { Vec::new() } else { entries.cloned().collect() }
     }
 
     /// The last changes that the policy asked for, with their reasons.
     pub fn last_changes(&self) -> Vec<Decision> {
-        self.decisions.after(0, &self.platform)
+        self.control.changes(0, &self.platform)
     }
 
     /// Brings the whole simulation to `mark`.
@@ -166,7 +162,7 @@ impl<'a> Engine<'a> {
             if self.now >= self.horizon {
                 self.next_block()?;
             }
-            let timer = self.ask.at.as_picos().max(self.now + 1);
+            let timer = self.control.wishes().at.as_picos().max(self.now + 1);
             let until = mark.min(self.horizon).min(timer).min(self.due);
             let stop = self.advance(until);
             if self.now >= self.due {
@@ -213,13 +209,14 @@ impl<'a> Engine<'a> {
         // rarely that a core could run far ahead, and the policy would see packets of the future;
         // so the cores advance by strides.
         let mut first = None;
-        let watched_cores = self.ask.watched().intersection(self.platform.all_cores());
-        let stride = if self.ask.on_fill.cores.len() > 1 { FILL_STRIDE } else { u64::MAX };
+        let ask = *self.control.wishes();
+        let watched_cores = ask.watched().intersection(self.platform.all_cores());
+        let stride = if ask.on_fill.cores.len() > 1 { FILL_STRIDE } else { u64::MAX };
         let mut to = self.now;
         while first.is_none() && to < until {
             to = until.min(to.saturating_add(stride));
             for core in watched_cores.iter() {
-                let watched = Watched::by(&self.ask, core);
+                let watched = Watched::by(&ask, core);
                 if let Some(stop) = self.cores[core].advance(to, watched, &mut self.sink)
                     && (first.is_none() || stop.at() < to)
                 {
@@ -237,18 +234,18 @@ impl<'a> Engine<'a> {
         self.lagging = true;
         let alone = self.looks == Looks::TRIGGER;
         if first.is_none() || !alone || self.sink.watch.moved_at().is_some() {
-            self.catch_up();
+            self.catch_up(ask.watched());
         }
         first
     }
 
-    /// Brings the cores that are not watched to the time of the watched ones.
-    fn catch_up(&mut self) {
+    /// Brings the cores that were not watched to the time of the watched ones.
+    fn catch_up(&mut self, watched: CoreSet) {
         if !std::mem::take(&mut self.lagging) {
             return;
         }
         for core in &mut self.cores {
-            if !self.ask.watched().contains(core.number) {
+            if !watched.contains(core.number) {
                 core.advance(self.now, Watched::NOT, &mut self.sink);
             }
         }
@@ -305,16 +302,13 @@ impl<'a> Engine<'a> {
             offered: self.looks.offered.then_some(PacketsPerSecond(self.offered)),
         };
         let now = Time::from_picos(self.now);
-        let ask = self.policy.decide(now, &observation, &mut self.wanted);
-        self.totals.decisions += 1;
-        let changed = self.wanted != *self.transition.target() || trigger == Trigger::Start;
-        if changed || ask.watched() != self.ask.watched() {
-            self.catch_up();
+        let watched = self.control.wishes().watched();
+        let changed = self.control.decide(now, &observation) || trigger == Trigger::Start;
+        self.totals.decisions = self.control.count();
+        if changed || self.control.wishes().watched() != watched {
+            self.catch_up(watched);
         }
-        self.ask = ask;
         if changed {
-            let reason = self.policy.reason();
-            self.decisions.note(now, trigger, &self.platform, &self.wanted, reason);
             self.apply();
         }
     }

@@ -10,15 +10,13 @@ use crate::engine::DECISIONS_KEPT;
 use crate::knobs::{KnobBehaviour, SimKnobs};
 use rayon::prelude::*;
 use std::time::Instant;
-use wattline_governor::decisions::Decisions;
-use wattline_governor::transition::Transition;
+use wattline_governor::control_loop::ControlLoop;
 use wattline_governor::under_way::UnderWay;
 use wattline_policy::Latency;
 use wattline_policy::moderation::Rule;
 use wattline_policy::{
-    AskAgain, BuildContext, CoreView, Looks, MAX_IDLE_STATES, NeedsWorkers, Observation,
-    OperatingPoint, Platform, Policy, PolicySpec, PowerView, QueueView, SpecError, SpecProblem,
-    Trigger, build,
+    BuildContext, CoreView, Looks, MAX_IDLE_STATES, NeedsWorkers, Observation, OperatingPoint,
+    Platform, Policy, PolicySpec, PowerView, QueueView, SpecError, SpecProblem, Trigger, build,
 };
 use wattline_server::RequestServer;
 use wattline_traffic::requests::Arrivals;
@@ -104,17 +102,13 @@ struct Engine<'a> {
     server: &'a RequestServer,
     costs: Costs,
     platform: Platform,
-    policy: Box<dyn Policy>,
     looks: Looks,
     cores: Vec<Core>,
     sink: Sink,
     now: u64,
-    ask: AskAgain,
-    /// Settings that the cores follow, and those that the policy wants.
+    /// Settings that the cores follow, and the way to those that the policy wants.
     point: OperatingPoint,
-    wanted: OperatingPoint,
-    /// Transition between the two by steps of the knobs.
-    transition: Transition,
+    control: ControlLoop,
     knobs: SimKnobs,
     /// Frequency change of each core.
     frequencies: Vec<UnderWay>,
@@ -123,9 +117,6 @@ struct Engine<'a> {
     uncore_joules: f64,
     uncore_since: u64,
     transitions: u64,
-    decisions: u64,
-    /// Changes that the policy asked for, the last of them.
-    changes: Decisions,
     queue_views: Vec<QueueView>,
     core_views: Vec<CoreView>,
     asked: Option<Totals>,
@@ -156,10 +147,10 @@ impl<'a> Engine<'a> {
         let mut report = RequestReport::between(&from, &until, setting, &engine.platform);
         report.take_latency(&engine.sink.latency);
         report.take_periods(engine.cores.iter().map(|core| core.periods.as_slice()));
-        report.policy_remark = engine.policy.remark();
-        report.last_changes = engine.changes.after(0, &engine.platform);
+        report.policy_remark = engine.control.policy().remark();
+        report.last_changes = engine.control.changes(0, &engine.platform);
         if !engine.knobs.are_ideal() {
-            report.knobs = engine.transition.ledger().entries().cloned().collect();
+            report.knobs = engine.control.ledger().entries().cloned().collect();
         }
         report.wall_seconds = started.elapsed().as_secs_f64();
         Ok((report, engine.sink.trace.unwrap_or_default()))
@@ -207,13 +198,10 @@ impl<'a> Engine<'a> {
             cores: made.collect(),
             server,
             costs,
-            policy,
             looks,
             sink: Sink { latency: Latency::new(), asked, trace: None },
             now: 0,
-            ask: AskAgain::NEVER,
-            wanted: point.clone(),
-            transition: Transition::new(&platform, point.clone(), knobs.pace),
+            control: ControlLoop::new(policy, &platform, point.clone(), knobs.pace, DECISIONS_KEPT),
             knobs: SimKnobs::new(platform.clone(), knobs, setting.seed),
             point,
             frequencies: vec![UnderWay::default(); cores],
@@ -221,8 +209,6 @@ impl<'a> Engine<'a> {
             uncore_joules: 0.0,
             uncore_since: 0,
             transitions: 0,
-            decisions: 0,
-            changes: Decisions::keeping(DECISIONS_KEPT),
             queue_views: vec![QueueView::default(); cores],
             core_views: vec![CoreView::default(); cores],
             asked: None,
@@ -232,7 +218,7 @@ impl<'a> Engine<'a> {
 
     fn run_to(&mut self, mark: u64) {
         while self.now < mark {
-            let timer = self.ask.at.as_picos().max(self.now + 1);
+            let timer = self.control.wishes().at.as_picos().max(self.now + 1);
             let until = mark.min(timer).min(self.due.max(self.now + 1));
             for core in &mut self.cores {
                 core.advance(&self.costs, until, &mut self.sink);
@@ -261,16 +247,11 @@ impl<'a> Engine<'a> {
             offered: None,
         };
         let now = Time::from_picos(self.now);
-        self.ask = self.policy.decide(now, &observation, &mut self.wanted);
-        self.decisions += 1;
-        if trigger == Trigger::Start || self.wanted != *self.transition.target() {
-            let reason = self.policy.reason();
-            self.changes.note(now, trigger, &self.platform, &self.wanted, reason);
-        }
+        let changed = self.control.decide(now, &observation);
         if trigger == Trigger::Start {
             self.start();
-        } else if self.wanted != *self.transition.target() {
-            self.transition.go(now, &mut self.knobs, &mut self.wanted);
+        } else if changed {
+            self.control.act(now, &mut self.knobs);
             self.follow_knobs();
         }
         self.set_moderation();
@@ -278,8 +259,8 @@ impl<'a> Engine<'a> {
 
     /// The server starts in the operating point of the first decision.
     fn start(&mut self) {
-        let Self { transition, knobs, wanted, point, platform, .. } = self;
-        transition.go(Time::from_picos(self.now), knobs, wanted);
+        self.control.act(Time::from_picos(self.now), &mut self.knobs);
+        let Self { knobs, point, platform, .. } = self;
         point.copy_from(&knobs.point);
         for ((number, core), frequency) in
             self.cores.iter_mut().enumerate().zip(point.frequencies(platform))
@@ -316,9 +297,8 @@ impl<'a> Engine<'a> {
     fn come_due(&mut self) {
         let now = Time::from_picos(self.now);
         self.take_frequencies(now);
-        if now >= self.transition.due() {
-            self.transition.go_on(now, &mut self.knobs);
-            self.wanted.copy_from(self.transition.target());
+        if now >= self.control.due() {
+            self.control.carry_on(now, &mut self.knobs);
             self.follow_knobs();
             self.set_moderation();
         }
@@ -343,7 +323,7 @@ impl<'a> Engine<'a> {
     /// Determines the next time at which something is due.
     fn look_ahead(&mut self) {
         let first = self.frequencies.iter().filter_map(UnderWay::due).min();
-        self.due = first.unwrap_or(Time::NEVER).min(self.transition.due()).as_picos();
+        self.due = first.unwrap_or(Time::NEVER).min(self.control.due()).as_picos();
     }
 
     /// Sets the moderation of each queue: by the driver's rule where the policy leaves it to the
@@ -351,7 +331,7 @@ impl<'a> Engine<'a> {
     fn set_moderation(&mut self) {
         let moderation = self.server.nic.moderation;
         for (number, core) in self.cores.iter_mut().enumerate() {
-            match self.policy.driver_rule(number) {
+            match self.control.policy().driver_rule(number) {
                 Some(kind) => {
                     let same =
                         matches!(&core.moderation, Moderation::Driver(rule) if rule.kind() == kind);
@@ -433,7 +413,7 @@ impl<'a> Engine<'a> {
             backlog: self.cores.iter().map(Core::backlog).sum(),
             uncore_joules: self.uncore_joules,
             transitions: self.transitions,
-            decisions: self.decisions,
+            decisions: self.control.count(),
         }
     }
 }
