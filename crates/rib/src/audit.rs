@@ -66,6 +66,11 @@ impl Rib {
         }
     }
 
+    /// Returns true if the route that counts for a prefix names a next-hop object.
+    pub fn names_object(&self, prefix: IpNet) -> bool {
+        self.routes_of(prefix).iter().any(|route| route.counts && route.nexthop.is_some())
+    }
+
     /// Finds the longest prefix with a next hop for an address.
     fn decided(&self, address: IpAddr) -> Option<(IpNet, HopKey)> {
         let longest = IpNet::from(address).prefix_len();

@@ -69,7 +69,7 @@ impl Rib {
         (routes.collect(), count)
     }
 
-    fn routes_of(&self, prefix: IpNet) -> Vec<RouteView> {
+    pub(super) fn routes_of(&self, prefix: IpNet) -> Vec<RouteView> {
         let candidates = self.prefixes.get(prefix).map_or(&[][..], |entry| &entry.candidates);
         let best = candidates.iter().position(|candidate| self.is_usable(candidate, prefix));
         let view = |(place, candidate): (usize, &Candidate)| RouteView {

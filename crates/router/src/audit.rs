@@ -539,6 +539,50 @@ mod tests {
         });
     }
 
+    /// As of Linux 6.18.
+    #[test]
+    fn object_of_which_the_kernel_says_nothing_raises_no_alarm() {
+        in_namespace("object", |laboratory| {
+            std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
+            ip("-6 addr add 2001:db8:a::1/64 dev pa nodad");
+            ip("-6 addr add 2001:db8:b::1/64 dev pb nodad");
+            ip("nexthop add id 3 via 2001:db8:b::2 dev pb");
+            ip("-6 route add 2001:db8:1::/64 nhid 3");
+            ip("-6 route add 2001:db8:2::/64 nhid 3");
+            // The first who asks makes the entry of the object on this CPU.
+            crate::cpu::pin(0, 0);
+            ip("-6 route get 2001:db8:1::1 from 2001:db8:a::7 iif pa");
+            begin(laboratory);
+            let question = |destination: &str| Question {
+                source: "2001:db8:a::7".parse().unwrap(),
+                destination: destination.parse().unwrap(),
+                port: PortId(0),
+                ingress: interface_index("pa").unwrap(),
+            };
+            let compare = |laboratory: &mut Laboratory, destination: &str| {
+                let Laboratory { audit, rib, routes, .. } = laboratory;
+                let state = State { rib, routes, is_ours: &|_| true };
+                audit.comparison.compare(&state, &question(destination))
+            };
+            assert_eq!(compare(laboratory, "2001:db8:1::1"), Outcome::Agrees);
+            ip("-6 route del 2001:db8:1::/64");
+            let gone = laboratory.audit.checked;
+            while laboratory.audit.checked < gone + 10 {
+                laboratory.second();
+            }
+            let outcome = compare(laboratory, "2001:db8:2::1");
+            assert!(!matches!(outcome, Outcome::Differs(_)), "{outcome:?}");
+            // A route that is really gone is seen.
+            ip("-6 route add 2001:db8:3::/64 via 2001:db8:b::2");
+            while laboratory.routes.longest_match("2001:db8:3::1".parse().unwrap()).is_none() {
+                laboratory.second();
+            }
+            ip("-6 route del 2001:db8:3::/64");
+            let missed = compare(laboratory, "2001:db8:3::1");
+            assert!(matches!(missed, Outcome::Differs(_)), "{missed:?}");
+        });
+    }
+
     #[test]
     fn audit_on_demand_reports_both_answers() {
         in_namespace("demand", |laboratory| {

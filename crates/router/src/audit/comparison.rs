@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::Routes;
 use wattline_linux::netlink::{Decision, DecisionQuery};
-use wattline_rib::{Rib, Treatment};
+use wattline_rib::{Rib, Treatment, route_errors};
 
 /// A packet that the kernel is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +142,11 @@ impl Comparison {
         if ours.allows(kernel, destination) && all_used {
             return Outcome::Agrees;
         }
+        if kernel == NO_ROUTE
+            && prefix.is_some_and(|it| it.addr().is_ipv6() && rib.names_object(it))
+        {
+            return Outcome::NotComparable("the kernel says nothing of a next-hop object");
+        }
         let longest = prefix.into_iter().chain(route.map(|route| route.prefix));
         let prefix = longest.max_by_key(IpNet::prefix_len).unwrap_or_else(|| destination.into());
         Outcome::Differs(Difference { prefix, ours, kernel })
@@ -191,6 +196,9 @@ fn is_forwarded(address: IpAddr) -> bool {
 
 /// EINVAL: a blackhole, and also a source that the kernel takes for impossible.
 const BLACKHOLE: Decision = Decision::Refused(22);
+/// ENETUNREACH: no route. Linux says so, too, of IPv6 routes by a next-hop object whose cached entry was
+/// made for a route that is gone (`rt6_info.from`), on the CPU that asks, and forwards by it.
+const NO_ROUTE: Decision = Decision::Refused(route_errors::NO_ROUTE);
 /// EXDEV: the reverse-path filter refuses the source.
 const SOURCE_REFUSED: i32 = 18;
 
