@@ -362,3 +362,78 @@ fn mistakes_are_refused_before_anything_is_set() {
     }
     assert!(server.is_as_before());
 }
+
+/// Returns the text of a file in the archive of a first hour.
+fn archived(archive: &Path, file: &str) -> String {
+    let read = Command::new("tar").arg("-xzOf").arg(archive).arg(format!("a/{file}")).output();
+    let read = read.unwrap();
+    assert!(read.status.success(), "{file}: {read:?}");
+    String::from_utf8(read.stdout).unwrap()
+}
+
+const GOVERNOR: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
+
+impl Server {
+    /// The report of a first hour that is shorter, of a server at its highest frequency, which
+    /// `balanced` changes.
+    fn first_hour(&self) -> Command {
+        for policy in ["policy0", "policy1"] {
+            self.machine.write(&GOVERNOR.replace("policy0", policy), "performance");
+        }
+        let mut command = Command::new(wattline_needs::program());
+        command.args(["probe", "--first-hour", "a.tar.gz", "--block", "2s", "--root", "."]);
+        command.current_dir(self.machine.root.path());
+        command
+    }
+
+    /// Whether its frequencies are as before a first hour.
+    fn is_fast(&self) -> bool {
+        let written = |path: &PathBuf| !path.ends_with("scaling_governor");
+        self.machine.value(GOVERNOR) == "performance"
+            && !self.machine.differences().iter().any(written)
+    }
+}
+
+#[test]
+fn first_hour_is_one_archive_and_leaves_the_machine_as_it_was() {
+    let server = Server::new();
+    let output = server.first_hour().output().unwrap();
+    let (shown, notes) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{shown}{notes}");
+    let archive = server.machine.path("a.tar.gz");
+    let steps: Value = serde_json::from_str(&archived(&archive, "first-hour/steps.json")).unwrap();
+    let steps = steps.as_array().unwrap();
+    assert_eq!(steps.len(), 5);
+    for step in steps {
+        assert_eq!(step["exit_code"], 0, "{step}");
+        assert!(shown.contains(&format!("{}: done", step["command"].as_str().unwrap())), "{shown}");
+        let text = archived(&archive, &format!("first-hour/{}", step["file"].as_str().unwrap()));
+        assert!(!text.is_empty(), "{step}");
+    }
+    let trial: Value = serde_json::from_str(&archived(&archive, "first-hour/trial.json")).unwrap();
+    assert_eq!(trial["pairs"], 8, "{trial:#}");
+    assert!(archived(&archive, "first-hour/power.csv").lines().count() > 2);
+    assert_eq!(archived(&archive, GOVERNOR).trim(), "performance");
+    assert!(server.is_fast(), "{:?}", server.machine.differences());
+    // What is there already stays, and is named at once.
+    let began = Instant::now();
+    let again = server.first_hour().output().unwrap();
+    let error = String::from_utf8(again.stderr).unwrap();
+    assert!(error.contains("a.tar.gz: is there already"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(5), "{error}");
+}
+
+#[test]
+fn interrupted_first_hour_leaves_no_archive_and_no_setting_changed() {
+    let mut server = Server::new();
+    let log = fs::File::create(server.machine.path("log")).unwrap();
+    let child = server.first_hour().stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    server.child = Some(child);
+    until("the trial sets something", || (!server.is_fast()).then_some(()));
+    server.signal("-TERM", server.process());
+    assert_eq!(server.ended(), Some(74), "{}", server.machine.log());
+    assert!(server.machine.log().contains("interrupted"), "{}", server.machine.log());
+    assert!(server.is_fast(), "{:?}", server.machine.differences());
+    assert!(!server.machine.path("a.tar.gz").exists());
+}

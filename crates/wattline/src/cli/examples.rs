@@ -320,6 +320,10 @@ const EXAMPLES: &[Examples] = &[
                 "A record that can become a fixture, to be sent",
                 "wattline probe --record this-machine.tar.gz",
             ),
+            (
+                "A first report from a machine with real cards and sensors",
+                "wattline probe --first-hour this-machine.tar.gz",
+            ),
         ],
     ),
     (

@@ -1,6 +1,7 @@
 //! Machine that a command looks at, and exit codes for errors of knobs and meters.
 
 use crate::exit::ExitError;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use wattline_knobs::journal::JournalError;
 use wattline_knobs::{STATE_DIRECTORY, SessionError};
@@ -28,6 +29,11 @@ impl Root {
             return Err(ExitError::new(ExitError::NO_INPUT, message));
         }
         Ok(Tree::at(&self.root))
+    }
+
+    /// Returns the arguments that name it.
+    pub fn arguments(&self) -> [&OsStr; 2] {
+        [OsStr::new("--root"), self.root.as_os_str()]
     }
 
     /// Returns the folder of its journal.

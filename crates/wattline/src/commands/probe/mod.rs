@@ -1,10 +1,12 @@
 //! `wattline probe`: which knobs and meters this machine has, which are missing, and what
 //! would enable them.
 
+mod first_hour;
 mod interfaces;
 mod place;
 mod record;
 
+use super::duration;
 use super::meter::over;
 use super::root::Root;
 use crate::exit::ExitError;
@@ -25,6 +27,14 @@ pub struct Args {
     /// address, serial number or identifier.
     #[arg(long, value_name = "DIR|ARCHIVE")]
     record: Option<PathBuf>,
+    /// The same, with power while nothing else runs, the plan of `govern` and a trial of `none` against
+    /// `balanced`: what a first report from a machine needs, about an hour. The machine is as before at
+    /// the end.
+    #[arg(long, value_name = "DIR|ARCHIVE", conflicts_with = "record")]
+    first_hour: Option<PathBuf>,
+    /// Length of a block of that trial.
+    #[arg(long, value_name = "TIME", default_value = "3min", requires = "first_hour", value_parser = duration::parse)]
+    block: Span,
     #[command(flatten)]
     root: Root,
 }
@@ -44,8 +54,21 @@ fn crosscheck(meters: &mut [Box<dyn Meter>]) -> Vec<Comparison> {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let tree = args.root.tree()?;
     let mut out = output::stdout();
+    if let Some(place) = &args.first_hour {
+        let report = first_hour::run(place, args.block, &args.root)?;
+        if json {
+            output::document(&mut out, &report)?;
+        } else {
+            for step in &report.steps {
+                let done = if step.exit_code == Some(0) { "done" } else { "not done" };
+                writeln!(out, "{}: {done}, {:.0} s", step.command, step.seconds)?;
+            }
+            writeln!(out, "{} files in {}", report.files, place.display())?;
+        }
+        return Ok(());
+    }
+    let tree = args.root.tree()?;
     if let Some(place) = &args.record {
         let recorded = record::record(&tree, place)?;
         if json {

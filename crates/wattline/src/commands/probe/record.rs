@@ -46,7 +46,8 @@ pub fn record(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
     Place::filled(to, |place| fill(tree, place))
 }
 
-fn fill(tree: &Tree, to: &mut Place) -> Result<Recorded, ExitError> {
+/// Copies the same into a place.
+pub fn fill(tree: &Tree, to: &mut Place) -> Result<Recorded, ExitError> {
     let mut recorder = Recorder { tree, to, recorded: Recorded::default() };
     let cpus = Path::new(CPUS);
     let recorded = KNOBS.iter().map(|knob| knob.recorded);

@@ -1,0 +1,169 @@
+//! `wattline probe --first-hour`: what a first report from a machine needs, in one archive.
+
+use super::place::Place;
+use super::record::fill;
+use crate::commands::root::Root;
+use crate::exit::ExitError;
+use crate::new_file::cannot_write;
+use crate::output::note;
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use wattline_units::Span;
+
+/// A signal is honoured within this time.
+const LOOK: Duration = Duration::from_millis(50);
+/// Pairs of blocks of the trial: the fewest that show anything.
+const PAIRS: u32 = wattline_trial::LEAST_PAIRS as u32;
+/// Messages of a step that are kept, in bytes.
+const MESSAGES: usize = 16_384;
+
+/// The report of an hour.
+#[derive(Serialize)]
+pub struct FirstHour {
+    pub files: usize,
+    pub steps: Vec<Step>,
+}
+
+/// A command that was run.
+#[derive(Serialize)]
+pub struct Step {
+    pub command: String,
+    /// File of its standard output.
+    pub file: &'static str,
+    /// 0 for success, as of every command; none if a signal ended it.
+    pub exit_code: Option<i32>,
+    pub seconds: f64,
+    /// Its standard error.
+    pub messages: String,
+}
+
+/// Records the machine, its idle power and a short trial into a new archive or folder.
+///
+/// # Errors
+/// When the place is taken or cannot be written, or a signal ends it. A step that fails is part of
+/// the report.
+pub fn run(place: &Path, block: Span, root: &Root) -> Result<FirstHour, ExitError> {
+    is_writable(place)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let tree = root.tree()?;
+    Place::filled(place, |place| {
+        let recorded = fill(&tree, place)?;
+        let mut steps = Vec::new();
+        for (file, command) in commands(block) {
+            note!("wattline: {command}");
+            let (step, output) = run_step(file, command, root, &stop)?;
+            if step.exit_code != Some(0) {
+                note!("wattline: not done; the report says why");
+            }
+            place.put(&Path::new("first-hour").join(file), &output)?;
+            steps.push(step);
+        }
+        let text = serde_json::to_string_pretty(&steps).map_err(std::io::Error::from)?;
+        place.put(Path::new("first-hour/steps.json"), &text)?;
+        Ok(FirstHour { files: recorded.files + steps.len() + 1, steps })
+    })
+}
+
+/// The commands, each with the file of its output.
+fn commands(block: Span) -> [(&'static str, String); 5] {
+    let block = format!("{}s", block.as_seconds());
+    [
+        ("probe.json", "probe --json".to_owned()),
+        ("meters.json", "meter list --json".to_owned()),
+        ("plan.json", "plan --govern --json".to_owned()),
+        ("power.csv", format!("meter record --duration {block}")),
+        ("trial.json", format!("trial none balanced --block {block} --pairs {PAIRS} --json")),
+    ]
+}
+
+/// A place that cannot be written is not found after an hour.
+fn is_writable(place: &Path) -> Result<(), ExitError> {
+    if place.symlink_metadata().is_ok() {
+        // Refused with its reason.
+        return Place::filled(place, |_| Ok(()));
+    }
+    File::create_new(place)
+        .and_then(|_| fs::remove_file(place))
+        .map_err(|error| cannot_write(place, &error))
+}
+
+fn run_step(
+    file: &'static str,
+    command: String,
+    root: &Root,
+    stop: &AtomicBool,
+) -> Result<(Step, String), ExitError> {
+    let began = Instant::now();
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(command.split(' '))
+        .args(root.arguments())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let output = child.stdout.take().map(|mut pipe| {
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            // What came until then is kept.
+            let _ = pipe.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        })
+    });
+    let messages = child.stderr.take().map(|pipe| {
+        thread::spawn(move || {
+            let mut kept = String::new();
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                note!("{line}");
+                if kept.len() + line.len() < MESSAGES {
+                    kept += &(line + "\n");
+                }
+            }
+            kept
+        })
+    });
+    let exit_code = wait(&mut child, stop)?;
+    let text = |thread: Option<thread::JoinHandle<String>>| {
+        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    };
+    let step = Step {
+        command: format!("wattline {command}"),
+        file,
+        exit_code,
+        seconds: began.elapsed().as_secs_f64(),
+        messages: text(messages),
+    };
+    Ok((step, text(output)))
+}
+
+/// Waits for the end of a step. A signal to this process ends the step first, which restores what it
+/// has set.
+fn wait(child: &mut Child, stop: &AtomicBool) -> Result<Option<i32>, ExitError> {
+    let mut is_told = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            if is_told {
+                let message = "interrupted; nothing is written, and the machine is as before";
+                return Err(ExitError::new(ExitError::IO, message));
+            }
+            return Ok(status.code());
+        }
+        if stop.load(Ordering::Relaxed) && !is_told {
+            is_told = true;
+            let process = rustix::process::Pid::from_child(child);
+            // It may end at this moment by itself.
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+        }
+        thread::sleep(LOOK);
+    }
+}
