@@ -77,9 +77,9 @@ pub trait Policy: Send {
         point: &mut OperatingPoint,
     ) -> AskAgain;
 
-    /// The driver's rule that moderates a queue's interrupts after the last decision; `None` if the
-    /// period of the operating point does. A policy uses rules only on a platform that has them
-    /// ([`Can::driver_rules`]).
+    /// Returns the driver's rule that moderates a queue's interrupts after the last decision;
+    /// `None` if the operating point's period moderates them. A policy uses rules only on a
+    /// platform that has them ([`Can::driver_rules`]).
     fn driver_rule(&self, _queue: usize) -> Option<RuleKind> {
         None
     }
@@ -89,8 +89,8 @@ pub trait Policy: Send {
         None
     }
 
-    /// A remark for the user about its decisions, for example that no operating point meets the
-    /// target.
+    /// Returns a remark for the user about the decisions, for example that no operating point meets
+    /// the target.
     fn remark(&self) -> Option<String> {
         None
     }
