@@ -118,7 +118,7 @@ impl Control {
     pub fn set_ports(&self, ports: usize) {
         self.ports.store(ports, Ordering::Release);
     }
-    /// The command in force.
+    /// Returns the command in force.
     pub fn current_command(&self) -> Command {
         match self.command.load(Ordering::Acquire) {
             0 => Command::Run,
@@ -192,12 +192,12 @@ impl Worker {
         })
     }
 
-    /// Counters of the worker, which any thread may read at any time.
+    /// Returns the counters of the worker, which any thread may read at any time.
     pub fn counters(&self) -> Arc<WorkerCounters> {
         self.context.counters.clone()
     }
 
-    /// Control of the worker, for other threads.
+    /// Returns the control of the worker, for other threads.
     pub fn control(&self) -> Arc<Control> {
         self.control.clone()
     }
@@ -207,34 +207,34 @@ impl Worker {
         self.context.taps.slots()
     }
 
-    /// Graph of the worker, for inspection.
+    /// Returns the graph of the worker, for inspection.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Frame memory, between iterations; for benchmarks that write frames in place.
+    /// Returns the frame memory, between iterations; for benchmarks that write frames in place.
     pub fn pool(&mut self) -> &mut FramePool {
         &mut self.context.pool
     }
 
-    /// Ports and frame memory, between iterations; for callers of [`Self::step_with`] that inspect
-    /// the ports first.
+    /// Returns ports and frame memory, between iterations; for callers of [`Self::step_with`] that
+    /// inspect the ports first.
     pub fn ports(&mut self) -> (&mut [Box<dyn PortQueue>], &mut FramePool) {
         let served = self.served();
         (&mut self.ports[..served], &mut self.context.pool)
     }
 
-    /// Number of the ports that are served ([`Control::set_ports`]).
+    /// Returns the number of ports that are served ([`Control::set_ports`]).
     fn served(&self) -> usize {
         self.control.ports.load(Ordering::Acquire).min(self.ports.len())
     }
 
-    /// Number of chunks that are neither in a ring nor held.
+    /// Returns the number of chunks that are neither in a ring nor held.
     pub fn free_chunks(&self) -> usize {
         self.context.pool.free_chunks()
     }
 
-    /// True once no port can ever receive a frame again.
+    /// Returns true once no port can ever receive a frame again.
     pub fn is_exhausted(&self) -> bool {
         self.ports[..self.served()].iter().all(|port| port.exhausted())
     }

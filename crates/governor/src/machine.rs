@@ -29,7 +29,7 @@ pub struct View {
 }
 
 impl View {
-    /// A view for a platform, before the first observation.
+    /// Returns a view for a platform, before the first observation.
     pub fn of(platform: &Platform) -> Self {
         Self {
             queues: vec![QueueView::default(); platform.queues.len()],
@@ -73,13 +73,14 @@ pub enum Taken {
 
 /// A machine that a governor can observe and set.
 pub trait Machine: Send {
-    /// The description that the policy gets; it does not change during a run.
+    /// Returns the description that the policy gets; it does not change during a run.
     fn platform(&self) -> &Platform;
 
-    /// Time since the run began, by the machine's clock. An emulated machine uses model time.
+    /// Returns the time since the run began, by the machine's clock. An emulated machine uses model
+    /// time.
     fn now(&self) -> Time;
 
-    /// The operating point before the governor takes over.
+    /// Returns the operating point before the governor takes over.
     fn present(&mut self) -> OperatingPoint {
         OperatingPoint::full(self.platform())
     }
@@ -116,12 +117,12 @@ pub trait Machine: Send {
     /// decision.
     fn settle(&mut self) {}
 
-    /// Energy drawn since the run began.
+    /// Returns the energy drawn since the run began.
     fn energy(&mut self, _now: Time) -> Energy {
         Energy::default()
     }
 
-    /// Number of indirection table entries moved since the run began.
+    /// Returns the number of indirection table entries moved since the run began.
     fn entries_moved(&self) -> u64 {
         0
     }

@@ -21,7 +21,7 @@ use wattline_units::{Span, Time};
 
 /// Takes the steps.
 pub trait Actuator {
-    /// The platform whose knobs it sets.
+    /// Returns the platform whose knobs it sets.
     fn platform(&self) -> &Platform;
 
     /// Takes one step.
@@ -107,7 +107,7 @@ struct Pass {
 }
 
 impl Transition {
-    /// A transition engine for a machine that is at `point`.
+    /// Creates a transition engine for a machine that is at `point`.
     pub fn new(platform: &Platform, point: OperatingPoint, pace: Pace) -> Self {
         Self {
             machine_state: MachineState {
@@ -132,27 +132,27 @@ impl Transition {
         }
     }
 
-    /// The present state of the machine.
+    /// Returns the present state of the machine.
     pub fn point(&self) -> &OperatingPoint {
         &self.point
     }
 
-    /// The point wanted last, less what the machine refused.
+    /// Returns the point wanted last, less what the machine refused.
     pub fn target(&self) -> &OperatingPoint {
         &self.target
     }
 
-    /// When to call [`Self::go_on`]; [`Time::NEVER`] if nothing is deferred.
+    /// Returns when to call [`Self::go_on`]; [`Time::NEVER`] if nothing is deferred.
     pub fn due(&self) -> Time {
         self.due
     }
 
-    /// Results of the steps so far.
+    /// Returns the results of the steps so far.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Changes of the machine's state so far.
+    /// Returns the changes of the machine's state so far.
     pub fn changes(&self) -> Changes {
         self.changes
     }
@@ -305,7 +305,7 @@ impl Transition {
         }
     }
 
-    /// Whether a step adds capacity; otherwise it takes some away.
+    /// Returns true if a step adds capacity; otherwise it takes some away.
     fn adds_capacity(&self, step: &Step) -> bool {
         let point = &self.point;
         match *step {

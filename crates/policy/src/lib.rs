@@ -61,10 +61,10 @@ use wattline_units::Time;
 /// is changed in place, so that a decision allocates nothing. The platform ignores and reports
 /// settings that it does not have; a policy may leave such fields as they are.
 pub trait Policy: Send {
-    /// The name under which the registry lists it.
+    /// Returns the name under which the registry lists the policy.
     fn name(&self) -> &'static str;
 
-    /// The parts of the observation that it uses.
+    /// Returns the parts of the observation that the policy uses.
     fn looks_at(&self) -> Looks {
         Looks::WHOLE
     }
@@ -84,7 +84,8 @@ pub trait Policy: Send {
         None
     }
 
-    /// The reason of the last decision; `None` if the policy gives none. Allocates nothing.
+    /// Returns the reason for the last decision; `None` if the policy gives none. Allocates
+    /// nothing.
     fn reason(&self) -> Option<Reason> {
         None
     }

@@ -472,7 +472,7 @@ impl ProgramCounts<'_> {
         self.of.xdp_counts.traffic(&self.counted(), ports)
     }
 
-    /// Verdicts of all programs, those of removed ports included.
+    /// Returns the verdicts of all programs, those of removed ports included.
     pub fn all_verdicts(&self) -> XdpCounters {
         let mut sum = self.of.gone;
         for program in self.of.each.values() {
@@ -546,7 +546,7 @@ impl Program {
         self.program.cover_queues()
     }
 
-    /// The interface that it is attached to.
+    /// Returns the interface that the program is attached to.
     pub fn interface(&self) -> Option<u32> {
         self.program.interface()
     }

@@ -39,7 +39,7 @@ pub(super) struct Fed {
 }
 
 impl Feed {
-    /// A generator for the packets of a source up to `end`.
+    /// Creates a generator for the packets of a source up to `end`.
     pub fn new(card: Arc<Card>, source: Box<dyn Source>, end: Time) -> Self {
         let tables = card.tables();
         let entries = tables.first().map_or(1, |table| table.entries().len());

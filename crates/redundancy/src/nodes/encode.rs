@@ -106,7 +106,7 @@ impl EncoderCache {
         }
     }
 
-    /// Bytes of memory in use, including the cache.
+    /// Returns the bytes of memory in use, including the cache.
     pub fn memory_bytes(&self) -> u64 {
         let store = self.store.capacity_bytes();
         store + store / 16 + self.index.bytes() as u64
@@ -168,7 +168,7 @@ struct Loaded {
 }
 
 impl Encoder {
-    /// An encoder with its own working memory.
+    /// Creates an encoder with its own working memory.
     #[must_use]
     pub fn new(settings: &EncodeSettings, shared: Arc<EncoderCache>) -> Self {
         let most = LONGEST_PAYLOAD;
@@ -185,7 +185,7 @@ impl Encoder {
         }
     }
 
-    /// Number of retransmitted segments recognised since the last call.
+    /// Returns the number of retransmitted segments recognised since the last call.
     pub fn take_retransmissions(&mut self) -> u64 {
         std::mem::take(&mut self.retransmissions)
     }
@@ -394,7 +394,7 @@ fn write(
     Some(length)
 }
 
-/// Number of equal bytes at the beginning.
+/// Counts equal bytes at the beginning.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let (eights_a, _) = a.as_chunks::<8>();
     let (eights_b, _) = b.as_chunks::<8>();
@@ -402,7 +402,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
 }
 
-/// Number of equal bytes at the end.
+/// Counts equal bytes at the end.
 fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
