@@ -26,8 +26,8 @@ const TICK: Span = Span::from_millis(1);
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// Longest time that a worker blocks while it holds packets for a neighbour.
 const SLEEP_WHILE_HOLDING: Duration = Duration::from_millis(1);
-/// Pauses of the processor between two polls in [`Mode::Pause`]: of 43 cycles (up to Broadwell) or
-/// 140 (from Skylake on) each, by Intel's optimization manual, so that a poll comes a few hundred
+/// Number of processor pauses between two polls in [`Mode::Pause`]. Intel's optimization manual
+/// states 43 cycles each up to Broadwell and 140 from Skylake on, so a poll comes a few hundred
 /// cycles late.
 const PAUSES: u32 = 4;
 /// Number of iterations without a frame after which a draining worker ends.
@@ -56,7 +56,7 @@ pub enum Mode {
     Poll = 0,
     /// Block at once.
     Interrupt = 1,
-    /// Poll for a while, then block. The duration adapts to its success and is at most that of
+    /// Poll for a while, then block. The duration adapts to the arrivals and is at most that of
     /// [`Control::set_spin`].
     Adaptive = 2,
     /// Poll again after some pauses of the processor.
@@ -65,8 +65,8 @@ pub enum Mode {
     Nap = 4,
 }
 
-/// Control of a worker by other threads. Changes take effect at its next iteration. The owner of
-/// the wake-up in its [`Waiter`] has to wake a worker that blocks.
+/// Control of a worker by other threads. Changes take effect at its next iteration. To reach a
+/// blocked worker, the owner of its [`Waiter`]'s wake-up has to trigger it.
 #[derive(Debug)]
 pub struct Control {
     command: AtomicU8,
@@ -107,18 +107,18 @@ impl Control {
     pub fn set_spin(&self, micros: u32) {
         self.spin_micros.store(micros, Ordering::Relaxed);
     }
-    /// Sets the time that a worker sleeps in [`Mode::Nap`]; at most as long as one that waits for
-    /// interrupts sleeps, so that it notices commands.
+    /// Sets the time that a worker sleeps in [`Mode::Nap`], limited to 100 ms so that it notices
+    /// commands.
     pub fn set_nap(&self, time: Duration) {
         let nanos = time.min(LONGEST_SLEEP).as_nanos();
         self.nap_nanos.store(u32::try_from(nanos).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
-    /// Sets how many of the worker's ports, from the first, it serves: those behind them are places
-    /// for ports that come later, and cost nothing until then. At first it serves all.
+    /// Sets how many of its ports, from the first, the worker serves. The others are reserved for
+    /// ports that are added later, and cost nothing until then. The default is all.
     pub fn set_ports(&self, ports: usize) {
         self.ports.store(ports, Ordering::Release);
     }
-    /// The command in force.
+    /// Returns the command in force.
     pub fn current_command(&self) -> Command {
         match self.command.load(Ordering::Acquire) {
             0 => Command::Run,
@@ -192,12 +192,12 @@ impl Worker {
         })
     }
 
-    /// Counters of the worker, which any thread may read at any time.
+    /// Returns the counters of the worker, which any thread may read at any time.
     pub fn counters(&self) -> Arc<WorkerCounters> {
         self.context.counters.clone()
     }
 
-    /// Control of the worker, for other threads.
+    /// Returns the control of the worker, for other threads.
     pub fn control(&self) -> Arc<Control> {
         self.control.clone()
     }
@@ -207,34 +207,34 @@ impl Worker {
         self.context.taps.slots()
     }
 
-    /// Graph of the worker, for inspection.
+    /// Returns the graph of the worker, for inspection.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Frame memory, between iterations; for benchmarks that write frames in place.
+    /// Returns the frame memory, between iterations; for benchmarks that write frames in place.
     pub fn pool(&mut self) -> &mut FramePool {
         &mut self.context.pool
     }
 
-    /// Ports and frame memory, between iterations; for callers of [`Self::step_with`] that inspect
-    /// the ports first.
+    /// Returns ports and frame memory, between iterations; for callers of [`Self::step_with`] that
+    /// inspect the ports first.
     pub fn ports(&mut self) -> (&mut [Box<dyn PortQueue>], &mut FramePool) {
         let served = self.served();
         (&mut self.ports[..served], &mut self.context.pool)
     }
 
-    /// Number of the ports that are served ([`Control::set_ports`]).
+    /// Returns the number of ports that are served ([`Control::set_ports`]).
     fn served(&self) -> usize {
         self.control.ports.load(Ordering::Acquire).min(self.ports.len())
     }
 
-    /// Number of chunks that are neither in a ring nor held.
+    /// Returns the number of chunks that are neither in a ring nor held.
     pub fn free_chunks(&self) -> usize {
         self.context.pool.free_chunks()
     }
 
-    /// True once no port can ever receive a frame again.
+    /// Returns true once no port can ever receive a frame again.
     pub fn is_exhausted(&self) -> bool {
         self.ports[..self.served()].iter().all(|port| port.exhausted())
     }
@@ -319,7 +319,7 @@ impl Worker {
             }
             let watched = taps.are_on();
             if watched {
-                // Before they are sent: their chunks belong to the port then.
+                // Before they are sent: afterwards their chunks belong to the port.
                 taps.sending(number, queue, pool.memory());
             }
             let taken = port.transmit(pool, queue).min(queue.len());
@@ -417,7 +417,7 @@ impl Worker {
         }
     }
 
-    /// Lets the time between two polls pass, where the mode has such a time.
+    /// Waits between two polls, if the mode has a time for it.
     fn pause(&mut self, waiter: &mut dyn Waiter) {
         match self.control.mode() {
             Mode::Poll | Mode::Interrupt | Mode::Adaptive => {}
@@ -449,7 +449,7 @@ impl Worker {
         self.rest(|most| waiter.wait(longest.min(most)));
     }
 
-    /// Sleeps in a way that is told how long at most.
+    /// Calls `sleep` with its longest duration. Meanwhile the worker holds no reference to routes.
     fn rest(&mut self, sleep: impl FnOnce(Duration)) {
         let totals = &self.context.counters.totals;
         totals.sleeps.add(1);

@@ -12,9 +12,9 @@ use wattline_units::Time;
 /// nothing.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// By queue number of the platform.
+    /// Queues, by the platform's queue number.
     pub queues: Vec<QueueView>,
-    /// By core number.
+    /// Cores, by core number.
     pub cores: Vec<CoreView>,
     /// Latency since the last observation; `None` if it is not measured or `looks` does not ask for
     /// it.
@@ -24,12 +24,12 @@ pub struct View {
     /// Packets by entry of the indirection tables; empty if they are not counted or `looks` does
     /// not ask for them.
     pub entries: Vec<u64>,
-    /// The parts to observe. A machine reads nothing else that costs time.
+    /// Parts to observe. A machine skips other parts that take time to read.
     pub looks: Looks,
 }
 
 impl View {
-    /// A view for a platform, before the first observation.
+    /// Returns a view for a platform, before the first observation.
     pub fn of(platform: &Platform) -> Self {
         Self {
             queues: vec![QueueView::default(); platform.queues.len()],
@@ -58,7 +58,8 @@ pub enum Taken {
         /// The present value.
         found: String,
     },
-    /// The step was refused or failed; the machine is as before.
+    /// The step was refused or failed. The machine is unchanged, except for
+    /// [`Machine::tables_differ`].
     Failed {
         /// Reason and advice.
         why: String,
@@ -72,13 +73,14 @@ pub enum Taken {
 
 /// A machine that a governor can observe and set.
 pub trait Machine: Send {
-    /// The description that the policy gets; it does not change during a run.
+    /// Returns the description that the policy gets; it does not change during a run.
     fn platform(&self) -> &Platform;
 
-    /// Time since the run began, by the machine's clock. An emulated machine uses model time.
+    /// Returns the time since the run began, by the machine's clock. An emulated machine uses model
+    /// time.
     fn now(&self) -> Time;
 
-    /// The operating point before the governor takes over.
+    /// Returns the operating point before the governor takes over.
     fn present(&mut self) -> OperatingPoint {
         OperatingPoint::full(self.platform())
     }
@@ -90,18 +92,18 @@ pub trait Machine: Send {
     /// Takes one step towards another operating point, at the time of the last observation.
     fn take(&mut self, step: &Step) -> Taken;
 
-    /// The present setting, as a step of the same kind, after a step that was not done as asked;
-    /// `None` if it cannot be read.
+    /// Returns the present setting as a step of the same kind, or `None` if it cannot be read.
+    /// Called after a step that was not done as asked.
     fn held(&mut self, _step: &Step) -> Option<Step> {
         None
     }
 
-    /// Whether a failed [`Step::Redirect`] has changed some indirection tables and not others.
+    /// Returns true if a failed [`Step::Redirect`] changed only some of the indirection tables.
     fn tables_differ(&self) -> bool {
         false
     }
 
-    /// Number of writes that a step is charged for ([`Self::pace`]).
+    /// Returns how many writes a step takes from the budget of [`Self::pace`].
     fn writes(&self, _step: &Step) -> u32 {
         1
     }
@@ -111,15 +113,16 @@ pub trait Machine: Send {
         Pace::FREE
     }
 
-    /// Called after the last step of a decision: carries out the steps that were only collected.
+    /// Carries out the steps that [`Self::take`] only collected. Called after the last step of a
+    /// decision.
     fn settle(&mut self) {}
 
-    /// Energy drawn since the run began.
+    /// Returns the energy drawn since the run began.
     fn energy(&mut self, _now: Time) -> Energy {
         Energy::default()
     }
 
-    /// Number of indirection table entries moved since the run began.
+    /// Returns the number of indirection table entries moved since the run began.
     fn entries_moved(&self) -> u64 {
         0
     }

@@ -21,35 +21,35 @@ use wattline_units::{Span, Time};
 
 /// Takes the steps.
 pub trait Actuator {
-    /// The platform whose knobs it sets.
+    /// Returns the platform whose knobs it sets.
     fn platform(&self) -> &Platform;
 
     /// Takes one step.
     fn take(&mut self, now: Time, step: &Step) -> Taken;
 
-    /// Result of a slow step ([`Taken::Slow`]) whose time is over.
+    /// Returns the result of a slow step ([`Taken::Slow`]) that has ended.
     fn finish(&mut self, _now: Time, _step: &Step) -> Taken {
         Taken::Done
     }
 
-    /// The present setting, as a step of the same kind, after a step that was not done as asked;
-    /// `None` if it cannot be read.
+    /// Returns the present setting as a step of the same kind, or `None` if it cannot be read.
+    /// Called after a step that was not done as asked.
     fn held(&mut self, _step: &Step) -> Option<Step> {
         None
     }
 
-    /// Whether a failed [`Step::Redirect`] has changed some indirection tables and not others.
+    /// Returns true if a failed [`Step::Redirect`] changed only some of the indirection tables.
     fn tables_differ(&self) -> bool {
         false
     }
 
-    /// Number of writes that a step is charged for.
+    /// Returns how many writes a step takes from the budget.
     fn writes(&self, _step: &Step) -> u32 {
         1
     }
 
-    /// Called after the last step that can be taken now: carries out the steps that were only
-    /// collected.
+    /// Carries out the steps that [`Self::take`] only collected. Called after the last step that
+    /// can be taken now.
     fn settle(&mut self) {}
 }
 
@@ -60,8 +60,8 @@ pub struct Transition {
     point: OperatingPoint,
     /// Present state that an operating point does not name.
     machine_state: MachineState,
-    /// Weights that have been written; the tables follow them with the next redirect. `point` holds
-    /// the weights that the tables follow now.
+    /// Weights that have been written and take effect with the next redirect. `point` holds the
+    /// weights in effect.
     written_weights: Vec<u8>,
     /// The wanted point, less what the machine refused.
     target: OperatingPoint,
@@ -70,10 +70,10 @@ pub struct Transition {
     steps: Vec<Step>,
     /// The slow step under way, and when it ends.
     slow: Option<(Step, Time)>,
-    /// Steps that the machine altered, and until when each is not tried again: the machine would
-    /// alter it in the same way.
+    /// Steps that the machine altered, and the time before which each is not repeated, since the
+    /// machine would alter it in the same way.
     altered: Vec<(Step, Time)>,
-    /// Knobs that were just set, and until when they are left as they are.
+    /// Knobs that were just set, their places, and the time before which each is not set again.
     dwelling: Vec<(Knob, usize, Time)>,
     pace: Pace,
     write_budget: WriteBudget,
@@ -107,7 +107,7 @@ struct Pass {
 }
 
 impl Transition {
-    /// A transition engine for a machine that is at `point`.
+    /// Creates a transition engine for a machine that is at `point`.
     pub fn new(platform: &Platform, point: OperatingPoint, pace: Pace) -> Self {
         Self {
             machine_state: MachineState {
@@ -132,33 +132,33 @@ impl Transition {
         }
     }
 
-    /// The present state of the machine.
+    /// Returns the present state of the machine.
     pub fn point(&self) -> &OperatingPoint {
         &self.point
     }
 
-    /// The point wanted last, less what the machine refused.
+    /// Returns the point wanted last, less what the machine refused.
     pub fn target(&self) -> &OperatingPoint {
         &self.target
     }
 
-    /// When to call [`Self::go_on`]; [`Time::NEVER`] if nothing is deferred.
+    /// Returns when to call [`Self::go_on`]; [`Time::NEVER`] if nothing is deferred.
     pub fn due(&self) -> Time {
         self.due
     }
 
-    /// Results of the steps so far.
+    /// Returns the results of the steps so far.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Changes of the machine's state so far.
+    /// Returns the changes of the machine's state so far.
     pub fn changes(&self) -> Changes {
         self.changes
     }
 
-    /// Takes the steps to the point that a policy wants, as far as the machine can and its pace
-    /// allows. Afterwards `wanted` holds the target ([`Self::target`]).
+    /// Takes the steps to the point that a policy wants, as far as the machine and its pace allow.
+    /// Afterwards `wanted` holds the target ([`Self::target`]).
     pub fn go(&mut self, now: Time, actuator: &mut impl Actuator, wanted: &mut OperatingPoint) {
         wanted.bound(actuator.platform(), &self.target);
         self.target.copy_from(wanted);
@@ -214,8 +214,8 @@ impl Transition {
                         *due = (*due).min(ledger.rests_until(knob, place));
                     }
                 }
-                // The wanted limit follows from the cores. Taking it as the present one plans no
-                // step.
+                // The wanted limit follows from the cores. With it as the present limit too, no
+                // step is planned.
                 Knob::Uncore => from.uncore = target.uncore_limit(platform),
                 _ => {}
             }
@@ -281,7 +281,8 @@ impl Transition {
             if let Taken::Slow { until } = taken {
                 let until = until.max(now + Span::from_picos(1));
                 self.slow = Some((step, until));
-                // The steps after it are planned again then: the policy may want another point.
+                // Later steps are planned anew when it ends: the policy may want another point by
+                // then.
                 self.due = until;
                 return;
             }
@@ -289,8 +290,8 @@ impl Transition {
         }
     }
 
-    /// Whether a step would park a core, or let it sleep deeper, that still gets packets because
-    /// the tables were not rewritten.
+    /// Returns true if a step would park a core or let it sleep deeper, although the core still
+    /// gets packets because the tables were not rewritten.
     fn still_active(&mut self, step: &Step, tables_deferred: bool) -> bool {
         match *step {
             Step::Park { core } => self.point.active.contains(core),
@@ -304,7 +305,7 @@ impl Transition {
         }
     }
 
-    /// Whether a step adds capacity; otherwise it takes some away.
+    /// Returns true if a step adds capacity; otherwise it takes some away.
     fn adds_capacity(&self, step: &Step) -> bool {
         let point = &self.point;
         match *step {
@@ -338,7 +339,8 @@ impl Transition {
         if is_redirect {
             self.machine_state.tables_differ = failed && actuator.tables_differ();
         }
-        // After a failed redirect the tables may differ, even if together they reach these cores.
+        // After a failed redirect the tables may differ from each other, even if together they lead
+        // to the wanted cores.
         let done = held == Some(step) && !(is_redirect && failed);
         // A knob that rounds may be set again at once; a knob that fails is left alone.
         self.ledger.note(now, knob, place, taken, done || altered);
@@ -375,7 +377,7 @@ impl Transition {
         }
     }
 
-    /// After a step that was not done as asked: the target takes over the present setting.
+    /// Copies the present setting into the target after a step that was not done as asked.
     fn keep_present(&mut self, step: &Step, pass: &mut Pass) {
         let Self { point, target, .. } = self;
         match *step {
@@ -386,7 +388,7 @@ impl Transition {
                 target.active = point.active;
                 target.weights.clone_from(&point.weights);
             }
-            // A point that leaves the uncore to the cores names no limit.
+            // A target without a limit stays so: its uncore follows the cores.
             Step::Uncore { .. } => {
                 target.uncore = target.uncore.and(self.machine_state.uncore);
                 point.uncore = target.uncore;
@@ -397,7 +399,7 @@ impl Transition {
         }
     }
 
-    /// Takes over a step into the present state.
+    /// Applies a step to the present state.
     fn set_present(&mut self, step: &Step) {
         let Self { point, machine_state, written_weights, goal, .. } = self;
         match *step {

@@ -1,9 +1,9 @@
-//! The power that the board's management controller shows: IPMI DCMI "Get Power Reading"
-//! (DCMI 1.5, section 6.6.1), asked for through the program `ipmitool`.
+//! Meter of the board's management controller (BMC): IPMI DCMI "Get Power Reading" (DCMI 1.5,
+//! section 6.6.1), read with the program `ipmitool`.
 //!
-//! A driver of our own for /dev/ipmi0 would save a process per reading, but controllers answer
-//! at most about once a second and after tens of milliseconds anyway, and ipmitool knows their
-//! peculiarities.
+//! A driver of our own for /dev/ipmi0 would save a process per reading. This would gain little:
+//! controllers answer at most about once a second, after tens of milliseconds. Besides, ipmitool
+//! knows their quirks.
 
 use crate::reading::{Description, Meter, Plausible, Reading, Rejection, Scope};
 use crate::registration::{Finding, Registration, Row};
@@ -17,7 +17,7 @@ use wattline_units::{Accuracy, Provenance, Source, Time, Watts};
 
 const DEVICE: &str = "/dev/ipmi0";
 const PROGRAM: &str = "ipmitool";
-/// A controller that is being reset can take for ever.
+/// Longest wait for an answer: a controller that is being reset may never give one.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 const LONGEST_ANSWER: u64 = 64 << 10;
@@ -30,7 +30,7 @@ pub struct Dcmi {
     last: Option<Time>,
 }
 
-/// The meter of this machine, if it has a controller; or why it cannot be used.
+/// Returns the meter of this machine, or why it cannot be used; `None` without a controller.
 pub fn find(tree: &Tree) -> Option<Result<Dcmi, Missing>> {
     if !tree.is_live() || !tree.exists(DEVICE) {
         return None;
@@ -47,7 +47,7 @@ pub fn find(tree: &Tree) -> Option<Result<Dcmi, Missing>> {
 }
 
 impl Dcmi {
-    /// With this program in the place of `ipmitool`.
+    /// Creates a meter that runs `program` in place of `ipmitool`.
     pub fn new(program: impl AsRef<Path>) -> Self {
         Self {
             program: program.as_ref().to_path_buf(),
@@ -72,7 +72,8 @@ impl Meter for Dcmi {
     }
 
     fn read(&mut self, now: Time) -> Result<Reading, Rejection> {
-        // A time without a figure is a gap: a spot value says nothing of it.
+        // After a failed reading, `elapsed` starts again at zero: a momentary value does not cover
+        // the gap.
         let last = self.last.take();
         let watts = ask(&self.program)?;
         let plausible = Plausible { lowest: Watts(0.1), highest: Watts(20_000.0) };
@@ -92,7 +93,7 @@ fn ask(program: &Path) -> Result<Watts, Rejection> {
     parse(&answer).map_err(failed)
 }
 
-/// Runs it with a limit of time, and gives what it printed.
+/// Runs the program for at most [`PATIENCE`] and returns its output.
 fn run(program: &Path) -> io::Result<String> {
     let mut child = Command::new(program)
         .args(["dcmi", "power", "reading"])
@@ -123,7 +124,7 @@ fn run(program: &Path) -> io::Result<String> {
     }
 }
 
-/// The present power of an answer; a controller that is not measuring gives none.
+/// Parses the present power from an answer; fails if the controller is not measuring.
 pub fn parse(answer: &str) -> Result<Watts, String> {
     let field = |name: &str| {
         let of = |line: &str| {

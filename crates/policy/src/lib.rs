@@ -61,10 +61,10 @@ use wattline_units::Time;
 /// is changed in place, so that a decision allocates nothing. The platform ignores and reports
 /// settings that it does not have; a policy may leave such fields as they are.
 pub trait Policy: Send {
-    /// The name under which the registry lists it.
+    /// Returns the name under which the registry lists the policy.
     fn name(&self) -> &'static str;
 
-    /// The parts of the observation that it uses.
+    /// Returns the parts of the observation that the policy uses.
     fn looks_at(&self) -> Looks {
         Looks::WHOLE
     }
@@ -77,20 +77,21 @@ pub trait Policy: Send {
         point: &mut OperatingPoint,
     ) -> AskAgain;
 
-    /// The driver's rule that moderates a queue's interrupts after the last decision; `None` if the
-    /// period of the operating point does. A policy uses rules only on a platform that has them
-    /// ([`Can::driver_rules`]).
+    /// Returns the driver's rule that moderates a queue's interrupts after the last decision;
+    /// `None` if the operating point's period moderates them. A policy uses rules only on a
+    /// platform that has them ([`Can::driver_rules`]).
     fn driver_rule(&self, _queue: usize) -> Option<RuleKind> {
         None
     }
 
-    /// The reason of the last decision; `None` if the policy gives none. Allocates nothing.
+    /// Returns the reason for the last decision; `None` if the policy gives none. Allocates
+    /// nothing.
     fn reason(&self) -> Option<Reason> {
         None
     }
 
-    /// A remark for the user about its decisions, for example that no operating point meets the
-    /// target.
+    /// Returns a remark for the user about the decisions, for example that no operating point meets
+    /// the target.
     fn remark(&self) -> Option<String> {
         None
     }

@@ -21,37 +21,36 @@ use wattline_xdp::{
     XdpMode, XdpModeChoice, XdpProgram,
 };
 
-/// The programs by port, and what all of them are told.
+/// XDP programs by port, and the state that all of them share.
 pub(super) struct Programs {
     each: BTreeMap<PortId, Program>,
-    /// The forwarders of transit packets: they, or workers.
+    /// Forwarders of transit packets: the programs or the workers.
     pub egress: Egress,
     /// Ports whose programs do not forward by themselves, and why.
     pub by_workers: BTreeMap<PortId, String>,
     /// Addresses of this machine at which tunnels end.
     tunnel_ends: HashSet<IpAddr>,
-    /// Ports whose programs leave nothing to the kernel that it would forward, once they hand traffic
-    /// over.
+    /// Ports whose programs leave the kernel nothing to forward, once traffic is handed over.
     pub guarded: HashSet<PortId>,
-    /// Prefixes whose packets no worker can give to the kernel: all other programs leave them to it.
-    /// [`Self::leave_prefixes`] has to follow a change.
+    /// Prefixes whose packets workers cannot punt: programs of all other ports leave them to the
+    /// kernel. Call [`Self::leave_prefixes`] after a change.
     pub unpuntable: BTreeSet<IpNet>,
-    /// Attachments of the router before this one.
+    /// Attachments inherited from the previous router.
     pub inherited: Inherited,
     /// The longest IP packet that sockets take, once traffic is handed over.
     longest: u16,
-    /// One more than the highest number of a port so far.
+    /// One more than the highest port number so far.
     places: u16,
     xdp_counts: XdpCounts,
     /// Verdicts of programs that are gone.
     gone: XdpCounters,
 }
 
-/// Facts for the program of a port that is added.
+/// Settings for the program of an added port.
 pub(super) struct NewPort<'a> {
     /// Reasons for forwarding by workers.
     pub by_workers: &'a [&'a str],
-    /// Whether it leaves nothing to the kernel that it would forward.
+    /// Whether it leaves the kernel nothing to forward.
     pub guarded: bool,
     /// Prefixes whose packets are left to the kernel.
     pub left: &'a BTreeSet<IpNet>,
@@ -67,7 +66,7 @@ pub(super) struct Target<'a> {
     pub left: &'a BTreeSet<IpNet>,
 }
 
-/// The XDP program of one port, and what it has been told.
+/// XDP program of one port, and the contents of its maps.
 pub(super) struct Program {
     program: XdpProgram,
     name: String,
@@ -76,13 +75,14 @@ pub(super) struct Program {
     vlans: HashSet<u16>,
     /// Prefixes whose packets are left to the kernel.
     left: BTreeSet<IpNet>,
-    /// The longest IP packet that is taken over, and the MTU that was last warned of.
+    /// Longest IP packet that is taken over.
     longest: u16,
+    /// MTU at the last check, so that a change is warned of once.
     warned_of: u32,
 }
 
 impl Programs {
-    /// Has no program yet.
+    /// Creates an empty set of programs.
     pub fn new(egress: Egress) -> Self {
         Self {
             each: BTreeMap::new(),
@@ -104,7 +104,7 @@ impl Programs {
         self.each.get(&port)
     }
 
-    /// Returns the program of a port to be told something.
+    /// Returns the program of a port, for changes to its maps.
     pub fn of_mut(&mut self, port: PortId) -> Option<&mut Program> {
         self.each.get_mut(&port)
     }
@@ -119,7 +119,7 @@ impl Programs {
         self.each.insert(port, program);
     }
 
-    /// Returns why the program of a port forwards nothing by itself, where programs can.
+    /// Returns why the program of a port does not forward, if programs do so on other ports.
     fn reason(&self, port: PortId) -> Option<&String> {
         self.by_workers.get(&port).filter(|_| self.egress.by_programs())
     }
@@ -155,13 +155,13 @@ impl Programs {
         Ok(mode)
     }
 
-    /// Attaches the program to the link of a port that is added while others forward, which knows
-    /// everything before its first frame. All its frames go to the kernel before sockets are set, but
-    /// for those that it forwards by itself. Where `guarded`, see [`Self::guarded`]; where there is a
-    /// reason in `by_workers`, it forwards nothing by itself.
+    /// Loads the program of a port that is added while others forward, fills its maps and then
+    /// attaches it. Until sockets are set, all frames go to the kernel except those that the
+    /// program forwards. It forwards none if `new.by_workers` has a reason. For `new.guarded` see
+    /// [`Self::guarded`].
     ///
     /// # Errors
-    /// Only from the kernel; nothing stays attached then.
+    /// Returns errors of the kernel only; nothing stays attached then.
     pub fn add_port(
         &mut self,
         port: PortId,
@@ -176,7 +176,8 @@ impl Programs {
         if new.guarded {
             self.guarded.insert(port);
         }
-        // A guarded program drops what needs a socket: it is that once there are sockets.
+        // A guarded program drops packets that need a socket, so the guard begins once there are
+        // sockets.
         self.load(port, &Target { name, link, left: new.left }, rib, false).map_err(|error| {
             self.by_workers.remove(&port);
             self.guarded.remove(&port);
@@ -184,8 +185,8 @@ impl Programs {
         })
     }
 
-    /// Loads the program of a port that has none and attaches it, after everything is written to its
-    /// maps that it has to know. A `blocked` one leaves nothing to the kernel from its first frame on.
+    /// Loads the program of a port that has none, fills its maps and then attaches it. If
+    /// `blocked`, it leaves the kernel nothing to forward from the first frame on.
     fn load(
         &mut self,
         port: PortId,
@@ -196,7 +197,8 @@ impl Programs {
         let Target { name, link, left } = *to;
         let none = BTreeSet::new();
         let left = &join(left, self.unpuntable(port).unwrap_or(&none));
-        // Loading costs far more than asking, and an occupied interface is tried once a second.
+        // Asks first, since loading costs far more and an occupied interface is tried once a
+        // second.
         if let Ok(Some(_)) = attached_program(link.index) {
             return Err(XdpError::Occupied { ifindex: link.index });
         }
@@ -233,14 +235,14 @@ impl Programs {
         Ok(mode)
     }
 
-    /// Forgets a port that is removed: its program goes from the interface, and programs of others
-    /// send no more to it. Afterwards no frame is under way to its sockets.
+    /// Removes a port: detaches its program and closes the port to the other programs. Afterwards
+    /// no frame is under way to its sockets.
     ///
     /// # Errors
-    /// Only from the kernel; the program is gone all the same.
+    /// Returns errors of the kernel only; the program is gone all the same.
     pub fn remove_port(&mut self, port: PortId) -> Result<(), BpfError> {
         let closed = self.detach_port(port);
-        // What programs sent before is counted when none of them still runs.
+        // The counts are final once no program that began before is still running.
         succession::await_programs();
         let counted = self.counts().counted();
         self.xdp_counts.remove(port, &counted);
@@ -252,22 +254,22 @@ impl Programs {
         closed
     }
 
-    /// Says that a port that was added has all its sockets: from here on its program leaves nothing to
-    /// the kernel, where it is guarded.
+    /// Begins the guard of an added port that has all its sockets: if guarded, its program leaves
+    /// the kernel nothing to forward from now on.
     ///
     /// # Errors
-    /// Only from the kernel.
+    /// Returns errors of the kernel only.
     pub fn begin_guard(&mut self, port: PortId) -> Result<(), BpfError> {
         let guarded = self.guarded.contains(&port);
         let program = self.each.get_mut(&port).filter(|_| guarded);
         program.map_or(Ok(()), |program| program.program.set_guarded(true))
     }
 
-    /// Takes a port back whose interface is gone: also where that is not so for others, as in
-    /// another namespace, nothing of ours stays on it.
+    /// Detaches a port whose interface is gone. If the interface still exists, for example in
+    /// another namespace, its program is removed from it.
     ///
     /// # Errors
-    /// Only from the kernel.
+    /// Returns errors of the kernel only.
     pub fn detach_port(&mut self, port: PortId) -> Result<(), BpfError> {
         if let Some(program) = self.each.get_mut(&port) {
             program.program.detach();
@@ -275,11 +277,11 @@ impl Programs {
         self.egress.remove(port)
     }
 
-    /// Takes what comes in at a port from its workers and leaves nothing of it to the kernel that it
-    /// would forward: that is dropped until there are sockets again.
+    /// Blocks a port: neither workers nor the kernel get packets of it to forward. The program
+    /// drops them until there are sockets again.
     ///
     /// # Errors
-    /// Only from the kernel.
+    /// Returns errors of the kernel only.
     pub fn block_port(&mut self, port: PortId) -> Result<(), BpfError> {
         if let Some(program) = self.each.get_mut(&port) {
             program.program.set_guarded(true)?;
@@ -288,7 +290,7 @@ impl Programs {
         self.egress.remove(port)
     }
 
-    /// Keeps a port blocked whose interface was not there, or is another now.
+    /// Keeps a port blocked whose interface was missing or has been replaced.
     ///
     /// # Errors
     /// See [`XdpError`]; the program is attached nowhere then.
@@ -309,8 +311,9 @@ impl Programs {
         Ok(())
     }
 
-    /// Attaches the program of a port to the link that came in place of the one that is gone, or was
-    /// not there at the start. All its frames go to the kernel before sockets are set.
+    /// Attaches the program of a port to a link that replaces a lost one, or that was missing at
+    /// the start. Until sockets are set, all frames go to the kernel except those that the program
+    /// forwards.
     ///
     /// # Errors
     /// See [`XdpError`]; the program is attached nowhere then.
@@ -332,7 +335,7 @@ impl Programs {
         Ok(program.map_or_else(String::new, |it| mode_of(&it.program, self.reason(port))))
     }
 
-    /// Lets the program of a port forward nothing by itself where its link is a bond.
+    /// Leaves forwarding to workers if the link of a port is a bond.
     fn leave_bond_to_workers(&mut self, port: PortId, link: &Link) {
         if !link.is_bond() {
             return;
@@ -345,8 +348,8 @@ impl Programs {
         }
     }
 
-    /// Hands the transit traffic of queues over to their sockets, but for IP packets of more
-    /// than `longest` bytes, which no socket takes.
+    /// Hands the transit traffic of queues over to their sockets, except IP packets of more than
+    /// `longest` bytes, which no socket takes.
     pub fn hand_over(
         &mut self,
         sockets: Vec<(PortId, u32, OwnedFd)>,
@@ -356,8 +359,8 @@ impl Programs {
         for (port, program) in &mut self.each {
             program.program.set_longest(longest)?;
             program.longest = longest;
-            // Right before the sockets are there: what needs one is dropped until it is. Until
-            // here the kernel has forwarded as it did before the router was started.
+            // Begins the guard right before the sockets are set: meanwhile, packets that need one
+            // are dropped. Until here the kernel forwards as before the router's start.
             program.program.set_guarded(self.guarded.contains(port))?;
         }
         for (port, queue, socket) in sockets {
@@ -368,8 +371,8 @@ impl Programs {
         Ok(())
     }
 
-    /// Lets XDP programs forward to the ports that take frames from them, unless something stands
-    /// against it now; looks once a second, and whenever links have changed.
+    /// Opens to XDP programs the ports that can take frames from them now, and closes the others.
+    /// Checks once a second and whenever links have changed.
     pub fn update_egress_ports(&mut self, rib: &Rib, now: Instant) {
         let Self { egress, each, .. } = self;
         if let Egress::ByPrograms(forwarding) = egress {
@@ -381,7 +384,7 @@ impl Programs {
         }
     }
 
-    /// Says why programs forward nothing out of a port, or do for a trial only, if known.
+    /// Returns why programs forward nothing out of a port, or only on trial, if known.
     pub fn why_not_forwarded_to(&self, port: PortId) -> Option<&str> {
         match &self.egress {
             Egress::ByPrograms(forwarding) => forwarding.closed_because(port),
@@ -389,15 +392,16 @@ impl Programs {
         }
     }
 
-    /// Gives all traffic back to the kernel: what comes from now on, it forwards, and what came
-    /// before is sent, or in the rings of workers. Each interface keeps a program that passes all as
-    /// long as what is returned lives. What was counted can still be asked for.
+    /// Gives all traffic back to the kernel, which forwards every packet that arrives from now on.
+    /// Earlier packets have been sent or are in the rings of workers. Each interface keeps a
+    /// program that passes all packets as long as the returned links live. Counts can still be
+    /// read.
     pub fn retreat(&mut self) -> Vec<KeptLink> {
         let mut kept = Vec::new();
         for Program { program, name, .. } in self.each.values_mut() {
             match program.pass_all() {
                 Ok(link) => kept.extend(link),
-                // It is detached instead.
+                // The program is detached instead.
                 Err(error) => tracing::debug!("port {name}: {error}"),
             }
         }
@@ -405,7 +409,7 @@ impl Programs {
         kept
     }
 
-    /// Sets the addresses at which tunnels end, and tells the programs should they have changed.
+    /// Sets the addresses at which tunnels end, and updates the programs if they have changed.
     pub fn end_tunnels(&mut self, at: HashSet<IpAddr>, rib: &Rib) {
         if self.tunnel_ends != at {
             self.tunnel_ends = at;
@@ -413,7 +417,7 @@ impl Programs {
         }
     }
 
-    /// Tells the XDP programs what is for this machine and which VLANs are routed.
+    /// Writes the addresses of this machine and the routed VLANs to the XDP programs.
     pub fn tell(&mut self, rib: &Rib) {
         let local = local_addresses(rib, &self.tunnel_ends);
         let configs = rib.port_configs();
@@ -427,7 +431,7 @@ impl Programs {
         self.warn_of_mtus(rib);
     }
 
-    /// Says at which ports packets may be too long for the sockets.
+    /// Warns of ports at which packets may be too long for the sockets.
     pub fn warn_of_mtus(&mut self, rib: &Rib) {
         for (port, link) in rib.port_links() {
             if let Some(program) = self.each.get_mut(&port) {
@@ -436,7 +440,7 @@ impl Programs {
         }
     }
 
-    /// Leaves packets of these prefixes to the kernel, by port, and takes over those of all others.
+    /// Leaves packets of each port's prefixes to the kernel, and takes over all other packets.
     pub fn leave_prefixes<'a>(&mut self, of: impl Fn(PortId) -> Option<&'a BTreeSet<IpNet>>) {
         let none = BTreeSet::new();
         let Self { each, guarded, unpuntable, .. } = self;
@@ -449,7 +453,8 @@ impl Programs {
         }
     }
 
-    /// Prefixes whose packets a port leaves to the kernel as no worker could give them to it.
+    /// Returns the prefixes whose packets a port leaves to the kernel because no worker could punt
+    /// them.
     pub fn unpuntable(&self, port: PortId) -> Option<&BTreeSet<IpNet>> {
         (!self.guarded.contains(&port) && !self.unpuntable.is_empty()).then_some(&self.unpuntable)
     }
@@ -467,7 +472,7 @@ impl ProgramCounts<'_> {
         self.of.xdp_counts.traffic(&self.counted(), ports)
     }
 
-    /// Verdicts of all programs, those of removed ports included.
+    /// Returns the verdicts of all programs, those of removed ports included.
     pub fn all_verdicts(&self) -> XdpCounters {
         let mut sum = self.of.gone;
         for program in self.of.each.values() {
@@ -485,7 +490,7 @@ impl ProgramCounts<'_> {
         let mut counted = Counted::default();
         let Some(forwarding) = self.of.egress.forwarding() else { return counted };
         let ports = || (0..self.of.places).map(PortId);
-        // First, so that no frame is refused that was not sent yet.
+        // Read before the sent frames, so that never more frames are refused than sent.
         for out in ports() {
             let refused = forwarding.forward().refused(Forwarding::slot(out)).unwrap_or_default();
             counted.refused.insert(out, refused);
@@ -502,7 +507,7 @@ impl ProgramCounts<'_> {
         counted
     }
 
-    /// Returns counters of frames that programs forward, by port; nothing where they cannot.
+    /// Returns counters of frames that programs forward, by port; empty if they do not forward.
     pub fn forwarded(&self, ports: usize) -> Vec<Option<ForwardedByCpu>> {
         if !self.of.egress.by_programs() {
             return Vec::new();
@@ -533,24 +538,24 @@ impl Program {
         }
     }
 
-    /// Has an interface take the program of its port for queues, too, that it did not have before.
+    /// Extends the program of a port to queues that its interface did not have before.
     ///
     /// # Errors
-    /// Only from the kernel.
+    /// Returns errors of the kernel only.
     pub fn cover_queues(&self) -> Result<(), BpfError> {
         self.program.cover_queues()
     }
 
-    /// The interface that it is attached to.
+    /// Returns the interface that the program is attached to.
     pub fn interface(&self) -> Option<u32> {
         self.program.interface()
     }
 
-    /// Hands the transit traffic of a queue over to its socket, or leaves it to the kernel where
-    /// there is none.
+    /// Hands the transit traffic of a queue over to its socket, or leaves it to the kernel if there
+    /// is none.
     ///
     /// # Errors
-    /// Only from the kernel.
+    /// Returns errors of the kernel only.
     pub fn set_socket(&mut self, queue: u32, to: Option<BorrowedFd<'_>>) -> Result<(), BpfError> {
         match to {
             Some(socket) => self.program.set_socket(queue, socket),
@@ -558,7 +563,7 @@ impl Program {
         }
     }
 
-    /// Says, once for each, that an MTU has grown beyond what the sockets were made for.
+    /// Warns once of each change to an MTU beyond the size that the sockets were made for.
     fn warn_of_mtu(&mut self, mtu: u32, guarded: bool) {
         let Self { name, longest, .. } = &*self;
         let fate = if guarded { "dropped" } else { "forwarded by XDP programs or the kernel" };
@@ -629,7 +634,7 @@ fn mode_of(program: &XdpProgram, by_workers: Option<&String>) -> String {
     }
 }
 
-/// The addresses of this machine and of its IPv4 networks.
+/// Returns the addresses of this machine, and the shared ones of its IPv4 networks.
 fn local_addresses(rib: &Rib, tunnel_ends: &HashSet<IpAddr>) -> HashMap<IpAddr, LocalAddress> {
     let mut local: HashMap<_, _> = rib
         .own_networks()
@@ -645,14 +650,14 @@ fn local_addresses(rib: &Rib, tunnel_ends: &HashSet<IpAddr>) -> HashMap<IpAddr, 
     local
 }
 
-/// Chooses the mode of a program. On a bond the kernel would run it in the drivers of the members,
-/// whose frames no socket of the bond takes; outside of drivers it runs at the bond itself.
+/// Chooses the mode of a program: generic on a bond, where it runs at the bond itself. In native
+/// mode the kernel would run it in the members' drivers, whose frames no socket of the bond takes.
 fn mode_for(link: &Link) -> XdpModeChoice {
     if link.is_bond() { XdpModeChoice::Only(XdpMode::Generic) } else { XdpModeChoice::Auto }
 }
 
-/// Joins two sets of prefixes that are left to the kernel. Where a program has no room for all of a
-/// family, the whole family is left.
+/// Joins two sets of prefixes that are left to the kernel. If a program has no room for all
+/// prefixes of a family, the whole family is left.
 fn join(left: &BTreeSet<IpNet>, more: &BTreeSet<IpNet>) -> BTreeSet<IpNet> {
     let mut joined: BTreeSet<IpNet> = left.union(more).copied().collect();
     for whole in [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())] {

@@ -1,5 +1,5 @@
-//! Starting a router in phases: everything is opened and checked before the first packet is taken
-//! over, and each phase has what the phases before it found.
+//! Router start in phases. Each phase gets the results of the phases before it, and everything is
+//! opened and checked before the first packet is taken over.
 
 mod inlets;
 mod judged;
@@ -44,10 +44,11 @@ pub struct Extensions {
 }
 
 impl Router {
-    /// Checks what [`Router::start`] would refuse on any machine and [`Config::load`] does not see.
+    /// Finds mistakes that [`Router::start`] would refuse on any machine and that [`Config::load`]
+    /// does not see.
     ///
     /// # Errors
-    /// As the start.
+    /// The same as those of [`Router::start`].
     pub fn check(config: &Config) -> Result<(), RouterError> {
         if let Some(path) = &config.routes_file {
             routes_file::load(path, config)?;
@@ -57,11 +58,11 @@ impl Router {
         dpdk::check(config)
     }
 
-    /// Reads a configuration and starts what it says, with what the program adds to a router.
-    /// `set_log_level` is called at once and whenever the level changes.
+    /// Reads a configuration and starts the router that it describes, with the program's
+    /// extensions. `set_log_level` is called at once and whenever the level changes.
     ///
     /// # Errors
-    /// When anything is wrong; nothing is attached or changed then.
+    /// Fails if anything is wrong; nothing stays attached or changed then.
     pub fn start(
         config_path: &Path,
         extensions: Extensions,
@@ -139,7 +140,7 @@ impl Router {
     }
 }
 
-/// The comparison with the kernel's decisions, where its routes are followed.
+/// Creates the audit against the kernel's decisions, if the router follows the kernel's routes.
 fn audit(config: &Config, has_kernel: bool) -> Result<Option<Audit>, RouterError> {
     let follows = has_kernel && config.router.kernel_routes;
     follows

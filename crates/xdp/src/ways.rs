@@ -1,30 +1,31 @@
-//! Between which ports programs forward: maps that the programs of all ports share.
+//! Maps that the programs of all ports share: the ports between which they forward.
 
 use crate::bpf::{BpfError, Map, Object};
 use std::sync::Arc;
 
-/// Most ports of a router that forward so, as in `bpf/ways.h`.
+/// Maximum number of ports between which programs forward; `bpf/ways.h` has the same figure.
 pub const FORWARD_PORTS_MAX: u32 = 256;
 
 /// The maps that the programs of all ports share (`bpf/ways.h`).
 #[derive(Debug)]
 pub(crate) struct Ways {
-    /// Interfaces that take frames from us now, with their slot, and whether also those in fragments.
+    /// Interfaces to which programs may send now, with their slot and whether they take frames in
+    /// fragments.
     pub(crate) outs: Map,
-    /// All interfaces that are ports, to their slot.
+    /// Slot of each interface that is a port.
     pub(crate) members: Map,
     /// Devices to which frames are sent, by interface.
     pub(crate) devices: Map,
-    /// Frames that an interface did not take, by slot.
+    /// Number of frames that each interface refused, by slot.
     pub(crate) refused: Map,
-    /// The error for which an interface was closed since it was last opened, by slot; 0 for none.
+    /// Error that closed each interface after it was last opened, by slot; 0 if none.
     pub(crate) causes: Map,
 }
 
-/// Maps of one program: the common ones, and its own counters.
+/// Maps of one program: the shared ones and its own counters.
 pub(crate) struct ForwardMaps {
     ways: Arc<Ways>,
-    /// Packets and bytes forwarded, by slot of the way out.
+    /// Packets and bytes forwarded, by slot of the egress port.
     forwarded: Map,
 }
 
@@ -33,12 +34,12 @@ pub(crate) struct ForwardMaps {
 pub struct Sent {
     /// Frames.
     pub packets: u64,
-    /// Bytes of those, with their Ethernet header.
+    /// Bytes of these frames, Ethernet headers included.
     pub bytes: u64,
 }
 
 impl Ways {
-    /// Creates them, as this object wants them.
+    /// Creates the maps as `object` defines them.
     pub(crate) fn new(object: &Object) -> Result<Self, BpfError> {
         Ok(Self {
             outs: object.create("wl_outs")?,
@@ -49,7 +50,7 @@ impl Ways {
         })
     }
 
-    /// All of them.
+    /// Returns all shared maps.
     pub(crate) fn all(&self) -> [&Map; 5] {
         let Self { outs, members, devices, refused, causes } = self;
         [outs, members, devices, refused, causes]
@@ -57,12 +58,12 @@ impl Ways {
 }
 
 impl ForwardMaps {
-    /// For the program of one port, which is this object.
+    /// Creates the maps of one port's program, which is `object`.
     pub(crate) fn new(ways: &Arc<Ways>, object: &Object) -> Result<Self, BpfError> {
         Ok(Self { ways: ways.clone(), forwarded: object.create("wl_forwarded")? })
     }
 
-    /// All of them, the common ones too.
+    /// Returns all maps of the program, shared ones included.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Map> {
         self.ways.all().into_iter().chain([&self.forwarded])
     }

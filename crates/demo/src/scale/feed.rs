@@ -1,4 +1,4 @@
-//! Sends the frames of a source, somewhat ahead of their time.
+//! Generator of the demonstration: sends the frames of a source shortly before their arrival times.
 
 use super::frames::Frames;
 use crate::error::Error;
@@ -11,18 +11,18 @@ use wattline_scale::clock::ModelClock;
 use wattline_traffic::{Block, Source};
 use wattline_units::Time;
 
-/// Real time by which frames are sent before they arrive; longer than a generator on a busy machine
-/// is late.
+/// Real time by which frames are sent before they arrive. It exceeds the delays of a generator on a
+/// busy machine.
 const LEAD: Duration = Duration::from_millis(60);
 /// Interval at which the generator sends frames.
 const PACE: Duration = Duration::from_millis(10);
 
-/// The generator.
+/// Generator that sends the frames of a source to a card.
 pub(super) struct Feed {
     card: Arc<Card>,
     source: Box<dyn Source>,
     block: Block,
-    /// Number of packets of the block that were sent.
+    /// Index in `block` of the next packet to send.
     next: usize,
     frames: Frames,
     end: Time,
@@ -34,12 +34,12 @@ pub(super) struct Feed {
 pub(super) struct Fed {
     /// Frames that the links accepted.
     pub packets: u64,
-    /// Longest delay of a frame in real time.
+    /// Longest real time by which a frame was sent after its arrival time.
     pub latest: Duration,
 }
 
 impl Feed {
-    /// A generator for the packets of a source up to `end`.
+    /// Creates a generator for the packets of a source up to `end`.
     pub fn new(card: Arc<Card>, source: Box<dyn Source>, end: Time) -> Self {
         let tables = card.tables();
         let entries = tables.first().map_or(1, |table| table.entries().len());
@@ -47,7 +47,7 @@ impl Feed {
         Self { card, source, block: Block::new(), next: 0, frames, end, fed: Fed::default() }
     }
 
-    /// Sends the first frames before time starts.
+    /// Sends the frames of the first moments, before the model's clock starts.
     pub fn send_ahead(&mut self) -> Result<(), Error> {
         let standing = ModelClock::new(1);
         self.send_due(&standing).map(drop)

@@ -18,7 +18,7 @@ use wattline_packet::redundancy::{
 pub struct EncodeSettings {
     /// Size of the cache in bytes, without its indexes.
     pub cache_bytes: usize,
-    /// Method that selects the windows with a fingerprint.
+    /// Method that selects the windows to fingerprint.
     pub selection: Selection,
     /// Mean distance in bytes between selected windows.
     pub period: usize,
@@ -26,12 +26,12 @@ pub struct EncodeSettings {
     pub stream: u8,
     /// Key shared with the decoder.
     pub key: Key,
-    /// Whether to give up flows that look encrypted and gain nothing.
+    /// Whether to skip most packets of flows that look encrypted and gain nothing.
     pub bypass_entropy: bool,
 }
 
-/// Shortest payload in bytes that is offered to a decoder: an offer takes eight bytes, which must be
-/// few beside the packet.
+/// Shortest payload in bytes that is offered to a decoder. For shorter ones, the eight bytes of an
+/// offer would cost too much.
 pub const SHORTEST_OFFERED: usize = 256;
 
 /// State that all workers of an encoder share.
@@ -54,7 +54,7 @@ pub struct Offered {
 }
 
 impl EncoderCache {
-    /// An empty cache of an encoder that refers only to payloads which the decoder has confirmed.
+    /// Creates an empty cache for an encoder that refers only to payloads confirmed by the decoder.
     #[must_use]
     pub fn confirmed(settings: &EncodeSettings) -> Self {
         Self { outbox: Some(Outbox::new()), ..Self::new(settings) }
@@ -76,8 +76,8 @@ impl EncoderCache {
         }
     }
 
-    /// An empty cache of an encoder that assumes that the decoder has all that was sent. Packets are
-    /// sent unencoded until the decoder is known to be alive.
+    /// Creates an empty cache for an encoder that assumes that the decoder received every packet.
+    /// Packets are sent unencoded until the decoder is known to be alive.
     #[must_use]
     pub fn new(settings: &EncodeSettings) -> Self {
         Self {
@@ -99,14 +99,14 @@ impl EncoderCache {
         self.peer.is_alive(reach, floor, generation);
     }
 
-    /// Records that the decoder lacks the packet of this name: no more references to it.
+    /// Records that the decoder lacks the packet called `name`, so that no packet refers to it.
     pub fn decoder_misses(&self, name: u64) {
         if let Some(at) = self.store.find(name) {
             self.store.kill(at);
         }
     }
 
-    /// Bytes of memory in use, including the cache.
+    /// Returns the bytes of memory in use, including the cache.
     pub fn memory_bytes(&self) -> u64 {
         let store = self.store.capacity_bytes();
         store + store / 16 + self.index.bytes() as u64
@@ -125,11 +125,11 @@ pub enum Encoded {
     },
     /// No repeated region was found, or the gain was too small.
     WithoutGain,
-    /// The payload was not tried.
+    /// The payload's flow is bypassed.
     Skipped,
 }
 
-/// A payload is cached if more than one sample in this many is not in a young record.
+/// A payload is cached if more than one in `FRESH_PART` of its samples is in no young record.
 const FRESH_PART: usize = 8;
 
 /// A part of the payload that the decoder has.
@@ -168,7 +168,7 @@ struct Loaded {
 }
 
 impl Encoder {
-    /// An encoder with its own working memory.
+    /// Creates an encoder with its own working memory.
     #[must_use]
     pub fn new(settings: &EncodeSettings, shared: Arc<EncoderCache>) -> Self {
         let most = LONGEST_PAYLOAD;
@@ -185,7 +185,7 @@ impl Encoder {
         }
     }
 
-    /// Number of retransmitted segments recognised since the last call.
+    /// Returns the number of retransmitted segments recognised since the last call.
     pub fn take_retransmissions(&mut self) -> u64 {
         std::mem::take(&mut self.retransmissions)
     }
@@ -198,7 +198,7 @@ impl Encoder {
         let (reach, floor, generation) = peer.now();
         let outbox = outbox.as_ref();
         if outbox.is_some() && reach == 0 {
-            // Nobody is there to confirm it.
+            // No decoder is alive to confirm it.
             return Encoded::WithoutGain;
         }
         if flows.as_mut().is_some_and(|flows| flows.skips(flow, payload)) {
@@ -230,7 +230,8 @@ impl Encoder {
             finder.find(samples, entries, may);
         }
         if let Some(outbox) = outbox {
-            // Windows whose last record is young keep it: the new one is not confirmed yet.
+            // A window whose last record is young keeps that record in the index: the new one is
+            // not confirmed yet.
             let (mut last, mut is_settled) = (None, false);
             for entry in entries.iter_mut().filter(|entry| **entry != 0) {
                 let (at, _) = Index::place(*entry, store);
@@ -325,7 +326,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Copies a record that may be referred to.
+    /// Copies the record at `at` into `self.record`; false if packets may not refer to it.
     fn load(&mut self, at: Position) -> bool {
         self.record.at = None;
         let Some(found) = self.store.look(at) else { return false };
@@ -393,7 +394,7 @@ fn write(
     Some(length)
 }
 
-/// Number of equal bytes at the beginning.
+/// Counts equal bytes at the beginning.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let (eights_a, _) = a.as_chunks::<8>();
     let (eights_b, _) = b.as_chunks::<8>();
@@ -401,7 +402,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     same + a[same..].iter().zip(&b[same..]).take_while(|(a, b)| a == b).count()
 }
 
-/// Number of equal bytes at the end.
+/// Counts equal bytes at the end.
 fn common_suffix(a: &[u8], b: &[u8]) -> usize {
     a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
