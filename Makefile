@@ -3,7 +3,7 @@ CARGO ?= cargo
 SECONDS_OF_LOAD ?= 3
 BASE ?= main
 # What is tested in one build. `make libraries` needs another.
-export FEATURES = wattline/arrow,commands-tests/arrow
+export FEATURES = wattline-lab/arrow,commands-tests/arrow
 # Names no directory of this machine. All targets use it for what is built for release: other flags would build everything anew.
 RELEASE = CARGO="$(CARGO)" scripts/cargo-release
 # Needs for which no test may be skipped (`tools`, `rights`, `data`, `machine`, `all`): what `make tools` found.
@@ -21,31 +21,31 @@ demo: build ## a day in miniature under four policies, then Wattline beside the 
 	@scripts/install-tools demo
 	target/release/wattline demo --out target $(DEMO)
 
-build:            ## the release build
-	$(RELEASE) build --release -p wattline
+build:            ## the release build of `wattline` and `wattline-lab`
+	$(RELEASE) build --release -p wattline -p wattline-lab
 
 install:          ## install the release build with manual pages, completions and units (PREFIX=/usr/local DESTDIR=)
 	@scripts/install
 
-deb: build        ## the Debian package, into target/package
+deb: build        ## the Debian packages, into target/package
 	@scripts/build-deb
 
-rpm: build        ## the RPM package, into target/package
+rpm: build        ## the RPM packages, into target/package
 	@scripts/build-rpm
 
-container: deb    ## the container image `wattline` of the Debian package (podman; BASE=IMAGE)
+container: deb    ## the container image `wattline` of the Debian package `wattline` (podman; BASE=IMAGE)
 	podman build $(if $(BASE),--build-arg BASE=$(BASE)) -f packaging/container/Containerfile -t wattline .
 
-archive:          ## a static program with the same files, into target/package (musl, else glibc)
+archive:          ## static programs with the same files, into target/package (musl, else glibc)
 	@scripts/build-archive
 
 reproducible-test: ## build package and archive twice, in two directories, and compare every byte (four release builds)
 	@scripts/test-reproducible
 
-package-test: deb ## install, upgrade and purge the package in a fresh Debian root
+package-test: deb ## install, upgrade and purge the packages in a fresh Debian root
 	@scripts/test-package
 
-rpm-test:         ## install, upgrade and erase the RPM package
+rpm-test:         ## install, upgrade and erase the RPM packages
 	@scripts/test-rpm
 
 container-test:   ## build the container image and run the program in it
@@ -117,13 +117,13 @@ bpf:              ## compile the XDP programs into the objects that are part of 
 	@scripts/build-bpf
 
 rig: build        ## knobs and meters on real drivers, in an emulated machine
-	$(RELEASE) run --release -q -p wattline --example rig -- target/release/wattline check
+	$(RELEASE) run --release -q -p wattline-lab --example rig -- target/release/wattline check
 
 rig-copi: build   ## in that machine: a memcached profiled and governed, and a suspend; root
-	$(RELEASE) run --release -q -p wattline --example rig -- target/release/wattline copi
+	$(RELEASE) run --release -q -p wattline-lab --example rig -- target/release/wattline copi
 
 rig-shell: build  ## a prompt in that machine
-	$(RELEASE) run --release -q -p wattline --example rig -- target/release/wattline shell
+	$(RELEASE) run --release -q -p wattline-lab --example rig -- target/release/wattline shell
 
 clean-experiments: ## remove namespaces that killed experiments left behind
 	@scripts/clean-experiments

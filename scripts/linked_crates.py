@@ -1,4 +1,4 @@
-"""The crates that are part of the program, and what is part of it without being a crate."""
+"""The crates that are part of a program, and what is part of it without being a crate."""
 
 import json
 import pathlib
@@ -35,10 +35,10 @@ def linked(document, root):
     return found
 
 
-def program(document):
-    """The program's own package, and all packages in it, by name and version."""
+def program(document, name):
+    """A program's own package, and all packages in it, by name and version."""
     packages = {package["id"]: package for package in document["packages"]}
-    root = next(it for it in packages.values() if it["name"] == "wattline")
+    root = next(it for it in packages.values() if it["name"] == name)
     parts = [packages[identity] for identity in linked(document, root["id"])]
     if sum(bool(package["source"]) for package in parts) < 20:
         sys.exit("linked_crates: fewer than 20 crates of others were found")

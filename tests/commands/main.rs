@@ -17,6 +17,7 @@ mod govern;
 mod governor;
 mod ipsec_peers;
 mod json_reference;
+mod laboratory;
 mod league;
 mod load;
 mod metrics;

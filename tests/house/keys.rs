@@ -25,7 +25,6 @@ const READERS: [&str; 10] = [
 const OTHERS: &[(&str, &str)] = &[
     ("daemon/src/stream.rs", "the frame around documents: `bytes`, `event` and `end`"),
     ("status/src/reference.rs", "reads JSON schemas, whose keys are those of their standard"),
-    ("wattline/src/commands/laboratory/", "prints results that this program has made"),
 ];
 
 /// Finds `value["key"]`, `.get("key")`, `.get_mut("key")` and `.pointer("/key")`.

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+const LABORATORY: &str = "wattline-lab";
+const BUILD: &str = "cargo build -p wattline -p wattline-lab --features wattline-lab/arrow";
+
 /// Path of the `wattline` that tests of the whole program run: `WATTLINE_BINARY` where it is set (relative paths from
 /// the folder of the workspace), otherwise the one that Cargo built beside the test program.
 ///
 /// # Panics
-/// If there is none, or one of its sources is newer: a package of tests cannot make Cargo build the program of another
+/// If there is none, or no `wattline-lab` beside it, or a source of either is newer: a package of tests cannot make Cargo build the program of another
 /// package, and a test of an old program proves nothing.
 #[must_use]
 pub fn program() -> &'static str {
@@ -17,8 +20,11 @@ pub fn program() -> &'static str {
     PROGRAM.get_or_init(|| {
         let named = std::env::var_os("WATTLINE_BINARY").map(|it| workspace().join(it));
         let program = named.unwrap_or_else(beside_this_test);
-        if let Err(wrong) = is_current(&program) {
-            panic!("{wrong}; build it: `cargo build -p wattline --features arrow`");
+        // It hands its commands over to the other.
+        for program in [&program, &program.with_file_name(LABORATORY)] {
+            if let Err(wrong) = is_current(program) {
+                panic!("{wrong}; build it: `{BUILD}`");
+            }
         }
         program.into_os_string().into_string().expect("the path of the program is UTF-8")
     })

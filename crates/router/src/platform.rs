@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use wattline_dataplane::counters::WorkerCounters;
 use wattline_dataplane::worker::{Control, Worker};
+use wattline_governor::Governor;
 use wattline_governor::account::Totals;
 use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
+use wattline_governor::machine::Machine;
 use wattline_policy::Latency;
 use wattline_policy::{OperatingPoint, Platform, PolicySpec};
 use wattline_ports::waiter::{PollWaiter, Waker};
@@ -73,6 +75,18 @@ pub struct Seen {
     pub decisions: Vec<Decision>,
     /// Outcomes of the steps, by knob.
     pub knobs: Vec<Entry>,
+}
+
+impl Seen {
+    /// Reads the state of a governor's machine.
+    pub fn read<M: Machine>(governor: &mut Governor<M>) -> Self {
+        Self {
+            point: governor.point().clone(),
+            platform: governor.platform().clone(),
+            decisions: governor.decisions(0),
+            knobs: governor.ledger().entries().cloned().collect(),
+        }
+    }
 }
 
 /// A platform with its governor.

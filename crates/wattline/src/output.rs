@@ -27,10 +27,11 @@ pub fn write_note(text: impl Display) {
 }
 
 /// Writes a line to standard error, with the arguments of `format!`.
+#[macro_export]
 macro_rules! note {
     ($($arguments:tt)*) => { $crate::output::write_note(format_args!($($arguments)*)) };
 }
-pub(crate) use note;
+pub use note;
 
 /// Writes a line to standard error without waiting for a reader that stalls: for what runs
 /// unattended.

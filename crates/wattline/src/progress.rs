@@ -69,7 +69,6 @@ impl Counted {
     }
 
     /// Shows the present work; on a terminal alone.
-    #[cfg(feature = "laboratory")]
     pub fn tell(&self, message: String) {
         self.bar.set_message(message);
     }
@@ -81,7 +80,6 @@ impl Counted {
 }
 
 /// Shows on a terminal what is done meanwhile, and for how long.
-#[cfg(feature = "laboratory")]
 pub fn during<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
     let bar = ProgressBar::new_spinner().with_message(what);
     // A template that is a constant and valid; otherwise the line only looks different.

@@ -39,6 +39,9 @@ pub fn apply(command: clap::Command) -> clap::Command {
     let width = rest.iter().map(|command| command.get_name().len()).max().unwrap_or(0);
     let mut list = String::new();
     let mut show = |heading: &str, members: &[&clap::Command]| {
+        if members.is_empty() {
+            return;
+        }
         // Writing to a String does not fail.
         let _ = writeln!(list, "{header}{heading}:{header:#}");
         for member in members {
@@ -56,9 +59,7 @@ pub fn apply(command: clap::Command) -> clap::Command {
         }
         show(heading, &members);
     }
-    if !rest.is_empty() {
-        show("Others", &rest);
-    }
+    show("Others", &rest);
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}\
          {header}Options:{header:#}\n{{options}}{{after-help}}"
@@ -72,7 +73,7 @@ pub fn apply(command: clap::Command) -> clap::Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::line;
+    use crate::line;
     use std::collections::BTreeMap;
 
     #[test]
@@ -81,7 +82,7 @@ mod tests {
         for name in GROUPS.iter().flat_map(|(_, names)| names.iter()) {
             *named.entry(name).or_default() += 1;
         }
-        let line = line();
+        let line = line::own();
         let mut wrong = Vec::new();
         for command in line.get_subcommands().filter(|command| !command.is_hide_set()) {
             match named.remove(command.get_name()) {

@@ -30,7 +30,6 @@ pub struct Listening(Option<Opened>);
 
 impl Listening {
     /// Returns true if there is one.
-    #[cfg(feature = "laboratory")]
     pub fn is_wanted(&self) -> bool {
         self.0.is_some()
     }

@@ -42,7 +42,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 }
 
 /// The changes as lines, the last one at the end.
-pub(super) fn print(changes: &[Decision], out: &mut impl Write) -> io::Result<()> {
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn print(changes: &[Decision], out: &mut impl Write) -> io::Result<()> {
     let Some(first) = changes.first() else {
         return writeln!(out, "no change of the operating point so far");
     };

@@ -7,15 +7,12 @@ mod block;
 mod capture;
 mod clear;
 mod config;
-mod dashboard;
-mod duration;
-mod explain;
-pub mod generate;
+pub mod dashboard;
+pub mod duration;
+pub mod explain;
 mod govern;
 mod graph;
-mod guard;
-#[cfg(feature = "laboratory")]
-mod laboratory;
+pub mod guard;
 mod looking;
 mod lookup;
 mod meter;
@@ -26,8 +23,8 @@ mod policies;
 mod probe;
 mod reload;
 mod restore;
-mod root;
-mod run;
+pub mod root;
+pub mod run;
 mod schema;
 mod show;
 mod stats;
@@ -37,14 +34,12 @@ mod trace;
 mod trial;
 
 use crate::exit::ExitError;
+use crate::program::Commands;
 use clap::Subcommand;
 
 /// What `wattline` can be asked for.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    #[cfg(feature = "laboratory")]
-    #[command(flatten)]
-    Laboratory(Box<laboratory::Command>),
     /// Run the router until it is told to stop, or until all captures are read.
     Run(run::Args),
     /// Govern this machine: let its power follow its load, without a router.
@@ -101,24 +96,17 @@ pub enum Command {
     /// Restore the machine when the router that holds the pipe dies.
     #[command(hide = true)]
     Guard(guard::Args),
-    /// Write manual pages, completions or the reference page of the command line.
-    #[command(hide = true)]
-    Generate(generate::Args),
     /// Undo the changes of a killed run.
     Restore(restore::Args),
 }
 
-impl Command {
-    /// Returns true for what runs with nobody there to read its output.
-    pub fn is_unattended(&self) -> bool {
+impl Commands for Command {
+    fn is_unattended(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Govern(_) | Self::Guard(_))
     }
 
-    /// Runs it; `json` asks for results as JSON, `line` gives the whole command line.
-    pub fn run(self, json: bool, line: fn() -> clap::Command) -> Result<(), ExitError> {
+    fn run(self, json: bool) -> Result<(), ExitError> {
         match self {
-            #[cfg(feature = "laboratory")]
-            Self::Laboratory(command) => command.run(json),
             Self::Run(args) => run::run(&args, json),
             Self::Stats(args) => stats::run(&args, json),
             Self::Explain(args) => explain::run(&args, json),
@@ -145,7 +133,6 @@ impl Command {
             Self::Plan(args) => plan::run(&args, json),
             Self::Meter(args) => meter::run(&args, json),
             Self::Guard(args) => guard::run(&args),
-            Self::Generate(args) => generate::run(&args, json, &line()),
             Self::Restore(args) => restore::run(&args, json),
         }
     }

@@ -3,19 +3,18 @@
 use super::ask::print_json;
 use super::dashboard::Dashboard;
 use super::{block, stats};
-use crate::applications::APPLICATIONS;
+use crate::applications::{self, APPLICATIONS};
 use crate::exit::ExitError;
-use crate::output;
 use crate::platforms::PLATFORMS;
+use crate::{laboratory, output};
 use std::path::PathBuf;
 use tracing::Level;
 use wattline_daemon::logging::{self, Logging};
+use wattline_router::config::{Config, PowerPlatform};
+use wattline_router::platform::Platforms;
 use wattline_router::{Extensions, Remedy, Router, RouterError};
 use wattline_settings::LogLevel;
 use wattline_status::{Build, Stats};
-
-/// Additions to a router.
-const EXTENSIONS: Extensions = Extensions { applications: APPLICATIONS, platforms: PLATFORMS };
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -26,12 +25,25 @@ pub struct Args {
     dashboard: Dashboard,
 }
 
-/// Runs the command.
+/// Runs the command. A router whose platform is `scale` is one of the laboratory.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let config = Config::load(&args.config, &applications::sections());
+    if config.is_ok_and(|config| config.power.platform == PowerPlatform::Scale) {
+        return Err(laboratory::hand_over());
+    }
+    run_on(args, json, PLATFORMS)
+}
+
+/// The same with these platforms, until the router is told to stop.
+///
+/// # Errors
+/// When the router cannot start, or has failed.
+pub fn run_on(args: &Args, json: bool, platforms: Platforms) -> Result<(), ExitError> {
+    let extensions = Extensions { applications: APPLICATIONS, platforms };
     let dashboard = args.dashboard.open()?;
     let logging = log_to_standard_error()?;
     block::at_start(&args.config);
-    let router = Router::start(&args.config, EXTENSIONS, set_level(&logging))?;
+    let router = Router::start(&args.config, extensions, set_level(&logging))?;
     tracing::info!("control socket {}", router.socket_path().display());
     let name = args.config.file_stem().unwrap_or_default().to_string_lossy();
     dashboard.show(&name, router.statistics())?;
@@ -52,7 +64,10 @@ pub(super) fn print_account(account: &Stats, json: bool) -> Result<(), ExitError
 }
 
 /// Begins to log to standard error, with the build of this program.
-pub(super) fn log_to_standard_error() -> Result<Logging, ExitError> {
+///
+/// # Errors
+/// When nothing can be written to it.
+pub fn log_to_standard_error() -> Result<Logging, ExitError> {
     let failed =
         |error| ExitError::new(ExitError::IO, format_args!("cannot begin to log: {error}"));
     let logging = logging::start(Level::INFO).map_err(failed)?;

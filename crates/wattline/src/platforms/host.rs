@@ -199,7 +199,7 @@ impl PlatformDriver for OfRouter {
     }
 
     fn look(&self, patience: Duration) -> Option<Seen> {
-        self.governed.as_ref()?.0.look(patience, super::seen::seen)
+        self.governed.as_ref()?.0.look(patience, Seen::read)
     }
 
     fn has_failed(&self) -> bool {

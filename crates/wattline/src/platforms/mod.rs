@@ -4,9 +4,6 @@
 mod errand;
 mod host;
 mod plan;
-#[cfg(feature = "laboratory")]
-mod scale;
-mod seen;
 mod worker_control;
 
 pub use plan::{PlanError, plan};
@@ -14,9 +11,5 @@ pub use plan::{PlanError, plan};
 use wattline_router::config::PowerPlatform;
 use wattline_router::platform::Platforms;
 
-/// All platforms that a configuration can name.
-pub const PLATFORMS: Platforms = &[
-    #[cfg(feature = "laboratory")]
-    (PowerPlatform::Scale, scale::open),
-    (PowerPlatform::Host, host::open),
-];
+/// The platforms of an operator. `scale` belongs to the laboratory.
+pub const PLATFORMS: Platforms = &[(PowerPlatform::Host, host::open)];

@@ -37,7 +37,10 @@ pub fn copi(
     let mut machine = Machine::boot(
         rig,
         &Options {
-            programs: vec![("wattline", wattline.to_owned())],
+            programs: vec![
+                ("wattline", wattline.to_owned()),
+                ("wattline-lab", wattline.with_file_name("wattline-lab")),
+            ],
             cards: 2,
             namespaces: true,
             memcached: true,

@@ -1,0 +1,168 @@
+//! `wattline bench app`: what an application costs on top of plain IPv4 forwarding.
+
+use super::pipeline::failed;
+use crate::commands::page_file::PageFile;
+use crate::commands::results;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use std::io::Write;
+use std::path::PathBuf;
+use wattline::exit::ExitError;
+use wattline_bench::app::{self, Added, Cost, Direction, Report};
+use wattline_dataplane::frame::BATCH_MAX;
+use wattline_ipsec::esp::algorithm::Algorithm;
+
+/// Flow records, by their name in the PowerSave paper.
+const FLOW_RECORDS: &str = "netflow";
+const FLOW_RECORDS_ALIASES: [&str; 2] = ["flow_records", "flow-records"];
+
+/// Application, and the load for it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Which application.
+    #[arg(value_parser = applications())]
+    application: String,
+    /// File with one prefix per line; the rest of a line and IPv6 are ignored. By default, sixteen
+    /// prefixes cover all addresses.
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
+    /// Also measure with the packets of these captures, separated by commas.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    capture: Vec<PathBuf>,
+    /// Number of active flows.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    flows: u32,
+    /// Frames per batch.
+    #[arg(long, default_value_t = BATCH_MAX as u16,
+          value_parser = clap::value_parser!(u16).range(1..=BATCH_MAX as i64))]
+    batch: u16,
+    /// Pairs of measurements, with and without the application; the median counts.
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeats: u16,
+    /// Algorithm of `ipsec`.
+    #[arg(long, default_value = Algorithm::Aes128Gcm.name(),
+          value_parser = clap::builder::PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name)))]
+    algorithm: String,
+    /// Direction of `ipsec`; both by default.
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Direction::ALL.map(Direction::name)))]
+    direction: Option<String>,
+    /// Measure the cryptography of Intel's ipsec-mb beside `ipsec`, by this harness (see
+    /// bench/peers).
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1,
+          default_missing_value = "target/peers/ipsec-mb")]
+    peer: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageFile,
+}
+
+/// The names of the applications; `[flow_records]` has two more, by which the configuration and the
+/// documentation call it.
+fn applications() -> impl TypedValueParser<Value = String> {
+    let values = app::names().map(|name| match name {
+        FLOW_RECORDS => PossibleValue::new(name).aliases(FLOW_RECORDS_ALIASES),
+        _ => PossibleValue::new(name),
+    });
+    // clap gives what was typed, also an alias.
+    PossibleValuesParser::new(values).map(|typed| {
+        if FLOW_RECORDS_ALIASES.contains(&typed.as_str()) { FLOW_RECORDS.to_owned() } else { typed }
+    })
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
+    let report = app::run(&app::Args {
+        application: args.application.clone(),
+        routes: args.routes.clone(),
+        captures: args.capture.clone(),
+        flows: args.flows as usize,
+        batch: args.batch.into(),
+        repeats: args.repeats.into(),
+        algorithm: args.algorithm.clone(),
+        peer: args.peer.clone(),
+        directions: match args.direction.as_deref().and_then(Direction::named) {
+            Some(direction) => vec![direction],
+            None => Direction::ALL.to_vec(),
+        },
+    })
+    .map_err(failed)?;
+    let written = args.page.write(|| app::html(&report));
+    results::print_with_page(written, &report, json, table)
+}
+
+fn table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{}, {} flows, {} routes, batches of {}, median of {}",
+        report.application, report.flows, report.routes, report.batch, report.repeats
+    )?;
+    write!(out, "{:20}{:>8}  {:14}", "packets", "bytes", "application")?;
+    let head = ["cycles", "added", "quartiles", "added ns", "cycles/B", "Gbit/s"];
+    head.iter().try_for_each(|name| write!(out, "{name:>16}"))?;
+    writeln!(out)?;
+    for row in &report.workloads {
+        let start = format!("{:20}{:8.0}", row.name, row.packet_size_bytes);
+        line(out, &start, "ipv4", &row.ipv4, None)?;
+        for with in &row.applications {
+            line(out, &format!("{:28}", ""), with.name, &with.cost, Some(with))?;
+        }
+    }
+    for row in &report.workloads {
+        for with in &row.applications {
+            writeln!(out, "{}, {}: {}", row.name, with.name, with.counted)?;
+        }
+    }
+    for row in &report.workloads {
+        if let Some(order) = &row.order {
+            let (measured, published) = (order.measured.join(" > "), order.published.join(" > "));
+            let verdict = order.verdict.text();
+            writeln!(out, "{}: {measured}; published {published}: {verdict}", row.name)?;
+        }
+    }
+    writeln!(out, "{}", report.timed)?;
+    if report.calibration.disturbed {
+        writeln!(out, "disturbed: the machine changed speed meanwhile; repeat for firm figures")?;
+    }
+    Ok(())
+}
+
+fn line(
+    out: &mut impl Write,
+    start: &str,
+    name: &str,
+    cost: &Cost,
+    added: Option<&Added>,
+) -> std::io::Result<()> {
+    write!(out, "{start}  {name:14}{:16.1}", cost.cycles_per_packet.median)?;
+    match added {
+        None => write!(out, "{0:>16}{0:>16}{0:>16}", "-")?,
+        Some(with) => {
+            let added = with.added_cycles_per_packet;
+            let quartiles = format!("{:.1} to {:.1}", added.lower_quartile, added.upper_quartile);
+            let nanoseconds = with.added_nanoseconds_per_packet;
+            write!(out, "{:16.1}{quartiles:>16}{nanoseconds:16.1}", added.median)?;
+        }
+    }
+    writeln!(out, "{:16.3}{:16.2}", cost.cycles_per_byte, cost.rate_gbps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn flow_records_are_netflow() {
+        for name in ["netflow", "flow_records", "flow-records"] {
+            let line = Line::try_parse_from(["app", name]).map_err(|error| error.to_string());
+            assert_eq!(line.map(|it| it.args.application), Ok("netflow".to_owned()), "{name}");
+        }
+        assert!(Line::try_parse_from(["app", "flow"]).is_err());
+    }
+}

@@ -1,0 +1,194 @@
+//! `wattline bench sim`: how fast the simulator is.
+
+use super::page::PageArgs;
+use super::sim_report::{Output, html};
+use crate::commands::simulation;
+use crate::commands::simulation::simulation_error;
+use rustix::time::{ClockId, clock_gettime};
+use std::io::Write;
+use std::time::Instant;
+use wattline::exit::ExitError;
+use wattline::progress::Counted;
+use wattline_server::{Application, ServerModel};
+use wattline_sim::{Scenario, sweep};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+/// Simulation to measure.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Server model.
+    #[arg(long, default_value = "westmere-2010")]
+    server: String,
+    /// Policy.
+    #[arg(long, default_value = "powersave")]
+    policy: String,
+    /// Traffic; the default loads twelve cores fully.
+    #[arg(long, default_value = "constant:29Mpps,size=64")]
+    traffic: String,
+    /// Simulated time of each run.
+    #[arg(long, default_value = "500ms", value_parser = simulation::span)]
+    duration: Span,
+    /// Runs; the median counts.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    #[command(flatten)]
+    page: PageArgs,
+}
+
+/// Simulations by thread of the sweep that is timed.
+const SWEEP_PER_THREAD: usize = 4;
+
+/// Number of timed sweeps, on one thread and on all.
+const SWEEPS: u64 = 3;
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
+    let server = simulation::server(&args.server)?;
+    let traffic = simulation::traffic(&args.traffic)?;
+    let scenario = |seed, profile| {
+        let policy = simulation::policy(&args.policy)?;
+        Ok::<_, ExitError>(Scenario {
+            server: &server,
+            application: Application::Ipv4,
+            policy,
+            traffic: &traffic,
+            duration: args.duration,
+            warmup: Span::ZERO,
+            interval: None,
+            output_links: false,
+            seed,
+            profile,
+        })
+    };
+    // Runs, one for the profile, and the sweep on one thread and on all.
+    let bar = Counted::new(u64::from(args.runs) + 1 + 2 * SWEEPS, "runs");
+    let mut by_cpu = Vec::new();
+    let (mut wall, mut cpu, mut packets) = (0.0, 0.0, 0);
+    for _ in 0..args.runs {
+        let (cpu_before, wall_before) = (thread_seconds(), Instant::now());
+        packets = scenario(1, false)?.run().map_err(simulation_error)?.offered_packets;
+        let spent = thread_seconds() - cpu_before;
+        by_cpu.push(packets as f64 / spent);
+        cpu += spent;
+        wall += wall_before.elapsed().as_secs_f64();
+        bar.step();
+    }
+    by_cpu.sort_by(f64::total_cmp);
+    let profile = scenario(1, true)?.run().map_err(simulation_error)?.profile.unwrap_or_default();
+    bar.step();
+    let sweep = time_sweep(&server, &traffic, args, &bar)?;
+    bar.end();
+    let output = Output {
+        server: &args.server,
+        policy: &args.policy,
+        traffic: &args.traffic,
+        runs: args.runs,
+        simulated_packets_per_run: packets,
+        simulated_packets_per_cpu_second: by_cpu[by_cpu.len() / 2],
+        simulated_packets_per_cpu_second_least: by_cpu[0],
+        simulated_packets_per_cpu_second_most: by_cpu[by_cpu.len() - 1],
+        simulated_packets_per_second: packets as f64 * f64::from(args.runs) / wall,
+        cpu_share: cpu / wall,
+        profile,
+        sweep_threads: sweep.threads,
+        sweep_simulations: sweep.simulations,
+        sweep_seconds_one_thread: sweep.one,
+        sweep_seconds_all_threads: sweep.all,
+        sweep_speed_up: sweep.one / sweep.all,
+        sweep_efficiency: sweep.one / sweep.all / sweep.threads as f64,
+        sweep_results_identical: sweep.identical,
+    };
+    args.page.write_and_print(html, &output, json, table)
+}
+
+fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:.2} million packets per second of one core (median of {}, {:.2} to {:.2}); the thread \
+         had a core for {:.0} % of the time",
+        output.simulated_packets_per_cpu_second / 1e6,
+        output.runs,
+        output.simulated_packets_per_cpu_second_least / 1e6,
+        output.simulated_packets_per_cpu_second_most / 1e6,
+        output.cpu_share * 100.0
+    )?;
+    let profile = &output.profile;
+    let whole: f64 = profile.parts().iter().map(|(_, seconds)| seconds).sum();
+    for (part, seconds) in profile.parts() {
+        writeln!(out, "  {part:<10} {:>5.1} % of the time", seconds / whole * 100.0)?;
+    }
+    writeln!(
+        out,
+        "sweep of {} simulations: {:.2} times as fast on {} threads as on one; results {}",
+        output.sweep_simulations,
+        output.sweep_speed_up,
+        output.sweep_threads,
+        if output.sweep_results_identical { "identical" } else { "DIFFER" }
+    )
+}
+
+struct Sweep {
+    threads: usize,
+    simulations: usize,
+    one: f64,
+    all: f64,
+    identical: bool,
+}
+
+/// Times the same sweep on one thread and on all, in turns; the shortest of three counts,
+/// since other programs can only lengthen it.
+fn time_sweep(
+    server: &ServerModel,
+    traffic: &Spec,
+    args: &Args,
+    bar: &Counted,
+) -> Result<Sweep, ExitError> {
+    let policy = simulation::policy(&args.policy)?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let seeds: Vec<u64> = (0..(threads * SWEEP_PER_THREAD) as u64).collect();
+    let time = |threads| {
+        let start = Instant::now();
+        let work = |seed: &u64| {
+            let scenario = Scenario {
+                server,
+                application: Application::Ipv4,
+                policy: policy.clone(),
+                traffic,
+                duration: args.duration / 5,
+                warmup: Span::ZERO,
+                interval: None,
+                output_links: false,
+                seed: *seed,
+                profile: false,
+            };
+            scenario.run().map(|report| {
+                (report.forwarded_packets, report.energy_joules, report.latency_mean_seconds)
+            })
+        };
+        let results = sweep(&seeds, threads, work, || ())
+            .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, error))?;
+        let results =
+            results.into_iter().collect::<Result<Vec<_>, _>>().map_err(simulation_error)?;
+        Ok::<_, ExitError>((start.elapsed().as_secs_f64(), results))
+    };
+    let mut sweep =
+        Sweep { threads, simulations: seeds.len(), one: f64::MAX, all: f64::MAX, identical: true };
+    for _ in 0..SWEEPS {
+        let (one, of_one) = time(1)?;
+        bar.step();
+        let (all, of_all) = time(threads)?;
+        bar.step();
+        sweep.one = sweep.one.min(one);
+        sweep.all = sweep.all.min(all);
+        sweep.identical &= of_one == of_all;
+    }
+    Ok(sweep)
+}
+
+/// Processor time that this thread has used.
+fn thread_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}

@@ -1,0 +1,191 @@
+//! `wattline fit`: a model from measured rows.
+
+use super::server_errors;
+use super::simulation::Problems;
+use crate::commands::overwrite::Overwrite;
+use crate::commands::results;
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use wattline::exit::ExitError;
+use wattline_report::plot::{Axis, Chart, Mark};
+use wattline_server::fit::spec::{Load, SpecError, SpecResults, two_of_three};
+use wattline_server::fit::{Fit, FitError, FitOptions, fit, rows};
+use wattline_units::{Accuracy, Source};
+
+/// What to fit, and to what.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// CSV with the columns frequency_hertz, cores, throughput_pps, power_watts and, better,
+    /// offered_pps.
+    #[arg(required_unless_present = "spec")]
+    rows: Option<String>,
+    /// CSV of SPECpower_ssj2008 results, of which one is written as a server file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "base_watts", "svg"], requires_all = ["row", "out"])]
+    spec: Option<String>,
+    /// Result to write, from 1.
+    #[arg(long, value_name = "N", requires = "spec")]
+    row: Option<usize>,
+    /// Highest order of the form function chi to consider, 1 to 12.
+    #[arg(long, default_value_t = 7)]
+    order_max: usize,
+    /// Most that chi may depart from the richest fit, as a fraction of the swing from idle
+    /// to active power; the lowest order within it is taken.
+    #[arg(long, default_value_t = 0.02)]
+    error_bound: f64,
+    /// Power of the platform without its cores, in watts, if it is known.
+    #[arg(long)]
+    base_watts: Option<f64>,
+    /// Write the model as a server file.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Draw the model's error of each row over the load, as an SVG file.
+    #[arg(long)]
+    svg: Option<PathBuf>,
+    /// Name of the written model.
+    #[arg(long, default_value = "fitted")]
+    name: String,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.overwrite.check([&args.out, &args.svg].into_iter().flatten().map(PathBuf::as_path))?;
+    if let (Some(file), Some(row), Some(path)) = (&args.spec, args.row, &args.out) {
+        return published(args, file, row, path, json);
+    }
+    let file = args.rows.as_deref().unwrap_or_default();
+    let measured = rows::load(file).map_err(server_errors::of_data)?;
+    let options = FitOptions {
+        order_max: args.order_max,
+        error_bound: args.error_bound,
+        base_watts: args.base_watts,
+    };
+    let fitted = fit(&measured, &options).map_err(|error| match error {
+        FitError::BadOption { .. } => ExitError::new(ExitError::USAGE, format_args!("--{error}")),
+        FitError::Unidentified(_) => {
+            ExitError::new(ExitError::DATA, format_args!("{file}: {error}"))
+        }
+    })?;
+    let mut problems = Problems::default();
+    if let Some(path) = &args.out {
+        problems.keep(args.overwrite.write(path, &fitted.to_toml(&args.name, file)));
+    }
+    if let Some(path) = &args.svg {
+        problems.keep(args.overwrite.write(path, &residuals(&fitted, file).svg()));
+    }
+    let source = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
+    let document = json!({ "fit": fitted, "power": source });
+    results::print_beside(problems.check(), &document, json, |out, _| print(out, &fitted))
+}
+
+/// Writes one published result as a server file.
+fn published(
+    args: &Args,
+    file: &str,
+    row: usize,
+    path: &Path,
+    json: bool,
+) -> Result<(), ExitError> {
+    let data = |error| ExitError::new(ExitError::DATA, format_args!("{file}: {error}"));
+    let results = SpecResults::load(file).map_err(server_errors::of_data)?;
+    let text = results.to_toml(row, &args.name, file).map_err(data)?;
+    let written = args.overwrite.write(path, &text);
+    let mut errors = Vec::new();
+    for load in Load::ALL {
+        let error = SpecError::measure(&results.rows, load, two_of_three).map_err(data)?;
+        errors.push(json!({ "power": load, "out_of_sample": error }));
+    }
+    let refused: Vec<_> =
+        results.refused.iter().map(|(row, why)| json!({ "row": row, "reason": why })).collect();
+    let document = json!({ "row": row, "errors": errors, "refused_rows": refused });
+    results::print_beside(written, &document, json, |out, _| {
+        writeln!(out, "{}: row {row} of {file}", path.display())?;
+        for load in Load::ALL {
+            let Ok(error) = SpecError::measure(&results.rows, load, two_of_three) else { continue };
+            writeln!(
+                out,
+                "power at {}: of {} results at random that the fit did not see, half are within {:.0} %, nine of \
+                 ten within {:.0} %",
+                load.name(),
+                error.predicted,
+                100.0 * error.median,
+                100.0 * error.nine_tenths
+            )?;
+        }
+        for (row, why) in &results.refused {
+            writeln!(out, "note: row {row} is left out: it {why}")?;
+        }
+        Ok(())
+    })
+}
+
+/// Measured less predicted power over the load, a series for each frequency.
+fn residuals(fit: &Fit, rows: &str) -> Chart {
+    let x = Axis::new("load (throughput over capacity)").range(0.0, 1.05);
+    let mut chart = Chart::new(format!("Residuals of {rows}"), x, Axis::new("residual (W)"));
+    for point in &fit.frequencies {
+        let hertz = point.frequency_hertz;
+        let of_frequency = fit.residuals.iter().filter(|row| row.frequency_hertz == hertz);
+        let points: Vec<(f64, f64)> =
+            of_frequency.map(|row| (row.load, row.measured_watts - row.predicted_watts)).collect();
+        chart = chart.series(format!("{:.3} GHz", hertz / 1e9), Mark::Points, points);
+    }
+    chart
+}
+
+fn print(out: &mut impl Write, fit: &Fit) -> std::io::Result<()> {
+    let percent = fit.confidence * 100.0;
+    writeln!(out, "{} rows; in brackets the {percent:.0} % interval\n", fit.rows)?;
+    writeln!(out, "platform without cores [W]   {:.2}\n", fit.base_watts)?;
+    writeln!(
+        out,
+        "{:>9}  {:<28}{:<28}r_max [kpps]",
+        "f [GHz]", "idle core [W]", "active core [W]"
+    )?;
+    for point in &fit.frequencies {
+        let rate = point.max_rate_pps;
+        let kilo =
+            |value: Option<f64>| value.map_or("-".to_string(), |v| format!("{:.2}", v / 1e3));
+        writeln!(
+            out,
+            "{:>9.3}  {:<28}{:<28}{:.2} [{}, {}]",
+            point.frequency_hertz / 1e9,
+            format!("{:.2}", point.idle_watts),
+            format!("{:.2}", point.active_watts),
+            rate.value / 1e3,
+            kilo(rate.low),
+            kilo(rate.high),
+        )?;
+    }
+    writeln!(out, "\n{:>9}  gamma", "cores")?;
+    for point in &fit.gamma {
+        writeln!(out, "{:>9}  {:.3}", point.cores, point.gamma)?;
+    }
+    let chi = &fit.chi;
+    let terms: Vec<String> = chi.coefficients.iter().map(|a| format!("{a:.5}")).collect();
+    writeln!(
+        out,
+        "\nchi of order {} (of at most {}), {:.4} from the richest, bound {}\n  a0..  {}",
+        chi.order,
+        chi.richest_order,
+        chi.departure,
+        chi.error_bound,
+        terms.join("  ")
+    )?;
+    match &fit.held_out {
+        Some(error) => writeln!(
+            out,
+            "\npower of rows left out: mean error {:.2} %, root mean square {:.2} %, largest {:.2} %",
+            error.mean * 100.0,
+            error.root_mean_square * 100.0,
+            error.largest * 100.0
+        )?,
+        None => writeln!(out, "\ntoo few rows to leave some out")?,
+    }
+    for note in &fit.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! `wattline generate`, hidden: manual pages, completions and the reference page of the command
+//! line, for packages and for the documentation.
+
+mod reference;
+
+pub use reference::reference;
+
+use crate::line;
+use clap::Command;
+use clap_complete::Shell;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use wattline::exit::ExitError;
+use wattline::{laboratory, output};
+
+/// Files to make.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Manual pages, one for each command, into a directory for each program below this one.
+    Man { folder: PathBuf },
+    /// Completions for bash, zsh and fish into this directory.
+    Completions { folder: PathBuf },
+    /// The reference page, in Markdown, to standard output.
+    Reference,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    output::text_alone(json, "what `generate` makes", "")?;
+    match &args.what {
+        What::Man { folder } => man(folder)?,
+        What::Completions { folder } => completions(folder)?,
+        What::Reference => output::stdout().write_all(reference(&line::whole()).as_bytes())?,
+    }
+    Ok(())
+}
+
+/// Writes `wattline/wattline.1`, `wattline-lab/wattline-sim.1` and so on; hidden commands have no page.
+pub fn man(folder: &Path) -> io::Result<()> {
+    let operator = folder.join("wattline");
+    let own = folder.join(laboratory::PROGRAM);
+    std::fs::create_dir_all(&operator)?;
+    std::fs::create_dir_all(&own)?;
+    clap_mangen::generate_to(line::whole().disable_help_subcommand(true), &operator)?;
+    for entry in std::fs::read_dir(&operator)? {
+        let entry = entry?;
+        if is_of_laboratory(&entry.file_name().to_string_lossy()) {
+            std::fs::rename(entry.path(), own.join(entry.file_name()))?;
+        }
+    }
+    let page = std::fs::File::create(own.join(format!("{}.1", laboratory::PROGRAM)))?;
+    clap_mangen::Man::new(own_line()).render(&mut &page)
+}
+
+/// Whether a page such as `wattline-bench-fib.1` is about a command of the laboratory.
+fn is_of_laboratory(page: &str) -> bool {
+    let mut words = page.trim_end_matches(".1").split('-').skip(1);
+    words.next().is_some_and(|word| laboratory::COMMANDS.iter().any(|(name, _)| *name == word))
+}
+
+/// Writes a file for each shell and program. `wattline` takes the commands of both.
+pub fn completions(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut line::whole(), "wattline", folder)?;
+        clap_complete::generate_to(shell, &mut own_line(), laboratory::PROGRAM, folder)?;
+    }
+    Ok(())
+}
+
+/// The command line of this program under its own name.
+fn own_line() -> Command {
+    line::own().name(laboratory::PROGRAM)
+}

@@ -1,0 +1,212 @@
+//! `wattline league`: policies against each other and against the lower bound.
+
+mod interrupted;
+
+use crate::commands::envelope::league_error;
+use crate::commands::overwrite::Overwrite;
+use crate::commands::results;
+use crate::commands::simulation;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+use wattline::exit::ExitError;
+use wattline::output::{self, note};
+use wattline::progress::Counted;
+use wattline_league::{
+    LeagueError, Part, Plan, Results, Standing, Store, is_page, league, page, standings,
+};
+
+/// Name of the page.
+const PAGE: &str = "index.html";
+/// Pieces from which on it is said that nothing keeps them.
+const MANY: usize = 100;
+
+/// League to play.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// League file (TOML); the built-in league by default. A file with `[tuning]` is tuned by itself.
+    /// docs/reference/league-file.md has all fields.
+    file: Option<PathBuf>,
+    /// Run the built-in league that takes some minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Run the built-in league of rivals that are tuned first, each for each kind of traffic and latency
+    /// budget. It takes an hour or more.
+    #[arg(long, conflicts_with = "quick")]
+    tuned: bool,
+    /// Directory for the page, index.html, and partial results. The same command continues an
+    /// interrupted league from them and replaces its page. Partial results of another build of the
+    /// program are left alone, and played again. An index.html that is no league's is replaced only
+    /// with --overwrite.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
+    /// Play only the K-th of N parts, for one machine of several: partial results go to the
+    /// directory, and no page. Copy those of all machines into one directory; the same command
+    /// without --part makes the league of them. All machines must run the same file of the program.
+    #[arg(long, value_name = "K/N", requires = "out")]
+    part: Option<Part>,
+    /// Threads; 0 for one per core of this machine.
+    #[arg(long, default_value = "0", value_parser = simulation::threads)]
+    threads: usize,
+}
+
+#[derive(Serialize)]
+struct Output {
+    #[serde(flatten)]
+    results: Results,
+    standings: Vec<Standing>,
+}
+
+/// Output about a part.
+#[derive(Serialize)]
+struct Played {
+    part: String,
+    pieces: usize,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let page_file = args.out.as_ref().map(|out| out.join(PAGE));
+    let plan = match &args.file {
+        Some(path) => {
+            check_alone(args)?;
+            Plan::load(path).map_err(league_error)?
+        }
+        None if args.quick => Plan::quick().map_err(league_error)?,
+        None if args.tuned => Plan::tuned().map_err(league_error)?,
+        None => Plan::full().map_err(league_error)?,
+    };
+    if let (Some(path), None) = (&page_file, args.part) {
+        // Before an hour of work. Its own page is replaced: a league goes on in the same directory.
+        let own = std::fs::read(path).is_ok_and(|text| is_page(&String::from_utf8_lossy(&text)));
+        if !own {
+            args.overwrite.check([path.as_path()])?;
+        }
+    }
+    let store =
+        Store::new(args.out.as_ref().map(|out| out.join("pieces"))).map_err(league_error)?;
+    if let Some(part) = args.part {
+        return play_part(args, &plan, part, &store, json);
+    }
+    let pieces = league::pieces(&plan);
+    let results = watched(args, (&plan, &store), pieces, |done| {
+        league::play(&plan, &store, args.threads, done)
+    })?;
+    let mut written = Ok(());
+    if let Some(path) = &page_file {
+        written = Overwrite::REPLACE.write(path, &page(&plan, &results));
+    }
+    let standings = standings(&results);
+    let output = Output { results, standings };
+    let page = page_file.as_deref();
+    results::print_with_page((page, written), &output, json, |out, output| {
+        table(out, &output.standings)
+    })
+}
+
+/// A built-in league is no file.
+fn check_alone(args: &Args) -> Result<(), ExitError> {
+    let told = if args.tuned {
+        "--tuned: is a built-in league and takes no file; a file with [tuning] is tuned by itself: \
+         wattline league FILE"
+    } else if args.quick {
+        "--quick: is a built-in league and takes no file; one's own is: wattline league FILE"
+    } else {
+        return Ok(());
+    };
+    Err(ExitError::new(ExitError::USAGE, told))
+}
+
+fn play_part(
+    args: &Args,
+    plan: &Plan,
+    part: Part,
+    store: &Store,
+    json: bool,
+) -> Result<(), ExitError> {
+    let pieces = league::pieces_of(plan, part);
+    let pieces = watched(args, (plan, store), pieces, |done| {
+        league::play_part(plan, part, store, args.threads, done)
+    })?;
+    let played = Played { part: part.to_string(), pieces };
+    output::print(&played, json, |out, Played { part, pieces }| {
+        writeln!(out, "part {part}: {pieces} pieces are there")
+    })
+}
+
+/// Plays so many pieces with progress, and says on standard error what an interruption leaves.
+fn watched<T>(
+    args: &Args,
+    (plan, store): (&Plan, &Store),
+    pieces: usize,
+    play: impl FnOnce(&(dyn Fn() + Sync)) -> Result<T, LeagueError>,
+) -> Result<T, ExitError> {
+    let Some(out) = &args.out else {
+        if pieces >= MANY {
+            note!("an interruption loses all {pieces} pieces; --out DIR keeps them");
+        }
+        let bar = Counted::new(pieces as u64, "pieces");
+        let found = play(&|| bar.step());
+        bar.end();
+        return Ok(found.map_err(league_error)?);
+    };
+    let kept = || league::kept(plan, args.part, store);
+    let before = kept().map_err(league_error)?;
+    if before > 0 {
+        note!("{before} of {pieces} pieces are in {} already", out.display());
+    }
+    let bar = Counted::new(pieces as u64, "pieces");
+    let left = || {
+        bar.end();
+        let there = kept().map_or_else(
+            |_| "the pieces that ended".into(),
+            |kept| format!("{kept} of {pieces} pieces"),
+        );
+        format!("{there} are kept in {}; the same command goes on from there", out.display())
+    };
+    let found = interrupted::told_when(left, || play(&|| bar.step()))?;
+    bar.end();
+    Ok(found.map_err(league_error)?)
+}
+
+fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:<48} {:>7} {:<28} {:>6} {:>7} {:>6} {:>8} {:>6} {:>7} {:>6} {:>9} setting",
+        "traffic",
+        "p99 us",
+        "policy",
+        "kept",
+        "gap %",
+        "±",
+        "beside %",
+        "±",
+        "late %",
+        "lost",
+        "changes/s",
+    )?;
+    let percent = |value: f64| {
+        if value.is_finite() { format!("{:.2}", value * 100.0) } else { "-".into() }
+    };
+    for row in standings {
+        writeln!(
+            out,
+            "{:<48} {:>7.0} {:<28} {:>6} {:>7} {:>6} {:>8} {:>6} {:>7} {:>6} {:>9.0} {}",
+            row.traffic,
+            row.budget_seconds * 1e6,
+            row.policy,
+            format!("{}/{}", row.feasible, row.seeds),
+            percent(row.gap),
+            percent(row.gap_within),
+            percent(row.beside_first),
+            percent(row.beside_first_within),
+            percent(row.worst_late),
+            row.dropped_packets,
+            row.changes_per_second,
+            row.setting
+        )?;
+    }
+    Ok(())
+}

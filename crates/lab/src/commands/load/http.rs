@@ -1,0 +1,71 @@
+//! `wattline load http`.
+
+use super::governor::ReportTo;
+use super::options::{Options, make};
+use super::page::html;
+use super::show;
+use crate::commands::page_file::PageFile;
+use crate::commands::results;
+use std::sync::Arc;
+use wattline::exit::ExitError;
+use wattline_requests::http::{Http, HttpOptions, HttpRequests, Url};
+
+/// Pages, and how they are asked for.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Pages, as http://HOST[:PORT]/PATH. Connections go to the servers in turn; each connection
+    /// asks for the pages of its server in turn.
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<Url>,
+    /// Ask with HEAD instead of GET.
+    #[arg(long)]
+    head: bool,
+    /// A header field to send, as "NAME: VALUE"; may be given several times.
+    #[arg(long = "header", value_name = "FIELD", value_parser = HttpOptions::field)]
+    fields: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Args {
+    /// Returns the options of the load.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The workload in words.
+    pub fn described(&self) -> String {
+        let method = if self.head { "HEAD" } else { "GET" };
+        let fields: String = self.fields.iter().map(|field| format!(", {field}")).collect();
+        format!("HTTP/1.1 {method}{fields}")
+    }
+
+    /// Makes the requests, and describes the pages.
+    pub fn prepare(&self) -> Result<(Arc<HttpRequests>, Vec<String>), ExitError> {
+        let (urls, fields) = (self.urls.clone(), self.fields.clone());
+        let asked = HttpOptions { urls, head: self.head, fields };
+        let requests = HttpRequests::new(&asked)
+            .map_err(|error| ExitError::new(ExitError::NO_INPUT, error))?;
+        Ok((Arc::new(requests), self.urls.iter().map(ToString::to_string).collect()))
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args, governor: &ReportTo, page: &PageFile, json: bool) -> Result<(), ExitError> {
+    let options = args.options.load()?;
+    page.check()?;
+    let reporter = governor.reporter()?;
+    let (requests, targets) = args.prepare()?;
+    let report = make(
+        ("http", targets),
+        &options,
+        &requests.addresses(),
+        |thread| Http::new(Arc::clone(&requests), thread),
+        reporter,
+    )?;
+    let method = if args.head { "HEAD" } else { "GET" };
+    let pages = report.targets.len();
+    let workload = format!("HTTP/1.1 {method} over persistent connections, {pages} page(s)");
+    let written = page.write(|| html(&report, &workload));
+    results::print_with_page(written, &report, json, show::table)
+}

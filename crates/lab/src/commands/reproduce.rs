@@ -1,0 +1,185 @@
+//! `wattline reproduce`: what the papers print, computed anew and held against it.
+
+use crate::commands::overwrite::Overwrite;
+use crate::commands::results;
+use serde::Deserialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use wattline::exit::ExitError;
+use wattline::progress::Counted;
+use wattline_report::Verdict;
+use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Summary, Target};
+use wattline_units::Build;
+
+/// Which papers, and where to.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Paper, such as powersave, or figure, such as powersave/fig12; all for all papers, as when
+    /// none is given. Several with commas or blanks between them. Alone: published-watts.
+    #[arg(value_name = "PAPER[/FIGURE]", value_delimiter = ',')]
+    targets: Vec<String>,
+    /// Directory for data (CSV), plots (SVG), summary.json and index.html; created if it does not
+    /// exist. Files of an earlier run in it are replaced only with --overwrite.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Directory of published results, for published-watts.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    if args.targets.iter().any(|target| target == WATTS) {
+        return watts(args, json);
+    }
+    if args.data.is_some() {
+        return Err(ExitError::new(ExitError::USAGE, format!("--data: only {WATTS} takes it")));
+    }
+    let targets = targets(&args.targets)?;
+    let files = [args.out.join("index.html"), args.out.join("summary.json")];
+    args.overwrite.check(files.iter().map(PathBuf::as_path))?;
+    let wanted = |paper: &Paper| targets.iter().any(|it| it.paper == *paper && it.figure.is_none());
+    if !Paper::ALL.iter().all(wanted) {
+        check_build(&files[1])?;
+    }
+    let bar = Counted::new(wattline_reproduce::steps(&targets) as u64, "steps");
+    // Several steps run at once; those that run are named, the oldest first.
+    let mut running: Vec<String> = Vec::new();
+    let results = wattline_reproduce::reproduce(&targets, |progress| {
+        match progress {
+            Progress::Begins(step) => running.push(step.to_owned()),
+            Progress::Ends(step) => {
+                running.retain(|name| name != step);
+                bar.step();
+            }
+        }
+        bar.tell(running.join(", "));
+    })
+    .map_err(failed)?;
+    bar.end();
+    let written = wattline_reproduce::write(&results, &args.out).map_err(failed);
+    let is_there = written.is_ok();
+    results::print_beside(written, &results, json, |out, results| {
+        table(out, results)?;
+        match is_there {
+            true => writeln!(out, "\n{}", args.out.join("index.html").display()),
+            false => Ok(()),
+        }
+    })
+}
+
+/// Target that is no paper.
+const WATTS: &str = "published-watts";
+
+/// Shows fits beside published watts.
+fn watts(args: &Args, json: bool) -> Result<(), ExitError> {
+    let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
+    if args.targets.len() > 1 {
+        return Err(usage(format!("{WATTS}: cannot be combined with papers; name it alone")));
+    }
+    let Some(data) = &args.data else {
+        return Err(usage(format!(
+            "{WATTS}: --data is missing; give the directory of the results"
+        )));
+    };
+    let page = args.out.join(format!("{WATTS}.html"));
+    args.overwrite.check([page.as_path()])?;
+    let figures = wattline_reproduce::published_watts(data).map_err(failed)?;
+    let written = wattline_reproduce::write_watts(&figures, &args.out).map_err(failed);
+    let is_there = written.is_ok();
+    results::print_beside(written, &figures, json, |out, figures| {
+        for figure in figures {
+            writeln!(out, "{}: {}\n", figure.title, figure.about)?;
+        }
+        if is_there { writeln!(out, "{}", page.display()) } else { Ok(()) }
+    })
+}
+
+/// The only key that is read of figures that are there already.
+#[derive(Deserialize)]
+struct Head {
+    build: Option<Build>,
+}
+
+/// Refuses to add figures to those of another build.
+fn check_build(summary: &Path) -> Result<(), ExitError> {
+    let Ok(text) = wattline_files::read_text(summary, wattline_files::MOST_TEXT) else {
+        return Ok(());
+    };
+    let there: Vec<Head> = serde_json::from_str(&text).unwrap_or_default();
+    let own = Build::default();
+    let Some(other) = there.iter().find(|head| head.build.as_ref() != Some(&own)) else {
+        return Ok(());
+    };
+    let other =
+        other.build.as_ref().map_or("an unnamed build".to_owned(), |it| format!("build {it}"));
+    let message = format!(
+        "{}: figures of {other}, and this is build {own}: name another directory, or reproduce all \
+         papers",
+        summary.display()
+    );
+    Err(ExitError::new(ExitError::DATA, message))
+}
+
+fn targets(names: &[String]) -> Result<Vec<Target>, ExitError> {
+    if names.is_empty() {
+        return Ok(Paper::ALL.map(Target::from).to_vec());
+    }
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        names.iter().map(|name| Target::named(name)).partition(Result::is_ok);
+    let unknown: Vec<String> =
+        unknown.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+    if unknown.is_empty() {
+        Ok(known.into_iter().flatten().flatten().collect())
+    } else {
+        Err(ExitError::new(ExitError::USAGE, unknown.join("\n")))
+    }
+}
+
+fn failed(error: ReproduceError) -> ExitError {
+    let code = match error {
+        ReproduceError::Write { .. } => ExitError::IO,
+        _ => ExitError::DATA,
+    };
+    ExitError::new(code, error)
+}
+
+/// The verdicts in numbers, then everything that does not meet, with its reason.
+fn table(out: &mut impl Write, results: &[Reproduction]) -> std::io::Result<()> {
+    let summary = Summary::new(results);
+    writeln!(out, "{} {}\n", summary.headline(), summary.others())?;
+    write!(out, "{:<12}{:>8}", "paper", "claims")?;
+    for verdict in Verdict::ALL {
+        write!(out, "  {}", verdict.text())?;
+    }
+    writeln!(out)?;
+    for result in results {
+        write!(out, "{:<12}{:>8}", result.paper.name(), result.claims.len())?;
+        for verdict in Verdict::ALL {
+            let width = verdict.text().len();
+            write!(out, "  {:>width$}", result.count(verdict))?;
+        }
+        writeln!(out)?;
+    }
+    for result in results {
+        let checks = result.figures.iter().flat_map(|f| f.checks.iter().map(move |c| (f.id, c)));
+        for (figure, check) in checks.filter(|(_, check)| check.verdict != Verdict::Meets) {
+            writeln!(
+                out,
+                "\n{} {figure}: {}: {} (published: {} {}): {}",
+                result.paper.name(),
+                check.quantity,
+                check.ours,
+                check.published,
+                check.tolerance,
+                check.verdict.text(),
+            )?;
+            if !check.note.is_empty() {
+                writeln!(out, "    {}", check.note)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Results that take minutes: pages beside them, and the command that makes them again.
+
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::Path;
+use wattline::exit::ExitError;
+use wattline::output::{Stdout, print};
+
+/// The command as it was given, for a shell.
+pub fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1).map(|it| quoted(&it.to_string_lossy()));
+    let words: Vec<String> = std::iter::once("wattline".to_owned()).chain(arguments).collect();
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Prints a result, and then fails if what was to be `written` beside it could not be: minutes of work
+/// are not lost with a file.
+pub fn print_beside<T: Serialize>(
+    written: Result<(), ExitError>,
+    result: &T,
+    json: bool,
+    table: impl FnOnce(&mut Stdout, &T) -> io::Result<()>,
+) -> Result<(), ExitError> {
+    let printed = print(result, json, table);
+    // With the result printed, a program that reads JSON gets no second document.
+    let after = |error: ExitError| if printed.is_ok() { error.after_result() } else { error };
+    written.map_err(after)?;
+    printed
+}
+
+/// The same with a page of the result: the table ends with where it is.
+pub fn print_with_page<T: Serialize>(
+    (page, written): (Option<&Path>, Result<(), ExitError>),
+    result: &T,
+    json: bool,
+    table: impl FnOnce(&mut Stdout, &T) -> io::Result<()>,
+) -> Result<(), ExitError> {
+    let page = page.filter(|_| written.is_ok());
+    print_beside(written, result, json, |out, result| {
+        table(out, result)?;
+        page.map_or(Ok(()), |page| writeln!(out, "page: {}", page.display()))
+    })
+}

@@ -1,0 +1,233 @@
+//! `wattline sweep`: every server under every policy with every traffic and seed.
+
+mod arrow;
+mod columns;
+mod row;
+
+use crate::commands::overwrite::Overwrite;
+use crate::commands::results;
+use crate::commands::simulation::simulation_error;
+use crate::commands::simulation::{self, Problems};
+use row::Row;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+use wattline::exit::ExitError;
+use wattline::progress::Counted;
+use wattline_league::simulated::{Sweep, SweepRow};
+use wattline_policy::PolicySpec;
+use wattline_report::columns::Columns;
+use wattline_server::{Application, ServerModel};
+use wattline_sim::{Scenario, sweep};
+use wattline_traffic::Spec;
+use wattline_units::Span;
+
+/// Simulations to run; an option takes several values, with commas between them or given again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Server model: name of a shipped one or a file.
+    #[arg(long, value_delimiter = ',', default_value = "westmere-2010")]
+    server: Vec<String>,
+    /// Policy, as for `wattline sim`.
+    #[arg(long, default_value = "powersave")]
+    policy: Vec<String>,
+    /// Traffic, as for `wattline sim`.
+    #[arg(long, required = true)]
+    traffic: Vec<String>,
+    /// Application: ipv4, netflow, ipsec or re.
+    #[arg(long, value_delimiter = ',', default_value = "ipv4",
+          value_parser = simulation::application)]
+    app: Vec<Application>,
+    /// Costs of the applications: `model` for those of the server's file, or NAME[:ratio|:added]
+    /// for costs measured elsewhere (a shipped file or one of `bench costs`), scaled to the server.
+    #[arg(long, value_delimiter = ',', default_value = "model")]
+    app_costs: Vec<String>,
+    /// Seed.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    seed: Vec<u64>,
+    /// Simulated time to report on, in each.
+    #[arg(long, default_value = "1s", value_parser = simulation::span)]
+    duration: Span,
+    /// Simulated time before the measurement.
+    #[arg(long, default_value = "100ms", value_parser = simulation::span)]
+    warmup: Span,
+    /// Model output links too: packets leave by transmit rings and links of the server's rate.
+    #[arg(long)]
+    output_links: bool,
+    /// Threads; 0 for one per core of this machine.
+    #[arg(long, default_value = "0", value_parser = simulation::threads)]
+    threads: usize,
+    /// Write the main figures as comma-separated values to this file too.
+    #[arg(long)]
+    csv: Option<PathBuf>,
+    /// Write the same figures as an Arrow IPC file (needs a build with the feature `arrow`).
+    #[arg(long)]
+    arrow: Option<PathBuf>,
+    /// Write a page with plots and a table of all cases.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+/// One simulation of the sweep.
+struct Case<'a> {
+    server: &'a ServerModel,
+    policy: &'a PolicySpec,
+    traffic: (&'a str, &'a Spec),
+    application: Application,
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct Results {
+    results: Vec<Row>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    let mut problems = Problems::default();
+    let servers: Vec<_> =
+        args.server.iter().filter_map(|name| problems.keep(simulation::server(name))).collect();
+    let mut with_costs = Vec::new();
+    for text in &args.app_costs {
+        let models = servers.iter().map(|server| simulation::with_costs(server, text));
+        with_costs.extend(models.filter_map(|model| problems.keep(model)));
+    }
+    let policies: Vec<_> = (args.policy.iter())
+        .flat_map(|list| simulation::split(list))
+        .filter_map(|text| problems.keep(simulation::policy(&text)))
+        .collect();
+    let traffics: Vec<_> = (args.traffic.iter())
+        .flat_map(|list| simulation::split(list))
+        .filter_map(|text| {
+            let spec = problems.keep(simulation::traffic(&text))?;
+            Some((text, spec))
+        })
+        .collect();
+    if args.duration == Span::ZERO {
+        problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10d");
+    }
+    let files = args.csv.iter().chain(&args.arrow).chain(&args.page);
+    problems.keep(args.overwrite.check(files.map(PathBuf::as_path)));
+    if args.arrow.is_some() && !arrow::BUILT_IN {
+        problems.note(ExitError::UNAVAILABLE, arrow::MISSING);
+    }
+    problems.check()?;
+    let mut cases = Vec::new();
+    for server in &with_costs {
+        for policy in &policies {
+            for (text, spec) in &traffics {
+                for &application in &args.app {
+                    for &seed in &args.seed {
+                        let traffic = (text.as_str(), spec);
+                        cases.push(Case { server, policy, traffic, application, seed });
+                    }
+                }
+            }
+        }
+    }
+    let bar = Counted::new(cases.len() as u64, "simulations");
+    let rows = sweep(&cases, args.threads, |case| simulate(case, args), || bar.step())
+        .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, error))?;
+    bar.end();
+    let rows = rows.into_iter().collect::<Result<Vec<Row>, ExitError>>()?;
+    let written = write(args, &rows);
+    results::print_beside(written, &Results { results: rows }, json, |out, results| {
+        table(out, &results.results)
+    })
+}
+
+/// Writes the files that are asked for; each that can be.
+fn write(args: &Args, rows: &[Row]) -> Result<(), ExitError> {
+    let mut problems = Problems::default();
+    if let Some(path) = &args.csv {
+        let fill = |file| columns::write_csv(file, rows);
+        problems.keep(args.overwrite.write_by(path, fill));
+    }
+    if let Some(path) = &args.arrow {
+        let fill = |file| arrow::write(file, rows);
+        problems.keep(args.overwrite.write_by(path, fill));
+    }
+    if let Some(path) = &args.page {
+        problems.keep(args.overwrite.write(path, &page(rows)));
+    }
+    problems.check()
+}
+
+fn page(rows: &[Row]) -> String {
+    let rows: Vec<SweepRow<'_>> = (rows.iter())
+        .map(|row| SweepRow {
+            server: &row.server,
+            policy: &row.policy,
+            traffic: &row.traffic,
+            application: row.application.name(),
+            seed: row.seed,
+            report: &row.report,
+        })
+        .collect();
+    Sweep { rows: &rows, command: &results::command_line() }.html()
+}
+
+fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
+    let scenario = Scenario {
+        server: case.server,
+        application: case.application,
+        policy: case.policy.clone(),
+        traffic: case.traffic.1,
+        duration: args.duration,
+        warmup: args.warmup,
+        interval: None,
+        output_links: args.output_links,
+        seed: case.seed,
+        profile: false,
+    };
+    Ok(Row {
+        server: case.server.name.clone(),
+        policy: case.policy.to_string(),
+        traffic: case.traffic.0.to_owned(),
+        application: case.application,
+        seed: case.seed,
+        report: scenario.run().map_err(simulation_error)?,
+    })
+}
+
+fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
+    let micros = |seconds: Option<f64>| {
+        seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.2}", seconds * 1e6))
+    };
+    let names = |row: &Row| {
+        let [server, policy, traffic] = [&row.server, &row.policy, &row.traffic].map(Clone::clone);
+        [server, policy, traffic, row.application.to_string()]
+    };
+    let figures = |row: &Row| {
+        let report = &row.report;
+        [
+            format!("{:.4}", report.forwarded_rate_pps / 1e6),
+            report.dropped_packets.to_string(),
+            micros(report.latency_mean_seconds),
+            micros(report.latency_p99_seconds),
+            format!("{:.2}", report.power_watts),
+            format!("{:.2}", report.cores_active_mean),
+        ]
+    };
+    let [server, policy, traffic, app] = ["server", "policy", "traffic", "app"];
+    let [rate, lost, mean, p99] = ["fwd Mpps", "lost pkt", "mean us", "p99 us"];
+    // One seed for all says nothing; several tell rows apart.
+    if rows.windows(2).any(|two| two[0].seed != two[1].seed) {
+        let heads = [server, policy, traffic, app, "seed", rate, lost, mean, p99, "W", "cores"];
+        let lines = rows.iter().map(|row| {
+            let [a, b, c, d] = names(row);
+            let [e, f, g, h, i, j] = figures(row);
+            [a, b, c, d, row.seed.to_string(), e, f, g, h, i, j]
+        });
+        return write!(out, "{}", Columns::of(heads, 4, lines));
+    }
+    let heads = [server, policy, traffic, app, rate, lost, mean, p99, "W", "cores"];
+    let lines = rows.iter().map(|row| {
+        let [a, b, c, d] = names(row);
+        let [e, f, g, h, i, j] = figures(row);
+        [a, b, c, d, e, f, g, h, i, j]
+    });
+    write!(out, "{}", Columns::of(heads, 4, lines))
+}

@@ -1,0 +1,135 @@
+//! The command lines: of this program, and of both programs together.
+
+use crate::commands;
+use crate::examples::EXAMPLES;
+use clap::{Command, CommandFactory, Subcommand};
+use wattline::cli::{self, Cli};
+
+/// The command line of this program. It is called as `wattline`.
+pub fn own() -> Command {
+    cli::complete(Cli::<commands::Command>::command(), EXAMPLES)
+}
+
+/// The command line of both programs: help, manual pages, completions and the reference page are all made
+/// from it.
+pub fn whole() -> Command {
+    let own = commands::Command::augment_subcommands(Command::new("wattline"));
+    let shown = own.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    wattline::line::with_laboratory(shown, EXAMPLES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::collections::BTreeSet;
+    use wattline::laboratory;
+
+    #[test]
+    fn wattline_hands_over_exactly_the_commands_of_the_laboratory() {
+        let own = own();
+        let (hidden, shown): (Vec<_>, Vec<_>) =
+            own.get_subcommands().partition(|command| command.is_hide_set());
+        let shown: Vec<(String, String)> = shown
+            .iter()
+            .map(|it| (it.get_name().to_owned(), it.get_about().unwrap().to_string()))
+            .collect();
+        let listed = laboratory::COMMANDS.map(|(name, about)| (name.to_owned(), about.to_owned()));
+        assert_eq!(shown, listed, "COMMANDS in wattline/src/laboratory.rs");
+        // `run` is handed over for its configuration; `guard` is started by this program itself.
+        let hidden =
+            hidden.iter().map(|it| it.get_name()).filter(|it| !["run", "guard"].contains(it));
+        let hidden: BTreeSet<&str> =
+            hidden.chain(own.get_subcommands().flat_map(|it| it.get_all_aliases())).collect();
+        assert_eq!(
+            hidden,
+            BTreeSet::from(laboratory::HIDDEN),
+            "HIDDEN in wattline/src/laboratory.rs"
+        );
+    }
+
+    fn parsed(text: &str) -> Cli<commands::Command> {
+        Cli::try_parse_from(text.split(' ')).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn lists_take_commas_as_well_as_repetition() {
+        for (commas, repeated) in [
+            ("wattline reproduce bolla,sohan --out x", "wattline reproduce bolla sohan --out x"),
+            ("wattline demo --capture a,b", "wattline demo --capture a --capture b"),
+            (
+                "wattline bench app ipv4 --capture a,b",
+                "wattline bench app ipv4 --capture a --capture b",
+            ),
+        ] {
+            let read = |text: &str| format!("{:?}", parsed(text));
+            assert_eq!(read(commas), read(repeated));
+        }
+    }
+
+    #[test]
+    fn american_spelling_is_understood_and_not_shown() {
+        let alike = |american: &str, british: &str| {
+            let read = |text: &str| format!("{:?}", parsed(text));
+            assert_eq!(read(american), read(british));
+        };
+        alike(
+            "wattline optimize --server westmere-2010 --target 5Mpps",
+            "wattline optimise --server westmere-2010 --target 5Mpps",
+        );
+        alike(
+            "wattline bench eer --class data-center --stabilization 2ms",
+            "wattline bench eer --class data-centre --stabilisation 2ms",
+        );
+        let help = whole().render_long_help().to_string();
+        assert!(help.contains("optimise") && !help.contains("optimize"), "{help}");
+    }
+
+    #[test]
+    fn both_command_lines_are_consistent() {
+        own().debug_assert();
+        whole().debug_assert();
+    }
+
+    /// The words of an example: up to where the shell takes over.
+    fn words(example: &str) -> Vec<&str> {
+        example.split(' ').take_while(|word| !["|", ">", "<"].contains(word)).collect()
+    }
+
+    #[test]
+    fn every_example_is_a_command_line_of_its_command() {
+        for (path, examples) in cli::EXAMPLES.iter().chain(EXAMPLES) {
+            assert!(examples.len() >= 2, "{path} has fewer than two examples");
+            for (_, example) in *examples {
+                let matches = whole().try_get_matches_from(words(example));
+                let matches = matches.unwrap_or_else(|error| panic!("{example}:\n{error}"));
+                let mut named = Vec::new();
+                let mut level = &matches;
+                while let Some((name, below)) = level.subcommand() {
+                    named.push(name);
+                    level = below;
+                }
+                let named = named.join(" ");
+                assert!(named.starts_with(path), "{example} is an example of {path}");
+            }
+        }
+    }
+
+    /// The commands below this one, at every level, that have none.
+    fn collect(command: &clap::Command, path: &str, without: &mut Vec<String>) {
+        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+            let path = format!("{path} {}", command.get_name()).trim_start().to_owned();
+            if cli::text(&path, EXAMPLES).is_none() {
+                without.push(path.clone());
+            }
+            collect(command, &path, without);
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        let mut without = Vec::new();
+        collect(&whole(), "", &mut without);
+        assert!(without.is_empty(), "EXAMPLES lacks {}", without.join(", "));
+    }
+}

@@ -1,0 +1,153 @@
+//! The laboratory, a program of its own: this one hands its commands over, as git does.
+
+use crate::exit::ExitError;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use wattline_units::Build;
+
+/// The program of the laboratory, and the package that has it.
+pub const PROGRAM: &str = "wattline-lab";
+
+/// Variable by which the laboratory learns the build that calls it.
+const CALLER: &str = "WATTLINE_CALLER_BUILD";
+
+/// Commands of the laboratory, in the order of its help.
+pub const COMMANDS: [(&str, &str); 15] = [
+    (
+        "demo",
+        "Run a compressed day of traffic under several policies; then compare Wattline with the kernel",
+    ),
+    ("sim", "Run a policy on a server model in virtual time"),
+    ("sweep", "Run many simulations side by side: servers, policies, traffics, seeds"),
+    (
+        "envelope",
+        "Compute the lowest energy for a traffic within a latency bound, and find a schedule close to it",
+    ),
+    ("league", "Compare all policies with each other and with a lower bound of energy"),
+    ("servers", "List the shipped server models, or show one with the origin of its figures"),
+    ("nics", "List network cards, compare them, or choose one for a throughput and its budgets"),
+    ("fit", "Fit a power and capacity model to measured rows"),
+    ("optimise", "Find the cheapest frequency and number of cores for a rate or a trace"),
+    (
+        "load",
+        "Send packets through a forwarding device, or requests to memcached or HTTP servers, at a \
+         given rate; measure loss and latency",
+    ),
+    (
+        "profile",
+        "Measure a server's tail latency and power by load, frequency and interrupt moderation",
+    ),
+    ("reproduce", "Reproduce the figures and tables of the papers, and compare ours with theirs"),
+    (
+        "receive",
+        "Simulate the receive path of a host: cache misses, cycles and watts per packet (Liao)",
+    ),
+    ("report", "Compare runs, each of several repetitions, with confidence intervals"),
+    (
+        "bench",
+        "Measure forwarding devices by RFC 2544, and how fast Wattline itself is on this machine",
+    ),
+];
+
+/// Commands that are handed over and shown nowhere.
+pub const HIDDEN: [&str; 2] = ["generate", "optimize"];
+
+/// Whether these arguments ask for a command of the laboratory, or for its help.
+pub fn is_asked_for(arguments: &[OsString]) -> bool {
+    let mut words = arguments.iter().filter(|word| *word != "--json");
+    let word = words.next();
+    let word = if word.is_some_and(|word| word == "help") { words.next() } else { word };
+    word.and_then(|word| word.to_str()).is_some_and(|word| {
+        HIDDEN.contains(&word) || COMMANDS.iter().any(|(name, _)| *name == word)
+    })
+}
+
+/// Replaces this process by the laboratory, with the same arguments: by the program beside this one, else by
+/// one in `PATH`. Returns only if that fails.
+pub fn hand_over() -> ExitError {
+    let own = std::env::current_exe().ok();
+    let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join(PROGRAM));
+    let places = beside.iter().map(|path| path.as_os_str()).chain([OsStr::new(PROGRAM)]);
+    for place in places {
+        let mut command = Command::new(place);
+        let error = command
+            .args(std::env::args_os().skip(1))
+            .env(CALLER, Build::default().to_string())
+            .exec();
+        if error.kind() != io::ErrorKind::NotFound {
+            return ExitError::new(
+                ExitError::UNAVAILABLE,
+                format_args!("cannot run {}: {error}", Path::new(place).display()),
+            );
+        }
+    }
+    let place = match &beside {
+        Some(path) => format!("{} does not exist, and PATH has no {PROGRAM}", path.display()),
+        None => format!("PATH has no {PROGRAM}"),
+    };
+    ExitError::new(
+        ExitError::UNAVAILABLE,
+        format_args!(
+            "this belongs to the laboratory, which is not installed ({place}); install the package \
+             {PROGRAM} of version {}",
+            env!("CARGO_PKG_VERSION")
+        ),
+    )
+}
+
+/// Compares the build that calls the laboratory with that of the laboratory itself.
+///
+/// # Errors
+/// If they differ: results would name one build and come from another.
+pub fn check_caller() -> Result<(), ExitError> {
+    let Some(caller) = std::env::var_os(CALLER) else { return Ok(()) };
+    same_build(&caller.to_string_lossy(), &Build::default().to_string())
+}
+
+fn same_build(caller: &str, own: &str) -> Result<(), ExitError> {
+    if caller == own {
+        return Ok(());
+    }
+    Err(ExitError::new(
+        ExitError::UNAVAILABLE,
+        format_args!(
+            "{PROGRAM} is of build {own}, but the wattline that calls it is of build {caller}; \
+             install wattline and {PROGRAM} of one build"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(line: &str) -> bool {
+        let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        is_asked_for(&arguments)
+    }
+
+    #[test]
+    fn commands_of_the_laboratory_are_handed_over() {
+        for line in ["sim", "--json sim", "help sim", "bench app ipv4", "optimize", "sim --help"] {
+            assert!(asks(line), "{line}");
+        }
+        for line in
+            ["", "help", "--help", "--version", "run sim", "stats --json", "simm", "help run"]
+        {
+            assert!(!asks(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn laboratory_of_another_build_is_refused() {
+        same_build("0.1.0 (0123456789)", "0.1.0 (0123456789)").unwrap();
+        let error = same_build("0.1.0 (0123456789)", "0.2.0 (9876543210)").unwrap_err();
+        assert_eq!(error.code, ExitError::UNAVAILABLE);
+        for part in ["0.1.0 (0123456789)", "0.2.0 (9876543210)", "of one build"] {
+            assert!(error.message.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The command line of this program, alone and with what the laboratory adds.
+
+use crate::cli::{self, Cli, Examples};
+use crate::{commands, laboratory};
+use clap::{Command, CommandFactory};
+
+/// The command line of this program. The commands of the laboratory are named in it alone: they are handed
+/// over before it is read.
+pub fn own() -> Command {
+    let named = |(name, about)| Command::new(name).about(about);
+    with_laboratory(laboratory::COMMANDS.map(named), &[])
+}
+
+/// The commands of this program and these of the laboratory, with examples.
+pub fn with_laboratory(
+    commands: impl IntoIterator<Item = Command>,
+    examples: &[Examples],
+) -> Command {
+    let line = Cli::<commands::Command>::command();
+    cli::complete(line.subcommands(commands), examples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn american_spelling_is_understood_and_not_shown() {
+        let read = |text: &str| {
+            let cli = Cli::<commands::Command>::try_parse_from(text.split(' ')).unwrap();
+            format!("{cli:?}")
+        };
+        assert_eq!(read("wattline show neighbors"), read("wattline show neighbours"));
+        let help = own().render_long_help().to_string();
+        assert!(help.contains("optimise") && !help.contains("optimize"), "{help}");
+    }
+
+    #[test]
+    fn command_line_is_consistent() {
+        own().debug_assert();
+    }
+}

@@ -1,0 +1,111 @@
+//! Commands of the laboratory are handed over to `wattline-lab`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A copy of `wattline` in a folder of its own, without a laboratory.
+struct Alone {
+    folder: tempfile::TempDir,
+}
+
+impl Alone {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["bin", "path"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        fs::copy(wattline_needs::program(), folder.path().join("bin/wattline")).unwrap();
+        Self { folder }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// Puts a laboratory there that prints a word and its arguments.
+    fn laboratory(&self, path: &str, word: &str) {
+        let path = self.at(path);
+        fs::write(&path, format!("#!/bin/sh\necho {word} \"$@\"\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(self.at("bin/wattline"));
+        command.args(arguments).env("PATH", self.at("path")).output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn laboratory_that_is_not_installed_is_named_with_its_package() {
+    let alone = Alone::new();
+    for arguments in [&["sim", "--policy", "poll"][..], &["help", "bench"]] {
+        let output = alone.run(arguments);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{told}");
+        assert!(told.contains("install the package wattline-lab"), "{told}");
+    }
+    let output = alone.run(&["--json", "sim"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["error"]["exit_code"], 69, "{document}");
+    // What an operator needs goes on without it.
+    assert!(alone.run(&["policies"]).status.success());
+    let help = text(&alone.run(&["--help"]).stdout);
+    assert!(help.contains("  sim ") && help.contains("Run a policy on a server model"), "{help}");
+}
+
+#[test]
+fn laboratory_beside_the_program_comes_before_that_of_the_path() {
+    let alone = Alone::new();
+    alone.laboratory("path/wattline-lab", "path");
+    let arguments = ["sim", "--policy", "a b"];
+    assert_eq!(text(&alone.run(&arguments).stdout), "path sim --policy a b\n");
+    alone.laboratory("bin/wattline-lab", "beside");
+    assert_eq!(text(&alone.run(&arguments).stdout), "beside sim --policy a b\n");
+    // A mistyped word is nobody's.
+    let output = alone.run(&["simm"]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("unrecognized subcommand") && told.contains("'sim'"), "{told}");
+}
+
+#[test]
+fn router_on_emulated_cores_is_run_by_the_laboratory() {
+    let alone = Alone::new();
+    let file = alone.at("router.toml");
+    let ports = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n";
+    let run = |power: &str| {
+        fs::write(&file, format!("{ports}[power]\nplatform = \"{power}\"\n")).unwrap();
+        alone.run(&["run", file.to_str().unwrap()])
+    };
+    let told = text(&run("scale").stderr);
+    assert!(told.contains("install the package wattline-lab"), "{told}");
+    let told = text(&run("none").stderr);
+    assert!(!told.contains("wattline-lab"), "{told}");
+    alone.laboratory("bin/wattline-lab", "emulated");
+    assert_eq!(text(&run("scale").stdout), format!("emulated run {}\n", file.display()));
+}
+
+#[test]
+fn laboratory_of_another_build_refuses_to_run() {
+    let laboratory = Path::new(wattline_needs::program()).with_file_name("wattline-lab");
+    let run = |caller: &str| {
+        let mut command = Command::new(&laboratory);
+        command.args(["servers", "--json"]).env("WATTLINE_CALLER_BUILD", caller).output().unwrap()
+    };
+    let version = Command::new(wattline_needs::program()).arg("--version").output().unwrap();
+    let version = text(&version.stdout);
+    let build = version.trim().strip_prefix("wattline ").unwrap();
+    assert!(run(build).status.success());
+    let output = run("0.0.9 (0123456789)");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{told}");
+    assert!(told.contains("0.0.9 (0123456789)") && told.contains(build), "{told}");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["error"]["exit_code"], 69, "{document}");
+}
