@@ -16,6 +16,7 @@ mod arrivals;
 pub mod bound;
 mod build_mark;
 mod case;
+mod causal;
 mod choice;
 mod endings;
 mod envelope;
