@@ -51,6 +51,7 @@ mod wrong;
 
 pub use arrivals::Arrivals;
 pub use case::{Budget, Case};
+pub use causal::{Causal, causal};
 pub use envelope::{Envelope, envelope};
 pub use error::LeagueError;
 pub use fixed::{BestFixed, best_fixed};

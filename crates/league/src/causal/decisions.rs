@@ -35,7 +35,7 @@ impl<'a> Decisions<'a> {
     pub fn new(nodes: &'a [Node], machine: &'a Machine, backlogs: &'a [f64]) -> Self {
         let mut energy = Vec::new();
         for node in nodes {
-            for ready in 0..=machine.cores() {
+            for ready in 0..machine.ready.len() {
                 for before in backlogs {
                     energy.extend(backlogs.iter().map(|after| {
                         let served = before + node.packets - after;
@@ -51,7 +51,7 @@ impl<'a> Decisions<'a> {
     }
 
     fn state(&self, node: usize, ready: usize, backlog: usize) -> usize {
-        (node * (self.machine.cores() + 1) + ready) * self.backlogs.len() + backlog
+        (node * self.machine.ready.len() + ready) * self.backlogs.len() + backlog
     }
 
     /// Returns the least cost from each state on if it is `after` from the next slot on, where a late
@@ -63,7 +63,7 @@ impl<'a> Decisions<'a> {
 
     /// Returns a cost of zero for each state.
     pub fn nothing(&self) -> Vec<f64> {
-        vec![0.0; self.nodes.len() * (self.machine.cores() + 1) * self.backlogs.len()]
+        vec![0.0; self.nodes.len() * self.machine.ready.len() * self.backlogs.len()]
     }
 
     /// Returns the mean cost of a slot in the long run, at most [`CLOSE`] too low. `value` has the costs
@@ -102,15 +102,15 @@ impl<'a> Decisions<'a> {
     fn improve(&self, after: &[f64], price: f64) -> Vec<Choice> {
         let rest: Vec<Vec<Choice>> =
             (0..self.nodes.len()).map(|node| self.rest(node, after)).collect();
-        let (cores, places) = (self.machine.cores(), self.backlogs.len());
+        let (levels, places) = (self.machine.ready.len(), self.backlogs.len());
         let mut choices = Vec::new();
         for node in self.nodes {
-            for ready in 0..=cores {
+            for ready in 0..levels {
                 for (before, waiting) in self.backlogs.iter().enumerate() {
                     let overdue = (waiting - node.window).max(0.0);
                     choices.extend(node.next.iter().map(|&(to, _)| {
                         let slot = &self.nodes[to];
-                        let from = ((to * (cores + 1) + ready) * places + before) * places;
+                        let from = ((to * levels + ready) * places + before) * places;
                         let mut best = Choice { cost: f64::INFINITY, to: 0 };
                         let mut least = f64::INFINITY;
                         for (place, left) in self.backlogs.iter().enumerate() {
@@ -135,13 +135,13 @@ impl<'a> Decisions<'a> {
 
     /// Returns the best number of cores for the slot after `node`, by ready cores and backlog.
     fn rest(&self, node: usize, after: &[f64]) -> Vec<Choice> {
-        let (cores, places) = (self.machine.cores(), self.backlogs.len());
-        let mut rest = vec![Choice { cost: 0.0, to: self.state(node, 0, 0) }; (cores + 1) * places];
-        for ready in 0..=cores {
+        let (levels, places) = (self.machine.ready.len(), self.backlogs.len());
+        let mut rest = vec![Choice { cost: 0.0, to: self.state(node, 0, 0) }; levels * places];
+        for ready in 0..levels {
             for place in 0..places {
                 let mut least = f64::INFINITY;
-                for next in 0..=cores {
-                    let cost = self.machine.wake * next.saturating_sub(ready) as f64;
+                for next in 0..levels {
+                    let cost = self.machine.wake_joules(ready, next);
                     let to = self.state(node, next, place);
                     if cost + after[to] < least {
                         least = cost + after[to];
@@ -161,7 +161,7 @@ impl<'a> Decisions<'a> {
         let mut choices = choices.iter();
         let mut value = Vec::with_capacity(after.len());
         for node in self.nodes {
-            for _ in 0..(self.machine.cores() + 1) * self.backlogs.len() {
+            for _ in 0..self.machine.ready.len() * self.backlogs.len() {
                 let expected = node.next.iter().zip(choices.by_ref());
                 value.push(
                     expected.map(|((_, chance), by)| chance * (by.cost + after[by.to])).sum(),
@@ -196,7 +196,7 @@ mod tests {
             vec![(0.0, 0.5), (1.0, 1.0), (2.0, 2.25)],
             vec![(0.0, 1.0), (1.0, 1.5), (2.0, 2.0), (4.0, 4.5)],
         ];
-        Machine { slots, wake: 0.75 }
+        Machine { ready: vec![0, 1, 3], slots, wake: 0.75 }
     }
 
     /// All that has happened: waiting packets with the numbers of their slots, and the cores.
@@ -221,8 +221,8 @@ mod tests {
             }
             // A packet becomes late at the end of the slot after its own.
             let late = left.iter().filter(|came| **came + 1 == past.slot).count();
-            for next in 0..=machine.cores() {
-                let wake = machine.wake * next.saturating_sub(past.ready) as f64;
+            for next in 0..machine.ready.len() {
+                let wake = [0.0, 0.75, 2.25][next] - [0.0, 0.75, 2.25][past.ready.min(next)];
                 let cost = energy + PRICE * late as f64 + wake;
                 let slot = past.slot + 1;
                 options
@@ -279,7 +279,7 @@ mod tests {
     fn decisions_cost_as_much_as_the_best_of_all_decision_trees() {
         let (nodes, machine) = (traffic(), machine());
         for node in 0..nodes.len() {
-            for ready in 0..=machine.cores() {
+            for ready in 0..machine.ready.len() {
                 for slots in 1..=4 {
                     let past = Past { node, slot: 0, ready, waiting: Vec::new() };
                     let tree = best_tree(&nodes, &machine, &past, slots);

@@ -6,10 +6,15 @@ use crate::error::LeagueError;
 /// Packets by which sums of real numbers may be off.
 pub(super) const ROUNDING: f64 = 1e-9;
 
+/// Each number of ready cores is at most this factor above the one before.
+const STEP: f64 = 1.25;
+
 /// Energy of a slot above the base, by ready cores.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Machine {
-    /// By ready cores: packets that are served in a slot, and joules; convex, from zero packets on.
+    /// Numbers of ready cores among which a policy chooses; they rise from zero.
+    pub ready: Vec<usize>,
+    /// By the index of such a number: packets that are served in a slot, and joules; convex, from zero packets on.
     pub slots: Vec<Vec<(f64, f64)>>,
     /// Joules of a core that wakes from the deepest idle state.
     pub wake: f64,
@@ -17,9 +22,8 @@ pub(super) struct Machine {
 
 impl Machine {
     /// Returns that of a server with slots of its longest wake-up, for packets of `bytes`. A ready core
-    /// that does not serve draws the least power of the idle states that it can leave within the slack;
-    /// cores that nothing needs, since fewer serve `most` packets at the lowest frequency, are left out.
-    pub fn of(case: &Case<'_>, bytes: u32, slack: f64, most: f64) -> Result<Self, LeagueError> {
+    /// that does not serve draws the least power of the idle states that it can leave within the slack.
+    pub fn of(case: &Case<'_>, bytes: u32, slack: f64) -> Result<Self, LeagueError> {
         let (server, cost) = (case.server, case.cost(bytes)?);
         let frequencies = &server.processor.frequencies;
         let seconds = slot_seconds(case);
@@ -32,7 +36,6 @@ impl Machine {
         let served = |cores: usize, frequency| {
             cores as f64 * seconds / server.service_seconds(cost, frequency, cores)
         };
-        let enough = (1..case.cores()).find(|cores| served(*cores, lowest) >= most);
         let slot = |ready: usize| {
             let mut points = vec![(0.0, idle * ready as f64 * seconds)];
             for serving in 1..=ready {
@@ -45,15 +48,16 @@ impl Machine {
             }
             lower_hull(points)
         };
-        Ok(Self {
-            slots: (0..=enough.unwrap_or(case.cores())).map(slot).collect(),
-            wake: awake(lowest) * seconds,
-        })
+        let more = |last: &usize| Some((last + 1).max((*last as f64 * STEP) as usize));
+        let ready = std::iter::successors(Some(0), more).take_while(|ready| *ready < case.cores());
+        let ready: Vec<usize> = ready.chain([case.cores()]).collect();
+        let slots = ready.iter().map(|ready| slot(*ready)).collect();
+        Ok(Self { ready, slots, wake: awake(lowest) * seconds })
     }
 
-    /// Most ready cores.
-    pub fn cores(&self) -> usize {
-        self.slots.len() - 1
+    /// Returns the joules of waking up from one of the numbers of ready cores to another.
+    pub fn wake_joules(&self, from: usize, to: usize) -> f64 {
+        self.wake * self.ready[to].saturating_sub(self.ready[from]) as f64
     }
 
     /// Returns the joules of a slot in which so many packets are served; infinite if it is too short.

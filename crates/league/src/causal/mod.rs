@@ -29,7 +29,8 @@ use machine::{Machine, slot_seconds};
 
 /// The least energy without foresight, and by how much it exceeds the least with it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Causal {
+pub struct Causal {
+    /// Mean energy of the server over the case.
     pub joules: f64,
     /// As a share of the energy with foresight.
     pub gap: f64,
@@ -43,7 +44,7 @@ const BACKLOGS: usize = 32;
 ///
 /// # Errors
 /// When the budget is shorter than any packet takes, or service times are random.
-pub(crate) fn causal(
+pub fn causal(
     case: &Case<'_>,
     budget: Budget,
     arrivals: &Arrivals,
@@ -55,7 +56,7 @@ pub(crate) fn causal(
     let highest = states.low.0.max(states.high.0) * (slot + slack);
     let rings = case.server.nic.rx_ring.unwrap_or(usize::MAX);
     let rings = rings.saturating_mul(case.cores() * case.server.nic.ports) as f64;
-    let machine = Machine::of(case, bytes, slack, 2.0 * highest)?;
+    let machine = Machine::of(case, bytes, slack)?;
     let mut backlogs: Vec<f64> = nodes.iter().map(|node| node.window).collect();
     backlogs.extend((0..=BACKLOGS).map(|part| highest * part as f64 / BACKLOGS as f64));
     backlogs.retain(|packets| *packets <= rings);
