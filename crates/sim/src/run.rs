@@ -138,6 +138,7 @@ fn play_sampled(
         from = until;
     }
     let mut report = Report::between(&at_start, &from, &whole, setting.server, &engine.platform);
+    report.take_curve(&whole);
     report.late_packets = late_after.first().map(|_| whole.late());
     report.late_packets_further = whole.late_further().collect();
     report.intervals = intervals;
