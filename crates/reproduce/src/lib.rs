@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bolla;
+pub mod characterise;
 mod claim;
 mod claims;
 mod copi;
