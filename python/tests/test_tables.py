@@ -41,7 +41,8 @@ def test_watts_states_and_latencies_are_columns():
     shares = {name: row[name] for name in row if name.startswith("cores_") and name.endswith("_share")}
     assert sum(shares.values()) == pytest.approx(1) and shares["cores_useful_share"] > 0
     curve = [row[f"latency_p{it}_seconds"] for it in (1, 5, 10, 25, 50, 75, 90, 95, 99, 999, 9999)]
-    assert curve == sorted(curve) and curve[-1] <= row["latency_max_seconds"]
+    # Of the distribution three digits are known, and the longest latency exactly.
+    assert curve == sorted(curve) and curve[-1] <= 1.001 * row["latency_max_seconds"]
     assert swept["cores_empty_share"][0] > swept["cores_empty_share"][1], "poll never sleeps"
 
 
