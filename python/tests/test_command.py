@@ -38,6 +38,30 @@ def test_receive_path_takes_any_sizes_and_proposals(installed):
         wl.receive(ring=9999)
 
 
+def test_least_energy_keeps_its_bound(installed):
+    options = {"traffic": "poisson:2Mpps", "duration": "5ms", "warmup": "2ms"}
+    loose, tight = (wl.envelope(**options, p99=bound) for bound in ("200us", "40us"))
+    assert 0 < loose["lower_bound_joules"] <= tight["lower_bound_joules"]
+    with pytest.raises(wl.Error, match="p99"):
+        wl.envelope(**options, p99="soon")
+
+
+def test_requests_are_simulated_as_by_the_program(installed):
+    report = wl.requests("memcached:100krps", policy="performance", duration="20ms", warmup="10ms")
+    assert report.power_watts > 0 and report["source"] == "modelled"
+    with pytest.raises(wl.Error, match="memcachd"):
+        wl.requests("memcachd:1krps")
+
+
+def test_a_simulated_router_is_characterised(installed, tmp_path):
+    own, fitted = tmp_path / "own.toml", tmp_path / "fitted.toml"
+    text = wl.Server("ideal-single-core").toml
+    own.write_text(text.replace("board_watts = 0", "board_watts = 20"))
+    found = wl.characterise(own, out=fitted)["fit"]
+    assert found["frequencies"][0]["max_rate_pps"]["value"] == pytest.approx(1e6, rel=0.01)
+    assert wl.optimise(wl.Server(str(fitted)), "500kpps")["cores"] == 1
+
+
 def test_measured_rows_become_a_server_file(installed, tmp_path):
     rows = {"frequency_hertz": [], "cores": [], "throughput_pps": [], "power_watts": [], "offered_pps": []}
     for gigahertz in (1.0, 1.5, 2.0):

@@ -130,3 +130,14 @@ def test_a_league_on_ray_is_that_without(installed, tmp_path):
     file.write_text("polices = []\n")
     with pytest.raises(wl.Error, match="small.toml"):
         wl.league(file, on="ray")
+
+
+def test_figures_on_ray_are_those_without(installed, tmp_path):
+    figures = ["bolla/fig7", "sohan/table3"]
+    seen = []
+    same(wl.reproduce(*figures), wl.reproduce(*figures, on="ray", progress=seen.append))
+    assert seen == [0.5, 1]
+    with pytest.raises(wl.Error, match="out: pages"):
+        wl.reproduce(*figures, on="ray", out=tmp_path)
+    with pytest.raises(wl.Error, match="nobody"):
+        wl.reproduce("nobody", on="ray")

@@ -33,6 +33,19 @@ def test_sweeps_and_intervals_are_tables():
     assert arrow.num_rows == 3 and arrow["energy_joules"].to_pylist() == swept["energy_joules"]
 
 
+def test_watts_states_and_latencies_are_columns():
+    swept = wl.sweep(traffics="poisson:1Mpps", policies=["poll", "powersave"], duration="2ms")
+    row = next(swept.rows())
+    parts = [row[name] for name in row if name.startswith("power_") and name != "power_watts"]
+    assert len(parts) == 7 and sum(parts) == pytest.approx(row["power_watts"])
+    shares = {name: row[name] for name in row if name.startswith("cores_") and name.endswith("_share")}
+    assert sum(shares.values()) == pytest.approx(1) and shares["cores_useful_share"] > 0
+    curve = [row[f"latency_p{it}_seconds"] for it in (1, 5, 10, 25, 50, 75, 90, 95, 99, 999, 9999)]
+    # Of the distribution three digits are known, and the longest latency exactly.
+    assert curve == sorted(curve) and curve[-1] <= 1.001 * row["latency_max_seconds"]
+    assert swept["cores_empty_share"][0] > swept["cores_empty_share"][1], "poll never sleeps"
+
+
 def test_wrong_columns_are_refused():
     with pytest.raises(ValueError, match="differ in length"):
         wl.Table({"a": [1], "b": []})

@@ -34,7 +34,16 @@ from ._wattline import (
 )
 
 if TYPE_CHECKING:
-    from ._command import fit, league, optimise, receive, reproduce
+    from ._command import (
+        characterise,
+        envelope,
+        fit,
+        league,
+        optimise,
+        receive,
+        reproduce,
+        requests,
+    )
     from .fleet import Day, Fleet, Site, Year, compare
 
 __all__ = [
@@ -58,7 +67,9 @@ __all__ = [
     "View",
     "Year",
     "__version__",
+    "characterise",
     "compare",
+    "envelope",
     "figures",
     "fit",
     "league",
@@ -66,6 +77,7 @@ __all__ = [
     "policies",
     "receive",
     "reproduce",
+    "requests",
     "servers",
     "simulate",
     "sweep",
@@ -78,11 +90,14 @@ _LATER = {
     "Site": "fleet",
     "Year": "fleet",
     "compare": "fleet",
+    "characterise": "_command",
+    "envelope": "_command",
     "fit": "_command",
     "league": "_command",
     "optimise": "_command",
     "receive": "_command",
     "reproduce": "_command",
+    "requests": "_command",
 }
 
 

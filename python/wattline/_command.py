@@ -7,27 +7,43 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _wattline
-from ._league import play_on_ray
+from ._league import figures_on_ray, play_on_ray
 from ._program import run
+from ._report import Report
 from ._simulate import Progress
 from ._table import Table
 
 Path = str | os.PathLike[str]
 
 
-def reproduce(*figures: str, out: Path | None = None, overwrite: bool = False) -> Table:
+def reproduce(
+    *figures: str,
+    out: Path | None = None,
+    overwrite: bool = False,
+    on: str = "threads",
+    progress: Progress = False,
+) -> Table:
     """Computes figures of the papers anew: a row for each check of ours against the published.
 
     ``figures`` are such as ``"powersave"`` and ``"powersave/table1"``, by default all (some
     minutes); ``out`` is a folder for pages, data and plots, where those of an earlier run are
-    replaced only with ``overwrite``. Runs the program ``wattline``.
+    replaced only with ``overwrite``. ``on="ray"`` spreads the ``figures`` over the Ray cluster that
+    the program is connected to, or over a new one on this machine, without ``out``: checks are not
+    files. Runs the program ``wattline``.
     """
     import tempfile
 
-    with tempfile.TemporaryDirectory() as folder:
-        papers = run(
-            "reproduce", *figures, "--out", os.fspath(out or folder), *["--overwrite"] * overwrite
-        )
+    if on == "ray":
+        if out is not None:
+            raise _wattline.Error("out: pages are made on one machine; on='ray' returns the checks")
+        papers = figures_on_ray(figures, progress)
+    elif on != "threads":
+        raise _wattline.Error(f"on={on!r}: allowed are 'threads' and 'ray'")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            papers = run(
+                "reproduce", *figures, "--out", os.fspath(out or folder), *["--overwrite"] * overwrite
+            )
     return Table.of_reports(
         {"paper": paper["paper"], "figure": figure["id"], **check}
         for paper in papers
@@ -105,6 +121,35 @@ def optimise(
         )  # fmt: skip
 
 
+def envelope(**options: object) -> Any:
+    """The least energy for a traffic within a latency bound, and a schedule close to it.
+
+    ``options`` are those of ``wattline envelope`` with underscores, such as
+    ``traffic="poisson:5Mpps"`` and ``p99="100us"``. Runs the program ``wattline``.
+    """
+    return run("envelope", *_arguments(options))
+
+
+def requests(workload: str, **options: object) -> Report:
+    """Simulates requests to a server on the kernel's stack, such as ``"memcached:100krps"``.
+
+    ``options`` are those of ``wattline sim --requests`` with underscores, such as
+    ``policy="ondemand+84us"`` and ``duration="2s"``. Runs the program ``wattline``.
+    """
+    return Report(run("sim", f"--requests={workload}", *_arguments(options)))
+
+
+def _arguments(options: Mapping[str, object]) -> list[str]:
+    """Options of the command line.
+
+    >>> _arguments({"output_links": True, "seed": 3, "llc_bytes": None, "sparse": False})
+    ['--output-links', '--seed=3']
+    """
+    given = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    set_ = {name: value for name, value in given.items() if value is not None and value is not False}
+    return [name if value is True else f"{name}={value}" for name, value in set_.items()]
+
+
 def fit(
     rows: Path | Table | Mapping[str, Sequence[float]],
     *,
@@ -130,14 +175,22 @@ def fit(
         )  # fmt: skip
 
 
+def characterise(server: str | os.PathLike[str] = "westmere-2010", **options: object) -> Any:
+    """Measures a simulated router as Bolla et al. do, and fits its model with intervals.
+
+    ``server`` is a shipped model or a file; ``options`` are those of ``wattline characterise``, such
+    as ``out="fitted.toml"``. Runs the program ``wattline``.
+    """
+    return run("characterise", f"--server={os.fspath(server)}", *_arguments(options))
+
+
 def receive(**sizes: object) -> Any:
     """Cache misses, cycles and watts of a host's receive path, after Liao and Bhuyan.
 
     ``sizes`` are the options of ``wattline receive`` with underscores: ``ring=256``,
     ``llc_bytes=8 << 20``, ``proposal="all"``, ``rate="40Gbit/s"``. Runs the program ``wattline``.
     """
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in sizes.items()]
-    return run("receive", *options)
+    return run("receive", *_arguments(sizes))
 
 
 def _file(

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from . import _wattline
 from ._identity import of_policy
@@ -32,6 +32,13 @@ class Piece:
     app: str
     seed: int
     options: dict[str, Any]
+
+    kept = "with keep=DIR"
+
+    @property
+    def what(self) -> str:
+        """The run, for the message of a worker that died."""
+        return f"seed {self.seed} with {self.traffic.text!r}"
 
     def run(self, progress: Callable[[float], object] | None = None) -> str:
         """The document of its result."""
@@ -163,7 +170,7 @@ def run_all(
         results = [kept.read(identity) for identity in identities]
     missing = [at for at, result in enumerate(results) if result is None]
     done = len(pieces) - len(missing)
-    finished = _on_ray(pieces, missing) if on == "ray" else _on_threads(pieces, missing, threads)
+    finished = on_ray(pieces, missing) if on == "ray" else _on_threads(pieces, missing, threads)
     try:
         for at, result in finished:
             results[at] = result
@@ -222,9 +229,24 @@ def _on_threads(
         raise
 
 
-def _run(piece: Piece, build: str) -> str:
+class Task(Protocol):
+    """Work for a worker of a cluster."""
+
+    @property
+    def what(self) -> str:
+        """What it works on, for the message of a worker that died."""
+
+    @property
+    def kept(self) -> str:
+        """How finished tasks are kept."""
+
+    def run(self) -> Any:
+        """Its result."""
+
+
+def _run(task: Task, build: str) -> Any:
     same_build(_wattline.__build__, build)
-    return piece.run()
+    return task.run()
 
 
 def same_build(here: str, wanted: str) -> None:
@@ -236,7 +258,8 @@ def same_build(here: str, wanted: str) -> None:
         )
 
 
-def _on_ray(pieces: Sequence[Piece], missing: list[int]) -> Generator[tuple[int, str], None, None]:
+def on_ray(tasks: Sequence[Task], missing: Sequence[int]) -> Generator[tuple[int, Any], None, None]:
+    """Runs the missing tasks on a cluster; their places and results as they end."""
     if not missing:
         return
     ray = ray_module()
@@ -250,20 +273,18 @@ def _on_ray(pieces: Sequence[Piece], missing: list[int]) -> Generator[tuple[int,
         while waiting or running:
             while waiting and len(running) < most:
                 at = waiting.pop()
-                running[task.remote(pieces[at], _wattline.__build__)] = at
+                running[task.remote(tasks[at], _wattline.__build__)] = at
             ready, _ = ray.wait(list(running), num_returns=1)
             for reference in ready:
                 at = running.pop(reference)
-                piece = pieces[at]
-                what = f"seed {piece.seed} with {piece.traffic.text!r}"
-                yield at, result_of(ray, reference, what, "with keep=DIR")
+                yield at, _result_of(ray, reference, tasks[at])
     finally:
         for reference in running:
             ray.cancel(reference, force=True)
 
 
-def result_of(ray: Any, reference: Any, what: str, kept: str) -> Any:
-    """What a task gave, or what it raised; ``what`` it worked on, and how results are ``kept``."""
+def _result_of(ray: Any, reference: Any, task: Task) -> Any:
+    """What a task gave, or what it raised."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -271,7 +292,7 @@ def result_of(ray: Any, reference: Any, what: str, kept: str) -> Any:
         raise (error.cause if isinstance(error.cause, Exception) else error) from error
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError) as error:
         raise RuntimeError(
-            f"the worker of {what} died again and again (out of memory?); {kept}, the same call goes on "
+            f"the worker of {task.what} died again and again (out of memory?); {task.kept}, the same call goes on "
             "where this one ended"
         ) from error
 

@@ -31,6 +31,33 @@ def _text(cell: Cell) -> str:
     return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
+def _row(report: Mapping[str, Any]) -> dict[str, Cell]:
+    """The cells of a report.
+
+    >>> _row({"power_watts": 9.0, "power_by_component_watts": {"fans": 2.0},
+    ...       "latency_curve": [[0.25, 1e-6], [0.999, 9e-6]], "notes": []})
+    {'power_watts': 9.0, 'power_fans_watts': 2.0, 'latency_p25_seconds': 1e-06, 'latency_p999_seconds': 9e-06}
+    >>> _row({"residency": {"idle_states": ["C1"], "cores": [
+    ...     {"useful": 0.5, "empty": 0.25, "idle": [0.25]}, {"useful": 0.0, "empty": 0.0, "idle": [1.0]}]}})
+    {'cores_useful_share': 0.25, 'cores_empty_share': 0.125, 'cores_C1_share': 0.625}
+    """
+    row: dict[str, Cell] = {
+        key: value for key, value in report.items() if not isinstance(value, (dict, list))
+    }
+    for component, watts in report.get("power_by_component_watts", {}).items():
+        row[f"power_{component}_watts"] = watts
+    residency = report.get("residency", {})
+    if cores := residency.get("cores"):
+        shares = [[core["useful"], core["empty"], *core["idle"]] for core in cores]
+        for state, each in zip(["useful", "empty", *residency["idle_states"]], zip(*shares)):
+            row[f"cores_{state}_share"] = sum(each) / len(each)
+    for share, seconds in report.get("latency_curve", []):
+        # As other percentiles are named: p50, p999; the last one is the longest latency.
+        if share < 1:
+            row.setdefault(f"latency_p{100 * share:g}_seconds".replace(".", ""), seconds)
+    return row
+
+
 class Table:
     """Columns of equal length.
 
@@ -52,11 +79,12 @@ class Table:
 
     @classmethod
     def of_reports(cls, reports: Iterable[Mapping[str, Any]]) -> Table:
-        """A row for each report, of everything in it that is a number or a text."""
-        rows = [
-            {key: value for key, value in report.items() if not isinstance(value, (dict, list))}
-            for report in reports
-        ]
+        """A row for each report, of everything in it that is a number or a text.
+
+        Watts by component, times of the cores in each state and the distribution of the latency
+        are columns of their own.
+        """
+        rows = [_row(report) for report in reports]
         names: dict[str, None] = {}
         for row in rows:
             names.update(dict.fromkeys(row))

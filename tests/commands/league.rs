@@ -170,7 +170,7 @@ fn a_league_prints_a_row_for_each_play_and_writes_its_page() {
     // The pieces are there: on one thread the same comes from them.
     assert_eq!(json(&[&args[..], &["--threads", "1"]].concat())["rows"], results["rows"]);
 
-    // Three machines play it in parts, each into a directory of its own.
+    // Three workers of a cluster play it in parts, each into a directory of its own.
     let whole = directory.path().join("whole");
     std::fs::create_dir_all(whole.join("pieces")).unwrap();
     let mut pieces = 0;

@@ -173,3 +173,36 @@ fn receive_path_follows_its_sizes_proposals_and_rate() {
         assert!(output.status.code() == Some(2) && message.contains(told), "{message}");
     }
 }
+
+#[test]
+fn simulated_router_is_characterised_into_a_server_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (own, fitted, rows) = (path("own.toml"), path("fitted.toml"), path("rows.csv"));
+    let text = wattline(&["servers", "ideal-single-core", "--toml"]).stdout;
+    let mut text = String::from_utf8(text).unwrap();
+    for (old, new) in [
+        ("cores_per_socket = 1", "cores_per_socket = 2"),
+        ("power_watts = 0", "power_watts = 2"),
+        ("board_watts = 0", "board_watts = 20"),
+        ("queues_per_port = 1", "queues_per_port = 2"),
+        ("redirect_table_entries = 1", "redirect_table_entries = 128"),
+        ("rx_ring_descriptors = \"unbounded\"", "rx_ring_descriptors = 512"),
+    ] {
+        assert!(text.contains(old), "{old}");
+        text = text.replacen(old, new, 1);
+    }
+    std::fs::write(&own, text).unwrap();
+    let args = ["characterise", "--server", &own, "--out", &fitted, "--csv", &rows, "--json"];
+    let found = json(&args);
+    let frequency = &found["fit"]["frequencies"][0];
+    let value = |of: &Value| of["value"].as_f64().unwrap();
+    assert!((value(&frequency["max_rate_pps"]) / 1e6 - 1.0).abs() < 0.01, "{frequency}");
+    let swing = value(&frequency["active_watts"]) - value(&frequency["idle_watts"]);
+    assert!((swing - 8.0).abs() < 0.1, "10 W awake less 2 W halted: {frequency}");
+    assert_eq!(json(&["fit", &rows, "--json"])["fit"]["gamma"], found["fit"]["gamma"]);
+    let best = json(&["optimise", "--server", &fitted, "--target", "1500kpps", "--json"]);
+    assert_eq!(best["cores"], 2, "{best}");
+    let (code, message) = refused(&["characterise", "--server", &own, "--out", &fitted]);
+    assert!(code == 74 && message.contains("--overwrite"), "{code}: {message}");
+}

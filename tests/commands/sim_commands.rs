@@ -538,3 +538,53 @@ fn request_options_are_checked() {
     let policy = ["sim", "--requests", "nginx", "--policy", "copi:tables=/nowhere.csv"];
     refused(&policy, 2, &["/nowhere.csv"]);
 }
+
+#[test]
+fn packets_beyond_the_links_are_in_text_of_sim_and_sweep() {
+    let traffic = "self-similar:38Gbps,size=64,hurst=0.9,shortest=1ms,longest=4ms";
+    let traffic =
+        ["--policy", "poll", "--traffic", traffic, "--duration", "5ms", "--warmup", "1ms"];
+    let report = json(&[&["sim", "--json"], &traffic[..]].concat());
+    assert!(number(&report, "beyond_link_packets") > 0.0);
+    let page = tempfile::tempdir().unwrap();
+    let page = page.path().join("page.html");
+    let with_page = ["--page", page.to_str().unwrap()];
+    for (command, text) in [("sim", "beyond the links"), ("sweep", "beyond the links' rate")] {
+        let output =
+            wattline(&[&[command], &traffic[..], &with_page[..], &["--overwrite"]].concat());
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && shown.contains(text), "{command}: {shown}");
+        let html = std::fs::read_to_string(&page).unwrap();
+        assert!(html.contains("beyond the links"), "{command}");
+    }
+}
+
+#[test]
+fn latencies_of_a_run_are_a_distribution() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let page_of = ["--page", page.to_str().unwrap()];
+    let args = ["sim", "--json", "--traffic", "poisson:5Mpps,size=64"];
+    let report = json(&[&args[..], &SHORT, &page_of].concat());
+    let curve = report["latency_curve"].as_array().unwrap();
+    let point = |at: usize| curve.iter().map(move |point| point[at].as_f64().unwrap());
+    assert!(curve.len() > 10 && point(1).is_sorted(), "{curve:?}");
+    let median = point(0).zip(point(1)).find(|(share, _)| *share == 0.5).unwrap();
+    assert_eq!(median.1, number(&report, "latency_p50_seconds"));
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("Distribution of the latency"));
+}
+
+#[test]
+fn figure_is_made_of_rates_of_the_readers_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let rates = folder.path().join("rates.csv");
+    std::fs::write(&rates, "time_seconds,rate_pps\n0,1e6\n0.001,2e6\n").unwrap();
+    let out = folder.path().join("out");
+    let own = ["--rates", rates.to_str().unwrap(), "--out", out.to_str().unwrap(), "--json"];
+    let papers = json(&[&["reproduce", "powersave/fig14"], &own[..]].concat());
+    assert!(papers[0]["figures"][0]["about"].as_str().unwrap().contains("rates.csv"), "{papers}");
+    assert!(out.join("powersave/fig14.csv").exists());
+    let refused = wattline(&[&["reproduce", "powersave/fig7"], &own[..]].concat());
+    assert_eq!(refused.status.code(), Some(2), "usage");
+}

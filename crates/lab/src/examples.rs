@@ -102,10 +102,6 @@ pub const EXAMPLES: &[Examples] = &[
                 "After an interruption the same again, which goes on from there",
                 "wattline league league.toml --out league",
             ),
-            (
-                "The first of three machines' parts",
-                "wattline league league.toml --out league --part 1/3",
-            ),
         ],
     ),
     (
@@ -178,6 +174,13 @@ pub const EXAMPLES: &[Examples] = &[
                 "wattline fit rows.csv --svg residuals.svg",
             ),
         ],
+    ),
+    (
+        "characterise",
+        &[(
+            "A server file from a simulated router",
+            "wattline characterise --server westmere-2010 --out fitted.toml",
+        )],
     ),
     (
         "optimise",

@@ -41,7 +41,8 @@ impl Machine {
     pub fn text(&self) -> String {
         let kind = if self.is_virtual { "virtual machine" } else { "machine" };
         let Self { processor, processors, kernel, .. } = self;
-        format!("{processor}, {kind} of {processors} processors, Linux {kernel}")
+        let plural = if *processors == 1 { "" } else { "s" };
+        format!("{processor}, {kind} of {processors} processor{plural}, Linux {kernel}")
     }
 }
 
@@ -64,6 +65,17 @@ fn date(day: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn number_of_processors_has_its_grammar() {
+        let text = |processors: usize| {
+            let processor = "P".to_owned();
+            let (kernel, date) = ("6".to_owned(), "2026-11-27".to_owned());
+            Machine { processor, processors, is_virtual: true, kernel, date }.text()
+        };
+        assert_eq!(text(1), "P, virtual machine of 1 processor, Linux 6");
+        assert_eq!(text(2), "P, virtual machine of 2 processors, Linux 6");
+    }
 
     #[test]
     fn days_have_their_dates() {

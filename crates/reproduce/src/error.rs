@@ -8,6 +8,12 @@ pub enum ReproduceError {
     /// There is no paper or figure of this name.
     #[error("\"{0}\" is not a paper or figure that can be reproduced; allowed:{1}")]
     UnknownTarget(String, String),
+    /// A figure has no traffic that could be replaced.
+    #[error(
+        "{0}: has no traffic to replace: full load, steady rates, equations or other people's \
+         measurements; name figures of powersave: fig3, fig12, fig14 to fig17 and those beside them"
+    )]
+    NoTraffic(String),
     /// The server model could not be loaded.
     #[error(transparent)]
     Server(#[from] wattline_server::LoadError),

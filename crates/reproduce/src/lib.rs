@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bolla;
+pub mod characterise;
 mod claim;
 mod claims;
 mod copi;
@@ -14,6 +15,7 @@ mod figure;
 mod inputs;
 mod liao;
 mod output;
+mod own;
 mod page;
 mod paper;
 mod planned;
@@ -32,8 +34,9 @@ pub use claims::ClaimReport;
 pub use error::ReproduceError;
 pub use figure::Figure;
 pub use output::{write, write_watts};
+pub use own::OwnTraffic;
 pub use paper::Paper;
-pub use reproduction::{Reproduction, reproduce, reproduce_changed, steps};
+pub use reproduction::{Reproduction, reproduce, reproduce_changed, reproduce_own, steps};
 pub use runner::Progress;
 pub use summary::Summary;
 pub use target::Target;

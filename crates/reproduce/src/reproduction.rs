@@ -4,6 +4,7 @@ use crate::claims::{self, ClaimReport};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use crate::paper::Paper;
 use crate::runner::{self, Progress};
 use crate::step::Step;
@@ -51,7 +52,7 @@ pub fn reproduce(
     targets: &[Target],
     told: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
-    reproduce_with(targets, &Inputs::default(), told)
+    reproduce_with(targets, &Inputs::default(), None, told)
 }
 
 /// Reproduces papers or single figures with one input changed, as a predicted check names it:
@@ -65,17 +66,36 @@ pub fn reproduce_changed(
     change: &str,
     told: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
-    reproduce_with(targets, &Inputs::changed(change)?, told)
+    reproduce_with(targets, &Inputs::changed(change)?, None, told)
+}
+
+/// Reproduces single figures with the reader's own traffic in place of the paper's. Nothing is
+/// compared with what the paper prints.
+///
+/// # Errors
+/// As [`reproduce`], and for a figure that has no traffic.
+pub fn reproduce_own(
+    targets: &[Target],
+    own: &OwnTraffic,
+    told: impl FnMut(Progress<'_>) + Send,
+) -> Result<Vec<Reproduction>, ReproduceError> {
+    reproduce_with(targets, &Inputs::default(), Some(own), told)
 }
 
 fn reproduce_with(
     targets: &[Target],
     inputs: &Inputs,
+    own: Option<&OwnTraffic>,
     told: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Reproduction>, ReproduceError> {
     let wanted = Wanted::of(targets);
     let steps: Vec<&'static Step> = wanted.iter().flat_map(Wanted::steps).collect();
-    let mut made = runner::run(&steps, inputs, told)?.into_iter();
+    if own.is_some()
+        && let Some(target) = targets.iter().find(|target| !target.takes_traffic())
+    {
+        return Err(ReproduceError::NoTraffic(target.name()));
+    }
+    let mut made = runner::run(&steps, inputs, own, told)?.into_iter();
     let mut all = Vec::new();
     for wanted in wanted {
         let mut figures = Vec::new();

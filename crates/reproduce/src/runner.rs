@@ -8,6 +8,7 @@
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use crate::step::Step;
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
@@ -33,6 +34,7 @@ type Made = Result<Vec<Figure>, ReproduceError>;
 pub(crate) fn run(
     steps: &[&'static Step],
     inputs: &Inputs,
+    own: Option<&OwnTraffic>,
     told: impl FnMut(Progress<'_>) + Send,
 ) -> Result<Vec<Vec<Figure>>, ReproduceError> {
     // One more than cores: a step that waits for another keeps none of them idle.
@@ -48,7 +50,11 @@ pub(crate) fn run(
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(step) = steps.get(index) else { break };
             tell(Progress::Begins(step.name));
-            let figures = (step.run)(inputs);
+            let figures = match (own, step.own) {
+                (None, _) => (step.run)(inputs),
+                (Some(own), Some(run)) => run(inputs, own),
+                (Some(_), None) => Err(ReproduceError::NoTraffic(step.name.to_owned())),
+            };
             match figures {
                 Ok(_) => tell(Progress::Ends(step.name)),
                 Err(_) => failed.store(true, Ordering::Relaxed),
@@ -94,7 +100,7 @@ mod tests {
     #[test]
     fn figures_come_in_the_order_of_the_steps() {
         let mut told = Vec::new();
-        let made = run(&[&FIRST, &SECOND], &Inputs::default(), |progress| {
+        let made = run(&[&FIRST, &SECOND], &Inputs::default(), None, |progress| {
             told.push(format!("{progress:?}"))
         })
         .unwrap();
@@ -109,7 +115,7 @@ mod tests {
     #[test]
     fn a_step_that_fails_ends_it_with_its_error() {
         let mut ended = Vec::new();
-        let result = run(&[&BROKEN, &FIRST], &Inputs::default(), |progress| {
+        let result = run(&[&BROKEN, &FIRST], &Inputs::default(), None, |progress| {
             if let Progress::Ends(name) = progress {
                 ended.push(name.to_owned());
             }

@@ -3,6 +3,7 @@
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use wattline_report::{Basis, Verdict};
 
 /// Verdict on a claim that no figure checks: id of the claim, basis, verdict, reason.
@@ -16,9 +17,12 @@ pub(crate) struct Step {
     pub(crate) figures: &'static [&'static str],
     /// Function that makes the figures.
     pub(crate) run: Run,
+    /// Function that makes them of the reader's own traffic, where they have any.
+    pub(crate) own: Option<OwnRun>,
 }
 
 pub(crate) type Run = fn(&Inputs) -> Result<Vec<Figure>, ReproduceError>;
+pub(crate) type OwnRun = fn(&Inputs, &OwnTraffic) -> Result<Vec<Figure>, ReproduceError>;
 
 impl Step {
     /// A step with this name that makes figures with these ids.
@@ -27,6 +31,11 @@ impl Step {
         figures: &'static [&'static str],
         run: Run,
     ) -> Self {
-        Self { name, figures, run }
+        Self { name, figures, run, own: None }
+    }
+
+    /// The step with a function that makes its figures of the reader's own traffic.
+    pub(crate) const fn own(self, run: OwnRun) -> Self {
+        Self { own: Some(run), ..self }
     }
 }

@@ -38,6 +38,12 @@ impl Target {
         name.parse().map(|target| vec![target])
     }
 
+    /// Whether this is a figure whose traffic can be replaced by the reader's own.
+    pub fn takes_traffic(&self) -> bool {
+        let of = |step: &&Step| self.figure.is_some_and(|id| step.figures.contains(&id));
+        self.paper.steps().iter().filter(of).any(|step| step.own.is_some())
+    }
+
     /// Name of the target on the command line.
     pub fn name(&self) -> String {
         let paper = self.paper.name();

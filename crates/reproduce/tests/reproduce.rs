@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use std::time::Instant;
 use wattline_report::{Basis, Check, Verdict};
 use wattline_reproduce::{
-    Paper, Progress, Reproduction, Summary, Target, reproduce, reproduce_changed, steps, write,
+    OwnTraffic, Paper, Progress, Reproduction, Summary, Target, reproduce, reproduce_changed,
+    reproduce_own, steps, write,
 };
 
 /// The other papers take minutes without optimisation; this one takes none.
@@ -293,4 +294,78 @@ fn the_record_has_every_claim_and_its_counts_stand_in_the_documentation() {
         }
         assert_eq!(found, counts, "UPDATE_GOLDEN=1 writes {file}");
     }
+}
+
+/// Writes a capture of `count` frames of 600 bytes, a microsecond apart.
+fn capture(path: &std::path::Path, count: u32) {
+    let mut bytes = Vec::new();
+    let head = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1];
+    bytes.extend(head.into_iter().flat_map(u32::to_le_bytes));
+    for n in 0..count {
+        bytes.extend([0, n, 34, 600].into_iter().flat_map(u32::to_le_bytes));
+        let mut frame = [0_u8; 34];
+        (frame[12], frame[14], frame[23]) = (8, 0x45, 17);
+        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 1, (n >> 3) as u8, n as u8]);
+        bytes.extend(frame);
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// One line for each figure: "could I redo it with my own trace?"
+#[test]
+fn figures_with_traffic_are_made_of_the_readers_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, rates) = (folder.path().join("own.pcap"), folder.path().join("own.csv"));
+    capture(&trace, 3000);
+    std::fs::write(&rates, "time_seconds,rate_pps\n0,0\n0.001,2e6\n0.002,1e6\n").unwrap();
+    let both = [
+        (OwnTraffic::capture(&trace).unwrap(), 0.003),
+        (OwnTraffic::rates(&rates).unwrap(), 0.003),
+    ];
+    let mut made = Vec::new();
+    for target in Target::all() {
+        let name = target.name();
+        if !target.takes_traffic() {
+            let error = reproduce_own(&[target], &both[0].0, |_| ()).unwrap_err().to_string();
+            assert!(error.contains(&name), "{error}");
+            println!("{name}: no");
+            continue;
+        }
+        for (own, seconds) in &both {
+            let results = reproduce_own(&[target], own, |_| ()).unwrap();
+            let [figure] = results[0].figures.as_slice() else { panic!("{name}: one figure") };
+            assert!(!figure.table.rows.is_empty() && figure.checks.is_empty(), "{name}");
+            assert!(results[0].claims.is_empty(), "{name}");
+            assert!(figure.about.contains(&format!("{seconds:.6} s")), "{}", figure.about);
+        }
+        println!("{name}: yes, --capture FILE or --rates FILE.csv");
+        made.push(name);
+    }
+    let expected = [
+        "fig3",
+        "fig12",
+        "fig12-controller",
+        "fig14",
+        "fig15",
+        "fig16",
+        "fig15-measured",
+        "fig15-lengths",
+        "fig16-trains",
+        "fig17",
+    ];
+    assert_eq!(made, expected.map(|id| format!("powersave/{id}")));
+}
+
+#[test]
+fn own_traffic_has_its_own_length_and_rates() {
+    let folder = tempfile::tempdir().unwrap();
+    let rates = folder.path().join("own.csv");
+    std::fs::write(&rates, "time_seconds,rate_pps\n0,1e4\n1,0\n2,2e4\n").unwrap();
+    let own = OwnTraffic::rates(&rates).unwrap();
+    let results = reproduce_own(&["powersave/fig3".parse().unwrap()], &own, |_| ()).unwrap();
+    let rows = &results[0].figures[0].table.rows;
+    let column = |at: usize| rows.iter().map(move |row| row[at].parse::<f64>().unwrap());
+    assert_eq!(column(0).collect::<Vec<_>>(), [0.0, 1.0, 2.0]);
+    let near = column(1).zip([0.01, 0.0, 0.02]).all(|(ours, rate)| (ours - rate).abs() < 0.001);
+    assert!(near, "{rows:?}");
 }

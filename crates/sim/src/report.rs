@@ -95,6 +95,10 @@ pub struct Report {
     pub latency_p999_seconds: Option<f64>,
     /// Longest latency.
     pub latency_max_seconds: Option<f64>,
+    /// Distribution of the latency: shares of the packets with the seconds that they do not exceed.
+    /// Of a whole run only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latency_curve: Vec<(f64, f64)>,
     /// Mean power of the server.
     pub power_watts: f64,
     /// Energy of the server.
@@ -157,6 +161,16 @@ pub struct Report {
 }
 
 impl Report {
+    /// Shares of the packets at which the distribution of the latency is told.
+    const SHARES: [f64; 13] =
+        [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.999_99, 1.0];
+
+    /// Adds the distribution of the latency.
+    pub(crate) fn take_curve(&mut self, latency: &Latency) {
+        let at = |share: f64| Some((share, latency.quantile(share)?));
+        self.latency_curve = Self::SHARES.into_iter().filter_map(at).collect();
+    }
+
     /// Results between two moments.
     pub(crate) fn between(
         start: &Totals,
@@ -215,6 +229,7 @@ impl Report {
             latency_p99_seconds: latency.quantile(0.99),
             latency_p999_seconds: latency.quantile(0.999),
             latency_max_seconds: latency.max(),
+            latency_curve: Vec::new(),
             power_watts: power,
             energy_joules: power * seconds,
             power_by_component_watts: server.power.breakdown(&terms),

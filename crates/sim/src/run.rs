@@ -64,6 +64,21 @@ pub fn run_counting_late(
     play(setting, KnobBehaviour::default(), source, late_after.as_slice(), make)
 }
 
+/// Like [`run`], with the latency of one packet in every `period` alone: the first that leaves, as a
+/// tester that sends probes sees it.
+///
+/// # Errors
+/// Fails like [`run`].
+pub fn run_sampled(
+    setting: &Setting<'_>,
+    source: &mut dyn Source,
+    period: Span,
+) -> Result<Report, SimError> {
+    let make =
+        |context: &BuildContext<'_>| Ok(build(&setting.policy, context).map_err(ModelError::from)?);
+    play_sampled(setting, KnobBehaviour::default(), source, &[], Some(period), make)
+}
+
 /// [`run_on`] and [`run_counting_late`] together, with any number of bounds: the whole run is
 /// judged by all of them, intervals by the first.
 ///
@@ -76,10 +91,22 @@ pub fn play(
     late_after: &[Span],
     make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
 ) -> Result<Report, SimError> {
+    play_sampled(setting, knobs, source, late_after, None, make)
+}
+
+fn play_sampled(
+    setting: &Setting<'_>,
+    knobs: KnobBehaviour,
+    source: &mut dyn Source,
+    late_after: &[Span],
+    sample: Option<Span>,
+    make: impl FnOnce(&BuildContext<'_>) -> Result<Box<dyn Policy>, SimError>,
+) -> Result<Report, SimError> {
     let started = Instant::now();
     let end = setting.check()?;
     let mut engine = Engine::new(setting, knobs, source, make)?;
-    engine.sink.latency = Latency::with_bounds(late_after);
+    engine.sink.latency =
+        if sample.is_some() { Latency::sampled() } else { Latency::with_bounds(late_after) };
     engine.start()?;
     engine.warm_up()?;
     engine.sink.latency.reset();
@@ -89,7 +116,15 @@ pub fn play(
     let mut from = at_start.clone();
     while engine.now < end {
         let step = setting.interval.unwrap_or(setting.duration).as_picos();
-        engine.run_to(engine.now.saturating_add(step).min(end))?;
+        let stop = engine.now.saturating_add(step).min(end);
+        while let Some(sample) = sample
+            && engine.now.saturating_add(sample.as_picos().max(1)) < stop
+        {
+            engine.sink.latency.take_sample();
+            engine.run_to(engine.now + sample.as_picos().max(1))?;
+        }
+        engine.sink.latency.take_sample();
+        engine.run_to(stop)?;
         let until = engine.totals();
         if setting.interval.is_some() {
             let latency = &engine.sink.latency;
@@ -103,6 +138,7 @@ pub fn play(
         from = until;
     }
     let mut report = Report::between(&at_start, &from, &whole, setting.server, &engine.platform);
+    report.take_curve(&whole);
     report.late_packets = late_after.first().map(|_| whole.late());
     report.late_packets_further = whole.late_further().collect();
     report.intervals = intervals;

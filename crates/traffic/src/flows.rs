@@ -19,8 +19,8 @@ pub enum Popularity {
 /// Distribution of the flows' hashes over the indirection table of the card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
-    /// The same number of flows on each of the 128 entries: "traffic is evenly spread across
-    /// queues" (PowerSave, section 3).
+    /// The same number of flows on each entry, however many the table has: "traffic is evenly
+    /// spread across queues" (PowerSave, section 3).
     Even,
     /// Random: some entries have more flows than others.
     Hash,
@@ -47,8 +47,25 @@ enum Pick {
     Weighted(Alias),
 }
 
-/// Entries of an indirection table, indexed by the low hash bits (PowerSave, section 6.2).
+/// Entries of the paper's indirection table, indexed by the low hash bits (PowerSave, section 6.2).
 const TABLE: u32 = 128;
+
+/// Hash bits that index the largest table of a server file.
+const LOW: u32 = 0xFFFF;
+
+/// Low hash bits and port of a flow. Hashes fall evenly on the entries of any table of a power of
+/// two, and, with as many flows as entries times ports, evenly on the ports of each entry.
+fn even(index: u32, ports: u8) -> (u32, u8) {
+    let round = index / TABLE;
+    // Shifted by one after each round of the table, so that every entry has flows on every port.
+    let port = (index % TABLE + round) % u32::from(ports);
+    // The rounds of one port, which share the low bits of `round`, differ in the bits above.
+    let above = match ports.trailing_zeros() {
+        0 => round,
+        bits => round ^ (round >> bits),
+    };
+    (((above * TABLE) | (index % TABLE)) & LOW, port as u8)
+}
 
 impl Flows {
     /// Makes the flows; `count` and `ports` must be at least 1.
@@ -62,14 +79,12 @@ impl Flows {
         let flows = (0..count)
             .map(|i| {
                 let bits = (random.bits() >> 32) as u32;
+                let (low, port) = even(i, ports);
                 let hash = match spread {
-                    Spread::Even => (bits & !(TABLE - 1)) | (i % TABLE),
+                    Spread::Even => (bits & !LOW) | low,
                     Spread::Hash => bits,
                 };
-                // Shifted by one after each round of the table, so that every entry has flows on
-                // every port.
-                let port = (i + i / TABLE) % u32::from(ports);
-                Flow { hash, port: port as u8 }
+                Flow { hash, port }
             })
             .collect();
         let pick = match popularity {
@@ -141,6 +156,29 @@ mod tests {
         }
         assert_eq!(counts.len(), 128 * 4);
         assert!(counts.values().all(|&count| count == 2));
+    }
+
+    #[test]
+    fn even_flows_lie_evenly_over_tables_of_any_size() {
+        for (table, ports) in
+            [16, 128, 512, 4096].into_iter().flat_map(|it| (1..=12).map(move |p| (it, p)))
+        {
+            for (share, count) in [(1, table), (u32::from(ports), table * u32::from(ports))] {
+                let mut random = Random::new(3, 0);
+                let flows = Flows::new(count, ports, Popularity::Turns, Spread::Even, &mut random);
+                let mut entries = HashMap::new();
+                let mut both = HashMap::new();
+                for Flow { hash, port } in flows.flows {
+                    *entries.entry(hash % table).or_insert(0) += 1;
+                    *both.entry((hash % table, port)).or_insert(0) += 1;
+                }
+                let even = entries.len() == table as usize && entries.values().all(|n| *n == share);
+                assert!(even, "{count} flows, {ports} ports, {table} entries");
+                if share > 1 && table >= TABLE {
+                    assert!(both.values().all(|n| *n == 1), "{ports} ports, {table} entries");
+                }
+            }
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub const PROGRAM: &str = "wattline-lab";
 const CALLER: &str = "WATTLINE_CALLER_BUILD";
 
 /// Commands of the laboratory, in the order of its help.
-pub const COMMANDS: [(&str, &str); 15] = [
+pub const COMMANDS: [(&str, &str); 16] = [
     (
         "demo",
         "Run a compressed day of traffic under several policies; then compare Wattline with the kernel",
@@ -30,6 +30,7 @@ pub const COMMANDS: [(&str, &str); 15] = [
     ("servers", "List the shipped server models, or show one with the origin of its figures"),
     ("nics", "List network cards, compare them, or choose one for a throughput and its budgets"),
     ("fit", "Fit a power and capacity model to measured rows"),
+    ("characterise", "Measure a simulated router over frequencies, cores and loads, and fit its model"),
     ("optimise", "Find the cheapest frequency and number of cores for a rate or a trace"),
     (
         "load",
@@ -53,7 +54,7 @@ pub const COMMANDS: [(&str, &str); 15] = [
 ];
 
 /// Commands that are handed over and shown nowhere.
-pub const HIDDEN: [&str; 2] = ["generate", "optimize"];
+pub const HIDDEN: [&str; 3] = ["characterize", "generate", "optimize"];
 
 /// Whether these arguments ask for a command of the laboratory, or for its help.
 pub fn is_asked_for(arguments: &[OsString]) -> bool {

@@ -62,12 +62,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         error_bound: args.error_bound,
         base_watts: args.base_watts,
     };
-    let fitted = fit(&measured, &options).map_err(|error| match error {
-        FitError::BadOption { .. } => ExitError::new(ExitError::USAGE, format_args!("--{error}")),
-        FitError::Unidentified(_) => {
-            ExitError::new(ExitError::DATA, format_args!("{file}: {error}"))
-        }
-    })?;
+    let fitted = fit(&measured, &options).map_err(|error| failed(file, error))?;
     let mut problems = Problems::default();
     if let Some(path) = &args.out {
         problems.keep(args.overwrite.write(path, &fitted.to_toml(&args.name, file)));
@@ -78,6 +73,16 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let source = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
     let document = json!({ "fit": fitted, "power": source });
     results::print_beside(problems.check(), &document, json, |out, _| print(out, &fitted))
+}
+
+/// The error of rows that were fitted.
+pub fn failed(rows: &str, error: FitError) -> ExitError {
+    match error {
+        FitError::BadOption { .. } => ExitError::new(ExitError::USAGE, format_args!("--{error}")),
+        FitError::Unidentified(_) => {
+            ExitError::new(ExitError::DATA, format_args!("{rows}: {error}"))
+        }
+    }
 }
 
 /// Writes one published result as a server file.
@@ -135,7 +140,8 @@ fn residuals(fit: &Fit, rows: &str) -> Chart {
     chart
 }
 
-fn print(out: &mut impl Write, fit: &Fit) -> std::io::Result<()> {
+/// Prints a fit.
+pub fn print(out: &mut impl Write, fit: &Fit) -> std::io::Result<()> {
     let percent = fit.confidence * 100.0;
     writeln!(out, "{} rows; in brackets the {percent:.0} % interval\n", fit.rows)?;
     writeln!(out, "platform without cores [W]   {:.2}\n", fit.base_watts)?;

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod bench;
+mod characterise;
 mod demo;
 mod envelope;
 mod errors;
@@ -51,6 +52,9 @@ pub enum Command {
     Nics(nics::Args),
     /// Fit a power and capacity model to measured rows.
     Fit(fit::Args),
+    /// Measure a simulated router over frequencies, cores and loads, and fit its model.
+    #[command(alias = "characterize")]
+    Characterise(characterise::Args),
     /// Find the cheapest frequency and number of cores for a rate or a trace.
     #[command(alias = "optimize")]
     Optimise(optimise::Args),
@@ -93,6 +97,7 @@ impl Commands for Command {
             Self::Servers(args) => servers::run(&args, json),
             Self::Nics(args) => nics::run(&args, json),
             Self::Fit(args) => fit::run(&args, json),
+            Self::Characterise(args) => characterise::run(&args, json),
             Self::Optimise(args) => optimise::run(&args, json),
             Self::Load(args) => load::run(&args, json),
             Self::Profile(args) => profile::run(&args, json),

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use wattline::exit::ExitError;
 use wattline::progress::Counted;
 use wattline_report::Verdict;
-use wattline_reproduce::{Paper, Progress, ReproduceError, Reproduction, Summary, Target};
+use wattline_reproduce::{
+    OwnTraffic, Paper, Progress, ReproduceError, Reproduction, Summary, Target,
+};
 use wattline_units::Build;
 
 /// Which papers, and where to.
@@ -25,6 +27,12 @@ pub struct Args {
     /// Directory of published results, for published-watts.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Makes figures that have traffic of this capture (pcap, pcapng), at its length.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rates", "data"])]
+    capture: Option<PathBuf>,
+    /// Makes figures that have traffic of these rates (columns time_seconds, rate_pps).
+    #[arg(long, value_name = "FILE.csv", conflicts_with = "data")]
+    rates: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
 }
@@ -38,6 +46,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         return Err(ExitError::new(ExitError::USAGE, format!("--data: only {WATTS} takes it")));
     }
     let targets = targets(&args.targets)?;
+    let own = match (&args.capture, &args.rates) {
+        (Some(file), _) => Some(OwnTraffic::capture(file)),
+        (None, file) => file.as_deref().map(OwnTraffic::rates),
+    };
+    let own = own.transpose().map_err(failed)?;
     let files = [args.out.join("index.html"), args.out.join("summary.json")];
     args.overwrite.check(files.iter().map(PathBuf::as_path))?;
     let wanted = |paper: &Paper| targets.iter().any(|it| it.paper == *paper && it.figure.is_none());
@@ -47,7 +60,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let bar = Counted::new(wattline_reproduce::steps(&targets) as u64, "steps");
     // Several steps run at once; those that run are named, the oldest first.
     let mut running: Vec<String> = Vec::new();
-    let results = wattline_reproduce::reproduce(&targets, |progress| {
+    let told = |progress: Progress<'_>| {
         match progress {
             Progress::Begins(step) => running.push(step.to_owned()),
             Progress::Ends(step) => {
@@ -56,8 +69,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             }
         }
         bar.tell(running.join(", "));
-    })
-    .map_err(failed)?;
+    };
+    let results = match &own {
+        Some(own) => wattline_reproduce::reproduce_own(&targets, own, told),
+        None => wattline_reproduce::reproduce(&targets, told),
+    };
+    let results = results.map_err(failed)?;
     bar.end();
     let written = wattline_reproduce::write(&results, &args.out).map_err(failed);
     let is_there = written.is_ok();
@@ -141,6 +158,7 @@ fn targets(names: &[String]) -> Result<Vec<Target>, ExitError> {
 fn failed(error: ReproduceError) -> ExitError {
     let code = match error {
         ReproduceError::Write { .. } => ExitError::IO,
+        ReproduceError::NoTraffic(_) => ExitError::USAGE,
         _ => ExitError::DATA,
     };
     ExitError::new(code, error)

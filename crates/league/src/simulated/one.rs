@@ -55,6 +55,18 @@ impl Simulation<'_> {
             ("99.9 %", report.latency_p999_seconds),
         ];
         page.extend(latencies("share of the packets", &percentiles));
+        if !report.latency_curve.is_empty() {
+            let points = report.latency_curve.iter().filter(|(share, _)| *share < 1.0);
+            let points = points.map(|(share, seconds)| (100.0 * (1.0 - share), seconds * 1e6));
+            let chart = Chart::new(
+                "Distribution of the latency",
+                Axis::new("share of the packets that took longer (%)").logarithmic(),
+                Axis::new("latency (µs)").logarithmic(),
+            );
+            let mut points: Vec<(f64, f64)> = points.collect();
+            points.reverse();
+            page.push_str(&chart.series("latency", Mark::LineAndPoints, points).svg());
+        }
         page.push_str(&self.residency());
         page.push_str("</div>\n<h2>Figures</h2>\n");
         table(&mut page, ["figure", "value"], self.figures().into_iter());

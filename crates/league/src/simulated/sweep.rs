@@ -263,19 +263,27 @@ fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
         let chart = Chart::new(title, Axis::new("offered (Mpps)").from_zero(), axis);
         let line = |policy: &&str| {
             let own = members.iter().filter(|point| point.row.policy == *policy);
-            let mut line: Vec<(f64, f64)> =
-                own.map(|point| (point.mpps(), point.mean(quantity.of))).collect();
+            let at = |point: &&Point<'_>| {
+                let spread = point.spread(quantity.of);
+                (point.mpps(), spread.mean, spread.half)
+            };
+            let mut line: Vec<(f64, f64, f64)> = own.map(at).collect();
             line.sort_by(|a, b| a.0.total_cmp(&b.0));
             line
         };
         let mark = Mark::LineAndPoints;
-        let with = |chart: Chart, policy: &&str| chart.series(*policy, mark, line(policy));
+        let with = |chart: Chart, policy: &&str| chart.uncertain(*policy, mark, line(policy));
         return policies.iter().fold(chart, with).svg();
     }
     let value = |policy: &&str| {
         let own = members.iter().find(|point| point.row.policy == *policy);
-        own.map_or(f64::NAN, |point| point.mean(quantity.of))
+        own.map_or((f64::NAN, f64::NAN), |point| {
+            let spread = point.spread(quantity.of);
+            (spread.mean, spread.half)
+        })
     };
+    let half =
+        |policy: &&str| vec![Some(value(policy).1).filter(|it| it.is_finite()).unwrap_or(0.0)];
     Bars {
         title,
         x_label: "traffic".to_owned(),
@@ -284,13 +292,13 @@ fn plot(quantity: &Quantity, what: &str, members: &[&Point<'_>]) -> String {
         series: (policies.iter())
             .map(|policy| BarSeries {
                 name: (*policy).to_owned(),
-                values: vec![value(policy)],
+                values: vec![value(policy).0],
                 published: vec![None],
             })
             .collect(),
         stacked: false,
         ordered: false,
-        halves: Vec::new(),
+        halves: policies.iter().map(half).collect(),
         published: vec![None],
     }
     .svg()
@@ -309,6 +317,12 @@ fn all(page: &mut String, points: &[Point<'_>]) {
     }
     if points.iter().any(|point| point.reports.len() > 1) {
         page.push_str("<p>Means over the seeds; ± is half their 95 % confidence interval.</p>\n");
+    }
+    let beyond: u64 =
+        points.iter().flat_map(|it| &it.reports).map(|it| it.beyond_link_packets).sum();
+    if beyond > 0 {
+        let text = format!("{beyond} packets were beyond the links' rate, and not offered.");
+        put(page, format_args!("<p>{text}</p>\n"));
     }
     let rows = points.iter().take(MOST_ROWS).map(|point| {
         let row = &point.row;

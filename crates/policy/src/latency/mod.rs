@@ -23,6 +23,8 @@ pub struct Latency {
     late_after: u64,
     /// The same for further bounds: picoseconds and packets above them.
     further: Vec<(u64, u64)>,
+    /// Whether the next packet is taken as a sample; `None` if all packets are recorded.
+    sample: Option<bool>,
 }
 
 impl Latency {
@@ -37,7 +39,18 @@ impl Latency {
             late: 0,
             late_after: u64::MAX,
             further: Vec::new(),
+            sample: None,
         }
+    }
+
+    /// Latencies of samples alone: of one packet after each [`Self::take_sample`].
+    pub fn sampled() -> Self {
+        Self { sample: Some(false), ..Self::new() }
+    }
+
+    /// Takes the next packet as a sample.
+    pub fn take_sample(&mut self) {
+        self.sample = self.sample.map(|_| true);
     }
 
     /// Latencies that also count the packets above a bound.
@@ -61,6 +74,14 @@ impl Latency {
 
     /// Records the latencies of several packets, each in picoseconds.
     pub fn record_all(&mut self, latencies: &[u64]) {
+        let latencies = match (&mut self.sample, latencies) {
+            (None, all) => all,
+            (Some(due @ true), [first, ..]) => {
+                *due = false;
+                std::slice::from_ref(first)
+            }
+            (Some(_), _) => return,
+        };
         // Local sums: the compiler cannot know that the buckets are not among the fields.
         let (mut picos, mut shortest, mut longest, mut late) =
             (0, self.shortest, self.longest, self.late);

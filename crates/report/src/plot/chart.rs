@@ -17,6 +17,8 @@ pub struct Series {
     pub mark: Mark,
     /// (x, y); points outside the axes are left out, and break a line.
     pub points: Vec<(f64, f64)>,
+    /// Half the interval of each point's y, not finite where there is none; empty for none at all.
+    pub halves: Vec<f64>,
 }
 
 /// A range of y that a paper printed: a grey band; a single value to compare with: a dashed line.
@@ -63,8 +65,25 @@ impl Chart {
         points: impl IntoIterator<Item = (f64, f64)>,
     ) -> Self {
         let points = points.into_iter().collect();
-        self.series.push(Series { name: name.into(), mark, points });
+        self.series.push(Series { name: name.into(), mark, points, halves: Vec::new() });
         self
+    }
+
+    /// Adds a series whose values have intervals: (x, y, half the interval of y).
+    #[must_use]
+    pub fn uncertain(
+        self,
+        name: impl Into<String>,
+        mark: Mark,
+        points: impl IntoIterator<Item = (f64, f64, f64)>,
+    ) -> Self {
+        let (points, halves): (Vec<_>, _) =
+            points.into_iter().map(|(x, y, half)| ((x, y), half)).unzip();
+        let mut chart = self.series(name, mark, points);
+        if let Some(series) = chart.series.last_mut() {
+            series.halves = halves;
+        }
+        chart
     }
 
     /// Lets the colours of the series follow in order.
@@ -88,7 +107,8 @@ impl Chart {
         let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
         let edges = self.bands.iter().flat_map(|band| [band.low, band.high]);
         let x = Scale::new(&self.x, points().map(|p| p.0), (frame::LEFT, frame::RIGHT));
-        let ys = points().map(|p| p.1).chain(edges);
+        let ends = self.series.iter().flat_map(Series::ends);
+        let ys = points().map(|p| p.1).chain(edges).chain(ends);
         let y = Scale::new(&self.y, ys, (frame::BOTTOM, frame::TOP));
         frame::title(&mut svg, &self.title);
         frame::y_axis(&mut svg, &self.y, &y);
@@ -122,6 +142,14 @@ impl Chart {
     }
 }
 
+impl Series {
+    /// Ends of the intervals. A logarithmic axis has no place for one that reaches below zero.
+    fn ends(&self) -> impl Iterator<Item = f64> + '_ {
+        let known = self.points.iter().zip(&self.halves).filter(|(_, half)| half.is_finite());
+        known.flat_map(|((_, y), half)| [y + half, if half < y { y - half } else { *y }])
+    }
+}
+
 /// Draws a series, and says at which height it ends on the right.
 ///
 /// What a paper published has no look of ours, but is a cross.
@@ -137,6 +165,13 @@ fn draw(svg: &mut Svg, series: &Series, look: Option<&Look>, x: &Scale, y: &Scal
             if run.len() > 1 {
                 svg.polyline(&run, look);
             }
+        }
+    }
+    for ((pixel, (_, value)), half) in pixels.iter().zip(&series.points).zip(&series.halves) {
+        if let Some((middle, _)) = pixel
+            && half.is_finite()
+        {
+            svg.interval(*middle, (y.clamped(value + half), y.clamped(value - half)));
         }
     }
     for at in pixels.iter().flatten() {
@@ -169,6 +204,20 @@ mod tests {
         assert!(svg.contains("class=\"band\"") && !svg.contains("class=\"level\""));
         let level = chart.band("driver's own", 1.5, 1.5).svg();
         assert_eq!(level.matches("class=\"level\"").count(), 2, "in the plot and beside its name");
+    }
+
+    #[test]
+    fn intervals_are_drawn_within_the_axes() {
+        let chart = |half: f64| {
+            let plot = Chart::new("t", Axis::new("x").from_zero(), Axis::new("y").from_zero());
+            let points = [(1.0, 100.0, half), (2.0, 110.0, half)];
+            plot.uncertain("a", Mark::LineAndPoints, points).svg()
+        };
+        let intervals = |svg: &str| svg.matches("class=\"half\"").count();
+        // A line and two ends each.
+        assert_eq!([intervals(&chart(f64::NAN)), intervals(&chart(40.0))], [0, 6]);
+        assert!(chart(40.0).contains(">150<"), "the axis reaches the interval's end");
+        assert!(!chart(f64::NAN).contains(">150<"));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 
 use super::bench::server;
 use super::day::{BYTES, Day, day_checks, days, middle};
+use super::own::{self, Case};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerModel};
@@ -18,6 +20,25 @@ const APPLICATIONS: [Application; 3] = [Application::Netflow, Application::Ipsec
 const SHORTEST: f64 = 512.0;
 /// Packet lengths in the table, in bytes.
 const LENGTHS: [u16; 4] = [64, 512, BYTES, 1420];
+
+/// Makes the figure of the reader's own traffic.
+pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
+    let server = server(inputs)?;
+    let costs = inputs.costs(COSTS)?;
+    let models = Scaling::ALL.map(|scaling| Ok((scaling, costs.on(&server, scaling)?)));
+    let models = models.into_iter().collect::<Result<Vec<_>, ReproduceError>>()?;
+    let of = |(scaling, model)| {
+        let (scaling, model): (Scaling, _) = (scaling, model);
+        APPLICATIONS.map(|it| (format!("{it}, {}", scaling.name()), Case::new(model, it)))
+    };
+    let cases: Vec<_> = models.iter().flat_map(|(scaling, model)| of((*scaling, model))).collect();
+    own::compared(
+        inputs,
+        own,
+        ("fig15-measured", "Figure 15 with costs that follow from measured ones"),
+        &cases,
+    )
+}
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;

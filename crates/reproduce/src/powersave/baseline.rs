@@ -2,9 +2,11 @@
 
 use super::bench::{Arrivals, Steady, all, ipv4, server};
 use super::breakdown::MPPS_40G;
+use super::own;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use crate::printed::printed;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Table};
@@ -20,6 +22,11 @@ const PARTS: u64 = 10;
 const LOW: f64 = 0.5;
 /// Relative difference that counts as converged, a reading of the text.
 const CONVERGED: f64 = 0.05;
+
+/// Makes the figure of the reader's own traffic.
+pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
+    own::over_load(inputs, own, ("fig3", "Figure 3: power of Click and NAPI-Click"))
+}
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;

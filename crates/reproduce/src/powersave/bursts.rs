@@ -1,9 +1,11 @@
 //! Figure 17: the same mean rate in bursts of growing length.
 
 use super::bench::{Job, NO_CLIMB, SEED, content, server, side_by_side, simulate};
+use super::own::{self, Case};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use crate::printed::printed;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Table};
@@ -50,6 +52,16 @@ impl Length {
             dropped: draws.iter().map(|report| report.dropped_packets).sum(),
         }
     }
+}
+
+/// Makes the figure of the reader's own traffic.
+pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
+    let server = server(inputs)?;
+    let case = Case::new(&server, Application::Ipv4);
+    let cases = BURSTS.map(|burst| {
+        (format!("{burst} packets"), Case { burst, output_links: false, ..case.clone() })
+    });
+    own::compared(inputs, own, ("fig17", "Figure 17: bursts"), &cases)
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {

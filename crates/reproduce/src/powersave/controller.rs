@@ -2,9 +2,11 @@
 //! and from above. The paper prints the ladder's gap alone.
 
 use super::bench::{Job, SEED, content, ipv4, napping, server, side_by_side, simulate};
+use super::own;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use crate::printed::printed_at;
 use wattline_policy::PolicySpec;
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -98,6 +100,11 @@ fn watts(server: &ServerModel, rates: &[f64]) -> Result<Vec<Watts>, ReproduceErr
             controller: [[of(&at[1]), of(&at[2])], [of(&at[3]), of(&at[4])]],
         })
         .collect())
+}
+
+/// Makes the figure of the reader's own traffic.
+pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
+    own::over_load(inputs, own, ("fig12-controller", "Beside Figure 12: the controller"))
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {

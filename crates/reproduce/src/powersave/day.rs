@@ -46,14 +46,16 @@ impl Day {
     }
 }
 
-/// Packets per second that the router can forward, and that its cores alone could forward.
+/// Packets of this length per second that the router can forward, and that its cores alone could
+/// forward.
 pub(super) fn capacities(
     server: &ServerModel,
     application: Application,
+    bytes: u16,
 ) -> Result<(f64, f64), ReproduceError> {
     let fastest = server.processor.highest_frequency();
-    let of_cores = server.core_capacity(cost(server, application, BYTES)?, 12, fastest).0;
-    Ok((of_cores.min(server.link_capacity(BYTES.into()).0), of_cores))
+    let of_cores = server.core_capacity(cost(server, application, bytes)?, 12, fastest).0;
+    Ok((of_cores.min(server.link_capacity(bytes.into()).0), of_cores))
 }
 
 /// A day that lasts `seconds`, scaled to the router's capacity. Where packets come in trains, the
@@ -103,7 +105,7 @@ pub(super) fn days(
 ) -> Result<Vec<Day>, ReproduceError> {
     let mut runs = Vec::new();
     for &application in applications {
-        let (capacity, _) = capacities(server, application)?;
+        let (capacity, _) = capacities(server, application, BYTES)?;
         runs.extend(POLICIES.map(|(policy, _)| (application, capacity, policy)));
     }
     let reports = side_by_side(&runs, |(application, capacity, policy)| {
@@ -115,7 +117,7 @@ pub(super) fn days(
     let mut days = Vec::new();
     for &application in applications {
         let reports = reports.by_ref().take(POLICIES.len()).collect();
-        let (capacity, of_cores) = capacities(server, application)?;
+        let (capacity, of_cores) = capacities(server, application, BYTES)?;
         days.push(Day { application, capacity, of_cores, reports });
     }
     Ok(days)

@@ -1,9 +1,11 @@
 //! Figure 12: PowerSave's ladder and its controller, compared with the best operating points.
 
 use super::bench::{Arrivals, NO_CLIMB, Steady, all, ipv4, napping, server};
+use super::own;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use crate::printed::printed_at;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Table};
@@ -17,6 +19,11 @@ fn rungs(server: &ServerModel) -> Vec<(usize, Hertz)> {
     let cores = server.processor.cores();
     let first = (1..=cores).map(|count| (count, all[0]));
     first.chain(all[1..].iter().map(|frequency| (cores, *frequency))).collect()
+}
+
+/// Makes the figure of the reader's own traffic.
+pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
+    own::over_load(inputs, own, ("fig12", "Figure 12: PowerSave against the optimum"))
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {

@@ -5,9 +5,11 @@ use super::bench::{cost, server, side_by_side, simulate};
 use super::breakdown::MPPS_40G;
 use super::day::{self, BYTES, POLICIES, capacities, micros, packets, worst};
 use super::latency::click_micros;
+use super::own;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use crate::printed::{printed_at, printed_pair};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
@@ -92,7 +94,7 @@ fn cases(inputs: &Inputs) -> Result<Vec<Case>, ReproduceError> {
     let runs: Vec<_> =
         servers.iter().flat_map(|server| POLICIES.map(|(policy, _)| (server, policy))).collect();
     let mut reports = side_by_side(&runs, |(server, policy)| {
-        let (capacity, _) = capacities(server, Application::Ipv4)?;
+        let (capacity, _) = capacities(server, Application::Ipv4, BYTES)?;
         let job = day::job(policy, Application::Ipv4, SECONDS);
         simulate(server, &job, packets(capacity, SECONDS, TrainShape::NONE).as_mut())
     })?
@@ -102,6 +104,24 @@ fn cases(inputs: &Inputs) -> Result<Vec<Case>, ReproduceError> {
         Case { slope, server, reports }
     };
     Ok(SLOPES.into_iter().zip(servers).map(case).collect())
+}
+
+/// Makes the figure of the reader's own traffic.
+pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
+    let server = server(inputs)?;
+    let servers = SLOPES.map(|slope| variant(&server, slope).map(|server| (slope, server)));
+    let servers = servers.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let case = |(slope, server)| {
+        let name = format!("{slope} cycles per byte");
+        (name, own::Case::new(server, Application::Ipv4))
+    };
+    let cases: Vec<_> = servers.iter().map(|(slope, server)| case((slope, server))).collect();
+    own::compared(
+        inputs,
+        own,
+        ("fig15-lengths", "Figure 15 with packets that cost more the longer they are"),
+        &cases,
+    )
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {

@@ -13,6 +13,7 @@ mod ladder;
 mod latency;
 mod lengths;
 mod load_and_power;
+mod own;
 pub mod readings;
 mod rules;
 mod sleep;
@@ -24,7 +25,7 @@ use wattline_report::Verdict::{FigureLost, NotTestable};
 pub(super) const STEPS: &[Step] = &[
     Step::new("powersave: the server and the rules", &["model"], rules::figures),
     Step::new("powersave: Figure 1", &["fig1"], breakdown::figures),
-    Step::new("powersave: Figure 3", &["fig3"], baseline::figures),
+    Step::new("powersave: Figure 3", &["fig3"], baseline::figures).own(baseline::own),
     Step::new(
         "powersave: Figures 4, 5, 6, 8, 9",
         &["fig4", "fig5", "fig6", "fig8", "fig9"],
@@ -35,21 +36,26 @@ pub(super) const STEPS: &[Step] = &[
         &["fig7", "table1", "fig10", "fig11"],
         sleep::figures,
     ),
-    Step::new("powersave: Figure 12", &["fig12"], ladder::figures),
-    Step::new("powersave: Figure 12, the controller", &["fig12-controller"], controller::figures),
-    Step::new("powersave: Figures 14 to 16", &["fig14", "fig15", "fig16"], load_and_power::figures),
+    Step::new("powersave: Figure 12", &["fig12"], ladder::figures).own(ladder::own),
+    Step::new("powersave: Figure 12, the controller", &["fig12-controller"], controller::figures)
+        .own(controller::own),
+    Step::new("powersave: Figures 14 to 16", &["fig14", "fig15", "fig16"], load_and_power::figures)
+        .own(own::load_and_power),
     Step::new(
         "powersave: Figure 15 with measured costs",
         &["fig15-measured"],
         applications::figures,
-    ),
+    )
+    .own(applications::own),
     Step::new(
         "powersave: Figure 15 with dearer long packets",
         &["fig15-lengths"],
         lengths::figures,
-    ),
-    Step::new("powersave: Figure 16 with trains", &["fig16-trains"], trains::figures),
-    Step::new("powersave: Figure 17", &["fig17"], bursts::figures),
+    )
+    .own(lengths::own),
+    Step::new("powersave: Figure 16 with trains", &["fig16-trains"], trains::figures)
+        .own(trains::own),
+    Step::new("powersave: Figure 17", &["fig17"], bursts::figures).own(bursts::own),
 ];
 
 const MOTIVE: &str = "a motive of the paper, about other networks or systems";

@@ -2,11 +2,13 @@
 //! which the paper does not print.
 
 use super::bench::{Job, server, side_by_side, simulate};
-use super::day::{self, POLICIES, capacities, micros, packets, worst};
+use super::day::{self, BYTES, POLICIES, capacities, micros, packets, worst};
 use super::latency::click_micros;
+use super::own;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
+use crate::own::OwnTraffic;
 use crate::printed::{printed_at, printed_pair};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
@@ -49,7 +51,7 @@ fn cases(inputs: &Inputs) -> Result<Vec<Case>, ReproduceError> {
     cases.extend(of(TrainFlows::Several).map(|shape| (shape, true)));
     cases.extend(of(TrainFlows::One).map(|shape| (shape, true)));
     let server = server(inputs)?;
-    let (capacity, _) = capacities(&server, Application::Ipv4)?;
+    let (capacity, _) = capacities(&server, Application::Ipv4, BYTES)?;
     let runs: Vec<_> =
         cases.iter().flat_map(|case| POLICIES.map(|(policy, _)| (*case, policy))).collect();
     let mut reports = side_by_side(&runs, |((shape, output_links), policy)| {
@@ -63,6 +65,23 @@ fn cases(inputs: &Inputs) -> Result<Vec<Case>, ReproduceError> {
         Case { shape, output_links, reports }
     };
     Ok(cases.into_iter().map(case).collect())
+}
+
+/// Makes the figure of the reader's own traffic.
+pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, ReproduceError> {
+    let server = server(inputs)?;
+    let case = own::Case::new(&server, Application::Ipv4);
+    let mut cases = vec![
+        (
+            "as they come, without output links".into(),
+            own::Case { output_links: false, ..case.clone() },
+        ),
+        ("as they come".into(), case.clone()),
+    ];
+    cases.extend(
+        LENGTHS.map(|burst| (format!("trains of {burst}"), own::Case { burst, ..case.clone() })),
+    );
+    own::compared(inputs, own, ("fig16-trains", "Figures 15 and 16 with packets in trains"), &cases)
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {

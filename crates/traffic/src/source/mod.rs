@@ -1,5 +1,6 @@
 //! The kinds of sources, one file each.
 
+mod bunched;
 mod constant;
 mod day;
 mod mix;
@@ -13,6 +14,7 @@ mod steps;
 mod trains;
 mod wave;
 
+pub use bunched::Bunched;
 pub use constant::Constant;
 pub use day::DayProfile;
 pub use mix::Mix;

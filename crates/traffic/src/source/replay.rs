@@ -73,6 +73,10 @@ impl Trace {
     pub fn packets_per_second(&self) -> f64 {
         self.packets.len() as f64 / (self.period / 1e12)
     }
+    /// Time from the first packet to a mean gap after the last, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.period / 1e12
+    }
     /// Mean length in bytes.
     pub fn mean_bytes(&self) -> f64 {
         self.bytes as f64 / self.packets.len() as f64
@@ -135,9 +139,9 @@ impl Source for Replay {
             self.next += 1;
             let picos = (packet.picos as f64 + self.shift) * self.stretch;
             let flow = packet.flow ^ self.salt;
-            // Uses the bits above the index of the indirection table, so that every port has flows
-            // on all entries.
-            let port = self.port.unwrap_or(((flow >> 7) % u32::from(self.ports)) as u8);
+            // Uses the bits above the index of the largest indirection table, so that every port has
+            // flows on all entries.
+            let port = self.port.unwrap_or(((flow >> 16) % u32::from(self.ports)) as u8);
             out.push(Packet { picos: picos as u64, flow, length: packet.length, port });
         }
         Ok(())

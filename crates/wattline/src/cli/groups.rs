@@ -23,7 +23,16 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Work with models",
         &[
-            "sim", "sweep", "league", "envelope", "policies", "servers", "nics", "fit", "optimise",
+            "sim",
+            "sweep",
+            "league",
+            "envelope",
+            "policies",
+            "servers",
+            "nics",
+            "fit",
+            "characterise",
+            "optimise",
             "receive",
         ],
     ),

@@ -42,10 +42,8 @@ pub struct Args {
     out: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
-    /// Play only the K-th of N parts, for one machine of several: partial results go to the
-    /// directory, and no page. Copy those of all machines into one directory; the same command
-    /// without --part makes the league of them. All machines must run the same file of the program.
-    #[arg(long, value_name = "K/N", requires = "out")]
+    /// Play only the K-th of N parts, as the Python package asks workers of a cluster.
+    #[arg(long, value_name = "K/N", requires = "out", hide = true)]
     part: Option<Part>,
     /// Threads; 0 for one per core of this machine.
     #[arg(long, default_value = "0", value_parser = simulation::threads)]

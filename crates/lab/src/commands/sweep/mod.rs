@@ -193,6 +193,15 @@ fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
 }
 
 fn table(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
+    columns_of(out, rows)?;
+    let beyond: u64 = rows.iter().map(|row| row.report.beyond_link_packets).sum();
+    if beyond > 0 {
+        writeln!(out, "{beyond} packets were beyond the links' rate, and not offered; see --csv")?;
+    }
+    Ok(())
+}
+
+fn columns_of(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
     let micros = |seconds: Option<f64>| {
         seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.2}", seconds * 1e6))
     };

@@ -138,7 +138,7 @@ impl Runs {
 
     pub(super) fn day(&self, server: &ServerModel, policy: &str) -> Result<Report, ReproduceError> {
         let seconds = self.look.day_seconds();
-        let (capacity, _) = capacities(server, Application::Ipv4)?;
+        let (capacity, _) = capacities(server, Application::Ipv4, BYTES)?;
         let job = day::job(policy, Application::Ipv4, seconds);
         let mut source = day::packets_seeded(capacity, seconds, TrainShape::NONE, self.seed);
         simulate(server, &job, source.as_mut())

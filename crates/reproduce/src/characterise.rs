@@ -1,0 +1,247 @@
+//! Characterisation of a simulated router, as Bolla et al. measure one: power and throughput over
+//! frequencies, numbers of cores and loads, each in its steady state. The rows are those of
+//! [`wattline_server::fit`].
+
+use crate::error::ReproduceError;
+use std::fmt::Write;
+use wattline_policy::PolicySpec;
+use wattline_server::fit::Row;
+use wattline_server::{Application, ServerModel};
+use wattline_sim::{Report, Setting, run, sweep};
+use wattline_traffic::source::{Content, Poisson, Rate, Silent};
+use wattline_traffic::{Popularity, Sizes, Source, Spread};
+use wattline_units::{Hertz, Span};
+
+/// Offered loads as shares of the capacity; the last one saturates the cores.
+const LOADS: [f64; 9] = [0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.2];
+/// Packets of a run, about: their number decides how far its power scatters.
+const PACKETS: f64 = 40_000.0;
+/// Bounds of a run's duration, in seconds.
+const DURATIONS: [f64; 2] = [0.005, 0.2];
+/// Intervals of a run, of which those are left out that come before the steady state.
+const INTERVALS: u64 = 10;
+/// Part of the mean power by which an interval of the steady state may differ from it.
+const STEADY: f64 = 0.01;
+/// Part of the links' capacity that the packets may take: beyond it the links limit, not the cores.
+const LINKS: f64 = 0.95;
+const FLOWS: u32 = 8192;
+
+/// A router to characterise.
+#[derive(Debug, Clone, Copy)]
+pub struct Router<'a> {
+    /// The server.
+    pub server: &'a ServerModel,
+    /// Application that handles each packet.
+    pub application: Application,
+    /// Length of the packets in bytes.
+    pub bytes: u16,
+    /// Seed of the packets.
+    pub seed: u64,
+}
+
+/// Operating point and offered rate of one run.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    cores: usize,
+    frequency: Hertz,
+    rate: f64,
+}
+
+impl Router<'_> {
+    /// Measures all points on `threads` threads (0 for one per core), and calls `done` after each.
+    /// Points whose packets the links could not carry are left out.
+    ///
+    /// # Errors
+    /// Fails when a simulation fails, or when no thread can be started.
+    pub fn measure(
+        &self,
+        threads: usize,
+        done: impl Fn() + Sync,
+    ) -> Result<Vec<Row>, ReproduceError> {
+        let runs = self.runs()?;
+        let results = sweep(&runs, threads, |at| self.simulate(at), done).map_err(|error| {
+            ReproduceError::Model(format!("threads cannot be started: {error}"))
+        })?;
+        let rows = results.into_iter().zip(&runs).enumerate().map(|(index, (report, at))| {
+            let (throughput_pps, power_watts) = steady(&report?.intervals);
+            Ok(Row {
+                line: index + 1,
+                frequency_hertz: at.frequency.0,
+                cores: at.cores,
+                throughput_pps,
+                power_watts,
+                offered_pps: Some(at.rate.max(throughput_pps)),
+            })
+        });
+        rows.collect()
+    }
+
+    /// Number of points, for a progress bar.
+    ///
+    /// # Errors
+    /// Fails when the server has no cost of the application.
+    pub fn points(&self) -> Result<usize, ReproduceError> {
+        Ok(self.runs()?.len())
+    }
+
+    fn runs(&self) -> Result<Vec<Run>, ReproduceError> {
+        let Self { server, application, bytes, .. } = *self;
+        let cost = server.packet_cost(application, bytes.into());
+        let cost = cost.ok_or_else(|| {
+            ReproduceError::Model(format!("server {} has no cost of {application}", server.name))
+        })?;
+        let most = LINKS * server.link_capacity(bytes.into()).0;
+        let mut runs = Vec::new();
+        for cores in numbers(server.processor.cores().min(server.nic.queues_per_port)) {
+            for &frequency in &server.processor.frequencies {
+                let capacity = server.core_capacity(cost, cores, frequency);
+                let rates = LOADS.iter().map(|load| load * capacity.0);
+                // Without the last load nobody could tell the cores' capacity from the links'.
+                if rates.clone().all(|rate| rate <= most) {
+                    runs.extend(rates.map(|rate| Run { cores, frequency, rate }));
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    fn simulate(&self, at: &Run) -> Result<Report, ReproduceError> {
+        let lightest = &self.server.idle_states[0].name;
+        let (cores, gigahertz) = (at.cores, at.frequency.gigahertz());
+        let policy = format!("napi:cores={cores},frequency_ghz={gigahertz:.6},idle={lightest}");
+        let seconds = if at.rate > 0.0 { PACKETS / at.rate } else { 0.0 };
+        // A multiple of the interval: a last one of some picoseconds would count like the others.
+        let interval = Span::from_seconds(seconds.clamp(DURATIONS[0], DURATIONS[1])) / INTERVALS;
+        let setting = Setting {
+            server: self.server,
+            application: self.application,
+            policy: PolicySpec::parse(&policy)?,
+            mean_bytes: self.bytes.into(),
+            duration: interval * INTERVALS,
+            warmup: interval,
+            interval: Some(interval),
+            output_links: false,
+            seed: self.seed,
+            log_states: false,
+            profile: false,
+        };
+        let ports = self.server.nic.ports as u8;
+        let (sizes, popularity) = (Sizes::fixed(self.bytes), Popularity::Uniform);
+        let content = Content::new(sizes, FLOWS, ports, popularity, Spread::Even, self.seed);
+        let mut source: Box<dyn Source> = if at.rate > 0.0 {
+            Box::new(Poisson::new(Rate::Packets(at.rate), content, self.seed))
+        } else {
+            Box::new(Silent)
+        };
+        Ok(run(&setting, source.as_mut())?)
+    }
+}
+
+/// The rows as [`wattline_server::fit::rows`] reads them.
+pub fn to_csv(rows: &[Row]) -> String {
+    let mut text = "frequency_hertz,cores,throughput_pps,power_watts,offered_pps\n".to_owned();
+    for row in rows {
+        let Row { frequency_hertz, cores, throughput_pps, power_watts, .. } = row;
+        let offered = row.offered_pps.unwrap_or(*throughput_pps);
+        // Writing to a String does not fail.
+        let _ =
+            writeln!(text, "{frequency_hertz},{cores},{throughput_pps},{power_watts},{offered}");
+    }
+    text
+}
+
+/// Numbers of cores to measure: each up to four, then in steps of a half of what is reached.
+fn numbers(most: usize) -> Vec<usize> {
+    let next = |cores: &usize| Some((cores + (cores / 2).max(1)).min(most)).filter(|it| it > cores);
+    std::iter::successors(Some(1), next).collect()
+}
+
+/// Mean throughput and power of the steady state: of the intervals from the first one on whose
+/// power is that of all that follow it. At least half of them count.
+fn steady(intervals: &[Report]) -> (f64, f64) {
+    let mean = |rest: &[Report], of: fn(&Report) -> f64| {
+        rest.iter().map(of).sum::<f64>() / rest.len() as f64
+    };
+    let begins = (0..intervals.len() / 2).find(|&first| {
+        let all = mean(&intervals[first..], |it| it.power_watts);
+        (intervals[first].power_watts - all).abs() <= STEADY * all
+    });
+    let rest = &intervals[begins.unwrap_or(intervals.len() / 2)..];
+    (mean(rest, |it| it.forwarded_rate_pps), mean(rest, |it| it.power_watts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    use wattline_server::ServerFile;
+    use wattline_server::fit::{Estimate, FitOptions, fit};
+
+    /// A server with parameters drawn from a seed, no two of which anything was chosen on.
+    fn drawn(seed: u64) -> (String, [f64; 5]) {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut draw = |low: f64, high: f64| random.random_range(low..high);
+        let (halted, awake, per_ghz) = (draw(0.5, 2.0), draw(3.0, 8.0), draw(1.0, 4.0));
+        let (board, cycles) = (draw(20.0, 80.0), draw(800.0, 3000.0).round());
+        let text = format!(
+            "name = \"drawn\"\ndescription = \"d\"\nsource = \"s\"\norigin = \"assumed\"\n\
+             [processor]\nsockets = 1\ncores_per_socket = 4\nfrequencies_ghz = [1.2, 1.8, 2.4]\n\
+             dvfs_domain = \"per-core\"\n[[idle_state]]\nname = \"C1\"\npower_watts = {halted}\n\
+             exit_latency_us = 1\n[[idle_state]]\nname = \"C6\"\npower_watts = 0\n\
+             exit_latency_us = 40\n[capacity]\nstall_ns_per_packet = 0\n\
+             contention_ns_per_core = 0\nservice_time = \"fixed\"\n[application.ipv4]\n\
+             cycles_per_packet = {cycles}\n[wake_up]\nfixed_us = 0\ncycles = 0\n[power]\n\
+             core_awake_watts = {awake}\ncore_awake_watts_per_ghz = {per_ghz}\n\
+             uncore_watts_per_ghz = 0\ntraffic_watts_per_gbps = 0\n[power.base]\n\
+             cpu_packages_watts = 0\nmemory_watts = 0\nnic_port_watts = 0\n\
+             board_watts = {board}\nfans_watts = 0\n[nic]\nports = 1\nlink_gbps = 100\n\
+             queues_per_port = 4\nredirect_table_entries = 128\nrx_ring_descriptors = 512\n\
+             tx_ring_descriptors = \"unbounded\"\n"
+        );
+        (text, [halted, awake, per_ghz, board, cycles])
+    }
+
+    #[test]
+    fn parameters_of_a_simulated_server_lie_within_the_intervals() {
+        let (mut within, mut all) = (0, 0);
+        for seed in [901, 902, 903] {
+            let (text, [halted, awake, per_ghz, board, cycles]) = drawn(seed);
+            let file = ServerFile::parse("drawn", &text).unwrap();
+            let server = file.model().unwrap();
+            let router = Router { server, application: Application::Ipv4, bytes: 64, seed };
+            let rows = router.measure(0, || ()).unwrap();
+            assert_eq!(rows.len(), router.points().unwrap());
+            let fit = fit(&rows, &FitOptions::default()).unwrap();
+            let mut hold = |name: &str, ours: Estimate, truth: f64| {
+                println!("{seed} {name}: {ours:.4}, in truth {truth:.4}");
+                assert!(
+                    (ours.value / truth - 1.0).abs() < 0.05,
+                    "{seed} {name}: {ours:.4}, {truth}"
+                );
+                // What is measured without any scatter has an interval of no width.
+                let near = (ours.value / truth - 1.0).abs() < 1e-3;
+                within += usize::from(ours.contains(truth) || near);
+                all += 1;
+            };
+            hold("platform", fit.base_watts, board);
+            for point in &fit.frequencies {
+                let gigahertz = point.frequency_hertz / 1e9;
+                hold("halted core", point.idle_watts, halted);
+                hold("busy core", point.active_watts, awake + per_ghz * gigahertz);
+                hold("r_max", point.max_rate_pps, 1e9 * gigahertz / cycles);
+            }
+            for gamma in &fit.gamma {
+                hold("gamma", gamma.gamma, gamma.cores as f64);
+            }
+        }
+        println!("{within} of {all} within their intervals");
+        assert!(10 * within >= 9 * all, "{within} of {all}");
+    }
+
+    #[test]
+    fn numbers_of_cores_reach_the_last_one() {
+        assert_eq!(numbers(1), [1]);
+        assert_eq!(numbers(12), [1, 2, 3, 4, 6, 9, 12]);
+        assert_eq!(numbers(13), [1, 2, 3, 4, 6, 9, 13]);
+    }
+}
