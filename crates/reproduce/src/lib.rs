@@ -9,6 +9,7 @@ pub mod bolla;
 mod claim;
 mod claims;
 mod copi;
+mod curves;
 mod error;
 mod figure;
 mod inputs;
@@ -26,6 +27,7 @@ mod step;
 mod summary;
 mod target;
 mod watts;
+mod worth;
 
 pub use claim::Claim;
 pub use claims::ClaimReport;
