@@ -10,6 +10,7 @@ pub mod characterise;
 mod claim;
 mod claims;
 mod copi;
+mod curves;
 mod error;
 mod figure;
 mod inputs;
@@ -28,6 +29,7 @@ mod step;
 mod summary;
 mod target;
 mod watts;
+mod worth;
 
 pub use claim::Claim;
 pub use claims::ClaimReport;

@@ -3,8 +3,10 @@
 //! The data are not part of the project. A directory has `specpower-*.csv`, `specpower-curves.csv`
 //! and `netpowerbench/DEVICE/power_data.yml`; what it lacks is left out.
 
+use crate::curves::{Curve, LEVELS, shape};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
+use crate::worth::worth;
 use std::path::{Path, PathBuf};
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
@@ -18,21 +20,20 @@ use wattline_units::PacketsPerSecond;
 const LATER: f64 = 2019.0;
 /// Shipped model whose shape is held against measured curves.
 const SHAPE: &str = "westmere-2010";
-/// Columns of a measured curve, from idle to full load.
-const LEVELS: [&str; 11] =
-    ["idle", "p10", "p20", "p30", "p40", "p50", "p60", "p70", "p80", "p90", "p100"];
-
 /// Makes the figures about published watts in a directory.
 ///
 /// # Errors
 /// A directory without such data, and files that cannot be read.
 pub fn published_watts(data: &Path) -> Result<Vec<Figure>, ReproduceError> {
     let mut figures = Vec::new();
+    let path = data.join("specpower-curves.csv");
+    let curves = if path.exists() { Curve::load_all(&path)? } else { Vec::new() };
     for path in spec_files(data)? {
-        figures.push(servers(&path)?);
+        let results = SpecResults::load(&path.to_string_lossy())?;
+        figures.push(servers(&results)?);
+        figures.push(worth(&results.rows, &curves));
     }
-    let curves = data.join("specpower-curves.csv");
-    if curves.exists() {
+    if !curves.is_empty() {
         figures.push(shapes(&curves)?);
     }
     let routers_at = data.join("netpowerbench");
@@ -65,8 +66,7 @@ fn percent(share: f64) -> String {
     format!("{:.0}", 100.0 * share)
 }
 
-fn servers(path: &Path) -> Result<Figure, ReproduceError> {
-    let results = SpecResults::load(&path.to_string_lossy())?;
+fn servers(results: &SpecResults) -> Result<Figure, ReproduceError> {
     let mut table = Table::new([
         "power",
         "split",
@@ -135,12 +135,6 @@ fn servers(path: &Path) -> Result<Figure, ReproduceError> {
     })
 }
 
-/// Share of the way from idle to full power at ten equal steps of load.
-fn shape(watts: &[f64]) -> Vec<f64> {
-    let (idle, full) = (watts[0], watts[watts.len() - 1]);
-    watts.iter().map(|power| (power - idle) / (full - idle)).collect()
-}
-
 /// Root of the mean squared difference of two shapes between their ends.
 fn apart(one: &[f64], other: &[f64]) -> f64 {
     let inner = 1..one.len() - 1;
@@ -165,10 +159,7 @@ fn model_shape(server: &ServerModel) -> Result<Vec<f64>, ReproduceError> {
     Ok(shape(&watts))
 }
 
-fn shapes(path: &Path) -> Result<Figure, ReproduceError> {
-    let failed = |error: csv::Error| ReproduceError::Model(format!("{}: {error}", path.display()));
-    let mut reader = csv::Reader::from_path(path).map_err(failed)?;
-    let heads = reader.headers().map_err(failed)?.clone();
+fn shapes(curves: &[Curve]) -> Result<Figure, ReproduceError> {
     let server = ServerFile::load(SHAPE)?.model()?.clone();
     let model = model_shape(&server)?;
     let line: Vec<f64> = (0..LEVELS.len()).map(|level| level as f64 / 10.0).collect();
@@ -179,26 +170,12 @@ fn shapes(path: &Path) -> Result<Figure, ReproduceError> {
         points.map(|(level, share)| (10.0 * level as f64, 100.0 * share)).collect::<Vec<_>>()
     };
     let (mut errors, mut nearer) = ([0.0; 2], 0);
-    for record in reader.records() {
-        let record = record.map_err(failed)?;
-        let cell = |name: &str| {
-            let place = heads.iter().position(|head| head == name)?;
-            record.get(place)
-        };
-        let watts: Option<Vec<f64>> =
-            LEVELS.iter().map(|name| cell(name)?.trim().parse().ok()).collect();
-        let watts = watts.filter(|watts| watts[LEVELS.len() - 1] > watts[0]);
-        let named = [cell("system").unwrap_or_default(), cell("cpu").unwrap_or_default()];
-        let watts = watts.ok_or_else(|| {
-            ReproduceError::Model(format!("{}: {} has no curve", path.display(), named[0]))
-        })?;
-        let measured = shape(&watts);
-        let own = [apart(&measured, &model), apart(&measured, &line)];
+    for curve in curves {
+        let own = [apart(&curve.shape, &model), apart(&curve.shape, &line)];
         nearer += usize::from(own[0] < own[1]);
         errors = [errors[0] + own[0], errors[1] + own[1]];
-        let [system, cpu] = named.map(str::to_owned);
-        table.row([system, cpu, percent(own[0]), percent(own[1])]);
-        drawn.extend(points(&measured));
+        table.row([curve.system.clone(), curve.cpu.clone(), percent(own[0]), percent(own[1])]);
+        drawn.extend(points(&curve.shape));
     }
     let count = table.rows.len().max(1) as f64;
     let chart = Chart::new(

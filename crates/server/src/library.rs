@@ -9,6 +9,8 @@ const MODELS: &[(&str, &str)] = &[
     ("xeon-silver-4108", include_str!("../servers/xeon-silver-4108.toml")),
     ("xeon-gold-6426y", include_str!("../servers/xeon-gold-6426y.toml")),
     ("xeon-platinum-8470", include_str!("../servers/xeon-platinum-8470.toml")),
+    ("epyc-9654p", include_str!("../servers/epyc-9654p.toml")),
+    ("xeon-e-2388g", include_str!("../servers/xeon-e-2388g.toml")),
     ("ideal-single-core", include_str!("../servers/ideal-single-core.toml")),
     ("bolla-x", include_str!("../servers/bolla-x.toml")),
     ("bolla-pd", include_str!("../servers/bolla-pd.toml")),

@@ -174,12 +174,10 @@ fn draw(svg: &mut Svg, series: &Series, look: Option<&Look>, x: &Scale, y: &Scal
             svg.interval(*middle, (y.clamped(value + half), y.clamped(value - half)));
         }
     }
-    for at in pixels.iter().flatten() {
-        match (look, series.mark) {
-            (_, Mark::Line) => {}
-            (Some(look), _) => svg.marker(look, *at),
-            (None, _) => svg.cross(*at),
-        }
+    match (look, series.mark) {
+        (_, Mark::Line) => {}
+        (Some(look), _) => svg.markers(look, pixels.iter().flatten().copied()),
+        (None, _) => pixels.iter().flatten().for_each(|at| svg.cross(*at)),
     }
     let rightmost = values.iter().max_by(|a, b| a.0.0.total_cmp(&b.0.0));
     rightmost.map(|((_, y), _)| *y)

@@ -38,10 +38,11 @@ const TICK_LETTERS: usize = 6;
 pub(super) fn y_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
     let ticks = scale.ticks();
     let long = ticks.iter().any(|(_, text)| text.chars().count() > TICK_LETTERS);
+    let heights = ticks.iter().filter_map(|(value, _)| scale.pixel(*value));
+    svg.grid(heights.map(|y| ((LEFT, y), (RIGHT, y))));
     for (value, text) in ticks {
         if let Some(y) = scale.pixel(value) {
             let text = if long { with_power(value) } else { text };
-            svg.line((LEFT, y), (RIGHT, y), "grid");
             svg.text((LEFT - 8.0, y + 4.5), Anchor::End, 13, "tick", &text);
         }
     }
@@ -70,9 +71,11 @@ pub(super) fn say_where_it_begins(svg: &mut Svg, axis: &Axis, scale: &Scale) {
 }
 
 pub(super) fn x_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
-    for (value, text) in scale.ticks() {
+    let ticks = scale.ticks();
+    let places = ticks.iter().filter_map(|(value, _)| scale.pixel(*value));
+    svg.grid(places.map(|x| ((x, TOP), (x, BOTTOM))));
+    for (value, text) in ticks {
         if let Some(x) = scale.pixel(value) {
-            svg.line((x, TOP), (x, BOTTOM), "grid");
             svg.text((x, BOTTOM + 18.0), Anchor::Middle, 13, "tick", &text);
         }
     }

@@ -108,7 +108,7 @@ impl Label {
                     svg.polyline(&[(AT - 13.0, y), (AT + 13.0, y)], look);
                 }
                 if matches!(mark, Mark::Points | Mark::LineAndPoints) {
-                    svg.marker(look, (AT, y));
+                    svg.markers(look, [(AT, y)].into_iter());
                 }
                 &look.name
             }

@@ -3,7 +3,7 @@
 use super::colours::Look;
 use crate::escape::escape;
 use crate::table::number;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 /// Line styles of [`Look::style`].
 const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
@@ -37,6 +37,16 @@ pub(crate) const STYLE: &str = include_str!("plot.css");
 /// The [`STYLE`] as it stands in a plot, so that the plot can leave its page.
 pub(crate) fn style_element() -> String {
     format!("<style>{STYLE}</style>\n")
+}
+
+/// A coordinate to a tenth of a pixel, without digits that say nothing: a page has thousands.
+struct Pixel(f64);
+
+impl fmt::Display for Pixel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{:.1}", self.0);
+        f.write_str(text.strip_suffix(".0").unwrap_or(&text))
+    }
 }
 
 /// A pair of coordinates: of a pixel, or of a value on the two axes.
@@ -121,7 +131,7 @@ impl Svg {
     pub(super) fn polyline(&mut self, points: &[(f64, f64)], look: &Look) {
         let mut path = String::new();
         for (x, y) in points {
-            let _ = write!(path, "{x:.1},{y:.1} ");
+            let _ = write!(path, "{},{} ", Pixel(*x), Pixel(*y));
         }
         self.put(format_args!(
             r#"<polyline class="{}" points="{}" stroke-dasharray="{}"/>"#,
@@ -158,20 +168,32 @@ impl Svg {
         self.put(format_args!(r#"<path class="hatch" d="{path}"/>"#));
     }
 
-    /// One of four shapes, so that series differ in more than colour.
-    pub(super) fn marker(&mut self, look: &Look, (x, y): (f64, f64)) {
-        let class = look.point();
-        match look.shape {
-            0 => self
-                .put(format_args!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="3.5"/>"#)),
-            1 => self.rect((x - 3.2, y - 3.2, 6.4, 6.4), &class),
-            2 => self
-                .put(format_args!(r#"<path class="{class}" d="M{x:.1} {:.1}l4 7h-8z"/>"#, y - 4.2)),
-            _ => self.put(format_args!(
-                r#"<path class="{class}" d="M{x:.1} {:.1}l4 4l-4 4l-4 -4z"/>"#,
-                y - 4.0
-            )),
+    /// The points of a series as one path, in one of four shapes, so that series differ in more than
+    /// colour.
+    pub(super) fn markers(&mut self, look: &Look, points: impl Iterator<Item = (f64, f64)>) {
+        let mut path = String::new();
+        for (x, y) in points {
+            let _ = match look.shape {
+                // A line without length, whose round ends make a dot.
+                0 => write!(path, "M{} {}h0", Pixel(x), Pixel(y)),
+                1 => write!(path, "M{} {}h6.4v6.4h-6.4z", Pixel(x - 3.2), Pixel(y - 3.2)),
+                2 => write!(path, "M{} {}l4 7h-8z", Pixel(x), Pixel(y - 4.2)),
+                _ => write!(path, "M{} {}l4 4l-4 4l-4 -4z", Pixel(x), Pixel(y - 4.0)),
+            };
         }
+        let class = if look.shape == 0 { format!("dots {}", look.line()) } else { look.point() };
+        if !path.is_empty() {
+            self.put(format_args!(r#"<path class="{class}" d="{path}"/>"#));
+        }
+    }
+
+    /// Lines of the grid as one path.
+    pub(super) fn grid(&mut self, lines: impl Iterator<Item = ((f64, f64), (f64, f64))>) {
+        let mut path = String::new();
+        for ((x1, y1), (x2, y2)) in lines {
+            let _ = write!(path, "M{} {}L{} {}", Pixel(x1), Pixel(y1), Pixel(x2), Pixel(y2));
+        }
+        self.put(format_args!(r#"<path class="grid" d="{path}"/>"#));
     }
 
     /// The sign for what a paper published: a cross over one in the colour of the paper, visible

@@ -16,7 +16,7 @@ use wattline_files::{MOST_TEXT, read_text};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct SpecResult {
     /// Month of publication, as `Nov-2008`.
-    published: String,
+    pub published: String,
     /// Name of the server.
     pub system: String,
     /// Name of the processor.

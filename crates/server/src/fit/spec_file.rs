@@ -12,6 +12,12 @@ const REFERENCE: &str = "xeon-platinum-8470";
 const SECTIONS: [&str; 4] = ["capacity", "application", "wake_up", "nic"];
 /// Most processors of a server file.
 const MOST_SOCKETS: usize = 64;
+/// First lines of a written file.
+const HEAD: &str = "\
+# A server by a published result of SPECpower_ssj2008, written by `wattline fit --spec`. Published are its
+# size and two powers under Java. Nobody measured how many packets it forwards: costs, capacity, card and
+# idle states are assumed, and say so.
+";
 /// Lowest frequency, and the step to the nominal one, in tenths of a GHz.
 const LOWEST: u32 = 8;
 const STEP: usize = 2;
@@ -62,7 +68,13 @@ impl SpecResults {
                 "description",
                 format!("{}: {}, sized by a published result", result.system, result.cpu),
             ),
-            ("source", format!("{source}, row {row}")),
+            (
+                "source",
+                format!(
+                    "result of SPECpower_ssj2008 published in {} ({source}, row {row})",
+                    result.published
+                ),
+            ),
             ("origin", "assumed".to_owned()),
         ] {
             table.insert(key.to_owned(), Value::String(value));
@@ -71,7 +83,9 @@ impl SpecResults {
         table.insert("processor".to_owned(), Value::Table(processor(result)));
         table.insert("idle_state".to_owned(), Value::Array(idle_states(result)));
         table.insert("power".to_owned(), Value::Table(power(result, idle, full)));
-        toml::to_string(&table).map_err(|error| FitError::Unidentified(error.to_string()))
+        let text =
+            toml::to_string(&table).map_err(|error| FitError::Unidentified(error.to_string()))?;
+        Ok(format!("{HEAD}{text}"))
     }
 }
 

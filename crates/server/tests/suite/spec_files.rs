@@ -54,6 +54,65 @@ fn row_becomes_a_whole_server_with_origins() {
     assert!(note.contains("servers alike draw"), "{note}");
 }
 
+/// Shipped servers that were written from a result, each with its system and month.
+const SHIPPED: [(&str, &str, &str); 2] = [
+    ("epyc-9654p", "ProLiant DL345 Gen11", "Nov-2022"),
+    ("xeon-e-2388g", "FUJITSU Server PRIMERGY TX1330 M5", "Jan-2022"),
+];
+
+#[test]
+fn shipped_server_says_that_its_capacity_is_assumed() {
+    for (name, system, published) in SHIPPED {
+        let file = ServerFile::load(name).unwrap();
+        assert!(file.description.starts_with(system), "{}", file.description);
+        assert!(file.source.contains(&format!("SPECpower_ssj2008 published in {published}")));
+        for figure in &file.figures {
+            let is_size = ["sockets", "cores_per_socket", "clock_ghz", "other_watts"]
+                .iter()
+                .any(|size| figure.field.ends_with(size));
+            let origin = match figure.field.as_str() {
+                "power.core_awake_watts_per_ghz" => Origin::Derived,
+                _ if is_size => Origin::Published,
+                _ => Origin::Assumed,
+            };
+            assert_eq!(figure.origin, origin, "{name}: {}", figure.field);
+        }
+    }
+}
+
+/// The fit's range in the notes depends on all results; the figures do not.
+#[test]
+fn shipped_server_is_what_its_row_gives() {
+    let Some(data) = data() else { return };
+    let results = SpecResults::load(data.join("specpower-2026-03.csv").to_str().unwrap()).unwrap();
+    for (name, system, published) in SHIPPED {
+        let is_it = |row: &&wattline_server::fit::spec::SpecResult| {
+            row.system == system && row.published == published
+        };
+        let Some(row) = results.rows.iter().find(is_it) else {
+            wattline_needs::data(format_args!("the result of {system}"));
+            continue;
+        };
+        let text = results.to_toml(row.row, name, "s.csv").unwrap();
+        let file = ServerFile::parse("s.toml", &text).unwrap();
+        assert_eq!(file.model().unwrap(), ServerFile::load(name).unwrap().model().unwrap());
+    }
+}
+
+/// Directory of published watts, which are not part of the project.
+fn data() -> Option<PathBuf> {
+    let data = std::env::var_os("WATTLINE_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let data = data.join("power");
+    if !data.is_dir() {
+        wattline_needs::data(format_args!("published watts in {}", data.display()));
+        return None;
+    }
+    Some(data)
+}
+
 #[test]
 fn row_that_is_not_there_is_refused() {
     let results = results();
@@ -63,17 +122,9 @@ fn row_that_is_not_there_is_refused() {
     }
 }
 
-/// The published results and NetPowerBench are not part of the project.
 #[test]
 fn published_results_are_predicted_and_written() {
-    let data = std::env::var_os("WATTLINE_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let data = data.join("power");
-    if !data.is_dir() {
-        return wattline_needs::data(format_args!("published watts in {}", data.display()));
-    }
+    let Some(data) = data() else { return };
     let results = SpecResults::load(data.join("specpower-2026-03.csv").to_str().unwrap()).unwrap();
     for load in Load::ALL {
         let random = SpecError::measure(&results.rows, load, two_of_three).unwrap();

@@ -13,4 +13,5 @@ mod liars;
 mod output_links;
 mod published;
 mod requests;
+mod spec_servers;
 mod theory;
