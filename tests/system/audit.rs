@@ -227,6 +227,9 @@ fn change(dice: &mut Dice) -> String {
     }
 }
 
+/// Changes that are told of an alarm.
+const LAST: usize = 300;
+
 /// `WATTLINE_AUDIT_MINUTES` sets how long, `WATTLINE_AUDIT_SEED` which changes.
 #[test]
 #[ignore = "half an hour of changes: `make test-long`"]
@@ -252,7 +255,7 @@ fn half_an_hour_of_changes_raises_no_alarm() {
             }
             changes += 1;
             last.push(line);
-            last.drain(..last.len().saturating_sub(30));
+            last.drain(..last.len().saturating_sub(LAST));
             // A false alarm needs some quiet after a change.
             std::thread::sleep(Duration::from_millis(match dice.below(20) {
                 0 => 2500,
@@ -270,7 +273,21 @@ fn half_an_hour_of_changes_raises_no_alarm() {
                 let output = child.wait_with_output().unwrap();
                 next_audit = Instant::now() + Duration::from_secs(5);
                 audits += 1;
-                assert_eq!(output.status.code(), Some(0), "{output:?} after {last:#?}");
+                if output.status.code() != Some(0) {
+                    let shown = |family: &str| {
+                        let arguments = [family, "route", "show", "table", "all"];
+                        topology.router.run("ip", &arguments, LIMIT).unwrap()
+                    };
+                    let mut ours = Command::new(binary());
+                    ours.args(["show", "routes", "--socket"]).arg(router.socket());
+                    panic!(
+                        "{output:?} after {last:#?}; the kernel has {}{}, Wattline {}\n{}",
+                        shown("-4"),
+                        shown("-6"),
+                        command::run(&mut ours, LIMIT).unwrap(),
+                        router.log()
+                    );
+                }
             }
             if changes % 100 == 0 {
                 let log = router.log();

@@ -36,6 +36,9 @@ pub(super) struct Candidate {
     pub nexthop: Option<u32>,
     /// Number of the last dump that contained it.
     pub generation: u32,
+    /// Whether that may have contained it twice: Linux has an IPv6 route by a next-hop object as often as
+    /// one replaced a rival.
+    pub twice: bool,
 }
 
 impl Candidate {
@@ -47,7 +50,8 @@ impl Candidate {
             Table::Main => Rank::Route,
             Table::Default => Rank::Default,
         };
-        Self { source, rank, metric, selector, identity, kind, hops, nexthop, generation }
+        let twice = false;
+        Self { source, rank, metric, selector, identity, kind, hops, nexthop, generation, twice }
     }
 
     fn order(&self) -> (Rank, bool, u32, u64) {
@@ -156,6 +160,9 @@ impl Prefixes {
         let list = &mut entry.candidates;
         let ipv6 = prefix.addr().is_ipv6();
         if let Some(place) = list.iter().position(|known| known.same(gone, ipv6)) {
+            if list[place].twice {
+                return true;
+            }
             list.remove(place);
             return false;
         }
@@ -241,6 +248,7 @@ fn dumped(list: &mut Vec<Candidate>, mut new: Candidate, ipv6: bool) {
         list.iter().position(overlaps)
     });
     if let Some(known) = known.map(|place| list.remove(place)) {
+        new.twice = known.generation == new.generation;
         keep_mtus(&mut new, &known);
     }
     let is_before = |known: &Candidate| {
@@ -287,7 +295,14 @@ fn add6(list: &mut Vec<Candidate>, mut new: Candidate, placement: Placement) -> 
     if placement == Placement::Replace {
         let rivals = |known: &Candidate| known.rivals(&new);
         let alike = list.iter().position(|known| rivals(known) && known.joins() == joins);
-        match alike.or_else(|| list.iter().position(rivals)) {
+        let place = alike.or_else(|| list.iter().position(rivals));
+        // Linux reports a change of a next-hop object as if its routes were replaced
+        // (fib6_rt_update()): whether this replaces a rival, only the tables say.
+        let updated = list.iter().position(|known| new.nexthop.is_some() && known.same(&new, true));
+        if updated.is_some() && updated != place {
+            return true;
+        }
+        match place {
             Some(place) => list[place] = new,
             None => insert_last(list, new),
         }

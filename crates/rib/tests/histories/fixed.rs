@@ -172,3 +172,21 @@ fn first_of_several_default_routes_is_used_whatever_its_gateway_does() {
         route append default dev pb",
     );
 }
+
+/// Linux reports each route of a next-hop object that changes as if it were replaced.
+#[test]
+fn route_beside_one_whose_next_hop_object_changes_stays() {
+    const RIVALS: &str = "-6 nexthop add id 11 via 2001:db8:1::2 dev pa
+        -6 route add prohibit 2001:db8:64:1::/64
+        -6 route append 2001:db8:64:1::/64 nhid 11
+        ";
+    for then in [
+        "-6 nexthop replace id 11 via 2001:db8:1::2 dev pa
+        -6 route del 2001:db8:64:1::/64 nhid 11",
+        "-6 route replace 2001:db8:64:1::/64 nhid 11
+        -6 route del 2001:db8:64:1::/64 nhid 11
+        -6 route del 2001:db8:64:1::/64",
+    ] {
+        agrees(&format!("{RIVALS}{then}"));
+    }
+}

@@ -131,6 +131,10 @@ impl Laboratory {
                 .poll(Instant::now(), &mut |event| rib.apply(Source::Kernel, event))
                 .unwrap()
             {}
+            if rib.take_missed_change() {
+                self.feed.request_dump(Instant::now());
+                continue;
+            }
             self.rib.commit(&mut self.routes).unwrap();
             let difference = self.difference(counts)?;
             if Instant::now() > until {
