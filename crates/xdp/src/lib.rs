@@ -12,6 +12,7 @@
 pub mod bpf;
 mod by_cpu;
 mod error;
+mod flows;
 mod forward;
 mod kept;
 mod left;

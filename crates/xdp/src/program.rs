@@ -105,6 +105,25 @@ impl XdpProgram {
         Err(XdpError::Refused { ifindex, refusals })
     }
 
+    /// Loads the program that forwards the established flows of an nftables flowtable to the interfaces
+    /// that `forward` is opened for, and leaves everything else to the kernel. It runs in drivers alone.
+    ///
+    /// # Errors
+    /// See [`XdpError`]: without the kernel's function `bpf_xdp_flow_lookup` (Linux 6.10), or CAP_SYS_ADMIN
+    /// to look for it. Nothing stays attached then.
+    pub fn load_of_flows(
+        ifindex: u32,
+        mac: [u8; 6],
+        forward: &XdpForward,
+    ) -> Result<Self, XdpError> {
+        let mode = XdpMode::Native;
+        let loaded = Loaded::of_flows(mac, forward.ways())?;
+        match attach(&loaded.program, ifindex, mode)? {
+            Ok(link) => Ok(Self { loaded, link: Some(link), mode, refused: None }),
+            Err(errno) => Err(XdpError::Refused { ifindex, refusals: vec![(mode, errno)] }),
+        }
+    }
+
     /// Attaches the program to another interface than before, in the mode in which it runs: to the
     /// one that came in place of one that is gone. What was counted, local addresses and VLANs
     /// stay; there is no socket until one is set. Where it is attached there already, it stays so
