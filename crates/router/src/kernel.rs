@@ -2,6 +2,7 @@
 
 use super::by_workers::ByWorkers;
 use super::error::RouterError;
+use super::flows::{FlowTarget, Flows};
 use super::neighbour_requests::{Batch, NeighbourRequests};
 use super::succession::{self, Inherited};
 use super::unpuntable::join;
@@ -37,6 +38,8 @@ pub(super) struct KernelSide {
     forwarding: Option<Forwarding>,
     /// Reason if they never do.
     by_workers_all: Option<ByWorkers>,
+    /// Flows of flowtables, at ports that are left to the kernel.
+    flows: Flows,
     next_confirmation: Instant,
     is_current: bool,
     /// Whether routes, neighbours and addresses are taken over, or links only.
@@ -114,6 +117,7 @@ impl KernelSide {
             programs: BTreeMap::new(),
             forwarding,
             by_workers_all,
+            flows: Flows::new(),
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             is_current: false,
             routes,
@@ -354,10 +358,12 @@ impl KernelSide {
     /// Only from the kernel; the program is gone all the same.
     pub fn remove_port(&mut self, port: PortId) -> Result<(), BpfError> {
         let closed = self.detach_port(port);
+        self.flows.detach(port);
         // What programs sent before is counted when none of them still runs.
         succession::await_programs();
         let counted = self.counted();
         self.xdp_counts.remove(port, &counted);
+        self.gone.merge(&self.flows.remove(port));
         if let Some(program) = self.programs.remove(&port) {
             self.gone.merge(&program.program.counters().unwrap_or_default());
         }
@@ -562,6 +568,17 @@ impl KernelSide {
         }
     }
 
+    /// Lets XDP programs forward the flows of flowtables at these ports, which are left to the kernel, and at
+    /// no others.
+    pub fn forward_flows(&mut self, at: &[FlowTarget<'_>], rib: &Rib, now: Instant) {
+        self.flows.look(at, rib, now);
+    }
+
+    /// Returns true if XDP programs forward flows at a port that is left, or why they cannot.
+    pub fn flows(&self, port: PortId) -> Option<Result<(), &str>> {
+        self.flows.state(port)
+    }
+
     /// Says what in the configuration stands against forwarding in XDP programs.
     pub fn set_obstacles_of_forwarding(&mut self, obstacles: Vec<&'static str>) {
         match (&mut self.forwarding, &mut self.by_workers_all) {
@@ -573,7 +590,7 @@ impl KernelSide {
 
     /// Whether XDP programs can forward by themselves at all.
     pub fn can_forward(&self) -> bool {
-        self.forwarding.is_some()
+        self.forwarding.is_some() || self.flows.ports().next().is_some()
     }
 
     /// Whether packets out of a port are forwarded by XDP programs now.
@@ -595,6 +612,7 @@ impl KernelSide {
     /// before is sent, or in the rings of workers. Each interface keeps a program that passes all as
     /// long as what is returned lives. What was counted can still be asked for.
     pub fn retreat(&mut self) -> Vec<KeptLink> {
+        self.flows.detach_all();
         let mut kept = Vec::new();
         for Program { program, name, .. } in self.programs.values_mut() {
             match program.pass_all() {
@@ -711,6 +729,9 @@ impl KernelSide {
         for program in self.programs.values() {
             sum.merge(&program.program.counters().unwrap_or_default());
         }
+        for port in self.flows.ports() {
+            sum.merge(&self.flows.counters(port));
+        }
         sum
     }
 
@@ -721,21 +742,30 @@ impl KernelSide {
 
     fn counted(&self) -> Counted {
         let mut counted = Counted::default();
-        let Some(forwarding) = &self.forwarding else { return counted };
-        let ports = || (0..self.places).map(PortId);
+        let last = self.flows.ports().last().map_or(0, |port| port.0 + 1);
+        let ports = || (0..self.places.max(last)).map(PortId);
         // First, so that no frame is refused that was not sent yet.
         for out in ports() {
-            let refused = forwarding.forward().refused(Forwarding::slot(out)).unwrap_or_default();
-            counted.refused.insert(out, refused);
+            let refused = |of: &Forwarding| of.forward().refused(Forwarding::slot(out));
+            let refused = self.forwarding.as_ref().and_then(|of| refused(of).ok()).unwrap_or(0);
+            counted.refused.insert(out, refused + self.flows.refused(out));
+        }
+        for port in self.flows.ports() {
+            for out in ports() {
+                counted.sent.insert((port, out), self.flows.sent(port, out));
+            }
+            counted.no_egress_port.insert(port, self.flows.no_egress_port(port));
         }
         for (port, program) in &self.programs {
             for out in ports() {
                 let sent = program.program.sent(Forwarding::slot(out)).unwrap_or_default();
-                counted.sent.insert((*port, out), sent);
+                let of_both = counted.sent.entry((*port, out)).or_default();
+                of_both.packets += sent.packets;
+                of_both.bytes += sent.bytes;
             }
             let verdicts = program.program.counters().unwrap_or_default();
             let gone = verdicts.iter().find(|(verdict, _)| *verdict == Verdict::NoEgressPort);
-            counted.no_egress_port.insert(*port, gone.map_or(0, |(_, count)| count));
+            *counted.no_egress_port.entry(*port).or_default() += gone.map_or(0, |(_, count)| count);
         }
         counted
     }
@@ -751,8 +781,13 @@ impl KernelSide {
 
     /// Returns a port's verdicts.
     pub fn verdicts(&self, port: PortId) -> BTreeMap<String, u64> {
-        let Some(program) = self.programs.get(&port) else { return BTreeMap::new() };
-        let Ok(counters) = program.program.counters() else { return BTreeMap::new() };
+        let has_flows = self.flows.ports().any(|it| it == port);
+        let mut counters = match self.programs.get(&port).map(|it| it.program.counters()) {
+            Some(Ok(counters)) => counters,
+            None if has_flows => XdpCounters::default(),
+            None | Some(Err(_)) => return BTreeMap::new(),
+        };
+        counters.merge(&self.flows.counters(port));
         counters.iter().map(|(verdict, count)| (verdict.name().to_owned(), count)).collect()
     }
 }

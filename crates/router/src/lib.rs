@@ -31,6 +31,7 @@ mod dpdk;
 mod error;
 mod exception;
 mod fallback;
+mod flows;
 mod governing;
 mod inbox;
 mod kernel;
@@ -362,6 +363,29 @@ impl Router {
             self.apply_statics();
         }
         self.update_egress_ports();
+        self.forward_flows();
+    }
+
+    /// Lets XDP programs forward the flows of flowtables at ports that are left to the kernel.
+    fn forward_flows(&mut self) {
+        let Self { config, kernel: Some(kernel), rib, attachments, lookout: Some(lookout), .. } =
+            self
+        else {
+            return;
+        };
+        let targets = attachments::flow_targets(config, lookout, attachments);
+        kernel.forward_flows(&targets, rib, Instant::now());
+    }
+
+    /// Describes the flowtable of a port that is left to the kernel, or how there could be one.
+    fn flows_of(&self, port: PortId) -> Option<String> {
+        Some(match self.lookout.as_ref()?.flows(port)? {
+            Ok(flowtable) => match self.kernel.as_ref()?.flows(port)? {
+                Ok(()) => format!("XDP programs forward the established flows of {flowtable}"),
+                Err(error) => format!("the kernel forwards the flows of {flowtable}: {error}"),
+            },
+            Err(why) => why.clone(),
+        })
     }
 
     /// Lets XDP programs forward what they may.
@@ -647,6 +671,11 @@ impl Router {
                     Some(state.to_owned()),
                     reason.or_else(|| self.left_alone(usize::from(number.0))),
                 );
+                if let ("left", Some(reason), Some(flows)) =
+                    (state, &mut port.reason, self.flows_of(number))
+                {
+                    *reason += &format!("; {flows}");
+                }
                 match state {
                     "left" => port.mode = "kernel".to_owned(),
                     "blocked" => port.mode = "blocked".to_owned(),

@@ -246,10 +246,11 @@ static __always_inline enum owner forward_flow_v4(struct frame *frame, enum verd
 
     way.route.family = AF_INET;
     way.route.tos = ip->service;
-    way.route.ipv4_src = becomes.from;
+    /* The kernel translates the destination before it looks for a route, and the source behind that. */
+    way.route.ipv4_src = ip->from;
     way.route.ipv4_dst = becomes.to;
     way.route.l4_protocol = ip->protocol;
-    way.route.sport = becomes.from_port;
+    way.route.sport = ports->from;
     way.route.dport = becomes.to_port;
     if (!find_way(frame, &way) || !is_by(&way, route, becomes.to) || !trim(frame, &way, sizeof(*ip)))
         return OWNER_WORKER;

@@ -5,7 +5,7 @@ use crate::bpf::{BpfError, KernelFunction, KernelTypes, Object};
 use rustix::io::Errno;
 
 /// Number in the place of which the program calls the kernel's function, as in `bpf/flow.h`.
-pub(crate) const LOOKUP: i32 = 0x57a1_1e01;
+const LOOKUP: i32 = 0x57a1_1e01;
 /// The kernel's function, its module, and since when there is one.
 const FUNCTION: &str = "bpf_xdp_flow_lookup";
 const MODULE: &str = "nf_flow_table";
@@ -14,32 +14,51 @@ const FEATURE: &str = "the module nf_flow_table with type information (Linux 6.1
 const KEYS_BYTES: u32 = 40;
 const REST_BYTES: u32 = 24;
 
-/// Finds the kernel's function, and tells the program where things are in the kernel's structures.
-///
-/// # Errors
-/// [`BpfError::MissingFeature`] where the kernel lacks it, or its structures are others than those that are
-/// known; without CAP_SYS_ADMIN.
-pub(crate) fn prepare(object: &mut Object) -> Result<KernelFunction, BpfError> {
-    let absent = |action: &str| BpfError::MissingFeature {
-        action: action.to_owned(),
-        feature: FEATURE,
-        source: Errno::NOENT,
-    };
-    let types =
-        KernelTypes::read(MODULE).ok_or_else(|| absent("looking at the flows of a flowtable"))?;
-    let function = KernelFunction::find(&types, FUNCTION, MODULE, FEATURE)?;
-    let known = constants(&types);
-    let (step, places) = known.ok_or_else(|| absent("reading the flows of a flowtable"))?;
-    let bytes = places.map(|(name, value)| (name, value.to_ne_bytes()));
-    object.set(&bytes.each_ref().map(|(name, value)| (*name, &value[..])))?;
-    let (step, back) = (i64::from(step).to_ne_bytes(), (-i64::from(step)).to_ne_bytes());
-    object.set(&[("tuple_step", &step), ("tuple_back", &back)])?;
-    Ok(function)
+/// The kernel's look-up of flows, and the places of the members of its structures.
+#[derive(Debug)]
+pub struct FlowLookup {
+    function: KernelFunction,
+    /// Bytes from the first tuple of a flow to the second.
+    step: u32,
+    places: [(&'static str, u32); 11],
+}
+
+impl FlowLookup {
+    /// Finds the look-up in the running kernel.
+    ///
+    /// # Errors
+    /// [`BpfError::MissingFeature`] where the module is not loaded or lacks it, or its structures are
+    /// others than those that are known; without CAP_SYS_ADMIN, which nothing needs later.
+    pub fn open() -> Result<Self, BpfError> {
+        let absent = || BpfError::MissingFeature {
+            action: "looking up the flows of a flowtable".to_owned(),
+            feature: FEATURE,
+            source: Errno::NOENT,
+        };
+        let types = KernelTypes::read(MODULE).ok_or_else(absent)?;
+        let function = KernelFunction::find(&types, FUNCTION, MODULE)
+            .map_err(|it| it.unwrap_or_else(absent))?;
+        let (step, places) = places(&types).ok_or_else(absent)?;
+        Ok(Self { function, step, places })
+    }
+
+    /// Tells the program where things are in the kernel's structures.
+    pub(crate) fn prepare(&self, object: &mut Object) -> Result<(), BpfError> {
+        let bytes = self.places.map(|(name, value)| (name, value.to_ne_bytes()));
+        object.set(&bytes.each_ref().map(|(name, value)| (*name, &value[..])))?;
+        let step = i64::from(self.step);
+        object.set(&[("tuple_step", &step.to_ne_bytes()), ("tuple_back", &(-step).to_ne_bytes())])
+    }
+
+    /// The function, and the number in the place of which the program calls it.
+    pub(crate) fn called(&self) -> (i32, &KernelFunction) {
+        (LOOKUP, &self.function)
+    }
 }
 
 /// The size of a tuple with its header, and places within it, by the program's names; `None` where the
 /// structures are not as the program takes them to be.
-fn constants(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 11])> {
+fn places(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 11])> {
     let bits = |member: &str| types.member("flow_offload_tuple", member);
     let bytes = |member: &str| bits(member).map(|bit| bit / 8);
     let keys_at = types.member("flow_offload_tuple_rhash", "tuple")? / 8;
@@ -65,7 +84,7 @@ fn constants(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 11])> {
         && keys_at % 8 == 0
         && route % 8 == 0;
     let size = types.size("flow_offload_tuple_rhash")?;
-    let places = [
+    let found = [
         ("keys_at", keys_at),
         ("source_at", keys[0]),
         ("target_at", keys[1]),
@@ -78,25 +97,5 @@ fn constants(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 11])> {
         ("mtu_at", mtu),
         ("route_at", route),
     ];
-    fits.then_some((size, places))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::XdpForward;
-    use crate::bpf::BpfError;
-    use crate::loaded::Loaded;
-
-    #[test]
-    fn program_is_accepted_where_kernel_has_function() {
-        let forward = match XdpForward::new() {
-            Ok(forward) => forward,
-            Err(error) => return wattline_needs::rights(&error),
-        };
-        match Loaded::of_flows([0; 6], forward.ways()) {
-            Ok(_) => {}
-            Err(error @ BpfError::MissingFeature { .. }) => wattline_needs::machine(error),
-            Err(error) => panic!("{error}"),
-        }
-    }
+    fits.then_some((size, found))
 }

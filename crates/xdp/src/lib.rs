@@ -31,6 +31,7 @@ mod tests;
 
 pub use by_cpu::ForwardedByCpu;
 pub use error::XdpError;
+pub use flows::FlowLookup;
 pub use forward::XdpForward;
 pub use kept::KeptLink;
 pub use left::LEFT_PREFIXES_MAX;

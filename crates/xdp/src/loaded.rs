@@ -1,7 +1,7 @@
 //! The program of an interface with its maps, in the kernel, but not on an interface yet.
 
 use crate::bpf::{BpfError, Map, Object, Program, object};
-use crate::flows;
+use crate::flows::FlowLookup;
 use crate::station::Station;
 use crate::ways::{ForwardMaps, Ways};
 use std::sync::Arc;
@@ -47,11 +47,15 @@ impl Loaded {
     }
 
     /// Loads the program that forwards the flows of a flowtable between `ways`, and nothing else.
-    pub(crate) fn of_flows(mac: [u8; 6], ways: &Arc<Ways>) -> Result<Self, BpfError> {
+    pub(crate) fn of_flows(
+        mac: [u8; 6],
+        ways: &Arc<Ways>,
+        lookup: &FlowLookup,
+    ) -> Result<Self, BpfError> {
         let mut object = object!("flows")?;
-        let function = flows::prepare(&mut object)?;
+        lookup.prepare(&mut object)?;
         let maps = Maps::new(&object, mac, Some(ways))?;
-        let program = object.load_calling(&maps.all(), Some((flows::LOOKUP, &function)))?;
+        let program = object.load_calling(&maps.all(), Some(lookup.called()))?;
         Ok(Self { maps, program })
     }
 }

@@ -11,34 +11,28 @@ use rustix::thread::CapabilitySet;
 const INFO_BYTES: usize = 32;
 const NAME_BYTES: usize = 64;
 
-/// A function of the running kernel.
+/// A function of a module of the running kernel.
 #[derive(Debug)]
 pub(crate) struct KernelFunction {
     /// Its number among the types.
     pub(super) number: u32,
-    /// The types of its module; `None` where the kernel itself has it.
-    pub(super) module: Option<OwnedFd>,
+    /// The types of its module.
+    pub(super) module: OwnedFd,
 }
 
 impl KernelFunction {
     /// Finds a function among `types`, which are those of the kernel and of `module`.
     ///
     /// # Errors
-    /// [`BpfError::MissingFeature`] with `feature` where there is none; without CAP_SYS_ADMIN, which the
-    /// kernel asks for when the types of a module are opened.
+    /// Nothing where there is none; without CAP_SYS_ADMIN, which the kernel asks for when the types of a
+    /// module are opened.
     pub(crate) fn find(
         types: &KernelTypes,
         name: &str,
         module: &str,
-        feature: &'static str,
-    ) -> Result<Self, BpfError> {
-        let absent = || BpfError::MissingFeature {
-            action: format!("calling {name}"),
-            feature,
-            source: Errno::NOENT,
-        };
-        let (number, of_module) = types.function(name).ok_or_else(absent)?;
-        let module = if of_module { Some(open(module)?.ok_or_else(absent)?) } else { None };
+    ) -> Result<Self, Option<BpfError>> {
+        let number = types.function(name).ok_or(None)?;
+        let module = open(module)?.ok_or(None)?;
         Ok(Self { number, module })
     }
 }

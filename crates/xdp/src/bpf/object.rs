@@ -178,16 +178,15 @@ impl Object {
                 let mut call = *instruction;
                 call.set_src_reg(PSEUDO_KERNEL_FUNCTION);
                 call.imm = called.number as i32;
-                // The place of its module below; 0 is the kernel itself.
-                call.off = called.module.is_some().into();
+                // The place of its module below; 0 would be the kernel itself.
+                call.off = 1;
                 call
             }
             _ => *instruction,
         };
         let instructions: Vec<u64> =
             function.instructions.iter().map(|instruction| encode(&call(instruction))).collect();
-        let module = called.and_then(|(_, called)| called.module.as_ref());
-        let modules = module.map_or([0; 2], |module| [0, module.as_raw_fd()]);
+        let modules = called.map_or([0; 2], |(_, called)| [0, called.module.as_raw_fd()]);
         let (instructions, licence) = (&instructions[..], &*program.license);
         Program::load(&Code { kind, name, instructions, modules: &modules, licence })
     }
