@@ -6,6 +6,7 @@ mod checks;
 mod copi;
 mod ipsec;
 mod lag;
+mod nat;
 mod vlan;
 
 use checks::Checks;

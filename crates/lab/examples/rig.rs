@@ -110,6 +110,7 @@ fn run(rig: &Rig, wattline: &str, what: What, json: bool) -> Result<bool, Error>
     checks::ipsec(rig, Path::new(wattline), &mut checks)?;
     checks::lag(rig, Path::new(wattline), &agent, &mut checks)?;
     checks::vlan(rig, Path::new(wattline), &agent, &mut checks)?;
+    checks::nat(rig, Path::new(wattline), &agent, &mut checks)?;
     if json {
         println!(
             "{}",

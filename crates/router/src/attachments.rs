@@ -9,12 +9,14 @@
 
 use super::busy_poll::why_in_vain;
 use super::channels;
+use super::flows::FlowTarget;
 use super::link_state::LinkState;
 use super::programs::{Program, Programs, Target};
 use super::queues::{self, Interface, Unopened, Why, WorkerInterfaces, describe, duplicate};
 use super::takeover::Lookout;
 use super::workers::Workers;
-use crate::{RouterError, config::Config};
+use crate::RouterError;
+use crate::config::{Config, PortSettings, XdpForwarding};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -903,6 +905,26 @@ impl Attachment {
             }
         }
     }
+}
+
+/// Ports that are left to the kernel and at which XDP programs may forward the flows of a flowtable.
+pub(super) fn flow_targets<'a>(
+    config: &'a Config,
+    lookout: &'a Lookout,
+    attachments: &Attachments,
+) -> Vec<FlowTarget<'a>> {
+    if config.router.xdp_forward == XdpForwarding::Off
+        || !config.obstacles_to_xdp_forwarding().is_empty()
+    {
+        return Vec::new();
+    }
+    let of = |(port, settings): (PortId, &'a PortSettings)| {
+        let flowtable = lookout.flows(port)?.as_ref().ok()?;
+        let (state, _) = attachments.state(port)?;
+        let free = config.why_by_workers(usize::from(port.0)).is_empty();
+        (free && state == "left").then_some(FlowTarget { port, name: &settings.name, flowtable })
+    };
+    config.present_ports().filter_map(of).collect()
 }
 
 /// The prefixes whose packets a port leaves to the kernel.

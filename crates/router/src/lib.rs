@@ -33,6 +33,7 @@ mod dpdk;
 mod error;
 mod exception;
 mod fallback;
+mod flows;
 mod governing;
 mod inbox;
 mod kernel;
@@ -361,6 +362,11 @@ impl Router {
                 ports.links[usize::from(port.0)] = link;
             }
             configured.apply_statics(rib, &ports.links);
+        }
+        if let Some(lookout) = lookout {
+            let Configured { config, .. } = configured;
+            let targets = attachments::flow_targets(config, lookout, &ports.attachments);
+            kernel.programs.flows.look(&targets, rib, now);
         }
         self.update_egress_ports();
     }

@@ -1,6 +1,7 @@
 //! The XDP programs of a router's ports.
 
 use super::error::RouterError;
+use super::flows::Flows;
 use super::succession::{self, Inherited};
 use super::xdp_counts::{Counted, XdpCounts};
 use super::xdp_forward::{BEHIND_BOND, Egress, Forwarding};
@@ -26,6 +27,8 @@ pub(super) struct Programs {
     each: BTreeMap<PortId, Program>,
     /// Forwarders of transit packets: the programs or the workers.
     pub egress: Egress,
+    /// Flows of flowtables, at ports that are left to the kernel.
+    pub flows: Flows,
     /// Ports whose programs do not forward by themselves, and why.
     pub by_workers: BTreeMap<PortId, String>,
     /// Addresses of this machine at which tunnels end.
@@ -87,6 +90,7 @@ impl Programs {
         Self {
             each: BTreeMap::new(),
             egress,
+            flows: Flows::new(),
             by_workers: BTreeMap::new(),
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
@@ -242,10 +246,12 @@ impl Programs {
     /// Returns errors of the kernel only; the program is gone all the same.
     pub fn remove_port(&mut self, port: PortId) -> Result<(), BpfError> {
         let closed = self.detach_port(port);
+        self.flows.detach(port);
         // The counts are final once no program that began before is still running.
         succession::await_programs();
         let counted = self.counts().counted();
         self.xdp_counts.remove(port, &counted);
+        self.gone.merge(&self.flows.remove(port));
         if let Some(program) = self.each.remove(&port) {
             self.gone.merge(&program.program.counters().unwrap_or_default());
         }
@@ -397,6 +403,7 @@ impl Programs {
     /// program that passes all packets as long as the returned links live. Counts can still be
     /// read.
     pub fn retreat(&mut self) -> Vec<KeptLink> {
+        self.flows.detach_all();
         let mut kept = Vec::new();
         for Program { program, name, .. } in self.each.values_mut() {
             match program.pass_all() {
@@ -478,6 +485,9 @@ impl ProgramCounts<'_> {
         for program in self.of.each.values() {
             sum.merge(&program.program.counters().unwrap_or_default());
         }
+        for port in self.of.flows.ports() {
+            sum.merge(&self.of.flows.counters(port));
+        }
         sum
     }
 
@@ -488,21 +498,31 @@ impl ProgramCounts<'_> {
 
     fn counted(&self) -> Counted {
         let mut counted = Counted::default();
-        let Some(forwarding) = self.of.egress.forwarding() else { return counted };
-        let ports = || (0..self.of.places).map(PortId);
+        let flows = &self.of.flows;
+        let last = flows.ports().last().map_or(0, |port| port.0 + 1);
+        let ports = || (0..self.of.places.max(last)).map(PortId);
         // Read before the sent frames, so that never more frames are refused than sent.
         for out in ports() {
-            let refused = forwarding.forward().refused(Forwarding::slot(out)).unwrap_or_default();
-            counted.refused.insert(out, refused);
+            let refused = |of: &Forwarding| of.forward().refused(Forwarding::slot(out)).ok();
+            let refused = self.of.egress.forwarding().and_then(refused).unwrap_or(0);
+            counted.refused.insert(out, refused + flows.refused(out));
+        }
+        for port in flows.ports() {
+            for out in ports() {
+                counted.sent.insert((port, out), flows.sent(port, out));
+            }
+            counted.no_egress_port.insert(port, flows.no_egress_port(port));
         }
         for (port, program) in &self.of.each {
             for out in ports() {
                 let sent = program.program.sent(Forwarding::slot(out)).unwrap_or_default();
-                counted.sent.insert((*port, out), sent);
+                let of_both = counted.sent.entry((*port, out)).or_default();
+                of_both.packets += sent.packets;
+                of_both.bytes += sent.bytes;
             }
             let verdicts = program.program.counters().unwrap_or_default();
             let gone = verdicts.iter().find(|(verdict, _)| *verdict == Verdict::NoEgressPort);
-            counted.no_egress_port.insert(*port, gone.map_or(0, |(_, count)| count));
+            *counted.no_egress_port.entry(*port).or_default() += gone.map_or(0, |(_, count)| count);
         }
         counted
     }
@@ -516,10 +536,21 @@ impl ProgramCounts<'_> {
         (0..ports as u16).map(|port| Some(program(port)?.program.forwarded())).collect()
     }
 
+    /// Returns true if programs forward anything by themselves.
+    pub fn any_forward(&self) -> bool {
+        self.of.egress.by_programs() || self.of.flows.ports().next().is_some()
+    }
+
     /// Returns a port's verdicts.
     pub fn verdicts(&self, port: PortId) -> BTreeMap<String, u64> {
-        let Some(program) = self.of.each.get(&port) else { return BTreeMap::new() };
-        let Ok(counters) = program.program.counters() else { return BTreeMap::new() };
+        let flows = &self.of.flows;
+        let has_flows = flows.ports().any(|it| it == port);
+        let mut counters = match self.of.each.get(&port).map(|it| it.program.counters()) {
+            Some(Ok(counters)) => counters,
+            None if has_flows => XdpCounters::default(),
+            None | Some(Err(_)) => return BTreeMap::new(),
+        };
+        counters.merge(&flows.counters(port));
         counters.iter().map(|(verdict, count)| (verdict.name().to_owned(), count)).collect()
     }
 }

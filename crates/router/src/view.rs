@@ -74,7 +74,7 @@ impl View<'_> {
             .map(|surplus| NotStarted { count: surplus.count(), because: surplus.because.clone() });
         self.tell_ports(&mut stats);
         if let Some(kernel) = self.kernel
-            && kernel.programs.egress.by_programs()
+            && kernel.programs.counts().any_forward()
         {
             let counts = kernel.programs.counts();
             let traffic = counts.xdp_traffic(self.config().ports.len());
@@ -120,6 +120,11 @@ impl View<'_> {
                     Some(state.to_owned()),
                     reason.or_else(|| self.left_alone(usize::from(number.0))),
                 );
+                if let ("left", Some(reason), Some(flows)) =
+                    (state, &mut port.reason, self.flows_of(number))
+                {
+                    *reason += &format!("; {flows}");
+                }
                 match state {
                     "left" => port.mode = "kernel".to_owned(),
                     "blocked" => port.mode = "blocked".to_owned(),
@@ -143,6 +148,17 @@ impl View<'_> {
                 port.xdp_closed_because = why.map(str::to_owned);
             }
         }
+    }
+
+    /// Describes the flowtable of a port that is left to the kernel, or how there could be one.
+    fn flows_of(&self, port: PortId) -> Option<String> {
+        Some(match self.lookout?.flows(port)? {
+            Ok(flowtable) => match self.kernel?.programs.flows.state(port)? {
+                Ok(()) => format!("XDP programs forward the established flows of {flowtable}"),
+                Err(error) => format!("the kernel forwards the flows of {flowtable}: {error}"),
+            },
+            Err(why) => why.clone(),
+        })
     }
 
     /// Something of each port that there is.

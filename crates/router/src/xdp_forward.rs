@@ -13,6 +13,7 @@ use std::io;
 use std::time::{Duration, Instant};
 use trust::{Cause, Trust};
 use wattline_dataplane::port::PortId;
+use wattline_linux::netlink::Link;
 use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_rib::Rib;
 use wattline_xdp::XdpForward;
@@ -38,6 +39,8 @@ pub(super) struct Forwarding {
     /// Absent before Linux 6.3, which does not report what interfaces can do.
     features: Option<XdpFeatures>,
     ports: Vec<EgressPort>,
+    /// Whether flows of a flowtable are forwarded, at ports that are left to the kernel.
+    of_flows: bool,
     /// Reasons to forward nothing now.
     obstacles: Vec<&'static str>,
     /// Whether some route had an MTU of its own at the last look.
@@ -151,7 +154,7 @@ pub(super) fn prepare(config: &Config) -> Result<Egress, RouterError> {
     let why = match choice {
         XdpForwarding::Off => ByWorkers::for_good("[router] xdp_forward = \"off\"".to_owned()),
         _ if !obstacles.is_empty() => ByWorkers::for_obstacles(obstacles),
-        _ => match Forwarding::open() {
+        _ => match Forwarding::open(false) {
             Ok(forwarding) => return Ok(Egress::ByPrograms(forwarding)),
             Err(error) if choice == XdpForwarding::On => return Err(error),
             Err(error) => ByWorkers::for_good(error.to_string()),
@@ -162,12 +165,17 @@ pub(super) fn prepare(config: &Config) -> Result<Egress, RouterError> {
 }
 
 impl Forwarding {
-    fn open() -> Result<Self, RouterError> {
+    /// Prepares forwarding of everything or, `of_flows`, of flows of a flowtable.
+    ///
+    /// # Errors
+    /// When the kernel cannot do it, or rights are missing.
+    pub fn open(of_flows: bool) -> Result<Self, RouterError> {
         let failed = |source| RouterError::system("asking what interfaces can do with XDP", source);
         Ok(Self {
             features: known(XdpFeatures::open()).map_err(failed)?,
             forward: XdpForward::new()?,
             ports: Vec::new(),
+            of_flows,
             obstacles: Vec::new(),
             route_mtus: false,
             next_look: Instant::now(),
@@ -234,10 +242,14 @@ impl Forwarding {
         }
         self.next_look = now + LOOK_EVERY;
         self.route_mtus = route_mtus;
-        let Self { ports, features, forward, .. } = self;
+        let Self { ports, features, forward, of_flows, .. } = self;
+        let link_of = |port| match of_flows {
+            true => rib.link_named_as(port),
+            false => rib.link_of(port),
+        };
         let closed: Vec<Option<String>> = (ports.iter_mut())
             .map(|egress| {
-                let why = closing_reason(features.as_mut(), rib, egress);
+                let why = closing_reason(features.as_mut(), link_of(egress.port), egress);
                 if let Err(error) = egress.judge(forward, why.is_some(), now, sent) {
                     tracing::error!("[[port]] {}: {error}", egress.name);
                 }
@@ -245,8 +257,13 @@ impl Forwarding {
             })
             .collect();
         let common = self.common_obstacle(rib, &closed);
+        let (ours, others) = match self.of_flows {
+            true => ("XDP programs send flows", "the kernel sends flows"),
+            false => ("XDP programs send", "workers send"),
+        };
         for (egress, own) in self.ports.iter_mut().zip(closed) {
-            if let Err(error) = egress.set(&self.forward, common.clone().or(own), now) {
+            let obstacle = common.clone().or(own);
+            if let Err(error) = egress.set(&self.forward, obstacle, now, (ours, others)) {
                 tracing::error!("[[port]] {}: {error}", egress.name);
             }
         }
@@ -260,6 +277,10 @@ impl Forwarding {
         // The kernel's look-up for XDP obeys such an MTU only where it is locked.
         if self.route_mtus {
             return Some("a route has an MTU of its own".to_owned());
+        }
+        // A flow keeps to the next hop of its route.
+        if self.of_flows {
+            return None;
         }
         // Of several next hops the kernel picks one. A worker that gets what cannot be sent there
         // picks again, so the shares would not be those of the route.
@@ -327,26 +348,27 @@ impl EgressPort {
         forward: &XdpForward,
         obstacle: Option<String>,
         now: Instant,
+        (ours, others): (&str, &str),
     ) -> Result<(), BpfError> {
         let name = &self.name;
         let trial = self.trust.trial(now);
         match &obstacle {
             None if trial.is_some() => {
-                tracing::debug!("port {name}: XDP programs send to it for a trial");
+                tracing::debug!("port {name}: {ours} to it for a trial");
             }
             None if self.told != Some(Told::Open) => {
-                tracing::info!("port {name}: XDP programs send to it");
+                tracing::info!("port {name}: {ours} to it");
                 self.told = Some(Told::Open);
             }
             // Nobody asked for that: somebody may want to look into it.
             Some(why) if self.trust.obstacle(now).is_some() => {
                 if self.told != Some(Told::Refused) {
-                    tracing::warn!("port {name}: workers send to it: {why}");
+                    tracing::warn!("port {name}: {others} to it: {why}");
                 }
                 self.told = Some(Told::Refused);
             }
             Some(why) if self.told != Some(Told::Closed(why.clone())) => {
-                tracing::info!("port {name}: workers send to it: {why}");
+                tracing::info!("port {name}: {others} to it: {why}");
                 self.told = Some(Told::Closed(why.clone()));
             }
             _ => {}
@@ -388,10 +410,10 @@ fn transmits(features: Option<&mut XdpFeatures>, ifindex: u32) -> io::Result<Tra
 /// Finds a reason to close one egress port. Workers do not use a port without carrier either.
 fn closing_reason(
     features: Option<&mut XdpFeatures>,
-    rib: &Rib,
+    link: Option<&Link>,
     egress: &mut EgressPort,
 ) -> Option<String> {
-    let link = rib.link_of(egress.port).filter(|link| link.index == egress.ifindex);
+    let link = link.filter(|link| link.index == egress.ifindex);
     let link = match link {
         Some(link) if link.enabled && link.running => link,
         Some(link) if link.enabled => return Some("it has no carrier".to_owned()),

@@ -30,7 +30,10 @@ pub const COMMANDS: [(&str, &str); 16] = [
     ("servers", "List the shipped server models, or show one with the origin of its figures"),
     ("nics", "List network cards, compare them, or choose one for a throughput and its budgets"),
     ("fit", "Fit a power and capacity model to measured rows"),
-    ("characterise", "Measure a simulated router over frequencies, cores and loads, and fit its model"),
+    (
+        "characterise",
+        "Measure a simulated router over frequencies, cores and loads, and fit its model",
+    ),
     ("optimise", "Find the cheapest frequency and number of cores for a rate or a trace"),
     (
         "load",

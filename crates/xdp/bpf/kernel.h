@@ -31,4 +31,15 @@ struct net_device {
     possible_net_t nd_net;
 };
 
+struct dst_entry {
+    struct net_device *dev;
+};
+
+/* A route that was found for a packet of IPv4. */
+struct rtable {
+    struct dst_entry dst;
+    __u8 rt_gw_family;
+    __be32 rt_gw4;
+};
+
 #pragma clang attribute pop

@@ -12,6 +12,7 @@
 pub mod bpf;
 mod by_cpu;
 mod error;
+mod flows;
 mod forward;
 mod kept;
 mod left;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use by_cpu::ForwardedByCpu;
 pub use error::XdpError;
+pub use flows::FlowLookup;
 pub use forward::XdpForward;
 pub use kept::KeptLink;
 pub use left::LEFT_PREFIXES_MAX;

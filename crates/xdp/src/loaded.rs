@@ -1,6 +1,7 @@
 //! The program of an interface with its maps, in the kernel, but not on an interface yet.
 
-use crate::bpf::{BpfError, Map, Program, object};
+use crate::bpf::{BpfError, Map, Object, Program, object};
+use crate::flows::FlowLookup;
 use crate::station::Station;
 use crate::ways::{ForwardMaps, Ways};
 use std::sync::Arc;
@@ -40,7 +41,28 @@ impl Loaded {
     /// between them by itself.
     pub(crate) fn new(mac: [u8; 6], ways: Option<&Arc<Ways>>) -> Result<Self, BpfError> {
         let object = if ways.is_some() { object!("forward") } else { object!("sockets") }?;
-        let maps = Maps {
+        let maps = Maps::new(&object, mac, ways)?;
+        let program = object.load(&maps.all())?;
+        Ok(Self { maps, program })
+    }
+
+    /// Loads the program that forwards the flows of a flowtable between `ways`, and nothing else.
+    pub(crate) fn of_flows(
+        mac: [u8; 6],
+        ways: &Arc<Ways>,
+        lookup: &FlowLookup,
+    ) -> Result<Self, BpfError> {
+        let mut object = object!("flows")?;
+        lookup.prepare(&mut object)?;
+        let maps = Maps::new(&object, mac, Some(ways))?;
+        let program = object.load_calling(&maps.all(), Some(lookup.called()))?;
+        Ok(Self { maps, program })
+    }
+}
+
+impl Maps {
+    fn new(object: &Object, mac: [u8; 6], ways: Option<&Arc<Ways>>) -> Result<Self, BpfError> {
+        let maps = Self {
             sockets: object.create("wl_sockets")?,
             station: object.create(".data.station")?,
             vlans: object.create("wl_vlans")?,
@@ -49,10 +71,9 @@ impl Loaded {
             left_v4: object.create("wl_left_v4")?,
             left_v6: object.create("wl_left_v6")?,
             counters: Arc::new(object.create("wl_verdicts")?),
-            forward: ways.map(|ways| ForwardMaps::new(ways, &object)).transpose()?,
+            forward: ways.map(|ways| ForwardMaps::new(ways, object)).transpose()?,
         };
         Station { mac, longest: u16::MAX, guarded: false, leaves: false }.write(&maps.station)?;
-        let program = object.load(&maps.all())?;
-        Ok(Self { maps, program })
+        Ok(maps)
     }
 }

@@ -3,6 +3,7 @@
 use crate::bpf::{BpfError, Link, Program};
 use crate::by_cpu::ForwardedByCpu;
 use crate::error::{XdpError, explain};
+use crate::flows::FlowLookup;
 use crate::forward::XdpForward;
 use crate::loaded::Loaded;
 use crate::mode::{XdpMode, XdpModeChoice};
@@ -103,6 +104,25 @@ impl XdpProgram {
             }
         }
         Err(XdpError::Refused { ifindex, refusals })
+    }
+
+    /// Loads the program that forwards the established flows of an nftables flowtable to the interfaces
+    /// that `forward` is opened for, and leaves everything else to the kernel. It runs in drivers alone.
+    ///
+    /// # Errors
+    /// See [`XdpError`]; nothing stays attached then.
+    pub fn load_of_flows(
+        ifindex: u32,
+        mac: [u8; 6],
+        forward: &XdpForward,
+        lookup: &FlowLookup,
+    ) -> Result<Self, XdpError> {
+        let mode = XdpMode::Native;
+        let loaded = Loaded::of_flows(mac, forward.ways(), lookup)?;
+        match attach(&loaded.program, ifindex, mode)? {
+            Ok(link) => Ok(Self { loaded, link: Some(link), mode, refused: None }),
+            Err(errno) => Err(XdpError::Refused { ifindex, refusals: vec![(mode, errno)] }),
+        }
     }
 
     /// Attaches the program to another interface than before, in the mode in which it runs: to the

@@ -52,7 +52,8 @@ pub enum Verdict {
     /// Tags of a VLAN that is not routed here, or a tag of number 0 before another, on an interface that
     /// is guarded and before a packet that is not for this machine: dropped.
     Tags,
-    /// From or to a prefix whose packets are left to the kernel.
+    /// From or to a prefix whose packets are left to the kernel; where flows of a flowtable are forwarded, of
+    /// none of these.
     Left,
     /// Sent to another station, of which this machine may have an interface (macvlan), or to a group of
     /// the link, on an interface that is guarded, and by its IP address neither for this machine nor for

@@ -8,6 +8,7 @@ mod governing;
 mod ipsec;
 mod knobs;
 mod lag;
+mod nat;
 mod power;
 mod sensors;
 mod server;
@@ -27,6 +28,7 @@ use wattline_testbed::rig::Machine;
 pub use copi::copi;
 pub use ipsec::ipsec;
 pub use lag::{lag, serve as end_of_flow};
+pub use nat::nat;
 pub use vlan::vlan;
 
 /// Time for a command inside, on a busy machine.

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Aggregation;
 use wattline_linux::netlink::forward_path::{
-    Aggregate, Concern, ForwardPath, InterfaceMatch, MasterKind, QueueingKind, Stacked,
+    Aggregate, Chain, Concern, Flowtable, ForwardPath, InterfaceMatch, MasterKind, QueueingKind,
+    Stacked,
 };
 use wattline_xdp::LEFT_PREFIXES_MAX;
 
@@ -33,6 +34,8 @@ pub(super) struct Reason {
     pub only: Option<IpNet>,
     /// Whether it is only reported, unless the configuration forbids any bypass.
     pub is_mild: bool,
+    /// Whether the kernel itself passes it by with packets of a flow in an nftables flowtable.
+    pub spares_flows: bool,
     /// Description for the user.
     pub text: String,
 }
@@ -40,7 +43,7 @@ pub(super) struct Reason {
 impl Reason {
     /// A weighty reason that concerns all packets.
     fn weighty(port: Option<PortId>, text: String) -> Self {
-        Self { port, only: None, is_mild: false, text }
+        Self { port, only: None, is_mild: false, spares_flows: false, text }
     }
 
     /// Returns true if the packets of a whole family are the kernel's, which does not forward them.
@@ -128,7 +131,9 @@ fn judge_filters(
             let concerned = concerned_packets(concern, by_link, own);
             let Some((port, only)) = concerned else { continue };
             if chain.devices.is_empty() {
-                reasons.push(Reason { only, ..Reason::weighty(port, text.clone()) });
+                let spares_flows = !matches!(chain.hook, "ingress" | "egress");
+                let reason = Reason::weighty(port, text.clone());
+                reasons.push(Reason { only, spares_flows, ..reason });
             }
             for name in &chain.devices {
                 let of = by_name(by_link, name).filter(|of| port.is_none_or(|it| it == of.port));
@@ -140,7 +145,7 @@ fn judge_filters(
     }
     for table in &found.legacy {
         let text = format!("{}: table {} has {} rules", table.program, table.name, table.rules);
-        reasons.push(Reason::weighty(None, text));
+        reasons.push(Reason { spares_flows: true, ..Reason::weighty(None, text) });
     }
     reasons
 }
@@ -187,7 +192,7 @@ fn judge_rules(
                 None => continue,
             },
         };
-        reasons.push(Reason { only, ..Reason::weighty(port, text) });
+        reasons.push(Reason { only, spares_flows: true, ..Reason::weighty(port, text) });
     }
     reasons
 }
@@ -283,6 +288,7 @@ fn settings_reasons(
             port: Some(of.port),
             only: Some(whole),
             is_mild: false,
+            spares_flows: false,
             text: format!("{family} is not forwarded: {}", setting.replace('%', name)),
         }));
         for (number, value) in settings.not_understood {
@@ -290,7 +296,7 @@ fn settings_reasons(
                 "{family}: {name} has the setting {number} with the value {value}, which Wattline does \
                  not know (include/uapi/linux/netconf.h)"
             );
-            reasons.push(Reason { port: Some(of.port), only: Some(whole), is_mild: false, text });
+            reasons.push(Reason { only: Some(whole), ..Reason::weighty(Some(of.port), text) });
         }
     }
     let (check, kind, is_mild) = match found.settings.for_link(link, false).reverse_path {
@@ -303,7 +309,8 @@ fn settings_reasons(
             "the reverse-path filter of {name} is {kind} (net.ipv4.conf.{name}.rp_filter and that of \
              all; the larger counts)"
         );
-        reasons.push(Reason { port: Some(of.port), only: None, is_mild, text });
+        let reason = Reason::weighty(Some(of.port), text);
+        reasons.push(Reason { is_mild, spares_flows: true, ..reason });
     }
     reasons
 }
@@ -337,7 +344,7 @@ fn judge_aggregate(
     name: &str,
     circumstances: &Circumstances<'_>,
 ) -> Vec<Reason> {
-    let reason = |is_mild, text| Reason { port: Some(of.port), only: None, is_mild, text };
+    let reason = |is_mild, text| Reason { is_mild, ..Reason::weighty(Some(of.port), text) };
     if aggregate.kind == Aggregation::Team {
         let text =
             format!("{name} is a team, which Wattline has not been tried with: a bond is taken");
@@ -405,22 +412,107 @@ pub(super) fn left(
     prefixes: &BTreeMap<PortId, BTreeSet<IpNet>>,
 ) -> BTreeMap<PortId, String> {
     let of = |port: PortId| {
-        let alone = |prefix: IpNet| prefixes.get(&port).is_some_and(|of| of.contains(&prefix));
-        let counts = |reason: &&Reason| {
-            let is_here = reason.port.is_none_or(|of| of == port);
-            !reason.is_mild && is_here && !reason.only.is_some_and(alone)
-        };
-        let texts: Vec<&str> = reasons.iter().filter(counts).map(|it| it.text.as_str()).collect();
+        let texts: Vec<&str> =
+            of_whole_port(reasons, port, prefixes).map(|it| it.text.as_str()).collect();
         (!texts.is_empty()).then(|| (port, texts.join("; ")))
     };
     ports.iter().filter_map(|it| of(it.port)).collect()
+}
+
+/// Reasons for which a port is left with all packets.
+fn of_whole_port<'a>(
+    reasons: &'a [Reason],
+    port: PortId,
+    prefixes: &'a BTreeMap<PortId, BTreeSet<IpNet>>,
+) -> impl Iterator<Item = &'a Reason> {
+    let alone = move |prefix: IpNet| prefixes.get(&port).is_some_and(|of| of.contains(&prefix));
+    reasons.iter().filter(move |reason| {
+        let is_here = reason.port.is_none_or(|of| of == port);
+        !reason.is_mild && is_here && !reason.only.is_some_and(alone)
+    })
+}
+
+/// Returns, of ports that are left for nothing but what the kernel itself passes by with packets of a flow in
+/// a flowtable, the flowtable whose flows XDP programs may forward, or what stands against that.
+pub(super) fn flows(
+    found: &ForwardPath,
+    reasons: &[Reason],
+    ports: &[Interfaces],
+    prefixes: &BTreeMap<PortId, BTreeSet<IpNet>>,
+) -> BTreeMap<PortId, Result<String, String>> {
+    let spares = |of: &&Interfaces| {
+        let mut reasons = of_whole_port(reasons, of.port, prefixes).peekable();
+        reasons.peek().is_some() && reasons.all(|reason| reason.spares_flows)
+    };
+    let sparing: Vec<&Interfaces> = ports.iter().filter(spares).collect();
+    let names: Vec<&str> =
+        sparing.iter().filter_map(|of| Some(of.links.first()?.1.as_str())).collect();
+    let of_port = |of: &&Interfaces| {
+        let (_, name) = of.links.first()?;
+        let tables = || found.flowtables.iter().filter(|it| it.devices.contains(name));
+        let called = |it: &Flowtable| format!("flowtable {} {} {}", it.family, it.table, it.name);
+        let used = match tables().next() {
+            None => Err(lines_for_flowtable(found, &names)?),
+            Some(first) => match tables().find_map(unusable_for) {
+                None => Ok(called(first)),
+                Some(why) => Err(format!("{} is not used by XDP programs: {why}", called(first))),
+            },
+        };
+        Some((of.port, used))
+    };
+    sparing.iter().filter_map(of_port).collect()
+}
+
+/// Says why flows of a flowtable stay with the kernel, if so.
+fn unusable_for(table: &Flowtable) -> Option<&'static str> {
+    if table.counts {
+        return Some("it has `counter`, and they count for it nothing");
+    }
+    if table.offloads {
+        return Some("it has `flags offload`, with which the kernel shows them no flows");
+    }
+    (!table.is_understood).then_some("it has flags that Wattline does not know")
+}
+
+/// The lines by which the kernel, and XDP programs, would forward established connections between these
+/// interfaces by a flowtable of this ruleset; `None` where there are no chains.
+fn lines_for_flowtable(found: &ForwardPath, names: &[&str]) -> Option<String> {
+    let is_for_all = |chain: &&Chain| chain.devices.is_empty();
+    found.chains.iter().find(is_for_all)?;
+    let is_forward =
+        |chain: &&Chain| is_for_all(chain) && chain.hook == "forward" && chain.family != "ip6";
+    let chain = found.chains.iter().find(is_forward);
+    let of = |chain: &Chain| (chain.family, chain.table.clone(), chain.name.clone());
+    let (family, table, name) =
+        chain.map_or_else(|| ("inet", "wattline".to_owned(), "forward".to_owned()), of);
+    let mut lines = Vec::new();
+    if chain.is_none() {
+        lines.push(format!("nft add table {family} {table}"));
+        lines.push(format!(
+            "nft 'add chain {family} {table} {name} {{ type filter hook forward priority filter; }}'"
+        ));
+    }
+    let devices = names.join(", ");
+    lines.push(format!(
+        "nft 'add flowtable {family} {table} wattline {{ hook ingress priority filter; devices = {{ \
+         {devices} }}; }}'"
+    ));
+    lines.push(format!(
+        "nft 'insert rule {family} {table} {name} meta l4proto {{ tcp, udp }} ct state established \
+         flow add @wattline'"
+    ));
+    Some(format!(
+        "XDP programs would forward its established connections with a flowtable, whose packets then pass \
+         by these chains: {}",
+        lines.join(" && ")
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use wattline_linux::netlink::forward_path::{
-        Chain, LegacyTable, LinkSettings, Master, Queueing, Rule,
+        LegacyTable, LinkSettings, Master, Queueing, Rule,
     };
 
     fn ports() -> Vec<Interfaces> {
@@ -732,6 +824,83 @@ mod tests {
             })
             .collect();
         assert_eq!(of(&many, &[]), (vec![0, 1], vec![]));
+    }
+
+    /// Ports at which flows may be forwarded, or what stands against it.
+    fn flows_of(found: &ForwardPath) -> BTreeMap<u16, Result<String, String>> {
+        let reasons = judge(found, &ports(), &plain());
+        let prefixes = left_prefixes(&reasons, &ports(), &BTreeSet::new());
+        let flows = flows(found, &reasons, &ports(), &prefixes);
+        flows.into_iter().map(|(port, flows)| (port.0, flows)).collect()
+    }
+
+    #[test]
+    fn flows_are_forwarded_at_ports_of_a_plain_flowtable_alone() {
+        let table = |devices: &[&str]| Flowtable {
+            family: "ip",
+            table: "t".to_owned(),
+            name: "f".to_owned(),
+            devices: devices.iter().map(|it| (*it).to_owned()).collect(),
+            offloads: false,
+            counts: false,
+            is_understood: true,
+        };
+        let with = |tables: Vec<Flowtable>| ForwardPath { flowtables: tables, ..chain(&[]) };
+        let plain = table(&["eth0", "eth1"]);
+        let both = flows_of(&with(vec![plain.clone()]));
+        assert_eq!(both[&0], Ok("flowtable ip t f".to_owned()));
+        assert_eq!(both[&1], both[&0]);
+        // Without a reason to leave a port, flows are nothing special.
+        let flowtables = vec![plain.clone()];
+        assert!(flows_of(&ForwardPath { flowtables, ..ForwardPath::default() }).is_empty());
+
+        let others = [
+            (Flowtable { counts: true, ..plain.clone() }, "`counter`"),
+            (Flowtable { offloads: true, ..plain.clone() }, "`flags offload`"),
+            (Flowtable { is_understood: false, ..plain.clone() }, "flags"),
+        ];
+        for (other, why) in others {
+            // The kernel looks at one of several tables alone.
+            for tables in [vec![other.clone()], vec![plain.clone(), other]] {
+                let flows = flows_of(&with(tables));
+                assert!(flows[&0].as_ref().is_err_and(|it| it.contains(why)), "{flows:?}");
+            }
+        }
+        // Another reason, which holds for flows, too.
+        let queueing = vec![Queueing { link: 1, kind: QueueingKind::Filters }];
+        let shaped = ForwardPath { queueing, ..with(vec![plain.clone()]) };
+        assert_eq!(flows_of(&shaped).into_keys().collect::<Vec<_>>(), [1]);
+        let ingress = Chain { hook: "ingress", ..chain(&[]).chains.remove(0) };
+        assert!(flows_of(&ForwardPath { chains: vec![ingress], ..with(vec![plain]) }).is_empty());
+
+        let some = flows_of(&with(vec![table(&["eth1"])]));
+        assert!(some[&0].is_err() && some[&1].is_ok(), "{some:?}");
+    }
+
+    #[test]
+    fn lines_for_a_flowtable_are_of_the_ruleset() {
+        let lines = |found: &ForwardPath| flows_of(found)[&0].clone().unwrap_err();
+        let known = lines(&chain(&[]));
+        assert!(
+            known.ends_with(
+                "nft 'add flowtable ip t wattline { hook ingress priority filter; devices = { eth0, eth1 }; \
+                 }' && nft 'insert rule ip t c meta l4proto { tcp, udp } ct state established flow add \
+                 @wattline'"
+            ),
+            "{known}"
+        );
+        let mut translation = chain(&[]);
+        translation.chains[0].hook = "postrouting";
+        let made = lines(&translation);
+        assert!(
+            made.contains("nft add table inet wattline && nft 'add chain inet wattline"),
+            "{made}"
+        );
+        // Its chain of the hook sees packets of one family alone.
+        let ipv6 = Chain { family: "ip6", ..chain(&[]).chains.remove(0) };
+        assert!(
+            lines(&ForwardPath { chains: vec![ipv6], ..chain(&[]) }).contains("add table inet")
+        );
     }
 
     #[test]

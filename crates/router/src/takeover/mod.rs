@@ -39,6 +39,8 @@ pub(super) struct Lookout {
     left: BTreeMap<PortId, String>,
     /// By port, the prefixes whose packets alone are left.
     prefixes: BTreeMap<PortId, BTreeSet<IpNet>>,
+    /// Of ports that are left, the flowtable whose flows XDP programs may forward, or what stands against it.
+    flows: BTreeMap<PortId, Result<String, String>>,
     /// Ports that leave nothing to the kernel that it would forward.
     guarded: BTreeSet<PortId>,
     /// Interfaces on top of those, and the ones that were logged.
@@ -66,6 +68,7 @@ impl Lookout {
             reasons,
             left,
             prefixes,
+            flows: BTreeMap::new(),
             guarded,
             cut_off,
             cut_off_logged,
@@ -105,6 +108,7 @@ impl Lookout {
         self.checks.remove(&port);
         self.left.remove(&port);
         self.prefixes.remove(&port);
+        self.flows.remove(&port);
         // What was told of it is of no port any more.
         self.reasons.retain(|reason| reason.port != Some(port));
         self.hurry();
@@ -145,12 +149,13 @@ impl Lookout {
         if now < self.due {
             return false;
         }
-        let before = (self.left.clone(), self.prefixes.clone());
+        let state = |of: &Self| (of.left.clone(), of.prefixes.clone(), of.flows.clone());
+        let before = state(self);
         let reasons = self.judge(config, rib, now);
         self.tell(&reasons, config);
         self.log_cut_off();
         self.reasons = reasons;
-        before != (self.left.clone(), self.prefixes.clone())
+        before != state(self)
     }
 
     /// Everything that would be passed by now; what is left to the kernel for it is kept.
@@ -160,15 +165,17 @@ impl Lookout {
         let found = forward_path::read();
         let reasons = reasons(&found, config, rib, &ports, self.guards, &self.checks);
         self.cut_off = judge::cut_off(&found, &ports, &self.guarded);
-        (self.left, self.prefixes) = match config.router.takeover {
-            Takeover::Force => (BTreeMap::new(), BTreeMap::new()),
+        (self.left, self.prefixes, self.flows) = match config.router.takeover {
+            Takeover::Force => Default::default(),
             // A router that runs leaves packets to the kernel rather than to nobody.
             Takeover::Narrow | Takeover::Strict => {
                 // What comes out of tunnels has other addresses than what came in.
                 let none = BTreeSet::new();
                 let whole = if self.guards { &self.guarded } else { &none };
                 let prefixes = judge::left_prefixes(&reasons, &ports, whole);
-                (judge::left(&reasons, &ports, &prefixes), prefixes)
+                let mut flows = judge::flows(&found, &reasons, &ports, &prefixes);
+                flows.retain(|port, _| !self.guarded.contains(port));
+                (judge::left(&reasons, &ports, &prefixes), prefixes, flows)
             }
         };
         reasons
@@ -245,6 +252,12 @@ impl Lookout {
     /// Says why a port is left to the kernel.
     pub fn left(&self, port: PortId) -> Option<&str> {
         self.left.get(&port).map(String::as_str)
+    }
+
+    /// Returns the flowtable whose flows XDP programs may forward at a port that is left to the kernel, or
+    /// what stands against that.
+    pub fn flows(&self, port: PortId) -> Option<&Result<String, String>> {
+        self.flows.get(&port)
     }
 
     /// Whether an application judges the packets of a port, so that nobody forwards what is left of it.

@@ -41,6 +41,18 @@ const CABLES: &str = "veth";
 /// Bonds, and VLANs on them.
 const BOND_MODULES: [&str; 2] = ["bonding", "8021q"];
 
+/// Address translation and flowtables of nftables. The first is the checksum without which the others
+/// cannot be loaded.
+const NAT_MODULES: [&str; 7] = [
+    "crc32c_generic",
+    "nft_ct",
+    "nft_nat",
+    "nft_masq",
+    "nft_chain_nat",
+    "nft_flow_offload",
+    "nf_flow_table_inet",
+];
+
 /// Modules that the kernel's ESP needs.
 const IPSEC_MODULES: [&str; 16] = [
     "esp4",
@@ -88,6 +100,8 @@ pub struct Contents<'a> {
     pub namespaces: bool,
     /// Modules for the kernel's bonds and VLANs.
     pub bonds: bool,
+    /// Namespaces, and nftables with address translation and flowtables.
+    pub nat: bool,
     /// Namespaces, the kernel's ESP and strongSwan.
     pub ipsec: bool,
     /// A server of requests: memcached.
@@ -99,8 +113,8 @@ pub struct Contents<'a> {
 /// # Errors
 /// When a part is missing or cannot be packed.
 pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
-    let Contents { programs, ipsec, memcached, .. } = contents;
-    let namespaces = contents.namespaces || contents.bonds || ipsec;
+    let Contents { programs, nat, ipsec, memcached, .. } = contents;
+    let namespaces = contents.namespaces || contents.bonds || nat || ipsec;
     let staging = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
     let root = staging.path();
     for folder in ["bin", "lib", "lib64", "modules", "proc", "sys", "dev", "tmp", "run", "var/lib"]
@@ -113,6 +127,7 @@ pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
     let wanted = [
         ("ethtool", true),
         ("ip", namespaces),
+        ("nft", nat),
         ("charon", ipsec),
         ("swanctl", ipsec),
         ("memcached", memcached),
@@ -135,6 +150,7 @@ pub fn pack(rig: &Rig, contents: Contents<'_>, to: &Path) -> Result<(), Error> {
     let mut wanted = MODULES.to_vec();
     wanted.extend(namespaces.then_some(CABLES));
     wanted.extend(BOND_MODULES.into_iter().filter(|_| contents.bonds));
+    wanted.extend(NAT_MODULES.into_iter().filter(|_| nat));
     wanted.extend(IPSEC_MODULES.into_iter().filter(|_| ipsec));
     modules(rig, &busybox, &wanted, &root.join("modules"))?;
     let mut cpio = Command::new(&busybox);

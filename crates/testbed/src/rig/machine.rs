@@ -44,6 +44,8 @@ pub struct Options {
     pub namespaces: bool,
     /// Whether it has namespaces, bonds and VLANs.
     pub bonds: bool,
+    /// Whether it has namespaces, and nftables with address translation and flowtables.
+    pub nat: bool,
     /// Whether it has namespaces, the kernel's ESP and strongSwan.
     pub ipsec: bool,
     /// Whether it has memcached, as a server of requests.
@@ -351,8 +353,9 @@ fn emulator(rig: &Rig, options: &Options, folder: &Path) -> Result<Command, Erro
     let programs: Vec<(&str, &Path)> =
         options.programs.iter().map(|(name, path)| (*name, path.as_path())).collect();
     let image = folder.join("initramfs");
-    let Options { namespaces, bonds, ipsec, memcached, .. } = *options;
-    let contents = image::Contents { programs: &programs, namespaces, bonds, ipsec, memcached };
+    let Options { namespaces, bonds, nat, ipsec, memcached, .. } = *options;
+    let contents =
+        image::Contents { programs: &programs, namespaces, bonds, nat, ipsec, memcached };
     image::pack(rig, contents, &image)?;
     let table = folder.join("machine");
     let mut iasl = rig.command("iasl");

@@ -7,6 +7,8 @@
 //! Sources: bpf(2), Linux `include/uapi/linux/bpf.h`.
 
 mod error;
+mod kernel_function;
+mod kernel_types;
 mod link;
 mod map;
 mod object;
@@ -14,6 +16,8 @@ mod program;
 mod syscall;
 
 pub use error::BpfError;
+pub(crate) use kernel_function::KernelFunction;
+pub(crate) use kernel_types::KernelTypes;
 pub use link::{Attached, Link};
 pub use map::{Map, MapKind};
 pub use object::Object;

@@ -7,6 +7,7 @@
 //! in the BPF file system only, which would outlive the process.
 
 use super::error::BpfError;
+use super::kernel_function::KernelFunction;
 use super::map::{Definition, Map, MapKind};
 use super::program::{Code, Program, ProgramKind};
 use aya_obj::btf::Btf;
@@ -16,6 +17,10 @@ use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
+
+/// Operation of a call, and the source register of calls of the kernel's functions.
+const CALL: u8 = 0x85;
+const PSEUDO_KERNEL_FUNCTION: u8 = 2;
 
 /// Bytes of an object file that begin where its numbers may be read.
 #[repr(align(8))]
@@ -111,7 +116,20 @@ impl Object {
     /// # Errors
     /// Without the capabilities; when the verifier refuses it, with its messages; without type
     /// information of the kernel where the program looks into the kernel's structures.
-    pub fn load(mut self, maps: &[&Map]) -> Result<Program, BpfError> {
+    pub fn load(self, maps: &[&Map]) -> Result<Program, BpfError> {
+        self.load_calling(maps, None)
+    }
+
+    /// The same for a program that calls a function of the kernel in the place of the helper of this
+    /// number, which does not exist.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(crate) fn load_calling(
+        mut self,
+        maps: &[&Map],
+        function: Option<(i32, &KernelFunction)>,
+    ) -> Result<Program, BpfError> {
         // Whose text is looked for the functions that it calls: none here calls any.
         let texts: HashSet<usize> = self.content.functions.keys().map(|(text, _)| *text).collect();
         if self.content.has_btf_relocations() {
@@ -140,10 +158,10 @@ impl Object {
         }
         let related = self.content.relocate_maps(known.into_iter(), &texts);
         related.map_err(|error| unusable(self.name, "relating it to its maps", error))?;
-        self.program()
+        self.program(function)
     }
 
-    fn program(self) -> Result<Program, BpfError> {
+    fn program(self, called: Option<(i32, &KernelFunction)>) -> Result<Program, BpfError> {
         let unusable = |what| unusable(self.name, "loading it", what);
         let mut programs = self.content.programs.iter();
         let (name, program) = programs.next().ok_or_else(|| unusable("there is no program"))?;
@@ -155,9 +173,28 @@ impl Object {
         };
         let function = self.content.functions.get(&program.function_key());
         let function = function.ok_or_else(|| unusable("the program is empty"))?;
-        let instructions: Vec<u64> = function.instructions.iter().map(encode).collect();
-        Program::load(&Code { kind, name, instructions: &instructions, licence: &program.license })
+        let call = |instruction: &bpf_insn| match called {
+            Some((helper, called)) if is_call_of(instruction, helper) => {
+                let mut call = *instruction;
+                call.set_src_reg(PSEUDO_KERNEL_FUNCTION);
+                call.imm = called.number as i32;
+                // The place of its module below; 0 would be the kernel itself.
+                call.off = 1;
+                call
+            }
+            _ => *instruction,
+        };
+        let instructions: Vec<u64> =
+            function.instructions.iter().map(|instruction| encode(&call(instruction))).collect();
+        let modules = called.map_or([0; 2], |(_, called)| [0, called.module.as_raw_fd()]);
+        let (instructions, licence) = (&instructions[..], &*program.license);
+        Program::load(&Code { kind, name, instructions, modules: &modules, licence })
     }
+}
+
+/// Whether an instruction calls the helper of this number.
+fn is_call_of(instruction: &bpf_insn, helper: i32) -> bool {
+    instruction.code == CALL && instruction.src_reg() == 0 && instruction.imm == helper
 }
 
 /// An instruction as the kernel takes it: operation (8 bits), destination and source register (4

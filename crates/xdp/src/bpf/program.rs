@@ -85,6 +85,8 @@ pub(super) struct Code<'a> {
     /// Letters, digits and `_`, of which the kernel shows 15.
     pub(super) name: &'a str,
     pub(super) instructions: &'a [u64],
+    /// Descriptors that calls of functions of modules name by their place.
+    pub(super) modules: &'a [i32],
     /// Some helpers are reserved for those that are compatible with the kernel's.
     pub(super) licence: &'a CStr,
 }
@@ -114,7 +116,7 @@ impl Program {
     /// # Errors
     /// Without CAP_BPF and CAP_NET_ADMIN; when the verifier refuses it, with its messages.
     pub(super) fn load(code: &Code<'_>) -> Result<Self, BpfError> {
-        let Code { kind, name, instructions, licence } = *code;
+        let Code { kind, name, instructions, modules, licence } = *code;
         let attributes = || {
             Attributes::new()
                 .word(0, kind.program_type())
@@ -124,6 +126,7 @@ impl Program {
                 .word(44, kind.load_flags())
                 .name(48, name)
                 .word(68, kind.attach_type())
+                .input(120, modules)
         };
         let loaded = |descriptor| Self { descriptor, kind, name: name.to_owned() };
         match unless_interrupted(|| attributes().call_for_descriptor(Command::ProgramLoad)) {

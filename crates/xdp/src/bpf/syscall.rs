@@ -17,7 +17,11 @@ pub(super) enum Command {
     ProgramTestRun = 10,
     ObjectInfo = 15,
     RawTracepointOpen = 17,
+    /// `BPF_BTF_GET_FD_BY_ID`
+    TypesOpen = 19,
     MapFreeze = 22,
+    /// `BPF_BTF_GET_NEXT_ID`
+    TypesNext = 23,
     MapLookupBatch = 24,
     MapUpdateBatch = 26,
     LinkCreate = 28,
@@ -100,6 +104,7 @@ impl<'a> Attributes<'a> {
                 | Command::ProgramLoad
                 | Command::LinkCreate
                 | Command::RawTracepointOpen
+                | Command::TypesOpen
         ));
         let descriptor = self.call(command)?;
         // SAFETY: these commands return a new descriptor that nobody else knows.

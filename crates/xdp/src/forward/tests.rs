@@ -2,6 +2,8 @@
 //! (needs privileges). Frames of such runs come from the loopback interface.
 
 use super::XdpForward;
+use crate::bpf::BpfError;
+use crate::flows::FlowLookup;
 use crate::loaded::Loaded;
 use crate::{LocalAddress, Verdict, XdpMode, XdpProgram};
 use proptest::prelude::*;
@@ -435,4 +437,18 @@ fn a_way_closes_with_the_error_of_its_driver() {
             assert_eq!(send(30), (false, Some(cause), 4));
         })
         .unwrap();
+}
+
+#[test]
+fn program_of_flows_is_accepted_where_kernel_has_function() {
+    let forward = match XdpForward::new() {
+        Ok(forward) => forward,
+        Err(error) => return wattline_needs::rights(&error),
+    };
+    let lookup = match FlowLookup::open() {
+        Ok(lookup) => lookup,
+        Err(error @ BpfError::MissingFeature { .. }) => return wattline_needs::machine(error),
+        Err(error) => panic!("{error}"),
+    };
+    Loaded::of_flows([0; 6], forward.ways(), &lookup).unwrap_or_else(|error| panic!("{error}"));
 }

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 /// Variable with the task: `receive ADDRESS COUNT`, `send ADDRESS COUNT RATE`, `take ADDRESS`,
-/// `give ADDRESS BYTES`.
+/// `give ADDRESS BYTES`, `reflect ADDRESS`, `exchange ADDRESS FLOWS ROUNDS PAUSE_MS SEEN_AS`.
 pub(super) const WISH: &str = "WATTLINE_TEST_END";
 /// Bytes of a datagram.
 const LENGTH: usize = 200;
@@ -23,6 +23,11 @@ pub fn serve() -> bool {
         ["send", to, count, rate] => send(to, count.parse().unwrap(), rate.parse().unwrap()),
         ["take", at] => take(at),
         ["give", to, bytes] => give(to, bytes.parse().unwrap()),
+        ["reflect", at] => reflect(at),
+        ["exchange", to, flows, rounds, pause, seen_as] => {
+            let [flows, rounds, pause] = [flows, rounds, pause].map(|it| it.parse().unwrap());
+            exchange(to, flows, rounds, Duration::from_millis(pause.into()), seen_as);
+        }
         _ => panic!("{WISH}={wish:?}"),
     }
     true
@@ -58,6 +63,51 @@ fn send(to: &str, count: u32, rate: f64) {
         // Never faster: a busy host stops the guest now and then, and a crowd would be lost.
         std::thread::sleep(Duration::from_secs_f64(1.0 / rate));
     }
+}
+
+/// Answers each datagram with what it holds and the address that it came from, until none comes for a while.
+fn reflect(at: &str) {
+    let socket = UdpSocket::bind(at).unwrap();
+    println!("\nready");
+    let mut buffer = [0; LENGTH];
+    let (mut answered, mut patience) = (0, FIRST);
+    loop {
+        socket.set_read_timeout(Some(patience)).unwrap();
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else { break };
+        let answer = [&buffer[..length], from.ip().to_string().as_bytes()].concat();
+        socket.send_to(&answer, from).unwrap();
+        (answered, patience) = (answered + 1, NEXT);
+    }
+    println!("\nreceived {answered}");
+}
+
+/// Sends a datagram of each flow in each round, and waits for its answer: the same, and the address as
+/// which the far end is to see this one.
+fn exchange(to: &str, flows: u32, rounds: u32, pause: Duration, seen_as: &str) {
+    let socket = |_| {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.connect(to).unwrap();
+        socket.set_read_timeout(Some(NEXT)).unwrap();
+        socket
+    };
+    let sockets: Vec<UdpSocket> = (0..flows).map(socket).collect();
+    let (mut whole, mut lost, mut wrong) = (0, 0, 0);
+    let mut buffer = [0; LENGTH];
+    for round in 0..rounds {
+        for (flow, socket) in (0_u32..).zip(&sockets) {
+            let asked = [flow.to_be_bytes(), round.to_be_bytes()].concat();
+            let _ = socket.send(&asked);
+            match socket.recv(&mut buffer) {
+                Ok(length) if buffer[..length] == [&asked, seen_as.as_bytes()].concat() => {
+                    whole += 1
+                }
+                Ok(_) => wrong += 1,
+                Err(_) => lost += 1,
+            }
+        }
+        std::thread::sleep(pause);
+    }
+    println!("\nexchanged {whole} lost {lost} wrong {wrong}");
 }
 
 fn take(at: &str) {

@@ -276,12 +276,12 @@ pub fn stream(machine: &mut Machine) -> Result<String, Error> {
     finish(machine)
 }
 
-fn end(namespace: &str, wish: &str) -> String {
+pub fn end(namespace: &str, wish: &str) -> String {
     format!("/bin/ip netns exec {namespace} env {WISH}='{wish}' agent --exact agent --nocapture")
 }
 
 /// Starts a receiving end, and waits until it is there.
-fn begin(machine: &mut Machine, namespace: &str, wish: &str) -> Result<(), Error> {
+pub fn begin(machine: &mut Machine, namespace: &str, wish: &str) -> Result<(), Error> {
     let line = format!(
         "rm -f /tmp/end.*; ({} > /tmp/end.out 2>&1; touch /tmp/end.done) & true",
         end(namespace, wish)

@@ -6,6 +6,7 @@
 //! ([`ForwardPath::unread`]).
 
 mod dump;
+mod flowtables;
 mod legacy;
 mod masters;
 mod matches;
@@ -16,6 +17,7 @@ mod settings;
 mod spread;
 mod watch;
 
+pub use flowtables::Flowtable;
 pub use legacy::LegacyTable;
 pub use masters::{Aggregate, Master, MasterKind, Stacked};
 pub use matches::{Concern, InterfaceMatch};
@@ -37,6 +39,8 @@ pub struct ForwardPath {
     pub rules: Vec<Rule>,
     /// Chains of nftables that transit packets pass and that do something.
     pub chains: Vec<Chain>,
+    /// Flowtables of nftables.
+    pub flowtables: Vec<Flowtable>,
     /// Tables of the old iptables with rules in them.
     pub legacy: Vec<LegacyTable>,
     /// Shaping and filters on interfaces (`tc`).
@@ -76,6 +80,8 @@ pub fn read() -> ForwardPath {
         note("the chains of nftables", error);
         Vec::new()
     });
+    // Without them nothing is bypassed that would not be otherwise: flows stay with the kernel.
+    let flowtables = flowtables::read().unwrap_or_default();
     let legacy = legacy::read().unwrap_or_else(|error| {
         note("the tables of iptables", error);
         Vec::new()
@@ -99,6 +105,7 @@ pub fn read() -> ForwardPath {
     ForwardPath {
         rules,
         chains,
+        flowtables,
         legacy,
         queueing,
         masters,

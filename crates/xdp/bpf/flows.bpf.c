@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Forwards the established flows of an nftables flowtable and leaves everything else to the kernel, whose
+ * rules decide.
+ */
+#include "flow.h"
+#include "licence.h"
+
+SEC("xdp.frags")
+int wattline(struct xdp_md *context)
+{
+    struct frame frame = { .context = context };
+    enum verdict verdict = VERDICT_LEFT;
+
+    measure(&frame);
+    if (is_untagged_ipv4(&frame) && forward_flow_v4(&frame, &verdict) != OWNER_KNOWN)
+        verdict = VERDICT_LEFT;
+    count_verdict(verdict);
+    return action_of(verdict);
+}

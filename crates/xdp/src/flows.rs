@@ -1,0 +1,101 @@
+//! The program that forwards flows of an nftables flowtable (`bpf/flow.h`), and what it has to know of the
+//! running kernel.
+
+use crate::bpf::{BpfError, KernelFunction, KernelTypes, Object};
+use rustix::io::Errno;
+
+/// Number in the place of which the program calls the kernel's function, as in `bpf/flow.h`.
+const LOOKUP: i32 = 0x57a1_1e01;
+/// The kernel's function, its module, and since when there is one.
+const FUNCTION: &str = "bpf_xdp_flow_lookup";
+const MODULE: &str = "nf_flow_table";
+const FEATURE: &str = "the module nf_flow_table with type information (Linux 6.10)";
+/// Bytes of a tuple that the program reads at a time, as in `bpf/flow.h`.
+const KEYS_BYTES: u32 = 40;
+const REST_BYTES: u32 = 24;
+
+/// The kernel's look-up of flows, and the places of the members of its structures.
+#[derive(Debug)]
+pub struct FlowLookup {
+    function: KernelFunction,
+    /// Bytes from the first tuple of a flow to the second.
+    step: u32,
+    places: [(&'static str, u32); 11],
+}
+
+impl FlowLookup {
+    /// Finds the look-up in the running kernel.
+    ///
+    /// # Errors
+    /// [`BpfError::MissingFeature`] where the module is not loaded or lacks it, or its structures are
+    /// others than those that are known; without CAP_SYS_ADMIN, which nothing needs later.
+    pub fn open() -> Result<Self, BpfError> {
+        let absent = || BpfError::MissingFeature {
+            action: "looking up the flows of a flowtable".to_owned(),
+            feature: FEATURE,
+            source: Errno::NOENT,
+        };
+        let types = KernelTypes::read(MODULE).ok_or_else(absent)?;
+        let function = KernelFunction::find(&types, FUNCTION, MODULE)
+            .map_err(|it| it.unwrap_or_else(absent))?;
+        let (step, places) = places(&types).ok_or_else(absent)?;
+        Ok(Self { function, step, places })
+    }
+
+    /// Tells the program where things are in the kernel's structures.
+    pub(crate) fn prepare(&self, object: &mut Object) -> Result<(), BpfError> {
+        let bytes = self.places.map(|(name, value)| (name, value.to_ne_bytes()));
+        object.set(&bytes.each_ref().map(|(name, value)| (*name, &value[..])))?;
+        let step = i64::from(self.step);
+        object.set(&[("tuple_step", &step.to_ne_bytes()), ("tuple_back", &(-step).to_ne_bytes())])
+    }
+
+    /// The function, and the number in the place of which the program calls it.
+    pub(crate) fn called(&self) -> (i32, &KernelFunction) {
+        (LOOKUP, &self.function)
+    }
+}
+
+/// The size of a tuple with its header, and places within it, by the program's names; `None` where the
+/// structures are not as the program takes them to be.
+fn places(types: &KernelTypes) -> Option<(u32, [(&'static str, u32); 11])> {
+    let bits = |member: &str| types.member("flow_offload_tuple", member);
+    let bytes = |member: &str| bits(member).map(|bit| bit / 8);
+    let keys_at = types.member("flow_offload_tuple_rhash", "tuple")? / 8;
+    // Both tuples of a flow, the first at its begin.
+    if types.member("flow_offload", "tuplehash")? != 0 {
+        return None;
+    }
+    let keys = ["src_v4", "dst_v4", "src_port", "dst_port"].map(bytes);
+    let [source, target, source_port, target_port] = keys;
+    let keys = [source?, target?, source_port?, target_port?];
+    let rest_at = bytes("dir")? & !7;
+    let rest_bits = ["xmit_type", "dir", "encap_num"].map(|member| {
+        let bit = bits(member)?.checked_sub(rest_at * 8)?;
+        // The program looks for it within the first eight bytes.
+        (bit < 64).then_some(bit)
+    });
+    let [transmit, direction, tags] = rest_bits;
+    let mtu = bytes("mtu")?.checked_sub(rest_at)?;
+    let route = bytes("dst_cache")?.checked_sub(rest_at)?;
+    let fits = keys.iter().all(|at| at + 4 <= KEYS_BYTES)
+        && mtu + 2 <= REST_BYTES
+        && route + 8 <= REST_BYTES
+        && keys_at % 8 == 0
+        && route % 8 == 0;
+    let size = types.size("flow_offload_tuple_rhash")?;
+    let found = [
+        ("keys_at", keys_at),
+        ("source_at", keys[0]),
+        ("target_at", keys[1]),
+        ("source_port_at", keys[2]),
+        ("target_port_at", keys[3]),
+        ("rest_at", rest_at),
+        ("transmit_bit", transmit?),
+        ("direction_bit", direction?),
+        ("tags_bit", tags?),
+        ("mtu_at", mtu),
+        ("route_at", route),
+    ];
+    fits.then_some((size, found))
+}
