@@ -1,6 +1,6 @@
 //! Expanded keys.
 
-use crate::ffi::{self, RawKey};
+use super::ffi::{self, RawKey};
 use std::ptr::NonNull;
 
 /// Length of an AES key.

@@ -5,21 +5,14 @@
 //! processor's units busy. The library fills them with up to 16 packets at once.
 //!
 //! A [`Manager`] belongs to one thread at a time; a [`Key`] is shared by all. The feature `ipsec-mb`
-//! links the library; `shim.c` makes functions of its macros. Without the feature this crate is empty.
+//! links the library; `shim.c` makes functions of its macros.
 //! Unsafe code lives in `batch`, `key` and `manager`, and is nothing but calls of the functions in `ffi`.
 
-#[cfg(feature = "ipsec-mb")]
 mod batch;
-#[cfg(feature = "ipsec-mb")]
 mod ffi;
-#[cfg(feature = "ipsec-mb")]
 mod key;
-#[cfg(feature = "ipsec-mb")]
 mod manager;
 
-#[cfg(feature = "ipsec-mb")]
 pub use batch::{Batch, MOST, TAG};
-#[cfg(feature = "ipsec-mb")]
 pub use key::{Cipher, Integrity, Key, Mode};
-#[cfg(feature = "ipsec-mb")]
 pub use manager::{Manager, Undone, version};

@@ -1,8 +1,8 @@
 //! The library's state for one thread.
 
-use crate::batch::{Batch, TAG};
-use crate::ffi::{self, RawManager};
-use crate::key::{Cipher, Integrity, Key, Mode};
+use super::batch::{Batch, TAG};
+use super::ffi::{self, RawManager};
+use super::key::{Cipher, Integrity, Key, Mode};
 use std::ffi::CStr;
 use std::ptr::NonNull;
 

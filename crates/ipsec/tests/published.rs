@@ -1,6 +1,6 @@
 //! The library's results beside published ones, and what it must refuse.
 
-use wattline_multibuffer::{Batch, Cipher, Integrity, MOST, Manager, Mode, TAG};
+use wattline_ipsec::multibuffer::{Batch, Cipher, Integrity, MOST, Manager, Mode, TAG};
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> =

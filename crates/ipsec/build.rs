@@ -2,10 +2,10 @@
 
 #[cfg(feature = "ipsec-mb")]
 fn main() {
-    println!("cargo:rerun-if-changed=src/shim.c");
+    println!("cargo:rerun-if-changed=src/multibuffer/shim.c");
     let mut shim = cc::Build::new();
     // The first error is enough: without the library all others follow from it.
-    shim.file("src/shim.c").warnings(true).extra_warnings(true).flag("-Wfatal-errors");
+    shim.file("src/multibuffer/shim.c").warnings(true).extra_warnings(true).flag("-Wfatal-errors");
     // Debian's package has no file for pkg-config, so the compiler is asked.
     if let Err(error) = shim.try_compile("wattline_multibuffer_shim") {
         eprintln!(

@@ -1,7 +1,7 @@
 //! Packets that are processed side by side.
 
-use crate::ffi::RawJob;
-use crate::key::{Key, Mode};
+use super::ffi::RawJob;
+use super::key::{Key, Mode};
 use std::marker::PhantomData;
 use std::ops::Range;
 
