@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use wattline_dataplane::port::PortId;
-use wattline_dpdk::DeviceText;
+use wattline_ports::dpdk::DeviceText;
 use wattline_settings::LogLevel;
 
 /// A whole configuration. Whoever holds one may rely on it: names are unique, ports

@@ -1,9 +1,9 @@
 //! The same names in a program that was built without DPDK: none of these values can exist.
 
-use crate::error::DpdkError;
-use crate::link::LinkState;
-use crate::name::DeviceText;
-use crate::options::DeviceOptions;
+use super::error::DpdkError;
+use super::link::LinkState;
+use super::name::DeviceText;
+use super::options::DeviceOptions;
 use std::convert::Infallible;
 use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};

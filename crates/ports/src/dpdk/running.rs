@@ -1,6 +1,6 @@
 //! A device of DPDK from its start to its end, shared by its handle and its queues.
 
-use crate::ffi;
+use super::ffi;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 

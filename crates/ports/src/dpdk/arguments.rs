@@ -1,6 +1,6 @@
 //! Arguments of DPDK's environment.
 
-use crate::name::DeviceText;
+use super::name::DeviceText;
 
 /// The command line of the environment: what the user gave, and what follows from the devices and is
 /// not given. `cpu` is one that this process may use.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
 use wattline_dataplane::port::{PortId, PortQueue};
-use wattline_dpdk::{Device, DeviceOptions, DeviceText, DpdkError, DpdkQueue, Eal};
+use wattline_ports::dpdk::{Device, DeviceOptions, DeviceText, DpdkError, DpdkQueue, Eal};
 
 const ONE_QUEUE: DeviceOptions = DeviceOptions { queues: 1, mtu: None, promiscuous: false };
 

@@ -1,13 +1,13 @@
 //! A device, set up for the workers.
 
-use crate::eal::Eal;
-use crate::error::DpdkError;
-use crate::ffi;
-use crate::link::LinkState;
-use crate::name::DeviceText;
-use crate::options::DeviceOptions;
-use crate::queue::DpdkQueue;
-use crate::running::{Pool, Running};
+use super::eal::Eal;
+use super::error::DpdkError;
+use super::ffi;
+use super::link::LinkState;
+use super::name::DeviceText;
+use super::options::DeviceOptions;
+use super::queue::DpdkQueue;
+use super::running::{Pool, Running};
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
 use wattline_dataplane::port::PortId;

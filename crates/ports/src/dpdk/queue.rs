@@ -1,7 +1,7 @@
 //! A receive and a transmit queue of a device as a port queue.
 
-use crate::ffi::{self, Mbuf};
-use crate::running::{Pool, Running};
+use super::ffi::{self, Mbuf};
+use super::running::{Pool, Running};
 use std::sync::Arc;
 use wattline_dataplane::frame::{BATCH_MAX, Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "dpdk")]
 fn main() {
-    println!("cargo:rerun-if-changed=src/shim.c");
+    println!("cargo:rerun-if-changed=src/dpdk/shim.c");
     let dpdk = match pkg_config::Config::new().atleast_version("22.11").probe("libdpdk") {
         Ok(dpdk) => dpdk,
         Err(error) => {
@@ -14,7 +14,7 @@ fn main() {
         }
     };
     let mut shim = cc::Build::new();
-    shim.file("src/shim.c").includes(&dpdk.include_paths);
+    shim.file("src/dpdk/shim.c").includes(&dpdk.include_paths);
     // The inline functions need the configuration and the instruction set that the library was built
     // for, which pkg-config hands on as flags that its crate does not know.
     shim.flag("-include").flag("rte_config.h");

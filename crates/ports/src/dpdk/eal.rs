@@ -1,9 +1,9 @@
 //! DPDK's environment.
 
-use crate::arguments::arguments;
-use crate::error::DpdkError;
-use crate::ffi;
-use crate::name::DeviceText;
+use super::arguments::arguments;
+use super::error::DpdkError;
+use super::ffi;
+use super::name::DeviceText;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
