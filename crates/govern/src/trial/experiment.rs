@@ -1,9 +1,9 @@
 //! A trial from its first block to its last: which setting is next, when a block is over or has to be
 //! repeated, and when the trial must end. It can be stored and taken up again between two pairs.
 
-use crate::analysis::{Comparison, TooFewPairs, compare, pairs_needed};
-use crate::block::{Block, Figure, Means, Meter, Pair, Reading, between, means_after};
-use crate::order::{Order, orders};
+use crate::trial::analysis::{Comparison, TooFewPairs, compare, pairs_needed};
+use crate::trial::block::{Block, Figure, Means, Meter, Pair, Reading, between, means_after};
+use crate::trial::order::{Order, orders};
 use serde::{Deserialize, Serialize};
 
 /// Share of a block that is left out at its begin.
@@ -288,7 +288,7 @@ fn pair_of(order: Order, [first, second]: &[Means; 2], work: Option<Figure>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Energy;
+    use crate::trial::block::Energy;
     use std::collections::BTreeMap;
 
     fn design(pairs: usize) -> Design {
@@ -415,7 +415,7 @@ mod tests {
             estimate(&course, &design(8), 0.01)
         };
         let (little, much) = (of(0.1).unwrap(), of(20.0).unwrap());
-        assert_eq!(little.pairs, crate::analysis::LEAST_PAIRS);
+        assert_eq!(little.pairs, crate::trial::analysis::LEAST_PAIRS);
         assert!((little.half_width_watts - 1.0).abs() < 0.01, "{little:?}");
         assert!(much.pairs > 20 && much.duration_seconds == 80.0 * much.pairs as f64, "{much:?}");
         assert_eq!(estimate(&Course::default(), &design(8), 0.01), None);

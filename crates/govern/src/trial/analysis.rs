@@ -9,8 +9,8 @@
 //! 17 (2002)). This assumes nothing of noise, autocorrelation and drift; it does assume that B changes the
 //! power by the same watts in each pair, and that the work does not depend on the setting.
 
-use crate::block::{Figure, Pair};
-use crate::order;
+use crate::trial::block::{Figure, Pair};
+use crate::trial::order;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -222,8 +222,8 @@ fn centre(list: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Block;
-    use crate::order::{Order, orders};
+    use crate::trial::block::Block;
+    use crate::trial::order::{Order, orders};
 
     fn pairs(effect: f64, drift: f64, per_work: f64) -> Vec<Pair> {
         let pair = |(number, order): (usize, Order)| {

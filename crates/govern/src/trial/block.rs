@@ -1,6 +1,6 @@
 //! Blocks: the time under one setting, without what is left of the other.
 
-use crate::order::Order;
+use crate::trial::order::Order;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Trials on synthetic machines, whose truth is known.
 
-use crate::analysis::{compare, difference, pairs_needed};
-use crate::block::{Block, Energy, Figure, Pair, Reading, means_after};
-use crate::order::{Order, orders};
+use crate::trial::analysis::{compare, difference, pairs_needed};
+use crate::trial::block::{Block, Energy, Figure, Pair, Reading, means_after};
+use crate::trial::order::{Order, orders};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use std::collections::BTreeMap;

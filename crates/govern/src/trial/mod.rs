@@ -4,8 +4,6 @@
 //! ([`order`]); what a meter still shows of the last setting is left out ([`block`]). Load, temperature
 //! and meters drift, and what they did a minute ago they mostly do now. So the difference is judged by the
 //! order itself, the one thing that is known to be random ([`analysis`]). [`experiment`] is the whole.
-#![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod analysis;
 pub mod block;
