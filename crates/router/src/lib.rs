@@ -88,6 +88,7 @@ use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
 use wattline_daemon::running::Identity;
+use wattline_daemon::settings::LogLevel;
 use wattline_daemon::socket::{Answer, Pending, Reply, Request, Server};
 use wattline_dataplane::counters::Snapshot;
 use wattline_dataplane::port::{PortId, Waiter};
@@ -95,7 +96,6 @@ use wattline_dataplane::routes::Routes;
 use wattline_ports::capture::CaptureStatus;
 use wattline_ports::waiter::PollWaiter;
 use wattline_rib::{Rib, Source};
-use wattline_settings::LogLevel;
 use wattline_status::{ActiveWorkers, Contract, Empty, Graph, ReloadReport};
 use workers::Workers;
 

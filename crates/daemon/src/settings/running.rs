@@ -1,6 +1,6 @@
 //! The configuration that is in force, setting by setting, while its file changes.
 
-use crate::key::{Key, Section};
+use crate::settings::key::{Key, Section};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 

@@ -14,7 +14,6 @@
 //! - `problem`: what is wrong
 //! - `reference`: the list of keys as a configuration file and as a page
 //! - `running`: what of a configuration is in force
-#![forbid(unsafe_code)]
 
 mod document;
 mod duration;

@@ -63,7 +63,7 @@ impl Key {
         }
     }
 
-    /// A whole number in a range, which [`crate::Reader::number`] checks.
+    /// A whole number in a range, which [`crate::settings::Reader::number`] checks.
     pub const fn whole(
         section: Section,
         name: &'static str,
@@ -77,7 +77,7 @@ impl Key {
     }
 
     /// A duration in a range (shortest, longest, an example for messages), which
-    /// [`crate::Reader::duration`] checks.
+    /// [`crate::settings::Reader::duration`] checks.
     pub const fn duration(
         section: Section,
         name: &'static str,

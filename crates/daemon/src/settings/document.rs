@@ -47,7 +47,9 @@ pub fn read<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Key, LogLevel, Misplaced, Section, defaulted, log, required, single_or_empty};
+    use crate::settings::{
+        Key, LogLevel, Misplaced, Section, defaulted, log, required, single_or_empty,
+    };
     use std::time::Duration;
 
     const ANT: Section = Section::Named("[ant]");
@@ -76,7 +78,8 @@ mod tests {
             let table = single_or_empty(reader, root, ANT, "ant");
             reader.refuse_unknown(&table);
             Ant {
-                name: required(reader, &table, "name", crate::parse_name).map(|name| name.value),
+                name: required(reader, &table, "name", crate::settings::parse_name)
+                    .map(|name| name.value),
                 legs: defaulted(reader.number(&table, "legs")),
                 rest: defaulted(reader.duration(&table, "rest")),
                 level: log::read(reader, root),
