@@ -91,8 +91,8 @@ pub fn hand_over() -> ExitError {
     ExitError::new(
         ExitError::UNAVAILABLE,
         format_args!(
-            "this belongs to the laboratory, which is not installed ({place}); install the package \
-             {PROGRAM} of version {}",
+            "this needs the laboratory, which is not installed ({place}); install the package {PROGRAM} \
+             of version {}",
             env!("CARGO_PKG_VERSION")
         ),
     )

@@ -55,7 +55,11 @@ pub fn man(folder: &Path) -> io::Result<()> {
         }
     }
     let page = std::fs::File::create(own.join(format!("{}.1", laboratory::PROGRAM)))?;
-    clap_mangen::Man::new(own_line()).render(&mut &page)
+    let about = "The laboratory of Wattline: models, simulation, measurements and papers";
+    let called =
+        "Its commands are called as `wattline COMMAND`, which hands them over: see wattline(1).";
+    let line = Command::new(laboratory::PROGRAM).about(about).after_help(called);
+    clap_mangen::Man::new(line).render(&mut &page)
 }
 
 /// Whether a page such as `wattline-bench-fib.1` is about a command of the laboratory.
@@ -69,12 +73,8 @@ pub fn completions(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         clap_complete::generate_to(shell, &mut line::whole(), "wattline", folder)?;
-        clap_complete::generate_to(shell, &mut own_line(), laboratory::PROGRAM, folder)?;
+        let mut own = line::own().name(laboratory::PROGRAM);
+        clap_complete::generate_to(shell, &mut own, laboratory::PROGRAM, folder)?;
     }
     Ok(())
-}
-
-/// The command line of this program under its own name.
-fn own_line() -> Command {
-    line::own().name(laboratory::PROGRAM)
 }
