@@ -13,7 +13,8 @@ def program():
     places = [os.environ.get("WATTLINE_BINARY")]
     places += [ROOT / "target" / build / "wattline" for build in ("release", "debug")]
     for place in places:
-        if place and pathlib.Path(place).is_file():
+        # Commands of the laboratory are another program's, which stands beside it.
+        if place and pathlib.Path(place).is_file() and pathlib.Path(place).with_name("wattline-lab").is_file():
             return str(place)
     return None
 

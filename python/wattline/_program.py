@@ -26,7 +26,8 @@ def program() -> str:
     if not found:
         raise FileNotFoundError(
             "this needs the program wattline, which is no part of the Python package: there is none in "
-            "PATH, and WATTLINE_BINARY names none. Install Wattline's Debian or RPM package of version "
+            "PATH, and WATTLINE_BINARY names none. Install Wattline's Debian or RPM packages wattline and "
+            "wattline-lab of version "
             f"{_wattline.__version__}; or in its sources run `make build` and set WATTLINE_BINARY to "
             "the path of target/release/wattline"
         )

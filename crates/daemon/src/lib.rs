@@ -1,7 +1,7 @@
 //! Interfaces that all daemons of Wattline share, whether they route or govern: the control socket
 //! ([`socket`]), the service manager ([`notify`]), the endpoint for Prometheus ([`metrics`]) and
 //! the page for browsers ([`dashboard`]). [`logging`] is the log, [`reload`] the report on a
-//! changed configuration, and [`http`] the web server. Documents that a daemon sends are types of
+//! changed configuration, [`http`] the web server, and [`settings`] reads configuration files. Documents that a daemon sends are types of
 //! `wattline_status`.
 #![forbid(unsafe_code)]
 // A daemon writes to its log: these wait for a reader that stalls, and panic where it is gone.
@@ -19,6 +19,7 @@ mod pending;
 mod places;
 pub mod reload;
 pub mod running;
+pub mod settings;
 pub mod socket;
 mod socket_error;
 pub mod stream;

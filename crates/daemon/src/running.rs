@@ -1,7 +1,7 @@
 //! The configuration of a daemon, for people to look at.
 
-use wattline_settings::running::{Running, Setting};
-use wattline_settings::{Key, Section};
+use crate::settings::running::{Running, Setting};
+use crate::settings::{Key, Section};
 use wattline_status::{ConfigSetting, ConfigTable, VersionEntry};
 
 /// Answers to `show version` and `show config`.

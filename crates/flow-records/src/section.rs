@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use toml::de::DeValue;
+use wattline_daemon::settings::{Key, Reader, Section, Table, defaulted, single};
 use wattline_dataplane::feature::Place;
 use wattline_router::config::{ApplicationSection, PortSettings, Settings, read_port_names};
-use wattline_settings::{Key, Reader, Section, Table, defaulted, single};
 
 /// Name of the section.
 const SECTION: Section = Section::Named("[flow_records]");

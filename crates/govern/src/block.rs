@@ -5,13 +5,13 @@ use crate::error::GovernError;
 use crate::pressure::{self, Gauge};
 use crate::session::{Seen, Session};
 use crate::slept::Slept;
+use crate::trial::{Energy, Figure, Meter, Reading};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use wattline_host::Ending;
 use wattline_knobs::OnExit;
 use wattline_linux::sysfs::Tree;
 use wattline_policy::LatencyView;
-use wattline_trial::{Energy, Figure, Meter, Reading};
 use wattline_units::Span;
 
 /// The name of the machine as it is.

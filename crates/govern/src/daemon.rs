@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
 use wattline_daemon::running::Identity;
+use wattline_daemon::settings::running::Running;
+use wattline_daemon::settings::{Key, LogLevel, read_text};
 use wattline_daemon::socket::{Answer, Pending, Request, Server, Topic, default_path, serve_all};
 use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
-use wattline_settings::running::Running;
-use wattline_settings::{Key, LogLevel, read_text};
 use wattline_status::{Empty, GovernorStats, ReloadReport, Stats};
 
 /// Counts are noted, and rules told, this often.

@@ -1,10 +1,10 @@
 //! Reasons why a machine is not governed.
 
 use std::io;
+use wattline_daemon::settings::ConfigError;
 use wattline_daemon::socket::SocketError;
 use wattline_host::TakeOverError;
 use wattline_policy::SpecError;
-use wattline_settings::ConfigError;
 
 /// Reason why a machine is not governed.
 #[derive(Debug, thiserror::Error)]

@@ -35,6 +35,7 @@ mod simulated;
 mod slept;
 mod stats;
 mod tell;
+pub mod trial;
 
 pub use block::{Block, NONE};
 pub use choice::check;

@@ -5,6 +5,10 @@
 use crate::config::Config;
 use crate::hardware::{self, Hardware};
 use crate::profile;
+use crate::trial::{
+    Course, Design, Difference, Energy, Experiment, Figure, Limits, Means, Meter, Reading, Setting,
+    State,
+};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use std::collections::BTreeMap;
@@ -19,10 +23,6 @@ use wattline_policy::{
 use wattline_server::{RequestIdleState, RequestServer, ServerFile};
 use wattline_sim::requests::{RequestReport, RequestSetting, run_requests_with};
 use wattline_traffic::requests::{RequestSpec, Workload};
-use wattline_trial::{
-    Course, Design, Difference, Energy, Experiment, Figure, Limits, Means, Meter, Reading, Setting,
-    State,
-};
 use wattline_units::{Hertz, Span, Time, Watts};
 
 /// Control of the frequency of a machine on which nobody governs.

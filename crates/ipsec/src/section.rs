@@ -9,12 +9,12 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use wattline_packet::esp::SPI_MIN;
-use wattline_router::config::{ApplicationSection, PortSettings, Settings};
-use wattline_settings::{
+use wattline_daemon::settings::{
     Key, Reader, Section, Table, defaulted, each, parse_duration, parse_name, required,
     single_or_empty,
 };
+use wattline_packet::esp::SPI_MIN;
+use wattline_router::config::{ApplicationSection, PortSettings, Settings};
 use wattline_units::parse_count;
 
 /// Name of the general section.
@@ -438,8 +438,8 @@ fn read_policy(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_daemon::settings::Problems;
     use wattline_router::config::Config;
-    use wattline_settings::Problems;
 
     const TEXT: &str = "[[port]]\nname = \"a\"\ncapture = { read = \"x\" }\n\
         [[ipsec_tunnel]]\nname = \"t\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\

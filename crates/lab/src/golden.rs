@@ -1,7 +1,7 @@
 //! The reference page of commands is the one in the repository, so that a review shows every change
 //! of the command line.
 
-use crate::commands::generate;
+use crate::commands::{Command, generate};
 use crate::line::{own, whole};
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ const RENEW: &str = "UPDATE_GOLDEN=1 cargo test -p wattline-lab golden";
 #[test]
 fn the_reference_page_of_commands_is_up_to_date() {
     let mut wrong = Vec::new();
-    let page = generate::reference(&whole());
+    let page = generate::reference(&whole::<Command>());
     compare(&root().join("docs/reference/commands.md"), &page, &mut wrong);
     assert!(wrong.is_empty(), "{}\nTo renew it: {RENEW}", wrong.join("\n"));
 }
@@ -43,20 +43,20 @@ fn the_reference_page_of_commands_is_up_to_date() {
 #[test]
 fn manual_pages_and_completions_name_every_command() {
     let folder = tempfile::tempdir().unwrap();
-    generate::man(folder.path()).unwrap();
+    generate::man(&whole::<Command>(), folder.path()).unwrap();
     let pages = |program: &str| std::fs::read_dir(folder.path().join(program)).unwrap().count();
     // Each program has a page beside those of its commands.
-    assert_eq!(pages("wattline") + pages("wattline-lab"), commands(&whole()) + 1);
-    assert_eq!(pages("wattline-lab"), commands(&own()));
+    assert_eq!(pages("wattline") + pages("wattline-lab"), commands(&whole::<Command>()) + 1);
+    assert_eq!(pages("wattline-lab"), commands(&own::<Command>()));
     let page = std::fs::read_to_string(folder.path().join("wattline-lab/wattline-sim.1")).unwrap();
     assert!(page.contains("wattline sim") && page.contains("Examples"), "{page}");
     let hidden = folder.path().join("wattline/wattline-guard.1");
     assert!(!hidden.exists(), "hidden commands have none");
 
-    generate::completions(folder.path()).unwrap();
+    generate::completions(&whole::<Command>(), &own::<Command>(), folder.path()).unwrap();
     for (line, files) in [
-        (whole(), ["wattline.bash", "_wattline", "wattline.fish"]),
-        (own(), ["wattline-lab.bash", "_wattline-lab", "wattline-lab.fish"]),
+        (whole::<Command>(), ["wattline.bash", "_wattline", "wattline.fish"]),
+        (own::<Command>(), ["wattline-lab.bash", "_wattline-lab", "wattline-lab.fish"]),
     ] {
         for file in files {
             let text = std::fs::read_to_string(folder.path().join(file)).unwrap();

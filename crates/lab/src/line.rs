@@ -1,19 +1,18 @@
 //! The command lines: of this program, and of both programs together.
 
-use crate::commands;
 use crate::examples::EXAMPLES;
 use clap::{Command, CommandFactory, Subcommand};
 use wattline::cli::{self, Cli};
 
 /// The command line of this program. It is called as `wattline`.
-pub fn own() -> Command {
-    cli::complete(Cli::<commands::Command>::command(), EXAMPLES)
+pub fn own<C: Subcommand>() -> Command {
+    cli::complete(Cli::<C>::command(), EXAMPLES)
 }
 
 /// The command line of both programs: help, manual pages, completions and the reference page are all made
 /// from it.
-pub fn whole() -> Command {
-    let own = commands::Command::augment_subcommands(Command::new("wattline"));
+pub fn whole<C: Subcommand>() -> Command {
+    let own = C::augment_subcommands(Command::new("wattline"));
     let shown = own.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     wattline::line::with_laboratory(shown, EXAMPLES)
 }
@@ -21,13 +20,14 @@ pub fn whole() -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands;
     use clap::Parser;
     use std::collections::BTreeSet;
     use wattline::laboratory;
 
     #[test]
     fn wattline_hands_over_exactly_the_commands_of_the_laboratory() {
-        let own = own();
+        let own = own::<commands::Command>();
         let (hidden, shown): (Vec<_>, Vec<_>) =
             own.get_subcommands().partition(|command| command.is_hide_set());
         let shown: Vec<(String, String)> = shown
@@ -81,14 +81,14 @@ mod tests {
             "wattline bench eer --class data-center --stabilization 2ms",
             "wattline bench eer --class data-centre --stabilisation 2ms",
         );
-        let help = whole().render_long_help().to_string();
+        let help = whole::<commands::Command>().render_long_help().to_string();
         assert!(help.contains("optimise") && !help.contains("optimize"), "{help}");
     }
 
     #[test]
     fn both_command_lines_are_consistent() {
-        own().debug_assert();
-        whole().debug_assert();
+        own::<commands::Command>().debug_assert();
+        whole::<commands::Command>().debug_assert();
     }
 
     /// The words of an example: up to where the shell takes over.
@@ -101,7 +101,7 @@ mod tests {
         for (path, examples) in cli::EXAMPLES.iter().chain(EXAMPLES) {
             assert!(examples.len() >= 2, "{path} has fewer than two examples");
             for (_, example) in *examples {
-                let matches = whole().try_get_matches_from(words(example));
+                let matches = whole::<commands::Command>().try_get_matches_from(words(example));
                 let matches = matches.unwrap_or_else(|error| panic!("{example}:\n{error}"));
                 let mut named = Vec::new();
                 let mut level = &matches;
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn every_command_has_examples() {
         let mut without = Vec::new();
-        collect(&whole(), "", &mut without);
+        collect(&whole::<commands::Command>(), "", &mut without);
         assert!(without.is_empty(), "EXAMPLES lacks {}", without.join(", "));
     }
 }

@@ -17,5 +17,5 @@ fn main() -> ExitCode {
         let arguments: Vec<_> = std::env::args_os().skip(1).collect();
         return program::refuse(&error, &arguments);
     }
-    program::run::<commands::Command>(line::own)
+    program::run::<commands::Command>(line::own::<commands::Command>)
 }

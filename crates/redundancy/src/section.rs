@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use toml::de::DeValue;
+use wattline_daemon::settings::{Key, Reader, Section, Table, defaulted, each, required, whole};
 use wattline_router::config::{ApplicationSection, PortSettings, Settings, read_port_name};
-use wattline_settings::{Key, Reader, Section, Table, defaulted, each, required, whole};
 use wattline_units::parse_bytes;
 
 /// Name of the section, which occurs once per encoder or decoder.

@@ -5,7 +5,7 @@ use super::statics::{self, PortLinks};
 use std::path::PathBuf;
 use wattline_daemon::running::Identity;
 use wattline_rib::Rib;
-use wattline_settings::LogLevel;
+use wattline_daemon::settings::LogLevel;
 
 /// The configuration in force, and its sources.
 pub(super) struct Configured {

@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::{PortId, PortQueue};
-use wattline_dpdk::{BUILT_IN, Device, DeviceOptions, DeviceText, DpdkError, DpdkQueue, Eal};
 use wattline_linux::tap;
+use wattline_ports::dpdk::{
+    BUILT_IN, Device, DeviceOptions, DeviceText, DpdkError, DpdkQueue, Eal,
+};
 
 /// Chunks where no port needs others: the longest frame of nearly all networks behind the headroom.
 const CHUNK: u32 = 2048;

@@ -1,10 +1,10 @@
 //! Reasons why a router does not run.
 
 use std::io;
-use wattline_dpdk::DpdkError;
+use wattline_daemon::settings::ConfigError;
 use wattline_ports::afxdp::OpenError;
+use wattline_ports::dpdk::DpdkError;
 use wattline_server::LoadError;
-use wattline_settings::ConfigError;
 use wattline_traffic::capture::{CaptureError, Problem};
 use wattline_xdp::XdpError;
 use wattline_xdp::bpf::BpfError;

@@ -6,13 +6,13 @@ use crate::application::Application;
 use crate::config::{PortSettings, format_mac, keys};
 use ipnet::IpNet;
 use std::net::IpAddr;
+use wattline_daemon::settings::Key;
 use wattline_daemon::socket::{Answer, Topic};
 use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Hop, RouteKind};
 use wattline_packet::{ipv4, ipv6};
 use wattline_rib::Source;
-use wattline_settings::Key;
 use wattline_status::{
     Contract, Document, Exception, FibEntry, GroupMember, NeighbourEntry, NeighbourTable,
     NextHopView, PortEntry, PortTable, RouteEntry, RouteHop, RouteTable,

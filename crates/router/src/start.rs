@@ -30,9 +30,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Instant;
 use wattline_daemon::running::Identity;
+use wattline_daemon::settings::LogLevel;
+use wattline_daemon::settings::running::Running;
 use wattline_daemon::socket::{Answer, Reply, Request};
-use wattline_settings::LogLevel;
-use wattline_settings::running::Running;
 
 /// A program's router extensions.
 #[derive(Clone, Copy)]

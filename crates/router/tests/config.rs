@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 use std::time::Duration;
+use wattline_daemon::settings::{ConfigError, LogLevel, Problems};
 use wattline_router::config::{Config, Mode, PortKind, RouteTarget, Via, routes_file};
-use wattline_settings::{ConfigError, LogLevel, Problems};
 
 const COMPLETE: &str = r#"
 routes_file = "routes.txt"

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
-use wattline_settings::ConfigError;
+use wattline_daemon::settings::ConfigError;
 
 /// A message for the user and the exit code that goes with it (after sysexits.h).
 #[derive(Debug)]

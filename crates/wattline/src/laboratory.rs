@@ -4,7 +4,7 @@ use crate::exit::ExitError;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use wattline_units::Build;
 
@@ -95,11 +95,19 @@ pub fn hand_over() -> ExitError {
     ExitError::new(
         ExitError::UNAVAILABLE,
         format_args!(
-            "this belongs to the laboratory, which is not installed ({place}); install the package \
-             {PROGRAM} of version {}",
+            "this needs the laboratory, which is not installed ({place}); install the package {PROGRAM} \
+             of version {}",
             env!("CARGO_PKG_VERSION")
         ),
     )
+}
+
+/// Returns the path of the operator's program, for a laboratory that runs routers: the one beside this program, else
+/// one in `PATH`.
+pub fn operator() -> PathBuf {
+    let own = std::env::current_exe().ok();
+    let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join("wattline"));
+    beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from("wattline"))
 }
 
 /// Compares the build that calls the laboratory with that of the laboratory itself.

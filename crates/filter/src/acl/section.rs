@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use toml::de::DeValue;
+use wattline_daemon::settings::{Key, Reader, Section, Table, each, parse_name, required, whole};
 use wattline_packet::protocol as number;
 use wattline_router::config::{ApplicationSection, PortSettings, Settings, read_port_names};
-use wattline_settings::{Key, Reader, Section, Table, each, parse_name, required, whole};
 
 /// Name of the section.
 const SECTION: Section = Section::Named("[[acl]]");

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use wattline_daemon::settings::{Key, Reader, Section, Table, single};
 use wattline_router::application::SourceCheck;
 use wattline_router::config::{ApplicationSection, PortSettings, Settings, read_port_names};
-use wattline_settings::{Key, Reader, Section, Table, single};
 
 /// Name of the section.
 const SECTION: Section = Section::Named("[urpf]");

@@ -1,7 +1,7 @@
 //! The keys of a governor's configuration: the parser, `wattline config --govern` and the reference
 //! are made from this list.
 
-use wattline_settings::{Key, Section, log, metrics, reference};
+use wattline_daemon::settings::{Key, Section, log, metrics, reference};
 
 /// `[govern]`.
 pub const GOVERN: Section = Section::Named("[govern]");

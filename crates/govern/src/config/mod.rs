@@ -12,7 +12,7 @@ pub use settings::{Config, Moderation, SourceKind, SourceSettings};
 
 use crate::profile;
 use std::path::Path;
-use wattline_settings::{ConfigError, Problems, read_text};
+use wattline_daemon::settings::{ConfigError, Problems, read_text};
 
 impl Config {
     /// Returns the defaults that apply without a file.
@@ -60,8 +60,8 @@ impl Config {
 mod tests {
     use super::*;
     use crate::profile::PROFILES;
+    use wattline_daemon::settings::LogLevel;
     use wattline_knobs::OnExit;
-    use wattline_settings::LogLevel;
     use wattline_units::Span;
 
     fn parse(text: &str) -> Result<Config, String> {

@@ -7,14 +7,14 @@ use crate::hardware;
 use crate::profile;
 use std::time::Duration;
 use toml::de::DeValue;
+use wattline_daemon::settings::{
+    Misplaced, Problems, Reader, Schema, Table, between, defaulted, each, log, metrics,
+    parse_interface, parse_name, parse_socket_path, required, single, single_or_empty, whole,
+};
 use wattline_host::Scope;
 use wattline_policy::PolicySpec;
 use wattline_requests::http::Url;
 use wattline_requests::sources::Selector;
-use wattline_settings::{
-    Misplaced, Problems, Reader, Schema, Table, between, defaulted, each, log, metrics,
-    parse_interface, parse_name, parse_socket_path, required, single, single_or_empty, whole,
-};
 use wattline_units::Span;
 
 /// More CPUs than any machine that Linux runs on has.
@@ -41,7 +41,7 @@ pub(super) fn document<T>(
         misplaced: Misplaced { names: OF_ROUTER, message },
         ..Schema::default()
     };
-    wattline_settings::read(text_and_name, schema, read)
+    wattline_daemon::settings::read(text_and_name, schema, read)
 }
 
 /// Settings of a profile that a file may override.

@@ -3,11 +3,11 @@
 use crate::profile::Profile;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use wattline_daemon::settings::LogLevel;
 use wattline_host::Scope;
 use wattline_knobs::OnExit;
 use wattline_requests::http::Url;
 use wattline_requests::sources::Selector;
-use wattline_settings::LogLevel;
 use wattline_units::Span;
 
 /// A configuration.

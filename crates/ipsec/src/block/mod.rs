@@ -16,9 +16,9 @@ use partial::Partial;
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
+use wattline_daemon::settings::ConfigError;
 use wattline_linux::netlink::xfrm::{self, BlockOwner, Blocked, PolicyDirection};
 use wattline_router::config::{Config, PortSettings};
-use wattline_settings::ConfigError;
 use wattline_status::applications::{Block, BlockPlan, BlockStats, BlockedTraffic, KernelBlock};
 
 /// Result of [`follow`].

@@ -7,8 +7,8 @@ use super::protected::{Protected, Rule, all_addresses};
 use crate::section::{IPSEC, IpsecSections, POLICY, TUNNEL};
 use ipnet::IpNet;
 use std::net::IpAddr;
+use wattline_daemon::settings::{Reader, Schema, Section, Table, each, single, single_or_empty};
 use wattline_router::config::ApplicationSection;
-use wattline_settings::{Reader, Schema, Section, Table, each, single, single_or_empty};
 
 /// Key of the problems of a text that is no TOML.
 const SYNTAX: &str = "syntax";

@@ -12,7 +12,7 @@ use wattline_dataplane::frame::ChunkMemory;
 pub fn library() -> String {
     #[cfg(feature = "ipsec-mb")]
     if SideBySide::new().is_some() {
-        return format!("ipsec-mb {}", wattline_multibuffer::version());
+        return format!("ipsec-mb {}", crate::multibuffer::version());
     }
     "AWS-LC".to_owned()
 }

@@ -1,8 +1,8 @@
 //! Keys for the multi-buffer library.
 
 use super::algorithm::Algorithm;
+use crate::multibuffer::{Cipher, Integrity, Key, Manager, Mode};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use wattline_multibuffer::{Cipher, Integrity, Key, Manager, Mode};
 
 /// A key, expanded, with the salt of GCM.
 pub(super) struct Expanded {

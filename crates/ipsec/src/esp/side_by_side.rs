@@ -7,14 +7,14 @@
 use super::expanded::Expanded;
 use super::job::Job;
 use super::transform::{Authenticated, Layout, hashed, nonce, number};
+use crate::multibuffer::{Batch, Cipher, Integrity, Key, Manager, Mode, TAG};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use wattline_dataplane::frame::{BATCH_MAX, ChunkMemory};
 use wattline_memory::Apart;
-use wattline_multibuffer::{Batch, Cipher, Integrity, Key, Manager, Mode, TAG};
 use wattline_packet::esp::HEADER;
 
 // A batch of the graph is one of the library.
-const _: () = assert!(BATCH_MAX <= wattline_multibuffer::MOST);
+const _: () = assert!(BATCH_MAX <= crate::multibuffer::MOST);
 const _: () = assert!(BATCH_MAX <= wattline_memory::MOST_APART);
 
 /// The algorithms whose packets are taken together.

@@ -13,11 +13,11 @@ use wattline::commands::dashboard::{Dashboard, Listening};
 use wattline::commands::run;
 use wattline::exit::ExitError;
 use wattline::new_file::cannot_write;
-use wattline::output;
+use wattline::{laboratory, output};
+use wattline_daemon::settings::parse_duration;
 use wattline_demo::compare::{self, Settings};
 use wattline_demo::day;
 use wattline_demo::watch::Watch;
-use wattline_settings::parse_duration;
 use wattline_testbed::forwarder::Mode;
 use wattline_testbed::leftovers::clean_up_on_signals;
 use wattline_testbed::probe::Load;
@@ -209,8 +209,7 @@ fn day_settings(args: &Args) -> Result<day::Settings, ExitError> {
 }
 
 fn comparison_settings(args: Args) -> Result<Settings, ExitError> {
-    let binary = std::env::current_exe()
-        .map_err(|error| ExitError::new(ExitError::IO, format!("finding this program: {error}")))?;
+    let binary = laboratory::operator();
     let load = Load {
         rate_pps: args.rate,
         duration: args.compare_duration,

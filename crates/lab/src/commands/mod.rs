@@ -25,7 +25,7 @@ mod sim_requests;
 mod simulation;
 mod sweep;
 
-use crate::scale;
+use crate::{line, scale};
 use clap::Subcommand;
 use wattline::commands::{guard, run};
 use wattline::exit::ExitError;
@@ -107,7 +107,9 @@ impl Commands for Command {
             Self::Bench(args) => bench::run(&args, json),
             Self::Run(args) => run::run_on(&args, json, scale::PLATFORMS),
             Self::Guard(args) => guard::run(&args),
-            Self::Generate(args) => generate::run(&args, json),
+            Self::Generate(args) => {
+                generate::run(&args, json, &line::whole::<Self>(), &line::own::<Self>())
+            }
         }
     }
 }

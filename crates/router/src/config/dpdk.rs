@@ -4,7 +4,7 @@ use super::power::{PowerPlatform, PowerSettings};
 use super::router::{Mode, RouterSettings};
 use super::settings::PortSettings;
 use toml::de::DeValue;
-use wattline_settings::{Key, Reader, Section, Table};
+use wattline_daemon::settings::{Key, Reader, Section, Table};
 
 /// The section.
 pub(super) const SECTION: Section = Section::Named("[dpdk]");

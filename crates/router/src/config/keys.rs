@@ -2,7 +2,7 @@
 
 use super::section::Sections;
 use super::{dpdk, ports, power, router, routes_file, statics};
-use wattline_settings::{Key, Schema, Section, log, metrics, reference};
+use wattline_daemon::settings::{Key, Schema, Section, log, metrics, reference};
 
 /// The router's sections, as they stand at the top level.
 const SECTIONS: [&str; 8] =
@@ -59,7 +59,7 @@ pub fn as_markdown(sections: Sections<'_>) -> String {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use wattline_settings::{Allowed, Problems};
+    use wattline_daemon::settings::{Allowed, Problems};
 
     #[test]
     fn the_printed_defaults_are_a_configuration_that_lacks_only_ports() {

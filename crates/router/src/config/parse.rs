@@ -6,7 +6,7 @@ use super::{dpdk, keys, ports, power, router, routes_file, statics};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wattline_settings::{
+use wattline_daemon::settings::{
     ConfigError, Problem, Problems, Reader, Section, Table, log, metrics, read_text,
     single_or_empty,
 };
@@ -69,7 +69,7 @@ impl Config {
     /// # Errors
     /// With everything that is wrong in it.
     pub fn parse_with(text: &str, file: &str, sections: Sections<'_>) -> Result<Self, Problems> {
-        wattline_settings::read((text, file), keys::schema(sections), |reader, root| {
+        wattline_daemon::settings::read((text, file), keys::schema(sections), |reader, root| {
             Draft::read(reader, root, sections, &[]).config
         })
     }

@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Component, PathBuf};
 use toml::de::DeValue;
-use wattline_dpdk::DeviceText;
-use wattline_linux::netlink::interface_name;
-use wattline_settings::{
+use wattline_daemon::settings::{
     At, Key, Reader, Section, Table, each, parse_any_interface, parse_name, required,
 };
+use wattline_linux::netlink::interface_name;
+use wattline_ports::dpdk::DeviceText;
 
 /// The section.
 pub(super) const SECTION: Section = Section::Named("[[port]]");

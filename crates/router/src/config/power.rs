@@ -1,10 +1,10 @@
 //! The `[power]` section.
 
 use std::time::Duration;
+use wattline_daemon::settings::{Key, Reader, Section, Table, defaulted};
 use wattline_knobs::OnExit;
 use wattline_policy::PolicySpec;
 use wattline_server::Application;
-use wattline_settings::{Key, Reader, Section, Table, defaulted};
 
 /// The section.
 pub(super) const SECTION: Section = Section::Named("[power]");

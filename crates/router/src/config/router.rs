@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 use toml::de::DeValue;
-use wattline_settings::{Key, Reader, Section, Table, defaulted, parse_socket_path, whole};
+use wattline_daemon::settings::{Key, Reader, Section, Table, defaulted, parse_socket_path, whole};
 
 /// The section.
 pub(super) const SECTION: Section = Section::Named("[router]");

@@ -6,8 +6,8 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 use std::path::Path;
 use toml::de::DeValue;
+use wattline_daemon::settings::{At, ConfigError, Key, Problem, Problems, Reader, Section, Table};
 use wattline_fib::routes_file;
-use wattline_settings::{At, ConfigError, Key, Problem, Problems, Reader, Section, Table};
 
 /// More mistakes than this are not listed: the file is of another kind.
 const MOST_PROBLEMS: usize = 100;

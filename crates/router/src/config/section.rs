@@ -6,7 +6,7 @@
 use super::application::Settings;
 use super::settings::PortSettings;
 use std::sync::Arc;
-use wattline_settings::{Key, Reader, Section, Table};
+use wattline_daemon::settings::{Key, Reader, Section, Table};
 
 /// The sections of one application.
 pub trait ApplicationSection: Sync {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use std::path::Path;
-    use wattline_settings::{parse_name, single};
+    use wattline_daemon::settings::{parse_name, single};
 
     /// An application with a name and a file.
     #[derive(Debug, PartialEq)]

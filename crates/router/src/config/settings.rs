@@ -8,9 +8,9 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use wattline_daemon::settings::LogLevel;
 use wattline_dataplane::port::PortId;
-use wattline_dpdk::DeviceText;
-use wattline_settings::LogLevel;
+use wattline_ports::dpdk::DeviceText;
 
 /// A whole configuration. Whoever holds one may rely on it: names are unique, ports
 /// that are named exist, and values are in range.

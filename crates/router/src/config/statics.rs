@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use toml::de::DeValue;
-use wattline_settings::{At, Key, Reader, Section, Table, each, required};
+use wattline_daemon::settings::{At, Key, Reader, Section, Table, each, required};
 
 /// A route.
 const ROUTE: Section = Section::Named("[[route]]");

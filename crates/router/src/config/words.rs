@@ -2,7 +2,7 @@
 
 use super::settings::{RouteTarget, SteerSettings};
 use std::net::IpAddr;
-use wattline_settings::parse_interface;
+use wattline_daemon::settings::parse_interface;
 
 /// The words for routes that discard, in the file of routes too.
 pub(super) fn parse_kind(text: &str) -> Option<RouteTarget> {

@@ -7,10 +7,10 @@ use super::super::surplus::Surplus;
 use crate::application;
 use crate::config::{ApplicationSection, Config, RouteSettings, routes_file};
 use std::path::Path;
+use wattline_daemon::settings::LogLevel;
 use wattline_daemon::socket::{self, Server};
 use wattline_dataplane::port::PortId;
 use wattline_linux::privileges;
-use wattline_settings::LogLevel;
 
 /// A configuration that this process may run.
 pub(super) struct Settled {

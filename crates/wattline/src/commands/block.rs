@@ -6,8 +6,8 @@ use crate::output;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use wattline_daemon::settings::ConfigError;
 use wattline_router::config::Config;
-use wattline_settings::ConfigError;
 use wattline_status::applications::{BlockPlan, BlockedTraffic, KernelBlock};
 
 /// Configuration to be followed.

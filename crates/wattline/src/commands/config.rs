@@ -6,10 +6,10 @@ use crate::output;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use wattline_daemon::settings::Key;
 use wattline_govern::config::keys as own;
 use wattline_router::Router;
 use wattline_router::config::{Config, keys};
-use wattline_settings::Key;
 
 /// What to print or check.
 #[derive(Debug, clap::Args)]
@@ -87,7 +87,7 @@ fn listed<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_settings::{Section, log, metrics};
+    use wattline_daemon::settings::{Section, log, metrics};
 
     /// A governor does not know the router: it has its own list of what belongs there.
     #[test]

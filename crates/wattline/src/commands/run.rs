@@ -10,10 +10,10 @@ use crate::{laboratory, output};
 use std::path::PathBuf;
 use tracing::Level;
 use wattline_daemon::logging::{self, Logging};
+use wattline_daemon::settings::LogLevel;
 use wattline_router::config::{Config, PowerPlatform};
 use wattline_router::platform::Platforms;
 use wattline_router::{Extensions, Remedy, Router, RouterError};
-use wattline_settings::LogLevel;
 use wattline_status::{Build, Stats};
 
 /// What to run.

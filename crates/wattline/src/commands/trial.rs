@@ -18,15 +18,15 @@ use std::time::{Duration, Instant};
 use tracing::Level;
 use wattline_daemon::logging::{self, Logging};
 use wattline_govern::config::Config;
+use wattline_govern::trial::{
+    Comparison, Course, Design, Estimate, Experiment, Figure, LEAST_PAIRS, Limits, METHOD, Means,
+    Meter, Passed, Progress, Setting, State, estimate,
+};
 use wattline_govern::{Block, NONE, profile};
 use wattline_host::PowerPlan;
 use wattline_linux::sysfs::Tree;
 use wattline_meters::disjoint;
 use wattline_report::columns::{Columns, number, text};
-use wattline_trial::{
-    Comparison, Course, Design, Estimate, Experiment, Figure, LEAST_PAIRS, Limits, METHOD, Means,
-    Meter, Passed, Progress, Setting, State, estimate,
-};
 use wattline_units::Span;
 
 /// Readings of a block; at least one a second.

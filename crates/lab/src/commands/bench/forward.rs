@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use wattline::exit::ExitError;
+use wattline::laboratory;
 use wattline::progress::Counted;
 use wattline_bench::forward::{self, Options, Report};
 use wattline_testbed::leftovers::clean_up_on_signals;
@@ -38,7 +39,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         rounds: args.rounds,
         duration: Duration::from_secs(args.seconds),
         l3fwd: args.l3fwd.clone(),
-        dpdk: args.dpdk.then(itself).transpose()?,
+        dpdk: args.dpdk.then(router).transpose()?,
     };
     let bar = Counted::new(forward::runs(&options) as u64, "runs");
     let report = clean_up_on_signals(|| forward::run(&options, || bar.step()));
@@ -48,15 +49,14 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     results::print_with_page(written, &report, json, table)
 }
 
-/// This program, which the benchmark starts as a router over DPDK.
-fn itself() -> Result<PathBuf, ExitError> {
+/// The program which the benchmark starts as a router over DPDK.
+fn router() -> Result<PathBuf, ExitError> {
     if !cfg!(feature = "dpdk") {
         let why = "--dpdk: this program was built without ports over DPDK: build it by `cargo build \
                    --release -p wattline-lab --features dpdk`, which needs libdpdk-dev";
         return Err(ExitError::new(ExitError::USAGE, why));
     }
-    std::env::current_exe()
-        .map_err(|error| ExitError::new(ExitError::UNAVAILABLE, format!("--dpdk: {error}")))
+    Ok(laboratory::operator())
 }
 
 /// Explanation of the columns.

@@ -5,7 +5,6 @@ mod reference;
 
 pub use reference::reference;
 
-use crate::line;
 use clap::Command;
 use clap_complete::Shell;
 use std::io::{self, Write};
@@ -30,24 +29,24 @@ enum What {
     Reference,
 }
 
-/// Runs the command.
-pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+/// Runs the command; `whole` is the command line of both programs, `own` that of this one.
+pub fn run(args: &Args, json: bool, whole: &Command, own: &Command) -> Result<(), ExitError> {
     output::text_alone(json, "what `generate` makes", "")?;
     match &args.what {
-        What::Man { folder } => man(folder)?,
-        What::Completions { folder } => completions(folder)?,
-        What::Reference => output::stdout().write_all(reference(&line::whole()).as_bytes())?,
+        What::Man { folder } => man(whole, folder)?,
+        What::Completions { folder } => completions(whole, own, folder)?,
+        What::Reference => output::stdout().write_all(reference(whole).as_bytes())?,
     }
     Ok(())
 }
 
 /// Writes `wattline/wattline.1`, `wattline-lab/wattline-sim.1` and so on; hidden commands have no page.
-pub fn man(folder: &Path) -> io::Result<()> {
+pub fn man(line: &Command, folder: &Path) -> io::Result<()> {
     let operator = folder.join("wattline");
     let own = folder.join(laboratory::PROGRAM);
     std::fs::create_dir_all(&operator)?;
     std::fs::create_dir_all(&own)?;
-    clap_mangen::generate_to(line::whole().disable_help_subcommand(true), &operator)?;
+    clap_mangen::generate_to(line.clone().disable_help_subcommand(true), &operator)?;
     for entry in std::fs::read_dir(&operator)? {
         let entry = entry?;
         if is_of_laboratory(&entry.file_name().to_string_lossy()) {
@@ -55,7 +54,11 @@ pub fn man(folder: &Path) -> io::Result<()> {
         }
     }
     let page = std::fs::File::create(own.join(format!("{}.1", laboratory::PROGRAM)))?;
-    clap_mangen::Man::new(own_line()).render(&mut &page)
+    let about = "The laboratory of Wattline: models, simulation, measurements and papers";
+    let called =
+        "Its commands are called as `wattline COMMAND`, which hands them over: see wattline(1).";
+    let own_line = Command::new(laboratory::PROGRAM).about(about).after_help(called);
+    clap_mangen::Man::new(own_line).render(&mut &page)
 }
 
 /// Whether a page such as `wattline-bench-fib.1` is about a command of the laboratory.
@@ -65,16 +68,12 @@ fn is_of_laboratory(page: &str) -> bool {
 }
 
 /// Writes a file for each shell and program. `wattline` takes the commands of both.
-pub fn completions(folder: &Path) -> io::Result<()> {
+pub fn completions(whole: &Command, own: &Command, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut line::whole(), "wattline", folder)?;
-        clap_complete::generate_to(shell, &mut own_line(), laboratory::PROGRAM, folder)?;
+        clap_complete::generate_to(shell, &mut whole.clone(), "wattline", folder)?;
+        let mut own = own.clone().name(laboratory::PROGRAM);
+        clap_complete::generate_to(shell, &mut own, laboratory::PROGRAM, folder)?;
     }
     Ok(())
-}
-
-/// The command line of this program under its own name.
-fn own_line() -> Command {
-    line::own().name(laboratory::PROGRAM)
 }

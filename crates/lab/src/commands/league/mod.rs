@@ -148,7 +148,7 @@ fn watched<T>(
         let bar = Counted::new(pieces as u64, "pieces");
         let found = play(&|| bar.step());
         bar.end();
-        return Ok(found.map_err(league_error)?);
+        return found.map_err(league_error);
     };
     let kept = || league::kept(plan, args.part, store);
     let before = kept().map_err(league_error)?;
@@ -166,7 +166,7 @@ fn watched<T>(
     };
     let found = interrupted::told_when(left, || play(&|| bar.step()))?;
     bar.end();
-    Ok(found.map_err(league_error)?)
+    found.map_err(league_error)
 }
 
 fn table(out: &mut impl Write, standings: &[Standing]) -> std::io::Result<()> {

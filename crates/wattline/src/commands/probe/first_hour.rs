@@ -21,7 +21,7 @@ use wattline_units::Span;
 /// A signal is honoured within this time.
 const LOOK: Duration = Duration::from_millis(50);
 /// Pairs of blocks of the trial: the fewest that show anything.
-const PAIRS: u32 = wattline_trial::LEAST_PAIRS as u32;
+const PAIRS: u32 = wattline_govern::trial::LEAST_PAIRS as u32;
 /// Messages of a step that are kept, in bytes.
 const MESSAGES: usize = 16_384;
 

@@ -10,8 +10,8 @@ use crate::exit::ExitError;
 use crate::output;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
+use wattline_daemon::settings::parse_duration;
 use wattline_daemon::socket::Request;
-use wattline_settings::parse_duration;
 use wattline_status::{Rates, Sample};
 
 /// Which router, and how.

@@ -1,0 +1,277 @@
+//! The difference between two settings at equal work, with its confidence interval.
+//!
+//! The differences of the pairs are fitted by least squares: the effect of B with the sign of the pair's
+//! order, the difference of work, and a constant for what drifts from one block to the next. The interval
+//! holds every effect that a randomisation test does not refuse: if that were the effect, the order would
+//! have made no difference to what is left, so that other orders that could have been drawn would have
+//! given as large a statistic often enough (R. A. Fisher, "The design of experiments", 1935; with
+//! covariates: P. R. Rosenbaum, "Covariance adjustment in randomized experiments", Statistical Science
+//! 17 (2002)). This assumes nothing of noise, autocorrelation and drift; it does assume that B changes the
+//! power by the same watts in each pair, and that the work does not depend on the setting.
+
+use crate::trial::block::{Figure, Pair};
+use crate::trial::order;
+use rand::SeedableRng as _;
+use rand::rngs::Xoshiro256PlusPlus;
+
+/// Name of the method, for reports.
+pub const METHOD: &str = "randomisation test over the order of blocks within pairs, inverted; \
+                          adjusted for work and drift";
+/// Share of orders that may give as large a statistic: a little below the nominal 5 %, so that also a
+/// sample of 1,000 trials without a difference rarely shows one in more than 5 %.
+const ALPHA: f64 = 0.042;
+/// Orders that are drawn for the test.
+const DRAWS: usize = 1_999;
+/// With fewer pairs, too few orders exist to refuse anything with 95 % confidence.
+pub const LEAST_PAIRS: usize = 8;
+
+/// Difference of B to A at equal work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Difference {
+    /// Watts that B draws more than A; negative for a saving.
+    pub watts: f64,
+    /// Lower end of the 95 % confidence interval.
+    pub lower_watts: f64,
+    /// Upper end.
+    pub upper_watts: f64,
+    /// Number of pairs.
+    pub pairs: usize,
+}
+
+impl Difference {
+    /// Returns true if the interval excludes zero.
+    pub fn is_shown(&self) -> bool {
+        self.lower_watts > 0.0 || self.upper_watts < 0.0
+    }
+
+    /// The largest difference in either direction that the trial does not exclude.
+    pub fn hidden_watts(&self) -> f64 {
+        self.lower_watts.abs().max(self.upper_watts.abs())
+    }
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { watts, lower_watts: lower, upper_watts: upper, .. } = self;
+        if self.is_shown() {
+            write!(formatter, "B draws {watts:+.2} W ({lower:+.2} to {upper:+.2} W, 95 %)")
+        } else if !self.hidden_watts().is_finite() {
+            write!(formatter, "no difference shown, and none can be excluded: run more pairs")
+        } else {
+            let hidden = self.hidden_watts();
+            write!(formatter, "no difference shown: up to {hidden:.2} W could be hidden")
+        }
+    }
+}
+
+/// Share of the differences of work that the setting may explain.
+const MOST_EXPLAINED: f64 = 0.75;
+
+/// Difference of B to A, and whether it is one at equal work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// Difference of the power.
+    pub power: Difference,
+    /// The measure of work.
+    pub work: Option<Figure>,
+    /// True if the power is compared at equal work. False without a measure of work, and if the work
+    /// follows the setting so closely that nobody can tell their effects apart.
+    pub at_equal_work: bool,
+}
+
+/// Compares the power under two settings, at equal work if that can be told.
+///
+/// # Errors
+/// [`TooFewPairs`].
+pub fn compare(pairs: &[Pair], work: Option<Figure>, seed: u64) -> Result<Comparison, TooFewPairs> {
+    let signs: Vec<f64> = pairs.iter().map(|pair| pair.order.sign()).collect();
+    let differences = pairs.iter().map(|pair| pair.second.work - pair.first.work).collect();
+    let unexplained = Adjustment::by(differences).residuals(&signs);
+    let none = Adjustment::by(vec![0.0; pairs.len()]).residuals(&signs);
+    let explained = 1.0 - dot(&unexplained, &unexplained) / dot(&none, &none);
+    let at_equal_work = work.is_some() && explained <= MOST_EXPLAINED;
+    let mut pairs = pairs.to_vec();
+    if !at_equal_work {
+        for pair in &mut pairs {
+            (pair.first.work, pair.second.work) = (0.0, 0.0);
+        }
+    }
+    Ok(Comparison { power: difference(&pairs, seed)?, work, at_equal_work })
+}
+
+/// A trial with too few pairs to tell anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooFewPairs {
+    /// Number of pairs that it has.
+    pub pairs: usize,
+}
+
+impl std::fmt::Display for TooFewPairs {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pairs = self.pairs;
+        write!(formatter, "{pairs} pairs of blocks were run; at least {LEAST_PAIRS} are needed")
+    }
+}
+
+impl std::error::Error for TooFewPairs {}
+
+/// The difference that the pairs show. The seed is that of the orders that are drawn for the test.
+///
+/// # Errors
+/// [`TooFewPairs`].
+pub fn difference(pairs: &[Pair], seed: u64) -> Result<Difference, TooFewPairs> {
+    let count = pairs.len();
+    if count < LEAST_PAIRS {
+        return Err(TooFewPairs { pairs: count });
+    }
+    let watts: Vec<f64> = pairs.iter().map(|pair| pair.second.watts - pair.first.watts).collect();
+    let work: Vec<f64> = pairs.iter().map(|pair| pair.second.work - pair.first.work).collect();
+    let signs: Vec<f64> = pairs.iter().map(|pair| pair.order.sign()).collect();
+    let adjusted = Adjustment::by(work);
+    let (left, own) = (adjusted.residuals(&watts), adjusted.residuals(&signs));
+    let (a, b) = (dot(&signs, &left), dot(&signs, &own));
+    let effect = a / b;
+    // Of each order: the largest deviation upwards and downwards from the effect at which its statistic
+    // is as large as that of the real order. The statistic is linear in the assumed effect.
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut upwards = Vec::with_capacity(DRAWS + 1);
+    let mut downwards = Vec::with_capacity(DRAWS + 1);
+    for _ in 0..DRAWS {
+        let other = order::draw(count, &mut random);
+        let mut sums = (0.0, 0.0);
+        for ((order, left), own) in other.iter().zip(&left).zip(&own) {
+            sums.0 += order.sign() * left;
+            sums.1 += order.sign() * own;
+        }
+        let rest = sums.0 - effect * sums.1;
+        let reach =
+            |rest: f64, slope: f64| if slope > 1e-9 * b { rest / slope } else { f64::INFINITY };
+        upwards.push(reach(rest, b + sums.1).max(reach(-rest, b - sums.1)));
+        downwards.push(reach(rest, b - sums.1).max(reach(-rest, b + sums.1)));
+    }
+    // The real order is one of those that could have been drawn.
+    upwards.push(f64::INFINITY);
+    downwards.push(f64::INFINITY);
+    Ok(Difference {
+        watts: effect,
+        lower_watts: effect - limit(&mut downwards),
+        upper_watts: effect + limit(&mut upwards),
+        pairs: count,
+    })
+}
+
+/// The deviation that no more than [`ALPHA`] of the orders reach.
+fn limit(deviations: &mut [f64]) -> f64 {
+    deviations.sort_by(f64::total_cmp);
+    let above = (ALPHA * deviations.len() as f64).floor() as usize;
+    deviations.len().checked_sub(1 + above).map_or(f64::INFINITY, |place| deviations[place])
+}
+
+/// Pairs that it takes until the interval is about `half_width_watts` wide on either side, judged by pairs
+/// under one setting. `None` for no pairs or no width.
+pub fn pairs_needed(recorded: &[Pair], half_width_watts: f64) -> Option<usize> {
+    if recorded.len() < 3 || half_width_watts.is_nan() || half_width_watts <= 0.0 {
+        return None;
+    }
+    let watts: Vec<f64> =
+        recorded.iter().map(|pair| pair.second.watts - pair.first.watts).collect();
+    let work = recorded.iter().map(|pair| pair.second.work - pair.first.work).collect();
+    let left = Adjustment::by(work).residuals(&watts);
+    let deviation = (dot(&left, &left) / (left.len() - 2) as f64).sqrt();
+    // Two standard errors, and two pairs for the fit of work and drift.
+    let pairs = (2.0 * deviation / half_width_watts).powi(2) + 2.0;
+    Some((pairs.ceil() as usize).max(LEAST_PAIRS))
+}
+
+fn dot(one: &[f64], other: &[f64]) -> f64 {
+    one.iter().zip(other).map(|(a, b)| a * b).sum()
+}
+
+/// Part of the differences that work and drift explain.
+struct Adjustment {
+    /// Differences of work less their mean.
+    work: Vec<f64>,
+    square: f64,
+}
+
+impl Adjustment {
+    fn by(mut work: Vec<f64>) -> Self {
+        centre(&mut work);
+        let square = dot(&work, &work);
+        Self { work, square }
+    }
+
+    /// Returns the unexplained rest of a list.
+    fn residuals(&self, list: &[f64]) -> Vec<f64> {
+        let mut left = list.to_vec();
+        centre(&mut left);
+        // Equal work explains nothing.
+        if self.square > 0.0 {
+            let slope = dot(&left, &self.work) / self.square;
+            left.iter_mut().zip(&self.work).for_each(|(one, work)| *one -= slope * work);
+        }
+        left
+    }
+}
+
+fn centre(list: &mut [f64]) {
+    let mean = list.iter().sum::<f64>() / list.len().max(1) as f64;
+    list.iter_mut().for_each(|one| *one -= mean);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::block::Block;
+    use crate::trial::order::{Order, orders};
+
+    fn pairs(effect: f64, drift: f64, per_work: f64) -> Vec<Pair> {
+        let pair = |(number, order): (usize, Order)| {
+            let block = |second: usize| {
+                let work = ((number * 7 + second * 3) % 11) as f64;
+                let is_b = (order == Order::AFirst) == (second == 1);
+                let time = (2 * number + second) as f64;
+                let watts =
+                    100.0 + drift * time + per_work * work + if is_b { effect } else { 0.0 };
+                Block { watts, work }
+            };
+            Pair { order, first: block(0), second: block(1) }
+        };
+        orders(12, 3).into_iter().enumerate().map(pair).collect()
+    }
+
+    #[test]
+    fn drift_and_work_are_no_difference() {
+        let found = difference(&pairs(-2.0, 0.5, 3.0), 1).unwrap();
+        assert!((found.watts + 2.0).abs() < 1e-9, "{found:?}");
+        assert!(found.is_shown() && (found.upper_watts - found.lower_watts).abs() < 1e-6);
+        let none = difference(&pairs(0.0, 0.5, 3.0), 1).unwrap();
+        assert!(none.watts.abs() < 1e-9 && none.hidden_watts() < 1e-6, "{none:?}");
+    }
+
+    #[test]
+    fn work_that_follows_the_setting_adjusts_nothing() {
+        let mut slower = pairs(-2.0, 0.5, 0.0);
+        for pair in &mut slower {
+            let b_last = pair.order == Order::AFirst;
+            let is_b = if b_last { &mut pair.second } else { &mut pair.first };
+            is_b.work -= 20.0;
+        }
+        let found = compare(&slower, Some(Figure::Requests), 1).unwrap();
+        assert!(!found.at_equal_work && (found.power.watts + 2.0).abs() < 1e-9, "{found:?}");
+        let found = compare(&pairs(-2.0, 0.5, 3.0), Some(Figure::Packets), 1).unwrap();
+        assert!(found.at_equal_work && (found.power.watts + 2.0).abs() < 1e-9, "{found:?}");
+        assert!(!compare(&slower, None, 1).unwrap().at_equal_work);
+    }
+
+    #[test]
+    fn few_pairs_are_refused_and_what_is_hidden_is_named() {
+        assert_eq!(difference(&pairs(1.0, 0.0, 0.0)[..7], 1), Err(TooFewPairs { pairs: 7 }));
+        let found = Difference { watts: 0.1, lower_watts: -1.1, upper_watts: 0.9, pairs: 12 };
+        assert_eq!(found.to_string(), "no difference shown: up to 1.10 W could be hidden");
+        let found = Difference { upper_watts: f64::INFINITY, ..found };
+        assert!(found.to_string().ends_with("run more pairs"), "{found}");
+        let found = Difference { watts: -2.0, lower_watts: -2.5, upper_watts: -1.5, pairs: 12 };
+        assert_eq!(found.to_string(), "B draws -2.00 W (-2.50 to -1.50 W, 95 %)");
+    }
+}

@@ -1,0 +1,104 @@
+//! Packets that are processed side by side.
+
+use super::ffi::RawJob;
+use super::key::{Key, Mode};
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Largest number of packets in a batch.
+pub const MOST: usize = 64;
+
+/// Length of the longest tag in bytes.
+pub const TAG: usize = 16;
+
+/// Block of AES in bytes.
+const BLOCK: usize = 16;
+
+/// Packets to encrypt and hash, or to hash. It borrows them, so that no two of them share bytes.
+pub struct Batch<'p> {
+    mode: Mode,
+    jobs: [RawJob; MOST],
+    count: usize,
+    packets: PhantomData<(&'p mut [u8], &'p Key)>,
+}
+
+impl<'p> Batch<'p> {
+    /// An empty batch for keys of this mode.
+    #[inline]
+    pub fn new(mode: Mode) -> Self {
+        const NONE: RawJob = RawJob {
+            start: std::ptr::null_mut(),
+            key: std::ptr::null(),
+            bytes: 0,
+            cipher_start: 0,
+            cipher_bytes: 0,
+            hash_bytes: 0,
+            tag: [0; TAG],
+        };
+        Self { mode, jobs: [NONE; MOST], count: 0, packets: PhantomData }
+    }
+
+    /// Adds a packet, of which the bytes `cipher` are encrypted, and then the first `hashed` bytes are
+    /// hashed. False where the batch is full, one of them reaches beyond the packet, `cipher` is no whole
+    /// number of blocks, or the key is of another mode or not for CBC.
+    #[inline]
+    #[must_use]
+    pub fn push(
+        &mut self,
+        key: &'p Key,
+        packet: &'p mut [u8],
+        cipher: Range<usize>,
+        hashed: usize,
+    ) -> bool {
+        // The library counts the bytes of its lanes with 16 bits.
+        let most = packet.len().min(u16::MAX.into());
+        let Some(bytes) = cipher.end.checked_sub(cipher.start) else { return false };
+        let is_within = cipher.end <= most && (1..=most).contains(&hashed);
+        let fits = key.mode() == self.mode && matches!(self.mode, Mode::Cbc(..));
+        if !(is_within && fits && bytes.is_multiple_of(BLOCK)) {
+            return false;
+        }
+        let Some(job) = self.jobs.get_mut(self.count) else { return false };
+        job.start = packet.as_mut_ptr();
+        job.key = key.raw();
+        // All below 2^16.
+        job.bytes = most as u32;
+        job.cipher_start = cipher.start as u32;
+        job.cipher_bytes = bytes as u32;
+        job.hash_bytes = hashed as u32;
+        self.count += 1;
+        true
+    }
+
+    /// Number of packets.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether each packet has something to encrypt.
+    pub(crate) fn is_to_be_encrypted(&self) -> bool {
+        self.jobs[..self.count].iter().all(|job| job.cipher_bytes > 0)
+    }
+
+    pub(crate) fn raw(&mut self) -> &mut [RawJob] {
+        &mut self.jobs[..self.count]
+    }
+
+    /// The packets in the order in which they were added, each with its tag, of which HMAC-SHA1 has
+    /// 12 bytes.
+    #[inline]
+    pub fn packets(&mut self) -> impl Iterator<Item = (&mut [u8], &[u8; TAG])> {
+        self.jobs[..self.count].iter().map(|job| {
+            // SAFETY: pointer and length are those of a slice that was borrowed for as long as `self`
+            // lives; no other job has it, and `self` is borrowed while the new one lives.
+            #[allow(unsafe_code)]
+            let packet = unsafe { std::slice::from_raw_parts_mut(job.start, job.bytes as usize) };
+            (packet, &job.tag)
+        })
+    }
+}

@@ -1,0 +1,18 @@
+//! Cryptography of many packets side by side, by Intel's multi-buffer library (libipsec-mb): AES-GCM,
+//! and AES-CBC with HMAC.
+//!
+//! The encryption of CBC goes from block to block, and so does a hash: one packet keeps few of the
+//! processor's units busy. The library fills them with up to 16 packets at once.
+//!
+//! A [`Manager`] belongs to one thread at a time; a [`Key`] is shared by all. The feature `ipsec-mb`
+//! links the library; `shim.c` makes functions of its macros.
+//! Unsafe code lives in `batch`, `key` and `manager`, and is nothing but calls of the functions in `ffi`.
+
+mod batch;
+mod ffi;
+mod key;
+mod manager;
+
+pub use batch::{Batch, MOST, TAG};
+pub use key::{Cipher, Integrity, Key, Mode};
+pub use manager::{Manager, Undone, version};
