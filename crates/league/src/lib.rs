@@ -16,6 +16,7 @@ mod arrivals;
 pub mod bound;
 mod build_mark;
 mod case;
+mod causal;
 mod choice;
 mod endings;
 mod envelope;
@@ -50,6 +51,7 @@ mod wrong;
 
 pub use arrivals::Arrivals;
 pub use case::{Budget, Case};
+pub use causal::{Causal, causal};
 pub use envelope::{Envelope, envelope};
 pub use error::LeagueError;
 pub use fixed::{BestFixed, best_fixed};

@@ -174,7 +174,7 @@ fn search(value: &impl Fn((f64, f64)) -> f64, scale: f64) -> ((f64, f64), f64) {
 
 /// The highest value between two prices, by golden section on a logarithmic axis: there a function
 /// that rises and then falls still does. Each step takes one value and keeps 0.618 of the interval.
-fn along(value: &impl Fn(f64) -> f64, low: f64, high: f64) -> (f64, f64) {
+pub(crate) fn along(value: &impl Fn(f64) -> f64, low: f64, high: f64) -> (f64, f64) {
     let golden = 0.5 * (5.0f64.sqrt() - 1.0);
     let (mut low, mut high) = (low.ln(), high.ln());
     let of = |x: f64| (x.exp(), value(x.exp()));
