@@ -60,8 +60,6 @@ pub(super) struct Rate {
     /// Rate averaged over a shorter time, and the seconds that it rests on.
     recent: f64,
     known: f64,
-    /// Rate of the last interval less what chance explains.
-    surely: f64,
     /// Highest rate of an interval, decaying.
     pub peak: f64,
     /// Variance of arrivals over their mean; 1 for independent packets. It comes from differences of
@@ -115,7 +113,6 @@ impl Rate {
     /// false if the rate rose or fell.
     fn average(&mut self, came: f64, span: f64) -> bool {
         let chance = (came.max(1.0) * self.dispersion.max(1.0)).sqrt();
-        self.surely = (came - DEVIATIONS * chance).max(0.0) / span;
         let beyond = came - self.mean * span;
         let usual = (self.mean * span * self.dispersion.max(1.0)).sqrt();
         let most = DEVIATIONS * chance;
@@ -133,13 +130,12 @@ impl Rate {
         beyond.abs() <= most
     }
 
-    /// Returns the rate to plan for: the average, with two of its standard deviations while it is young, or
-    /// the rate of the last interval less what chance explains.
+    /// Returns the rate to plan for: the average, with two of its standard deviations while it is young.
     pub fn need(&self) -> f64 {
         let known = self.known.max(LATE * RECENT);
         let young = 1.0 - known / RECENT;
         let unsure = 2.0 * young * (self.mean * self.dispersion.max(1.0) / known).sqrt();
-        (self.mean + unsure).max(self.surely)
+        self.mean + unsure
     }
 
     /// Returns true if chance does not explain the packets since the last complete interval, of which
@@ -214,6 +210,51 @@ mod tests {
         let before = count - 200;
         assert!(!rate.rises(at, before + 100, 0.0) && !rate.rises(at, before + 120, 0.0));
         assert!(rate.rises(at, before + 300, 0.0) && !rate.rises(at, before + 300, 3e6));
+    }
+
+    #[test]
+    fn young_average_has_a_margin() {
+        let (mut rate, mut count) = (Rate::default(), 0);
+        looks(&mut rate, &mut count, (0, 50), |_| 200);
+        looks(&mut rate, &mut count, (50, 52), |_| 10_000);
+        assert!(rate.need() > 1.005 * rate.mean, "{} {}", rate.need(), rate.mean);
+        looks(&mut rate, &mut count, (52, 60), |_| 10_000);
+        assert!((rate.need() / rate.mean - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn peak_falls_to_half_in_its_memory() {
+        let (mut rate, mut count) = (Rate::default(), 0);
+        looks(&mut rate, &mut count, (0, 50), |_| 2_000);
+        looks(&mut rate, &mut count, (50, 50_050), |_| 200);
+        assert!((rate.peak / 5e6 - 1.0).abs() < 0.01, "{}", rate.peak);
+    }
+
+    #[test]
+    fn short_interval_is_no_peak() {
+        let (mut rate, mut count) = (Rate::default(), 0);
+        looks(&mut rate, &mut count, (0, 100), |_| 200);
+        rate.look(99.0 * LOOK + 2e-5, count - 200 + 50);
+        assert!(rate.now > 2.4e6 && rate.peak < 1.1e6, "{} {}", rate.now, rate.peak);
+    }
+
+    #[test]
+    fn change_of_rate_is_no_dispersion() {
+        let (mut rate, mut count) = (Rate::default(), 0);
+        looks(&mut rate, &mut count, (0, 50), |_| 1_000);
+        let before = rate.dispersion;
+        looks(&mut rate, &mut count, (50, 52), |_| 10_000);
+        assert!(rate.dispersion <= before, "{} {before}", rate.dispersion);
+    }
+
+    #[test]
+    fn one_interval_moves_the_dispersion_little() {
+        let (mut rate, mut count) = (Rate::default(), 0);
+        let came = |look: u32| if look == 60 { 856 } else { 1_144 };
+        looks(&mut rate, &mut count, (0, 60), |_| 1_000);
+        looks(&mut rate, &mut count, (60, 62), came);
+        rate.look(62.0 * LOOK, count);
+        assert!((0.7..1.0).contains(&rate.dispersion), "{}", rate.dispersion);
     }
 
     /// A square wave of 1 ms high and 1 ms low.

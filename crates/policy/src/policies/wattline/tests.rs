@@ -1,33 +1,49 @@
+use super::*;
+use crate::platform::tests::westmere;
 use crate::policies::testing::{Bench, server};
-use crate::{LatencyView, Trigger, Wait};
-use wattline_units::{Span, Time};
+use crate::{FillLevel, LatencyView};
+use wattline_server::Application;
 
 fn step(bench: &mut Bench, policy: &mut dyn crate::Policy, micros: u64, mpps: f64) {
     let packets = (mpps * micros as f64) as u64;
     bench.pass(policy, Span::from_micros(micros), &[], packets);
 }
 
-/// Asks the policy about what it sees now.
-fn ask(bench: &mut Bench, policy: &mut dyn crate::Policy, trigger: Trigger) {
-    let observation = crate::Observation {
+/// Gives what the policy sees now.
+fn with_seen<T>(bench: &Bench, then: impl FnOnce(&crate::Observation<'_>) -> T) -> T {
+    then(&crate::Observation {
         platform: &bench.platform,
-        trigger,
+        trigger: Trigger::Timer,
         queues: &bench.queues,
         cores: &bench.cores,
         latency: bench.latency,
         power: None,
         entries: &[],
         offered: None,
-    };
-    policy.decide(bench.now, &observation, &mut bench.point);
+    })
+}
+
+/// Asks the policy about what it sees now.
+fn ask(bench: &mut Bench, policy: &mut dyn crate::Policy, trigger: Trigger) -> AskAgain {
+    let mut point = bench.point.clone();
+    let again = with_seen(bench, |seen| {
+        policy.decide(bench.now, &crate::Observation { trigger, ..*seen }, &mut point)
+    });
+    bench.point = point;
+    again
 }
 
 /// So many packets come to a queue at once, which asks the policy.
-fn queue_grows(bench: &mut Bench, policy: &mut dyn crate::Policy, micros: u64, packets: u32) {
+fn queue_grows(
+    bench: &mut Bench,
+    policy: &mut dyn crate::Policy,
+    micros: u64,
+    packets: u32,
+) -> AskAgain {
     bench.queues[0].arrivals += u64::from(packets);
     bench.queues[0].fill = packets;
     bench.now += Span::from_micros(micros);
-    ask(bench, policy, Trigger::Fill { queue: 0 });
+    ask(bench, policy, Trigger::Fill { queue: 0 })
 }
 
 /// Every look from now on shows so many packets, none of them late.
@@ -138,12 +154,17 @@ fn a_tight_budget_is_refused_with_what_would_do() {
 #[test]
 fn line_rate_without_a_warning_needs_a_floor_of_cores() {
     let model = server();
-    let mut bench = Bench::new();
-    let mut policy = bench.make("wattline:guard=link", Some(&model)).unwrap();
-    bench.start(&mut *policy);
-    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 0.5));
-    // 59.5 Mpps for some 140 us are 8,500 packets, and a core's four rings hold 2,048.
-    assert!((4..=6).contains(&bench.rung().0), "{:?}", bench.rung());
+    let settled = |ring: usize| {
+        let mut bench = Bench::new();
+        bench.platform.ring_size = Some(ring);
+        let mut policy = bench.make("wattline:guard=link", Some(&model)).unwrap();
+        bench.start(&mut *policy);
+        (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 0.5));
+        bench.rung().0
+    };
+    // 59.5 Mpps for some 140 us are 8,500 packets, and a core's four rings hold 2,048 or 1,024.
+    assert!((4..=6).contains(&settled(512)), "{}", settled(512));
+    assert!((9..=10).contains(&settled(256)), "{}", settled(256));
 }
 
 #[test]
@@ -172,7 +193,7 @@ fn without_a_model_it_learns_what_a_packet_takes() {
 fn a_wrong_model_is_corrected_by_what_packets_take() {
     let settled = |times: f64| {
         let model = server();
-        let cost = model.packet_cost(wattline_server::Application::Ipv4, 64).unwrap();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         let mut bench = Bench::new();
         let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
         bench.start(&mut *policy);
@@ -199,7 +220,7 @@ fn a_wrong_model_is_corrected_by_what_packets_take() {
 }
 
 /// Phase and reason of the last change.
-fn why(policy: &dyn crate::Policy) -> (&'static str, &'static str) {
+fn last_change(policy: &dyn crate::Policy) -> (&'static str, &'static str) {
     let reason = policy.reason().unwrap();
     (reason.phase.unwrap(), reason.words)
 }
@@ -229,6 +250,309 @@ fn rise_of_known_height_is_answered_by_the_cores_for_it() {
 }
 
 #[test]
+fn rise_that_goes_on_gets_twice_the_capacity() {
+    let model = server();
+    let mut bench = Bench::new();
+    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
+    bench.start(&mut *policy);
+    for _ in 0..2 {
+        (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+        rises(&mut bench, &mut *policy, 100);
+    }
+    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    let answer = rises(&mut bench, &mut *policy, 0);
+    queue_grows(&mut bench, &mut *policy, 30, 1_500);
+    assert!(bench.rung().0 >= 2 * answer.0 - 1, "{:?} after {answer:?}", bench.rung());
+}
+
+/// Twelve cores that serve 28.8 Mpps, with 100 us for a packet.
+fn bare() -> Wattline {
+    let model = server();
+    let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
+    let machine = Machine::new(&westmere(), Some((&model, cost)));
+    let given = Given {
+        late_after: Span::from_micros(100),
+        slack: 93e-6,
+        floor: 1,
+        ring: 2_048.0,
+        ports: 4,
+        exit: Span::from_micros(92),
+        transition: 10e-6,
+        link: None,
+    };
+    Wattline { given, machine, ..Wattline::default() }
+}
+
+fn choice(cores: usize, nap: f64) -> Choice {
+    let at = bare().machine.everything(&bare().required(1e6));
+    Choice { cores, nap: Some(nap), ..at }
+}
+
+#[test]
+fn expected_rise_follows_from_those_that_came() {
+    let mut policy = bare();
+    (policy.rate.mean, policy.rate.peak, policy.rate.long) = (2e6, 6e6, 4e6);
+    assert_eq!(policy.required(2e6).rise.rate, 2e7, "ten times the mean");
+    policy.risen = Some(Time::ZERO);
+    assert_eq!(policy.required(2e6).rise.rate, 2e7, "one may be a burst");
+    policy.risen_before = Some(Time::ZERO);
+    assert_eq!(policy.required(2e6).rise.rate, 1.2e7, "twice the peak");
+    policy.phase = Phase::Carry { rate: 6e6 };
+    let carries = policy.required(6e6);
+    assert_eq!((carries.rise.rate, carries.mean), (7.5e6, 4e6), "the peak and a quarter");
+    (policy.phase, policy.rate.peak) = (Phase::Follow, 2e7);
+    assert_eq!(policy.required(2e6).rise.rate, 2.5e7, "always");
+}
+
+#[test]
+fn carried_rate_lets_packets_wait_within_slack_and_rings() {
+    let needed = |slack: f64, ring: f64| {
+        let mut policy = bare();
+        (policy.given.slack, policy.given.ring) = (slack, ring);
+        let mut count = 0;
+        for look in 0..106u32 {
+            policy.rate.look(f64::from(look) * 2e-4, count);
+            count += if look / 5 % 2 == 0 { 2_000 } else { 200 };
+        }
+        policy.needed()
+    };
+    assert!((needed(0.0, 2_048.0) / 1e7 - 1.0).abs() < 0.01, "{}", needed(0.0, 2_048.0));
+    assert!(needed(2.5e-3, 1e9) < 7e6, "a millisecond may wait: {}", needed(2.5e-3, 1e9));
+    assert!(needed(2.5e-3, 100.0) > 9e6, "it has to fit: {}", needed(2.5e-3, 100.0));
+}
+
+#[test]
+fn rise_is_answered_by_as_many_cores_as_have_rings_for_it() {
+    let mut policy = bare();
+    (policy.rate.mean, policy.rate.peak) = (1e6, 1e7);
+    policy.present = Some(choice(1, 5e-5));
+    let by_capacity = policy.answer(Time::ZERO, 1e6, (1e6, 1e7)).cores;
+    assert!((5..=7).contains(&by_capacity), "{by_capacity}");
+    policy.phase = Phase::Follow;
+    (policy.given.exit, policy.given.ring) = (Span::from_micros(290), 512.0);
+    assert_eq!(policy.answer(Time::ZERO, 1e6, (1e6, 1e7)).cores, 11, "3,625 packets");
+}
+
+#[test]
+fn answer_stays_longer_where_steps_are_slow() {
+    let mut policy = bare();
+    assert_eq!(policy.holds(11), Span::from_micros(300));
+    policy.steps = Steps::new(50e-6);
+    assert_eq!(policy.holds(11), Span::from_micros(900));
+}
+
+#[test]
+fn frequency_that_holds_is_the_present_one() {
+    let mut bench = Bench::new();
+    let mut policy = bare();
+    policy.frequencies = Frequencies::new(13);
+    (policy.present, policy.asked) = (Some(Choice { frequency: 3, ..choice(2, 5e-5) }), Some(3));
+    bench.point.set_frequency(9);
+    with_seen(&bench, |seen| policy.check(Time::ZERO, seen, &bench.point));
+    assert_eq!(policy.present.unwrap().frequency, 9);
+}
+
+/// The limit was C1, and the core sleeps in C6.
+#[test]
+fn parked_core_may_be_deeper_than_its_limit() {
+    let mut bench = Bench::new();
+    let mut policy = bare();
+    policy.given.slack = 43e-6;
+    bench.point.set_active(2, 0, 2);
+    (2..12).for_each(|core| bench.point.cores[core].idle_limit = 0);
+    bench.cores[3].idle_state = Some(2);
+    let asleep = |point: &OperatingPoint| {
+        with_seen(&bench, |seen| policy.asleep(&choice(4, 5e-5), 1e6, seen, point))
+    };
+    assert_eq!(asleep(&bench.point)[0], CoreSet::only(3));
+}
+
+#[test]
+fn naps_that_are_much_longer_or_overfill_fewer_rings_are_cut_short() {
+    let mut policy = bare();
+    policy.rate.peak = 1e7;
+    let mut waits = |cores, nap| {
+        let mut bench = Bench::new();
+        policy.present = Some(choice(8, 4e-4));
+        policy.set_waits(&choice(cores, nap), false, &bench.platform, &mut bench.point);
+        bench.point.cores[0].wait
+    };
+    assert_eq!(waits(8, 3e-4), Wait::Sleep(Span::from_micros(300)));
+    assert_eq!(waits(8, 1e-4), Wait::Poll, "a quarter of it");
+    assert_eq!(waits(1, 3e-4), Wait::Poll, "5,000 packets in one core's rings");
+}
+
+#[test]
+fn alarm_comes_at_half_of_a_ring_where_chance_explains_more() {
+    let bench = Bench::new();
+    let mut policy = bare();
+    (policy.rate.mean, policy.rate.dispersion) = (2e6, 500.0);
+    let level = with_seen(&bench, |seen| policy.level(&choice(2, 9e-5), Time::ZERO, seen));
+    assert_eq!(level, 256);
+}
+
+#[test]
+fn capacity_does_not_fall_in_an_answer() {
+    let mut policy = bare();
+    policy.given.floor = 4;
+    let look = Look { now: Time::ZERO, seconds: 5e-5, rise: None, crowded: false };
+    let until = Time::ZERO + Span::from_micros(100);
+    for (phase, fast) in [(Phase::Answer { until, known: true }, true), (Phase::Follow, false)] {
+        let capacity = policy.machine.capacity(3, 13);
+        (policy.phase, policy.present) = (phase, Some(Choice { capacity, ..choice(3, 5e-5) }));
+        let calm = Requirements {
+            rise: Rise { rate: 0.0, ..policy.required(1e6).rise },
+            ..policy.required(1e6)
+        };
+        let slow = policy.machine.choose(&calm);
+        assert!(slow.cores == 4 && slow.capacity < capacity, "{slow:?}");
+        let next = policy.follow(1e6, look).0;
+        assert_eq!((next.cores, next.frequency == 13), (4, fast), "{phase:?}");
+    }
+}
+
+#[test]
+fn staying_at_a_peak_may_cost_the_change_and_the_way_back() {
+    let mut policy = bare();
+    (policy.rate.mean, policy.rate.peak) = (1e6, 1e7);
+    policy.needed.look(0.0, 1e7);
+    for _ in 0..3 {
+        policy.falls.falls(0.0, 1.0);
+        policy.falls.ends(false);
+    }
+    let required = policy.required(1e6);
+    let at_peak = Requirements { need: 1e7, ..required };
+    let (stays, low) = (policy.machine.choose(&at_peak), policy.machine.choose(&required));
+    let change = policy.switch_joules(&stays, &low);
+    let costs = change + policy.way_back_joules(&stays, &low, &at_peak);
+    let saved = (stays.watts - low.watts) * LOOK.as_seconds();
+    let looks = (1..).find(|_| policy.carry(LOOK.as_seconds(), 1e6, 0.0) == 0.0).unwrap();
+    let spent = f64::from(looks) * saved;
+    assert!(
+        costs > 1.2 * change && (costs..costs + 1.01 * saved).contains(&spent),
+        "{spent} {costs}"
+    );
+}
+
+/// The highest rate so far counts, and not the capacity of the answer.
+#[test]
+fn known_height_of_a_rise_is_divided() {
+    let mut bench = Bench::new();
+    let mut policy = settled_within_50us(&mut bench);
+    for _ in 0..2 {
+        rises(&mut bench, &mut *policy, 100);
+        (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    }
+    let before = bench.rung().0;
+    let answer = rises(&mut bench, &mut *policy, 0).0;
+    let [awake, waking] = [0, answer - 1].map(|core| f64::from(bench.point.weights[core]));
+    let carried = bare().machine.capacity(before, 13) - 300.0 / bare().given.exit.as_seconds();
+    let each = (1.05e7 - carried) / (answer - before) as f64;
+    let expected = carried / before as f64 / each;
+    assert!((awake / waking / expected - 1.0).abs() < 0.1, "{awake} {waking} {expected}");
+}
+
+#[test]
+fn floor_of_cores_is_kept() {
+    let model = server();
+    let mut bench = Bench::new();
+    let mut policy = bench.make("wattline:p99=100us,floor=9", Some(&model)).unwrap();
+    bench.start(&mut *policy);
+    in_time(&mut bench, 2_000_000);
+    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 0.5));
+    assert_eq!(bench.rung().0, 9);
+}
+
+/// Makes a policy for 50 us, which a core in C6 exceeds, and settles at 1 Mpps.
+fn settled_within_50us(bench: &mut Bench) -> Box<dyn crate::Policy> {
+    let mut policy = bench.make("wattline:p99=50us", Some(&server())).unwrap();
+    bench.start(&mut *policy);
+    in_time(bench, 2_000_000);
+    (0..400).for_each(|_| step(bench, &mut *policy, 200, 1.0));
+    policy
+}
+
+#[test]
+fn waking_cores_get_what_awake_ones_do_not_carry_in_a_rise() {
+    let shares = |waiting: u32, full: u32| {
+        let mut bench = Bench::new();
+        let mut policy = settled_within_50us(&mut bench);
+        bench.queues[11].fill = full;
+        let again = queue_grows(&mut bench, &mut *policy, 30, waiting);
+        assert_eq!(bench.rung(), (12, 13));
+        assert_eq!(again.at, bench.now + Span::from_micros(50), "looks are frequent");
+        [0, 10, 11].map(|core| bench.point.weights[core])
+    };
+    let [awake, waking, other] = shares(200, 0);
+    assert!(awake < waking && waking == other, "{awake} {waking} {other}");
+    assert!(shares(300, 0)[0] < awake, "waiting packets take their part");
+    let [_, waking, full] = shares(200, 450);
+    assert!(full == 1 && waking > 1, "rings of 512 that are nearly full get nothing: {waking}");
+}
+
+#[test]
+fn added_cores_poll_and_get_little_until_they_are_awake() {
+    let mut bench = Bench::new();
+    let mut policy = settled_within_50us(&mut bench);
+    let before = bench.rung().0;
+    for look in 0.. {
+        let again = bench.pass(&mut *policy, Span::from_micros(200), &[], 700);
+        let (cores, _) = bench.rung();
+        if cores > before {
+            let [old, new] = [0, cores - 1].map(|core| bench.point.weights[core]);
+            assert!(new < old, "{new} {old}");
+            assert_eq!(bench.point.cores[cores - 1].wait, Wait::Poll);
+            let awake = again.at.since(bench.now);
+            assert!(awake < Span::from_micros(100) && awake > Span::from_micros(80), "{awake:?}");
+            break;
+        }
+        assert!(look < 100, "{:?}", bench.rung());
+    }
+}
+
+#[test]
+fn alarms_are_set_beyond_plan_and_chance() {
+    let model = server();
+    let mut bench = Bench::new();
+    let mut policy = bench.make("wattline:p99=100us", Some(&model)).unwrap();
+    assert_eq!(bench.start(&mut *policy).on_fill, FillLevel::NEVER, "everything is on");
+    in_time(&mut bench, 2_000_000);
+    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    let level = bench.pass(&mut *policy, Span::from_micros(200), &[], 200).on_fill;
+    assert!((10..60).contains(&level.packets), "{level:?}");
+    // A known rise is answered by some of the cores, whose queues may grow meanwhile.
+    rises(&mut bench, &mut *policy, 100);
+    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
+    let level = queue_grows(&mut bench, &mut *policy, 30, 100).on_fill;
+    assert_eq!(level.packets, 358, "seven tenths of a ring");
+}
+
+/// Cores that serve all that can come nap for long, and at a lower load a rise has to end their naps.
+#[test]
+fn naps_that_became_too_long_are_cut_short() {
+    let model = server();
+    let mut bench = Bench::new();
+    let mut policy = bench.make("wattline:p99=500us", Some(&model)).unwrap();
+    bench.start(&mut *policy);
+    in_time(&mut bench, 2_000_000);
+    (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 27.0));
+    let Wait::Sleep(long) = bench.point.cores[0].wait else { panic!("it naps") };
+    let mut polled = false;
+    for _ in 0..100 {
+        let again = bench.pass(&mut *policy, Span::from_micros(200), &[], 200);
+        match bench.point.cores[0].wait {
+            Wait::Sleep(nap) if 2 * nap.as_picos() < long.as_picos() => break,
+            Wait::Poll => {
+                polled = true;
+                assert_eq!(again.at, bench.now + Span::from_micros(50), "then they nap again");
+            }
+            _ => {}
+        }
+    }
+    assert!(polled, "{:?} after {long:?}", bench.point.cores[0].wait);
+}
+
+#[test]
 fn answer_ends_when_the_new_load_is_known() {
     let model = server();
     let mut bench = Bench::new();
@@ -236,10 +560,10 @@ fn answer_ends_when_the_new_load_is_known() {
     bench.start(&mut *policy);
     (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
     rises(&mut bench, &mut *policy, 5);
-    assert_eq!((bench.rung(), why(&*policy).0), ((12, 13), "Answer"), "0.25 ms later");
+    assert_eq!((bench.rung(), last_change(&*policy).0), ((12, 13), "Answer"), "0.25 ms later");
     (0..3).for_each(|_| step(&mut bench, &mut *policy, 50, 10.0));
     assert!(bench.rung().0 < 12, "{:?}", bench.rung());
-    assert_eq!(why(&*policy), ("Follow", super::why::SETTLED));
+    assert_eq!(last_change(&*policy), ("Follow", why::SETTLED));
 }
 
 /// A millisecond at 10 Mpps, one at 1 Mpps: following costs more than the lows save.
@@ -254,12 +578,13 @@ fn peak_that_returns_is_carried_and_followed_again_when_it_stays_away() {
         (0..20).for_each(|_| step(&mut bench, &mut *policy, 50, 1.0));
     }
     let carries = bench.rung();
-    rises(&mut bench, &mut *policy, 20);
+    let answer = rises(&mut bench, &mut *policy, 20);
     let again = bench.rung();
-    assert!(again.0 == carries.0 && again.1 < 13, "the peak is no news: {carries:?} {again:?}");
+    assert!(answer.0 == carries.0 && answer.1 < 13, "the peak is no news: {carries:?} {answer:?}");
+    assert!(again.0 == carries.0 && again.1 < 13, "{carries:?} {again:?}");
     (0..400).for_each(|_| step(&mut bench, &mut *policy, 200, 1.0));
     assert!(bench.rung().0 < carries.0, "{:?} after {carries:?}", bench.rung());
-    assert_eq!(why(&*policy).0, "Follow");
+    assert_eq!(last_change(&*policy).0, "Follow");
 }
 
 #[test]
@@ -273,7 +598,7 @@ fn crowded_queue_adds_capacity_though_the_load_does_not_rise() {
     let before = bench.rung();
     let frequencies = bench.platform.frequencies.clone();
     let capacity = |(cores, frequency): (usize, usize)| {
-        let cost = model.packet_cost(wattline_server::Application::Ipv4, 64).unwrap();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         cores as f64 / model.service_seconds(cost, frequencies[frequency], cores)
     };
     let before = capacity(before);
@@ -281,9 +606,14 @@ fn crowded_queue_adds_capacity_though_the_load_does_not_rise() {
     bench.queues[0].arrivals += 800;
     bench.queues[0].fill = 300;
     bench.now += Span::from_micros(100);
+    let again = ask(&mut bench, &mut *policy, Trigger::Fill { queue: 0 });
+    assert_eq!(last_change(&*policy), ("Follow", why::CROWDED));
+    let added = bench.rung();
+    assert!(capacity(added) > before);
+    assert!(again.on_fill.packets >= 380, "a quarter more: {again:?}");
+    bench.now += Span::from_micros(20);
     ask(&mut bench, &mut *policy, Trigger::Fill { queue: 0 });
-    assert_eq!(why(&*policy), ("Follow", super::why::CROWDED));
-    assert!(capacity(bench.rung()) > before);
+    assert_eq!(bench.rung(), added, "the first addition has to take effect");
 }
 
 /// Cores that nap wake by the timers that they set; a rise would overfill their rings.
@@ -334,7 +664,7 @@ fn an_overload_costs_nothing_once_it_is_over() {
         in_time(&mut bench, 1_600);
         (0..7_500).for_each(|_| step(&mut bench, &mut *policy, 200, 8.0));
         let (cores, frequency) = bench.rung();
-        let cost = model.packet_cost(wattline_server::Application::Ipv4, 64).unwrap();
+        let cost = model.packet_cost(Application::Ipv4, 64).unwrap();
         cores as f64 / model.service_seconds(cost, bench.platform.frequencies[frequency], cores)
     };
     assert_eq!(settled(100), settled(0));
