@@ -58,9 +58,9 @@ pub(super) fn foreseen(nodes: &[Node]) -> Vec<Node> {
         let next = nodes[to].next.iter().enumerate();
         next.map(|(number, &(_, chance))| (firsts[to] + number, chance)).collect()
     };
-    let told = |node: &Node| {
+    let edges = |node: &Node| {
         let next = node.next.iter();
         next.map(|&(to, _)| Node { next: edge(to), ..node.clone() }).collect::<Vec<_>>()
     };
-    nodes.iter().flat_map(told).collect()
+    nodes.iter().flat_map(edges).collect()
 }

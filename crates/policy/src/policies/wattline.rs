@@ -372,9 +372,11 @@ impl Wattline {
                 (false, true) => why::CROWDED,
                 (false, false) => why::NEED,
             };
-            // During a rise, capacity never falls.
-            let falls = answers && best.capacity < present.capacity;
-            return (if falls { self.machine.everything(&required) } else { best }, why);
+            // During a rise, capacity never falls; another one is not expected meanwhile.
+            if answers && best.capacity < present.capacity {
+                return (self.machine.at_full_speed(0.0, present.cores, &required), why::RISE);
+            }
+            return (best, why);
         };
         if answers {
             return (same, why::RISE);
