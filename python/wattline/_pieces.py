@@ -234,11 +234,11 @@ class Task(Protocol):
 
     @property
     def what(self) -> str:
-        """What it works on, for the message of a worker that died."""
+        """Name of the work, for the message of a worker that died."""
 
     @property
     def kept(self) -> str:
-        """How finished tasks are kept."""
+        """Option that keeps finished tasks."""
 
     def run(self) -> Any:
         """Its result."""
@@ -284,7 +284,7 @@ def on_ray(tasks: Sequence[Task], missing: Sequence[int]) -> Generator[tuple[int
 
 
 def _result_of(ray: Any, reference: Any, task: Task) -> Any:
-    """What a task gave, or what it raised."""
+    """Result of a task, or the exception that it raised."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:

@@ -184,6 +184,10 @@ fn simulated_router_is_characterised_into_a_server_file() {
     for (old, new) in [
         ("cores_per_socket = 1", "cores_per_socket = 2"),
         ("power_watts = 0", "power_watts = 2"),
+        (
+            "exit_latency_us = 0",
+            "exit_latency_us = 0\n[[idle_state]]\nname = \"C6\"\npower_watts = 0\nexit_latency_us = 40",
+        ),
         ("board_watts = 0", "board_watts = 20"),
         ("queues_per_port = 1", "queues_per_port = 2"),
         ("redirect_table_entries = 1", "redirect_table_entries = 128"),
