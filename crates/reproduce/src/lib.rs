@@ -14,6 +14,7 @@ mod error;
 mod figure;
 mod inputs;
 mod liao;
+mod made;
 mod output;
 mod page;
 mod paper;
