@@ -94,7 +94,7 @@ impl Ixgbe {
     }
 }
 
-/// The period for a few received packets, with its mark.
+/// Returns the period for a few received packets, with its mark.
 fn few(packets: u32, bytes: u32) -> Option<u32> {
     if !(1..FEW_PACKETS).contains(&packets) || bytes >= FEW_BYTES {
         return None;
@@ -103,7 +103,7 @@ fn few(packets: u32, bytes: u32) -> Option<u32> {
     Some(steps(scaled) | LATENCY)
 }
 
-/// The period for packets of this mean length: as many as a socket's buffer of 212,992 bytes
+/// Returns the period for packets of this mean length: as many as a socket's buffer of 212,992 bytes
 /// holds with 640 bytes of overhead each, at the rate of the link, in four straight pieces.
 fn by_length(bytes: u32) -> u32 {
     let scaled = match bytes {
@@ -116,7 +116,7 @@ fn by_length(bytes: u32) -> u32 {
     steps(scaled)
 }
 
-/// A period in 256ths of a microsecond as whole steps, rounded up.
+/// Rounds a period in 256ths of a microsecond up to whole steps.
 fn steps(scaled: u32) -> u32 {
     scaled.div_ceil(STEP_MICROS * 256) * STEP_MICROS
 }
