@@ -11,7 +11,7 @@ const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
 const HATCH: f64 = 6.0;
 /// Values of a series that a page shows under the pointer and gives as data: more are not told apart
 /// on a screen; every second, third, … is left where there are more.
-const MOST_VALUES: usize = 400;
+const MOST_VALUES: usize = 250;
 
 /// Anchor of a text.
 #[derive(Debug, Clone, Copy)]
