@@ -318,7 +318,7 @@ fn a_narrow_screen_cuts_nothing(browser: &mut Browser) {
                  const names = plot.querySelector('.names').getBoundingClientRect(); \
                  const axis = [...plot.querySelectorAll('line.axis')].map(l => l.getBoundingClientRect()); \
                  return axis.every(line => line.bottom < names.top + 1); })";
-    let least = "Math.min(...[...document.querySelectorAll('svg.plot .tick, svg.plot .names text')] \
+    let least = "Math.min(...[...document.querySelectorAll('svg.plot .tick text, svg.plot .names text')] \
                  .map(t => t.getBoundingClientRect().height))";
     let gap = "Math.max(...[...document.querySelectorAll('svg.plot')].flatMap(plot => { \
                const at = [...plot.querySelectorAll('.name')].map(n => n.getBoundingClientRect()); \

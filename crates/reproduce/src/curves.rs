@@ -54,7 +54,7 @@ impl Curve {
     }
 }
 
-/// Share of the way from idle to full power at equal steps of load.
+/// Returns the share of the way from idle to full power at equal steps of load.
 pub(crate) fn shape(watts: &[f64]) -> Vec<f64> {
     let (idle, full) = (watts[0], watts[watts.len() - 1]);
     watts.iter().map(|power| (power - idle) / (full - idle)).collect()

@@ -15,6 +15,7 @@ mod error;
 mod figure;
 mod inputs;
 mod liao;
+mod made;
 mod output;
 mod own;
 mod page;

@@ -33,7 +33,7 @@ const ASSUMPTIONS: [(&str, [f64; 2]); 3] = [
     ("power above idle of polling without packets, as a share of that at full load", [0.5, 1.0]),
 ];
 
-/// Days as loads at equal steps.
+/// Returns days as loads at equal steps.
 fn days() -> [(&'static str, Vec<f64>); 4] {
     let day = |mean, highest, spikes| {
         DayProfile::new(mean, highest, 86_400.0, spikes, SEED).rates().to_vec()
@@ -86,7 +86,7 @@ struct Watts {
 }
 
 impl Case<'_> {
-    /// Share of the swing at a load, between the levels of the curve.
+    /// Returns the share of the swing at a load, between the levels of the curve.
     fn share(&self, load: f64) -> f64 {
         let steps = self.shape.len() - 1;
         let at = load.clamp(0.0, 1.0) * steps as f64;
@@ -129,7 +129,7 @@ struct Worth {
 }
 
 impl Worth {
-    fn of(servers: &[&SpecResult], case: &Case<'_>, loads: &[f64]) -> Self {
+    fn medians(servers: &[&SpecResult], case: &Case<'_>, loads: &[f64]) -> Self {
         let day = case.day(loads);
         let watts: Vec<Watts> = servers.iter().map(|server| case.watts(server, day)).collect();
         let median = |of: &dyn Fn(&Watts) -> f64| {
@@ -146,7 +146,7 @@ impl Worth {
     }
 }
 
-/// Least and greatest of a figure.
+/// Returns the least and the greatest of a figure.
 fn range(worths: &[Worth], of: impl Fn(&Worth) -> f64) -> [f64; 2] {
     let ends = |[low, high]: [f64; 2], value: f64| [low.min(value), high.max(value)];
     worths.iter().map(of).fold([f64::INFINITY, f64::NEG_INFINITY], ends)
@@ -168,7 +168,7 @@ fn sentences(servers: &[SpecResult], shapes: &[Vec<f64>]) -> String {
         let of: Vec<&SpecResult> =
             servers.iter().filter(|server| (from..to).contains(&server.year)).collect();
         let each = |(_, loads): &(_, Vec<f64>)| {
-            cases(shapes).iter().map(|case| Worth::of(&of, case, loads)).collect::<Vec<_>>()
+            cases(shapes).iter().map(|case| Worth::medians(&of, case, loads)).collect::<Vec<_>>()
         };
         if of.len() < FEW { Vec::new() } else { days.iter().flat_map(each).collect() }
     });
@@ -240,7 +240,7 @@ pub(crate) fn worth(servers: &[SpecResult], curves: &[Curve]) -> Figure {
         }
         for (place, (name, loads)) in days().iter().enumerate() {
             let worths: Vec<Worth> =
-                cases(&shapes).iter().map(|case| Worth::of(&of, case, loads)).collect();
+                cases(&shapes).iter().map(|case| Worth::medians(&of, case, loads)).collect();
             let percent = |of: fn(&Worth) -> f64| range(&worths, of).map(|end| 100.0 * end);
             let [saved, left] = [percent(|it| it.saved), percent(|it| it.left)];
             let watts = range(&worths, |it| it.saved_watts);

@@ -1,45 +1,57 @@
 //! The adaptive interrupt moderation of Intel's 10G driver.
 //!
-//! Source: Linux, drivers/net/ethernet/intel/ixgbe/ixgbe_main.c, `ixgbe_update_itr` and
-//! `ixgbe_set_itr` (from 4.15 on), whose rule this is. The kernel's longest period is 126 us; here it
-//! is the 84 us that Co-PI prints for its driver 5.6.1 (section II.A: ITR 40 to 336).
+//! Source: Intel's own ixgbe 5.6.1, the driver of Co-PI's paper, src/ixgbe_main.c, `ixgbe_update_itr`
+//! and `ixgbe_set_itr` (<https://github.com/intel/ethernet-linux-ixgbe>), whose rule this is. Linux's
+//! own driver has other branches and 126 us as its longest period.
 //!
-//! Each interrupt judges what it brought, received and sent apart, and the shorter of both
-//! periods holds:
+//! Once all work of an interrupt is done, what it brought is judged, received and sent apart. The
+//! shorter of both periods holds, and one for bulk before one for low latency:
 //!
-//! | packets | period |
-//! |---|---|
-//! | none | 2 us more |
-//! | fewer than 4, of less than 9000 bytes together | by the mean length, halved |
-//! | 4 to 47 | 2 us more |
-//! | 48 to 95 | stays |
-//! | 96 to 255 | half |
-//! | 256 and more | by the mean length |
+//! | packets | period | for |
+//! |---|---|---|
+//! | received, 1 to 23 of less than 12,112 bytes together | eight times as much in the next one, 10 to 50 us, at most 2 us less than before | latency |
+//! | fewer than 48 | 2 us more | latency below 8, else as before |
+//! | 48 to 95 | stays | bulk |
+//! | 96 to 255 | half | bulk |
+//! | 256 and more | by the mean length | bulk |
+//!
+//! After more than a jiffy without a judgement the period is the shortest.
 
 use super::Interrupt;
-use wattline_units::Span;
+use wattline_units::{Span, Time};
 
 const SHORTEST_MICROS: u32 = 10;
+/// Longest period. The rule for 256 packets and more could give up to 126 us, which the range that
+/// Co-PI prints (section II.A: ITR 40 to 336) leaves out.
 const LONGEST_MICROS: u32 = 84;
 /// Periods are multiples of it, and the step upward.
 const STEP_MICROS: u32 = 2;
-/// Fewer bytes than this, in fewer packets than four, are no bulk transfer.
-const FEW_BYTES: u32 = 9_000;
+/// Mark of a period for low latency, which makes it longer than any for bulk.
+const LATENCY: u32 = 0x80;
+/// Fewer bytes than this, in fewer packets than [`FEW_PACKETS`], are no bulk transfer.
+const FEW_BYTES: u32 = 12_112;
+const FEW_PACKETS: u32 = 24;
+/// Ethernet's bytes around a frame, as the driver counts them.
+const OVERHEAD: u32 = 24;
+/// Ubuntu's kernel has 250 jiffies a second.
+const JIFFY: Span = Span::from_millis(4);
 
 /// The rule with the present period.
 #[derive(Debug, Clone)]
 pub struct Ixgbe {
     micros: u32,
-    /// Each direction's last request, and whether it was made for low latency: that sticks until
-    /// the counts are large.
+    /// Each direction's last period, with its mark.
     received: u32,
     sent: u32,
+    /// Jiffy of the last judgement.
+    judged: Option<u64>,
 }
 
 impl Default for Ixgbe {
     fn default() -> Self {
         // The driver starts at 20,000 interrupts per second (IXGBE_20K_ITR): 50 us.
-        Self { micros: 50, received: 50, sent: 50 }
+        let direction = LONGEST_MICROS | LATENCY;
+        Self { micros: 50, received: direction, sent: direction, judged: None }
     }
 }
 
@@ -51,36 +63,61 @@ impl Ixgbe {
 
     /// Judges what one interrupt brought.
     pub fn interrupt(&mut self, seen: &Interrupt) -> Span {
-        self.received = self.judge(seen.received, seen.received_bytes);
-        self.sent = self.judge(seen.sent, seen.sent_bytes);
-        self.micros = self.received.min(self.sent).clamp(SHORTEST_MICROS, LONGEST_MICROS);
+        let jiffy = seen.at.since(Time::ZERO).times(JIFFY);
+        let is_late = self.judged.is_some_and(|judged| jiffy > judged + 1);
+        self.judged = Some(jiffy);
+        if is_late {
+            (self.received, self.sent) = (SHORTEST_MICROS | LATENCY, SHORTEST_MICROS | LATENCY);
+        } else {
+            self.received = match few(seen.received, seen.received_bytes) {
+                Some(wanted) if wanted < self.received => self.received - STEP_MICROS,
+                Some(wanted) => wanted,
+                None => self.judge(self.received, seen.received, seen.received_bytes),
+            };
+            self.sent = self.judge(self.sent, seen.sent, seen.sent_bytes);
+        }
+        // The register has no odd microseconds.
+        let shorter = self.received.min(self.sent) & (LATENCY - STEP_MICROS);
+        self.micros = shorter.clamp(SHORTEST_MICROS, LONGEST_MICROS);
         self.period()
     }
 
-    fn judge(&self, packets: u32, bytes: u32) -> u32 {
+    fn judge(&self, before: u32, packets: u32, bytes: u32) -> u32 {
         let more = (self.micros + STEP_MICROS).min(LONGEST_MICROS);
         match packets {
-            0 => more,
-            1..=3 if bytes < FEW_BYTES => by_length(bytes / packets, true),
-            1..=47 => more,
+            0..=7 => more | LATENCY,
+            8..=47 => more | (before & LATENCY),
             48..=95 => self.micros,
             96..=255 => (self.micros / 2).max(SHORTEST_MICROS),
-            _ => by_length(bytes / packets, false),
+            _ => by_length(bytes / packets),
         }
     }
 }
 
-/// The period for packets of this mean length: as many as a socket's buffer of 212,992 bytes
+/// Returns the period for a few received packets, with its mark.
+fn few(packets: u32, bytes: u32) -> Option<u32> {
+    if !(1..FEW_PACKETS).contains(&packets) || bytes >= FEW_BYTES {
+        return None;
+    }
+    let scaled = ((bytes + packets * OVERHEAD) * 2).clamp(2_560, 12_800);
+    Some(steps(scaled) | LATENCY)
+}
+
+/// Returns the period for packets of this mean length: as many as a socket's buffer of 212,992 bytes
 /// holds with 640 bytes of overhead each, at the rate of the link, in four straight pieces.
-fn by_length(bytes: u32, low_latency: bool) -> u32 {
+fn by_length(bytes: u32) -> u32 {
     let scaled = match bytes {
         0..=60 => 5_120,
         61..=316 => bytes * 40 + 2_720,
         317..=1084 => bytes * 15 + 11_452,
-        1085..=1967 => bytes * 5 + 22_420,
+        1085..=1980 => bytes * 5 + 22_420,
         _ => 32_256,
     };
-    let scaled = if low_latency { scaled / 2 } else { scaled };
+    steps(scaled)
+}
+
+/// Rounds a period in 256ths of a microsecond up to whole steps.
+fn steps(scaled: u32) -> u32 {
     scaled.div_ceil(STEP_MICROS * 256) * STEP_MICROS
 }
 
@@ -89,59 +126,73 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn received(rule: &mut Ixgbe, packets: u32, length: u32) -> u64 {
-        // Sent alike, so that the judgement of what was received decides.
+    /// Period after an interrupt that received and sent these numbers of packets of this length.
+    fn after(rule: &mut Ixgbe, received: u32, sent: u32, length: u32) -> u64 {
         let seen = Interrupt {
-            received: packets,
-            received_bytes: packets * length,
-            sent: packets,
-            sent_bytes: packets * length,
+            received,
+            received_bytes: received * length,
+            sent,
+            sent_bytes: sent * length,
             ..Interrupt::default()
         };
         rule.interrupt(&seen).as_picos() / 1_000_000
     }
 
     #[test]
-    fn a_few_short_packets_are_latency_driven() {
+    fn a_few_short_packets_shorten_the_period_step_by_step() {
         let mut rule = Ixgbe::default();
-        // 60 bytes: 5120 / 2 = 2560, of 512 each: 5 steps of 2 us.
-        assert_eq!(received(&mut rule, 1, 60), 10);
-        // 128 bytes: (128 * 40 + 2720) / 2 = 3920: 8 steps.
-        assert_eq!(received(&mut rule, 3, 128), 16);
-        // 1514 bytes: (1514 * 5 + 22420) / 2 = 14995: 30 steps.
-        assert_eq!(received(&mut rule, 2, 1514), 60);
+        // It starts from 84 us and goes down to (100 + 24) * 2, of at least 2560: 10 us.
+        let periods: Vec<u64> = (0..40).map(|_| after(&mut rule, 1, 1, 100)).collect();
+        assert_eq!(periods[0], 52, "2 us more than 50 for what was sent, 82 for what was received");
+        assert_eq!(periods[39], 10, "{periods:?}");
+        assert!(periods.windows(2).all(|pair| pair[1] + 2 >= pair[0]), "{periods:?}");
     }
 
     #[test]
-    fn small_batches_lengthen_the_period_and_large_ones_shorten_it() {
+    fn eight_times_as_much_is_wanted_of_some_packets() {
+        let mut rule = Ixgbe { received: 10 | LATENCY, ..Ixgbe::default() };
+        // (12 * 200 + 12 * 24) * 2 = 5376: 11 steps of 512.
+        assert_eq!(after(&mut rule, 12, 12, 200), 22);
+        // 23 packets of 500 bytes: (11500 + 552) * 2 = 24104, at most 12800: 50 us; sent: 22 + 2.
+        assert_eq!(after(&mut rule, 23, 23, 500), 24);
+        assert_eq!(rule.received, 50 | LATENCY);
+    }
+
+    #[test]
+    fn middling_batches_lengthen_the_period_and_large_ones_shorten_it() {
         let mut rule = Ixgbe::default();
-        assert_eq!(received(&mut rule, 10, 100), 52);
-        assert_eq!(received(&mut rule, 47, 100), 54);
-        assert_eq!(received(&mut rule, 60, 100), 54);
-        assert_eq!(received(&mut rule, 200, 100), 27);
-        assert_eq!(received(&mut rule, 200, 100), 13);
-        assert_eq!(received(&mut rule, 200, 100), 10, "no shorter");
+        assert_eq!(after(&mut rule, 30, 30, 600), 52);
+        assert_eq!(after(&mut rule, 47, 47, 600), 54);
+        assert_eq!(after(&mut rule, 60, 60, 600), 54);
+        assert_eq!(after(&mut rule, 200, 200, 600), 26, "27, and no odd ones");
+        assert_eq!(after(&mut rule, 200, 200, 600), 12);
+        assert_eq!(after(&mut rule, 200, 200, 600), 10, "no shorter");
         // 256 packets of 600 bytes: 600 * 15 + 11452 = 20452: 40 steps of 512.
-        assert_eq!(received(&mut rule, 256, 600), 80);
+        assert_eq!(after(&mut rule, 256, 256, 600), 80);
         for _ in 0..40 {
-            received(&mut rule, 20, 100);
+            after(&mut rule, 30, 30, 600);
         }
         assert_eq!(rule.period(), Span::from_micros(84), "no longer");
     }
 
     #[test]
-    fn the_shorter_of_both_directions_holds() {
+    fn bulk_goes_before_low_latency() {
+        let mut rule = Ixgbe { received: 10 | LATENCY, ..Ixgbe::default() };
+        assert_eq!(after(&mut rule, 1, 60, 100), 50, "not the 10 us of the one that was received");
+    }
+
+    #[test]
+    fn pause_of_two_jiffies_gives_the_shortest_period() {
         let mut rule = Ixgbe::default();
-        let seen = Interrupt {
-            received: 1,
-            received_bytes: 60,
-            sent: 2,
-            sent_bytes: 3028,
+        let at = |millis| Interrupt {
+            at: Time::ZERO + Span::from_millis(millis),
+            received: 30,
+            received_bytes: 30_000,
             ..Interrupt::default()
         };
-        assert_eq!(rule.interrupt(&seen), Span::from_micros(10));
-        let nothing = Interrupt::default();
-        assert_eq!(rule.interrupt(&nothing), Span::from_micros(12));
+        assert_eq!(rule.interrupt(&at(1)), Span::from_micros(52));
+        assert_eq!(rule.interrupt(&at(7)), Span::from_micros(54));
+        assert_eq!(rule.interrupt(&at(12)), Span::from_micros(10));
     }
 
     proptest! {

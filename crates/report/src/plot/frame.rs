@@ -40,12 +40,11 @@ pub(super) fn y_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
     let long = ticks.iter().any(|(_, text)| text.chars().count() > TICK_LETTERS);
     let heights = ticks.iter().filter_map(|(value, _)| scale.pixel(*value));
     svg.grid(heights.map(|y| ((LEFT, y), (RIGHT, y))));
-    for (value, text) in ticks {
-        if let Some(y) = scale.pixel(value) {
-            let text = if long { with_power(value) } else { text };
-            svg.text((LEFT - 8.0, y + 4.5), Anchor::End, 13, "tick", &text);
-        }
-    }
+    let texts = ticks.into_iter().filter_map(|(value, text)| {
+        let text = if long { with_power(value) } else { text };
+        Some(((LEFT - 8.0, scale.pixel(value)? + 4.5), text))
+    });
+    svg.ticks(Anchor::End, texts);
     let name = shortened(&axis.label, UPRIGHT_LETTERS);
     svg.text_upright((17.0, f64::midpoint(TOP, BOTTOM)), Anchor::Middle, 14, &name);
 }
@@ -74,11 +73,10 @@ pub(super) fn x_axis(svg: &mut Svg, axis: &Axis, scale: &Scale) {
     let ticks = scale.ticks();
     let places = ticks.iter().filter_map(|(value, _)| scale.pixel(*value));
     svg.grid(places.map(|x| ((x, TOP), (x, BOTTOM))));
-    for (value, text) in ticks {
-        if let Some(x) = scale.pixel(value) {
-            svg.text((x, BOTTOM + 18.0), Anchor::Middle, 13, "tick", &text);
-        }
-    }
+    let texts = ticks
+        .into_iter()
+        .filter_map(|(value, text)| Some(((scale.pixel(value)?, BOTTOM + 18.0), text)));
+    svg.ticks(Anchor::Middle, texts);
     x_label(svg, &axis.label, LINE);
 }
 

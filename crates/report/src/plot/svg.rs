@@ -11,7 +11,7 @@ const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
 const HATCH: f64 = 6.0;
 /// Values of a series that a page shows under the pointer and gives as data: more are not told apart
 /// on a screen; every second, third, … is left where there are more.
-const MOST_VALUES: usize = 400;
+const MOST_VALUES: usize = 250;
 
 /// Anchor of a text.
 #[derive(Debug, Clone, Copy)]
@@ -168,7 +168,7 @@ impl Svg {
         self.put(format_args!(r#"<path class="hatch" d="{path}"/>"#));
     }
 
-    /// The points of a series as one path, in one of four shapes, so that series differ in more than
+    /// Draws the points of a series as one path, in one of four shapes, so that series differ in more than
     /// colour.
     pub(super) fn markers(&mut self, look: &Look, points: impl Iterator<Item = (f64, f64)>) {
         let mut path = String::new();
@@ -187,7 +187,28 @@ impl Svg {
         }
     }
 
-    /// Lines of the grid as one path.
+    /// Writes the texts of ticks, with what they have in common said once.
+    pub(super) fn ticks(
+        &mut self,
+        anchor: Anchor,
+        texts: impl Iterator<Item = ((f64, f64), String)>,
+    ) {
+        self.put(format_args!(
+            r#"<g class="tick" text-anchor="{}" font-size="13">"#,
+            anchor.name()
+        ));
+        for ((x, y), text) in texts {
+            self.put(format_args!(
+                r#"<text x="{}" y="{}">{}</text>"#,
+                Pixel(x),
+                Pixel(y),
+                escape(&text)
+            ));
+        }
+        self.put(format_args!("</g>"));
+    }
+
+    /// Draws lines of the grid as one path.
     pub(super) fn grid(&mut self, lines: impl Iterator<Item = ((f64, f64), (f64, f64))>) {
         let mut path = String::new();
         for ((x1, y1), (x2, y2)) in lines {

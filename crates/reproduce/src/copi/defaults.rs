@@ -11,7 +11,7 @@ use wattline_sim::requests::{RequestSetting, sweep_requests};
 use wattline_traffic::requests::Workload;
 use wattline_units::Span;
 
-/// Defaults to compare: the rule of present kernels, the older rule, and each of the older rule's
+/// Defaults to compare: the rule of the paper's driver, an older one, and each of the older rule's
 /// three classes as a fixed setting.
 const DEFAULTS: [&str; 5] = ["ixgbe", "ixgbe-classic", "10us", "50us", "84us"];
 const DURATION: Span = Span::from_millis(4_000);
@@ -77,8 +77,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         title: "What Co-PI would save against other defaults of the driver".into(),
         about:
             "The target is P95 at P0 with the named moderation, plus 5 %; the point is looked up \
-                in the full tables, no policy runs. The paper's driver keeps within 10 to 84 us, \
-                which its text does not narrow down; the saving depends on it more than on \
+                in the full tables, no policy runs. The saving depends on the default more than on \
                 anything that was fitted."
                 .into(),
         table,

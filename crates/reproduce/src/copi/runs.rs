@@ -2,7 +2,8 @@
 
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use crate::made::Made;
+use std::sync::Arc;
 use wattline_policy::policies::copi;
 use wattline_policy::{PolicySpec, SpecError};
 use wattline_server::RequestServer;
@@ -49,46 +50,15 @@ fn server_of(inputs: &Inputs, workload: Workload) -> Result<RequestServer, Repro
     Ok(server)
 }
 
-/// Results by server and requests, each computed once per process, whoever asks first.
-struct Made<T>(Mutex<Vec<Entry<T>>>);
-
-type Entry<T> = (RequestServer, RequestSpec, Arc<OnceLock<Result<T, String>>>);
-
-impl<T: Clone> Made<T> {
-    const fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
-    }
-
-    fn get_or_make(
-        &self,
-        server: &RequestServer,
-        requests: RequestSpec,
-        make: impl FnOnce() -> Result<T, ReproduceError>,
-    ) -> Result<T, ReproduceError> {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |entry: &&Entry<T>| entry.0 == *server && entry.1 == requests;
-        let found = entries.iter().find(same).map(|(.., made)| made.clone());
-        let made = found.unwrap_or_else(|| {
-            let made = Arc::default();
-            entries.push((server.clone(), requests, Arc::clone(&made)));
-            made
-        });
-        drop(entries);
-        made.get_or_init(|| make().map_err(|error| error.to_string()))
-            .clone()
-            .map_err(ReproduceError::Model)
-    }
-}
-
 /// Full profile of a workload.
 pub(super) fn profiled(
     inputs: &Inputs,
     workload: Workload,
 ) -> Result<Arc<ProfileTables>, ReproduceError> {
-    static MADE: Made<Arc<ProfileTables>> = Made::new();
+    static MADE: Made<(RequestServer, RequestSpec), Arc<ProfileTables>> = Made::new();
     let server = server_of(inputs, workload)?;
     let requests = inputs.requests(workload, 1.0)?;
-    MADE.get_or_make(&server, requests, || {
+    MADE.get_or_make((server.clone(), requests), || {
         Ok(Arc::new(profile(&server, &requests, &grid(&server, workload))?.tables))
     })
 }
@@ -136,10 +106,10 @@ impl Case {
 /// Cases at the published loads of a workload, then cases at loads that nothing was fitted on. The
 /// latter are only shown, so that changed inputs go without.
 pub(super) fn cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, ReproduceError> {
-    static MADE: Made<Vec<Case>> = Made::new();
+    static MADE: Made<(RequestServer, RequestSpec), Vec<Case>> = Made::new();
     let server = server_of(inputs, workload)?;
     let requests = inputs.requests(workload, 1.0)?;
-    MADE.get_or_make(&server, requests, || make_cases(inputs, &server, requests))
+    MADE.get_or_make((server.clone(), requests), || make_cases(inputs, &server, requests))
 }
 
 fn make_cases(

@@ -3,6 +3,7 @@
 use super::bench::{Job, NO_CLIMB, SEED, content, cost, side_by_side, simulate};
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
+use crate::made::Made;
 use crate::printed::{printed, printed_pair};
 use wattline_report::{Basis, Check};
 use wattline_server::{Application, ServerModel};
@@ -109,9 +110,13 @@ pub(super) fn days(
         runs.extend(POLICIES.map(|(policy, _)| (application, capacity, policy)));
     }
     let reports = side_by_side(&runs, |(application, capacity, policy)| {
+        // A change of the controller leaves the other policies' days as they were.
+        static MADE: Made<(ServerModel, Application, String), Report> = Made::new();
         let policy = inputs.policy(policy)?;
-        let job = job(&policy, *application, SECONDS);
-        simulate(server, &job, packets(*capacity, SECONDS, TrainShape::NONE).as_mut())
+        MADE.get_or_make((server.clone(), *application, policy.clone()), || {
+            let job = job(&policy, *application, SECONDS);
+            simulate(server, &job, packets(*capacity, SECONDS, TrainShape::NONE).as_mut())
+        })
     })?;
     let mut reports = reports.into_iter();
     let mut days = Vec::new();

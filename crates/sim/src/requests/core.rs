@@ -72,6 +72,8 @@ pub(super) struct Core {
     last_interrupt: u64,
     /// Whether the last poll used its whole budget: the next poll follows without an interrupt.
     polling: bool,
+    /// Work of the polls since the driver's rule last judged, which it does once all is done.
+    unjudged: Interrupt,
     /// Time until which the kernel works; its results reach the sockets at the end.
     kernel_until: u64,
     under_way: VecDeque<Job>,
@@ -99,6 +101,7 @@ impl Core {
             acknowledgements: VecDeque::new(),
             last_interrupt: 0,
             polling: false,
+            unjudged: Interrupt::default(),
             kernel_until: 0,
             under_way: VecDeque::new(),
             sockets: VecDeque::new(),
@@ -287,6 +290,14 @@ impl Core {
         cost += cycles * cycle;
         // At least one picosecond, so that time advances even if all costs are zero.
         self.kernel_until = self.now + (cost as u64).max(1);
+        self.unjudged.received += seen.received;
+        self.unjudged.received_bytes += seen.received_bytes;
+        self.unjudged.sent += seen.sent;
+        self.unjudged.sent_bytes += seen.sent_bytes;
+        if self.polling {
+            return;
+        }
+        let seen = Interrupt { at: seen.at, ..std::mem::take(&mut self.unjudged) };
         if let Moderation::Driver(rule) = &mut self.moderation {
             let before = rule.period();
             if rule.interrupt(&seen) != before {
