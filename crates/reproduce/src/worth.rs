@@ -161,6 +161,9 @@ fn always(later: &[Worth], earlier: &[Worth], of: impl Fn(&Worth) -> f64) -> Opt
     pairs().all(|(one, other)| one < other).then_some("less")
 }
 
+/// Reads a share.
+type OfWorth = fn(&Worth) -> f64;
+
 /// Returns what holds under every assumption and on every day.
 fn sentences(servers: &[SpecResult], shapes: &[Vec<f64>]) -> String {
     let days = days();
@@ -185,7 +188,7 @@ fn sentences(servers: &[SpecResult], shapes: &[Vec<f64>]) -> String {
         percent(range(&last, |it| it.saved)),
         percent(range(drawn, |it| it.left))
     );
-    let figures: [(&str, fn(&Worth) -> f64); 2] =
+    let figures: [(&str, OfWorth); 2] =
         [("saves over polling", |it| it.saved), ("leaves to an ideal server", |it| it.left)];
     for (name, of) in figures {
         for (other, of_others) in [(before, &first), (between, &middle)] {

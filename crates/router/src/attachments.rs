@@ -449,7 +449,7 @@ impl Attachments {
             let of = self.ports.iter().find(|it| it.port == *port);
             // Others get their sockets when all workers have taken them.
             let Some(Attachment { state: State::Attached { .. }, name, .. }) = of else { continue };
-            let Some(program) = programs.of_mut(*port) else { continue };
+            let Some(program) = programs.program_mut(*port) else { continue };
             let done = program.set_socket(*queue, does_serve.then(|| socket.as_fd()));
             if let Err(error) = done {
                 tracing::error!("port {name}: {error}");
@@ -878,9 +878,11 @@ impl Attachment {
         }
         let (ifindex, mode) = (*ifindex, std::mem::take(mode));
         let done = around.programs.begin_guard(self.port).and_then(|()| {
-            sockets.iter().try_for_each(|(queue, socket)| match around.programs.of_mut(self.port) {
-                Some(program) => program.set_socket(*queue, Some(socket.as_fd())),
-                None => Ok(()),
+            sockets.iter().try_for_each(|(queue, socket)| {
+                match around.programs.program_mut(self.port) {
+                    Some(program) => program.set_socket(*queue, Some(socket.as_fd())),
+                    None => Ok(()),
+                }
             })
         });
         match done {
@@ -907,13 +909,14 @@ impl Attachment {
     }
 }
 
-/// Ports that are left to the kernel and at which XDP programs may forward the flows of a flowtable.
+/// Ports that are left to the kernel and at which XDP programs may forward the flows of a flowtable: only where
+/// the configuration demands programs, since the kernel itself was faster in the emulated machine.
 pub(super) fn flow_targets<'a>(
     config: &'a Config,
     lookout: &'a Lookout,
     attachments: &Attachments,
 ) -> Vec<FlowTarget<'a>> {
-    if config.router.xdp_forward == XdpForwarding::Off
+    if config.router.xdp_forward != XdpForwarding::On
         || !config.obstacles_to_xdp_forwarding().is_empty()
     {
         return Vec::new();

@@ -4,8 +4,8 @@ use super::config::{ApplicationSection, Config, RouteSettings};
 use super::statics::{self, PortLinks};
 use std::path::PathBuf;
 use wattline_daemon::running::Identity;
-use wattline_rib::Rib;
 use wattline_daemon::settings::LogLevel;
+use wattline_rib::Rib;
 
 /// The configuration in force, and its sources.
 pub(super) struct Configured {

@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 use wattline_daemon::socket::{Pending, Server};
 use wattline_ports::waiter::PollWaiter;
 
-/// What the control thread waits for.
+/// Channels and sockets of the control thread.
 pub(super) struct Control {
     pub waiter: PollWaiter,
     pub inbox: Receiver<Message>,

@@ -19,7 +19,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(10);
 pub(super) struct Flows {
     /// The kernel's look-up, or why there is none. It is opened as the router starts, which gives up the
     /// right to do so then.
-    lookup: Result<FlowLookup, BpfError>,
+    lookup: Option<Result<FlowLookup, BpfError>>,
     /// The egress ports, once there is a flowtable.
     egress: Option<Forwarding>,
     ports: BTreeMap<PortId, FlowPort>,
@@ -43,9 +43,10 @@ pub(super) struct FlowTarget<'a> {
 }
 
 impl Flows {
-    /// Looks for the kernel's function; there is none before the module of flowtables is loaded.
-    pub fn new() -> Self {
-        Self { lookup: FlowLookup::open(), egress: None, ports: BTreeMap::new() }
+    /// Looks for the kernel's function, if flows are `wanted`; there is none before the module of flowtables
+    /// is loaded.
+    pub fn new(wanted: bool) -> Self {
+        Self { lookup: wanted.then(FlowLookup::open), egress: None, ports: BTreeMap::new() }
     }
 
     /// Attaches programs to these ports, and to no others. Opens the egress ports that can be opened.
@@ -103,10 +104,9 @@ impl Flows {
     fn attach(&mut self, port: PortId, name: &str, link: &Link) -> Result<(), String> {
         let failed = |error: XdpError| error.to_string();
         let mac = link.mac.unwrap_or_default();
-        if self.lookup.is_err() {
-            self.lookup = FlowLookup::open();
-        }
-        let lookup = self.lookup.as_ref().map_err(|error| match error {
+        let lookup = self.lookup.take().filter(Result::is_ok);
+        let lookup = self.lookup.insert(lookup.unwrap_or_else(FlowLookup::open));
+        let lookup = lookup.as_ref().map_err(|error| match error {
             BpfError::MissingCapability { .. } => {
                 format!("{error}; it is opened at the start alone: restart the router")
             }

@@ -38,12 +38,12 @@ impl KernelSide {
     ///
     /// # Errors
     /// When the process has no more descriptors.
-    pub fn new(routes: bool, egress: Egress) -> Result<Self, RouterError> {
+    pub fn new(routes: bool, egress: Egress, flows: bool) -> Result<Self, RouterError> {
         let failed = |source| RouterError::system("opening a netlink socket", source);
         Ok(Self {
             feed: ChangeFeed::new().map_err(failed)?,
             requests: NeighbourRequests::new().map_err(failed)?,
-            programs: Programs::new(egress),
+            programs: Programs::new(egress, flows),
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             is_current: false,
             routes,

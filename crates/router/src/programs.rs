@@ -86,11 +86,11 @@ pub(super) struct Program {
 
 impl Programs {
     /// Creates an empty set of programs.
-    pub fn new(egress: Egress) -> Self {
+    pub fn new(egress: Egress, flows: bool) -> Self {
         Self {
             each: BTreeMap::new(),
             egress,
-            flows: Flows::new(),
+            flows: Flows::new(flows),
             by_workers: BTreeMap::new(),
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
@@ -109,7 +109,7 @@ impl Programs {
     }
 
     /// Returns the program of a port, for changes to its maps.
-    pub fn of_mut(&mut self, port: PortId) -> Option<&mut Program> {
+    pub fn program_mut(&mut self, port: PortId) -> Option<&mut Program> {
         self.each.get_mut(&port)
     }
 
@@ -391,7 +391,7 @@ impl Programs {
     }
 
     /// Returns why programs forward nothing out of a port, or only on trial, if known.
-    pub fn why_not_forwarded_to(&self, port: PortId) -> Option<&str> {
+    pub fn closed_egress(&self, port: PortId) -> Option<&str> {
         match &self.egress {
             Egress::ByPrograms(forwarding) => forwarding.closed_because(port),
             Egress::ByWorkers(why) => self.of(port)?.interface().map(|_| why.because()),

@@ -144,7 +144,7 @@ impl View<'_> {
                 // The kernel forwards what comes in at others, if anybody does.
                 let state = port.state.as_deref();
                 let is_served = !matches!(state, Some("left" | "blocked" | "absent" | "failed"));
-                let why = programs.why_not_forwarded_to(number).filter(|_| is_served);
+                let why = programs.closed_egress(number).filter(|_| is_served);
                 port.xdp_closed_because = why.map(str::to_owned);
             }
         }
@@ -153,9 +153,17 @@ impl View<'_> {
     /// Describes the flowtable of a port that is left to the kernel, or how there could be one.
     fn flows_of(&self, port: PortId) -> Option<String> {
         Some(match self.lookout?.flows(port)? {
-            Ok(flowtable) => match self.kernel?.programs.flows.state(port)? {
-                Ok(()) => format!("XDP programs forward the established flows of {flowtable}"),
-                Err(error) => format!("the kernel forwards the flows of {flowtable}: {error}"),
+            Ok(flowtable) => match self.kernel?.programs.flows.state(port) {
+                Some(Ok(())) => {
+                    format!("XDP programs forward the established flows of {flowtable}")
+                }
+                Some(Err(error)) => {
+                    format!("the kernel forwards the flows of {flowtable}: {error}")
+                }
+                None => format!(
+                    "the kernel forwards the flows of {flowtable}; [router] xdp_forward = \"on\" lets XDP \
+                     programs do so"
+                ),
             },
             Err(why) => why.clone(),
         })

@@ -96,7 +96,7 @@ pub struct Report {
     /// Longest latency.
     pub latency_max_seconds: Option<f64>,
     /// Distribution of the latency: shares of the packets with the seconds that they do not exceed.
-    /// Of a whole run only.
+    /// Present for a whole run only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub latency_curve: Vec<(f64, f64)>,
     /// Mean power of the server.

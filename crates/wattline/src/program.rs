@@ -16,7 +16,7 @@ pub trait Commands: clap::Subcommand {
     /// Runs the command; `json` asks for results as JSON.
     ///
     /// # Errors
-    /// What could not be done.
+    /// The error of a command.
     fn run(self, json: bool) -> Result<(), ExitError>;
 }
 
@@ -31,7 +31,7 @@ pub fn run<C: Commands>(line: fn() -> clap::Command) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             if is_json(std::env::args_os()) && error.use_stderr() {
-                tell(&ExitError::new(ExitError::USAGE, of_usage(&error.render().to_string())));
+                tell(&ExitError::new(ExitError::USAGE, usage_error(&error.render().to_string())));
             }
             error.exit()
         }
@@ -68,7 +68,7 @@ fn end(error: &ExitError, json: bool, unattended: bool) -> ExitCode {
 }
 
 /// Reduces a message of clap to what is of use without a terminal.
-fn of_usage(rendered: &str) -> String {
+fn usage_error(rendered: &str) -> String {
     let told = |line: &&str| !line.trim().is_empty() && !line.starts_with("For more information");
     let lines: Vec<&str> = rendered.lines().filter(told).collect();
     let text = lines.join("\n");

@@ -47,7 +47,7 @@ impl Loaded {
     }
 
     /// Loads the program that forwards the flows of a flowtable between `ways`, and nothing else.
-    pub(crate) fn of_flows(
+    pub(crate) fn flow_program(
         mac: [u8; 6],
         ways: &Arc<Ways>,
         lookup: &FlowLookup,

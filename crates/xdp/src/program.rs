@@ -118,7 +118,7 @@ impl XdpProgram {
         lookup: &FlowLookup,
     ) -> Result<Self, XdpError> {
         let mode = XdpMode::Native;
-        let loaded = Loaded::of_flows(mac, forward.ways(), lookup)?;
+        let loaded = Loaded::flow_program(mac, forward.ways(), lookup)?;
         match attach(&loaded.program, ifindex, mode)? {
             Ok(link) => Ok(Self { loaded, link: Some(link), mode, refused: None }),
             Err(errno) => Err(XdpError::Refused { ifindex, refusals: vec![(mode, errno)] }),

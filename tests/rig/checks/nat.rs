@@ -67,7 +67,8 @@ pub fn nat(rig: &Rig, wattline: &Path, agent: &Path, checks: &mut Checks) -> Res
     let mut machine = Machine::boot(rig, &options)?;
     let machine = &mut machine;
     build(machine)?;
-    let router = Router::start_with(machine, "nat", "", [("lan", "c1"), ("wan", "c0")])?;
+    let router =
+        Router::start_with(machine, "nat", "xdp_forward = \"on\"", [("lan", "c1"), ("wan", "c0")])?;
     router.until(machine, "left")?;
     let lines = lines_of(&router, machine)?;
     checks.equal("lines for a flowtable", Witness::Inside, &true, &lines.contains("add flowtable"));
@@ -107,7 +108,8 @@ fn costs(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     let chains = cost(machine, checks)?;
     machine.run("nft -f /tmp/whole.nft", INSIDE)?;
     let flowtable = cost(machine, checks)?;
-    let router = Router::start_with(machine, "nat", "", [("lan", "c1"), ("wan", "c0")])?;
+    let router =
+        Router::start_with(machine, "nat", "xdp_forward = \"on\"", [("lan", "c1"), ("wan", "c0")])?;
     until_flows(&router, machine, checks)?;
     let xdp = cost(machine, checks)?;
     router.stop(machine)?;

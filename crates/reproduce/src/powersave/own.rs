@@ -222,6 +222,9 @@ fn power(own: &OwnTraffic, days: &[Day]) -> Figure {
     figure("fig15", "Figure 15: power of four applications", own, table, plots)
 }
 
+/// Reads a figure of a report.
+type OfReport = fn(&Report) -> Option<f64>;
+
 fn latency(own: &OwnTraffic, day: &Day) -> Figure {
     let mut table = Table::new([
         "from_seconds",
@@ -242,7 +245,7 @@ fn latency(own: &OwnTraffic, day: &Day) -> Figure {
         ]);
     }
     let mut chart = Chart::new("Latency, ipv4", time(), Axis::new("latency (µs)").from_zero());
-    let each: [(&str, fn(&Report) -> Option<f64>); 3] = [
+    let each: [(&str, OfReport); 3] = [
         ("minimum", |report| report.latency_min_seconds),
         ("mean", |report| report.latency_mean_seconds),
         ("99th percentile", |report| report.latency_p99_seconds),

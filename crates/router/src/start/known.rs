@@ -6,7 +6,7 @@ use super::super::kernel::KernelSide;
 use super::super::queues::{self, Interface, Unopened};
 use super::super::{statics, xdp_forward};
 use super::settled::Settled;
-use crate::config::{Config, RouteSettings};
+use crate::config::{Config, RouteSettings, XdpForwarding};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 use wattline_dataplane::port::PortId;
@@ -43,7 +43,8 @@ impl Known {
         routes.set_flow_seed(flow_seed(config, *has_interfaces));
         let kernel = if is_live || config.router.kernel_routes {
             let egress = xdp_forward::prepare(config)?;
-            let mut kernel = KernelSide::new(config.router.kernel_routes, egress)?;
+            let flows = config.router.xdp_forward == XdpForwarding::On;
+            let mut kernel = KernelSide::new(config.router.kernel_routes, egress, flows)?;
             read_all(&mut kernel, &mut rib)?;
             Some(kernel)
         } else {

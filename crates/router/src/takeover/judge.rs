@@ -413,14 +413,14 @@ pub(super) fn left(
 ) -> BTreeMap<PortId, String> {
     let of = |port: PortId| {
         let texts: Vec<&str> =
-            of_whole_port(reasons, port, prefixes).map(|it| it.text.as_str()).collect();
+            whole_port(reasons, port, prefixes).map(|it| it.text.as_str()).collect();
         (!texts.is_empty()).then(|| (port, texts.join("; ")))
     };
     ports.iter().filter_map(|it| of(it.port)).collect()
 }
 
 /// Reasons for which a port is left with all packets.
-fn of_whole_port<'a>(
+fn whole_port<'a>(
     reasons: &'a [Reason],
     port: PortId,
     prefixes: &'a BTreeMap<PortId, BTreeSet<IpNet>>,
@@ -441,7 +441,7 @@ pub(super) fn flows(
     prefixes: &BTreeMap<PortId, BTreeSet<IpNet>>,
 ) -> BTreeMap<PortId, Result<String, String>> {
     let spares = |of: &&Interfaces| {
-        let mut reasons = of_whole_port(reasons, of.port, prefixes).peekable();
+        let mut reasons = whole_port(reasons, of.port, prefixes).peekable();
         reasons.peek().is_some() && reasons.all(|reason| reason.spares_flows)
     };
     let sparing: Vec<&Interfaces> = ports.iter().filter(spares).collect();

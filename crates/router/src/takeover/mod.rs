@@ -39,7 +39,7 @@ pub(super) struct Lookout {
     left: BTreeMap<PortId, String>,
     /// By port, the prefixes whose packets alone are left.
     prefixes: BTreeMap<PortId, BTreeSet<IpNet>>,
-    /// Of ports that are left, the flowtable whose flows XDP programs may forward, or what stands against it.
+    /// The flowtable of each port that is left, whose flows XDP programs may forward, or the obstacle.
     flows: BTreeMap<PortId, Result<String, String>>,
     /// Ports that leave nothing to the kernel that it would forward.
     guarded: BTreeSet<PortId>,

@@ -15,13 +15,16 @@ pub struct Bunched {
     burst: usize,
     links: Links,
     ports: Vec<Port>,
-    /// Packets with their times, and with their order among those of one time.
-    leaving: BinaryHeap<Reverse<(u64, u64, u8, u32, u16)>>,
+    /// Complete bursts.
+    leaving: BinaryHeap<Reverse<Leaving>>,
     order: u64,
     /// Arrival time of the last packet of `inner`: nothing earlier will leave any more.
     now: u64,
     ended: bool,
 }
+
+/// A packet: picoseconds, order among those of one time, port, flow, length.
+type Leaving = (u64, u64, u8, u32, u16);
 
 #[derive(Default)]
 struct Port {

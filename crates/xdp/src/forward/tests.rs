@@ -450,5 +450,5 @@ fn program_of_flows_is_accepted_where_kernel_has_function() {
         Err(error @ BpfError::MissingFeature { .. }) => return wattline_needs::machine(error),
         Err(error) => panic!("{error}"),
     };
-    Loaded::of_flows([0; 6], forward.ways(), &lookup).unwrap_or_else(|error| panic!("{error}"));
+    Loaded::flow_program([0; 6], forward.ways(), &lookup).unwrap_or_else(|error| panic!("{error}"));
 }
