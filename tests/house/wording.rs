@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const OPENINGS: [&str; 8] = ["what", "how", "where", "why", "which", "of", "whoever", "that"];
 
 /// Most openings of each kind. Lower a figure whenever the count has fallen.
-const MOST: Openings = Openings { comments: 49, functions: 116, messages: 148 };
+const MOST: Openings = Openings { comments: 48, functions: 113, messages: 148 };
 
 #[derive(Debug, Default, PartialEq)]
 struct Openings {

@@ -177,10 +177,16 @@ pub const EXAMPLES: &[Examples] = &[
     ),
     (
         "characterise",
-        &[(
-            "A server file from a simulated router",
-            "wattline characterise --server westmere-2010 --out fitted.toml",
-        )],
+        &[
+            (
+                "A server file from a simulated router",
+                "wattline characterise --server westmere-2010 --out fitted.toml",
+            ),
+            (
+                "The same for flow records and longer packets",
+                "wattline characterise --app netflow --size 256 --out netflow.toml",
+            ),
+        ],
     ),
     (
         "optimise",

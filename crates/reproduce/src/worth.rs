@@ -18,7 +18,7 @@ const FEW: usize = 5;
 /// third, and those since the third.
 const PERIODS: [(f64, f64, &str); 3] = [
     (0.0, 2010.0, "before 2010"),
-    (2017.0, 2021.0, "of 2017 to 2020"),
+    (2017.0, 2021.0, "from 2017 to 2020"),
     (2021.0, 9999.0, "since 2021"),
 ];
 /// Day that is drawn, by its place in [`days`].

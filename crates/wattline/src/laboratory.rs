@@ -158,7 +158,7 @@ mod tests {
         same_build("0.1.0 (0123456789)", "0.1.0 (0123456789)").unwrap();
         let error = same_build("0.1.0 (0123456789)", "0.2.0 (9876543210)").unwrap_err();
         assert_eq!(error.code, ExitError::UNAVAILABLE);
-        for part in ["0.1.0 (0123456789)", "0.2.0 (9876543210)", "of one build"] {
+        for part in ["0.1.0 (0123456789)", "0.2.0 (9876543210)", "one build"] {
             assert!(error.message.contains(part), "{error}");
         }
     }
