@@ -585,6 +585,8 @@ fn figure_is_made_of_rates_of_the_readers_own() {
     let papers = json(&[&["reproduce", "powersave/fig14"], &own[..]].concat());
     assert!(papers[0]["figures"][0]["about"].as_str().unwrap().contains("rates.csv"), "{papers}");
     assert!(out.join("powersave/fig14.csv").exists());
+    let other = folder.path().join("other");
+    let own = ["--rates", rates.to_str().unwrap(), "--out", other.to_str().unwrap()];
     let refused = wattline(&[&["reproduce", "powersave/fig7"], &own[..]].concat());
-    assert_eq!(refused.status.code(), Some(2), "usage");
+    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
 }

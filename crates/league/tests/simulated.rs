@@ -76,7 +76,7 @@ fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
         "Decisions",
         "wattline sim --traffic day:8Mpps",
     ];
-    is_fine(&mut browser, "sim", &html, 8, &words);
+    is_fine(&mut browser, "sim", &html, 9, &words);
     let rows =
         browser.value("document.querySelectorAll('#section-4 ~ .scroll table')[0].rows.length");
     assert_eq!(rows.as_u64(), Some(changes.len().min(300) as u64 + 1), "a row for each decision");

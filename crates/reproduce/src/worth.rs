@@ -352,9 +352,9 @@ mod tests {
         let better = sentences(&servers(&[(2008, 0.6), (2018, 0.15), (2022, 0.25)]), &shapes);
         for part in [
             "saves over polling more, as a share, than on servers before 2010",
-            "saves over polling less, as a share, than on servers of 2017 to 2020",
+            "saves over polling less, as a share, than on servers from 2017 to 2020",
             "leaves to an ideal server less, as a share, than on servers before 2010",
-            "leaves to an ideal server more, as a share, than on servers of 2017 to 2020",
+            "leaves to an ideal server more, as a share, than on servers from 2017 to 2020",
         ] {
             assert!(better.contains(part), "{part}: {better}");
         }

@@ -86,7 +86,9 @@ fn every_object_has_its_line() {
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let there: BTreeSet<String> =
         names.filter_map(|name| Some(name.strip_suffix(".bpf.o")?.to_owned())).collect();
-    let loaded = LOADS.iter().flat_map(|(objects, _)| *objects).map(|name| (*name).to_owned());
+    let loaded = LOADS.iter().flat_map(|(objects, _)| *objects);
+    // Its function is one of a module, which the emulated machine loads (tests/rig/nat.rs).
+    let loaded = loaded.chain(&["flows"]).map(|name| (*name).to_owned());
     assert_eq!(loaded.collect::<BTreeSet<_>>(), there);
 }
 
