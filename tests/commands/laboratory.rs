@@ -75,6 +75,26 @@ fn laboratory_beside_the_program_comes_before_that_of_the_path() {
 }
 
 #[test]
+fn laboratory_that_is_none_is_told_and_not_called_again() {
+    let alone = Alone::new();
+    // A link to the caller, beside it or in the path.
+    for place in ["path/wattline-lab", "bin/wattline-lab"] {
+        std::os::unix::fs::symlink(alone.at("bin/wattline"), alone.at(place)).unwrap();
+        let output = alone.run(&["sim"]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{told}");
+        assert!(told.contains("calls wattline again"), "{told}");
+        fs::remove_file(alone.at(place)).unwrap();
+    }
+    // What cannot be run hides no other.
+    fs::create_dir(alone.at("bin/wattline-lab")).unwrap();
+    let told = text(&alone.run(&["sim"]).stderr);
+    assert!(told.contains("Permission denied") && told.contains("install the package"), "{told}");
+    alone.laboratory("path/wattline-lab", "path");
+    assert_eq!(text(&alone.run(&["sim"]).stdout), "path sim\n");
+}
+
+#[test]
 fn router_on_emulated_cores_is_run_by_the_laboratory() {
     let alone = Alone::new();
     let file = alone.at("router.toml");
@@ -85,6 +105,7 @@ fn router_on_emulated_cores_is_run_by_the_laboratory() {
     };
     let told = text(&run("scale").stderr);
     assert!(told.contains("install the package wattline-lab"), "{told}");
+    assert!(told.contains("[power] platform"), "{told}");
     let told = text(&run("none").stderr);
     assert!(!told.contains("wattline-lab"), "{told}");
     alone.laboratory("bin/wattline-lab", "emulated");

@@ -101,7 +101,10 @@ impl Power {
         let platform = plan.settings.platform;
         let known = platforms.iter().find(|(known, _)| *known == platform);
         let (_, open) = known.ok_or_else(|| {
-            RouterError::Unfit("[power] platform: this program has no such platform".to_owned())
+            RouterError::Unfit(
+                "[power] platform: this program has no such platform; start the router by `wattline run`"
+                    .to_owned(),
+            )
         })?;
         let settings = &plan.settings;
         let stats = PowerStats {

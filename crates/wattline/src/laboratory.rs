@@ -14,6 +14,10 @@ pub const PROGRAM: &str = "wattline-lab";
 /// Variable by which the laboratory learns the build that calls it.
 const CALLER: &str = "WATTLINE_CALLER_BUILD";
 
+/// Variable with the number of the process that hands over, which it keeps: whoever finds its own number there is
+/// called by itself.
+const PROCESS: &str = "WATTLINE_CALLER_PROCESS";
+
 /// Commands of the laboratory, in the order of its help.
 pub const COMMANDS: [(&str, &str); 16] = [
     (
@@ -70,36 +74,47 @@ pub fn is_asked_for(arguments: &[OsString]) -> bool {
 }
 
 /// Replaces this process by the laboratory, with the same arguments: by the program beside this one, else by
-/// one in `PATH`. Returns only if that fails.
-pub fn hand_over() -> ExitError {
+/// one in `PATH`. Returns only if that fails; `what` needs it.
+pub fn hand_over(what: &str) -> ExitError {
+    let process = std::process::id().to_string();
+    if std::env::var_os(PROCESS).is_some_and(|number| number == *process) {
+        return ExitError::new(
+            ExitError::UNAVAILABLE,
+            format_args!(
+                "{what} needs {PROGRAM}, but what has this name calls wattline again: {}",
+                advice()
+            ),
+        );
+    }
     let own = std::env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join(PROGRAM));
     let places = beside.iter().map(|path| path.as_os_str()).chain([OsStr::new(PROGRAM)]);
+    let mut tried = Vec::new();
     for place in places {
         let mut command = Command::new(place);
         let error = command
             .args(std::env::args_os().skip(1))
             .env(CALLER, Build::default().to_string())
+            .env(PROCESS, &process)
             .exec();
-        if error.kind() != io::ErrorKind::NotFound {
-            return ExitError::new(
-                ExitError::UNAVAILABLE,
-                format_args!("cannot run {}: {error}", Path::new(place).display()),
-            );
-        }
+        let place = if place == PROGRAM { "PATH".into() } else { place.to_string_lossy() };
+        tried.push(match error.kind() {
+            io::ErrorKind::NotFound => format!("{place}: not there"),
+            _ => format!("{place}: {error}"),
+        });
     }
-    let place = match &beside {
-        Some(path) => format!("{} does not exist, and PATH has no {PROGRAM}", path.display()),
-        None => format!("PATH has no {PROGRAM}"),
-    };
     ExitError::new(
         ExitError::UNAVAILABLE,
         format_args!(
-            "this needs the laboratory, which is not installed ({place}); install the package {PROGRAM} \
-             of version {}",
-            env!("CARGO_PKG_VERSION")
+            "{what} needs {PROGRAM}, which cannot be run ({}): {}",
+            tried.join("; "),
+            advice()
         ),
     )
+}
+
+fn advice() -> String {
+    format!("install the package {PROGRAM} of the same build, {}", Build::default())
 }
 
 /// Returns the path of the operator's program, for a laboratory that runs routers: the one beside this program, else

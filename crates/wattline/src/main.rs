@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     program::identify();
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     if laboratory::is_asked_for(&arguments) {
-        return program::refuse(&laboratory::hand_over(), &arguments);
+        return program::refuse(&laboratory::hand_over("this command"), &arguments);
     }
     program::run::<commands::Command>(line::own)
 }

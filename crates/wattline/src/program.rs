@@ -16,7 +16,7 @@ pub trait Commands: clap::Subcommand {
     /// Runs the command; `json` asks for results as JSON.
     ///
     /// # Errors
-    /// The error of a command.
+    /// Fails with the message and the exit code of the command.
     fn run(self, json: bool) -> Result<(), ExitError>;
 }
 

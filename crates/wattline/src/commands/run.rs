@@ -29,7 +29,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let config = Config::load(&args.config, &applications::sections());
     if config.is_ok_and(|config| config.power.platform == PowerPlatform::Scale) {
-        return Err(laboratory::hand_over());
+        return Err(laboratory::hand_over("[power] platform = \"scale\""));
     }
     run_on(args, json, PLATFORMS)
 }
