@@ -107,9 +107,7 @@ impl Commands for Command {
             Self::Bench(args) => bench::run(&args, json),
             Self::Run(args) => run::run_on(&args, json, scale::PLATFORMS),
             Self::Guard(args) => guard::run(&args),
-            Self::Generate(args) => {
-                generate::run(&args, json, &line::whole::<Self>(), &line::own::<Self>())
-            }
+            Self::Generate(args) => generate::run(&args, json, &line::whole::<Self>()),
         }
     }
 }

@@ -14,8 +14,8 @@ use wattline_units::Build;
 /// A software router and energy governor whose power follows its traffic.
 ///
 /// Exit codes: 0 done; 1 an audit found a difference; 2 usage; 65 bad data; 66 an input cannot be
-/// opened; 69 hardware or kernel feature missing; 74 input/output error; 75 done in part, the rest
-/// needs a restart; 77 no permission; 78 configuration error.
+/// opened; 69 hardware, kernel feature or laboratory missing; 74 input/output error; 75 done in
+/// part, the rest needs a restart; 77 no permission; 78 configuration error.
 #[derive(Debug, Parser)]
 #[command(name = "wattline", version, about, long_about, verbatim_doc_comment)]
 pub struct Cli<C: Subcommand> {

@@ -29,12 +29,12 @@ enum What {
     Reference,
 }
 
-/// Runs the command; `whole` is the command line of both programs, `own` that of this one.
-pub fn run(args: &Args, json: bool, whole: &Command, own: &Command) -> Result<(), ExitError> {
+/// Runs the command; `whole` is the command line of both programs.
+pub fn run(args: &Args, json: bool, whole: &Command) -> Result<(), ExitError> {
     output::text_alone(json, "what `generate` makes", "")?;
     match &args.what {
         What::Man { folder } => man(whole, folder)?,
-        What::Completions { folder } => completions(whole, own, folder)?,
+        What::Completions { folder } => completions(whole, folder)?,
         What::Reference => output::stdout().write_all(reference(whole).as_bytes())?,
     }
     Ok(())
@@ -58,6 +58,7 @@ pub fn man(line: &Command, folder: &Path) -> io::Result<()> {
     let called =
         "Its commands are called as `wattline COMMAND`, which hands them over: see wattline(1).";
     let own_line = Command::new(laboratory::PROGRAM).about(about).after_help(called);
+    let own_line = own_line.version(env!("CARGO_PKG_VERSION"));
     clap_mangen::Man::new(own_line).render(&mut &page)
 }
 
@@ -67,13 +68,11 @@ fn is_of_laboratory(page: &str) -> bool {
     words.next().is_some_and(|word| laboratory::COMMANDS.iter().any(|(name, _)| *name == word))
 }
 
-/// Writes a file for each shell and program. `wattline` takes the commands of both.
-pub fn completions(whole: &Command, own: &Command, folder: &Path) -> io::Result<()> {
+/// Writes a file for each shell: the commands of both programs are called as `wattline`.
+pub fn completions(whole: &Command, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         clap_complete::generate_to(shell, &mut whole.clone(), "wattline", folder)?;
-        let mut own = own.clone().name(laboratory::PROGRAM);
-        clap_complete::generate_to(shell, &mut own, laboratory::PROGRAM, folder)?;
     }
     Ok(())
 }

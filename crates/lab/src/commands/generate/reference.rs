@@ -20,7 +20,7 @@ A default is in brackets. Options after \"Also\" are described under [options of
 | 2 | the command line is wrong |
 | 65 | a capture, table or measurement holds something that it must not |
 | 66 | an input cannot be opened |
-| 69 | hardware or a kernel feature is missing |
+| 69 | hardware, a kernel feature or `wattline-lab` is missing |
 | 70 | a defect of the program itself |
 | 74 | reading or writing failed |
 | 75 | done in part: the rest of a configuration needs a restart |
