@@ -425,6 +425,30 @@ fn first_hour_is_one_archive_and_leaves_the_machine_as_it_was() {
 }
 
 #[test]
+fn first_hour_that_cannot_be_stored_or_tried_is_refused_at_once() {
+    let server = Server::new();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(wattline_needs::program());
+        command.args(["probe", "--root", "."]).args(arguments);
+        command.current_dir(server.machine.root.path());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let began = Instant::now();
+    for (block, place, code, told) in [
+        ("1us", "a.tar.gz", 2, "--block: from 2s to 24h"),
+        ("2d", "a.tar.gz", 2, "--block"),
+        ("2s", "none/a.tar.gz", 74, "none/a.tar.gz"),
+    ] {
+        let (status, error) = run(&["--first-hour", place, "--block", block]);
+        assert_eq!(status, Some(code), "{error}");
+        assert!(error.contains(told), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(!server.machine.path("a.tar.gz").exists());
+}
+
+#[test]
 fn interrupted_first_hour_leaves_no_archive_and_no_setting_changed() {
     let mut server = Server::new();
     let log = fs::File::create(server.machine.path("log")).unwrap();

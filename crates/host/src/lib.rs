@@ -55,7 +55,8 @@ pub use plan::{LaterWrite, PlanError, PowerPlan, plan, plan_with};
 pub use scope::Scope;
 pub use status::{Status, Stuck};
 pub use take_over::{
-    Ending, Supervision, TakeOverError, ThisMachine, give_back, hand_back, take_over, take_over_by,
+    Ending, OWN_PROGRAM, Supervision, TakeOverError, ThisMachine, give_back, hand_back, take_over,
+    take_over_by,
 };
 pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
 pub use workers::{NoWorkers, Work, Workers};

@@ -114,7 +114,7 @@ pub fn take_over_by<P>(
 
 /// Program of this process. [`std::env::current_exe`] gives a name, which no longer exists once a
 /// newer file has replaced the program.
-const OWN_PROGRAM: &str = "/proc/self/exe";
+pub const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Reason why a machine is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

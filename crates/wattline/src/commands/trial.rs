@@ -11,6 +11,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::io::{ErrorKind, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,10 @@ const READINGS: f64 = 8.0;
 const LOOK: Duration = Duration::from_millis(50);
 /// Blocks that a recording is as long as.
 const RECORDED_BLOCKS: f64 = 6.0;
+/// Lengths of a block that a trial takes, and the words for others.
+pub(super) const BLOCKS: RangeInclusive<Span> =
+    Span::from_millis(2_000)..=Span::from_millis(86_400_000);
+pub(super) const BLOCK_BOUNDS: &str = "--block: from 2s to 24h";
 /// Share of the power that `--plan` speaks of.
 const SHARE: f64 = 0.01;
 
@@ -158,8 +163,8 @@ impl Trial {
     /// Reads the settings, and looks for a meter.
     fn prepare(args: &Args, tree: Tree) -> Result<Self, ExitError> {
         let usage = |message: &str| ExitError::new(ExitError::USAGE, message);
-        if !(Span::from_millis(2_000)..=Span::from_millis(86_400_000)).contains(&args.block) {
-            return Err(usage("--block: from 2s to 24h"));
+        if !BLOCKS.contains(&args.block) {
+            return Err(usage(BLOCK_BOUNDS));
         }
         if usize::from(args.pairs) < LEAST_PAIRS {
             return Err(usage(&format!("--pairs: {LEAST_PAIRS} or more; fewer show nothing")));

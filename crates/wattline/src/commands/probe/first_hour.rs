@@ -3,23 +3,26 @@
 use super::place::Place;
 use super::record::fill;
 use crate::commands::root::Root;
+use crate::commands::trial;
 use crate::exit::ExitError;
-use crate::new_file::cannot_write;
 use crate::output::note;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use wattline_host::OWN_PROGRAM;
 use wattline_units::Span;
 
 /// A signal is honoured within this time.
 const LOOK: Duration = Duration::from_millis(50);
+/// Signals that end the report.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// Pairs of blocks of the trial: the fewest that show anything.
 const PAIRS: u32 = wattline_govern::trial::LEAST_PAIRS as u32;
 /// Messages of a step that are kept, in bytes.
@@ -51,9 +54,11 @@ pub struct Step {
 /// When the place is taken or cannot be written, or a signal ends it. A step that fails is part of
 /// the report.
 pub fn run(place: &Path, block: Span, root: &Root) -> Result<FirstHour, ExitError> {
-    is_writable(place)?;
+    if !trial::BLOCKS.contains(&block) {
+        return Err(ExitError::new(ExitError::USAGE, trial::BLOCK_BOUNDS));
+    }
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in SIGNALS {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let tree = root.tree()?;
@@ -87,17 +92,6 @@ fn commands(block: Span) -> [(&'static str, String); 5] {
     ]
 }
 
-/// A place that cannot be written is not found after an hour.
-fn is_writable(place: &Path) -> Result<(), ExitError> {
-    if place.symlink_metadata().is_ok() {
-        // Refused with its reason.
-        return Place::filled(place, |_| Ok(()));
-    }
-    File::create_new(place)
-        .and_then(|_| fs::remove_file(place))
-        .map_err(|error| cannot_write(place, &error))
-}
-
 fn run_step(
     file: &'static str,
     command: String,
@@ -105,7 +99,7 @@ fn run_step(
     stop: &AtomicBool,
 ) -> Result<(Step, String), ExitError> {
     let began = Instant::now();
-    let mut child = Command::new(std::env::current_exe()?)
+    let mut child = Command::new(OWN_PROGRAM)
         .args(command.split(' '))
         .args(root.arguments())
         .stdin(Stdio::null())
@@ -152,7 +146,9 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> Result<Option<i32>, ExitError> 
     let mut is_told = false;
     loop {
         if let Some(status) = child.try_wait()? {
-            if is_told {
+            // A signal to the group of processes may end the step first, even before it is seen here.
+            let ended_by = status.signal().filter(|signal| SIGNALS.contains(signal));
+            if stop.load(Ordering::Relaxed) || ended_by.is_some() {
                 let message = "interrupted; nothing is written, and the machine is as before";
                 return Err(ExitError::new(ExitError::IO, message));
             }

@@ -67,9 +67,10 @@ impl Place {
             fs::create_dir(path).map_err(|error| new(path, &error))?;
             return Ok(Self::Folder(Root::new(path)));
         };
-        if path.symlink_metadata().is_ok() {
-            return Err(new(path, &io::Error::from(io::ErrorKind::AlreadyExists)));
-        }
+        // What fills it may take an hour.
+        File::create_new(path)
+            .and_then(|_| fs::remove_file(path))
+            .map_err(|error| new(path, &error))?;
         let archive = Box::new(Builder::new(GzEncoder::new(Vec::new(), Compression::default())));
         Ok(Self::Archive { path: path.to_owned(), folder: folder.to_owned(), archive })
     }
