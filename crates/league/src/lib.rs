@@ -23,6 +23,7 @@ mod envelope;
 mod error;
 mod fixed;
 mod foresight;
+mod hull;
 pub mod league;
 mod outcome;
 mod packets;

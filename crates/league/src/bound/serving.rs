@@ -2,6 +2,7 @@
 
 use crate::case::Case;
 use crate::error::LeagueError;
+use crate::hull::lower_hull;
 
 /// Corners of the lower convex hull of packets per second and watts above the base, over all
 /// numbers of serving cores and frequencies; rates rise, the rate zero is not among them.
@@ -42,20 +43,7 @@ impl Serving {
     pub fn slot(&self, seconds: f64, gap: f64) -> (f64, Vec<Piece>) {
         // Whoever would pay more for a gap polls through it.
         let least = self.points.iter().map(|point| point.1).fold(gap, f64::min);
-        let mut hull: Vec<(f64, f64)> = vec![(0.0, least)];
-        for &(rate, watts) in &self.points {
-            while let [.., a, b] = hull[..] {
-                // Left out when it lies above the line around it.
-                if (b.1 - a.1) * (rate - a.0) < (watts - a.1) * (b.0 - a.0) {
-                    break;
-                }
-                hull.pop();
-            }
-            let (last_rate, _) = hull[hull.len() - 1];
-            if rate > last_rate {
-                hull.push((rate, watts));
-            }
-        }
+        let hull = lower_hull(std::iter::once((0.0, least)).chain(self.points.iter().copied()));
         let pieces = hull.windows(2).map(|pair| Piece {
             slope: (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0),
             width: (pair[1].0 - pair[0].0) * seconds,

@@ -2,6 +2,7 @@
 
 use crate::case::Case;
 use crate::error::LeagueError;
+use crate::hull::lower_hull;
 
 /// Packets by which sums of real numbers may be off.
 pub(super) const ROUNDING: f64 = 1e-9;
@@ -46,6 +47,7 @@ impl Machine {
                     points.push((served(serving, frequency), watts * seconds));
                 }
             }
+            points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
             lower_hull(points)
         };
         let more = |last: &usize| Some((last + 1).max((*last as f64 * STEP) as usize));
@@ -83,23 +85,4 @@ fn wake_seconds(case: &Case<'_>, state: usize) -> f64 {
     let server = case.server;
     server.extra_exit_latency(state).as_seconds()
         + server.wake_up_seconds(server.processor.highest_frequency())
-}
-
-/// Returns the corners of the lower convex hull, from zero packets to the most.
-fn lower_hull(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let mut hull: Vec<(f64, f64)> = Vec::new();
-    for point in points {
-        if hull.last().is_some_and(|last| last.0 >= point.0) {
-            continue;
-        }
-        while let [.., a, b] = hull[..] {
-            if (b.1 - a.1) * (point.0 - a.0) < (point.1 - a.1) * (b.0 - a.0) {
-                break;
-            }
-            hull.pop();
-        }
-        hull.push(point);
-    }
-    hull
 }
