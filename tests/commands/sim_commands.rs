@@ -589,4 +589,7 @@ fn figure_is_made_of_rates_of_the_readers_own() {
     let own = ["--rates", rates.to_str().unwrap(), "--out", other.to_str().unwrap()];
     let refused = wattline(&[&["reproduce", "powersave/fig7"], &own[..]].concat());
     assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
+    let absent =
+        wattline(&["reproduce", "powersave/fig14", "--rates", "none.csv", "--out", "none"]);
+    assert_eq!(absent.status.code(), Some(66), "{}", String::from_utf8_lossy(&absent.stderr));
 }

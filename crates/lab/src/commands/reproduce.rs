@@ -2,6 +2,7 @@
 
 use crate::commands::overwrite::Overwrite;
 use crate::commands::results;
+use crate::commands::simulation::simulation_error;
 use serde::Deserialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use wattline_report::Verdict;
 use wattline_reproduce::{
     OwnTraffic, Paper, Progress, ReproduceError, Reproduction, Summary, Target,
 };
+use wattline_sim::SimError;
 use wattline_units::Build;
 
 /// Which papers, and where to.
@@ -79,7 +81,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let written = wattline_reproduce::write(&results, &args.out).map_err(failed);
     let is_there = written.is_ok();
     results::print_beside(written, &results, json, |out, results| {
-        table(out, results)?;
+        match own {
+            Some(_) => writeln!(out, "Your own traffic: nothing is compared with the papers.")?,
+            None => table(out, results)?,
+        }
         match is_there {
             true => writeln!(out, "\n{}", args.out.join("index.html").display()),
             false => Ok(()),
@@ -157,6 +162,7 @@ fn targets(names: &[String]) -> Result<Vec<Target>, ExitError> {
 
 fn failed(error: ReproduceError) -> ExitError {
     let code = match error {
+        ReproduceError::Traffic(error) => return simulation_error(SimError::Source(error)),
         ReproduceError::Write { .. } => ExitError::IO,
         ReproduceError::NoTraffic(_) => ExitError::USAGE,
         _ => ExitError::DATA,

@@ -5,7 +5,8 @@ use crate::error::ReproduceError;
 use crate::inputs::Inputs;
 use crate::made::Made;
 use crate::printed::{printed, printed_pair};
-use wattline_report::{Basis, Check};
+use wattline_report::plot::{Chart, Mark};
+use wattline_report::{Basis, Check, Table};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::Report;
 use wattline_traffic::source::{DayProfile, Links, Modulated, TrainShape, Trains};
@@ -45,6 +46,40 @@ impl Day {
     pub(super) fn load(&self, report: &Report) -> f64 {
         report.offered_rate_pps / self.capacity
     }
+    /// Draws the power under each policy over time.
+    pub(super) fn draw_power(&self, chart: Chart) -> Chart {
+        self.reports.iter().zip(POLICIES).fold(chart, |chart, (report, (_, name))| {
+            let points = report.intervals.iter().map(|report| (middle(report), report.power_watts));
+            chart.series(name, Mark::Line, points)
+        })
+    }
+}
+
+/// Returns the power under each policy, by application and interval.
+pub(super) fn power_table(days: &[Day]) -> Table {
+    let mut table = Table::new([
+        "application",
+        "from_seconds",
+        "utilisation",
+        "click_watts",
+        "napi_watts",
+        "powersave_watts",
+    ]);
+    for day in days {
+        for (index, own) in day.reports[2].intervals.iter().enumerate() {
+            let watts = [0, 1, 2].map(|policy| day.reports[policy].intervals[index].power_watts);
+            let [click, napi, powersave] = watts.map(|watts| format!("{watts:.2}"));
+            table.row([
+                day.application.to_string(),
+                format!("{:.3}", own.from_seconds),
+                format!("{:.4}", day.load(own)),
+                click,
+                napi,
+                powersave,
+            ]);
+        }
+    }
+    table
 }
 
 /// Packets of this length per second that the router can forward, and that its cores alone could

@@ -2,7 +2,7 @@
 //! runs.
 
 use super::bench::{HALF, NO_CLIMB, server};
-use super::day::{BYTES, Day, POLICIES, SECONDS, day_checks, days, middle};
+use super::day::{BYTES, Day, SECONDS, day_checks, days, middle, power_table};
 use super::latency;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
@@ -65,39 +65,18 @@ fn profile(days: &[Day]) -> Figure {
 }
 
 fn power(days: &[Day]) -> Figure {
-    let mut table = Table::new([
-        "application",
-        "from_seconds",
-        "utilisation",
-        "click_watts",
-        "napi_watts",
-        "powersave_watts",
-    ]);
     let mut plots = Vec::new();
     for day in days {
-        let mut chart = Chart::new(
+        let chart = Chart::new(
             format!("Figure 15: power, {}", day.application),
             Axis::new("time (s), a day compressed").range(0.0, SECONDS),
             Axis::new("power (W)").range(0.0, 290.0),
         );
-        for (report, (_, name)) in day.reports.iter().zip(POLICIES) {
-            let points = report.intervals.iter().map(|report| (middle(report), report.power_watts));
-            chart = chart.series(name, Mark::Line, points);
-        }
         plots.push(
-            chart.band("printed for Click", printed("PS-114") - 1.0, printed("PS-114") + 1.0).svg(),
+            day.draw_power(chart)
+                .band("printed for Click", printed("PS-114") - 1.0, printed("PS-114") + 1.0)
+                .svg(),
         );
-        for (index, own) in day.reports[2].intervals.iter().enumerate() {
-            let other = |policy: usize| day.reports[policy].intervals[index].power_watts;
-            table.row([
-                day.application.to_string(),
-                format!("{:.3}", own.from_seconds),
-                format!("{:.4}", day.load(own)),
-                format!("{:.2}", other(0)),
-                format!("{:.2}", other(1)),
-                format!("{:.2}", own.power_watts),
-            ]);
-        }
     }
     Figure {
         id: "fig15",
@@ -106,7 +85,7 @@ fn power(days: &[Day]) -> Figure {
                 NetFlow, IPSEC, redundancy elimination. With costs that follow from measured ones: \
                 fig15-measured."
             .into(),
-        table,
+        table: power_table(days),
         plots,
         checks: power_checks(days),
     }

@@ -2,7 +2,7 @@
 //! samples. The paper's numbers are of other traffic, so nothing is checked.
 
 use super::bench::{SEED, content, cost, server, side_by_side};
-use super::day::{BYTES, POLICIES, capacities, micros, middle};
+use super::day::{BYTES, Day, POLICIES, capacities, micros, middle, power_table};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
@@ -23,15 +23,6 @@ const SAMPLE: Span = Span::from_millis(1);
 const INTERVAL: f64 = 1.0;
 /// Most intervals of a run; longer traffic has longer ones.
 const MOST: f64 = 50_000.0;
-
-/// One server and application under the policies of Figures 14 to 17.
-struct Day {
-    application: Application,
-    capacity: f64,
-    bytes: u16,
-    /// Reports in the order of [`POLICIES`].
-    reports: Vec<Report>,
-}
 
 /// Variation of a run.
 #[derive(Clone)]
@@ -89,33 +80,27 @@ fn days(inputs: &Inputs, own: &OwnTraffic, cases: &[Case<'_>]) -> Result<Vec<Day
         side_by_side(&runs, |(case, policy)| simulate(own, case, &inputs.policy(policy)?))?;
     let mut reports = reports.into_iter();
     let day = |case: &Case<'_>| {
-        let (capacity, _) = capacities(case.server, case.application, bytes(own))?;
+        let (capacity, of_cores) = capacities(case.server, case.application, bytes(own))?;
         let reports = reports.by_ref().take(POLICIES.len()).collect();
-        Ok(Day { application: case.application, capacity, bytes: bytes(own), reports })
+        Ok(Day { application: case.application, capacity, of_cores, reports })
     };
     cases.iter().map(day).collect()
 }
 
-impl Day {
-    fn saving(&self, over: usize) -> f64 {
-        100.0 * (1.0 - self.reports[2].energy_joules / self.reports[over].energy_joules)
-    }
-
-    /// Numbers of the whole run, under the names of [`WHOLE`].
-    fn whole(&self) -> [f64; WHOLE.len()] {
-        let [click, napi, own] = [0, 1, 2].map(|policy| &self.reports[policy]);
-        [
-            click.power_watts,
-            napi.power_watts,
-            own.power_watts,
-            self.saving(1),
-            self.saving(0),
-            micros(click.latency_mean_seconds),
-            micros(own.latency_mean_seconds),
-            micros(own.latency_p99_seconds),
-            own.dropped_packets as f64,
-        ]
-    }
+/// Returns the numbers of a whole run, under the names of [`WHOLE`].
+fn whole(day: &Day) -> [f64; WHOLE.len()] {
+    let [click, napi, own] = [0, 1, 2].map(|policy| &day.reports[policy]);
+    [
+        click.power_watts,
+        napi.power_watts,
+        own.power_watts,
+        day.saving(1),
+        day.saving(0),
+        micros(click.latency_mean_seconds),
+        micros(own.latency_mean_seconds),
+        micros(own.latency_p99_seconds),
+        own.dropped_packets as f64,
+    ]
 }
 
 const WHOLE: [&str; 9] = [
@@ -168,14 +153,14 @@ pub(super) fn load_and_power(
 
 fn load(own: &OwnTraffic, days: &[Day]) -> Figure {
     let mut table = Table::new(["application", "from_seconds", "offered_gbps", "utilisation"]);
-    let gbps = |day: &Day, report: &Report| report.offered_rate_pps * f64::from(day.bytes) * 8e-9;
+    let gbps = |report: &Report| report.offered_rate_pps * f64::from(bytes(own)) * 8e-9;
     for day in days {
         for report in &day.reports[2].intervals {
             table.row([
                 day.application.to_string(),
                 format!("{:.3}", report.from_seconds),
-                format!("{:.4}", gbps(day, report)),
-                format!("{:.4}", report.offered_rate_pps / day.capacity),
+                format!("{:.4}", gbps(report)),
+                format!("{:.4}", day.load(report)),
             ]);
         }
     }
@@ -183,43 +168,18 @@ fn load(own: &OwnTraffic, days: &[Day]) -> Figure {
     let chart = Chart::new("Load", time(), Axis::new("offered load (Gbps)").from_zero()).series(
         "offered",
         Mark::Line,
-        all.iter().map(|report| (middle(report), gbps(&days[0], report))),
+        all.iter().map(|report| (middle(report), gbps(report))),
     );
     figure("fig14", "Figure 14: traffic", own, table, vec![chart])
 }
 
 fn power(own: &OwnTraffic, days: &[Day]) -> Figure {
-    let mut table = Table::new([
-        "application",
-        "from_seconds",
-        "utilisation",
-        "click_watts",
-        "napi_watts",
-        "powersave_watts",
-    ]);
-    let mut plots = Vec::new();
-    for day in days {
+    let plot = |day: &Day| {
         let title = format!("Power, {}", day.application);
-        let mut chart = Chart::new(title, time(), Axis::new("power (W)").from_zero());
-        for (report, (_, name)) in day.reports.iter().zip(POLICIES) {
-            let points = report.intervals.iter().map(|report| (middle(report), report.power_watts));
-            chart = chart.series(name, Mark::Line, points);
-        }
-        plots.push(chart);
-        for (index, report) in day.reports[2].intervals.iter().enumerate() {
-            let watts = [0, 1, 2].map(|policy| day.reports[policy].intervals[index].power_watts);
-            let [click, napi, powersave] = watts.map(|watts| format!("{watts:.2}"));
-            table.row([
-                day.application.to_string(),
-                format!("{:.3}", report.from_seconds),
-                format!("{:.4}", report.offered_rate_pps / day.capacity),
-                click,
-                napi,
-                powersave,
-            ]);
-        }
-    }
-    figure("fig15", "Figure 15: power of four applications", own, table, plots)
+        day.draw_power(Chart::new(title, time(), Axis::new("power (W)").from_zero()))
+    };
+    let plots = days.iter().map(plot).collect();
+    figure("fig15", "Figure 15: power of four applications", own, power_table(days), plots)
 }
 
 /// Reads a figure of a report.
@@ -270,7 +230,7 @@ pub(super) fn compared(
     let mut table = Table::new(["case"]);
     table.columns.extend(WHOLE.map(str::to_owned));
     for ((name, _), day) in cases.iter().zip(&days) {
-        let numbers = day.whole().map(|number| format!("{number:.4}"));
+        let numbers = whole(day).map(|number| format!("{number:.4}"));
         table.rows.push([name.clone()].into_iter().chain(numbers).collect());
     }
     let mut chart = Chart::new(
@@ -299,8 +259,8 @@ pub(super) fn over_load(
     let day = &days[0];
     let loaded = LoadedServer {
         model: &server,
-        cost: cost(&server, Application::Ipv4, day.bytes)?,
-        frame_bytes: day.bytes.into(),
+        cost: cost(&server, Application::Ipv4, bytes(own))?,
+        frame_bytes: bytes(own).into(),
     };
     let mut table = Table::new([
         "from_seconds",
