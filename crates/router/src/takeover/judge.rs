@@ -466,16 +466,16 @@ pub(super) fn flows(
 /// Says why flows of a flowtable stay with the kernel, if so.
 fn unusable_for(table: &Flowtable) -> Option<&'static str> {
     if table.counts {
-        return Some("it has `counter`, and they count for it nothing");
+        return Some("its `counter` would miss what they forward");
     }
     if table.offloads {
-        return Some("it has `flags offload`, with which the kernel shows them no flows");
+        return Some("with `flags offload` the kernel hides its flows from them");
     }
-    (!table.is_understood).then_some("it has flags that Wattline does not know")
+    (!table.is_understood).then_some("Wattline does not know all of its flags")
 }
 
-/// The lines by which the kernel, and XDP programs, would forward established connections between these
-/// interfaces by a flowtable of this ruleset; `None` where there are no chains.
+/// Returns the lines that add a flowtable for these interfaces to this ruleset; `None` where there are no
+/// chains.
 fn lines_for_flowtable(found: &ForwardPath, names: &[&str]) -> Option<String> {
     let is_for_all = |chain: &&Chain| chain.devices.is_empty();
     found.chains.iter().find(is_for_all)?;
@@ -502,8 +502,8 @@ fn lines_for_flowtable(found: &ForwardPath, names: &[&str]) -> Option<String> {
          flow add @wattline'"
     ));
     Some(format!(
-        "XDP programs would forward its established connections with a flowtable, whose packets then pass \
-         by these chains: {}",
+        "a flowtable gives established connections the kernel's fast path, by which their packets pass by \
+         these chains; to add one: {}",
         lines.join(" && ")
     ))
 }
