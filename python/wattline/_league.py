@@ -44,7 +44,7 @@ class Part:
     #: Reference to the pieces that are there, by their names.
     there: Any
 
-    kept = "with out=DIR"
+    advice = "with out=DIR, the same call goes on where this one ended"
 
     @property
     def what(self) -> str:
@@ -73,7 +73,7 @@ class Figures:
     program: Program
     target: str
 
-    kept = "figure by figure"
+    advice = "give the workers more memory, or compute it alone on threads"
 
     @property
     def what(self) -> str:

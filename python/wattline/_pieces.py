@@ -33,7 +33,7 @@ class Piece:
     seed: int
     options: dict[str, Any]
 
-    kept = "with keep=DIR"
+    advice = "with keep=DIR, the same call goes on where this one ended"
 
     @property
     def what(self) -> str:
@@ -237,8 +237,8 @@ class Task(Protocol):
         """Name of the work, for the message of a worker that died."""
 
     @property
-    def kept(self) -> str:
-        """Option that keeps finished tasks."""
+    def advice(self) -> str:
+        """Remedy for a worker that died."""
 
     def run(self) -> Any:
         """Its result."""
@@ -292,8 +292,7 @@ def _result_of(ray: Any, reference: Any, task: Task) -> Any:
         raise (error.cause if isinstance(error.cause, Exception) else error) from error
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError) as error:
         raise RuntimeError(
-            f"the worker of {task.what} died again and again (out of memory?); {task.kept}, the same call goes on "
-            "where this one ended"
+            f"the worker of {task.what} died again and again (out of memory?); {task.advice}"
         ) from error
 
 
