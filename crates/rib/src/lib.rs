@@ -70,6 +70,7 @@ pub struct Rib {
     dirty_prefixes: HashSet<IpNet>,
     dirty_hops: HashSet<HopKey>,
     ports_changed: bool,
+    port_changes: u64,
     /// An event did not fit what was known before it.
     missed_change: bool,
     /// Prefixes of more than one address that the kernel looks up before all others.
@@ -93,6 +94,7 @@ impl Rib {
             dirty_prefixes: HashSet::new(),
             dirty_hops: HashSet::new(),
             ports_changed: true,
+            port_changes: 0,
             missed_change: false,
             local_networks: BTreeSet::new(),
             generations: [0; 2],
@@ -155,6 +157,7 @@ impl Rib {
     pub fn commit(&mut self, routes: &mut Routes) -> Result<(), Vec<RouteError>> {
         let mut errors = Vec::new();
         if std::mem::take(&mut self.ports_changed) {
+            self.port_changes += 1;
             routes.set_ports(self.port_configs());
             routes.set_own_addresses(self.own_networks());
         }
@@ -218,6 +221,11 @@ impl Rib {
     /// All addresses of this machine, with their prefix lengths.
     pub fn own_networks(&self) -> impl Iterator<Item = IpNet> {
         self.addresses.keys().copied()
+    }
+
+    /// Number of commits that changed links or addresses.
+    pub fn port_changes(&self) -> u64 {
+        self.port_changes
     }
 
     /// True when links or addresses have changed since the last [`Self::commit`].

@@ -363,21 +363,23 @@ impl Router {
             }
             configured.apply_statics(rib, &ports.links);
         }
-        if let Some(lookout) = lookout {
-            let Configured { config, .. } = configured;
-            let targets = attachments::flow_targets(config, lookout, &ports.attachments);
-            kernel.programs.flows.look(&targets, rib, now);
-        }
         self.update_egress_ports();
     }
 
-    /// Lets XDP programs forward what they may.
+    /// Lets XDP programs forward what they may, by tables that are up to date.
     fn update_egress_ports(&mut self) {
+        self.commit();
+        let now = Instant::now();
         let Some(kernel) = &mut self.kernel else { return };
-        let mut obstacles = xdp_forward::obstacles(&self.configured.config, self.ports.zero_copy);
+        let config = &self.configured.config;
+        if let Some(lookout) = &self.lookout {
+            let targets = attachments::flow_targets(config, lookout, &self.ports.attachments);
+            kernel.programs.flows.look(&targets, &self.rib, now);
+        }
+        let mut obstacles = xdp_forward::obstacles(config, self.ports.zero_copy);
         obstacles.extend(self.watchers.divert().then_some(watchers::OBSTACLE));
         kernel.programs.egress.set_obstacles(obstacles);
-        kernel.programs.update_egress_ports(&self.rib, Instant::now());
+        kernel.programs.update_egress_ports(&self.rib, now);
     }
 
     /// Brings the workers' tables and the XDP programs up to date.

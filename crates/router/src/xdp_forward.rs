@@ -45,6 +45,8 @@ pub(super) struct Forwarding {
     obstacles: Vec<&'static str>,
     /// Whether some route had an MTU of its own at the last look.
     route_mtus: bool,
+    /// [`Rib::port_changes`] at the last look.
+    port_changes: u64,
     next_look: Instant,
 }
 
@@ -178,6 +180,7 @@ impl Forwarding {
             of_flows,
             obstacles: Vec::new(),
             route_mtus: false,
+            port_changes: 0,
             next_look: Instant::now(),
         })
     }
@@ -234,12 +237,15 @@ impl Forwarding {
         }
     }
 
-    /// Opens the egress ports that can be opened, and closes the others.
+    /// Opens the egress ports that can be opened, and closes the others. A change that is not committed yet
+    /// would close all: its link is down, but groups of next hops still have it.
     pub fn look(&mut self, rib: &Rib, now: Instant, sent: Sent<'_>) {
         let route_mtus = rib.has_route_mtus();
-        if now < self.next_look && route_mtus == self.route_mtus && !rib.ports_changed() {
+        let same = route_mtus == self.route_mtus && rib.port_changes() == self.port_changes;
+        if rib.has_changes() || (now < self.next_look && same) {
             return;
         }
+        self.port_changes = rib.port_changes();
         self.next_look = now + LOOK_EVERY;
         self.route_mtus = route_mtus;
         let Self { ports, features, forward, of_flows, .. } = self;
