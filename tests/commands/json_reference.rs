@@ -21,7 +21,7 @@ are on standard error. A key ends in its unit: `_watts`, `_joules`, `_seconds`, 
 second), `_bits_per_second`, `_bytes`; a number without one counts, or is a share of 1. `[]` is each element of a list, `*` stands
 for names that depend on the input. `null` is what is not known; it is never 0 instead. Watts have `source` (`measured`,
 `modelled`, `emulated`) and `accuracy` beside them. A result has `build` (`version`, `commit`, `modified`). New keys may be
-added; those that are here stay.
+added; those that are here stay. `wattline schema results` prints a JSON schema of simulations' results.
 
 Two commands print more than one document, as they may go on for hours: `trace --json` a line for each packet and one for the
 end, and `meter record --json` CSV, with its account as JSON on standard error. What is a text of its own (`servers NAME --toml`,
@@ -181,6 +181,38 @@ fn the_reference_page_of_json_has_the_keys_of_every_document() {
     let at = |text: &str| text.lines().nth(same).unwrap_or("nothing").to_owned();
     let (old, new) = (at(&found), at(&page));
     assert!(found == page, "{PAGE}:{}: {old:?}, now {new:?}; to renew it: {RENEW}", same + 1);
+}
+
+#[test]
+fn results_follow_their_schema() {
+    let folder = folder();
+    let schema = document("wattline schema results", folder.path());
+    let check = |name: &str, document: &Value| {
+        let mut one = schema["properties"][name].clone();
+        assert!(one.is_object(), "{name}");
+        one["$defs"] = schema["$defs"].clone();
+        let errors: Vec<String> = jsonschema::validator_for(&one)
+            .unwrap()
+            .iter_errors(document)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        errors
+    };
+    let names = ["sim", "sim --requests", "sweep", "envelope", "league"];
+    for (name, (line, _)) in names.into_iter().zip(COMMANDS) {
+        assert!(line.starts_with(&format!("wattline {name}")), "{name}: {line}");
+        let mut document = document(line, folder.path());
+        assert_eq!(check(name, &document), Vec::<String>::new(), "{line}");
+        // A document without its last key breaks it.
+        let last = schema["properties"][name]["$ref"]
+            .as_str()
+            .and_then(|name| schema.pointer(&name[1..]))
+            .and_then(|type_| type_["required"].as_array()?.last()?.as_str())
+            .unwrap()
+            .to_owned();
+        document.as_object_mut().unwrap().remove(&last).unwrap();
+        assert_ne!(check(name, &document), Vec::<String>::new(), "{line} without {last}");
+    }
 }
 
 #[test]

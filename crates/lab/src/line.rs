@@ -36,9 +36,10 @@ mod tests {
             .collect();
         let listed = laboratory::COMMANDS.map(|(name, about)| (name.to_owned(), about.to_owned()));
         assert_eq!(shown, listed, "COMMANDS in wattline/src/laboratory.rs");
-        // `run` is handed over for its configuration; `guard` is started by this program itself.
-        let hidden =
-            hidden.iter().map(|it| it.get_name()).filter(|it| !["run", "guard"].contains(it));
+        // `run` is handed over for its configuration, `schema` for its documents; `guard` is started by
+        // this program itself.
+        let own_too = ["run", "schema", "guard"];
+        let hidden = hidden.iter().map(|it| it.get_name()).filter(|it| !own_too.contains(it));
         let hidden: BTreeSet<&str> =
             hidden.chain(own.get_subcommands().flat_map(|it| it.get_all_aliases())).collect();
         assert_eq!(

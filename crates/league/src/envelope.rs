@@ -7,11 +7,12 @@ use crate::causal::causal;
 use crate::error::LeagueError;
 use crate::fixed::best_fixed;
 use crate::schedule::best_schedule;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wattline_policy::Wait;
 
 /// The yardsticks of a case; all are `None` where no schedule keeps the budget.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Envelope {
     /// No schedule that keeps the budget takes less (E2); `None` where no schedule keeps it, since all
     /// cores at their fastest make more packets late than may be.

@@ -1,11 +1,12 @@
 //! Results of a league, row by row.
 
 use crate::envelope::Envelope;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A policy in a case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// The policy, with the setting that was played.
     pub policy: String,
@@ -44,7 +45,7 @@ pub struct Row {
 }
 
 /// The yardsticks of one case, with the names of the case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EnvelopeRow {
     /// The server.
     pub server: String,
@@ -60,7 +61,7 @@ pub struct EnvelopeRow {
 }
 
 /// The setting that was chosen for a rival, one kind of traffic and a budget.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TunedRow {
     /// The rival.
     pub contender: String,
@@ -80,7 +81,7 @@ pub struct TunedRow {
 }
 
 /// All that a league found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Results {
     /// Every policy in every case.
     pub rows: Vec<Row>,

@@ -1,11 +1,12 @@
 //! Summary of the rows of a league: per kind of traffic, with intervals.
 
 use crate::rows::{Results, Row, by_kind};
+use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// A policy in one kind of traffic, over all seeds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Standing {
     /// The server.
     pub server: String,

@@ -1,5 +1,6 @@
 //! Real time that the parts of the simulator take.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Instant;
 
@@ -19,7 +20,7 @@ pub enum Phase {
 }
 
 /// Seconds of real time by part; zero unless asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Profile {
     /// Time of [`Phase::Traffic`].
     pub traffic_seconds: f64,

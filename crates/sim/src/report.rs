@@ -2,6 +2,7 @@
 
 use crate::profile::Profile;
 use crate::totals::Totals;
+use schemars::JsonSchema;
 use serde::Serialize;
 use wattline_cores::{Counts, Spent, StateSpan, power_terms};
 use wattline_governor::decisions::Decision;
@@ -12,7 +13,7 @@ use wattline_server::{PowerBreakdown, ServerModel};
 use wattline_units::{Accuracy, BitsPerSecond, Provenance, Source, Watts};
 
 /// Time of one core in each state, as fractions of the time; they add up to 1.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CoreResidency {
     /// Number of the core.
     pub core: usize,
@@ -27,7 +28,7 @@ pub struct CoreResidency {
 }
 
 /// Residencies of all cores, with the names of the states.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Residency {
     /// Names of the idle states, lightest first.
     pub idle_states: Vec<String>,
@@ -38,7 +39,7 @@ pub struct Residency {
 }
 
 /// Results over a span of simulated time. Latencies are absent if no packet was forwarded.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Start of the span, in simulated seconds since the run began.
     pub from_seconds: f64,

@@ -1,6 +1,7 @@
 //! Physical quantities as `f64` with a unit in the type.
 
 use crate::time::Span;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
@@ -8,7 +9,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident, $unit:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
         pub struct $name(pub f64);
 

@@ -2,6 +2,7 @@
 
 use super::simulation::{self, Problems};
 use crate::commands::simulation::simulation_error;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
 use wattline::exit::ExitError;
@@ -37,8 +38,9 @@ pub struct Args {
     seed: u64,
 }
 
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EnvelopeOfTraffic")]
+pub struct Output<'a> {
     server: &'a str,
     traffic: &'a str,
     application: Application,

@@ -18,6 +18,7 @@ mod receive;
 mod report;
 mod reproduce;
 mod results;
+mod schema;
 mod server_errors;
 mod servers;
 mod sim;
@@ -77,6 +78,9 @@ pub enum Command {
     /// Restore the machine when the profile that holds the pipe dies.
     #[command(hide = true)]
     Guard(guard::Args),
+    /// Print the JSON schema of results (`wattline schema results`).
+    #[command(hide = true)]
+    Schema(wattline::commands::schema::Args),
     /// Write manual pages, completions or the reference page of the command line.
     #[command(hide = true)]
     Generate(generate::Args),
@@ -107,6 +111,7 @@ impl Commands for Command {
             Self::Bench(args) => bench::run(&args, json),
             Self::Run(args) => run::run_on(&args, json, scale::PLATFORMS),
             Self::Guard(args) => guard::run(&args),
+            Self::Schema(_) => schema::run(),
             Self::Generate(args) => generate::run(&args, json, &line::whole::<Self>()),
         }
     }

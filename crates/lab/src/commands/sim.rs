@@ -5,6 +5,7 @@ use super::simulation::{self, Problems};
 use crate::commands::overwrite::Overwrite;
 use crate::commands::results;
 use crate::commands::simulation::simulation_error;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -84,8 +85,9 @@ pub struct Args {
     seed: u64,
 }
 
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Simulation")]
+pub struct Output<'a> {
     server: &'a str,
     policy: &'a str,
     traffic: &'a str,

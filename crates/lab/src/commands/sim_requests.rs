@@ -4,6 +4,7 @@ use super::server_errors;
 use super::simulation::{self, Problems};
 use crate::commands::overwrite::Overwrite;
 use crate::commands::results;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -54,8 +55,9 @@ pub struct Wanted<'a> {
     pub overwrite: Overwrite,
 }
 
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RequestSimulation")]
+pub struct Output<'a> {
     server: &'a str,
     policy: &'a str,
     requests: &'a str,

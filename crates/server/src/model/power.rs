@@ -5,6 +5,7 @@
 //! and split once at the end.
 
 use crate::input::Section;
+use schemars::JsonSchema;
 use serde::Serialize;
 use wattline_units::{BitsPerSecond, Hertz, Watts};
 
@@ -83,7 +84,7 @@ impl Component {
 }
 
 /// Power by component; the parts sum to the whole.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PowerBreakdown {
     /// Processor packages without the cores.
     pub cpu_packages: Watts,

@@ -1,6 +1,7 @@
 //! Cost of a packet: applications, memory, and contention on the same chip.
 
 use crate::input::Section;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +9,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// The packet applications of the PowerSave paper, section 7, in the order of their cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Application {
     /// IPv4 routing.

@@ -2,6 +2,7 @@
 
 use super::setting::RequestSetting;
 use super::spent::Spent;
+use schemars::JsonSchema;
 use serde::Serialize;
 use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Entry;
@@ -14,7 +15,7 @@ use wattline_units::{Accuracy, Provenance, Source, Watts};
 const SUSTAINED: f64 = 0.99;
 
 /// One run of a request server. Power and energy are those of the processor's package.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RequestReport {
     /// Simulated time.
     pub duration_seconds: f64,
@@ -95,7 +96,7 @@ pub struct RequestReport {
 }
 
 /// A moderation period and its share of the time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct PeriodShare {
     /// Least time between two interrupts.
     pub period_seconds: f64,
@@ -104,7 +105,7 @@ pub struct PeriodShare {
 }
 
 /// Shares of time of one core, which add up to 1, and its results.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RequestCore {
     /// Share of time in the application.
     pub application: f64,

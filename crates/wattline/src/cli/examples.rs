@@ -93,7 +93,10 @@ pub const EXAMPLES: &[Examples] = &[
         "schema",
         &[
             ("The JSON schema of all answers of a daemon", "wattline schema > daemon-schema.json"),
-            ("The types that it defines", "wattline schema | jq .[]"),
+            (
+                "The JSON schema of simulations' results",
+                "wattline schema results | jq .properties.sim",
+            ),
         ],
     ),
     (

@@ -25,7 +25,7 @@ mod reload;
 mod restore;
 pub mod root;
 pub mod run;
-mod schema;
+pub mod schema;
 mod show;
 mod stats;
 mod stop;
@@ -60,7 +60,7 @@ pub enum Command {
     Trace(trace::Args),
     /// Let the counters of a running router begin anew.
     Clear(clear::Args),
-    /// Print the JSON schema of everything that a running router or governor says.
+    /// Print the JSON schema of everything that a running router or governor says, or of results.
     Schema(schema::Args),
     /// Watch a running router or governor: rates, cores, frequencies, watts, drops.
     Top(top::Args),
@@ -115,7 +115,7 @@ impl Commands for Command {
             Self::Capture(args) => capture::run(&args, json),
             Self::Trace(args) => trace::run(&args, json),
             Self::Clear(args) => clear::run(&args, json),
-            Self::Schema(schema::Args {}) => schema::run(),
+            Self::Schema(args) => schema::run(&args),
             Self::Top(args) => top::run(&args, json),
             Self::Govern(args) => govern::run(&args, json),
             Self::Graph(args) => graph::run(&args, json),

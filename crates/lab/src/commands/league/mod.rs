@@ -6,6 +6,7 @@ use crate::commands::envelope::league_error;
 use crate::commands::overwrite::Overwrite;
 use crate::commands::results;
 use crate::commands::simulation;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -50,8 +51,9 @@ pub struct Args {
     threads: usize,
 }
 
-#[derive(Serialize)]
-struct Output {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "League")]
+pub struct Output {
     #[serde(flatten)]
     results: Results,
     standings: Vec<Standing>,

@@ -9,6 +9,7 @@ use crate::commands::results;
 use crate::commands::simulation::simulation_error;
 use crate::commands::simulation::{self, Problems};
 use row::Row;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -79,8 +80,9 @@ struct Case<'a> {
     seed: u64,
 }
 
-#[derive(Serialize)]
-struct Results {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Sweep")]
+pub struct Results {
     results: Vec<Row>,
 }
 

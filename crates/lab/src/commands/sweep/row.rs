@@ -1,11 +1,12 @@
 //! Result of one run of a sweep.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use wattline_server::Application;
 use wattline_sim::Report;
 
 /// A run and its report.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Row {
     pub server: String,
     pub policy: String,
