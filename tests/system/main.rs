@@ -21,6 +21,7 @@ mod errors;
 mod faults;
 mod governed_ports;
 mod guards;
+mod histories;
 mod hot_ports;
 mod ipsec;
 mod ipsec_block;

@@ -75,6 +75,8 @@ pub struct Rib {
     missed_change: bool,
     /// Prefixes of more than one address that the kernel looks up before all others.
     local_networks: BTreeSet<IpNet>,
+    /// Prefixes that are left to the kernel, of which a route has its own MTU.
+    left_with_mtu: HashSet<IpNet>,
     /// Number of the last dump of each source.
     generations: [u32; 2],
     /// The same of neighbours, of which there are dumps of their own.
@@ -97,6 +99,7 @@ impl Rib {
             port_changes: 0,
             missed_change: false,
             local_networks: BTreeSet::new(),
+            left_with_mtu: HashSet::new(),
             generations: [0; 2],
             neighbour_generations: [0; 2],
             audited: Audited::default(),
@@ -244,9 +247,9 @@ impl Rib {
         self.hops.links_of_groups()
     }
 
-    /// Whether any route in use has its own MTU.
+    /// Returns true if a route in use has its own MTU, among them those that only the kernel uses.
     pub fn has_route_mtus(&self) -> bool {
-        self.hops.has_route_mtus()
+        self.hops.has_route_mtus() || !self.left_with_mtu.is_empty()
     }
 
     /// Links that are ports, with the numbers of the ports.

@@ -20,6 +20,13 @@ impl Rib {
         errors: &mut Vec<RouteError>,
     ) {
         let wanted = self.wanted(prefix);
+        let has_mtu = |entry: &Entry| {
+            entry.candidates.iter().flat_map(|it| &it.hops).any(|hop| hop.mtu.is_some())
+        };
+        match wanted == Some(HopKey::Punt) && self.prefixes.get(prefix).is_some_and(has_mtu) {
+            true => self.left_with_mtu.insert(prefix),
+            false => self.left_with_mtu.remove(&prefix),
+        };
         let installed = self.prefixes.get(prefix).and_then(|entry| entry.installed.clone());
         if wanted == installed {
             self.prefixes.set_installed(prefix, installed);
@@ -151,8 +158,12 @@ impl Rib {
         match usable.as_slice() {
             [] => None,
             [(key, _)] => Some(key.clone()),
-            // The neighbour depends on the member that the kernel chooses.
-            _ if usable.iter().any(|(key, _)| matches!(key, HopKey::OnLink { .. })) => {
+            // The neighbour depends on the member that the kernel chooses, and a member that is the kernel's
+            // would get a share of its share alone: the kernel chooses among all once more.
+            _ if usable
+                .iter()
+                .any(|(key, _)| matches!(key, HopKey::OnLink { .. } | HopKey::Punt)) =>
+            {
                 Some(HopKey::Punt)
             }
             _ => Some(HopKey::group(usable)),

@@ -115,6 +115,26 @@ fn a_gateway_is_resolved_moves_and_is_lost_for_all_its_routes() {
 }
 
 #[test]
+fn mtu_of_a_route_that_is_left_to_the_kernel_is_reported() {
+    let mut bench = Bench::new();
+    let limited = || vec![Hop { mtu: Some(1300), ..via(1, "192.0.2.2") }];
+    let of_kernel = || Route::new(net("10.1.0.0/16"), 0, RouteKind::Kernel, limited());
+    assert!(!bench.rib.has_route_mtus());
+    bench.kernel([Event::Route { route: of_kernel(), placement: Placement::Last }]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
+    assert!(bench.rib.has_route_mtus());
+    bench.kernel([Event::RouteGone(of_kernel())]);
+    assert!(!bench.rib.has_route_mtus());
+}
+
+#[test]
+fn group_with_a_member_of_the_kernels_is_left_as_a_whole() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2"), via(3, "192.0.9.2")])]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
+}
+
+#[test]
 fn the_mtu_of_a_route_limits_what_goes_by_it_and_nothing_else() {
     let mut bench = Bench::new();
     let limited = |gateway| vec![Hop { mtu: Some(1300), ..via(1, gateway) }];
@@ -550,8 +570,8 @@ impl Naive {
                 }
                 let running = || route.hops.iter().filter(|hop| self.running[&hop.link]);
                 // The neighbour depends on the member that the kernel chooses.
-                let on_link = |hop: &Hop| hop.link != 3 && hop.gateway.is_none();
-                if running().count() > 1 && running().any(on_link) {
+                let of_kernel = |hop: &Hop| hop.link == 3 || hop.gateway.is_none();
+                if running().count() > 1 && running().any(of_kernel) {
                     return vec![NextHop::Punt];
                 }
                 let hops = running();

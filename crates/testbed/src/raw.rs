@@ -20,7 +20,7 @@ const RECEIVE_BUFFER: usize = 64 << 20;
 /// Packet type of a frame that leaves (packet(7)).
 const PACKET_OUTGOING: u8 = 4;
 /// Longest frame that is received whole.
-const FRAME_MAX: usize = 9_216;
+pub const FRAME_MAX: usize = 9_216;
 
 /// An open packet socket: sends and receives whole Ethernet frames.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl RawSocket {
     }
 
     /// Takes a frame that came in, within `milliseconds`; not those that this machine sends.
-    fn receive(&self, buffer: &mut [u8], milliseconds: u32) -> Option<usize> {
+    pub fn receive(&self, buffer: &mut [u8], milliseconds: u32) -> Option<usize> {
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(milliseconds) * 1_000_000 };
         loop {
             match recvfrom::<LinkAddr>(self.socket.as_raw_fd(), buffer) {

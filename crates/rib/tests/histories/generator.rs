@@ -1,8 +1,10 @@
 //! Random sequences of commands that change routes, next hops, addresses, links, neighbours and
 //! kernel parameters.
 
-use super::laboratory::LINKS;
 use std::net::IpAddr;
+
+/// All links that routes lead to, with the third byte of their IPv4 and IPv6 networks.
+pub const LINKS: [(&str, u8); 4] = [("pa", 1), ("pb", 2), ("pc", 3), ("pd", 9)];
 
 /// Prefixes of routes, and a host of one of them.
 const V4: [&str; 6] =
@@ -230,7 +232,7 @@ fn address(random: &mut Random) -> String {
         0 => format!("addr flush dev {link}"),
         1 => format!("addr del {} dev {link}", random.pick(&second)),
         2 => format!("addr add {} dev {link}", random.pick(&second)),
-        3 => addresses(link, number)[random.below(2)].replace("add", "del"),
+        3 => addresses(link, number)[random.below(2)].replacen("add ", "del ", 1),
         _ => addresses(link, number)[random.below(2)].clone(),
     }
 }

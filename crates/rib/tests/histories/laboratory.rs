@@ -1,6 +1,7 @@
 //! A namespace in which commands change the kernel's routes, and the comparison of its decisions
 //! with those of the tables that Wattline derives from them.
 
+use super::generator::LINKS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::IpAddr;
@@ -16,8 +17,6 @@ use wattline_rib::{PortSpec, Rib, Source, Treatment, route_errors};
 
 /// Names of the ports; `pd` is none.
 pub const PORTS: [&str; 4] = ["pin", "pa", "pb", "pc"];
-/// All links that routes lead to, with the third byte of their IPv4 and IPv6 networks.
-pub const LINKS: [(&str, u8); 4] = [("pa", 1), ("pb", 2), ("pc", 3), ("pd", 9)];
 
 /// Time in which the tables have to agree with the kernel after a change. Routes that vanish
 /// without a notification are found by a new dump.

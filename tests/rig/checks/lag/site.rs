@@ -9,6 +9,7 @@ use super::super::ipsec::{ip, pinged, write};
 use super::super::{INSIDE, sensors};
 use super::end::WISH;
 use serde_json::Value;
+use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
@@ -123,8 +124,6 @@ pub fn until(machine: &mut Machine, line: &str) -> Result<(), Error> {
 /// A router inside.
 pub struct Router {
     name: &'static str,
-    /// The port that is looked at.
-    port: &'static str,
 }
 
 impl Router {
@@ -167,7 +166,7 @@ impl Router {
              [ -e {at}.status ] && {{ cat {at}.log >&2; exit 1; }}; sleep 0.2; done"
         );
         machine.run(&wait, INSIDE)?;
-        Ok(Self { name, port: ports[0].0 })
+        Ok(Self { name })
     }
 
     pub fn stats(&self, machine: &mut Machine) -> Result<Value, Error> {
@@ -183,14 +182,14 @@ impl Router {
 
     /// Waits until that port has a state.
     pub fn until(&self, machine: &mut Machine, state: &str) -> Result<(), Error> {
-        let stats = format!("wattline stats --json --socket /tmp/{}.socket", self.name);
-        until(
-            machine,
-            &format!(
-                "{stats} | tr -d ' \\n' | grep -q '\"name\":\"{}\"[^}}]*\"state\":\"{state}\"'",
-                self.port
-            ),
-        )
+        for _ in 0..200 {
+            if self.port(machine)?.0 == state {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let action = format!("waiting until the first port of {} is {state}", self.name);
+        Err(Error::Io { action, source: std::io::ErrorKind::TimedOut.into() })
     }
 
     /// Returns its log.
