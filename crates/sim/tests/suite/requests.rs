@@ -158,7 +158,7 @@ fn copi_on_its_own_tables_saves_and_keeps_the_target() {
     let server = xeon();
     let requests = RequestSpec::parse("memcached:700krps").unwrap();
     let periods = [6, 20, 50, 100, 200].map(Span::from_micros).to_vec();
-    let grid = Grid { loads: vec![600e3, 700e3, 850e3], periods, seed: 1 };
+    let grid = Grid { loads: vec![600e3, 700e3, 850e3], periods, seed: 1, within: None };
     let tables = Arc::new(profile(&server, &requests, &grid).unwrap().tables);
     let mut one = setting(&server, "memcached:700krps", "performance+ixgbe");
     one.seed = 1_001;
@@ -189,7 +189,8 @@ fn a_sparse_profile_keeps_most_of_the_saving() {
         server.services.get_mut("memcached").unwrap().cycles *= request;
         server.power.dynamic_per_gigahertz *= dynamic;
         let requests = RequestSpec::new(Workload::Memcached, 700e3);
-        let grid = Grid { loads: vec![700e3], periods: Grid::periods_of(&server), seed: 7 };
+        let grid =
+            Grid { loads: vec![700e3], periods: Grid::periods_of(&server), seed: 7, within: None };
         let full = profile(&server, &requests, &grid).unwrap();
         let target = Span::from_micros(900);
         let sparse = profile_sparse(&server, &requests, &grid, Some(target)).unwrap();
