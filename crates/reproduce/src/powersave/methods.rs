@@ -247,7 +247,7 @@ fn exponent(server: &ServerModel) -> Check {
         (1.0, cube),
         0.0,
     )
-    .fitted(format!("barely: above C6 it is {:.2}, and the paper measures about one", above(0.0)))
+    .fitted(format!("barely; above C6 it is {:.2}", above(0.0)))
 }
 
 /// Checks that synthetic and captured packets arrive on all ports, and that headers are enough.
