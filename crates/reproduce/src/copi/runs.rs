@@ -17,7 +17,7 @@ use wattline_units::Span;
 /// Seed of the profiles and of Figures 1 to 4; parameters were fitted on it.
 pub(super) const PROFILE_SEED: u64 = 1;
 /// Seeds of Figures 6 to 11; nothing was fitted on them.
-const SEEDS: [u64; 3] = [1_001, 1_002, 1_003];
+pub(super) const SEEDS: [u64; 3] = [1_001, 1_002, 1_003];
 const DURATION: Span = Span::from_millis(2_000);
 /// Duration of three decisions of Co-PI.
 const WARMUP: Span = Span::from_millis(350);
@@ -48,6 +48,8 @@ pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
 pub(super) struct Mechanisms {
     /// Connections that the card hashes onto the cores; 0 for equal loads.
     pub connections: u32,
+    /// Whether P95 of the whole server is the target of every core, whatever its own load.
+    pub one_target: bool,
     /// Relative standard error of P95 until which a point of the tables is repeated.
     pub within: Option<f64>,
     /// Turn of ksoftirqd and of the application; zero without ksoftirqd.
@@ -60,6 +62,7 @@ struct Subject {
     server: RequestServer,
     requests: RequestSpec,
     within: Option<f64>,
+    one_target: bool,
 }
 
 impl Subject {
@@ -75,21 +78,35 @@ impl Subject {
         server.kernel.ksoftirqd_slice = mechanisms.slice;
         let requests = inputs.requests(workload, 1.0)?;
         let requests = RequestSpec { connections: mechanisms.connections, ..requests };
-        Ok(Self { server, requests, within: mechanisms.within })
+        let Mechanisms { within, one_target, .. } = mechanisms;
+        Ok(Self { server, requests, within, one_target })
     }
 
     /// Full profile. It is by the load of a core, whatever the connections.
     fn profiled(&self) -> Result<Arc<ProfileTables>, ReproduceError> {
         static MADE: Made<Subject, Arc<ProfileTables>> = Made::new();
         let requests = RequestSpec { connections: 0, ..self.requests };
-        let even = Self { requests, ..self.clone() };
+        let even = Self { requests, one_target: false, ..self.clone() };
         MADE.get_or_make(even, || {
             let grid = grid(&self.server, requests.workload);
             let grid = Grid { within: self.within, ..grid };
             Ok(Arc::new(profile(&self.server, &requests, &grid)?.tables))
         })
     }
+
+    /// Reports of a policy without tables, by load and seed.
+    fn baseline(&self, policy: &str, rates: &[f64]) -> Result<Reports, ReproduceError> {
+        static MADE: Made<(Subject, String, Vec<f64>), Reports> = Made::new();
+        let alone = Self { within: None, one_target: false, ..self.clone() };
+        let wanted: Vec<_> = rates.iter().map(|rate| (*rate, None)).collect();
+        MADE.get_or_make((alone, policy.to_owned(), rates.to_vec()), || {
+            under(self, policy, &wanted)
+        })
+    }
 }
+
+/// Reports by load and seed.
+type Reports = Vec<Vec<RequestReport>>;
 
 /// Full profile of a workload.
 pub(super) fn profiled(
@@ -168,16 +185,12 @@ fn make_cases(subject: &Subject) -> Result<Vec<Case>, ReproduceError> {
     let all: Vec<(f64, Option<&'static str>)> =
         published.chain(own.iter().map(|rate| (*rate, None))).collect();
     let [performance, ondemand, copi] = POLICIES;
-    let baselines = [performance, ondemand].map(|policy| {
-        let wanted: Vec<_> = all.iter().map(|(rate, _)| (*rate, None)).collect();
-        under(subject, policy, &wanted)
-    });
-    let [fast, slow] = baselines;
-    let (fast, slow) = (fast?, slow?);
-    // One target for all cores, where their loads differ: P95 of the whole server, as the paper has
-    // it, with the same connections. Otherwise that of the tables at the load.
+    let rates: Vec<f64> = all.iter().map(|(rate, _)| *rate).collect();
+    let (fast, slow) =
+        (subject.baseline(performance, &rates)?, subject.baseline(ondemand, &rates)?);
+    // P95 of the whole server with the same connections, as the paper measures its target.
     let target = |reports: &[RequestReport]| {
-        (subject.requests.connections > 0).then(|| {
+        subject.one_target.then(|| {
             let p95 = reports.iter().map(|r| r.latency_p95_seconds.unwrap_or(f64::INFINITY));
             let mean = p95.sum::<f64>() / reports.len() as f64;
             Span::from_seconds(mean * (1.0 + SLACK))
@@ -201,16 +214,16 @@ fn under(
     subject: &Subject,
     policy: &str,
     wanted: &[(f64, Option<Span>)],
-) -> Result<Vec<Vec<RequestReport>>, ReproduceError> {
-    let tables = subject.profiled()?;
+) -> Result<Reports, ReproduceError> {
+    let tables = if policy == "copi" { Some(subject.profiled()?) } else { None };
     let runs: Vec<(f64, Option<Span>, u64)> =
         wanted.iter().flat_map(|(rate, target)| SEEDS.map(|seed| (*rate, *target, seed))).collect();
     let one = |(rate, target, seed): &(f64, Option<Span>, u64)| -> Result<_, ReproduceError> {
         let requests = RequestSpec { rate: *rate, ..subject.requests };
         let setting = setting(&subject.server, requests, policy, *seed)?;
-        match policy {
-            "copi" => under_copi(&setting, &tables, *target),
-            _ => Ok(run_requests(&setting)?),
+        match &tables {
+            Some(tables) => under_copi(&setting, tables, *target),
+            None => Ok(run_requests(&setting)?),
         }
     };
     let results = wattline_sim::sweep(&runs, 0, one, || ())

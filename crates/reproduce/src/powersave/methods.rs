@@ -174,11 +174,12 @@ fn wake_ups(server: &ServerModel, table: &mut Table) -> Result<[Check; 2], Repro
 }
 
 /// Relative difference of a second's latencies from those of its rate alone that counts as none.
-const SAME: f64 = 0.05;
+const SAME: f64 = 0.01;
 
 /// Checks that minimum, mean and P99 of each second are those of a run at the rate of that second.
 fn sampling(server: &ServerModel, table: &mut Table) -> Result<Check, ReproduceError> {
-    const RATES: [f64; 2] = [0.1e6, 1e6];
+    // The second with few packets comes last: those of the first would show in it.
+    const RATES: [f64; 2] = [1e6, 0.1e6];
     let policy = napping(1, server.processor.lowest_frequency(), "C1");
     let second = Span::from_millis(1_000);
     let run = |steps: Vec<f64>| -> Result<Report, ReproduceError> {
