@@ -254,7 +254,11 @@ fn states(server: &ServerModel) -> Result<Figure, ReproduceError> {
                 lightest,
                 1.0,
             )
-            .basis(Basis::Fitted),
+            .basis(Basis::Fitted)
+            .note(
+                "where twelve cores share 1 Mpps a deeper state draws less, although each packet waits for its \
+                 exit; the paper's third guideline is C1",
+            ),
             check("at once", widest[0])
                 .predicted(None)
                 .note("over twelve cores 1 Mpps leaves a core 12 µs between packets, far below the exit \
