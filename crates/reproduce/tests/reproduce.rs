@@ -244,6 +244,49 @@ fn all_papers_give_the_verdicts_on_record() {
     assert!(silent.is_empty(), "nothing says why: {silent:#?}");
 }
 
+/// Co-PI's savings by mechanism as its page prints them; `UPDATE_GOLDEN=1` writes them there.
+#[test]
+#[ignore = "minutes, even with optimisation: `make test-long`"]
+fn savings_by_mechanism_are_documented_as_computed() {
+    let figures = everything().iter().flat_map(|paper| &paper.figures);
+    let figure = figures.into_iter().find(|figure| figure.id == "mechanisms").unwrap();
+    let text = savings(&figure.table.rows);
+    let page = std::fs::read_to_string(COPI).unwrap();
+    let (before, rest) = page.split_once(SAVINGS).unwrap();
+    let (now, after) = rest.split_once(END_OF_SAVINGS).unwrap();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let whole = format!("{before}{SAVINGS}{text}{END_OF_SAVINGS}{after}");
+        std::fs::write(COPI, whole).unwrap();
+    } else {
+        assert_eq!(now, text, "UPDATE_GOLDEN=1 writes {COPI}");
+    }
+}
+
+/// A row for each mechanism: savings of both workloads over both governors at three loads.
+fn savings(rows: &[Vec<String>]) -> String {
+    let mut text = String::from(
+        "||memcached over performance|over ondemand|nginx over performance|over ondemand|\n\
+         |---|---|---|---|---|\n",
+    );
+    let mut names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
+    for name in names {
+        let cells = ["memcached", "nginx"].iter().flat_map(|workload| {
+            [3, 4].map(|column| {
+                let own = rows.iter().filter(|row| row[0] == name && row[1] == *workload);
+                own.map(|row| row[column].as_str()).collect::<Vec<_>>().join("/")
+            })
+        });
+        let cells = cells.collect::<Vec<_>>().join("|");
+        text.push_str(&format!("|{name}|{cells}|\n"));
+    }
+    text
+}
+
+const COPI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/copi.md");
+const SAVINGS: &str = "<!-- savings: written by make test-long -->\n";
+const END_OF_SAVINGS: &str = "<!-- end of savings -->";
 const CLAIMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/published/claims.csv");
 const VERDICTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/published/verdicts.csv");
 const STATUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explanation/status.md");

@@ -103,6 +103,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             loads: PROFILE_LOADS.map(|part| part * requests.rate).to_vec(),
             periods: Grid::periods_of(server),
             seed: wanted.seed,
+            within: None,
         };
         let made = progress::during("profiling", || match wanted.sparse {
             true => profile_sparse(server, &requests, &grid, None),

@@ -14,7 +14,6 @@ pub(crate) const CONTEXT: &[Context] = &[
     ("CP-025", None, NotTestable, SETUP),
     ("CP-026", Some(Data), NotTestable, MACHINE),
     ("CP-028", Some(Data), NotTestable, MACHINE),
-    ("CP-029", None, NotTestable, "the simulated energy has the package's scope, and is modelled"),
     ("CP-086", None, NotTestable, "related work"),
     ("CP-087", None, NotTestable, "related work; of the policies named none is compared here"),
 ];

@@ -7,6 +7,7 @@
 mod compare;
 mod context;
 mod defaults;
+mod mechanisms;
 mod ranges;
 mod runs;
 mod settings;
@@ -27,6 +28,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("copi: nginx under three policies", &["fig10", "fig11"], shares::nginx),
     Step::new("copi: latency and energy", &["fig6", "fig7"], compare::figures),
     Step::new("copi: other defaults of the driver", &["defaults"], defaults::figures),
+    Step::new("copi: mechanisms left out", &["mechanisms"], mechanisms::figures),
 ];
 
 #[cfg(test)]

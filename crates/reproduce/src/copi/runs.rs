@@ -17,7 +17,7 @@ use wattline_units::Span;
 /// Seed of the profiles and of Figures 1 to 4; parameters were fitted on it.
 pub(super) const PROFILE_SEED: u64 = 1;
 /// Seeds of Figures 6 to 11; nothing was fitted on them.
-const SEEDS: [u64; 3] = [1_001, 1_002, 1_003];
+pub(super) const SEEDS: [u64; 3] = [1_001, 1_002, 1_003];
 const DURATION: Span = Span::from_millis(2_000);
 /// Duration of three decisions of Co-PI.
 const WARMUP: Span = Span::from_millis(350);
@@ -39,28 +39,81 @@ pub(super) fn grid(server: &RequestServer, workload: Workload) -> Grid {
         Workload::Memcached => &[150e3, 300e3, 450e3, 600e3, 740e3, 850e3, 950e3, 1_050e3],
         Workload::Nginx => &[36e3, 54e3, 72e3, 96e3, 120e3, 150e3, 175e3],
     };
-    Grid { loads: loads.to_vec(), periods: Grid::periods_of(server), seed: PROFILE_SEED }
+    let periods = Grid::periods_of(server);
+    Grid { loads: loads.to_vec(), periods, seed: PROFILE_SEED, within: None }
 }
 
-/// Server of one workload: without the costs of the other one, on which its runs do not depend.
-fn server_of(inputs: &Inputs, workload: Workload) -> Result<RequestServer, ReproduceError> {
-    let mut server = server(inputs)?;
-    let name = workload.to_string();
-    server.services.retain(|service, _| *service == name);
-    Ok(server)
+/// Mechanisms of the paper's server that its text does not print. Off in the paper's figures here.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Mechanisms {
+    /// Connections that the card hashes onto the cores; 0 for equal loads.
+    pub connections: u32,
+    /// Whether P95 of the whole server is the target of every core, whatever its own load.
+    pub one_target: bool,
+    /// Relative standard error of P95 until which a point of the tables is repeated.
+    pub within: Option<f64>,
+    /// Turn of ksoftirqd and of the application; zero without ksoftirqd.
+    pub slice: Span,
 }
+
+/// A server, its requests, and the repeats of its tables: what all results depend on.
+#[derive(Debug, Clone, PartialEq)]
+struct Subject {
+    server: RequestServer,
+    requests: RequestSpec,
+    within: Option<f64>,
+    one_target: bool,
+}
+
+impl Subject {
+    /// Leaves out the costs of the other workload, on which the runs do not depend.
+    fn new(
+        inputs: &Inputs,
+        workload: Workload,
+        mechanisms: Mechanisms,
+    ) -> Result<Self, ReproduceError> {
+        let mut server = server(inputs)?;
+        let name = workload.to_string();
+        server.services.retain(|service, _| *service == name);
+        server.kernel.ksoftirqd_slice = mechanisms.slice;
+        let requests = inputs.requests(workload, 1.0)?;
+        let requests = RequestSpec { connections: mechanisms.connections, ..requests };
+        let Mechanisms { within, one_target, .. } = mechanisms;
+        Ok(Self { server, requests, within, one_target })
+    }
+
+    /// Full profile. It is by the load of a core, whatever the connections.
+    fn profiled(&self) -> Result<Arc<ProfileTables>, ReproduceError> {
+        static MADE: Made<Subject, Arc<ProfileTables>> = Made::new();
+        let requests = RequestSpec { connections: 0, ..self.requests };
+        let even = Self { requests, one_target: false, ..self.clone() };
+        MADE.get_or_make(even, || {
+            let grid = grid(&self.server, requests.workload);
+            let grid = Grid { within: self.within, ..grid };
+            Ok(Arc::new(profile(&self.server, &requests, &grid)?.tables))
+        })
+    }
+
+    /// Reports of a policy without tables, by load and seed.
+    fn baseline(&self, policy: &str, rates: &[f64]) -> Result<Reports, ReproduceError> {
+        static MADE: Made<(Subject, String, Vec<f64>), Reports> = Made::new();
+        let alone = Self { within: None, one_target: false, ..self.clone() };
+        let wanted: Vec<_> = rates.iter().map(|rate| (*rate, None)).collect();
+        MADE.get_or_make((alone, policy.to_owned(), rates.to_vec()), || {
+            under(self, policy, &wanted)
+        })
+    }
+}
+
+/// Reports by load and seed.
+type Reports = Vec<Vec<RequestReport>>;
 
 /// Full profile of a workload.
 pub(super) fn profiled(
     inputs: &Inputs,
     workload: Workload,
 ) -> Result<Arc<ProfileTables>, ReproduceError> {
-    static MADE: Made<(RequestServer, RequestSpec), Arc<ProfileTables>> = Made::new();
-    let server = server_of(inputs, workload)?;
-    let requests = inputs.requests(workload, 1.0)?;
-    MADE.get_or_make((server.clone(), requests), || {
-        Ok(Arc::new(profile(&server, &requests, &grid(&server, workload))?.tables))
-    })
+    Subject::new(inputs, workload, Mechanisms::default())?.profiled()
 }
 
 /// Reports of all policies for one workload at one load.
@@ -106,53 +159,78 @@ impl Case {
 /// Cases at the published loads of a workload, then cases at loads that nothing was fitted on. The
 /// latter are only shown, so that changed inputs go without.
 pub(super) fn cases(inputs: &Inputs, workload: Workload) -> Result<Vec<Case>, ReproduceError> {
-    static MADE: Made<(RequestServer, RequestSpec), Vec<Case>> = Made::new();
-    let server = server_of(inputs, workload)?;
-    let requests = inputs.requests(workload, 1.0)?;
-    MADE.get_or_make((server.clone(), requests), || make_cases(inputs, &server, requests))
+    cases_with(inputs, workload, Mechanisms::default())
 }
 
-fn make_cases(
+/// Cases at the published loads with mechanisms switched on.
+pub(super) fn cases_with(
     inputs: &Inputs,
-    server: &RequestServer,
-    requests: RequestSpec,
+    workload: Workload,
+    mechanisms: Mechanisms,
 ) -> Result<Vec<Case>, ReproduceError> {
-    let workload = requests.workload;
-    let tables = profiled(inputs, workload)?;
+    static MADE: Made<Subject, Vec<Case>> = Made::new();
+    let subject = Subject::new(inputs, workload, mechanisms)?;
+    MADE.get_or_make(subject.clone(), || make_cases(&subject))
+}
+
+fn make_cases(subject: &Subject) -> Result<Vec<Case>, ReproduceError> {
+    let workload = subject.requests.workload;
     let published = workload.published_loads().into_iter().zip(LOADS.map(Some));
-    let shipped = Inputs::default();
-    let changed = *server != server_of(&shipped, workload)?
-        || requests != shipped.requests(workload, requests.rate)?;
+    let shipped = Subject::new(&Inputs::default(), workload, Mechanisms::default())?;
     let own: &[f64] = match workload {
-        _ if changed => &[],
+        _ if *subject != shipped => &[],
         Workload::Memcached => &[350e3, 550e3, 800e3],
         Workload::Nginx => &[66e3, 110e3],
     };
     let all: Vec<(f64, Option<&'static str>)> =
         published.chain(own.iter().map(|rate| (*rate, None))).collect();
-    let runs: Vec<(f64, &str, u64)> = all
-        .iter()
-        .flat_map(|(rate, _)| POLICIES.map(|policy| (*rate, policy)))
-        .flat_map(|(rate, policy)| SEEDS.map(|seed| (rate, policy, seed)))
-        .collect();
-    let one = |(rate, policy, seed): &(f64, &str, u64)| -> Result<_, ReproduceError> {
-        let requests = RequestSpec { rate: *rate, ..requests };
-        let setting = setting(server, requests, policy, *seed)?;
-        match *policy {
-            "copi" => under_copi(&setting, &tables),
-            _ => Ok(run_requests(&setting)?),
+    let [performance, ondemand, copi] = POLICIES;
+    let rates: Vec<f64> = all.iter().map(|(rate, _)| *rate).collect();
+    let (fast, slow) =
+        (subject.baseline(performance, &rates)?, subject.baseline(ondemand, &rates)?);
+    // P95 of the whole server with the same connections, as the paper measures its target.
+    let target = |reports: &[RequestReport]| {
+        subject.one_target.then(|| {
+            let p95 = reports.iter().map(|r| r.latency_p95_seconds.unwrap_or(f64::INFINITY));
+            let mean = p95.sum::<f64>() / reports.len() as f64;
+            Span::from_seconds(mean * (1.0 + SLACK))
+        })
+    };
+    let wanted: Vec<(f64, Option<Span>)> =
+        all.iter().zip(&fast).map(|((rate, _), reports)| (*rate, target(reports))).collect();
+    let governed = under(subject, copi, &wanted)?;
+    let reports = fast.into_iter().zip(slow).zip(governed);
+    let made = all.into_iter().zip(reports).map(|((rate, load), ((fast, slow), governed))| Case {
+        rate,
+        load,
+        reports: vec![fast, slow, governed],
+    });
+    Ok(made.collect())
+}
+
+/// Reports of one policy by load and seed. Every run by itself, so that long ones run beside each
+/// other.
+fn under(
+    subject: &Subject,
+    policy: &str,
+    wanted: &[(f64, Option<Span>)],
+) -> Result<Reports, ReproduceError> {
+    let tables = if policy == "copi" { Some(subject.profiled()?) } else { None };
+    let runs: Vec<(f64, Option<Span>, u64)> =
+        wanted.iter().flat_map(|(rate, target)| SEEDS.map(|seed| (*rate, *target, seed))).collect();
+    let one = |(rate, target, seed): &(f64, Option<Span>, u64)| -> Result<_, ReproduceError> {
+        let requests = RequestSpec { rate: *rate, ..subject.requests };
+        let setting = setting(&subject.server, requests, policy, *seed)?;
+        match &tables {
+            Some(tables) => under_copi(&setting, tables, *target),
+            None => Ok(run_requests(&setting)?),
         }
     };
-    // Every run by itself, so that the long ones of Co-PI run beside each other.
     let results = wattline_sim::sweep(&runs, 0, one, || ())
         .map_err(|error| ReproduceError::Model(format!("threads cannot be started: {error}")))?;
     let mut results = results.into_iter();
-    let case = |(rate, load)| {
-        let of_policy = |_| results.by_ref().take(SEEDS.len()).collect::<Result<Vec<_>, _>>();
-        let reports = POLICIES.iter().map(of_policy).collect::<Result<Vec<_>, _>>()?;
-        Ok(Case { rate, load, reports })
-    };
-    all.into_iter().map(case).collect()
+    let of_load = |_| results.by_ref().take(SEEDS.len()).collect();
+    wanted.iter().map(of_load).collect()
 }
 
 fn setting<'a>(
@@ -175,8 +253,9 @@ fn setting<'a>(
 fn under_copi(
     setting: &RequestSetting<'_>,
     tables: &Arc<ProfileTables>,
+    target: Option<Span>,
 ) -> Result<RequestReport, ReproduceError> {
-    let options = copi::Options { slack: SLACK, ..copi::Options::default() };
+    let options = copi::Options { slack: SLACK, target, ..copi::Options::default() };
     Ok(run_requests_with(setting, |context| {
         copi::with_tables(tables.clone(), options, context.platform)
             .map_err(|text| SpecError { text, problems: Vec::new() })

@@ -197,7 +197,8 @@ fn sparse(
     let workload = Workload::ALL[number % 2];
     let rate = workload.published_loads()[1] * (0.6 + 0.5 * random.random::<f64>());
     let requests = inputs.requests(workload, rate)?;
-    let grid = Grid { loads: vec![rate], periods: Grid::periods_of(&server), seed: SEED };
+    let grid =
+        Grid { loads: vec![rate], periods: Grid::periods_of(&server), seed: SEED, within: None };
     let full = profile(&server, &requests, &grid)?;
     let load = full.tables.loads()[0];
     // The factor leaves room for a choice: at the latency of the default, some machines can save

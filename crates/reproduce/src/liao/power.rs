@@ -5,6 +5,7 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::planned;
+use wattline_meters::attribution::{self, CoreTime, Experiment, State, attribute};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Grounds, Table};
 use wattline_server::ComponentFile;
@@ -31,6 +32,26 @@ fn ends(file: &ComponentFile, way: Direction) -> Result<[&Scenario; 2], Reproduc
 /// Share of a part in the total power, in percent, at both ends.
 fn shares(ends: [&Scenario; 2], part: fn(&Scenario) -> Option<Watts>) -> [f64; 2] {
     ends.map(|end| part(end).map_or(f64::NAN, |watts| watts / end.total * 100.0))
+}
+
+/// Processors' dynamic power that the attribution finds when a scenario is put onto two machines of
+/// different idle power, over that of the scenario.
+fn by_subtraction(scenario: &Scenario) -> Result<[f64; 2], ReproduceError> {
+    let load = scenario.cpu.ok_or_else(|| lacks("the processors' power"))?;
+    let of = |idle: f64| -> Result<f64, ReproduceError> {
+        let state = |platform: Watts, package: Watts| {
+            let power = |mean| attribution::Power { mean, uncertainty: Watts::ZERO };
+            State { platform: power(platform), package: power(package), memory: None }
+        };
+        let idle = state(Watts(idle), Watts(0.3 * idle));
+        let loaded = state(idle.platform.mean + scenario.total, idle.package.mean + load);
+        let cores = CoreTime { useful_share: 0.5, empty_share: 0.0 };
+        let experiment = Experiment { idle, idle_plus: idle, polling: None, loaded, cores };
+        let found =
+            attribute(&experiment).map_err(|error| ReproduceError::Model(error.to_string()))?;
+        Ok(found.package_active.mean / load)
+    };
+    Ok([of(100.0)?, of(250.0)?])
 }
 
 pub(super) fn figures(_: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
@@ -106,6 +127,7 @@ fn receive(file: &ComponentFile) -> Result<Figure, ReproduceError> {
     let sent = ends(file, Direction::Transmit)?;
     let memory = [large, sent[1]].map(|end| end.memory.map_or(f64::NAN, |watts| watts.0));
     let checks = vec![
+        plan.check("dynamic-power", &by_subtraction(large)?)?,
         plan.check("shunt", &[shunt_power(0.010, 12.0, 0.01).0])?,
         plan.check("small-io-boundary", &[boundary_bytes(call, LINK)])?.note(format!(
             "each call takes the {:.0} ns that it takes at 64 B; the table's throughput between \

@@ -264,7 +264,7 @@ fn numbers(grid: &Grid) -> Figure {
         table,
         plots: vec![bars.svg()],
         checks: vec![Check::above(
-            &["PS-071", "PS-072", "PS-073"],
+            &["PS-071", "PS-072", "PS-073", "PS-131"],
             "packets per joule of 2k slow cores over k fast ones, least of k = 1 to 6",
             least,
             1.0,

@@ -305,7 +305,7 @@ struct Rungs {
 }
 
 /// Points of the controller at its start and while every batch finds `fill` packets.
-fn points(
+pub(super) fn points(
     policy: &mut dyn Policy,
     platform: &Platform,
     point: &mut OperatingPoint,
@@ -397,7 +397,7 @@ fn pseudo_code(server: &ServerModel) -> Result<(usize, bool), ReproduceError> {
     Ok((steps, same && steps > 0))
 }
 
-fn controller(
+pub(super) fn controller(
     server: &ServerModel,
     spec: &str,
 ) -> Result<(Box<dyn Policy>, Platform, OperatingPoint), ReproduceError> {

@@ -126,7 +126,7 @@ fn comparisons(plan: &'static Plan, ten: &[&NicCard]) -> Result<Vec<Check>, Repr
     let orders = (in_order(&solarflare), in_order(ten));
     Ok(vec![
         plan.check("idle-range", &[least, most])?
-            .contradiction("Table II has 4.6 and 21.2 W; the text says 5 to 20 W"),
+            .note("the text rounds to 5 and 20 W; Table II has 4.6 and 21.2 W"),
         plan.check("baseline-increase", &[5.0 / 250.0 * 100.0, 20.0 / 150.0 * 100.0])?.note(format!(
             "with Table II's own extremes it is {:.1} to {:.1} %",
             least / 2.5,

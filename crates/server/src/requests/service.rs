@@ -24,6 +24,9 @@ pub struct KernelCosts {
     pub acknowledgement_delay: Span,
     /// Time of every request outside the server: cards, switch and client.
     pub outside: Span,
+    /// Time for which the fair scheduler lets ksoftirqd or the application run while the other one
+    /// waits. Zero without ksoftirqd: all polls precede the application.
+    pub ksoftirqd_slice: Span,
 }
 
 impl KernelCosts {
@@ -36,6 +39,7 @@ impl KernelCosts {
         let completed = section.number("completion_delay_us", 0.0..=1e6);
         let acknowledged = section.number("acknowledgement_delay_us", 0.0..=1e6);
         let outside = section.number("outside_us", 0.0..=1e6);
+        let slice = section.number_or("ksoftirqd_slice_us", 0.0, 0.0..=1e6);
         Some(Self {
             interrupt_cycles: interrupt?,
             interrupt_fixed: micros(fixed?),
@@ -45,6 +49,7 @@ impl KernelCosts {
             completion_delay: micros(completed?),
             acknowledgement_delay: micros(acknowledged?),
             outside: micros(outside?),
+            ksoftirqd_slice: micros(slice?),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::costs::Costs;
 use super::idle::IdleHistory;
+use super::softirqd::Softirqd;
 use super::spent::Spent;
 use std::collections::VecDeque;
 use wattline_policy::Latency;
@@ -76,6 +77,9 @@ pub(super) struct Core {
     unjudged: Interrupt,
     /// Time until which the kernel works; its results reach the sockets at the end.
     kernel_until: u64,
+    /// Begin of that work.
+    kernel_from: u64,
+    softirqd: Softirqd,
     under_way: VecDeque<Job>,
     sockets: VecDeque<Job>,
     current: Option<(Job, u64)>,
@@ -103,6 +107,8 @@ impl Core {
             polling: false,
             unjudged: Interrupt::default(),
             kernel_until: 0,
+            kernel_from: 0,
+            softirqd: Softirqd::new(costs.slice),
             under_way: VecDeque::new(),
             sockets: VecDeque::new(),
             current: None,
@@ -189,23 +195,30 @@ impl Core {
                 self.work(end - self.now, false);
                 self.now = end;
                 if end == self.kernel_until {
-                    self.sockets.append(&mut self.under_way);
+                    self.end_poll();
                 }
                 continue;
             }
             let interrupt = self.next_interrupt();
-            if interrupt <= self.now {
+            let waits = self.softirqd.waits();
+            if interrupt <= self.now && !waits {
                 self.handle_interrupt(costs, 0);
                 continue;
             }
             if let Some((job, left)) = self.current {
-                let end = (self.now + left).min(interrupt).min(until);
-                self.work(end - self.now, true);
-                let left = left - (end - self.now);
+                let most = if waits { self.now + self.softirqd.rest() } else { interrupt };
+                let end = (self.now + left).min(most).min(until);
+                let span = end - self.now;
+                self.work(span, true);
+                let left = left - span;
                 self.now = end;
                 self.current = Some((job, left));
                 if left == 0 {
                     self.respond(costs, job, sink);
+                }
+                if waits {
+                    let done = self.current.is_none() && self.sockets.is_empty();
+                    self.softirqd.served(span, done);
                 }
                 continue;
             }
@@ -215,6 +228,16 @@ impl Core {
             }
             self.idle_until(costs, interrupt, until);
         }
+    }
+
+    /// Hands the segments of a poll to the sockets.
+    fn end_poll(&mut self) {
+        let had_work = self.current.is_some() || !self.sockets.is_empty();
+        self.sockets.append(&mut self.under_way);
+        let waiting = had_work || !self.sockets.is_empty();
+        let pending = self.next_interrupt() <= self.now;
+        let states = [pending, waiting, waiting && !had_work];
+        self.softirqd.polled(self.now, self.now - self.kernel_from, states);
     }
 
     fn work(&mut self, picos: u64, application: bool) {
@@ -255,6 +278,8 @@ impl Core {
     fn handle_interrupt(&mut self, costs: &Costs, wake: u64) {
         let cycle = costs.cycle[self.state];
         let mut cost = wake as f64;
+        self.softirqd.poll(self.now, self.now > 0 && self.now == self.kernel_until);
+        self.kernel_from = self.now;
         if !self.polling {
             self.spent.interrupts += 1;
             self.last_interrupt = self.now;

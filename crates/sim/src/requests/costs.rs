@@ -13,6 +13,8 @@ pub(super) struct Costs {
     pub completion_delay: u64,
     pub acknowledgement_delay: u64,
     pub outside: u64,
+    /// Turn of ksoftirqd and of the application; zero without ksoftirqd.
+    pub slice: u64,
     pub picos_per_byte: f64,
     pub service: RequestService,
     pub ring: usize,
@@ -35,6 +37,7 @@ impl Costs {
             completion_delay: kernel.completion_delay.as_picos(),
             acknowledgement_delay: kernel.acknowledgement_delay.as_picos(),
             outside: kernel.outside.as_picos(),
+            slice: kernel.ksoftirqd_slice.as_picos(),
             picos_per_byte: 8e12 / server.nic.link.0,
             service,
             ring: server.nic.rx_ring.unwrap_or(usize::MAX),

@@ -19,6 +19,7 @@ mod platform;
 mod profile;
 mod report;
 mod setting;
+mod softirqd;
 mod spent;
 
 pub use engine::{

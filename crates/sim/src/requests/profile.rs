@@ -22,6 +22,8 @@ const SHORTEST: f64 = 0.3;
 const LONGEST: f64 = 60.0;
 const WARMUP: Span = Span::from_millis(50);
 const PERCENTILE: f64 = 95.0;
+/// Least and largest number of runs of a point that is repeated.
+const REPEATS: (usize, usize) = (3, 12);
 
 /// Loads and periods of a profile. It has all V/F states of the server.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +34,9 @@ pub struct Grid {
     pub periods: Vec<Span>,
     /// Seed of every point's run.
     pub seed: u64,
+    /// Standard error of a point's percentile, relative to it, down to which its run is repeated
+    /// with further seeds; `None` for one run.
+    pub within: Option<f64>,
 }
 
 /// A profile and its cost.
@@ -167,17 +172,49 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Runs a point once, or until the standard error of its percentile is small enough.
     fn run(&self, load: usize, policy: &str, requests: f64) -> Result<ProfilePoint, RequestError> {
+        let Some(within) = self.grid.within else {
+            return self.run_once(load, policy, requests, self.grid.seed);
+        };
+        let mut points: Vec<ProfilePoint> = Vec::new();
+        for repeat in 0..REPEATS.1 {
+            let seed = self.grid.seed.wrapping_add(0x9e37_79b9 * repeat as u64);
+            let point = self.run_once(load, policy, requests, seed)?;
+            // A load that one run does not sustain is not sustained.
+            if !point.latency_seconds.is_finite() {
+                return Ok(point);
+            }
+            points.push(point);
+            if repeat + 1 >= REPEATS.0 && relative_error(&points) <= within {
+                break;
+            }
+        }
+        let mean = |of: fn(&ProfilePoint) -> f64| mean(&points, of);
+        Ok(ProfilePoint {
+            latency_seconds: mean(|point| point.latency_seconds),
+            power_watts: mean(|point| point.power_watts),
+        })
+    }
+
+    fn run_once(
+        &self,
+        load: usize,
+        policy: &str,
+        requests: f64,
+        seed: u64,
+    ) -> Result<ProfilePoint, RequestError> {
         let rate = self.grid.loads[load];
         let cores = self.server.processor.cores() as f64;
         let seconds = (requests * cores / rate).clamp(SHORTEST, LONGEST);
         let report = run_requests(&RequestSetting {
             server: self.server,
-            requests: RequestSpec { rate, ..*self.requests },
+            // Tables are by the load of a core, so that the hash of connections has no part in them.
+            requests: RequestSpec { rate, connections: 0, ..*self.requests },
             policy: PolicySpec::parse(policy)?,
             duration: Span::from_seconds(seconds),
             warmup: WARMUP,
-            seed: self.grid.seed,
+            seed,
             cores: Some(1),
         })?;
         let latency = report.latency_p95_seconds.filter(|_| report.sustained);
@@ -186,6 +223,18 @@ impl Bench<'_> {
             power_watts: report.power_watts,
         })
     }
+}
+
+fn mean(points: &[ProfilePoint], of: fn(&ProfilePoint) -> f64) -> f64 {
+    points.iter().map(of).sum::<f64>() / points.len() as f64
+}
+
+/// Standard error of the mean latency of several points, relative to it.
+fn relative_error(points: &[ProfilePoint]) -> f64 {
+    let mean = mean(points, |point| point.latency_seconds);
+    let count = points.len() as f64;
+    let squares = points.iter().map(|point| (point.latency_seconds - mean).powi(2)).sum::<f64>();
+    (squares / (count - 1.0) / count).sqrt() / mean
 }
 
 fn empty(
