@@ -75,6 +75,46 @@ fn laboratory_beside_the_program_comes_before_that_of_the_path() {
 }
 
 #[test]
+fn programs_that_links_lead_to_find_each_other() {
+    let alone = Alone::new();
+    for name in ["elsewhere", "links", "more"] {
+        fs::create_dir(alone.at(name)).unwrap();
+    }
+    let link =
+        |target: &Path, name: &str| std::os::unix::fs::symlink(target, alone.at(name)).unwrap();
+    alone.laboratory("elsewhere/wattline-lab", "linked");
+    // A chain of links, one of them relative; the laboratory is beside the second.
+    link(&alone.at("bin/wattline"), "links/wattline");
+    link(&alone.at("elsewhere/wattline-lab"), "links/wattline-lab");
+    link(Path::new("../links/wattline"), "more/wattline");
+    let run = |program: &Path, folder: &str| {
+        let mut command = Command::new(program);
+        command.args(["sim", "x"]).current_dir(alone.at(folder)).env("PATH", alone.at("path"));
+        let output = command.output().unwrap();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    for (program, folder) in [
+        (alone.at("links/wattline"), "path"),
+        (alone.at("more/wattline"), "path"),
+        (PathBuf::from("./wattline"), "links"),
+        (PathBuf::from("more/wattline"), "."),
+    ] {
+        assert_eq!(run(&program, folder).0, "linked sim x\n", "{program:?} in {folder}");
+    }
+    // The program beside the file itself is of its build.
+    alone.laboratory("bin/wattline-lab", "beside");
+    assert_eq!(run(&alone.at("links/wattline"), "path").0, "beside sim x\n");
+    fs::remove_file(alone.at("bin/wattline-lab")).unwrap();
+    // Links that lead nowhere or in a circle are no laboratory.
+    for target in ["nothing", "wattline-lab"] {
+        fs::remove_file(alone.at("links/wattline-lab")).unwrap();
+        link(Path::new(target), "links/wattline-lab");
+        let told = run(&alone.at("links/wattline"), "path").1;
+        assert!(told.contains("install the package wattline-lab"), "{told}");
+    }
+}
+
+#[test]
 fn laboratory_that_is_none_is_told_and_not_called_again() {
     let alone = Alone::new();
     // A link to the caller, beside it or in the path.

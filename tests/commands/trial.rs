@@ -122,8 +122,7 @@ impl Server {
 
     /// The watchdog of the present block.
     fn guard(&self) -> u32 {
-        let children = format!("/proc/{0}/task/{0}/children", self.process());
-        until("the watchdog runs", || fs::read_to_string(&children).ok()?.trim().parse().ok())
+        child_of(self.process())
     }
 
     fn is_as_before(&self) -> bool {
@@ -133,6 +132,12 @@ impl Server {
     fn journal(&self) -> PathBuf {
         self.machine.path("var/lib/wattline/knobs.journal")
     }
+}
+
+/// Returns the child of a process: the watchdog of a trial, or the step of a first hour.
+fn child_of(process: u32) -> u32 {
+    let children = format!("/proc/{process}/task/{process}/children");
+    until("the child runs", || fs::read_to_string(&children).ok()?.trim().parse().ok())
 }
 
 impl Drop for Server {
@@ -380,10 +385,19 @@ impl Server {
         for policy in ["policy0", "policy1"] {
             self.machine.write(&GOVERNOR.replace("policy0", policy), "performance");
         }
+        self.first_hour_command()
+    }
+
+    fn first_hour_command(&self) -> Command {
         let mut command = Command::new(wattline_needs::program());
         command.args(["probe", "--first-hour", "a.tar.gz", "--block", "2s", "--root", "."]);
         command.current_dir(self.machine.root.path());
         command
+    }
+
+    /// Runs the same command on the machine as it is now.
+    fn first_hour_again(&self) -> Output {
+        self.first_hour_command().output().unwrap()
     }
 
     /// Whether its frequencies are as before a first hour.
@@ -448,13 +462,72 @@ fn first_hour_that_cannot_be_stored_or_tried_is_refused_at_once() {
     assert!(!server.machine.path("a.tar.gz").exists());
 }
 
+impl Server {
+    /// Begins the report of a first hour, and waits until its trial has set something.
+    fn start_first_hour(&mut self) {
+        let log = fs::File::create(self.machine.path("log")).unwrap();
+        let child = self.first_hour().stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        self.child = Some(child);
+        until("the trial sets something", || (!self.is_fast()).then_some(()));
+    }
+}
+
+/// Returns true while a process runs.
+fn runs(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+#[test]
+fn killed_first_hour_takes_its_trial_along() {
+    let mut server = Server::new();
+    server.start_first_hour();
+    let trial = child_of(server.process());
+    let guard = child_of(trial);
+    server.signal("-KILL", server.process());
+    assert_eq!(server.ended(), None);
+    // Its sixteen blocks take longer.
+    let began = Instant::now();
+    until("the trial ends", || (!runs(trial)).then_some(()));
+    until("its watchdog ends", || (!runs(guard)).then_some(()));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(server.is_fast(), "{:?}", server.machine.differences());
+    assert!(!server.journal().exists() && !server.machine.path("a.tar.gz").exists());
+}
+
+#[test]
+fn first_hour_restores_what_a_killed_one_left_and_begins_anew() {
+    let mut server = Server::new();
+    server.start_first_hour();
+    let trial = child_of(server.process());
+    let guard = child_of(trial);
+    // Another one does not report a machine that somebody governs.
+    let other = server.first_hour_again();
+    let error = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert_eq!(other.status.code(), Some(69), "{error}");
+    assert!(error.contains("is changing this machine's settings"), "{error}");
+    // At once: the trial outlives neither.
+    let processes = [guard, server.process(), trial].map(|process| process.to_string());
+    assert!(Command::new("kill").arg("-KILL").args(processes).status().unwrap().success());
+    server.ended();
+    until("the trial is gone", || (!runs(trial)).then_some(()));
+    assert!(!server.is_fast(), "nothing is left to restore");
+    let again = server.first_hour_again();
+    let error = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(again.status.success(), "{error}");
+    assert!(
+        error.contains("left by a killed run: ") && error.contains("scaling_governor"),
+        "{error}"
+    );
+    // The record is of the machine itself, not of what was left.
+    assert_eq!(archived(&server.machine.path("a.tar.gz"), GOVERNOR).trim(), "performance");
+    assert!(server.is_fast(), "{:?}", server.machine.differences());
+}
+
 #[test]
 fn interrupted_first_hour_leaves_no_archive_and_no_setting_changed() {
     let mut server = Server::new();
-    let log = fs::File::create(server.machine.path("log")).unwrap();
-    let child = server.first_hour().stdout(Stdio::null()).stderr(log).spawn().unwrap();
-    server.child = Some(child);
-    until("the trial sets something", || (!server.is_fast()).then_some(()));
+    server.start_first_hour();
     server.signal("-TERM", server.process());
     assert_eq!(server.ended(), Some(74), "{}", server.machine.log());
     assert!(server.machine.log().contains("interrupted"), "{}", server.machine.log());

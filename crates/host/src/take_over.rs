@@ -86,7 +86,7 @@ pub fn take_over_by<P>(
     let (root, state) = (tree.path("/"), tree.path(STATE_DIRECTORY));
     let (session, report) = Session::begin(access, &tree, &state)?;
     for line in &report.lines {
-        tracing::info!("restored from an earlier run: {line}");
+        tracing::warn!("restored from an earlier run: {line}");
     }
     for line in &report.bad_lines {
         tracing::warn!(

@@ -4,7 +4,7 @@ use crate::exit::ExitError;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use wattline_units::Build;
 
@@ -17,6 +17,9 @@ const CALLER: &str = "WATTLINE_CALLER_BUILD";
 /// Variable with the number of the process that hands over, which it keeps: whoever finds its own number there is
 /// called by itself.
 const PROCESS: &str = "WATTLINE_CALLER_PROCESS";
+
+/// Links that are followed from the name of a call, as the kernel does (path_resolution(7)).
+const MOST_LINKS: usize = 40;
 
 /// Commands of the laboratory, in the order of its help.
 pub const COMMANDS: [(&str, &str); 16] = [
@@ -73,8 +76,8 @@ pub fn is_asked_for(arguments: &[OsString]) -> bool {
     })
 }
 
-/// Replaces this process by the laboratory, with the same arguments: by the program beside this one, else by
-/// one in `PATH`. Returns only if that fails; `what` needs it.
+/// Replaces this process by the laboratory, with the same arguments: by the program beside this one or beside a
+/// link by which this one was called, else by one in `PATH`. Returns only if that fails; `what` needs it.
 pub fn hand_over(what: &str) -> ExitError {
     let process = std::process::id().to_string();
     if std::env::var_os(PROCESS).is_some_and(|number| number == *process) {
@@ -86,8 +89,7 @@ pub fn hand_over(what: &str) -> ExitError {
             ),
         );
     }
-    let own = std::env::current_exe().ok();
-    let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join(PROGRAM));
+    let beside = beside(PROGRAM);
     let places = beside.iter().map(|path| path.as_os_str()).chain([OsStr::new(PROGRAM)]);
     let mut tried = Vec::new();
     for place in places {
@@ -117,12 +119,30 @@ fn advice() -> String {
     format!("install the package {PROGRAM} of the same build, {}", Build::default())
 }
 
-/// Returns the path of the operator's program, for a laboratory that runs routers: the one beside this program, else
-/// one in `PATH`.
+/// Returns the path of the operator's program, for a laboratory that runs routers: the one beside this program or
+/// beside a link by which this one was called, else one in `PATH`.
 pub fn operator() -> PathBuf {
+    let found = beside("wattline").into_iter().find(|path| path.exists());
+    found.unwrap_or_else(|| PathBuf::from("wattline"))
+}
+
+/// Returns the places of a program beside this one: in the folder of the file itself, and in that of each link
+/// from the name of the call to it.
+fn beside(program: &str) -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
-    let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join("wattline"));
-    beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from("wattline"))
+    // A name without a folder was found in `PATH`.
+    let called = std::env::args_os().next().map(PathBuf::from);
+    let called = called.filter(|path| path.components().count() > 1);
+    let links = std::iter::successors(called, |path| {
+        let target = std::fs::read_link(path).ok()?;
+        Some(path.parent()?.join(target))
+    });
+    let mut places = Vec::new();
+    for path in own.into_iter().chain(links.take(MOST_LINKS)) {
+        let place = path.parent().map(|folder| folder.join(program));
+        places.extend(place.filter(|place| !places.contains(place)));
+    }
+    places
 }
 
 /// Compares the build that calls the laboratory with that of the laboratory itself.

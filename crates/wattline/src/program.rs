@@ -3,10 +3,16 @@
 use crate::cli::{self, Cli};
 use crate::exit::ExitError;
 use crate::output;
+use rustix::process::{Signal, getpid, kill_process};
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
+use std::thread;
 use wattline_units::Build;
+
+/// Variable under which a command ends, as by SIGTERM, once its standard input does. Whoever starts a step
+/// of a longer work holds the other end, and takes the step along however it dies.
+pub const ENDS_WITH_INPUT: &str = "WATTLINE_ENDS_WITH_INPUT";
 
 /// Commands of a program.
 pub trait Commands: clap::Subcommand {
@@ -37,10 +43,24 @@ pub fn run<C: Commands>(line: fn() -> clap::Command) -> ExitCode {
         }
     };
     let unattended = command.is_unattended();
-    match command.run(json) {
+    // A watchdog that a step starts inherits the variable, and has an input of its own.
+    let tied = std::env::var_os(ENDS_WITH_INPUT).is_some() && !unattended;
+    let tied = if tied { end_with_input() } else { Ok(()) };
+    match tied.and_then(|()| command.run(json)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => end(&error, json, unattended),
     }
+}
+
+/// Watches standard input from now on.
+fn end_with_input() -> Result<(), ExitError> {
+    let watch = || {
+        // Its bytes mean nothing, and an error is an end.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        let _ = kill_process(getpid(), Signal::TERM);
+    };
+    thread::Builder::new().name("input".to_owned()).spawn(watch)?;
+    Ok(())
 }
 
 /// Ends a program before its arguments are read whole.

@@ -1,5 +1,6 @@
 //! `wattline govern`: its life on a copy of a machine's files, and on this machine.
 
+mod cost;
 pub mod running;
 mod waiting;
 

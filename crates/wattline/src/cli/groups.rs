@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-/// Headings and the commands below them.
+/// Headings and the commands below them: those of an operator, then those of the laboratory.
 pub const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Route packets",
@@ -18,16 +18,15 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Save power on this machine",
-        &["govern", "trial", "profile", "probe", "plan", "meter", "restore"],
+        &["govern", "trial", "probe", "plan", "meter", "policies", "restore"],
     ),
     (
-        "Work with models",
+        "Laboratory: work with models",
         &[
             "sim",
             "sweep",
             "league",
             "envelope",
-            "policies",
             "servers",
             "nics",
             "fit",
@@ -36,7 +35,10 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
             "receive",
         ],
     ),
-    ("Measure and compare", &["demo", "load", "bench", "report", "reproduce"]),
+    (
+        "Laboratory: measure and compare",
+        &["demo", "load", "profile", "bench", "report", "reproduce"],
+    ),
 ];
 
 /// Lets the help show the commands in groups; one that is in none comes last.
@@ -82,7 +84,7 @@ pub fn apply(command: clap::Command) -> clap::Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line;
+    use crate::{laboratory, line};
     use std::collections::BTreeMap;
 
     #[test]
@@ -103,5 +105,17 @@ mod tests {
         }
         wrong.extend(named.keys().map(|name| format!("{name}: no such command")));
         assert!(wrong.is_empty(), "GROUPS in cli/groups.rs: {}", wrong.join("; "));
+    }
+
+    #[test]
+    fn commands_of_the_laboratory_come_last_under_headings_that_name_it() {
+        let is_laboratory =
+            |name: &&str| laboratory::COMMANDS.iter().any(|(command, _)| command == name);
+        for (heading, names) in GROUPS {
+            let named = heading.starts_with("Laboratory");
+            let wrong: Vec<_> = names.iter().filter(|name| is_laboratory(name) != named).collect();
+            assert!(wrong.is_empty(), "{heading}: {wrong:?}");
+        }
+        assert!(GROUPS.is_sorted_by_key(|(heading, _)| heading.starts_with("Laboratory")));
     }
 }

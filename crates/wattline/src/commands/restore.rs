@@ -57,7 +57,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 ///
 /// # Errors
 /// What is not as it was, or not known to be.
-pub(super) fn verdict(report: &Report) -> Result<(), ExitError> {
+pub(in crate::commands) fn verdict(report: &Report) -> Result<(), ExitError> {
     let mut problems: Vec<String> = report.failures().map(ToString::to_string).collect();
     let denied = |line: &wattline_knobs::restore::Line| {
         matches!(line.result, Restored::Failed { permission: true, .. })

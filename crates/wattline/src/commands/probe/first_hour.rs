@@ -2,10 +2,12 @@
 
 use super::place::Place;
 use super::record::fill;
+use crate::commands::restore::verdict;
 use crate::commands::root::Root;
 use crate::commands::trial;
 use crate::exit::ExitError;
 use crate::output::note;
+use crate::program::ENDS_WITH_INPUT;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{BufRead, BufReader, Read};
@@ -17,6 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use wattline_host::OWN_PROGRAM;
+use wattline_knobs::{Bounded, Machine, restore_now};
+use wattline_linux::sysfs::Tree;
 use wattline_units::Span;
 
 /// A signal is honoured within this time.
@@ -48,11 +52,12 @@ pub struct Step {
     pub messages: String,
 }
 
-/// Records the machine, its idle power and a short trial into a new archive or folder.
+/// Records the machine, its idle power and a short trial into a new archive or folder. Nothing is stored
+/// before the end: after an interruption the report begins anew.
 ///
 /// # Errors
-/// When the place is taken or cannot be written, or a signal ends it. A step that fails is part of
-/// the report.
+/// When the place is taken or cannot be written, another process changes settings, or a signal ends it. A
+/// step that fails is part of the report.
 pub fn run(place: &Path, block: Span, root: &Root) -> Result<FirstHour, ExitError> {
     if !trial::BLOCKS.contains(&block) {
         return Err(ExitError::new(ExitError::USAGE, trial::BLOCK_BOUNDS));
@@ -63,7 +68,8 @@ pub fn run(place: &Path, block: Span, root: &Root) -> Result<FirstHour, ExitErro
     }
     let tree = root.tree()?;
     Place::filled(place, |place| {
-        let recorded = fill(&tree, place)?;
+        restore(&tree, root)?;
+        let recorded = fill(&tree, place);
         let mut steps = Vec::new();
         for (file, command) in commands(block) {
             note!("wattline: {command}");
@@ -71,13 +77,22 @@ pub fn run(place: &Path, block: Span, root: &Root) -> Result<FirstHour, ExitErro
             if step.exit_code != Some(0) {
                 note!("wattline: not done; the report says why");
             }
-            place.put(&Path::new("first-hour").join(file), &output)?;
+            place.put(&Path::new("first-hour").join(file), &output);
             steps.push(step);
         }
         let text = serde_json::to_string_pretty(&steps).map_err(std::io::Error::from)?;
-        place.put(Path::new("first-hour/steps.json"), &text)?;
+        place.put(Path::new("first-hour/steps.json"), &text);
         Ok(FirstHour { files: recorded.files + steps.len() + 1, steps })
     })
+}
+
+/// Undoes what a killed run left changed: the report would take it for the machine's own settings.
+fn restore(tree: &Tree, root: &Root) -> Result<(), ExitError> {
+    let report = restore_now(&mut Bounded::new(Machine::new(tree)), tree, &root.state())?;
+    for line in &report.lines {
+        note!("wattline: left by a killed run: {line}");
+    }
+    verdict(&report)
 }
 
 /// The commands, each with the file of its output.
@@ -99,10 +114,12 @@ fn run_step(
     stop: &AtomicBool,
 ) -> Result<(Step, String), ExitError> {
     let began = Instant::now();
+    // Holds the other end of the step's input until it has ended.
     let mut child = Command::new(OWN_PROGRAM)
         .args(command.split(' '))
         .args(root.arguments())
-        .stdin(Stdio::null())
+        .env(ENDS_WITH_INPUT, "1")
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
@@ -149,7 +166,8 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> Result<Option<i32>, ExitError> 
             // A signal to the group of processes may end the step first, even before it is seen here.
             let ended_by = status.signal().filter(|signal| SIGNALS.contains(signal));
             if stop.load(Ordering::Relaxed) || ended_by.is_some() {
-                let message = "interrupted; nothing is written, and the machine is as before";
+                let message = "interrupted; nothing is written, and the machine is as before; the same \
+                               command begins anew";
                 return Err(ExitError::new(ExitError::IO, message));
             }
             return Ok(status.code());

@@ -5,6 +5,7 @@ use crate::exit::ExitError;
 use crate::new_file::{cannot_write, without};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,13 +17,11 @@ use wattline_files::Root;
 /// Suffixes of archives.
 const ARCHIVES: [&[u8]; 2] = [b".tar.gz", b".tgz"];
 
-/// A new folder or archive.
-pub enum Place {
-    /// Holds the files by their paths.
-    Folder(Root),
-    /// The same within one folder of the archive's name. It is in memory, some megabytes, until it
-    /// is whole: an interrupt leaves no half of it.
-    Archive { path: PathBuf, folder: PathBuf, archive: Box<Builder<GzEncoder<Vec<u8>>>> },
+/// Files of a new folder or archive. They are in memory, some megabytes, until all are there: whatever ends
+/// this process leaves no half of them.
+#[derive(Default)]
+pub struct Place {
+    files: BTreeMap<PathBuf, String>,
 }
 
 /// The folder within an archive; `None` for a path that is none of an archive.
@@ -35,8 +34,7 @@ fn folder_of(path: &Path) -> Option<&Path> {
 }
 
 impl Place {
-    /// Begins a record, makes it whole by `fill`, and takes it away where that fails: half a record
-    /// would look like a whole one, and would be in the way of the next try.
+    /// Begins a record, fills it, and writes it.
     ///
     /// # Errors
     /// Where something is there already, which stays as it is, or something cannot be written.
@@ -44,67 +42,64 @@ impl Place {
         path: &Path,
         fill: impl FnOnce(&mut Self) -> Result<T, ExitError>,
     ) -> Result<T, ExitError> {
-        let mut place = Self::begin(path)?;
-        let filled = fill(&mut place);
-        match place {
-            Self::Folder(root) => filled
-                .map_err(|error| without(root.path(), error, |folder| fs::remove_dir_all(folder))),
-            Self::Archive { path, archive, .. } => {
-                let filled = filled?;
-                let whole = archive.into_inner().and_then(GzEncoder::finish);
-                let whole = whole.map_err(|error| cannot_write(&path, &error))?;
-                // Nothing that is there is opened, be it a pipe, a device or a link to one.
-                let mut file = File::create_new(&path).map_err(|error| new(&path, &error))?;
-                let written = file.write_all(&whole).map_err(|error| cannot_write(&path, &error));
-                written.map_err(|error| without(&path, error, |path| fs::remove_file(path)))?;
-                Ok(filled)
-            }
-        }
-    }
-
-    fn begin(path: &Path) -> Result<Self, ExitError> {
-        let Some(folder) = folder_of(path) else {
-            fs::create_dir(path).map_err(|error| new(path, &error))?;
-            return Ok(Self::Folder(Root::new(path)));
-        };
+        let folder = folder_of(path);
         // What fills it may take an hour.
-        File::create_new(path)
-            .and_then(|_| fs::remove_file(path))
-            .map_err(|error| new(path, &error))?;
-        let archive = Box::new(Builder::new(GzEncoder::new(Vec::new(), Compression::default())));
-        Ok(Self::Archive { path: path.to_owned(), folder: folder.to_owned(), archive })
+        let made = match folder {
+            Some(_) => File::create_new(path).and_then(|_| fs::remove_file(path)),
+            None => fs::create_dir(path).and_then(|()| fs::remove_dir(path)),
+        };
+        made.map_err(|error| new(path, &error))?;
+        let mut place = Self::default();
+        let filled = fill(&mut place)?;
+        match folder {
+            Some(folder) => place.write_archive(path, folder)?,
+            None => place.write_folder(path)?,
+        }
+        Ok(filled)
     }
 
-    /// Writes a file; its path is relative.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn put(&mut self, file: &Path, text: &str) -> Result<(), ExitError> {
-        match self {
-            Self::Folder(root) => {
-                let parent = file.parent().unwrap_or(Path::new(""));
-                let name = Path::new(file.file_name().unwrap_or_default());
-                let made = root.make_directory(parent);
-                let made = made.and_then(|directory| {
-                    // The same file can belong to two knobs.
-                    directory.remove(name)?;
-                    directory.create_new(name, 0o666)
-                });
-                let written = made.and_then(|mut file| file.write_all(text.as_bytes()));
-                written.map_err(|error| cannot_write(&root.path().join(file), &error))
-            }
-            Self::Archive { path, folder, archive } => {
-                // Of the owner and the time of the record, an archive says nothing.
-                let mut header = Header::new_gnu();
-                header.set_size(text.len() as u64);
-                header.set_mode(0o644);
-                header.set_uid(0);
-                header.set_gid(0);
-                header.set_mtime(0);
-                let put = archive.append_data(&mut header, folder.join(file), text.as_bytes());
-                put.map_err(|error| cannot_write(path, &error))
-            }
+    /// Adds a file; its path is relative. The same file can belong to two knobs.
+    pub fn put(&mut self, file: &Path, text: &str) {
+        self.files.insert(file.to_owned(), text.to_owned());
+    }
+
+    fn write_folder(&self, path: &Path) -> Result<(), ExitError> {
+        fs::create_dir(path).map_err(|error| new(path, &error))?;
+        let root = Root::new(path);
+        let write = |file: &Path, text: &str| {
+            let directory = root.make_directory(file.parent().unwrap_or(Path::new("")))?;
+            let name = Path::new(file.file_name().unwrap_or_default());
+            directory.create_new(name, 0o666)?.write_all(text.as_bytes())
+        };
+        let mut files = self.files.iter();
+        let written = files.try_for_each(|(file, text)| {
+            write(file, text).map_err(|error| cannot_write(&path.join(file), &error))
+        });
+        written.map_err(|error| without(path, error, |folder| fs::remove_dir_all(folder)))
+    }
+
+    /// Writes the files within a folder of an archive.
+    fn write_archive(&self, path: &Path, folder: &Path) -> Result<(), ExitError> {
+        let whole = self.archived(folder).map_err(|error| cannot_write(path, &error))?;
+        // Nothing that is there is opened, be it a pipe, a device or a link to one.
+        let mut file = File::create_new(path).map_err(|error| new(path, &error))?;
+        let written = file.write_all(&whole).map_err(|error| cannot_write(path, &error));
+        written.map_err(|error| without(path, error, |path| fs::remove_file(path)))
+    }
+
+    fn archived(&self, folder: &Path) -> io::Result<Vec<u8>> {
+        let mut archive = Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
+        for (file, text) in &self.files {
+            // Of the owner and the time of the record, an archive says nothing.
+            let mut header = Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            header.set_uid(0);
+            header.set_gid(0);
+            header.set_mtime(0);
+            archive.append_data(&mut header, folder.join(file), text.as_bytes())?;
         }
+        archive.into_inner().and_then(GzEncoder::finish)
     }
 }
 
@@ -147,7 +142,8 @@ mod tests {
         let files = [("proc/irq/5/eth9-TxRx-0/recorded", "\n"), (&long, "5\n")];
         for name in ["folder", "copy.tar.gz"] {
             let filled = Place::filled(&directory.path().join(name), |place| {
-                files.iter().try_for_each(|(file, text)| place.put(Path::new(file), text))
+                files.iter().for_each(|(file, text)| place.put(Path::new(file), text));
+                Ok(())
             });
             filled.unwrap();
         }
@@ -166,7 +162,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         let fails = |place: &mut Place| -> Result<(), ExitError> {
-            place.put(Path::new("a"), "text")?;
+            place.put(Path::new("a"), "text");
             Err(ExitError::new(ExitError::IO, "no more"))
         };
         fs::write(at("file.tgz"), "mine").unwrap();

@@ -43,43 +43,43 @@ struct Recorder<'a> {
 /// Copies what probe, knobs and meters read into a new folder, or into a new archive where `to` is
 /// named like one.
 pub fn record(tree: &Tree, to: &Path) -> Result<Recorded, ExitError> {
-    Place::filled(to, |place| fill(tree, place))
+    Place::filled(to, |place| Ok(fill(tree, place)))
 }
 
 /// Copies the same into a place.
-pub fn fill(tree: &Tree, to: &mut Place) -> Result<Recorded, ExitError> {
+pub fn fill(tree: &Tree, to: &mut Place) -> Recorded {
     let mut recorder = Recorder { tree, to, recorded: Recorded::default() };
     let cpus = Path::new(CPUS);
     let recorded = KNOBS.iter().map(|knob| knob.recorded);
     for directory in recorded.clone().flat_map(|of| of.directories).chain([&SHARED]) {
-        recorder.directory(&cpus.join(directory), &[], DEEPEST)?;
+        recorder.directory(&cpus.join(directory), &[], DEEPEST);
     }
     for (directory, names) in KINDS.iter().flat_map(|kind| kind.recorded) {
-        recorder.directory(Path::new(directory), names, DEEPEST)?;
+        recorder.directory(Path::new(directory), names, DEEPEST);
     }
     for (_, cpu) in tree.numbered(CPUS, "cpu") {
         for place in recorded.clone().flat_map(|of| of.of_each_cpu).chain([&OF_EACH_CPU]) {
             let place = cpus.join(&cpu).join(place);
             // One of the two.
-            recorder.directory(&place, &[], DEEPEST)?;
-            recorder.file(&place)?;
+            recorder.directory(&place, &[], DEEPEST);
+            recorder.file(&place);
         }
     }
-    recorder.sensors()?;
+    recorder.sensors();
     for file in FILES {
-        recorder.file(Path::new(file))?;
+        recorder.file(Path::new(file));
     }
-    recorder.processor()?;
-    recorder.cards()?;
+    recorder.processor();
+    recorder.cards();
     // Stands for the boot; which one it was is nobody's business.
-    recorder.put("/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000000")?;
+    recorder.put("/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000000");
     let Recorder { recorded, to, .. } = recorder;
-    to.put(Path::new("unreadable.txt"), &recorded.unreadable.join("\n"))?;
-    Ok(recorded)
+    to.put(Path::new("unreadable.txt"), &recorded.unreadable.join("\n"));
+    recorded
 }
 
 impl Recorder<'_> {
-    fn directory(&mut self, path: &Path, names: &[&str], deep: u32) -> Result<(), ExitError> {
+    fn directory(&mut self, path: &Path, names: &[&str], deep: u32) {
         for name in self.tree.entries(path) {
             let below = path.join(&name);
             // The way back to the device, the subsystem and the parent: not part of this.
@@ -88,25 +88,24 @@ impl Recorder<'_> {
             }
             if self.tree.is_directory(&below) {
                 if deep > 0 {
-                    self.directory(&below, names, deep - 1)?;
+                    self.directory(&below, names, deep - 1);
                 }
             } else if names.is_empty() || names.contains(&name.as_str()) {
-                self.file(&below)?;
+                self.file(&below);
             }
         }
-        Ok(())
     }
 
     /// Power channels and the name of each chip, without serial numbers of meters; other
     /// channels can hold those of batteries. Some drivers leave them with the chip's device. Of supplies
     /// also the input voltage, and of each chip the name of its device, by which it is known.
-    fn sensors(&mut self) -> Result<(), ExitError> {
+    fn sensors(&mut self) {
         for (_, chip) in self.tree.numbered("/sys/class/hwmon", "hwmon") {
             let chip = Path::new("/sys/class/hwmon").join(chip);
             let recorded = chip.join(RECORDED_DEVICE);
             match self.tree.link_name(chip.join("device")) {
-                Some(device) => self.put(&recorded, &device)?,
-                None => self.file(&recorded)?,
+                Some(device) => self.put(&recorded, &device),
+                None => self.file(&recorded),
             }
             for chip in [chip.clone(), chip.join("device")] {
                 for name in self.tree.entries(&chip) {
@@ -114,15 +113,14 @@ impl Recorder<'_> {
                     let channel = input || name.starts_with("power") && name.contains('_');
                     let identifies = name.ends_with("_number") || name.ends_with("_info");
                     if name == "name" || channel && !identifies {
-                        self.file(&chip.join(name))?;
+                        self.file(&chip.join(name));
                     }
                 }
             }
         }
-        Ok(())
     }
 
-    fn processor(&mut self) -> Result<(), ExitError> {
+    fn processor(&mut self) {
         let text = self.tree.text("/proc/cpuinfo").unwrap_or_default();
         let first = text.split("\n\n").next().unwrap_or_default();
         let kept: Vec<&str> = first
@@ -131,69 +129,63 @@ impl Recorder<'_> {
                 line.split_once(':').is_some_and(|(key, _)| CPUINFO.contains(&key.trim()))
             })
             .collect();
-        self.put("/proc/cpuinfo", &kept.join("\n"))
+        self.put("/proc/cpuinfo", &kept.join("\n"));
     }
 
-    fn cards(&mut self) -> Result<(), ExitError> {
+    fn cards(&mut self) {
         let machine = Machine::new(self.tree);
         for interface in super::interfaces::interfaces(self.tree) {
             let settings = KNOBS.iter().flat_map(|knob| (knob.recorded.of_card)(&interface));
             for setting in settings {
                 if let Ok(value) = machine.read(&setting) {
-                    self.put(format!("/{}", setting.to_string().replacen(':', "/", 1)), &value)?;
+                    self.put(format!("/{}", setting.to_string().replacen(':', "/", 1)), &value);
                 }
             }
-            self.queues(&interface)?;
+            self.queues(&interface);
         }
-        Ok(())
     }
 
     /// The receive queues of a card, and which interrupts serve them: by the names of their
     /// actions, which are directories.
-    fn queues(&mut self, interface: &str) -> Result<(), ExitError> {
+    fn queues(&mut self, interface: &str) {
         let card = Path::new("/sys/class/net").join(interface);
         for (_, queue) in self.tree.numbered(card.join("queues"), "rx-") {
-            self.file(&card.join("queues").join(queue).join("rps_cpus"))?;
+            self.file(&card.join("queues").join(queue).join("rps_cpus"));
         }
         for (number, file) in affinity::device_interrupts(self.tree, interface) {
             // Also where they are its bus's: a record has no links to other devices.
-            self.file_as(&file, &card.join("device/msi_irqs").join(number.to_string()))?;
+            self.file_as(&file, &card.join("device/msi_irqs").join(number.to_string()));
             let interrupt = Path::new("/proc/irq").join(number.to_string());
-            self.file(&interrupt.join("smp_affinity_list"))?;
+            self.file(&interrupt.join("smp_affinity_list"));
             for name in self.tree.entries(&interrupt) {
                 if self.tree.is_directory(interrupt.join(&name)) {
-                    self.put(interrupt.join(name).join("recorded"), "")?;
+                    self.put(interrupt.join(name).join("recorded"), "");
                 }
             }
         }
-        Ok(())
     }
 
-    fn file(&mut self, path: &Path) -> Result<(), ExitError> {
-        self.file_as(path, path)
+    fn file(&mut self, path: &Path) {
+        self.file_as(path, path);
     }
 
     /// Copies a file to another place of the record.
-    fn file_as(&mut self, path: &Path, to: &Path) -> Result<(), ExitError> {
+    fn file_as(&mut self, path: &Path, to: &Path) {
         if !self.tree.is_file(path) {
-            return Ok(());
+            return;
         }
         match self.tree.text(path) {
             Ok(text) => self.put(to, &text),
-            Err(why) => {
-                self.recorded.unreadable.push(why.to_string());
-                Ok(())
-            }
+            Err(why) => self.recorded.unreadable.push(why.to_string()),
         }
     }
 
-    fn put(&mut self, path: impl AsRef<Path>, text: &str) -> Result<(), ExitError> {
+    fn put(&mut self, path: impl AsRef<Path>, text: &str) {
         if self.recorded.files >= MOST_FILES {
-            return Ok(());
+            return;
         }
         let path = path.as_ref();
-        self.to.put(path.strip_prefix("/").unwrap_or(path), &format!("{text}\n"))?;
+        self.to.put(path.strip_prefix("/").unwrap_or(path), &format!("{text}\n"));
         self.recorded.files += 1;
-        Ok(())
     }
 }
