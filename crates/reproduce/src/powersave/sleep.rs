@@ -256,7 +256,7 @@ fn states(server: &ServerModel) -> Result<Figure, ReproduceError> {
             )
             .basis(Basis::Fitted)
             .note(
-                "where twelve cores share 1 Mpps a deeper state draws less, although each packet waits for its \
+                "over twelve cores a deeper state draws less at 1 Mpps, although each packet waits for its \
                  exit; the paper's third guideline is C1",
             ),
             check("at once", widest[0])
