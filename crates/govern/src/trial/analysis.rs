@@ -265,8 +265,7 @@ mod tests {
                 let b_last = order == Order::AFirst;
                 Pair { order, first: block(!b_last), second: block(b_last) }
             };
-            let pairs: Vec<Pair> =
-                orders(LEAST_PAIRS, seed).into_iter().map(|order| pair(order)).collect();
+            let pairs: Vec<Pair> = orders(LEAST_PAIRS, seed).into_iter().map(pair).collect();
             let Comparison { power, .. } = compare(&pairs, Some(Figure::Packets), seed).unwrap();
             let (lower, upper) = (power.lower_watts, power.upper_watts);
             assert!(power.is_shown() && upper - lower < 1e-6, "{seed}: {power:?}");
