@@ -29,6 +29,7 @@ pub use copi::copi;
 pub use ipsec::ipsec;
 pub use lag::{lag, serve as end_of_flow};
 pub use nat::nat;
+pub use trial::trial;
 pub use vlan::vlan;
 
 /// Time for a command inside, on a busy machine.
@@ -172,15 +173,6 @@ pub fn xdp_governed(machine: &mut Machine, checks: &mut Checks) -> Result<(), Er
 pub fn suspend(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
     prepare(machine)?;
     suspend::check(machine, checks)
-}
-
-/// Adds the checks of a trial on such a machine.
-///
-/// # Errors
-/// As [`all`].
-pub fn trial(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
-    prepare(machine)?;
-    trial::check(machine, checks)
 }
 
 /// Adds the checks of what this machine's platform promises, on such a machine.

@@ -257,7 +257,7 @@ mod tests {
     fn saving_without_noise_is_shown_by_the_fewest_pairs_whatever_the_work() {
         for seed in 0..100 {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(1_000 + seed);
-            let mut pair = |order: Order| {
+            let pair = |order: Order| {
                 let mut block = |is_b: bool| Block {
                     watts: if is_b { 127.8 } else { 138.9 },
                     work: random.random_range(40.0..45.0),
@@ -265,8 +265,7 @@ mod tests {
                 let b_last = order == Order::AFirst;
                 Pair { order, first: block(!b_last), second: block(b_last) }
             };
-            let pairs: Vec<Pair> =
-                orders(LEAST_PAIRS, seed).into_iter().map(|order| pair(order)).collect();
+            let pairs: Vec<Pair> = orders(LEAST_PAIRS, seed).into_iter().map(pair).collect();
             let Comparison { power, .. } = compare(&pairs, Some(Figure::Packets), seed).unwrap();
             let (lower, upper) = (power.lower_watts, power.upper_watts);
             assert!(power.is_shown() && upper - lower < 1e-6, "{seed}: {power:?}");

@@ -7,7 +7,7 @@
 
 mod governed;
 mod profiled;
-mod site;
+pub(super) mod site;
 
 use super::{Checks, prepare};
 use site::Site;
