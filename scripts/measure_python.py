@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 
-SIMULATION = dict(policy="powersave", traffic="poisson:5Mpps,size=64", duration="500ms", seed=1)
-SWEEP = dict(policies=["poll", "powersave"], traffics=["poisson:2Mpps,size=64", "poisson:5Mpps,size=64"],
+SIMULATION = dict(policy="queue-length", traffic="poisson:5Mpps,size=64", duration="500ms", seed=1)
+SWEEP = dict(policies=["poll", "queue-length"], traffics=["poisson:2Mpps,size=64", "poisson:5Mpps,size=64"],
              seeds=range(6), duration="1s")
 
 
@@ -157,14 +157,14 @@ def fleets_on_ray(parts):
             those[0], those[-1] = 0.3e6, 3e6
         fleet = wl.Fleet([wl.Site(name, routers=len(those), rate=those) for name, those in zip(names, mean)])
         begun, clock = processes(parts), time.monotonic()
-        years = [fleet.year(policy=policy, on="ray") for policy in ("napi", "powersave")]
+        years = [fleet.year(policy=policy, on="ray") for policy in ("napi", "queue-length")]
         wl.compare(*years)
         first = (time.monotonic() - clock, processes(parts) - begun)
         begun, clock = processes(parts), time.monotonic()
-        fleet.year(policy="powersave", on="ray")
+        fleet.year(policy="queue-length", on="ray")
         again = (time.monotonic() - clock, processes(parts) - begun)
         print(
-            f"a fleet of {routers} routers at {sites} sites on Ray, napi against powersave: "
+            f"a fleet of {routers} routers at {sites} sites on Ray, napi against queue-length: "
             f"{first[0]:.1f} s by the clock, {first[1]:.1f} s of processor time; "
             f"another year from the same table: {again[0]:.2f} s, {again[1]:.2f} s",
             flush=True,

@@ -6,8 +6,9 @@ use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::stop::Stop;
 use crate::view::Before;
-use pyo3::exceptions::PyAttributeError;
+use pyo3::exceptions::{PyAttributeError, PyFutureWarning};
 use pyo3::prelude::*;
+use std::ffi::CString;
 use std::time::Duration;
 use wattline_policy::{
     AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, PolicySpec, Trigger,
@@ -26,7 +27,13 @@ impl Governor {
     /// By its text; of a class a new object; any other object as it is.
     pub fn new(policy: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(text) = policy.extract::<&str>() {
-            return Ok(Self::Named(PolicySpec::parse(text).map_err(wrong)?));
+            let spec = PolicySpec::parse(text).map_err(wrong)?;
+            if let Some(former) = spec.former {
+                let py = policy.py();
+                let note = CString::new(former.to_string())?;
+                PyErr::warn(py, &py.get_type::<PyFutureWarning>(), &note, 2)?;
+            }
+            return Ok(Self::Named(spec));
         }
         let object = if policy.is_instance_of::<pyo3::types::PyType>() {
             policy.call0()?
@@ -35,7 +42,7 @@ impl Governor {
         };
         if !object.getattr("decide").is_ok_and(|decide| decide.is_callable()) {
             return Err(wrong(format_args!(
-                "policy {}: allowed are a text such as \"powersave\" and an object with a method \
+                "policy {}: allowed are a text such as \"queue-length\" and an object with a method \
                  decide",
                 object.repr()?
             )));

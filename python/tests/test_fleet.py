@@ -90,7 +90,7 @@ def test_a_flat_day_is_a_simulation_times_a_year():
     assert fleet.year(policy="napi", overhead=1.5)["energy_kwh_mean"][0] == pytest.approx(1.5 * kwh)
 
 
-@pytest.mark.parametrize("policy", ["napi", "powersave"])
+@pytest.mark.parametrize("policy", ["napi", "queue-length"])
 def test_the_interval_holds_what_a_finer_grid_finds(policy):
     site = wl.Site("a", routers=1, rate="2Mpps", traffic="poisson:{rate},size=64")
     coarse = one(site, step=1.5).year(policy=policy)
@@ -151,9 +151,9 @@ def test_each_site_may_have_a_policy_and_all_add_up():
         [wl.Site("a", routers=2, rate="1Mpps"), wl.Site("b", routers=5, rate="0.3Mpps", app="ipsec")],
         **COARSE,
     )
-    year = fleet.year(policy={"a": "poll", "b": "powersave"})
+    year = fleet.year(policy={"a": "poll", "b": "queue-length"})
     assert year["site"] == ["a", "b", "total"]
-    assert year["policy"] == ["poll", "powersave", "poll, powersave"]
+    assert year["policy"] == ["poll", "queue-length", "poll, queue-length"]
     energy = year["energy_kwh_mean"]
     assert energy[2] == pytest.approx(energy[0] + energy[1])
     with pytest.raises(wl.Error, match="the sites are"):
@@ -175,7 +175,7 @@ def test_consolidation_keeps_the_traffic_and_shows_what_it_costs():
     fleet = one(site, step=3.0)
     few = fleet.consolidate("a", routers=2)
     assert few.sites[0].rate == pytest.approx(8e6)
-    spread, packed = fleet.year(policy="powersave"), few.year(policy="powersave")
+    spread, packed = fleet.year(policy="queue-length"), few.year(policy="queue-length")
     assert wl.compare(spread, packed)["saved_energy_kwh_low"][0] > 0
     assert packed["lost_share"][0] <= 0.01
     # Twice what twelve cores of this server forward: half is lost, and the answer says so.

@@ -13,7 +13,7 @@ import wattline as wl
 from test_simulate import CLOCK
 
 MANY = dict(
-    traffics=["poisson:0.5Mpps,size=64", "constant:1Mpps"], policies=["poll", "powersave"],
+    traffics=["poisson:0.5Mpps,size=64", "constant:1Mpps"], policies=["poll", "queue-length"],
     seeds=[1, 2], duration="4ms", warmup="1ms",
 )
 

@@ -98,11 +98,11 @@ def test_a_fleet_on_ray_is_that_without(tmp_path):
         return wl.Fleet([wl.Site("edge", routers=10, rate="1Mpps")], step=3.0, seeds=[1, 2],
                         duration="3ms", warmup="1ms")
 
-    plain = fleet().year(policy="powersave")
-    kept = fleet().year(policy="powersave", on="ray", keep=tmp_path)
+    plain = fleet().year(policy="queue-length")
+    kept = fleet().year(policy="queue-length", on="ray", keep=tmp_path)
     same(plain, kept)
     assert list(tmp_path.iterdir())
-    same(plain, fleet().year(policy="powersave", keep=tmp_path))
+    same(plain, fleet().year(policy="queue-length", keep=tmp_path))
 
 
 def test_a_league_on_ray_is_that_without(installed, tmp_path):

@@ -29,7 +29,7 @@ def without_clock(document):
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [
-        ({"policy": "powersave", "traffic": "poisson:5Mpps,size=64", "duration": "50ms"}, []),
+        ({"policy": "queue-length", "traffic": "poisson:5Mpps,size=64", "duration": "50ms"}, []),
         ({"policy": "ondemand:sampling_rate=5ms", "traffic": LIGHT, "duration": "40ms", "interval": "10ms"}, []),
         (
             {"policy": "napi", "traffic": LIGHT, "duration": "20ms", "output_links": True},
@@ -74,7 +74,7 @@ def test_one_number_is_that_seed():
 
 def test_a_sweep_does_not_depend_on_its_threads():
     many = dict(
-        traffics=[LIGHT, "constant:1Mpps"], policies=["poll", "powersave"], seeds=range(2), duration="5ms"
+        traffics=[LIGHT, "constant:1Mpps"], policies=["poll", "queue-length"], seeds=range(2), duration="5ms"
     )
     one, two = (wl.sweep(**many, threads=threads) for threads in (1, 2))
     assert len(one) == 8
@@ -97,7 +97,7 @@ def test_objects_and_texts_describe_the_same():
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({"policy": "powersav"}, 'did you mean "powersave"'),
+        ({"policy": "powersav"}, 'did you mean "queue-length"'),
         ({"traffic": "poison:1Mpps"}, "traffic"),
         ({"duration": "10 bananas"}, "duration"),
         ({"duration": "0s"}, "duration"),

@@ -34,7 +34,7 @@ def test_sweeps_and_intervals_are_tables():
 
 
 def test_watts_states_and_latencies_are_columns():
-    swept = wl.sweep(traffics="poisson:1Mpps", policies=["poll", "powersave"], duration="2ms")
+    swept = wl.sweep(traffics="poisson:1Mpps", policies=["poll", "queue-length"], duration="2ms")
     row = next(swept.rows())
     parts = [row[name] for name in row if name.startswith("power_") and name != "power_watts"]
     assert len(parts) == 7 and sum(parts) == pytest.approx(row["power_watts"])
@@ -71,9 +71,9 @@ def test_reports_are_mappings_that_can_be_kept():
 
 def test_policies_and_servers_are_listed():
     names = [policy.name for policy in wl.policies()]
-    assert {"poll", "powersave", "wattline"} <= set(names)
-    powersave = next(policy for policy in wl.policies() if policy.name == "powersave")
-    assert powersave.parameters and all(it.source for it in powersave.parameters)
+    assert {"poll", "queue-length", "wattline"} <= set(names)
+    queue_length = next(policy for policy in wl.policies() if policy.name == "queue-length")
+    assert queue_length.parameters and all(it.source for it in queue_length.parameters)
     servers = wl.servers()
     complete = [name for name, it in zip(servers["name"], servers["complete"]) if it == "yes"]
     assert "westmere-2010" in complete

@@ -1,7 +1,7 @@
 """Servers whose power follows their traffic: simulate policies, models and traffic.
 
 >>> import wattline as wl
->>> report = wl.simulate(policy="powersave", traffic="poisson:1Mpps,size=64", duration="20ms")
+>>> report = wl.simulate(policy="queue-length", traffic="poisson:1Mpps,size=64", duration="20ms")
 >>> report.power_watts < wl.simulate(policy="poll", traffic="poisson:1Mpps,size=64",
 ...                                  duration="20ms").power_watts
 True

@@ -11,7 +11,7 @@ from ._table import Table
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a policy, set as in ``"powersave:q_h=32"``."""
+    """A parameter of a policy, set as in ``"queue-length:q_h=32"``."""
 
     name: str
     default: str

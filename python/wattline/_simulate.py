@@ -22,7 +22,7 @@ Progress = Union[bool, Callable[[float], object]]
 def simulate(
     *,
     traffic: str | _wattline.Traffic,
-    policy: AnyPolicy = "powersave",
+    policy: AnyPolicy = "queue-length",
     server: str | _wattline.Server = "westmere-2010",
     duration: str = "1s",
     warmup: str = "100ms",
@@ -64,7 +64,7 @@ def simulate(
 def sweep(
     *,
     traffics: str | _wattline.Traffic | Iterable[str | _wattline.Traffic],
-    policies: AnyPolicy | Iterable[AnyPolicy] = "powersave",
+    policies: AnyPolicy | Iterable[AnyPolicy] = "queue-length",
     servers: str | _wattline.Server | Iterable[str | _wattline.Server] = "westmere-2010",
     apps: str | Iterable[str] = "ipv4",
     seeds: int | Iterable[int] = 1,

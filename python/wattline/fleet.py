@@ -4,7 +4,7 @@
 >>> fleet = wl.Fleet([wl.Site("edge", routers=10_000, rate="1Mpps")], step=3.0, seeds=[1, 2],
 ...                  duration="5ms", warmup="2ms")
 >>> polling = fleet.year(policy="poll", price_per_kwh=0.25)     # an example of a price
->>> saved = wl.compare(polling, fleet.year(policy="powersave", price_per_kwh=0.25))
+>>> saved = wl.compare(polling, fleet.year(policy="queue-length", price_per_kwh=0.25))
 >>> saved["site"], saved["saved_energy_kwh_low"][-1] > 0
 (['edge', 'total'], True)
 
@@ -115,7 +115,7 @@ class Fleet:
     def year(
         self,
         *,
-        policy: Policies = "powersave",
+        policy: Policies = "queue-length",
         price_per_kwh: float | None = None,
         grams_co2_per_kwh: float | None = None,
         overhead: float = 1.0,
@@ -150,7 +150,7 @@ class Fleet:
     def curves(
         self,
         *,
-        policy: Policies = "powersave",
+        policy: Policies = "queue-length",
         on: str = "threads",
         threads: int = 0,
         keep: str | os.PathLike[str] | None = None,

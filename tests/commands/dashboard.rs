@@ -21,7 +21,7 @@ fn a_router_on_emulated_cores_is_shown_with_its_watts_and_decisions() {
     for shown in [
         "Wattline router on ",
         "emulated",
-        "powersave",
+        "queue-length",
         "100 times slower",
         "cpu-cores",
         "no rate was measured yet",
@@ -69,7 +69,7 @@ fn a_demonstration_is_shown_through_all_its_stages() {
     let port = free_port();
     let at = format!("127.0.0.1:{port}");
     let mut demo = Command::new(wattline_needs::program());
-    demo.args(["demo", "--policies", "poll,powersave", "--duration", "5s", "--load", "10%"]);
+    demo.args(["demo", "--policies", "poll,queue-length", "--duration", "5s", "--load", "10%"]);
     demo.args(["--size", "1514", "--compare-duration", "2s", "--dashboard", &at, "--out"]);
     demo.arg(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let demo = demo.spawn().unwrap();
@@ -85,15 +85,17 @@ fn a_demonstration_is_shown_through_all_its_stages() {
                     && document.querySelectorAll('#stages tbody tr').length >= 2";
     let mut wrong = Vec::new();
     browser.open(&url);
-    for (stage, ready) in
-        [("poll", day("poll")), ("powersave", day("powersave")), ("compared", compared.to_owned())]
-    {
+    for (stage, ready) in [
+        ("poll", day("poll")),
+        ("queue-length", day("queue-length")),
+        ("compared", compared.to_owned()),
+    ] {
         browser.until(&ready);
         browser.picture(&format!("demo-dashboard-{stage}"), true);
         wrong.extend(browser.complaints());
         let text = browser.text();
         match stage {
-            "compared" => assert!(text.contains("a day under powersave"), "{text}"),
+            "compared" => assert!(text.contains("a day under queue-length"), "{text}"),
             _ => {
                 for shown in ["500 times slower", "emulated, static", "all links", "cpu-cores"] {
                     assert!(text.contains(shown), "{stage}: {shown:?} is missing in\n{text}");

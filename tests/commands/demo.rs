@@ -20,7 +20,7 @@ fn demo(out: &Path, arguments: &[&str]) -> Command {
 fn a_short_day_gives_figures_with_their_source_and_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("new");
-    let policies = "poll,napi:cores=6,idle=C1,powersave";
+    let policies = "poll,napi:cores=6,idle=C1,queue-length";
     let arguments = ["--duration", "2s", "--policies", policies, "--json"];
     let output = demo(&out, &arguments).args(LIGHT).output().unwrap();
     let progress = String::from_utf8_lossy(&output.stderr);
@@ -70,7 +70,7 @@ fn mistakes_are_told_all_at_once_before_anything_runs() {
 #[test]
 fn an_interrupted_day_ends_with_130_and_leaves_no_page() {
     let folder = tempfile::tempdir().unwrap();
-    let mut child = demo(folder.path(), &["--duration", "5min", "--policies", "powersave"])
+    let mut child = demo(folder.path(), &["--duration", "5min", "--policies", "queue-length"])
         .args(LIGHT)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -241,7 +241,7 @@ fn a_plan_says_when_there_is_nothing_to_do_and_what_is_wrong() {
     assert!(String::from_utf8_lossy(&none.stdout).contains("nothing would be written"));
     let wrong = plan(root.path(), "[power]\nplatform = \"host\"\npolicy = \"powersafe\"", &[]);
     assert_eq!(wrong.status.code(), Some(78));
-    let power = "[power]\nplatform = \"host\"\npolicy = \"powersave:q_l=50,q_h=40\"";
+    let power = "[power]\nplatform = \"host\"\npolicy = \"queue-length:q_l=50,q_h=40\"";
     let impossible = plan(root.path(), power, &[]);
     assert_eq!(impossible.status.code(), Some(78));
     assert!(String::from_utf8_lossy(&impossible.stderr).contains("q_l = 50: must be below"));

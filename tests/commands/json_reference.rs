@@ -41,7 +41,7 @@ const COMMANDS: &[Shown] = &[
     ("wattline optimise --server westmere-2010 --target 5Mpps", &[]),
     ("wattline fit rows.csv", &[]),
     ("wattline report one two", &[]),
-    ("wattline policies powersave", &[]),
+    ("wattline policies queue-length", &[]),
     ("wattline servers", &[]),
     ("wattline servers westmere-2010", &[]),
     ("wattline nics", &[]),

@@ -12,6 +12,7 @@ mod dashboard;
 mod demo;
 mod documented;
 mod flow_records;
+mod former_names;
 mod full_disk;
 mod govern;
 mod governor;

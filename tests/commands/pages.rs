@@ -31,10 +31,10 @@ fn a_day_in_miniature_can_be_read_on_any_screen() {
     let Some(mut browser) = Browser::start("the page of demo") else { return };
     let folder = tempfile::tempdir().unwrap();
     let light = ["--load", "10%", "--size", "1514", "--duration", "2s"];
-    let day = ["demo", "--only", "day", "--policies", "poll,powersave"];
+    let day = ["demo", "--only", "day", "--policies", "poll,queue-length"];
     wattline(folder.path(), &[&day[..], &light].concat());
     let page = folder.path().join("wattline-demo.html");
-    is_fine(&mut browser, "demo", &page, &["powersave", "emulated"]);
+    is_fine(&mut browser, "demo", &page, &["queue-length", "emulated"]);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn simulations_can_be_read_on_any_screen() {
         &folder.path().join("r.html"),
         &["memcached:100krps"],
     );
-    let many = ["sweep", "--duration", "5ms", "--policy", "poll,powersave", "--page", "s.html"];
+    let many = ["sweep", "--duration", "5ms", "--policy", "poll,queue-length", "--page", "s.html"];
     wattline(folder.path(), &[&many[..], &traffic].concat());
     let words = ["2 simulations of 2 cases", "Least power without a lost packet"];
     is_fine(&mut browser, "sweep-command", &folder.path().join("s.html"), &words);
@@ -79,7 +79,7 @@ fn short_benchmarks_can_be_read_on_any_screen() {
     let benchmarks = [
         ("fib --routes routes.txt --repeats 2", &["ipv4 random", "prefixes"][..]),
         ("pipeline --routes routes.txt --repeats 3", &["Where cycles go", "frame, bytes"]),
-        ("loop --decisions 1000 --repeats 3", &["powersave", "to plan a change"]),
+        ("loop --decisions 1000 --repeats 3", &["queue-length", "to plan a change"]),
         ("sim --duration 1ms --runs 2", &["Where its time goes", "identical"]),
     ];
     for (benchmark, words) in benchmarks {

@@ -35,7 +35,7 @@ fn simulate(folder: &Path, policy: &str) -> String {
 #[test]
 fn two_policies_differ_in_watts_by_more_than_chance_and_one_not_from_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let (poll, saver) = (simulate(folder.path(), "poll"), simulate(folder.path(), "powersave"));
+    let (poll, saver) = (simulate(folder.path(), "poll"), simulate(folder.path(), "queue-length"));
     std::fs::write(Path::new(&saver).join("4.json"), "{\"half\": ").unwrap();
     let page = folder.path().join("page.html");
     let output = wattline(&["report", &poll, &saver, "--page", page.to_str().unwrap()]);

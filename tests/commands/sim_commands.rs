@@ -37,7 +37,7 @@ fn number(value: &Value, key: &str) -> f64 {
 
 #[test]
 fn sim_prints_every_promised_key() {
-    let report = simulate("powersave", "poisson:5Mpps,size=64");
+    let report = simulate("queue-length", "poisson:5Mpps,size=64");
     for key in [
         "offered_packets",
         "forwarded_packets",
@@ -69,7 +69,7 @@ fn sim_prints_every_promised_key() {
 #[test]
 fn figures_of_a_run_agree_with_each_other() {
     for (policy, traffic) in [
-        ("powersave", "poisson:5Mpps,size=64"),
+        ("queue-length", "poisson:5Mpps,size=64"),
         ("napi:cores=1,frequency_ghz=1.6", "poisson:5Mpps,size=64"), // overloaded
         ("poll", "constant:1Gbps,size=imix"),
     ] {
@@ -109,7 +109,7 @@ fn output_links_add_their_time_and_are_counted() {
 #[test]
 fn a_seed_gives_the_same_run_again() {
     let run = || {
-        let mut report = simulate("powersave", "poisson:5Mpps,size=64");
+        let mut report = simulate("queue-length", "poisson:5Mpps,size=64");
         let report = report.as_object_mut().unwrap();
         report.retain(|key, _| key != "wall_seconds" && key != "simulated_packets_per_second");
         report.clone()
@@ -162,7 +162,7 @@ fn sweep_writes_arrow_that_others_read() {
     let path = folder.path().join("sweep.arrow");
     let file = path.to_str().unwrap();
     // Nothing arrives of one packet a day: no latency, a null.
-    let args = ["sweep", "--json", "--policy", "napi", "--policy", "powersave", "--arrow", file];
+    let args = ["sweep", "--json", "--policy", "napi", "--policy", "queue-length", "--arrow", file];
     let traffic = ["--traffic", "poisson:1Mpps", "--traffic", "poisson:0.00001pps", "--seed", "7"];
     let result = json(&[&args[..], &traffic, &SHORT].concat());
     let rows = result["results"].as_array().unwrap();
@@ -231,11 +231,11 @@ fn policies_tells_parameters_with_defaults_and_sources() {
         "tortoise",
         "table",
         "oracle",
-        "powersave",
+        "queue-length",
     ] {
         assert!(find(name)["source"].as_str().is_some_and(|source| !source.is_empty()), "{name}");
     }
-    let parameters = find("powersave")["parameters"].as_array().unwrap();
+    let parameters = find("queue-length")["parameters"].as_array().unwrap();
     let default = |name: &str| {
         &parameters.iter().find(|parameter| parameter["name"] == name).expect(name)["default"]
     };
@@ -248,10 +248,10 @@ fn impossible_simulation_is_refused() {
     let sim = |args: &[&'static str]| [&["sim"], args].concat();
     let with = |args: &[&'static str]| [&["sim"], &traffic[..], args].concat();
     let usage = 2;
-    refused(&with(&["--policy", "powersafe"]), usage, &["powersafe", "powersave"]);
-    refused(&with(&["--policy", "powersave:q_x=1"]), usage, &["q_x", "q_h"]);
-    refused(&with(&["--policy", "powersave:q_h=0"]), usage, &["q_h", "0", "1 to"]);
-    refused(&with(&["--policy", "powersave:q_l=40"]), usage, &["q_l = 40", "q_h = 32"]);
+    refused(&with(&["--policy", "powersafe"]), usage, &["powersafe", "queue-length"]);
+    refused(&with(&["--policy", "queue-length:q_x=1"]), usage, &["q_x", "q_h"]);
+    refused(&with(&["--policy", "queue-length:q_h=0"]), usage, &["q_h", "0", "1 to"]);
+    refused(&with(&["--policy", "queue-length:q_l=40"]), usage, &["q_l = 40", "q_h = 32"]);
     refused(&sim(&["--traffic", "poison:1Mpps"]), usage, &["poison", "poisson"]);
     refused(&sim(&["--traffic", "poisson:1Mpps,sise=64"]), usage, &["sise", "size"]);
     refused(&sim(&["--traffic", "poisson:1Mpps,size=9"]), usage, &["size", "20 to 65535"]);
@@ -278,7 +278,7 @@ fn impossible_simulation_is_refused() {
 /// Knobs that refuse and are slow: the report says so, and the policy goes on with the rest.
 #[test]
 fn knobs_can_be_made_to_fail() {
-    let args = ["sim", "--json", "--policy", "powersave", "--traffic", "poisson:5Mpps,size=64"];
+    let args = ["sim", "--json", "--policy", "queue-length", "--traffic", "poisson:5Mpps,size=64"];
     let faults = ["--duration", "20ms", "--knob-faults", "frequency:refuse;cores:delay=100us"];
     let report = json(&[&args[..], &faults[..]].concat());
     assert_eq!(report["knob_faults"], faults[3]);

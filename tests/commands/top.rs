@@ -47,7 +47,7 @@ fn router(path: &Path) -> std::thread::JoinHandle<()> {
                     ..WorkerStats::default()
                 }],
                 power: Some(Power {
-                    policy: "powersave".to_owned(),
+                    policy: "queue-length".to_owned(),
                     power_watts: Some(131.5),
                     source: Source::Emulated,
                     accuracy: Accuracy::Static,

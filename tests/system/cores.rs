@@ -166,7 +166,7 @@ fn attempts(
 fn cores_come_and_go_with_the_load_on_interfaces() {
     privileged("cores_come_and_go_with_the_load_on_interfaces", || {
         let all_phases = |_: &Value| false;
-        attempts("powersave:c_down=4", 1, all_phases, |seen| {
+        attempts("queue-length:c_down=4", 1, all_phases, |seen| {
             let cores = &seen.cores;
             seen.power("entries_moved") > 0
                 && cores[1].min(cores[3]) > cores[0].max(cores[2]).max(cores[4])
@@ -179,7 +179,7 @@ fn cores_come_and_go_hundreds_of_times_on_interfaces() {
     privileged("cores_come_and_go_hundreds_of_times_on_interfaces", || {
         let hundreds = |power: &Value| power["core_changes"].as_u64().unwrap() >= 200;
         // It acts on every sample.
-        attempts("powersave:c_up=0,c_down=0,q_h=6,q_l=5,batch=4", 2, hundreds, |seen| {
+        attempts("queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4", 2, hundreds, |seen| {
             hundreds(&seen.stats["power"]) && seen.power("entries_moved") > 0
         });
     });

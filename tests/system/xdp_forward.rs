@@ -124,7 +124,7 @@ fn a_governor_sees_what_xdp_programs_forward() {
         assert!(router.stop().unwrap().balance());
 
         let router =
-            Wattline::start_with(&topology, binary(), |socket| governed("powersave", socket))
+            Wattline::start_with(&topology, binary(), |socket| governed("queue-length", socket))
                 .unwrap();
         assert!(reaches(&topology, &SINK.v4.to_string()));
         let log = router.log();

@@ -34,7 +34,7 @@ fn power(seconds: u64, wave: f64) -> Power {
     };
     let parts = [("cpu-cores", 40.0 + 20.0 * wave), ("memory", 12.0), ("nics", 30.5)];
     Power {
-        policy: owned("powersave"),
+        policy: owned("queue-length"),
         power_watts: Some(131.5 + 20.0 * wave),
         source: Source::Emulated,
         accuracy: Accuracy::Static,
@@ -186,7 +186,7 @@ fn people_see_what_runs_on_a_desk_and_on_a_telephone_by_day_and_by_night() {
         "live, running for",
         "kpps",
         "emulated, static",
-        "powersave",
+        "queue-length",
         "3 of 12",
         "queues stayed above q_h",
         "3 → 2 cores",

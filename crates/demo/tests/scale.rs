@@ -136,7 +136,7 @@ fn agree(policy: &str, traffic: &str, duration: Span) {
 #[test]
 fn scale_and_simulator_agree_at_steady_loads() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for policy in ["poll", "napi", "powersave"] {
+    for policy in ["poll", "napi", "queue-length"] {
         for rate in ["200kpps", "3Mpps", "12Mpps"] {
             agree(policy, &format!("poisson:{rate},size=64"), Span::from_millis(3));
         }
@@ -146,7 +146,7 @@ fn scale_and_simulator_agree_at_steady_loads() {
 #[test]
 fn scale_and_simulator_agree_over_a_short_day() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for policy in ["poll", "napi", "powersave"] {
+    for policy in ["poll", "napi", "queue-length"] {
         agree(policy, "day:3Mpps,duration=12ms,spikes=4,size=64", Span::from_millis(12));
     }
 }
@@ -155,7 +155,7 @@ fn scale_and_simulator_agree_over_a_short_day() {
 fn cores_come_and_go_without_a_packet_lost_or_out_of_order() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // The most nervous setting: it reacts to every sample.
-    let nervous = "powersave:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
+    let nervous = "queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
     let plan = plan(nervous, Span::from_millis(10));
     let traffic = Spec::parse("mmpp:3Mpps,ratio=20,high=500us,low=500us,size=64").unwrap();
     let outcome = on_scale(&plan, &traffic);

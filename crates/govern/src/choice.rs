@@ -289,11 +289,11 @@ mod tests {
         for name in ["ondemand", "conservative", "table", "performance", "napi"] {
             assert!(works.contains(&name), "{name}: {works:?}");
         }
-        for name in ["powersave", "oracle", "poll"] {
+        for name in ["queue-length", "oracle", "poll"] {
             assert!(refused.contains(&name), "{name}: {refused:?}");
             assert!(known.contains(&name), "{name}: {known:?}");
         }
-        let config = Config::parse("[govern]\npolicy = \"powersave\"\n", "test").unwrap();
+        let config = Config::parse("[govern]\npolicy = \"queue-length\"\n", "test").unwrap();
         let error = policy(&config, &platform(), RuleSeen::default()).err().unwrap().to_string();
         assert!(error.contains("batches") && error.contains("use ondemand"), "{error}");
         let config = Config::parse("[govern]\nserver = \"nobodys-2099\"\n", "test").unwrap();

@@ -91,6 +91,8 @@ fn load(options: &Options) -> Result<(Config, String), GovernError> {
         Some(path) => (Config::load(path)?, read_text(path)?),
         None => (Config::built_in(), String::new()),
     };
+    // Two configurations that differ in remarks alone are the same.
+    std::mem::take(&mut config.notes).iter().for_each(|note| tracing::warn!("{note}"));
     config.metrics = options.metrics.or(config.metrics);
     Ok((if options.force { config.forced() } else { config }, text))
 }

@@ -386,7 +386,7 @@ mod tests {
     /// but under load every look finds it due, and packets as well.
     #[test]
     fn a_silence_that_was_none_takes_no_capacity_away() {
-        let mut governor = fed("powersave:silence=1ms,c_up=0");
+        let mut governor = fed("queue-length:silence=1ms,c_up=0");
         let (mut seen, sample) = (Seen::default(), Duration::from_millis(1));
         let rung = |governor: &Governor<Fed>| {
             (governor.point().active.len(), governor.point().fastest_active())

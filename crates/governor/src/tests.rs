@@ -243,7 +243,7 @@ fn a_knob_that_failed_rests_and_is_tried_again() {
 
 #[test]
 fn time_that_jumps_does_no_harm() {
-    let spec = PolicySpec::parse("powersave").unwrap();
+    let spec = PolicySpec::parse("queue-length").unwrap();
     let platform = platform();
     let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
     let policy = build(&spec, &context).unwrap();

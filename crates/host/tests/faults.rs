@@ -156,7 +156,7 @@ proptest! {
         let load = Load::default();
         let host = Host::new(fixture.options(&[0, 1]), session, Box::new(load.clone())).unwrap();
         let status = host.status();
-        let policy = policy("powersave:c_down=2,silence=5ms", &host);
+        let policy = policy("queue-length:c_down=2,silence=5ms", &host);
         let mut governor = Governor::new(host, policy);
         governor.start(Time::ZERO);
         let mut now = Time::ZERO;
@@ -209,7 +209,7 @@ fn a_load_step_and_bursts_of_every_length_are_followed_down_to_rest() {
     let load = Load::default();
     let session = fixture.session();
     let host = Host::new(fixture.options(&[0, 1]), session, Box::new(load.clone())).unwrap();
-    let policy = policy("powersave", &host);
+    let policy = policy("queue-length", &host);
     let mut governor = Governor::new(host, policy);
     governor.start(Time::ZERO);
     let lowest = || (vec!["1600000".to_owned(); 2], 1);

@@ -10,9 +10,9 @@ pub const EXAMPLES: &[Examples] = &[
         &[
             (
                 "What a policy changes: files of `wattline sim ... --json`, one for each seed",
-                "wattline report poll powersave --page compared.html",
+                "wattline report poll queue-length --page compared.html",
             ),
-            ("Only watts, for a script", "wattline report poll powersave --only watts --json"),
+            ("Only watts, for a script", "wattline report poll queue-length --only watts --json"),
         ],
     ),
     (
@@ -60,7 +60,7 @@ pub const EXAMPLES: &[Examples] = &[
         &[
             (
                 "PowerSave on its own server",
-                "wattline sim --server westmere-2010 --policy powersave --traffic poisson:5Mpps,size=64",
+                "wattline sim --server westmere-2010 --policy queue-length --traffic poisson:5Mpps,size=64",
             ),
             (
                 "Why Wattline's own policy decides as it does",
@@ -81,7 +81,7 @@ pub const EXAMPLES: &[Examples] = &[
         &[
             (
                 "Three policies at two loads",
-                "wattline sweep --policy poll,napi,powersave --traffic poisson:2Mpps,poisson:8Mpps",
+                "wattline sweep --policy poll,napi,queue-length --traffic poisson:2Mpps,poisson:8Mpps",
             ),
             (
                 "Five seeds, as a table for other programs",
@@ -89,7 +89,7 @@ pub const EXAMPLES: &[Examples] = &[
             ),
             (
                 "A page with the power of two policies over the load",
-                "wattline sweep --policy napi,powersave --traffic poisson:2Mpps,poisson:8Mpps --page sweep.html",
+                "wattline sweep --policy napi,queue-length --traffic poisson:2Mpps,poisson:8Mpps --page sweep.html",
             ),
         ],
     ),
@@ -285,7 +285,7 @@ pub const EXAMPLES: &[Examples] = &[
     (
         "bench eer",
         &[
-            ("The emulated server under powersave", "wattline bench eer"),
+            ("The emulated server under queue-length", "wattline bench eer"),
             ("An access device under poll", "wattline bench eer --class access --policy poll"),
             ("The kernel's forwarding on this machine", "wattline bench eer --device kernel"),
         ],
@@ -337,7 +337,7 @@ pub const EXAMPLES: &[Examples] = &[
     (
         "bench loop",
         &[
-            ("The loop of powersave", "wattline bench loop"),
+            ("The loop of queue-length", "wattline bench loop"),
             ("Of Wattline's own policy", "wattline bench loop --policy wattline:p99=100us"),
         ],
     ),

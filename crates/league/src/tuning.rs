@@ -20,7 +20,7 @@ pub(crate) struct Written {
     traffics: BTreeMap<String, String>,
     #[serde(default)]
     durations: BTreeMap<String, String>,
-    grids: Vec<String>,
+    pub grids: Vec<String>,
 }
 
 /// Tuning of rivals before they are judged.
@@ -200,14 +200,14 @@ mod tests {
         assert_eq!(of("napi"), ["napi"]);
         assert_eq!(of("napi+84us"), ["napi+84us"]);
         assert_eq!(
-            of("powersave:batch=8|16,c_down=5|20|80,q_h=32"),
+            of("queue-length:batch=8|16,c_down=5|20|80,q_h=32"),
             [
-                "powersave:batch=8,c_down=5,q_h=32",
-                "powersave:batch=8,c_down=20,q_h=32",
-                "powersave:batch=8,c_down=80,q_h=32",
-                "powersave:batch=16,c_down=5,q_h=32",
-                "powersave:batch=16,c_down=20,q_h=32",
-                "powersave:batch=16,c_down=80,q_h=32",
+                "queue-length:batch=8,c_down=5,q_h=32",
+                "queue-length:batch=8,c_down=20,q_h=32",
+                "queue-length:batch=8,c_down=80,q_h=32",
+                "queue-length:batch=16,c_down=5,q_h=32",
+                "queue-length:batch=16,c_down=20,q_h=32",
+                "queue-length:batch=16,c_down=80,q_h=32",
             ]
         );
         let grids = ["napi:cores=1|2", "poll", "napi+84us:cores=1"].map(str::to_owned);
@@ -242,7 +242,7 @@ mod tests {
     fn all_mistakes_are_told_at_once() {
         let error = read(
             "seeds = [2, 3]\nduration = \"0ms\"\ntraffics = { \"poisson:1Mpps\" = \"poisson:2Mpps\" }\n\
-             grids = [\"napi:cores=one|2\", \"powersave:bach=1|2,q_h=8|16|32\", \"poll\", \"poll\"]",
+             grids = [\"napi:cores=one|2\", \"queue-length:bach=1|2,q_h=8|16|32\", \"poll\", \"poll\"]",
         )
         .unwrap_err();
         for part in [
@@ -256,7 +256,7 @@ mod tests {
             assert!(error.contains(part), "{part:?} is missing in {error}");
         }
         assert_eq!(error.matches("napi:cores=one").count(), 1, "{error}");
-        assert_eq!(error.matches("powersave:bach").count(), 1, "once for a grid: {error}");
+        assert_eq!(error.matches("queue-length:bach").count(), 1, "once for a grid: {error}");
         let error = read("seeds = []\ngrids = []").unwrap_err();
         assert!(
             error.contains("tuning.seeds: is empty") && error.contains("tuning.grids: is empty"),

@@ -208,7 +208,7 @@ proptest! {
     #[test]
     fn every_policy_is_above_the_bound(
         policy in prop::sample::select(vec![
-            "powersave", "napi", "table", "oracle:load=1", "poll", "ondemand", "conservative",
+            "queue-length", "napi", "table", "oracle:load=1", "poll", "ondemand", "conservative",
             "hare", "tortoise", "wattline:p99=100us", "wattline:p99=500us,guard=link",
         ]),
         traffic in prop::sample::select(vec!["poisson", "constant", "mmpp", "onoff", "sawtooth"]),

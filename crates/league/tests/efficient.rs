@@ -1,4 +1,4 @@
-//! `powersave:preset=efficient` beside `oracle`, which is told the rate, on the server of the paper.
+//! `queue-length:preset=efficient` beside `oracle`, which is told the rate, on the server of the paper.
 
 use wattline_league::bound::slot_length;
 use wattline_league::{Arrivals, Budget, Case, Played, plan, play_policy};
@@ -35,7 +35,7 @@ fn efficient_preset_is_within_6_watts_of_the_oracle_and_loses_nothing() {
     for traffic in
         traffics.into_iter().chain(poisson.map(|rate| format!("poisson:{rate}Mpps,size=64")))
     {
-        let played = play("powersave:preset=efficient", &traffic);
+        let played = play("queue-length:preset=efficient", &traffic);
         let oracle = play("oracle", &traffic);
         let watts = (played.energy_joules - oracle.energy_joules) / DURATION.as_seconds();
         println!("{traffic}: {watts:+.1} W, {} lost", played.dropped_packets);

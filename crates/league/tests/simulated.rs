@@ -49,13 +49,13 @@ fn is_fine(browser: &mut Browser, name: &str, html: &str, plots: usize, words: &
 fn a_simulation_shows_its_outcome_its_course_and_its_reasons() {
     let Some(mut browser) = Browser::start("the page of a simulation") else { return };
     let mut report =
-        simulate("powersave", "day:8Mpps,duration=8ms", 1, Some(Span::from_micros(200)));
+        simulate("queue-length", "day:8Mpps,duration=8ms", 1, Some(Span::from_micros(200)));
     let changes = std::mem::take(&mut report.last_changes);
     assert!(!changes.is_empty() && report.intervals.len() > 20);
     let texts = [HOSTILE.to_owned()];
     let html = Simulation {
         server: HOSTILE,
-        policy: "powersave",
+        policy: "queue-length",
         traffic: "day:8Mpps",
         application: "ipv4",
         seed: 1,
@@ -130,7 +130,7 @@ fn a_server_of_requests_shows_its_parts_and_states() {
 fn a_sweep_shows_the_least_power_and_all_cases() {
     let Some(mut browser) = Browser::start("the page of a sweep") else { return };
     let mut reports = Vec::new();
-    for policy in ["poll", "powersave"] {
+    for policy in ["poll", "queue-length"] {
         for traffic in
             ["poisson:2Mpps,size=64", "poisson:8Mpps,size=64", "constant:1Mpps,size=1514"]
         {
@@ -159,7 +159,7 @@ fn a_sweep_shows_the_least_power_and_all_cases() {
     ];
     is_fine(&mut browser, "sweep", &html, 6, &words);
     let least = "[...document.querySelectorAll('table')[0].tBodies[0].rows].map(r => r.cells[3].innerText + r.cells[6].innerText).join()";
-    assert_eq!(browser.value(least), "powersave2,powersave2,powersave2");
+    assert_eq!(browser.value(least), "queue-length2,queue-length2,queue-length2");
 
     // A large sweep stays a page.
     let many: Vec<String> = (0..2_000).map(|number| format!("poisson:{number}kpps")).collect();

@@ -46,7 +46,7 @@ pub use platform::{Can, FrequencyDomain, IdleState, Platform, PlatformError, Que
 pub use point::{CoreSetting, OperatingPoint};
 pub use reason::Reason;
 pub use reference::reference_markdown;
-pub use registry::{POLICIES, find};
+pub use registry::{FormerName, POLICIES, find};
 pub use senses::{Asks, Sees, Timing, Waits};
 pub use spec::{PolicySpec, SpecError, SpecProblem};
 pub use wait::Wait;

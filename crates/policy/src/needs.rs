@@ -102,7 +102,7 @@ mod tests {
             ("schedutil", None),
             ("performance", None),
             ("performance+84us", None),
-            ("powersave", Some(NeedsWorkers::Batches)),
+            ("queue-length", Some(NeedsWorkers::Batches)),
             ("oracle", Some(NeedsWorkers::OfferedRate)),
             ("poll", Some(NeedsWorkers::Polling)),
             // The governor finds out: the file does not exist.

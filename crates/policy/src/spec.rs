@@ -1,7 +1,8 @@
 //! The text form of a policy: `name`, `name+moderation` or `name+moderation:key=value,key=value`.
 
 use crate::policies::moderated::{self, Choice};
-use crate::{Kind, Parameters, PolicyInfo, registry};
+use crate::registry::{self, FormerName};
+use crate::{Kind, Parameters, PolicyInfo};
 use serde::Serialize;
 use std::fmt;
 use thiserror::Error;
@@ -15,6 +16,9 @@ pub struct PolicySpec {
     pub parameters: Parameters,
     /// Moderation of the queues that replaces the policy's own.
     pub moderation: Option<Choice>,
+    /// A former name by which the text called the policy: to be shown to whoever wrote it.
+    pub former: Option<&'static FormerName>,
+    /// The text, with the policy's present name.
     text: String,
 }
 
@@ -32,12 +36,13 @@ impl PolicySpec {
     /// # Errors
     /// All problems of the text at once, each with what would be allowed.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let (names, settings) = text.split_once(':').unwrap_or((text, ""));
+        let (former, present) =
+            FormerName::replace_in(text).map_or((None, text.to_owned()), |(f, p)| (Some(f), p));
+        let (names, settings) = present.split_once(':').unwrap_or((&present, ""));
         let (name, rule) = names.split_once('+').map_or((names, None), |(n, r)| (n, Some(r)));
         let fail = |problems| SpecError { text: text.to_owned(), problems };
         let policy = registry::find(name).ok_or_else(|| {
-            let names = registry::POLICIES.iter().map(|policy| policy.name);
-            fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::new(name, names))])
+            fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::policies(name))])
         })?;
         let mut problems = Vec::new();
         let moderation = rule.and_then(|rule| {
@@ -99,7 +104,7 @@ impl PolicySpec {
             return Err(fail(problems));
         }
         let parameters = Parameters::new(values);
-        Ok(Self { policy, parameters, moderation, text: text.to_owned() })
+        Ok(Self { policy, parameters, moderation, former, text: present })
     }
 }
 
@@ -153,23 +158,43 @@ pub enum SpecProblem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Known {
     nearest: Option<String>,
+    /// The former name of the nearest, where that is what is near.
+    formerly: Option<String>,
     names: Vec<String>,
 }
 
 impl Known {
+    /// Policies, with the present name of one whose former name is the nearest.
+    fn policies(mistyped: &str) -> Self {
+        let names = || registry::POLICIES.iter().map(|policy| policy.name);
+        let former = registry::FORMER_NAMES.iter().map(|former| former.name);
+        let names_of_all = Self::new(mistyped, names().chain(former));
+        let mut known = Self::new(mistyped, names());
+        if let Some(name) = names_of_all.nearest
+            && let Some((_, present)) = FormerName::replace_in(&name)
+        {
+            (known.nearest, known.formerly) = (Some(present), Some(name));
+        }
+        known
+    }
+
     fn new(mistyped: &str, names: impl Iterator<Item = &'static str>) -> Self {
         let names: Vec<String> = names.map(str::to_owned).collect();
         let closeness = |name: &String| strsim::jaro_winkler(mistyped, name);
         let nearest = names.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
         let nearest = nearest.filter(|name| closeness(name) > 0.75).cloned();
-        Self { nearest, names }
+        Self { nearest, formerly: None, names }
     }
 }
 
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(nearest) = &self.nearest {
-            write!(f, ", did you mean \"{nearest}\"?")?;
+            write!(f, ", did you mean \"{nearest}\"")?;
+            if let Some(name) = &self.formerly {
+                write!(f, " (formerly \"{name}\")")?;
+            }
+            f.write_str("?")?;
         }
         if self.names.is_empty() {
             return f.write_str(" (it has none)");
@@ -185,7 +210,7 @@ mod tests {
 
     #[test]
     fn every_problem_is_reported_at_once() {
-        let error = PolicySpec::parse("powersave:q_hi=3,q_l=x,c_up=1,c_up=2,batch").unwrap_err();
+        let error = PolicySpec::parse("queue-length:q_hi=3,q_l=x,c_up=1,c_up=2,batch").unwrap_err();
         let text = error.to_string();
         for part in
             ["did you mean \"q_h\"", "q_l = \"x\"", "c_up\" is set twice", "\"batch\" is not"]
@@ -196,10 +221,37 @@ mod tests {
 
     #[test]
     fn a_mistyped_policy_is_suggested() {
+        let text = PolicySpec::parse("queue-lenght").unwrap_err().to_string();
+        assert!(text.contains("did you mean \"queue-length\"?"), "{text}");
         let text = PolicySpec::parse("powersav").unwrap_err().to_string();
-        assert!(text.contains("did you mean \"powersave\""), "{text}");
+        let hint = "did you mean \"queue-length\" (formerly \"powersave\")? (known: poll, ";
+        assert!(text.contains(hint), "{text}");
+        let text = PolicySpec::parse("powersave-govenor").unwrap_err().to_string();
+        assert!(text.contains("did you mean \"powersave-governor\"?"), "{text}");
         let text = PolicySpec::parse("xyzzy").unwrap_err().to_string();
         assert!(!text.contains("did you mean") && text.contains("ondemand"), "{text}");
+    }
+
+    #[test]
+    fn former_name_is_read_as_the_present_one_with_a_note() {
+        for rest in ["", "+84us", ":preset=efficient,q_h=16", "+dim:c_up=1"] {
+            let former = PolicySpec::parse(&format!("powersave{rest}")).unwrap();
+            let present = PolicySpec::parse(&format!("queue-length{rest}")).unwrap();
+            assert_eq!(former.to_string(), present.to_string());
+            assert_eq!(former.policy.name, "queue-length");
+            assert_eq!(former.parameters, present.parameters);
+            assert_eq!(former.moderation, present.moderation);
+            assert_eq!(
+                former.former.unwrap().to_string(),
+                "policy \"powersave\" is called \"queue-length\" now; Linux's governor of that name is \
+                 \"powersave-governor\""
+            );
+            assert_eq!(present.former, None);
+        }
+        assert_eq!(PolicySpec::parse("powersave-governor").unwrap().former, None);
+        // What is wrong is named as it was written.
+        let text = PolicySpec::parse("powersave:q_h=0").unwrap_err().to_string();
+        assert!(text.starts_with("policy \"powersave:q_h=0\": q_h"), "{text}");
     }
 
     #[test]
@@ -212,10 +264,10 @@ mod tests {
             }
             assert_eq!(preset.word("read"), written.word("read"), "{text}");
         };
-        same("powersave:preset=efficient", "powersave:c_up=7,c_down=10,read=after");
-        same("powersave:c_down=30,preset=efficient", "powersave:c_up=7,c_down=30,read=after");
-        same("powersave:preset=latency", "powersave");
-        let text = PolicySpec::parse("powersave:preset=fast").unwrap_err().to_string();
+        same("queue-length:preset=efficient", "queue-length:c_up=7,c_down=10,read=after");
+        same("queue-length:c_down=30,preset=efficient", "queue-length:c_up=7,c_down=30,read=after");
+        same("queue-length:preset=latency", "queue-length");
+        let text = PolicySpec::parse("queue-length:preset=fast").unwrap_err().to_string();
         assert!(text.contains("must be latency or efficient"), "{text}");
     }
 
@@ -229,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,60}", name in "(powersave|table|poll|ondemand[+]).{0,40}") {
+        fn any_text_is_read_or_refused(text in ".{0,60}", name in "(powersave|queue-length|table|poll|ondemand[+]).{0,40}") {
             let _ = PolicySpec::parse(&text);
             let _ = PolicySpec::parse(&name);
         }

@@ -10,7 +10,7 @@ const HOSTILE: &str = "</script></title><img src=x onerror=\"document.title='bro
 fn chart() -> Chart {
     let line = |slope: f64| (1..60).map(move |x| (f64::from(x), slope * f64::from(x)));
     Chart::new(HOSTILE, Axis::new("load, Mpps"), Axis::new(HOSTILE).from_zero())
-        .series("powersave", Mark::Line, line(3.0))
+        .series("queue-length", Mark::Line, line(3.0))
         .series(HOSTILE, Mark::LineAndPoints, line(3.2))
         .series("=1+1", Mark::Points, line(5.0))
         .series("printed", Mark::Published, line(4.0).step_by(10))
@@ -92,7 +92,7 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
                  p.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'})); \
                  return document.getElementById('tip').innerText; })()";
     let tip = browser.value(press);
-    assert!(tip.as_str().is_some_and(|tip| tip.contains("powersave: ")), "{tip}");
+    assert!(tip.as_str().is_some_and(|tip| tip.contains("queue-length: ")), "{tip}");
     assert!(browser.complaints().is_empty());
 }
 
@@ -106,7 +106,7 @@ fn plots_are_files_of_their_own(browser: &mut Browser) {
     assert!(saved[0].as_str().is_some_and(|name| name.ends_with(".svg")), "{}", saved[0]);
     let text = saved[1].as_str().unwrap_or_default();
     let text = text.strip_prefix("data:image/svg+xml;charset=utf-8,").unwrap_or_default();
-    for part in ["<svg xmlns=", "<style>", "powersave"] {
+    for part in ["<svg xmlns=", "<style>", "queue-length"] {
         assert!(text.contains(part), "{part} is missing");
     }
 }
@@ -355,7 +355,7 @@ fn data_of_each_plot_is_a_file(browser: &mut Browser) {
     assert!(text(0, 0).ends_with(".csv") && !text(0, 0).contains('<'), "{files}");
     let lines: Vec<String> = text(0, 1).lines().map(str::to_owned).collect();
     assert!(lines[0].starts_with("series,\"load, Mpps\","), "{}", lines[0]);
-    assert_eq!(lines[1..3], ["powersave,1,3", "powersave,2,6"]);
+    assert_eq!(lines[1..3], ["queue-length,1,3", "queue-length,2,6"]);
     assert!(lines.iter().any(|line| line.starts_with("'=1+1,")), "{}", text(0, 1));
     assert_eq!(lines.len(), 1 + 3 * 59 + 6, "every value: {}", lines.len());
     assert!(text(1, 1).contains("memory,30,") && text(1, 1).contains(",12,13"), "{}", text(1, 1));

@@ -12,7 +12,7 @@ const RECEIVE: &str = "receive";
 /// Name of the arrivals of requests in a change, and of the one figure of them that has a use.
 const REQUESTS: (&str, &str) = ("requests", "burst");
 /// Controller whose rules can be switched off in a change.
-const POWERSAVE: &str = "powersave";
+const QUEUE_LENGTH: &str = "queue-length";
 /// Prefetcher of the receive path, which can only be switched off.
 const STREAMS: &str = "streams";
 /// Largest factor by which a change may move a constant, either way.
@@ -23,7 +23,7 @@ const LARGEST: f64 = 2.0;
 pub(crate) struct Inputs(Option<Change>);
 
 /// One changed figure, written as `FILE: KEY = VALUE` or `FILE: KEY * FACTOR`. `FILE` is a shipped
-/// file, `receive` for the receive path, `requests` for their arrivals, or `powersave` for the
+/// file, `receive` for the receive path, `requests` for their arrivals, or `queue-length` for the
 /// controller; elements of a list are selected by their name.
 ///
 /// A change moves a constant by a factor of at most two, or switches off what the figure stands
@@ -120,15 +120,15 @@ impl Inputs {
     /// Returns the specification of a policy. PowerSave never adds capacity with `climb = 0`: no
     /// ring holds so many packets.
     pub(crate) fn policy(&self, spec: &str) -> Result<String, ReproduceError> {
-        let Some(change) = self.0.as_ref().filter(|change| change.file == POWERSAVE) else {
+        let Some(change) = self.0.as_ref().filter(|change| change.file == QUEUE_LENGTH) else {
             return Ok(spec.to_owned());
         };
         if change.keys != ["climb"] || !matches!(change.figure, Changed::To(0.0)) {
-            return Err(wrong_file("powersave knows climb = 0 alone"));
+            return Err(wrong_file("queue-length knows climb = 0 alone"));
         }
         let never = "q_h=1000000";
         match spec.split_once(':') {
-            _ if !spec.starts_with(POWERSAVE) => Ok(spec.to_owned()),
+            _ if !spec.starts_with(QUEUE_LENGTH) => Ok(spec.to_owned()),
             Some((name, rest)) => Ok(format!("{name}:{never},{rest}")),
             None => Ok(format!("{spec}:{never}")),
         }
@@ -277,13 +277,16 @@ mod tests {
     }
 
     #[test]
-    fn controller_that_never_climbs_replaces_powersave_alone() {
-        let inputs = Inputs::changed("powersave: climb = 0").unwrap();
-        assert_eq!(inputs.policy("powersave").unwrap(), "powersave:q_h=1000000");
-        assert_eq!(inputs.policy("powersave:c_up=1").unwrap(), "powersave:q_h=1000000,c_up=1");
+    fn controller_that_never_climbs_replaces_queue_length_alone() {
+        let inputs = Inputs::changed("queue-length: climb = 0").unwrap();
+        assert_eq!(inputs.policy("queue-length").unwrap(), "queue-length:q_h=1000000");
+        assert_eq!(
+            inputs.policy("queue-length:c_up=1").unwrap(),
+            "queue-length:q_h=1000000,c_up=1"
+        );
         assert_eq!(inputs.policy("napi").unwrap(), "napi");
-        assert_eq!(Inputs::default().policy("powersave").unwrap(), "powersave");
-        let other = Inputs::changed("powersave: climb = 1").unwrap();
+        assert_eq!(Inputs::default().policy("queue-length").unwrap(), "queue-length");
+        let other = Inputs::changed("queue-length: climb = 1").unwrap();
         assert!(other.policy("napi").is_err());
     }
 

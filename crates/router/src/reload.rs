@@ -20,6 +20,7 @@ impl Router {
             &self.configured.sections,
             &self.configured.config.ports,
         )?;
+        new.notes.iter().for_each(|note| tracing::warn!("{note}"));
         self.surplus.iter().for_each(|surplus| surplus.leave_out(&mut new));
         let extra = match &new.routes_file {
             Some(path) => routes_file::load(path, &new)?,

@@ -44,7 +44,7 @@ pub fn example(uptime_seconds: f64, packets: u64) -> Stats {
         ports: vec![port("left", packets, 5, 0), port("right", 0, 0, packets / 2)],
         workers: vec![busy, WorkerStats::default()],
         power: Some(Power {
-            policy: "powersave".to_owned(),
+            policy: "queue-length".to_owned(),
             power_watts: Some(131.5),
             source: Source::Emulated,
             accuracy: Accuracy::Static,

@@ -26,6 +26,11 @@ pub fn write_note(text: impl Display) {
     let _ = writeln!(io::stderr(), "{}", plain(&text));
 }
 
+/// Writes the remarks on a configuration to standard error.
+pub fn write_notes(notes: &[String]) {
+    notes.iter().for_each(|note| write_note(format_args!("note: {note}")));
+}
+
 /// Writes a line to standard error, with the arguments of `format!`.
 #[macro_export]
 macro_rules! note {

@@ -223,9 +223,9 @@ fn a_reload_is_taken_whole_or_not_at_all() {
     let mut machine = Machine::new();
     machine.start(SAMPLED);
     until("CPU 0 is slow", || (machine.speed(0) == "1600000").then_some(()));
-    machine.configure("policy = \"powersave\"\n");
+    machine.configure("policy = \"queue-length\"\n");
     let refused = ask(&machine.socket(), Request::Reload).unwrap_err().to_string();
-    assert!(refused.contains("powersave") && refused.contains("use ondemand"), "{refused}");
+    assert!(refused.contains("queue-length") && refused.contains("use ondemand"), "{refused}");
     machine.configure("profil = \"latency\"\n");
     machine.signal("-HUP");
     until("both refusals are logged", || {
@@ -323,7 +323,7 @@ fn a_plan_says_what_would_be_done_and_why_and_writes_nothing() {
         .filter_map(|write| write["value"].as_str())
         .collect();
     assert_eq!(moderation.last(), Some(&"100"), "{json:#}");
-    machine.configure("policy = \"powersave\"\n");
+    machine.configure("policy = \"queue-length\"\n");
     let refused = plan(&[config.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(78));
     assert!(machine.is_as_before());

@@ -37,6 +37,8 @@ pub struct Reader<'t> {
     schema: Schema,
     /// Problems so far.
     pub problems: Vec<Problem>,
+    /// Remarks on values that hold.
+    pub notes: Vec<String>,
 }
 
 /// A section of the file.
@@ -72,7 +74,7 @@ impl<'t> Reader<'t> {
     pub fn new(text: &'t str, schema: Schema) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let line_ends = ends.map(|(at, _)| at).collect();
-        Self { text, line_ends, schema, problems: Vec::new() }
+        Self { text, line_ends, schema, problems: Vec::new(), notes: Vec::new() }
     }
 
     /// Reads the text as TOML and hands its top level to `read`. Syntax errors and what is unknown at

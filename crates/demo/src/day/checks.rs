@@ -17,8 +17,8 @@ pub(super) fn of(conditions: &Conditions, days: &[Day]) -> Vec<Check> {
     if let Some(poll) = poll {
         poll_checks(poll, &mut checks);
     }
-    if let Some(powersave) = find("powersave") {
-        powersave_checks(powersave, poll, napi, &mut checks);
+    if let Some(own) = find("queue-length") {
+        queue_length_checks(own, poll, napi, &mut checks);
     }
     checks.into_iter().map(|check| check.on(Grounds::Emulated)).collect()
 }
@@ -52,7 +52,7 @@ fn poll_checks(poll: &Day, checks: &mut Vec<Check>) {
     );
 }
 
-fn powersave_checks(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut Vec<Check>) {
+fn queue_length_checks(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &mut Vec<Check>) {
     if let Some(saving) = own.saving_over_poll_ratio {
         checks.push(Check::within(
             &["PS-118", "PS-006"],
@@ -81,7 +81,7 @@ fn powersave_checks(own: &Day, poll: Option<&Day>, napi: Option<&Day>, checks: &
             ordered.clone().filter(|((own, napi), poll)| own <= napi && napi <= poll).count();
         checks.push(Check::holds(
             &["PS-115"],
-            "powersave draws at most what napi does, and napi at most what poll does",
+            "queue-length draws at most what napi does, and napi at most what poll does",
             holds == own.len(),
             format!("in {holds} of {} intervals", own.len()),
             "at all rates",

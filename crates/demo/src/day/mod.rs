@@ -35,7 +35,7 @@ mod tests {
     /// Real packets, two policies, a page: all parts of a demonstration within seconds.
     #[test]
     fn a_short_day_adds_up_and_saves() {
-        let settings = settings(&["poll", "powersave"], 500, Duration::from_secs(2));
+        let settings = settings(&["poll", "queue-length"], 500, Duration::from_secs(2));
         let watch = Watch::new(2);
         let report = run(&settings, &watch).unwrap();
         assert_eq!(report.days.len(), 2);

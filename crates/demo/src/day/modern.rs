@@ -82,7 +82,7 @@ mod tests {
         let readme =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
         let readme = readme.unwrap();
-        let policies = ["poll", "powersave", "wattline"];
+        let policies = ["poll", "queue-length", "wattline"];
         let settings = Settings {
             load: "35%".to_owned(),
             size: "imix".to_owned(),

@@ -67,10 +67,16 @@ impl Base {
 
     fn read(reader: &mut Reader, table: &Table, mut base: Self) -> Self {
         if let Some(policy) = reader.string(table, "policy") {
-            let of_registry = || PolicySpec::parse(&policy.value).map(drop);
-            let read = hardware::parse(&policy.value).map(|own| own.map(drop));
-            match read.unwrap_or_else(of_registry) {
-                Ok(()) => base.policy = policy.value,
+            let of_registry = || {
+                let spec = PolicySpec::parse(&policy.value);
+                spec.map(|spec| {
+                    reader.notes.extend(spec.former.map(|former| format!("[govern] {former}")));
+                    spec.to_string()
+                })
+            };
+            let own = hardware::parse(&policy.value).map(|own| own.map(|_| policy.value.clone()));
+            match own.unwrap_or_else(of_registry) {
+                Ok(policy) => base.policy = policy,
                 Err(error) => {
                     let message = format!("is wrong: {error}");
                     reader.problem(table.section, "policy", &policy.span, message);
@@ -136,6 +142,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
         socket: reader.parsed(&table, "socket", parse_socket_path).map(|path| path.value),
         log_level: log::read(reader, root),
         metrics: metrics::read(reader, root),
+        notes: std::mem::take(&mut reader.notes),
     };
     read_lists(reader, &table, &mut config);
     config.latency = read_sources(reader, root, config.latency_silence);

@@ -15,7 +15,7 @@ use wattline_units::Span;
 pub struct Config {
     /// Source of the defaults.
     pub profile: Profile,
-    /// The policy, as it was written.
+    /// The policy, by its present name.
     pub policy: String,
     /// Knobs that may be set.
     pub scope: Scope,
@@ -54,6 +54,8 @@ pub struct Config {
     pub log_level: LogLevel,
     /// Address where metrics are served.
     pub metrics: Option<SocketAddr>,
+    /// Remarks on values that hold, for whoever maintains the file.
+    pub notes: Vec<String>,
 }
 
 /// Treatment of a card's interrupt moderation.

@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value = "45s", value_parser = duration)]
     duration: Duration,
     /// Policies of the day, as NAME or NAME:key=value,key=value, separated by commas.
-    #[arg(long, default_value = "poll,napi,powersave,wattline")]
+    #[arg(long, default_value = "poll,napi,queue-length,wattline")]
     policies: String,
     /// How many times slower than its model the server is played: more on a busy machine.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn commas_separate_policies_and_their_parameters() {
-        assert_eq!(simulation::split("poll, napi,powersave"), ["poll", "napi", "powersave"]);
+        assert_eq!(simulation::split("poll, napi,queue-length"), ["poll", "napi", "queue-length"]);
         assert_eq!(
             simulation::split("napi:cores=2,idle=C1,poll:cores=1"),
             ["napi:cores=2,idle=C1", "poll:cores=1"]

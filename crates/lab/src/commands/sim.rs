@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long)]
     server: Option<String>,
     /// Policy, as NAME or NAME:key=value,key=value (`wattline policies` lists them); NAME may be
-    /// followed by a moderation, as in ondemand+84us. Without it powersave, with --requests
+    /// followed by a moderation, as in ondemand+84us. Without it queue-length, with --requests
     /// performance+ixgbe.
     #[arg(long)]
     policy: Option<String>,
@@ -128,7 +128,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         );
     }
     let mut problems = Problems::default();
-    let policy_text = args.policy.as_deref().unwrap_or("powersave");
+    let policy_text = args.policy.as_deref().unwrap_or("queue-length");
     let traffic_text = args.traffic.as_deref().unwrap_or_default();
     let server = simulation::server(args.server.as_deref().unwrap_or("westmere-2010"))
         .and_then(|server| simulation::with_costs(&server, &args.app_costs));
@@ -144,6 +144,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     else {
         return Ok(());
     };
+    let policy_text = policy.to_string();
     let scaled = (args.app_costs != "model").then(|| server.description.clone());
     let scenario = Scenario {
         server: &server,
@@ -162,7 +163,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let last_changes = args.explain.then(|| std::mem::take(&mut report.last_changes));
     let result = Output {
         server: &server.name,
-        policy: policy_text,
+        policy: &policy_text,
         traffic: traffic_text,
         application: args.app,
         seed: args.seed,

@@ -131,6 +131,7 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             )
         });
     }
+    let policy = &spec.to_string();
     let setting = RequestSetting {
         server,
         requests,

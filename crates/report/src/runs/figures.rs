@@ -17,7 +17,7 @@ fn is_curve(entries: &[Value]) -> bool {
     !entries.is_empty() && entries.iter().all(point)
 }
 
-/// All numbers of a document by their path, such as `policies.powersave.mean_power_watts`, but
+/// All numbers of a document by their path, such as `policies.queue-length.mean_power_watts`, but
 /// for the points of curves. Nothing where there are more than [`MOST`].
 pub fn figures(document: &Value) -> Option<BTreeMap<String, f64>> {
     let mut found = BTreeMap::new();

@@ -16,7 +16,7 @@ pub(super) const HALF: &str = "westmere-2010: power.core_awake_watts_per_ghz * 0
 /// Change that adds the difference of the two latencies that the paper prints for Click.
 pub(super) const FAR: &str = "westmere-2010: nic.pass_through_us = 10.4";
 /// Change that switches off the controller's way up: one core carries all.
-pub(super) const NO_CLIMB: &str = "powersave: climb = 0";
+pub(super) const NO_CLIMB: &str = "queue-length: climb = 0";
 /// Number of flows; large enough that no single flow matters.
 const FLOWS: u32 = 8192;
 const PORTS: u8 = 4;
@@ -173,6 +173,6 @@ mod tests {
             assert_ne!(server(&Inputs::changed(flip).unwrap()).unwrap(), shipped, "{flip}");
         }
         let inputs = Inputs::changed(NO_CLIMB).unwrap();
-        assert_ne!(inputs.policy("powersave").unwrap(), "powersave");
+        assert_ne!(inputs.policy("queue-length").unwrap(), "queue-length");
     }
 }

@@ -24,7 +24,7 @@ const RANGE: f64 = 5.0;
 /// draw the bursts of the same ports either always meet or always miss each other.
 const DRAWS: u64 = 8;
 const POLICIES: [(&str, &str); 3] =
-    [("poll", "Click"), ("napi", "NAPI-Click"), ("powersave", "PowerSave")];
+    [("poll", "Click"), ("napi", "NAPI-Click"), ("queue-length", "PowerSave")];
 
 /// Results of a policy under bursts of one length: means over the draws.
 struct Length {

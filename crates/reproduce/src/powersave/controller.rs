@@ -20,7 +20,7 @@ use wattline_units::{PacketsPerSecond, Span};
 
 /// Constants that are lost in the paper: those that are shipped, and those that follow the ladder
 /// most closely from both sides.
-const CONSTANTS: [&str; 2] = ["powersave", "powersave:batch=32,c_down=20"];
+const CONSTANTS: [&str; 2] = ["queue-length", "queue-length:batch=32,c_down=20"];
 /// The rate before, in packets per second: nearly nothing, and nearly all that the server carries.
 const BEFORE: [(&str, f64); 2] = [("below", 1e4), ("above", 26e6)];
 /// Milliseconds at that rate, of settling, and of measuring.

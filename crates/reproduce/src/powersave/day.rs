@@ -22,7 +22,7 @@ const MEAN: f64 = 0.35;
 /// queue.
 const HIGHEST: f64 = 0.9;
 pub(super) const POLICIES: [(&str, &str); 3] =
-    [("poll", "Click"), ("napi", "NAPI-Click"), ("powersave", "PowerSave")];
+    [("poll", "Click"), ("napi", "NAPI-Click"), ("queue-length", "PowerSave")];
 
 /// A day with one application.
 pub(super) struct Day {

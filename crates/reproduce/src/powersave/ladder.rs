@@ -52,7 +52,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
         .map(|(rate, pair)| (*rate, pair[0].power_watts, pair[1].power_watts))
         .collect();
     let live_rates: Vec<f64> = (0..=27).map(f64::from).collect();
-    let policy = inputs.policy("powersave")?;
+    let policy = inputs.policy("queue-length")?;
     let controller: Vec<Steady> = live_rates
         .iter()
         .map(|rate| Steady {

@@ -108,7 +108,7 @@ fn parameters(server: &ServerModel) -> Vec<Check> {
 
 fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
     let default = |name: &str| {
-        let policy = find("powersave");
+        let policy = find("queue-length");
         let parameter = policy.and_then(|p| p.parameters.iter().find(|known| known.name == name));
         parameter.and_then(|p| p.default.parse().ok()).unwrap_or(f64::NAN)
     };
@@ -353,7 +353,7 @@ const SAMPLES: u64 = 20_000;
 /// beside both limits. Returns the steps that the controller took, and whether both always agreed.
 fn pseudo_code(server: &ServerModel) -> Result<(usize, bool), ReproduceError> {
     let (c_up, c_down) = (2, 3);
-    let spec = format!("powersave:c_up={c_up},c_down={c_down}");
+    let spec = format!("queue-length:c_up={c_up},c_down={c_down}");
     let (mut policy, platform, mut point) = controller(server, &spec)?;
     let (q_h, q_l) = (printed("PS-098") as u32, printed("PS-099") as u32);
     let lengths = [q_l - 1, q_l, q_h, q_h + 1];
@@ -421,7 +421,7 @@ pub(super) fn controller(
 
 /// Returns the rungs that the controller takes from its start up, and down again.
 fn ladder(server: &ServerModel) -> Result<Rungs, ReproduceError> {
-    let (mut policy, platform, mut point) = controller(server, "powersave")?;
+    let (mut policy, platform, mut point) = controller(server, "queue-length")?;
     let (high, low) = (printed("PS-098") as u32 + 1, printed("PS-099") as u32 - 1);
     let up = points(&mut *policy, &platform, &mut point, high);
     let down = points(&mut *policy, &platform, &mut point, low);
@@ -433,7 +433,7 @@ fn ladder(server: &ServerModel) -> Result<Rungs, ReproduceError> {
 
 /// Returns the names of the idle states of an active core and of a removed one.
 fn naps(server: &ServerModel) -> Result<[String; 2], ReproduceError> {
-    let (_, platform, point) = controller(server, "powersave")?;
+    let (_, platform, point) = controller(server, "queue-length")?;
     let limit = |core: usize| platform.idle_states[point.cores[core].idle_limit].name.to_string();
     Ok([limit(0), limit(platform.cores - 1)])
 }

@@ -149,6 +149,7 @@ fn read(
         applications,
         power,
         dpdk_arguments,
+        notes: std::mem::take(&mut reader.notes),
     };
     if let Some(place) = xdp_forward {
         let obstacles = config.obstacles_to_xdp_forwarding();

@@ -14,7 +14,7 @@ pub(super) const SECTION: Section = Section::Named("[power]");
 pub(super) const KEYS: &[Key] = &[
     Key::new(SECTION, "platform", Some("\"none\""), "\"scale\"", "\"none\", \"scale\" or \"host\"",
         "What the governor controls. scale: workers that behave like the cores of a server model, slowed down;\npower is emulated. host: the knobs of this machine. none: no governor."),
-    Key::new(SECTION, "policy", Some("\"powersave\""), "\"powersave:c_up=2,batch=16\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
+    Key::new(SECTION, "policy", Some("\"queue-length\""), "\"queue-length:c_up=2,batch=16\"", "a policy, NAME or NAME:key=value,key=value (`wattline policies` lists them)",
         "The governor."),
     Key::new(SECTION, "server", Some("\"westmere-2010\""), "\"server.toml\"", "the name of a shipped server model (`wattline servers` lists them) or the path of a file",
         "The server model: of the emulated server, or of this machine for policies that reckon with one."),
@@ -40,7 +40,7 @@ pub use wattline_status::PlatformName as PowerPlatform;
 pub struct PowerSettings {
     /// Machine that is governed.
     pub platform: PowerPlatform,
-    /// The governor, as it was written: a policy that exists, with parameters in range.
+    /// The governor, by its present name: a policy that exists, with parameters in range.
     pub policy: String,
     /// Name or path of the server model.
     pub server: String,
@@ -61,12 +61,19 @@ pub struct PowerSettings {
 /// Reads the section. The default holds for what is left out and, after a note, for what is wrong.
 pub(super) fn read(reader: &mut Reader, table: &Table) -> PowerSettings {
     reader.refuse_unknown(table);
-    let policy = reader.string(table, "policy");
-    if let Some(policy) = &policy
-        && let Err(error) = PolicySpec::parse(&policy.value)
-    {
-        // It says what the policy allows, which the list of keys cannot.
-        reader.problem(table.section, "policy", &policy.span, format!("is wrong: {error}"));
+    let mut policy = reader.string(table, "policy");
+    if let Some(policy) = &mut policy {
+        match PolicySpec::parse(&policy.value) {
+            Ok(spec) => {
+                reader.notes.extend(spec.former.map(|former| format!("[power] {former}")));
+                policy.value = spec.to_string();
+            }
+            // It says what the policy allows, which the list of keys cannot.
+            Err(error) => {
+                let message = format!("is wrong: {error}");
+                reader.problem(table.section, "policy", &policy.span, message);
+            }
+        }
     }
     let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     PowerSettings {
@@ -121,7 +128,10 @@ mod tests {
         let absent = Config::parse("[[port]]\nname = \"a\"\ninterface = \"x\"\n", "x");
         let absent = absent.unwrap().power;
         assert_eq!(parse(""), Ok(absent.clone()));
-        assert_eq!((absent.platform, absent.policy.as_str()), (PowerPlatform::None, "powersave"));
+        assert_eq!(
+            (absent.platform, absent.policy.as_str()),
+            (PowerPlatform::None, "queue-length")
+        );
         assert_eq!((absent.scale, absent.sample), (500, Duration::from_millis(1)));
     }
 
@@ -129,8 +139,8 @@ mod tests {
     fn mistakes_name_what_is_allowed() {
         for (text, says) in [
             ("platform = \"moon\"", "\"host\""),
-            ("policy = \"powersafe\"", "powersave"),
-            ("policy = \"powersave:q_h=0\"", "q_h"),
+            ("policy = \"powersafe\"", "queue-length"),
+            ("policy = \"queue-length:q_h=0\"", "q_h"),
             ("application = \"ipv5\"", "\"netflow\""),
             ("scale = 0", "1 to 1000000"),
             ("sample = \"1us\"", "100us"),

@@ -42,6 +42,8 @@ pub struct Config {
     pub power: PowerSettings,
     /// Arguments of DPDK's environment.
     pub dpdk_arguments: Vec<String>,
+    /// Remarks on values that hold, for whoever maintains the file.
+    pub notes: Vec<String>,
 }
 
 /// A `[[port]]` section.

@@ -44,6 +44,7 @@ impl Settled {
         };
         let plan = Plan::read(&config)?;
         set_log_level(config.log_level);
+        config.notes.iter().for_each(|note| tracing::warn!("{note}"));
         let has_interfaces = config.ports.iter().any(|port| port.kind.taken_over().is_some());
         let missing = if has_interfaces { privileges::missing() } else { Vec::new() };
         if !missing.is_empty() {

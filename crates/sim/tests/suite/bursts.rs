@@ -47,7 +47,7 @@ fn a_step_of_load_is_followed_up_and_down() {
         duration: Span::from_millis(40),
         interval: Some(Span::from_micros(250)),
         // Time per rung down the ladder: all 25 rungs fit between two bursts.
-        ..setting(&server, "powersave:silence=50us")
+        ..setting(&server, "queue-length:silence=50us")
     };
     let report = simulate(&setting, traffic.build(1).unwrap().as_mut());
     let cores = || report.intervals.iter().map(|interval| interval.cores_active_mean);

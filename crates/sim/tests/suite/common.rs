@@ -47,12 +47,12 @@ pub fn poisson(server: &ServerModel, rate: f64, bytes: u16, seed: u64) -> Poisso
     Poisson::new(Rate::Packets(rate), content, seed)
 }
 
-/// Interval reports of a short run under `powersave`, without real time.
+/// Interval reports of a short run under `queue-length`, without real time.
 pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u64) -> Vec<Report> {
     let scenario = Scenario {
         server,
         application: Application::Ipv4,
-        policy: PolicySpec::parse("powersave").unwrap(),
+        policy: PolicySpec::parse("queue-length").unwrap(),
         traffic,
         duration: Span::from_millis(5),
         warmup: Span::from_millis(1),

@@ -79,7 +79,7 @@ fn next_to_no_traffic_is_simulated() {
 #[test]
 fn being_watched_changes_nothing() {
     let server = server("westmere-2010");
-    for policy in ["powersave", "napi:moderation=0us"] {
+    for policy in ["queue-length", "napi:moderation=0us"] {
         let mut setting = short(&server, policy);
         let whole = simulate(&setting, &mut poisson(&server, 33e6, 64, 3));
         setting.interval = Some(Span::from_micros(17));
@@ -95,7 +95,7 @@ fn being_watched_changes_nothing() {
 #[test]
 fn the_same_seed_gives_the_same_report_and_another_does_not() {
     let server = server("westmere-2010");
-    for policy in ["powersave", "ondemand", "napi:moderation=0us"] {
+    for policy in ["queue-length", "ondemand", "napi:moderation=0us"] {
         let setting = short(&server, policy);
         let once = |seed| timeless(&simulate(&setting, &mut poisson(&server, 6e6, 64, seed)));
         assert_eq!(once(1), once(1), "{policy}");
@@ -253,9 +253,9 @@ fn frames_follow_each_other_no_faster_than_the_link_carries_them() {
 }
 
 #[test]
-fn powersave_loses_and_reorders_nothing_under_a_steady_load() {
+fn queue_length_loses_and_reorders_nothing_under_a_steady_load() {
     let server = server("westmere-2010");
-    let mut setting = setting(&server, "powersave");
+    let mut setting = setting(&server, "queue-length");
     setting.duration = Span::from_millis(100);
     let report = simulate(&setting, &mut poisson(&server, 8e6, 64, 1));
     assert_eq!((report.dropped_packets, report.reordered_packets), (0, 0));
@@ -267,7 +267,7 @@ fn powersave_loses_and_reorders_nothing_under_a_steady_load() {
 #[test]
 fn nothing_is_reordered_when_the_indirection_table_moves_all_the_time() {
     let server = server("westmere-2010");
-    let nervous = "powersave:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
+    let nervous = "queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
     let mut setting = short(&server, nervous);
     setting.duration = Span::from_millis(10);
     let traffic = Spec::parse("mmpp:3Mpps,ratio=20,high=500us,low=500us,size=imix").unwrap();
@@ -292,5 +292,5 @@ fn zero_duration_and_impossible_policies_are_errors() {
     assert!(refused(&zero).contains("duration"));
     assert!(refused(&short(&server, "napi:cores=13")).contains("the platform has 12"));
     assert!(refused(&short(&server, "napi:idle=C7")).contains("C1, C3, C6"));
-    assert!(refused(&short(&server, "powersave:q_l=40")).contains("must be below q_h"));
+    assert!(refused(&short(&server, "queue-length:q_l=40")).contains("must be below q_h"));
 }

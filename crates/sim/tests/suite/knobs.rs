@@ -214,7 +214,7 @@ fn a_budget_and_a_dwell_time_put_changes_off_and_do_not_lose_them() {
 #[test]
 fn every_packet_is_accounted_for_whatever_the_knobs_do() {
     let server = server("westmere-2010");
-    let nervous = "powersave:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
+    let nervous = "queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4";
     for knobs in [
         "all:fail=0.3",
         "all:delay=30us",

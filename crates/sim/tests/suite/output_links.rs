@@ -56,7 +56,7 @@ fn long_packets_take_their_time_on_the_link() {
 fn packets_are_conserved_and_littles_law_holds_under_every_policy() {
     let server = server("westmere-2010");
     let beside = server.nic.pass_through.as_seconds() - on_link(&server, 64);
-    for policy in played().chain(["powersave:c_down=0,c_up=0,q_h=6"]) {
+    for policy in played().chain(["queue-length:c_down=0,c_up=0,q_h=6"]) {
         let setting =
             Setting { interval: Some(Span::from_micros(1_700)), ..with_links(&server, policy, 17) };
         // `run` checks conservation in each interval and over the whole.
@@ -98,7 +98,7 @@ fn packets_for_a_full_transmit_ring_are_counted() {
 fn being_watched_changes_nothing() {
     let mut server = server("westmere-2010");
     server.nic.tx_ring = Some(16);
-    for policy in ["napi", "poll", "powersave", "powersave:c_down=0,c_up=0,q_h=6"] {
+    for policy in ["napi", "poll", "queue-length", "queue-length:c_down=0,c_up=0,q_h=6"] {
         let mut setting = with_links(&server, policy, 10);
         let whole = run(&setting, MEETING);
         setting.interval = Some(Span::from_micros(17));
@@ -116,8 +116,8 @@ fn being_watched_changes_nothing() {
 #[test]
 fn cores_do_not_feel_the_links() {
     let server = server("westmere-2010");
-    let with = run(&with_links(&server, "powersave", 10), MEETING);
-    let setting = Setting { output_links: false, ..with_links(&server, "powersave", 10) };
+    let with = run(&with_links(&server, "queue-length", 10), MEETING);
+    let setting = Setting { output_links: false, ..with_links(&server, "queue-length", 10) };
     let without = run(&setting, MEETING);
     assert_eq!(with.residency, without.residency);
     assert_eq!((with.decisions, with.core_changes), (without.decisions, without.core_changes));

@@ -310,7 +310,7 @@ fn only_listed_knobs_are_turned() {
 #[test]
 fn policies_that_need_workers_are_refused_where_the_kernel_serves() {
     let server = xeon();
-    for (policy, why) in [("poll", "poll"), ("powersave", "batches")] {
+    for (policy, why) in [("poll", "poll"), ("queue-length", "batches")] {
         let error = run_requests(&setting(&server, "memcached:200krps", policy)).unwrap_err();
         let error = error.to_string();
         assert!(error.contains(why) && error.contains("schedutil"), "{policy}: {error}");

@@ -342,7 +342,7 @@ pub const EXAMPLES: &[Examples] = &[
         "policies",
         &[
             ("All of them", "wattline policies"),
-            ("One, with its parameters", "wattline policies powersave"),
+            ("One, with its parameters", "wattline policies queue-length"),
         ],
     ),
 ];

@@ -31,8 +31,10 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let sections = applications::sections();
     if let Some(path) = &args.check {
-        Router::check(&Config::load(path, &sections)?)?;
-        return right(path, json);
+        let config = Config::load(path, &sections)?;
+        output::write_notes(&config.notes);
+        Router::check(&config)?;
+        return right(path, &config.notes, json);
     }
     let mut out = output::stdout();
     if json {
@@ -46,18 +48,19 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 }
 
 /// A program that reads JSON gets a document of a file that is right, too.
-fn right(path: &Path, json: bool) -> Result<(), ExitError> {
-    output::print(&json!({ "file": path, "right": true, "warnings": [] }), json, |_, _| Ok(()))
+fn right(path: &Path, notes: &[String], json: bool) -> Result<(), ExitError> {
+    output::print(&json!({ "file": path, "right": true, "warnings": notes }), json, |_, _| Ok(()))
 }
 
 /// The keys of a governor.
 fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
     if let Some(path) = &args.check {
         let config = wattline_govern::config::Config::load(path)?;
+        output::write_notes(&config.notes);
         // What `wattline govern` would refuse on any machine.
         wattline_govern::check(&config)
             .map_err(|error| ExitError::new(ExitError::CONFIG, error))?;
-        return right(path, json);
+        return right(path, &config.notes, json);
     }
     let mut out = output::stdout();
     if json {

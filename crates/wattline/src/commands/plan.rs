@@ -41,12 +41,14 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if args.govern {
         let path = args.config.as_deref();
         let config = path.map_or_else(|| Ok(Governor::built_in()), Governor::load)?;
+        output::write_notes(&config.notes);
         let plan = wattline_govern::plan(&config, &tree).map_err(of_machine)?;
         return output::print(&plan, json, print_govern);
     }
     // Clap has seen that it is there.
     let path = args.config.as_deref().unwrap_or(Path::new(""));
     let config = Config::load(path, &applications::sections())?;
+    output::write_notes(&config.notes);
     let block = block::plan(&config);
     let Some(plan) = plan(&config, &tree)? else {
         let none = json!({ "platform": "none", "at_start": [], "later": [] });

@@ -315,7 +315,7 @@ mod tests {
             ..HostStatus::default()
         };
         let power_of = |power| RouterStats { power: Some(power), ..RouterStats::default() };
-        let text = printed(power_of(power("powersave", host)));
+        let text = printed(power_of(power("queue-length", host)));
         let row: Vec<&str> = text
             .lines()
             .filter(|line| line.starts_with("1 "))

@@ -370,7 +370,9 @@ fn setting(text: &str) -> Result<Config, ExitError> {
         );
         return Err(ExitError::new(ExitError::NO_INPUT, message));
     }
-    Ok(Config::load(path)?)
+    let config = Config::load(path)?;
+    output::write_notes(&config.notes);
+    Ok(config)
 }
 
 /// Returns the writes that the governor would make under a setting.

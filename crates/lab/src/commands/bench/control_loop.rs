@@ -10,7 +10,7 @@ use wattline_bench::control_loop::{self, Report};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Policy, as NAME or NAME:key=value,key=value.
-    #[arg(long, default_value = "powersave")]
+    #[arg(long, default_value = "queue-length")]
     policy: String,
     /// Server model: name of a shipped one or a file.
     #[arg(long, default_value = "westmere-2010")]

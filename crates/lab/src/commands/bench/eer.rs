@@ -5,7 +5,7 @@ use super::device_name::DeviceName;
 use super::page::{with_progress, write_and_print};
 use crate::commands::errors::testbed_error;
 use crate::commands::overwrite::Overwrite;
-use crate::commands::server_errors;
+use crate::commands::{server_errors, simulation};
 use std::path::PathBuf;
 use wattline::exit::ExitError;
 use wattline_bench::eer::{
@@ -14,7 +14,6 @@ use wattline_bench::eer::{
 };
 use wattline_bench::rfc2544::Device;
 use wattline_demo::scale::{Plan, run as emulate};
-use wattline_policy::PolicySpec;
 use wattline_scale::Setting;
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_testbed::leftovers::clean_up_on_signals;
@@ -44,7 +43,7 @@ pub struct Args {
     #[arg(long, default_value = "westmere-2010")]
     server: String,
     /// The policy, with its parameters.
-    #[arg(long, default_value = "powersave")]
+    #[arg(long, default_value = "queue-length")]
     policy: String,
     /// Whose weights count: access (100, 10, 0 %), core or data-centre (100, 30, 0 %).
     #[arg(long, default_value = "core")]
@@ -159,7 +158,7 @@ impl Subject for Emulated<'_> {
                 .to_owned(),
         ];
         Description {
-            device: format!("{} under {}", self.args.server, self.args.policy),
+            device: format!("{} under {}", self.args.server, self.plan.setting.policy),
             power_from: format!("emulated on the model {}", self.args.server),
             frames: self.args.size.clone(),
             ports: self.ports,
@@ -214,8 +213,7 @@ fn of_device(args: &Args, device: Device, server: ServerModel) -> Result<Report,
 fn of_emulated(args: &Args, server: ServerModel) -> Result<Report, ExitError> {
     let usage = |problem: String| ExitError::new(ExitError::USAGE, problem);
     let duration = args.duration.unwrap_or(Span::from_millis(4));
-    let policy =
-        PolicySpec::parse(&args.policy).map_err(|error| usage(format!("--policy: {error}")))?;
+    let policy = simulation::policy(&args.policy)?;
     let mean = mean_bytes(&args.size).map_err(|error| usage(format!("--size: {error}")))?;
     // At most 64 ports can have traffic.
     let ports = server.nic.ports.min(64) as u32;

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::time::Instant;
 use wattline::exit::ExitError;
 use wattline::progress::Counted;
+use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerModel};
 use wattline_sim::{Scenario, sweep};
 use wattline_traffic::Spec;
@@ -21,7 +22,7 @@ pub struct Args {
     #[arg(long, default_value = "westmere-2010")]
     server: String,
     /// Policy.
-    #[arg(long, default_value = "powersave")]
+    #[arg(long, default_value = "queue-length")]
     policy: String,
     /// Traffic; the default loads twelve cores fully.
     #[arg(long, default_value = "constant:29Mpps,size=64")]
@@ -47,20 +48,18 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     args.page.check()?;
     let server = simulation::server(&args.server)?;
     let traffic = simulation::traffic(&args.traffic)?;
-    let scenario = |seed, profile| {
-        let policy = simulation::policy(&args.policy)?;
-        Ok::<_, ExitError>(Scenario {
-            server: &server,
-            application: Application::Ipv4,
-            policy,
-            traffic: &traffic,
-            duration: args.duration,
-            warmup: Span::ZERO,
-            interval: None,
-            output_links: false,
-            seed,
-            profile,
-        })
+    let policy = simulation::policy(&args.policy)?;
+    let scenario = |seed, profile| Scenario {
+        server: &server,
+        application: Application::Ipv4,
+        policy: policy.clone(),
+        traffic: &traffic,
+        duration: args.duration,
+        warmup: Span::ZERO,
+        interval: None,
+        output_links: false,
+        seed,
+        profile,
     };
     // Runs, one for the profile, and the sweep on one thread and on all.
     let bar = Counted::new(u64::from(args.runs) + 1 + 2 * SWEEPS, "runs");
@@ -68,7 +67,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let (mut wall, mut cpu, mut packets) = (0.0, 0.0, 0);
     for _ in 0..args.runs {
         let (cpu_before, wall_before) = (thread_seconds(), Instant::now());
-        packets = scenario(1, false)?.run().map_err(simulation_error)?.offered_packets;
+        packets = scenario(1, false).run().map_err(simulation_error)?.offered_packets;
         let spent = thread_seconds() - cpu_before;
         by_cpu.push(packets as f64 / spent);
         cpu += spent;
@@ -76,13 +75,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         bar.step();
     }
     by_cpu.sort_by(f64::total_cmp);
-    let profile = scenario(1, true)?.run().map_err(simulation_error)?.profile.unwrap_or_default();
+    let profile = scenario(1, true).run().map_err(simulation_error)?.profile.unwrap_or_default();
     bar.step();
-    let sweep = time_sweep(&server, &traffic, args, &bar)?;
+    let sweep = time_sweep(&server, (&policy, &traffic), args, &bar)?;
     bar.end();
     let output = Output {
         server: &args.server,
-        policy: &args.policy,
+        policy: &policy.to_string(),
         traffic: &args.traffic,
         runs: args.runs,
         simulated_packets_per_run: packets,
@@ -141,11 +140,10 @@ struct Sweep {
 /// since other programs can only lengthen it.
 fn time_sweep(
     server: &ServerModel,
-    traffic: &Spec,
+    (policy, traffic): (&PolicySpec, &Spec),
     args: &Args,
     bar: &Counted,
 ) -> Result<Sweep, ExitError> {
-    let policy = simulation::policy(&args.policy)?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let seeds: Vec<u64> = (0..(threads * SWEEP_PER_THREAD) as u64).collect();
     let time = |threads| {

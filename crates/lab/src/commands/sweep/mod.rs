@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', default_value = "westmere-2010")]
     server: Vec<String>,
     /// Policy, as for `wattline sim`.
-    #[arg(long, default_value = "powersave")]
+    #[arg(long, default_value = "queue-length")]
     policy: Vec<String>,
     /// Traffic, as for `wattline sim`.
     #[arg(long, required = true)]

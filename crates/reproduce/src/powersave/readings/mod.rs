@@ -41,7 +41,7 @@ impl Reading {
     /// The policy with this reading.
     pub fn policy(&self) -> String {
         let Self { read, reset, batch, c_up, c_down } = self;
-        format!("powersave:batch={batch},c_down={c_down},c_up={c_up},read={read},reset={reset}")
+        format!("queue-length:batch={batch},c_down={c_down},c_up={c_up},read={read},reset={reset}")
     }
 
     /// Returns its place in the search: the corners of the space first, then the points between,
@@ -72,15 +72,16 @@ impl Reading {
     /// When a default is not what its parameter takes.
     pub fn shipped() -> Result<Self, ReproduceError> {
         let default = |name: &str| {
-            let parameters = wattline_policy::find("powersave").map_or(&[][..], |it| it.parameters);
+            let parameters =
+                wattline_policy::find("queue-length").map_or(&[][..], |it| it.parameters);
             let found = parameters.iter().find(|known| known.name == name);
-            found.map(|it| it.default.to_owned()).ok_or_else(|| broken("powersave", name))
+            found.map(|it| it.default.to_owned()).ok_or_else(|| broken("queue-length", name))
         };
-        let count = |name| default(name)?.parse().map_err(|_| broken("powersave", name));
+        let count = |name| default(name)?.parse().map_err(|_| broken("queue-length", name));
         Ok(Self {
             read: default("read")?,
             reset: default("reset")?,
-            batch: u32::try_from(count("batch")?).map_err(|_| broken("powersave", "batch"))?,
+            batch: u32::try_from(count("batch")?).map_err(|_| broken("queue-length", "batch"))?,
             c_up: count("c_up")?,
             c_down: count("c_down")?,
         })

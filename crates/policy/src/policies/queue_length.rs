@@ -10,7 +10,7 @@ use wattline_units::{Span, Time};
 
 /// See the module.
 pub static INFO: PolicyInfo = PolicyInfo {
-    name: "powersave",
+    name: "queue-length",
     summary: "Adds cores at the lowest frequency while queues grow, then raises the frequency; the reverse when they stay short. Active cores nap in C1, removed ones in the deepest state",
     source: "PowerSave, section 6",
     parameters: &[
@@ -115,7 +115,7 @@ struct Counters {
 /// The controller. Its estimator runs on one core per interface: the lowest active one,
 /// which is there as long as the router is.
 #[derive(Debug)]
-struct PowerSave {
+struct QueueLength {
     q_high: u64,
     q_low: u64,
     c_up: u64,
@@ -155,7 +155,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     };
     let queues = &context.platform.queues;
     let ports = queues.iter().map(|queue| queue.port + 1).max().unwrap_or(0);
-    Ok(Box::new(PowerSave {
+    Ok(Box::new(QueueLength {
         q_high,
         q_low,
         c_up: parameters.count("c_up"),
@@ -170,7 +170,7 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
     }))
 }
 
-impl PowerSave {
+impl QueueLength {
     /// One sample of a port's estimator, which stands for so many batches. `Some(true)` asks
     /// for more capacity, `Some(false)` for less.
     ///
@@ -236,7 +236,7 @@ impl PowerSave {
     }
 }
 
-impl Policy for PowerSave {
+impl Policy for QueueLength {
     fn name(&self) -> &'static str {
         INFO.name
     }
@@ -316,12 +316,12 @@ mod tests {
     #[test]
     fn climbs_and_descends_the_ladder() {
         let mut bench = Bench::new();
-        let mut powersave = bench.make("powersave:c_up=2,c_down=3", None).unwrap();
-        let ask = bench.start(&mut *powersave);
+        let mut controller = bench.make("queue-length:c_up=2,c_down=3", None).unwrap();
+        let ask = bench.start(&mut *controller);
         assert_eq!(ask.on_batch, CoreSet::only(0));
-        let up = climb(&mut bench, &mut *powersave, 33);
+        let up = climb(&mut bench, &mut *controller, 33);
         assert_eq!(up, ladder());
-        let mut down = climb(&mut bench, &mut *powersave, 3);
+        let mut down = climb(&mut bench, &mut *controller, 3);
         down.reverse();
         assert_eq!(down, ladder());
         assert!(bench.point.cores[1..].iter().all(|core| core.idle_limit == 2), "C6 when removed");
@@ -331,8 +331,8 @@ mod tests {
     #[test]
     fn scripted_queue_lengths_give_these_actions() {
         let mut bench = Bench::new();
-        let mut powersave = bench.make("powersave:c_up=2,c_down=2", None).unwrap();
-        bench.start(&mut *powersave);
+        let mut controller = bench.make("queue-length:c_up=2,c_down=2", None).unwrap();
+        bench.start(&mut *controller);
         // (fill level, cores afterwards); more than two samples in a row act.
         let script = [
             (40, 1),
@@ -355,7 +355,7 @@ mod tests {
             (40, 2),
         ];
         for (step, (fill, cores)) in script.into_iter().enumerate() {
-            bench.batch(&mut *powersave, 0, fill);
+            bench.batch(&mut *controller, 0, fill);
             assert_eq!(bench.point.active.len(), cores, "step {step}");
         }
     }
@@ -365,12 +365,12 @@ mod tests {
     fn a_sample_counts_for_the_batches_that_it_stands_for() {
         let looks_until_a_step = |batches: u32| {
             let mut bench = Bench::new();
-            let mut powersave = bench.make("powersave:c_up=0,c_down=80", None).unwrap();
-            bench.start(&mut *powersave);
-            bench.batch(&mut *powersave, 0, 50);
+            let mut controller = bench.make("queue-length:c_up=0,c_down=80", None).unwrap();
+            bench.start(&mut *controller);
+            bench.batch(&mut *controller, 0, 50);
             assert_eq!(bench.rung(), (2, 0));
             (1..).find(|_| {
-                bench.sample(&mut *powersave, 0, 1, batches);
+                bench.sample(&mut *controller, 0, 1, batches);
                 bench.rung() == (1, 0)
             })
         };
@@ -385,13 +385,13 @@ mod tests {
     fn the_queue_is_read_before_or_after_the_batch_or_at_each_pass() {
         let rung_after = |read: &str, fills: &[u32]| {
             let mut bench = Bench::new();
-            let mut powersave = bench
-                .make(&format!("powersave:c_up=0,c_down=1,batch=32,read={read}"), None)
+            let mut controller = bench
+                .make(&format!("queue-length:c_up=0,c_down=1,batch=32,read={read}"), None)
                 .unwrap();
-            let ask = bench.start(&mut *powersave);
+            let ask = bench.start(&mut *controller);
             assert_eq!(ask.after_empty_polls.is_some(), read == "pass");
             for fill in [100, 100] {
-                bench.batch(&mut *powersave, 0, fill);
+                bench.batch(&mut *controller, 0, fill);
             }
             assert_eq!(
                 bench.rung(),
@@ -399,7 +399,7 @@ mod tests {
                 "100 packets are too many with and without a batch of 32"
             );
             for &fill in fills {
-                bench.batch(&mut *powersave, 0, fill);
+                bench.batch(&mut *controller, 0, fill);
             }
             bench.rung()
         };
@@ -409,15 +409,15 @@ mod tests {
         assert_eq!(rung_after("before", &[20, 20]), (3, 0));
         assert_eq!(rung_after("after", &[20, 20]), (2, 0));
         let mut bench = Bench::new();
-        let mut powersave = bench.make("powersave:c_up=0,c_down=1,read=pass", None).unwrap();
-        bench.start(&mut *powersave);
-        bench.batch(&mut *powersave, 0, 100);
+        let mut controller = bench.make("queue-length:c_up=0,c_down=1,read=pass", None).unwrap();
+        bench.start(&mut *controller);
+        bench.batch(&mut *controller, 0, 100);
         assert_eq!(bench.rung(), (2, 0));
         let mut empty = |fills: &[u32]| {
             for &fill in fills {
-                bench.batch(&mut *powersave, 0, fill);
+                bench.batch(&mut *controller, 0, fill);
             }
-            bench.empty_polls(&mut *powersave, 0);
+            bench.empty_polls(&mut *controller, 0);
             bench.rung()
         };
         // Of port 0 a packet in between, of the others nothing.
@@ -429,45 +429,45 @@ mod tests {
     fn a_change_may_reset_its_own_interface_alone() {
         for (reset, rung) in [("all", (2, 0)), ("own", (3, 0))] {
             let mut bench = Bench::new();
-            let policy = format!("powersave:c_up=1,reset={reset}");
-            let mut powersave = bench.make(&policy, None).unwrap();
-            bench.start(&mut *powersave);
+            let policy = format!("queue-length:c_up=1,reset={reset}");
+            let mut controller = bench.make(&policy, None).unwrap();
+            bench.start(&mut *controller);
             for queue in [0, 12, 0, 12] {
-                bench.batch(&mut *powersave, queue, 50);
+                bench.batch(&mut *controller, queue, 50);
             }
             assert_eq!(bench.rung(), rung, "{reset}");
         }
-        assert!(Bench::new().make("powersave:reset=none", None).is_err());
-        assert!(Bench::new().make("powersave:read=never", None).is_err());
+        assert!(Bench::new().make("queue-length:reset=none", None).is_err());
+        assert!(Bench::new().make("queue-length:read=never", None).is_err());
     }
 
     #[test]
     fn each_interface_counts_for_itself_and_a_change_resets_all() {
         let mut bench = Bench::new();
-        let mut powersave = bench.make("powersave:c_up=2", None).unwrap();
-        bench.start(&mut *powersave);
+        let mut controller = bench.make("queue-length:c_up=2", None).unwrap();
+        bench.start(&mut *controller);
         for queue in [0, 12, 0, 12] {
-            bench.batch(&mut *powersave, queue, 50);
+            bench.batch(&mut *controller, queue, 50);
         }
         assert_eq!(bench.point.active.len(), 1);
-        bench.batch(&mut *powersave, 0, 50);
+        bench.batch(&mut *controller, 0, 50);
         assert_eq!(bench.point.active.len(), 2);
-        bench.batch(&mut *powersave, 12, 50);
+        bench.batch(&mut *controller, 12, 50);
         assert_eq!(bench.point.active.len(), 2, "the other interface starts anew too");
     }
 
     #[test]
     fn silence_leads_down() {
         let mut bench = Bench::new();
-        let mut powersave = bench.make("powersave:c_up=0", None).unwrap();
-        bench.start(&mut *powersave);
-        let ask = bench.batch(&mut *powersave, 0, 50);
+        let mut controller = bench.make("queue-length:c_up=0", None).unwrap();
+        bench.start(&mut *controller);
+        let ask = bench.batch(&mut *controller, 0, 50);
         assert_eq!(bench.rung(), (2, 0));
         assert_eq!(ask.at, bench.now + Span::from_millis(1));
-        assert_eq!(powersave.reason().unwrap().words, "queues stayed above q_h");
-        bench.pass(&mut *powersave, Span::from_millis(1), &[], 0);
+        assert_eq!(controller.reason().unwrap().words, "queues stayed above q_h");
+        bench.pass(&mut *controller, Span::from_millis(1), &[], 0);
         assert_eq!(bench.rung(), (1, 0));
-        assert!(powersave.reason().unwrap().words.contains("silence"));
+        assert!(controller.reason().unwrap().words.contains("silence"));
     }
 
     /// On the ladder the first rung that carries a rate costs less than 5 W above the lower
