@@ -616,7 +616,8 @@ fn a_rig_and_the_simulator_are_searched_alike() {
     let server = file.requests().unwrap();
     let requests = RequestSpec::new(Workload::Nginx, 1.0);
     let periods: Vec<Span> = sim::Grid::periods_of(server).into_iter().step_by(4).collect();
-    let of = sim::Grid { loads: vec![48e3, 140e3], periods: periods.clone(), seed: 3, within: None };
+    let of =
+        sim::Grid { loads: vec![48e3, 140e3], periods: periods.clone(), seed: 3, within: None };
     let full = sim::profile(server, &requests, &of).unwrap().tables;
     let target = Some(full.default_point(1).unwrap().latency_seconds * 1.2);
     let simulated =

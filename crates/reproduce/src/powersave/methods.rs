@@ -48,7 +48,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 /// Checks which parts of an operating point the controller turns on its way up and down.
 fn knobs(server: &ServerModel) -> Result<Check, ReproduceError> {
     let mut turned: BTreeSet<&str> = BTreeSet::new();
-    let (mut policy, platform, start) = controller(server, "powersave")?;
+    let (mut policy, platform, start) = controller(server, "queue-length")?;
     let mut point = start.clone();
     for fill in [printed("PS-098") as u32 + 1, printed("PS-099") as u32 - 1] {
         points(&mut *policy, &platform, &mut point, fill);
@@ -87,7 +87,7 @@ fn estimator(server: &ServerModel) -> Result<Check, ReproduceError> {
     // Times that long queues of these ports, one after the other, lead to a step.
     let mut steps = |ports: &[usize]| -> Result<usize, ReproduceError> {
         let (mut policy, platform, mut point) =
-            controller(server, &format!("powersave:c_up={C_UP}"))?;
+            controller(server, &format!("queue-length:c_up={C_UP}"))?;
         let mut steps = 0;
         for (index, port) in ports.iter().enumerate() {
             let queue = platform.queues.iter().position(|queue| queue.port == *port);
