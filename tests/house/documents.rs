@@ -145,7 +145,7 @@ fn copied() -> BTreeMap<String, String> {
 fn former_names(text: &str) -> Vec<&str> {
     let is_part = |letter: char| letter.is_alphanumeric() || "-_/.".contains(letter);
     let names = |paragraph: &&str| {
-        let words = paragraph.match_indices("powersave");
+        let mut words = paragraph.match_indices("powersave");
         let is_whole = |(at, word): (usize, &str)| {
             let (before, after) = (&paragraph[..at], &paragraph[at + word.len()..]);
             !before.ends_with(is_part) && !after.starts_with(|it| it != '.' && is_part(it))
@@ -153,7 +153,7 @@ fn former_names(text: &str) -> Vec<&str> {
         let other = ["bolla", "powersave/", "powersave: Figure", "governor"]
             .iter()
             .any(|it| paragraph.contains(it));
-        words.map(is_whole).any(|whole| whole) && !other
+        words.any(is_whole) && !other
     };
     text.split("\n\n").flat_map(|block| block.split("\n- ")).filter(names).collect()
 }
@@ -294,7 +294,7 @@ fn every_kernel_feature_has_its_way_and_a_test_that_exists() {
     for row in rows {
         let what = row.split(" | ").nth(1).unwrap_or_default();
         let says = |word: &&str| what.contains(*word);
-        if applied.contains(row) && !["honoured", "left", "refused"].iter().any(|it| says(it)) {
+        if applied.contains(row) && !["honoured", "left", "refused"].iter().any(says) {
             wrong.push(format!("neither honoured, left nor refused: {row}"));
         }
         let tests = named_tests(row);

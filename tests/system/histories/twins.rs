@@ -173,7 +173,7 @@ impl Twins {
     /// a hash of their own.
     fn difference(&mut self, counts: &mut Counts) -> Option<String> {
         self.round += 1;
-        let long = |place: usize| (place + self.round as usize) % 8 == 0;
+        let long = |place: usize| (place + self.round as usize).is_multiple_of(8);
         let probes: Vec<(IpAddr, usize)> = (0..)
             .zip(&self.destinations)
             .map(|(place, address)| (*address, LENGTHS[usize::from(long(place))]))
