@@ -40,12 +40,16 @@ mod tests {
             let made = sohan.figures.iter().flat_map(|f| &f.checks);
             assert!(made.into_iter().any(|m| m.claims.contains(&check.as_str())), "{check}");
         }
-        assert_eq!(sohan.count(Verdict::Differs), 0);
+        let with = |verdict| {
+            let claims = sohan.claims.iter().filter(move |claim| claim.verdict == verdict);
+            claims.map(|claim| claim.claim.id.as_str()).collect::<Vec<_>>()
+        };
+        // Rounded further in the text than in the table.
+        assert_eq!(with(Verdict::Differs), ["SO-057", "SO-140"]);
         assert!(sohan.claims.iter().all(|claim| claim.basis != Some(Basis::Fitted)));
         // These are exactly the slips that crates/reproduce/published/conflicts.md lists.
-        let slips = sohan.claims.iter().filter(|c| c.verdict == Verdict::PaperContradictsItself);
-        let slips: Vec<&str> = slips.map(|claim| claim.claim.id.as_str()).collect();
-        let listed = ["002", "057", "059", "062", "075", "109", "134", "138", "140"];
-        assert_eq!(slips, listed.map(|number| format!("SO-{number}")));
+        let listed = ["002", "059", "062", "075", "109", "134", "138"];
+        let listed = listed.map(|number| format!("SO-{number}"));
+        assert_eq!(with(Verdict::PaperContradictsItself), listed);
     }
 }
