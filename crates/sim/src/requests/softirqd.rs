@@ -36,7 +36,8 @@ pub(super) struct Softirqd {
 
 impl Softirqd {
     pub fn new(slice: u64) -> Self {
-        Self { slice, ..Self::default() }
+        // Asleep so far, so it has a sleeper's credit.
+        Self { slice, lead: -(slice as i64), ..Self::default() }
     }
 
     /// Returns true if softirqs wait for the application's turn to end.
