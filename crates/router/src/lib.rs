@@ -369,17 +369,17 @@ impl Router {
     /// Lets XDP programs forward what they may, by tables that are up to date.
     fn update_egress_ports(&mut self) {
         self.commit();
-        let now = Instant::now();
         let Some(kernel) = &mut self.kernel else { return };
         let config = &self.configured.config;
         if let Some(lookout) = &self.lookout {
             let targets = attachments::flow_targets(config, lookout, &self.ports.attachments);
-            kernel.programs.flows.look(&targets, &self.rib, now);
+            kernel.programs.flows.look(&targets, &self.rib, Instant::now());
         }
         let mut obstacles = xdp_forward::obstacles(config, self.ports.zero_copy);
         obstacles.extend(self.watchers.divert().then_some(watchers::OBSTACLE));
         kernel.programs.egress.set_obstacles(obstacles);
-        kernel.programs.update_egress_ports(&self.rib, now);
+        // Later than the obstacles, which ask for a look at once.
+        kernel.programs.update_egress_ports(&self.rib, Instant::now());
     }
 
     /// Brings the workers' tables and the XDP programs up to date.
