@@ -50,7 +50,7 @@ pub use router::{
     TakeoverChoice, TakeoverStats, WorkerStats, XdpTraffic,
 };
 pub use rule::RuleName;
-pub use schema::{documents, schema};
+pub use schema::{documents, schema, schema_of};
 pub use settable::CanSet;
 pub use show::{
     ConfigSetting, ConfigTable, Exception, FibEntry, Flow, FlowTable, GroupMember, NeighbourEntry,

@@ -7,7 +7,7 @@ use crate::{
     PortTable, Rates, ReloadReport, RouteTable, Stats, WatchEnd, WatchStart, Way,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// Documents by name: each with its schema, whose parts are in `to`.
 pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
@@ -39,18 +39,30 @@ pub fn documents(to: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// The JSON schema (draft 2020-12) of everything that a daemon says: one definition for each document
-/// in `properties`, by name.
+/// The JSON schema of everything that a daemon says.
 pub fn schema() -> Value {
     let mut generator = SchemaGenerator::default();
     let documents = documents(&mut generator);
+    let mut schema = schema_of("Answers of a Wattline daemon", documents, generator);
+    schema.insert("x-contract".into(), CONTRACT.into());
+    schema.into()
+}
+
+/// Returns the JSON schema (draft 2020-12) of these documents, whose parts are in `generator`: one definition
+/// for each in `properties`, by name.
+pub fn schema_of<'n>(
+    title: &str,
+    documents: impl IntoIterator<Item = (&'n str, Schema)>,
+    mut generator: SchemaGenerator,
+) -> Map<String, Value> {
+    let documents = documents.into_iter();
     let properties: Map<String, Value> =
-        documents.into_iter().map(|(name, schema)| (name.to_owned(), schema.to_value())).collect();
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Answers of a Wattline daemon",
-        "x-contract": CONTRACT,
-        "properties": properties,
-        "$defs": generator.take_definitions(true),
-    })
+        documents.map(|(name, schema)| (name.to_owned(), schema.to_value())).collect();
+    let members = [
+        ("$schema", "https://json-schema.org/draft/2020-12/schema".into()),
+        ("title", title.into()),
+        ("properties", properties.into()),
+        ("$defs", generator.take_definitions(true).into()),
+    ];
+    members.map(|(name, member)| (name.to_owned(), member)).into_iter().collect()
 }
