@@ -231,11 +231,6 @@ impl Rib {
         self.port_changes
     }
 
-    /// True when links or addresses have changed since the last [`Self::commit`].
-    pub fn ports_changed(&self) -> bool {
-        self.ports_changed
-    }
-
     /// Number of known prefixes, installed or not.
     pub fn prefixes(&self) -> usize {
         self.prefixes.len()

@@ -366,7 +366,7 @@ impl Router {
         self.update_egress_ports();
     }
 
-    /// Lets XDP programs forward what they may, by tables that are up to date.
+    /// Brings the tables up to date, and lets XDP programs forward the packets and flows that they then may.
     fn update_egress_ports(&mut self) {
         self.commit();
         let Some(kernel) = &mut self.kernel else { return };
@@ -388,7 +388,7 @@ impl Router {
             return;
         }
         self.unpuntable.iter_mut().for_each(Unpuntable::routes_changed);
-        let ports_changed = self.rib.ports_changed();
+        let port_changes = self.rib.port_changes();
         if let Err(errors) = self.rib.commit(&mut self.routes) {
             self.refused += errors.len() as u64;
             // One line, however many there are: a table that is full refuses thousands.
@@ -397,7 +397,9 @@ impl Router {
                 tracing::warn!("the forwarding tables refused {count} changes; the first: {first}");
             }
         }
-        if ports_changed && let Some(kernel) = &mut self.kernel {
+        if self.rib.port_changes() != port_changes
+            && let Some(kernel) = &mut self.kernel
+        {
             kernel.programs.tell(&self.rib);
         }
         // Workers that sleep may hold packets for a neighbour that is known now.

@@ -237,12 +237,12 @@ impl Forwarding {
         }
     }
 
-    /// Opens the egress ports that can be opened, and closes the others. A change that is not committed yet
-    /// would close all: its link is down, but groups of next hops still have it.
+    /// Opens the egress ports that can be opened, and closes the others. A change of links that `rib` has
+    /// not committed would close all: the link is down, but groups of next hops still have it.
     pub fn look(&mut self, rib: &Rib, now: Instant, sent: Sent<'_>) {
         let route_mtus = rib.has_route_mtus();
         let same = route_mtus == self.route_mtus && rib.port_changes() == self.port_changes;
-        if rib.has_changes() || (now < self.next_look && same) {
+        if now < self.next_look && same {
             return;
         }
         self.port_changes = rib.port_changes();
