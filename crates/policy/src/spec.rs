@@ -166,14 +166,12 @@ pub struct Known {
 impl Known {
     /// Policies, with the present name of one whose former name is the nearest.
     fn policies(mistyped: &str) -> Self {
-        let names = || registry::POLICIES.iter().map(|policy| policy.name);
+        let present = registry::POLICIES.iter().map(|policy| policy.name);
         let former = registry::FORMER_NAMES.iter().map(|former| former.name);
-        let names_of_all = Self::new(mistyped, names().chain(former));
-        let mut known = Self::new(mistyped, names());
-        if let Some(name) = names_of_all.nearest
-            && let Some((_, present)) = FormerName::replace_in(&name)
-        {
-            (known.nearest, known.formerly) = (Some(present), Some(name));
+        let mut known = Self::new(mistyped, present.chain(former));
+        known.names.truncate(registry::POLICIES.len());
+        if let Some((former, present)) = known.nearest.as_deref().and_then(FormerName::replace_in) {
+            (known.nearest, known.formerly) = (Some(present), Some(former.name.to_owned()));
         }
         known
     }
