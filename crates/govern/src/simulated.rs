@@ -323,7 +323,7 @@ const MACHINES: u64 = 60;
 /// Prints the changes of all drawn machines by default: `cargo test --release -p wattline-govern --lib
 /// balanced_against -- --ignored --nocapture`. Power is modelled, and the rule of hardware P-states assumed.
 #[test]
-#[ignore = "takes an hour of a processor"]
+#[ignore = "takes ten minutes of a release build"]
 fn balanced_against_each_default_draws_no_more_energy() {
     println!("changes by balanced; power is modelled, the rule of hardware P-states assumed");
     println!("{:<24} machines  energy and p99, % (least, 10 %, median, 90 %, most)", "default");

@@ -4,9 +4,9 @@
 //! order, the difference of work, and a constant for what drifts from one block to the next. The interval
 //! holds every effect that a randomisation test does not refuse: if that were the effect, the order would
 //! have made no difference to what is left, so that other orders that could have been drawn would have
-//! given as large a statistic, the partial correlation of signs and watts, often enough (R. A. Fisher, "The design of experiments", 1935; with
+//! given as large a statistic often enough (R. A. Fisher, "The design of experiments", 1935; with
 //! covariates: P. R. Rosenbaum, "Covariance adjustment in randomized experiments", Statistical Science
-//! 17 (2002)). This assumes nothing of noise, autocorrelation and drift; it does assume that B changes the
+//! 17 (2002)). The statistic is the partial correlation of signs and watts. This assumes nothing of noise, autocorrelation and drift; it does assume that B changes the
 //! power by the same watts in each pair, and that the work does not depend on the setting.
 
 use crate::trial::block::{Figure, Pair};

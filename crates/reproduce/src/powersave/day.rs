@@ -46,6 +46,7 @@ impl Day {
     pub(super) fn load(&self, report: &Report) -> f64 {
         report.offered_rate_pps / self.capacity
     }
+
     /// Draws the power under each policy over time.
     pub(super) fn draw_power(&self, chart: Chart) -> Chart {
         self.reports.iter().zip(POLICIES).fold(chart, |chart, (report, (_, name))| {
