@@ -74,7 +74,7 @@ test: tools       ## lints, dependency checks and all tests, those with real com
 	WATTLINE_REQUIRE="$(REQUIRE)" WATTLINE_SECONDS=$(SECONDS_OF_LOAD) CARGO="$(CARGO)" scripts/run-tests
 
 # Longer than `test`, and why it is not there: figures of all papers, long loads, soaks, series of guarded frames and
-# fuzzing take from minutes to hours; the special build with Intel's library, the program without applications and the
+# fuzzing take from minutes to hours; the build with DPDK, the program without applications and the
 # release build compile most of the workspace once more; packages, units and kernels need whole systems.
 test-long: tools-long test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, every page of the documentation with long measurements, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
 	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored --nocapture
@@ -90,12 +90,12 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 		$(CARGO) test --workspace --features $(FEATURES) --lib --bins
 	WATTLINE_REQUIRE="$(REQUIRE_LONG)" $(MAKE) python package-test rpm-test container-test units-test boot-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
-	WATTLINE_REQUIRE="$(REQUIRE)" CARGO="$(CARGO)" scripts/test-libraries whole
+	WATTLINE_REQUIRE="$(REQUIRE)" CARGO="$(CARGO)" scripts/test-libraries
 	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --nocapture
 	$(CARGO) test -p wattline-testbed --lib -- --ignored --nocapture
 	$(MAKE) rig
 
-libraries:        ## what needs an optional library (DPDK, Intel's multi-buffer library), where it is installed: lints and tests
+libraries:        ## what needs DPDK's libraries, where they are installed: lints and tests
 	@CARGO="$(CARGO)" scripts/test-libraries
 
 lint:             ## formatting and clippy, warnings are errors

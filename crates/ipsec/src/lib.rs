@@ -6,14 +6,11 @@
 //! - `control`: tunnels and their keys, sequence numbers on disk, reports to the kernel
 //! - `section`: `[ipsec]`, `[[ipsec_tunnel]]` and `[[ipsec_policy]]` of the configuration
 //!
-//! A program hands [`APPLICATION`] to its router (`wattline-router`). Unsafe code lives in `multibuffer`, which
-//! the feature `ipsec-mb` adds.
-#![cfg_attr(not(feature = "ipsec-mb"), forbid(unsafe_code))]
+//! A program hands [`APPLICATION`] to its router (`wattline-router`). Unsafe code lives in `multibuffer`.
 
 pub mod block;
 mod control;
 pub mod esp;
-#[cfg(feature = "ipsec-mb")]
 pub mod multibuffer;
 mod section;
 

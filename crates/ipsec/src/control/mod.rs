@@ -112,7 +112,6 @@ impl Ipsec {
             return Ok(None);
         }
         let store = Store::open(&settings.state).map_err(RouterError::Unfit)?;
-        #[cfg(feature = "ipsec-mb")]
         tracing::info!("ipsec: cryptography by {}", crate::esp::crypt::library());
         let unfit = |errors: Vec<String>| RouterError::Unfit(errors.join("\n"));
         let keys = keys::load_all(&settings.tunnels).map_err(unfit)?;

@@ -10,8 +10,8 @@
 //! - [`database`]: the SAs and policies that workers use, and their publication
 //! - [`association`]: keys, sequence numbers, windows and counters of one direction of a tunnel
 //! - [`policy`]: selection of the tunnel for a packet
-//! - [`transform`]: the cryptography, which is that of AWS-LC, or with the feature `ipsec-mb` that of
-//!   Intel's multi-buffer library (`crypt`)
+//! - [`transform`]: the cryptography, which is that of AWS-LC, or of Intel's multi-buffer library where
+//!   the machine has it (`crypt`)
 
 pub mod algorithm;
 pub mod association;
@@ -19,7 +19,6 @@ pub mod crypt;
 pub mod database;
 mod decrypt;
 mod encrypt;
-#[cfg(feature = "ipsec-mb")]
 mod expanded;
 mod guard;
 mod job;
@@ -28,7 +27,6 @@ mod outer;
 pub mod policy;
 pub mod replay;
 pub mod sequence;
-#[cfg(feature = "ipsec-mb")]
 mod side_by_side;
 pub mod transform;
 

@@ -31,7 +31,7 @@ pub(super) struct SideBySide {
 }
 
 impl SideBySide {
-    /// `None` where the processor has no AES instructions.
+    /// `None` where this machine does not have the library.
     pub fn new() -> Option<Self> {
         Manager::new().map(|manager| Self { manager })
     }
@@ -330,6 +330,15 @@ mod tests {
         )
     }
 
+    #[track_caller]
+    fn library() -> Option<SideBySide> {
+        let library = SideBySide::new();
+        if library.is_none() {
+            wattline_needs::tool("libipsec-mb");
+        }
+        library
+    }
+
     /// Two SAs of each algorithm.
     fn associations() -> Vec<Transform> {
         let make = |number: usize| {
@@ -358,7 +367,7 @@ mod tests {
             given in prop::collection::vec(prop::option::weighted(0.9, any_given()), 1..=BATCH_MAX),
         ) {
             let transforms = associations();
-            let mut library = SideBySide::new().expect("a processor with AES instructions");
+            let Some(mut library) = library() else { return Ok(()) };
             let mut together = ChunkMemory::zeroed(BATCH_MAX, CHUNK);
             for at in 0..BATCH_MAX {
                 let chunk = together.get_mut(at * CHUNK..(at + 1) * CHUNK).unwrap();
@@ -465,7 +474,7 @@ mod tests {
     fn no_two_packets_share_bytes() {
         let transforms = associations();
         let mut memory = ChunkMemory::zeroed(2, CHUNK);
-        let mut library = SideBySide::new().expect("a processor with AES instructions");
+        let Some(mut library) = library() else { return };
         let job = |start: u32| {
             let transform = &transforms[2];
             Some(Job {

@@ -1,6 +1,6 @@
 //! Encrypting and authenticating one ESP packet in place.
 //!
-//! AWS-LC does the cryptography, with the widest instructions of the processor. This file arranges
+//! AWS-LC does the cryptography here, with the widest instructions of the processor. This file arranges
 //! the inputs as each RFC requires. Batches of packets come here by way of [`super::crypt`].
 
 use super::algorithm::Algorithm;
@@ -23,8 +23,7 @@ pub struct Refused;
 pub struct Transform {
     algorithm: Algorithm,
     kind: Kind,
-    /// The same key for the multi-buffer library, where this machine can use it.
-    #[cfg(feature = "ipsec-mb")]
+    /// The same key for the multi-buffer library, where this machine has it.
     expanded: Option<super::expanded::Expanded>,
 }
 
@@ -71,13 +70,11 @@ impl Transform {
         Ok(Self {
             algorithm,
             kind,
-            #[cfg(feature = "ipsec-mb")]
             expanded: super::expanded::Expanded::new(algorithm, cipher, second),
         })
     }
 
-    /// The key for the multi-buffer library, where this machine can use it.
-    #[cfg(feature = "ipsec-mb")]
+    /// The key for the multi-buffer library, where this machine has it.
     pub(super) fn expanded(&self) -> Option<&super::expanded::Expanded> {
         self.expanded.as_ref()
     }

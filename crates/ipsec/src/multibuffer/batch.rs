@@ -1,9 +1,10 @@
 //! Packets that are processed side by side.
 
-use super::ffi::RawJob;
 use super::key::{Key, Mode};
+use super::library::BLOCK;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::ptr::NonNull;
 
 /// Largest number of packets in a batch.
 pub const MOST: usize = 64;
@@ -11,31 +12,39 @@ pub const MOST: usize = 64;
 /// Length of the longest tag in bytes.
 pub const TAG: usize = 16;
 
-/// Block of AES in bytes.
-const BLOCK: usize = 16;
+/// One packet.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'p> {
+    pub start: NonNull<u8>,
+    /// Length from `start`.
+    pub bytes: usize,
+    pub key: Option<&'p Key>,
+    pub cipher: (usize, usize),
+    pub hashed: usize,
+    pub tag: [u8; TAG],
+}
 
 /// Packets to encrypt and hash, or to hash. It borrows them, so that no two of them share bytes.
 pub struct Batch<'p> {
     mode: Mode,
-    jobs: [RawJob; MOST],
+    jobs: [Job<'p>; MOST],
     count: usize,
-    packets: PhantomData<(&'p mut [u8], &'p Key)>,
+    packets: PhantomData<&'p mut [u8]>,
 }
 
 impl<'p> Batch<'p> {
     /// An empty batch for keys of this mode.
     #[inline]
     pub fn new(mode: Mode) -> Self {
-        const NONE: RawJob = RawJob {
-            start: std::ptr::null_mut(),
-            key: std::ptr::null(),
+        let none = Job {
+            start: NonNull::dangling(),
             bytes: 0,
-            cipher_start: 0,
-            cipher_bytes: 0,
-            hash_bytes: 0,
+            key: None,
+            cipher: (0, 0),
+            hashed: 0,
             tag: [0; TAG],
         };
-        Self { mode, jobs: [NONE; MOST], count: 0, packets: PhantomData }
+        Self { mode, jobs: [none; MOST], count: 0, packets: PhantomData }
     }
 
     /// Adds a packet, of which the bytes `cipher` are encrypted, and then the first `hashed` bytes are
@@ -59,13 +68,14 @@ impl<'p> Batch<'p> {
             return false;
         }
         let Some(job) = self.jobs.get_mut(self.count) else { return false };
-        job.start = packet.as_mut_ptr();
-        job.key = key.raw();
-        // All below 2^16.
-        job.bytes = most as u32;
-        job.cipher_start = cipher.start as u32;
-        job.cipher_bytes = bytes as u32;
-        job.hash_bytes = hashed as u32;
+        *job = Job {
+            start: NonNull::from(packet).cast(),
+            bytes: most,
+            key: Some(key),
+            cipher: (cipher.start, bytes),
+            hashed,
+            tag: [0; TAG],
+        };
         self.count += 1;
         true
     }
@@ -82,10 +92,14 @@ impl<'p> Batch<'p> {
 
     /// Whether each packet has something to encrypt.
     pub(crate) fn is_to_be_encrypted(&self) -> bool {
-        self.jobs[..self.count].iter().all(|job| job.cipher_bytes > 0)
+        self.jobs[..self.count].iter().all(|job| job.cipher.1 > 0)
     }
 
-    pub(crate) fn raw(&mut self) -> &mut [RawJob] {
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(super) fn jobs(&mut self) -> &mut [Job<'p>] {
         &mut self.jobs[..self.count]
     }
 
@@ -97,7 +111,7 @@ impl<'p> Batch<'p> {
             // SAFETY: pointer and length are those of a slice that was borrowed for as long as `self`
             // lives; no other job has it, and `self` is borrowed while the new one lives.
             #[allow(unsafe_code)]
-            let packet = unsafe { std::slice::from_raw_parts_mut(job.start, job.bytes as usize) };
+            let packet = unsafe { std::slice::from_raw_parts_mut(job.start.as_ptr(), job.bytes) };
             (packet, &job.tag)
         })
     }

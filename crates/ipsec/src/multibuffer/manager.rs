@@ -1,9 +1,8 @@
 //! The library's state for one thread.
 
-use super::batch::{Batch, TAG};
-use super::ffi::{self, RawManager};
-use super::key::{Cipher, Integrity, Key, Mode};
-use std::ffi::CStr;
+use super::batch::{Batch, MOST, TAG};
+use super::key::{Key, Mode};
+use super::library::{BLOCK, Functions, GCM_STATE, Gcm, Head, Job, Library, value};
 use std::ptr::NonNull;
 
 /// The library could not do what was asked, or the key was of another mode.
@@ -11,58 +10,65 @@ use std::ptr::NonNull;
 pub struct Undone;
 
 /// The library's state: lanes that fill up within a call, and are empty between calls.
-#[derive(Debug)]
 pub struct Manager {
-    raw: NonNull<RawManager>,
+    library: &'static Library,
+    head: NonNull<Head>,
+    functions: Functions,
+    jobs: Jobs,
 }
 
 #[allow(unsafe_code)]
 // SAFETY: it belongs to no thread, and every use of it needs `&mut`.
 unsafe impl Send for Manager {}
 
-/// Version of the library.
-pub fn version() -> &'static str {
-    // SAFETY: the library returns a C string that it keeps.
-    #[allow(unsafe_code)]
-    let version = unsafe { CStr::from_ptr(ffi::wl_version()) };
-    version.to_str().unwrap_or("unknown")
+impl std::fmt::Debug for Manager {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Manager").finish_non_exhaustive()
+    }
+}
+
+/// Name and version of the library, where this machine has it and its processor suits it.
+pub fn name() -> Option<String> {
+    Manager::new().map(|manager| format!("ipsec-mb {}", manager.library.name))
 }
 
 impl Manager {
     /// Sets up the widest instructions of this processor, which takes about a millisecond. `None` where
-    /// it has no AES instructions, or memory is short.
+    /// there is no such library, the processor has no AES instructions, the library fails its own test,
+    /// or memory is short.
     pub fn new() -> Option<Self> {
+        let library = Library::get()?;
         // SAFETY: the function has no requirements.
         #[allow(unsafe_code)]
-        let raw = unsafe { ffi::wl_manager() };
-        NonNull::new(raw).map(|raw| Self { raw })
+        let head = NonNull::new(unsafe { (library.allocate)(0) })?;
+        // SAFETY: the structure was just made by the library, of a version whose layout is known. Its
+        // functions are read after it has been set up.
+        #[allow(unsafe_code)]
+        let functions = unsafe {
+            (library.set_up)(head.as_ptr(), std::ptr::null_mut());
+            let Head { features, error, .. } = head.as_ref();
+            let is_usable = *error == 0 && library.version.is_usable(*features);
+            is_usable.then(|| Functions::of(head.as_ptr())).flatten()
+        };
+        let Some(functions) = functions else {
+            // SAFETY: it comes from the library, and nothing refers to it.
+            #[allow(unsafe_code)]
+            unsafe {
+                (library.free)(head.as_ptr());
+            }
+            return None;
+        };
+        Some(Self { library, head, functions, jobs: Jobs::new(library.version.job_bytes) })
     }
 
     /// Expands a key with the key of its HMAC, which is empty for GCM. `None` where their lengths are
-    /// not those of the mode, or memory is short.
+    /// not those of the mode.
     pub fn key(&mut self, mode: Mode, cipher: &[u8], integrity: &[u8]) -> Option<Key> {
-        let (length, integrity_length) = match mode {
-            Mode::Gcm(length) => (length, 0),
-            Mode::Cbc(length, Integrity::Sha1) => (length, 20),
-            Mode::Cbc(length, Integrity::Sha256) => (length, 32),
-        };
-        let cipher_length = if length == Cipher::Aes256 { 32 } else { 16 };
-        if (cipher.len(), integrity.len()) != (cipher_length, integrity_length) {
-            return None;
-        }
-        // SAFETY: the manager is valid and this thread's; both slices have the given lengths, which
-        // the function allows.
+        // SAFETY: the manager lives.
         #[allow(unsafe_code)]
-        let raw = unsafe {
-            ffi::wl_key(
-                self.raw.as_ptr(),
-                cipher.as_ptr(),
-                cipher_length as u32,
-                integrity.as_ptr(),
-                integrity_length as u32,
-            )
-        };
-        NonNull::new(raw).map(|raw| Key::of(raw, mode))
+        unsafe {
+            Key::expand(&self.functions, mode, cipher, integrity)
+        }
     }
 
     /// Encrypts `body` with GCM and authenticates it, and `more` before it, by a `tag`.
@@ -78,23 +84,7 @@ impl Manager {
         body: &mut [u8],
         tag: &mut [u8; TAG],
     ) -> Result<(), Undone> {
-        let Mode::Gcm(_) = key.mode() else { return Err(Undone) };
-        // SAFETY: manager and key are valid, and the manager is this thread's; all slices have the
-        // given lengths, and nonce and tag those that the function names.
-        #[allow(unsafe_code)]
-        unsafe {
-            ffi::wl_gcm_seal(
-                self.raw.as_ptr(),
-                key.raw(),
-                body.as_mut_ptr(),
-                body.len() as u64,
-                nonce.as_ptr(),
-                more.as_ptr(),
-                more.len() as u64,
-                tag.as_mut_ptr(),
-            );
-        }
-        Ok(())
+        self.gcm(key, self.functions.gcm_encrypt, nonce, more, body, tag)
     }
 
     /// Decrypts `body` with GCM, whether or not it is authentic. Returns the tag that an authentic one
@@ -110,23 +100,41 @@ impl Manager {
         more: &[u8],
         body: &mut [u8],
     ) -> Result<[u8; TAG], Undone> {
-        let Mode::Gcm(_) = key.mode() else { return Err(Undone) };
         let mut tag = [0; TAG];
-        // SAFETY: as in `gcm_seal`.
+        self.gcm(key, self.functions.gcm_decrypt, nonce, more, body, &mut tag)?;
+        Ok(tag)
+    }
+
+    #[inline]
+    fn gcm(
+        &mut self,
+        key: &Key,
+        functions: [Gcm; 2],
+        nonce: &[u8; 12],
+        more: &[u8],
+        body: &mut [u8],
+        tag: &mut [u8; TAG],
+    ) -> Result<(), Undone> {
+        let Mode::Gcm(cipher) = key.mode() else { return Err(Undone) };
+        let mut state = std::mem::MaybeUninit::<[u8; GCM_STATE]>::uninit();
+        // SAFETY: the key was expanded for this function and is not written to; all slices have the given
+        // lengths, nonce and tag those that the library names, and the state room for its own.
         #[allow(unsafe_code)]
         unsafe {
-            ffi::wl_gcm_open(
-                self.raw.as_ptr(),
-                key.raw(),
+            functions[cipher as usize](
+                key.expanded().gcm.as_ptr(),
+                state.as_mut_ptr().cast(),
                 body.as_mut_ptr(),
+                body.as_ptr(),
                 body.len() as u64,
                 nonce.as_ptr(),
                 more.as_ptr(),
                 more.len() as u64,
                 tag.as_mut_ptr(),
+                TAG as u64,
             );
         }
-        Ok(tag)
+        Ok(())
     }
 
     /// Encrypts all packets of a batch with CBC and an IV of zero, and then computes their tags.
@@ -134,20 +142,22 @@ impl Manager {
     /// # Errors
     /// When a packet has nothing to encrypt, or the library did not do them all.
     pub fn cbc_seal(&mut self, batch: &mut Batch<'_>) -> Result<(), Undone> {
+        static ZERO: Aligned = Aligned([0; BLOCK]);
         if !batch.is_to_be_encrypted() {
             return Err(Undone);
         }
-        let jobs = batch.raw();
-        if jobs.is_empty() {
-            return Ok(());
+        let mode = batch.mode();
+        let count = batch.len();
+        for (at, job) in batch.jobs().iter().enumerate() {
+            let Some(key) = job.key else { return Err(Undone) };
+            let (start, bytes) = job.cipher;
+            // SAFETY: the batch checked that the range lies within the packet.
+            #[allow(unsafe_code)]
+            let body = unsafe { job.start.add(start) };
+            self.jobs.cipher(at, key, body, bytes, &ZERO.0);
         }
-        // SAFETY: the manager is valid and this thread's. There are 1 to `MOST` jobs; their ranges were
-        // checked against packets and keys that the batch borrows, each packet once, and the keys
-        // are of one mode.
-        #[allow(unsafe_code)]
-        let done =
-            unsafe { ffi::wl_cbc_seal(self.raw.as_ptr(), jobs.as_mut_ptr(), jobs.len() as u32) };
-        if done == 0 { Err(Undone) } else { Ok(()) }
+        self.burst(count, mode, value::ENCRYPT)?;
+        self.hash(batch)
     }
 
     /// Computes the tags of all packets of a batch.
@@ -155,14 +165,32 @@ impl Manager {
     /// # Errors
     /// When the library did not do them all.
     pub fn hash(&mut self, batch: &mut Batch<'_>) -> Result<(), Undone> {
-        let jobs = batch.raw();
-        if jobs.is_empty() {
+        let Mode::Cbc(_, integrity) = batch.mode() else { return Err(Undone) };
+        let (number, tag_bytes) = integrity.number_and_tag();
+        let count = batch.len();
+        if count == 0 {
             return Ok(());
         }
-        // SAFETY: as in `cbc_seal`.
+        for (at, job) in batch.jobs().iter_mut().enumerate() {
+            let Some(key) = job.key else { return Err(Undone) };
+            let raw = self.jobs.get(at);
+            raw.status = 0;
+            raw.source = job.start.as_ptr();
+            raw.hash_start = 0;
+            raw.hash_bytes = job.hashed as u64;
+            raw.tag = job.tag.as_mut_ptr();
+            raw.tag_bytes = tag_bytes;
+            raw.inner = key.expanded().inner.as_ptr();
+            raw.outer = key.expanded().outer.as_ptr();
+        }
+        // SAFETY: the manager is valid and this thread's. There are 1 to `MOST` jobs of the library's
+        // size; their ranges were checked against packets and keys that the batch borrows, each packet
+        // once, and the keys are of one mode.
         #[allow(unsafe_code)]
-        let done = unsafe { ffi::wl_hash(self.raw.as_ptr(), jobs.as_mut_ptr(), jobs.len() as u32) };
-        if done == 0 { Err(Undone) } else { Ok(()) }
+        let done = unsafe {
+            (self.functions.hash_burst)(self.head.as_ptr(), self.jobs.first(), count as u32, number)
+        };
+        self.all_done(done, count)
     }
 
     /// Decrypts `body` with CBC.
@@ -173,31 +201,99 @@ impl Manager {
     #[inline]
     pub fn cbc_open(&mut self, key: &Key, iv: &[u8; 16], body: &mut [u8]) -> Result<(), Undone> {
         let Mode::Cbc(..) = key.mode() else { return Err(Undone) };
-        if body.is_empty() || !body.len().is_multiple_of(16) {
+        if body.is_empty() || !body.len().is_multiple_of(BLOCK) {
             return Err(Undone);
         }
-        // SAFETY: manager and key are valid, and the manager is this thread's; the body has the given
-        // length and the IV a block's.
+        let bytes = body.len();
+        self.jobs.cipher(0, key, NonNull::from(body).cast(), bytes, iv);
+        self.burst(1, key.mode(), value::DECRYPT)
+    }
+
+    /// Encrypts or decrypts the first `count` jobs, whose keys are of one mode.
+    fn burst(&mut self, count: usize, mode: Mode, direction: u32) -> Result<(), Undone> {
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: as in `hash`; `Jobs::cipher` wrote each job.
         #[allow(unsafe_code)]
         let done = unsafe {
-            ffi::wl_cbc_open(
-                self.raw.as_ptr(),
-                key.raw(),
-                iv.as_ptr(),
-                body.as_mut_ptr(),
-                body.len() as u64,
+            (self.functions.cipher_burst)(
+                self.head.as_ptr(),
+                self.jobs.first(),
+                count as u32,
+                value::CBC,
+                direction,
+                mode.cipher().bytes() as u32,
             )
         };
-        if done == 0 { Err(Undone) } else { Ok(()) }
+        self.all_done(done, count)
+    }
+
+    fn all_done(&mut self, done: u32, count: usize) -> Result<(), Undone> {
+        let are_done = (0..count).all(|at| self.jobs.get(at).status == value::COMPLETED);
+        if done as usize == count && are_done { Ok(()) } else { Err(Undone) }
     }
 }
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        // SAFETY: it comes from `wl_manager`, and nothing else refers to it.
+        // SAFETY: it comes from the library, and nothing else refers to it. Lanes hold blocks of packets
+        // and states of hashes, so they are cleared.
         #[allow(unsafe_code)]
         unsafe {
-            ffi::wl_manager_free(self.raw.as_ptr());
+            (self.library.clear)(self.head.as_ptr().cast(), (self.library.manager_bytes)());
+            (self.library.free)(self.head.as_ptr());
         }
+    }
+}
+
+#[repr(align(16))]
+struct Aligned([u8; BLOCK]);
+
+/// Room for `MOST` jobs of the library's size, side by side.
+struct Jobs {
+    words: Vec<u64>,
+    job_words: usize,
+}
+
+impl Jobs {
+    fn new(job_bytes: usize) -> Self {
+        let job_words = job_bytes / 8;
+        assert!(job_bytes >= size_of::<Job>() && job_bytes.is_multiple_of(8));
+        Self { words: vec![0; MOST * job_words], job_words }
+    }
+
+    #[inline]
+    fn first(&mut self) -> *mut Job {
+        self.words.as_mut_ptr().cast()
+    }
+
+    /// The beginning of a job.
+    #[inline]
+    fn get(&mut self, at: usize) -> &mut Job {
+        let room = &mut self.words[at * self.job_words..(at + 1) * self.job_words];
+        // SAFETY: the room is aligned and long enough for a job, of which any bytes are a valid one; it
+        // is borrowed as long as the job.
+        #[allow(unsafe_code)]
+        unsafe {
+            &mut *room.as_mut_ptr().cast::<Job>()
+        }
+    }
+
+    /// Writes a job for CBC, in place.
+    #[inline]
+    fn cipher(&mut self, at: usize, key: &Key, body: NonNull<u8>, bytes: usize, iv: &[u8; BLOCK]) {
+        let expanded = key.expanded();
+        let job = self.get(at);
+        job.status = 0;
+        job.encrypt_key = expanded.encrypt.as_ptr();
+        job.decrypt_key = expanded.decrypt.as_ptr();
+        job.key_bytes = key.mode().cipher().bytes() as u64;
+        job.source = body.as_ptr();
+        job.destination = body.as_ptr();
+        job.cipher_start = 0;
+        job.cipher_bytes = bytes as u64;
+        job.iv = iv.as_ptr();
+        job.iv_bytes = BLOCK as u64;
     }
 }

@@ -4,15 +4,15 @@
 //! The encryption of CBC goes from block to block, and so does a hash: one packet keeps few of the
 //! processor's units busy. The library fills them with up to 16 packets at once.
 //!
-//! A [`Manager`] belongs to one thread at a time; a [`Key`] is shared by all. The feature `ipsec-mb`
-//! links the library; `shim.c` makes functions of its macros.
-//! Unsafe code lives in `batch`, `key` and `manager`, and is nothing but calls of the functions in `ffi`.
+//! A [`Manager`] belongs to one thread at a time; a [`Key`] is shared by all. The library is found at run
+//! time (`library`), so no build needs it.
+//! Unsafe code is loading it, calling its functions, and giving it the packets of a [`Batch`].
 
 mod batch;
-mod ffi;
 mod key;
+mod library;
 mod manager;
 
 pub use batch::{Batch, MOST, TAG};
 pub use key::{Cipher, Integrity, Key, Mode};
-pub use manager::{Manager, Undone, version};
+pub use manager::{Manager, Undone, name};
