@@ -32,6 +32,9 @@ const QUIET: Duration = Duration::from_millis(10);
 const SILENT: Duration = Duration::from_millis(60);
 /// Packet sources to find all next hops of a destination.
 const SOURCES: usize = 60;
+/// The same of a destination that is answered by an error: each of these destinations gets some within the
+/// router's limit of 50 errors at a time.
+const SOURCES_OF_ERRORS: usize = 5;
 /// Destinations whose next hops are found together: a ring holds the burst.
 const TOGETHER: usize = 8;
 /// Payloads of a probe: one that passes everywhere, and one that meets every lower MTU.
@@ -180,18 +183,24 @@ impl Twins {
             .collect();
         let [ours, kernel] = self.cross(&probes, counts);
         let differs = |place: &usize| ours[*place] != kernel[*place];
-        let others: Vec<(IpAddr, usize)> =
-            (0..probes.len()).filter(differs).map(|place| probes[place]).collect();
-        counts.unlike += others.len() as u64;
-        for others in others.chunks(TOGETHER) {
-            let from_all = |other: &(IpAddr, usize)| [*other; SOURCES];
-            let probes: Vec<_> = others.iter().flat_map(from_all).collect();
-            let outputs = self.cross(&probes, counts);
-            let [ours, kernel] = outputs.each_ref().map(|of| of.chunks(SOURCES));
-            for ((other, ours), kernel) in others.iter().zip(ours).zip(kernel) {
-                if let Some(difference) = compare_ways(ours, kernel) {
-                    let (destination, length) = other;
-                    return Some(format!("{destination}, {length} bytes: {difference}"));
+        let (errors, others): (Vec<usize>, Vec<usize>) = (0..probes.len())
+            .filter(differs)
+            .partition(|place| is_error(&ours[*place]) || is_error(&kernel[*place]));
+        counts.unlike += (errors.len() + others.len()) as u64;
+        for (places, sources, pause) in
+            [(others, SOURCES, Duration::ZERO), (errors, SOURCES_OF_ERRORS, PAUSE)]
+        {
+            for places in places.chunks(TOGETHER) {
+                std::thread::sleep(pause);
+                let several = |place: &usize| std::iter::repeat_n(probes[*place], sources);
+                let probes: Vec<_> = places.iter().flat_map(several).collect();
+                let outputs = self.cross(&probes, counts);
+                let [ours, kernel] = outputs.each_ref().map(|of| of.chunks(sources));
+                for ((probes, ours), kernel) in probes.chunks(sources).zip(ours).zip(kernel) {
+                    if let Some(difference) = compare_ways(ours, kernel) {
+                        let (destination, length) = probes[0];
+                        return Some(format!("{destination}, {length} bytes: {difference}"));
+                    }
                 }
             }
         }
