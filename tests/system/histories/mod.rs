@@ -59,3 +59,39 @@ fn many_random_histories_end_in_the_kernels_packets_with_xdp_programs() {
         compare(true, number("WATTLINE_HISTORIES", 200), 2);
     });
 }
+
+/// Histories after which other packets left than the kernel's.
+const FIXED: [&str; 3] = [
+    // XDP programs sent packets longer than the MTU of a route outside of the table main.
+    "route add 10.64.1.0/24 via 192.0.2.2 dev pb mtu 1300 table default
+    route add 10.64.1.128/25 via 192.0.1.2 dev pa mtu 1300 table local",
+    // A member behind no port got a share of its share: the kernel chose among all members once more.
+    "route add 10.64.1.0/24 nexthop via 192.0.1.2 dev pa weight 1 nexthop via 192.0.9.2 dev pd weight 1
+    link set pd down
+    link set pd up",
+    "nexthop add id 1 via 192.0.2.3 dev pb
+    nexthop add id 2 via 192.0.9.2 dev pd
+    nexthop add id 10 group 1,5/2,3
+    route add 10.64.1.0/24 nhid 10",
+];
+
+fn fixed(by_xdp: bool) {
+    let mut twins = Twins::start(by_xdp);
+    let mut counts = Counts::default();
+    for history in FIXED {
+        let steps: Vec<String> = history.lines().map(|line| line.trim().to_owned()).collect();
+        assert_eq!(twins.play(&steps, &mut counts), None, "{steps:#?}");
+    }
+    twins.stop();
+    assert_eq!((counts.refused, counts.diverged), (0, 0), "{counts:?}");
+}
+
+#[test]
+fn fixed_histories_end_in_the_kernels_packets_with_workers() {
+    quiet("fixed_histories_end_in_the_kernels_packets_with_workers", || fixed(false));
+}
+
+#[test]
+fn fixed_histories_end_in_the_kernels_packets_with_xdp_programs() {
+    quiet("fixed_histories_end_in_the_kernels_packets_with_xdp_programs", || fixed(true));
+}
