@@ -148,6 +148,7 @@ impl MemoryRouter {
             let next_hop = NextHop::Forward(Adjacency {
                 port: PortId(1),
                 mtu: MTU,
+                link_mtu: MTU,
                 destination_mac: [2, 0, 0, 0, 1, neighbour],
                 source_mac: MAC_OUT,
                 vlan: None,

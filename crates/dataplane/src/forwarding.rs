@@ -73,6 +73,8 @@ pub struct Hop {
     /// Largest IP packet in bytes; 0 unless `kind` is [`HopKind::Forward`]. A single comparison
     /// then also rejects packets whose next hop has no egress port.
     pub mtu: u16,
+    /// MTU of the egress interface: at least `mtu`.
+    pub link_mtu: u16,
     /// Egress port.
     pub port: PortId,
     /// VLAN id to push, 0 for none.
@@ -94,8 +96,15 @@ pub struct Table {
     flow_seed: u64,
 }
 
-static NO_HOP: Hop =
-    Hop { macs: [0; 12], mtu: 0, port: PortId(0), vlan: 0, kind: HopKind::None, index: 0 };
+static NO_HOP: Hop = Hop {
+    macs: [0; 12],
+    mtu: 0,
+    link_mtu: 0,
+    port: PortId(0),
+    vlan: 0,
+    kind: HopKind::None,
+    index: 0,
+};
 
 impl Table {
     /// Builds the table from next hops in the order of their ids; the first is that of
@@ -208,6 +217,7 @@ fn forward(adjacency: &Adjacency) -> Hop {
         macs,
         // An interface may have MTU 0, with which packets would be looked up again for ever.
         mtu: adjacency.mtu.max(1),
+        link_mtu: adjacency.link_mtu.max(adjacency.mtu).max(1),
         port: adjacency.port,
         vlan: adjacency.vlan.unwrap_or(0),
         kind: HopKind::Forward,

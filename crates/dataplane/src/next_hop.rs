@@ -48,6 +48,8 @@ pub struct Adjacency {
     pub port: PortId,
     /// Largest IP packet in bytes.
     pub mtu: u16,
+    /// MTU of the interface in bytes, where that of the route is smaller.
+    pub link_mtu: u16,
     /// MAC address of the neighbour.
     pub destination_mac: [u8; 6],
     /// MAC address of the port.

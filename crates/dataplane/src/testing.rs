@@ -137,6 +137,7 @@ impl Bench {
         NextHop::Forward(Adjacency {
             port: PortId(port),
             mtu,
+            link_mtu: mtu,
             destination_mac: MAC_NEIGHBOUR,
             source_mac: [MAC_A, MAC_B][usize::from(port)],
             vlan: None,

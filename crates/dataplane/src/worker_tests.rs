@@ -208,6 +208,7 @@ fn routes_that_flap_under_traffic_lose_and_mislead_nothing() {
                 let next_hop = NextHop::Forward(Adjacency {
                     port: PortId(1),
                     mtu: 1500,
+                    link_mtu: 1500,
                     destination_mac: [2, 1, a, b, c, d],
                     source_mac: MAC_B,
                     vlan: None,

@@ -331,9 +331,13 @@ impl Rib {
 
     fn link(&mut self, link: Link, generation: u32) {
         let index = link.index;
+        let before = self.links.mtu(index);
         if self.links.set(link, generation) {
             self.link_changed(index);
         }
+        // The kernel then changes MTUs of IPv6 routes without a word (`rt6_mtu_change`).
+        let is_other = before.is_some_and(|before| self.links.mtu(index) != Some(before));
+        self.missed_change |= is_other && self.has_route_mtus();
     }
 
     fn link_gone(&mut self, index: u32) {

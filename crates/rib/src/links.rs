@@ -129,6 +129,11 @@ impl Links {
         before.map(|(link, _)| link).as_ref() != self.links.get(&index).map(|(link, _)| link)
     }
 
+    /// MTU of a link in bytes.
+    pub fn mtu(&self, index: u32) -> Option<u32> {
+        self.links.get(&index).map(|(link, _)| link.mtu)
+    }
+
     pub fn remove(&mut self, index: u32) {
         self.links.remove(&index);
         self.ignore_linkdown.retain(|(link, _)| *link != index);

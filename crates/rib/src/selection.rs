@@ -175,6 +175,7 @@ impl Rib {
             Egress::Down => None,
             // If the link becomes a port later, its next hops change, not each route.
             Egress::Kernel if !self.links.may_be_port(hop.link) => Some(HopKey::Punt),
+            Egress::Port { mtu, .. } if is_wider(hop.mtu, mtu) => Some(HopKey::Punt),
             Egress::Kernel | Egress::Port { .. } => Some(match hop.gateway {
                 Some(address) => HopKey::Gateway { link: hop.link, address, mtu: hop.mtu },
                 None => HopKey::OnLink { link: hop.link, mtu: hop.mtu },
@@ -198,13 +199,25 @@ impl Rib {
             return NextHop::Punt;
         };
         match gateway.and_then(|address| self.mac(link, address)) {
-            Some(destination_mac) => {
-                let mtu = route_mtu.map_or(mtu, |limit| limit.min(mtu));
-                NextHop::Forward(Adjacency { port, mtu, destination_mac, source_mac: mac, vlan })
-            }
+            // The link has become a port since the route was chosen.
+            _ if is_wider(route_mtu, mtu) => NextHop::Punt,
+            Some(destination_mac) => NextHop::Forward(Adjacency {
+                port,
+                mtu: route_mtu.unwrap_or(mtu),
+                link_mtu: mtu,
+                destination_mac,
+                source_mac: mac,
+                vlan,
+            }),
             None => NextHop::Resolve { port, gateway, vlan },
         }
     }
+}
+
+/// Returns true if a route's MTU is above its link's. In IPv4 Linux then takes packets for short enough
+/// that the link refuses, and names the route's MTU in its errors.
+fn is_wider(route: RouteMtu, link: u16) -> bool {
+    route.is_some_and(|mtu| mtu > link)
 }
 
 fn is_ipv6(prefix: IpNet) -> bool {

@@ -89,6 +89,7 @@ fn forward_mtu(port: u16, mac: [u8; 6], mtu: u16) -> NextHop {
     NextHop::Forward(Adjacency {
         port: PortId(port),
         mtu,
+        link_mtu: 1500,
         destination_mac: mac,
         source_mac: [2, 0, 0, 0, 1, port as u8 + 1],
         vlan: None,
@@ -149,7 +150,7 @@ fn the_mtu_of_a_route_limits_what_goes_by_it_and_nothing_else() {
     assert_eq!(bench.towards("10.9.1.1"), forward(0, MACS[0]));
     assert_eq!(bench.towards("10.1.1.1"), forward_mtu(0, MACS[0], 1300));
     assert_eq!(bench.towards("10.2.0.9"), forward_mtu(0, MACS[2], 1300));
-    assert_eq!(bench.towards("10.3.0.9"), forward(0, MACS[0]), "a route cannot widen its link");
+    assert_eq!(bench.towards("10.3.0.9"), NextHop::Punt, "wider than its link");
     bench.kernel([neighbour(1, "192.0.2.2", Some(MACS[1]))]);
     assert_eq!(bench.towards("10.9.1.1"), forward(0, MACS[1]));
     assert_eq!(bench.towards("10.1.1.1"), forward_mtu(0, MACS[1], 1300));
@@ -570,7 +571,10 @@ impl Naive {
                 }
                 let running = || route.hops.iter().filter(|hop| self.running[&hop.link]);
                 // The neighbour depends on the member that the kernel chooses.
-                let of_kernel = |hop: &Hop| hop.link == 3 || hop.gateway.is_none();
+                let of_kernel = |hop: &Hop| {
+                    let is_wider = hop.mtu.is_some_and(|mtu| mtu > 1500);
+                    hop.link == 3 || hop.gateway.is_none() || is_wider
+                };
                 if running().count() > 1 && running().any(of_kernel) {
                     return vec![NextHop::Punt];
                 }
@@ -585,14 +589,14 @@ impl Naive {
     }
 
     fn hop(&self, hop: &Hop, address: IpAddr) -> NextHop {
-        if hop.link == 3 {
+        if hop.link == 3 || hop.mtu.is_some_and(|mtu| mtu > 1500) {
             return NextHop::Punt;
         }
         let neighbour = hop.gateway.or(Some(address));
         let port = hop.link as u16 - 1;
         let mac = neighbour.and_then(|ip| self.neighbours.get(&(hop.link, ip)).copied().flatten());
         match mac {
-            Some(mac) => forward_mtu(port, mac, hop.mtu.unwrap_or(1500).min(1500)),
+            Some(mac) => forward_mtu(port, mac, hop.mtu.unwrap_or(1500)),
             None => NextHop::Resolve { port: PortId(port), gateway: hop.gateway, vlan: None },
         }
     }

@@ -81,6 +81,7 @@ fn forward(port: u16) -> NextHop {
     NextHop::Forward(Adjacency {
         port: PortId(port),
         mtu: 1400,
+        link_mtu: 1400,
         destination_mac: [2, 0, 0, 0, 1, port as u8],
         source_mac: MACS[usize::from(port)],
         vlan: None,

@@ -61,7 +61,7 @@ fn many_random_histories_end_in_the_kernels_packets_with_xdp_programs() {
 }
 
 /// Histories after which other packets left than the kernel's.
-const FIXED: [&str; 3] = [
+const FIXED: [&str; 7] = [
     // XDP programs sent packets longer than the MTU of a route outside of the table main.
     "route add 10.64.1.0/24 via 192.0.2.2 dev pb mtu 1300 table default
     route add 10.64.1.128/25 via 192.0.1.2 dev pa mtu 1300 table local",
@@ -73,6 +73,18 @@ const FIXED: [&str; 3] = [
     nexthop add id 2 via 192.0.9.2 dev pd
     nexthop add id 10 group 1,5/2,3
     route add 10.64.1.0/24 nhid 10",
+    // The kernel named the MTU of the link to packets longer than that, and Wattline that of the route.
+    "-6 route replace ::/0 metric 20 mtu 1300 dev pc
+    link set pc mtu 1400",
+    // A route wider than its link.
+    "link set pc mtu 1280
+    route append 0.0.0.0/0 metric 10 mtu 1300 via 192.0.3.2 dev pc",
+    "link set pb mtu 1280
+    route replace 0.0.0.0/0 mtu 1400 nexthop via 192.0.2.3 dev pb weight 1 nexthop via 192.0.1.2 dev pa weight 5",
+    // With the link, the kernel narrowed and widened its IPv6 routes.
+    "-6 route replace ::/0 metric 20 mtu 1400 via 2001:db8:3::2 dev pc
+    link set pc mtu 1300
+    link set pc mtu 1500",
 ];
 
 fn fixed(by_xdp: bool) {

@@ -229,6 +229,7 @@ fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<
     let sink = NextHop::Forward(Adjacency {
         port: PortId(1),
         mtu: 1500,
+        link_mtu: 1500,
         destination_mac: SINK_MAC,
         source_mac: RIGHT_MAC,
         vlan: None,

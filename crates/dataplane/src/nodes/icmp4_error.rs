@@ -6,6 +6,7 @@
 
 use super::icmp_error::{Ends, Family, IcmpError, TTL};
 use crate::drop_reason::DropReason;
+use crate::forwarding::Hop;
 use std::net::{IpAddr, Ipv4Addr};
 use wattline_packet::ethernet;
 use wattline_packet::icmp4::{self, Icmp4Error as Message};
@@ -36,6 +37,10 @@ impl Family for Icmp4 {
             DropReason::TooBig if mtu > 0 => Some(Message::FragmentationNeeded { mtu }),
             _ => None,
         }
+    }
+
+    fn mtu(hop: &Hop, _: usize) -> u16 {
+        hop.mtu
     }
 
     fn ends(about: &[u8], _: Message) -> Option<Ends> {

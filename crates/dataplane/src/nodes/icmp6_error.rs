@@ -7,6 +7,7 @@
 
 use super::icmp_error::{Ends, Family, IcmpError, TTL};
 use crate::drop_reason::DropReason;
+use crate::forwarding::Hop;
 use std::net::IpAddr;
 use wattline_packet::icmp6::{self, Icmp6Error as Message};
 use wattline_packet::ipv6::{AddressKind, Ipv6Header, kind_of};
@@ -35,6 +36,11 @@ impl Family for Icmp6 {
             DropReason::TooBig if mtu > 0 => Some(Message::PacketTooBig { mtu }),
             _ => None,
         }
+    }
+
+    /// `ip6_forward` compares with the interface's MTU, and `ip6_fragment` after it with the route's.
+    fn mtu(hop: &Hop, length: usize) -> u16 {
+        if length > usize::from(hop.link_mtu) { hop.link_mtu } else { hop.mtu }
     }
 
     fn ends(about: &[u8], message: Message) -> Option<Ends> {

@@ -48,6 +48,9 @@ pub trait Family: Send {
     /// the egress interface in bytes, 0 if the interface has gone.
     fn message(reason: DropReason, mtu: u16) -> Option<Self::Message>;
 
+    /// MTU in bytes to name to the sender of a packet of `length` bytes, as Linux does.
+    fn mtu(hop: &Hop, length: usize) -> u16;
+
     /// Source and destination of the packet that begins at `about`; `None` if its own headers
     /// forbid a message about it.
     fn ends(about: &[u8], message: Self::Message) -> Option<Ends>;
@@ -190,7 +193,7 @@ impl<F: Family> Node for IcmpError<F> {
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         edges.fill(DROP);
         for (packet, edge) in packets.iter().zip(edges) {
-            let mtu = context.routes.table().hop(packet.next_hop).mtu;
+            let mtu = F::mtu(context.routes.table().hop(packet.next_hop), packet.network_length());
             let Some(message) = F::message(packet.reason, mtu) else { continue };
             let Some(ends) = Self::allowed(context, packet, message) else { continue };
             let (_, back) = context.routes.resolve(ends.source, 0);

@@ -91,6 +91,7 @@ fn router() -> Result<(Worker, Routes, WireEnd, WireEnd), Error> {
     let to_sink = NextHop::Forward(Adjacency {
         port: PortId(1),
         mtu: 1500,
+        link_mtu: 1500,
         destination_mac: SINK.mac,
         source_mac: RIGHT.mac,
         vlan: None,

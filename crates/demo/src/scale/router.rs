@@ -206,6 +206,7 @@ fn routes(ports: usize) -> Result<Routes, Error> {
         let next_hop = NextHop::Forward(Adjacency {
             port: PortId(port as u16),
             mtu: 1500,
+            link_mtu: 1500,
             destination_mac: station_mac(port),
             source_mac: port_mac(port),
             vlan: None,
