@@ -12,7 +12,7 @@ REQUIRE = $${WATTLINE_REQUIRE-$$(cat target/tools/required 2>/dev/null)}
 REQUIRE_LONG = $${WATTLINE_REQUIRE-$$(cat target/tools/required-long 2>/dev/null)}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-long libraries lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test boot-test python site bpf rig rig-copi rig-shell clean-experiments
+.PHONY: help demo check test test-long libraries lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test boot-test figures python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,11 @@ units-test:       ## let systemd run the package's units in a container
 
 boot-test:        ## boot the package twice as a router with a tunnel, in a container
 	@scripts/test-boot
+
+figures: build    ## measure the figures of README and documentation on this machine, and write them there (ROUTES=FILE of a full table, L3FWD=PROGRAM; three quiet minutes)
+	$(MAKE) -C bench/peers
+	scripts/figures measure target/release/wattline-lab $(ROUTES) $(L3FWD)
+	scripts/figures write
 
 python:           ## the Python package as a wheel, and its tests
 	@scripts/test-python

@@ -158,6 +158,14 @@ fn former_names(text: &str) -> Vec<&str> {
     text.split("\n\n").flat_map(|block| block.split("\n- ")).filter(names).collect()
 }
 
+/// The blocks of figures are those of the last measurement.
+#[test]
+fn figures_are_those_that_were_measured() {
+    let check =
+        std::process::Command::new(root().join("scripts/figures")).arg("check").output().unwrap();
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
+}
+
 #[test]
 fn no_page_or_default_calls_a_policy_by_its_former_name() {
     for (sample, count) in [

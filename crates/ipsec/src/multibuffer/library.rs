@@ -107,7 +107,7 @@ impl Functions {
     /// # Safety
     /// `manager` is an `IMB_MGR` of a version that [`Version::of`] knows, and has been set up.
     #[allow(unsafe_code)]
-    pub unsafe fn of(manager: *const Head) -> Option<Self> {
+    pub unsafe fn read(manager: *const Head) -> Option<Self> {
         let mut found = [std::ptr::null::<c_void>(); PLACES.len()];
         for (found, place) in found.iter_mut().zip(PLACES) {
             // SAFETY: the structure is longer than the last place, which is a pointer's.
@@ -146,7 +146,7 @@ impl Functions {
     }
 }
 
-/// What differs between versions.
+/// Differences between versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     /// Size of an `IMB_JOB`.

@@ -48,7 +48,7 @@ impl Manager {
             (library.set_up)(head.as_ptr(), std::ptr::null_mut());
             let Head { features, error, .. } = head.as_ref();
             let is_usable = *error == 0 && library.version.is_usable(*features);
-            is_usable.then(|| Functions::of(head.as_ptr())).flatten()
+            is_usable.then(|| Functions::read(head.as_ptr())).flatten()
         };
         let Some(functions) = functions else {
             // SAFETY: it comes from the library, and nothing refers to it.
