@@ -69,7 +69,7 @@ mod xdp_counts;
 mod xdp_forward;
 
 pub use error::{Remedy, RouterError};
-pub use start::Extensions;
+pub use start::{Extensions, plan_ports};
 
 use crate::application::Application;
 use crate::stats::Stats;

@@ -5,6 +5,7 @@ mod inlets;
 mod judged;
 mod known;
 mod opened;
+mod planned;
 mod running;
 mod settled;
 
@@ -25,6 +26,7 @@ use inlets::Inlets;
 use judged::Judged;
 use known::Known;
 use opened::Opened;
+pub use planned::plan_ports;
 use settled::Settled;
 use std::net::SocketAddr;
 use std::path::Path;

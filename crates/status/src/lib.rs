@@ -17,6 +17,7 @@ mod example;
 mod governor;
 mod graph;
 mod moderation;
+mod plan;
 mod power;
 mod rates;
 mod reference;
@@ -39,6 +40,7 @@ pub use governor::{
 };
 pub use graph::{ActiveWorkers, Empty, Graph, ReloadReport};
 pub use moderation::Moderation;
+pub use plan::PortPlan;
 pub use power::{
     Details, Disturbance, Holds, HostStatus, KernelShare, Knob, KnobSteps, Latency,
     LatencyHistogram, PlatformName, Power, Stuck,

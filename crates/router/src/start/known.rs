@@ -92,7 +92,7 @@ impl Known {
 }
 
 /// Nothing is forwarded before all is known.
-fn read_all(kernel: &mut KernelSide, rib: &mut Rib) -> Result<(), RouterError> {
+pub(super) fn read_all(kernel: &mut KernelSide, rib: &mut Rib) -> Result<(), RouterError> {
     loop {
         kernel.follow(rib, Instant::now())?;
         if !kernel.is_reading() {

@@ -284,7 +284,10 @@ pub const EXAMPLES: &[Examples] = &[
         "plan",
         &[
             ("What `govern` would write, and why", "wattline plan --govern"),
-            ("What a router's [power] section would write", "wattline plan router.toml"),
+            (
+                "What a router's [power] section would write, and which packets would be the kernel's",
+                "wattline plan router.toml",
+            ),
         ],
     ),
     (

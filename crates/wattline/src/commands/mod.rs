@@ -89,7 +89,8 @@ pub enum Command {
     Trial(trial::Args),
     /// Show which knobs and meters this machine has, which are missing, and what would help.
     Probe(probe::Args),
-    /// Show every write that `[power]` would make on this machine and why, and make none.
+    /// Show every write that `[power]` would make on this machine and why, and what a router would leave to
+    /// the kernel; make none.
     Plan(plan::Args),
     /// List, read or record power.
     Meter(meter::Args),

@@ -1,4 +1,4 @@
-//! `wattline plan`: what a governor would write on this machine, and why.
+//! `wattline plan`: what a governor would write on this machine, and what a router would leave to the kernel.
 
 use super::block;
 use super::root::Root;
@@ -14,6 +14,7 @@ use wattline_govern::config::Config as Governor;
 use wattline_govern::{GovernPlan, GovernPlanError};
 use wattline_host::PowerPlan;
 use wattline_router::config::Config;
+use wattline_status::PortPlan;
 use wattline_status::applications::BlockPlan;
 
 /// Values of a setting that are shown to a person; the JSON has all.
@@ -24,7 +25,7 @@ const LONGEST_VALUE: usize = 40;
 /// Of which configuration, on which machine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration (TOML), for its `[power]` section. With --govern, that of `wattline
+    /// The configuration (TOML), of a router. With --govern, that of `wattline
     /// govern`, or none for its built-in profile.
     #[arg(required_unless_present = "govern")]
     config: Option<PathBuf>,
@@ -50,16 +51,19 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let config = Config::load(path, &applications::sections())?;
     output::write_notes(&config.notes);
     let block = block::plan(&config);
+    // A recorded tree has no rules.
+    let ports =
+        if args.root.is_recorded() { Vec::new() } else { wattline_router::plan_ports(&config)? };
     let Some(plan) = plan(&config, &tree)? else {
         let none = json!({ "platform": "none", "at_start": [], "later": [] });
-        return output::print(&Whole { plan: none, block }, json, |out, whole| {
+        return output::print(&Whole { plan: none, block, ports }, json, |out, whole| {
             writeln!(out, "[power] platform is not \"host\": nothing would be written")?;
-            whole.block.iter().try_for_each(|block| block::print_plan(out, block))
+            print_router(out, whole)
         });
     };
-    output::print(&Whole { plan, block }, json, |out, whole| {
+    output::print(&Whole { plan, block, ports }, json, |out, whole| {
         print(out, &whole.plan)?;
-        whole.block.iter().try_for_each(|block| block::print_plan(out, block))
+        print_router(out, whole)
     })
 }
 
@@ -71,6 +75,33 @@ struct Whole<P> {
     /// The traffic that the kernel would block.
     #[serde(skip_serializing_if = "Option::is_none")]
     block: Option<BlockPlan>,
+    /// The ports, with what would be left to the kernel.
+    ports: Vec<PortPlan>,
+}
+
+/// Prints what a router would do besides turning knobs.
+fn print_router<P>(out: &mut impl Write, whole: &Whole<P>) -> std::io::Result<()> {
+    whole.block.iter().try_for_each(|block| block::print_plan(out, block))?;
+    whole.ports.iter().try_for_each(|port| print_port(out, port))
+}
+
+fn print_port(out: &mut impl Write, port: &PortPlan) -> std::io::Result<()> {
+    let PortPlan { name, left_because, left_prefixes, flowtable, is_guarded } = port;
+    let fate = if *is_guarded {
+        "not forwarded, since an application judges them"
+    } else {
+        "the kernel's"
+    };
+    match left_because {
+        Some(why) => writeln!(out, "port {name}: all packets are {fate}: {why}")?,
+        None if left_prefixes.is_empty() => writeln!(out, "port {name}: Wattline forwards")?,
+        None => writeln!(
+            out,
+            "port {name}: Wattline forwards, but packets from and to {} are {fate}",
+            left_prefixes.join(", ")
+        )?,
+    }
+    flowtable.iter().try_for_each(|flowtable| writeln!(out, "  {flowtable}"))
 }
 
 /// Prints what a governor would do, and why.

@@ -2,7 +2,7 @@
 
 use crate::exit::ExitError;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wattline_knobs::journal::JournalError;
 use wattline_knobs::{STATE_DIRECTORY, SessionError};
 use wattline_linux::sysfs::{ReadError, Tree};
@@ -29,6 +29,11 @@ impl Root {
             return Err(ExitError::new(ExitError::NO_INPUT, message));
         }
         Ok(Tree::at(&self.root))
+    }
+
+    /// Whether it is a recording.
+    pub fn is_recorded(&self) -> bool {
+        self.root != Path::new("/")
     }
 
     /// Returns the arguments that name it.

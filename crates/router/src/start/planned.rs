@@ -1,0 +1,57 @@
+//! Ports that a router would leave to the kernel, before it is started.
+
+use super::super::by_workers::ByWorkers;
+use super::super::error::RouterError;
+use super::super::kernel::KernelSide;
+use super::super::statics;
+use super::super::takeover::Lookout;
+use super::super::xdp_forward::Egress;
+use super::known::read_all;
+use super::settled::judging_sections;
+use crate::config::Config;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use wattline_dataplane::port::PortId;
+use wattline_rib::Rib;
+use wattline_status::PortPlan;
+
+/// Reads the kernel's state and says of each interface that is a port what would be left to the kernel now,
+/// and why. Source checks of `[urpf]` are not considered.
+///
+/// # Errors
+/// When the kernel's tables cannot be read.
+pub fn plan_ports(config: &Config) -> Result<Vec<PortPlan>, RouterError> {
+    let interfaces = || {
+        let ports = (0..).map(PortId).zip(&config.ports);
+        ports.filter(|(_, settings)| settings.kind.in_kernel().is_some())
+    };
+    if interfaces().next().is_none() {
+        return Ok(Vec::new());
+    }
+    let mut rib = Rib::new(statics::port_specs(config));
+    let egress = Egress::ByWorkers(ByWorkers::for_good("none is started".into()));
+    let mut kernel = KernelSide::new(false, egress, false)?;
+    read_all(&mut kernel, &mut rib)?;
+    let judges = |port: &PortId| !judging_sections(config, *port).is_empty();
+    let guarded = interfaces().map(|(port, _)| port).filter(judges).collect();
+    let mut lookout = Lookout::new(false, BTreeMap::new(), guarded);
+    lookout.look_first(config, &rib, Instant::now());
+    let plan = |(port, settings): (PortId, &crate::config::PortSettings)| PortPlan {
+        name: settings.name.clone(),
+        left_because: lookout.left(port).map(str::to_owned),
+        left_prefixes: lookout
+            .left_prefixes(port)
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect(),
+        flowtable: lookout.flows(port).map(|flows| match flows {
+            Ok(flowtable) => {
+                format!("XDP programs can forward the established flows of {flowtable}")
+            }
+            Err(why) => why.clone(),
+        }),
+        is_guarded: lookout.is_guarded(port),
+    };
+    Ok(interfaces().map(plan).collect())
+}
