@@ -145,3 +145,44 @@ fn full_ring_loses_copies_and_counts_them() {
         })
         .unwrap();
 }
+
+/// Prints the time of a program per packet without and with copies, and of the reader.
+#[test]
+#[ignore = "measures"]
+fn cost_of_a_copy() {
+    let Some(namespace) = namespace() else { return };
+    namespace
+        .enter(|| {
+            let fixture = Fixture::new();
+            // Each run gets what the one before made: a frame to the next hop.
+            let next_hop = [2, 0, 0, 0, 0, 0xb];
+            fixture.program.set_mac(next_hop).unwrap();
+            for payload in [46, 1480] {
+                let mut frame = ipv4([203, 0, 113, 5], payload, |p| p[8] = 255);
+                frame[..6].copy_from_slice(&next_hop);
+                let nanos = |fixture: &Fixture| {
+                    let run = fixture.program.loaded.program.test_runs(&frame, 250).unwrap();
+                    run.duration.as_nanos()
+                };
+                let median = |mut all: Vec<u128>| {
+                    all.sort_unstable();
+                    all[all.len() / 2]
+                };
+                let (mut off, mut on, mut read) = (Vec::new(), Vec::new(), Vec::new());
+                for _ in 0..400 {
+                    off.push(nanos(&fixture));
+                    let mut reader = fixture.copies.begin(0xffff).unwrap();
+                    on.push(nanos(&fixture));
+                    let began = std::time::Instant::now();
+                    let mut sent = Vec::new();
+                    let count = reader.read(|copied| copied.sent_into(&mut sent));
+                    assert_eq!(count, 250);
+                    read.push(began.elapsed().as_nanos() / 250);
+                    fixture.copies.end().unwrap();
+                }
+                let [off, on, read] = [off, on, read].map(median);
+                println!("{} bytes: {off} ns, with a copy {on} ns, read {read} ns", frame.len());
+            }
+        })
+        .unwrap();
+}
