@@ -166,6 +166,13 @@ impl Bench {
         Self { running, topology, forwarder }
     }
 
+    /// Stops the router and starts it anew.
+    pub fn restarted(self) -> Self {
+        let Self { running, topology, forwarder } = self;
+        running.stop().unwrap_or_else(|error| panic!("{error}"));
+        Self::start_in(topology, forwarder, "")
+    }
+
     /// Stops the router. Where it is Wattline: every frame is accounted for, and it did not
     /// leave the work to the kernel.
     pub fn finish(self) {

@@ -225,6 +225,102 @@ fn client_of(frame: &[u8]) -> Option<(bool, u8)> {
     }
 }
 
+/// A capture begins and ends while flows run: each keeps its next hop and loses nothing, XDP programs forward
+/// all packets, and the capture holds what source and sink saw.
+#[test]
+fn capture_changes_no_next_hop() {
+    let test = "capture_changes_no_next_hop";
+    quiet(test, || {
+        let bench = start(XDP);
+        let topology = &bench.topology;
+        until_both_ways_are_used(topology);
+        let wattline = bench.running.wattline.as_ref().unwrap();
+        let by_workers = |stats: &serde_json::Value| {
+            let forwarded = |key: &str| stats[key].as_u64().unwrap();
+            forwarded("forwarded") - forwarded("xdp_forwarded")
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flows.pcapng");
+        let text = file.to_string_lossy().into_owned();
+        let heard = [SINK.interface, SECOND.interface].map(|interface| {
+            Sniffer::start(&topology.sink, interface, |frame| parse(frame).is_some()).unwrap()
+        });
+        let before = wattline.stats().unwrap();
+        let traffic = Traffic::start(topology);
+        traffic.go_on(3);
+        let filter = format!("udp and dst port {PORT}");
+        let arguments = ["capture", "--rate", "1000000", "-w", &text, &filter];
+        let mut capture = crate::watching::wattline(&bench.running, &arguments);
+        // The round that runs now began before the capture.
+        let first = traffic.rounds() + 1;
+        traffic.go_on(6);
+        let last = traffic.rounds();
+        crate::watching::end(&mut capture);
+        traffic.go_on(3);
+        let rounds = traffic.rounds();
+        let flows = traffic.finish();
+        let after = wattline.stats().unwrap();
+
+        for (flow, packets) in &flows {
+            let way = packets[0].way;
+            assert!(packets.iter().all(|packet| packet.way == way), "{flow:?}: {packets:?}");
+            let numbers = packets.iter().map(|packet| packet.sequence);
+            assert!(numbers.eq(0..packets.len() as u32), "{flow:?}: {packets:?}");
+            assert!(packets.len() >= rounds as usize, "{flow:?}: {packets:?}");
+        }
+        assert_eq!(flows.len(), PREFIXES.len() * FLOWS.len());
+        assert_eq!(by_workers(&before), by_workers(&after), "{before} {after}");
+        let xdp = |stats: &serde_json::Value| stats["xdp_forwarded"].as_u64().unwrap();
+        let packets: usize = flows.values().map(Vec::len).sum();
+        assert!(xdp(&after) - xdp(&before) >= packets as u64, "{before} {after}");
+        holds_what_was_sent(&file, heard, first..last);
+        bench.finish();
+    });
+}
+
+/// Checks that a capture holds the frames of these rounds as the source sent them and as the sink heard
+/// them, once each, and no frames that were not there.
+fn holds_what_was_sent(file: &std::path::Path, heard: [Sniffer; 2], rounds: Range<u32>) {
+    let mut there = BTreeMap::<(u32, Vec<u8>), u32>::new();
+    for (port, sniffer) in (1..).zip(heard) {
+        for Received { frame, .. } in sniffer.finish() {
+            *there.entry((0, as_sent_by_source(&frame))).or_default() += 1;
+            *there.entry((port, frame)).or_default() += 1;
+        }
+    }
+    let mut captured = BTreeMap::<(u32, Vec<u8>), u32>::new();
+    let mut reader = wattline_traffic::capture::Reader::open(file).unwrap();
+    while let Some(record) = reader.next_record().unwrap() {
+        *captured.entry((record.interface, record.data.to_vec())).or_default() += 1;
+    }
+    for (frame, count) in &captured {
+        assert_eq!((there.get(frame), count), (Some(&1), &1), "{frame:?}");
+    }
+    let mut expected = 0;
+    for frame in there.keys() {
+        if rounds.contains(&parse(&frame.1).unwrap().1) {
+            assert!(captured.contains_key(frame), "{frame:?}");
+            expected += 1;
+        }
+    }
+    println!("{} frames captured, {expected} of rounds {rounds:?}", captured.len());
+    assert!(expected > PREFIXES.len() * FLOWS.len(), "{expected}");
+}
+
+/// A frame of the sink as the source had sent it to the router.
+fn as_sent_by_source(frame: &[u8]) -> Vec<u8> {
+    let mut sent = [&LEFT.mac[..], &SOURCE.mac, &frame[12..]].concat();
+    if frame[12] == 8 {
+        sent[22] += 1;
+        let header = etherparse::Ipv4HeaderSlice::from_slice(&sent[14..]).unwrap();
+        let sum = header.to_header().calc_header_checksum();
+        sent[24..26].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        sent[21] += 1;
+    }
+    sent
+}
+
 /// XDP programs forward nothing while one of several next hops is behind a port that takes no
 /// frames of theirs: workers would divide that one's share among all.
 #[test]

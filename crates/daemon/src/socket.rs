@@ -97,9 +97,6 @@ pub struct Look {
     /// Packets after which it ends; without end if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<u64>,
-    /// Leaves to XDP programs what they forward, and does not see it.
-    #[serde(default)]
-    pub keep_xdp: bool,
 }
 
 impl Request {

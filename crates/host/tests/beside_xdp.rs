@@ -17,7 +17,7 @@ use wattline_governor::runner::Runner;
 use wattline_host::{BesideXdp, Forwarded, Host, NoWorkers, Scope};
 use wattline_linux::namespace::enter_thread;
 use wattline_policy::{BuildContext, PolicySpec, build};
-use wattline_xdp::{XdpForward, XdpModeChoice, XdpProgram};
+use wattline_xdp::{Copies, XdpForward, XdpModeChoice, XdpProgram};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -30,7 +30,7 @@ struct Router {
 impl Router {
     /// In the namespace of this thread.
     fn new() -> Self {
-        let forward = XdpForward::new().unwrap();
+        let forward = XdpForward::new(&Copies::new().unwrap().into()).unwrap();
         let mut programs = Vec::new();
         for (slot, (name, mac)) in
             [("r0", ROUTER_IN_MAC), ("r1", ROUTER_OUT_MAC)].iter().enumerate()

@@ -5,12 +5,13 @@
 
 use super::xdp_forward::Forwarding;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::{Link, attached_program};
 use wattline_rib::Rib;
 use wattline_xdp::bpf::BpfError;
-use wattline_xdp::{FlowLookup, Sent, Verdict, XdpCounters, XdpError, XdpProgram};
+use wattline_xdp::{Copies, FlowLookup, Sent, Verdict, XdpCounters, XdpError, XdpProgram};
 
 /// Time after which a port that could not get its program is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
@@ -22,6 +23,8 @@ pub(super) struct Flows {
     lookup: Option<Result<FlowLookup, BpfError>>,
     /// The egress ports, once there is a flowtable.
     egress: Option<Forwarding>,
+    /// Maps by which its programs copy.
+    copies: Option<Arc<Copies>>,
     ports: BTreeMap<PortId, FlowPort>,
 }
 
@@ -45,8 +48,9 @@ pub(super) struct FlowTarget<'a> {
 impl Flows {
     /// Looks for the kernel's function, if flows are `wanted`; there is none before the module of flowtables
     /// is loaded.
-    pub fn new(wanted: bool) -> Self {
-        Self { lookup: wanted.then(FlowLookup::open), egress: None, ports: BTreeMap::new() }
+    pub fn new(wanted: bool, copies: Option<Arc<Copies>>) -> Self {
+        let lookup = wanted.then(FlowLookup::open);
+        Self { lookup, egress: None, copies, ports: BTreeMap::new() }
     }
 
     /// Attaches programs to these ports, and to no others. Opens the egress ports that can be opened.
@@ -113,7 +117,8 @@ impl Flows {
             _ => error.to_string(),
         })?;
         if self.egress.is_none() {
-            self.egress = Some(Forwarding::open(true).map_err(|error| error.to_string())?);
+            let opened = Forwarding::open(true, self.copies.as_ref());
+            self.egress = Some(opened.map_err(|error| error.to_string())?);
         }
         let is_attached =
             |it: &FlowPort| it.program.as_ref().is_some_and(|it| it.interface().is_some());

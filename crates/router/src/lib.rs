@@ -89,6 +89,7 @@ use surplus::Surplus;
 use takeover::Lookout;
 use unpuntable::Unpuntable;
 use view::View;
+use watch::copying::Copying;
 use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
@@ -127,6 +128,8 @@ pub struct Router {
     power: Option<power::Power>,
     /// Captures and traces.
     watchers: Watchers,
+    /// The reader of what XDP programs copy for them.
+    copying: Option<Copying>,
     stopping: bool,
     started: Instant,
     /// Bits per second of ports.
@@ -375,11 +378,13 @@ impl Router {
             let targets = attachments::flow_targets(config, lookout, &self.ports.attachments);
             kernel.programs.flows.look(&targets, &self.rib, Instant::now());
         }
-        let mut obstacles = xdp_forward::obstacles(config, self.ports.zero_copy);
-        obstacles.extend(self.watchers.divert().then_some(watchers::OBSTACLE));
+        let obstacles = xdp_forward::obstacles(config, self.ports.zero_copy);
         kernel.programs.egress.set_obstacles(obstacles);
         // Later than the obstacles, which ask for a look at once.
         kernel.programs.update_egress_ports(&self.rib, Instant::now());
+        if let Err(error) = self.update_copying() {
+            tracing::error!("copies of what XDP programs forward: {error}");
+        }
     }
 
     /// Brings the workers' tables and the XDP programs up to date.

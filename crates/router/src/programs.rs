@@ -10,6 +10,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Instant;
 use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
@@ -18,8 +19,8 @@ use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::Rib;
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::{
-    ForwardedByCpu, KeptLink, LEFT_PREFIXES_MAX, LocalAddress, Verdict, XdpCounters, XdpError,
-    XdpMode, XdpModeChoice, XdpProgram,
+    Copies, ForwardedByCpu, KeptLink, LEFT_PREFIXES_MAX, LocalAddress, Verdict, XdpCounters,
+    XdpError, XdpMode, XdpModeChoice, XdpProgram,
 };
 
 /// XDP programs by port, and the state that all of them share.
@@ -29,6 +30,8 @@ pub(super) struct Programs {
     pub egress: Egress,
     /// Flows of flowtables, at ports that are left to the kernel.
     pub flows: Flows,
+    /// Maps by which programs copy what they forward; none without the rights.
+    copies: Option<Arc<Copies>>,
     /// Ports whose programs do not forward by themselves, and why.
     pub by_workers: BTreeMap<PortId, String>,
     /// Addresses of this machine at which tunnels end.
@@ -87,10 +90,13 @@ pub(super) struct Program {
 impl Programs {
     /// Creates an empty set of programs.
     pub fn new(egress: Egress, flows: bool) -> Self {
+        let copies = egress.forwarding().map(|it| it.forward().copies().clone());
+        let copies = copies.or_else(|| Copies::new().map(Arc::new).ok());
         Self {
             each: BTreeMap::new(),
             egress,
-            flows: Flows::new(flows),
+            flows: Flows::new(flows, copies.clone()),
+            copies,
             by_workers: BTreeMap::new(),
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
@@ -111,6 +117,11 @@ impl Programs {
     /// Returns the program of a port, for changes to its maps.
     pub fn program_mut(&mut self, port: PortId) -> Option<&mut Program> {
         self.each.get_mut(&port)
+    }
+
+    /// Returns the maps by which they copy what they forward.
+    pub fn copies(&self) -> Option<&Arc<Copies>> {
+        self.copies.as_ref()
     }
 
     /// Returns their counts.

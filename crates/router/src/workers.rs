@@ -363,7 +363,7 @@ impl Workers {
     pub fn worker_taps(&self) -> Vec<WorkerTaps> {
         let worker = |thread: &Thread| {
             let (slots, chunks) = thread.taps.clone();
-            WorkerTaps { slots, waker: thread.waker.clone(), chunks }
+            WorkerTaps { slots, waker: Some(thread.waker.clone()), chunks }
         };
         self.threads.iter().map(worker).collect()
     }

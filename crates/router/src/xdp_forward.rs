@@ -10,14 +10,15 @@ use super::by_workers::ByWorkers;
 use super::error::RouterError;
 use crate::config::{Config, XdpForwarding};
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trust::{Cause, Trust};
 use wattline_dataplane::port::PortId;
 use wattline_linux::netlink::Link;
 use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_rib::Rib;
-use wattline_xdp::XdpForward;
 use wattline_xdp::bpf::BpfError;
+use wattline_xdp::{Copies, XdpForward};
 
 /// Count of frames that programs sent out of a port.
 pub(super) type Sent<'a> = &'a dyn Fn(PortId) -> u64;
@@ -156,7 +157,7 @@ pub(super) fn prepare(config: &Config) -> Result<Egress, RouterError> {
     let why = match choice {
         XdpForwarding::Off => ByWorkers::for_good("[router] xdp_forward = \"off\"".to_owned()),
         _ if !obstacles.is_empty() => ByWorkers::for_obstacles(obstacles),
-        _ => match Forwarding::open(false) {
+        _ => match Forwarding::open(false, None) {
             Ok(forwarding) => return Ok(Egress::ByPrograms(forwarding)),
             Err(error) if choice == XdpForwarding::On => return Err(error),
             Err(error) => ByWorkers::for_good(error.to_string()),
@@ -167,15 +168,17 @@ pub(super) fn prepare(config: &Config) -> Result<Egress, RouterError> {
 }
 
 impl Forwarding {
-    /// Prepares forwarding of everything or, `of_flows`, of flows of a flowtable.
+    /// Prepares forwarding of everything or, `of_flows`, of flows of a flowtable. Programs copy by
+    /// these maps, or by new ones.
     ///
     /// # Errors
     /// When the kernel cannot do it, or rights are missing.
-    pub fn open(of_flows: bool) -> Result<Self, RouterError> {
+    pub fn open(of_flows: bool, copies: Option<&Arc<Copies>>) -> Result<Self, RouterError> {
+        let copies = copies.cloned().map_or_else(|| Copies::new().map(Arc::new), Ok)?;
         let failed = |source| RouterError::system("asking what interfaces can do with XDP", source);
         Ok(Self {
             features: known(XdpFeatures::open()).map_err(failed)?,
-            forward: XdpForward::new()?,
+            forward: XdpForward::new(&copies)?,
             ports: Vec::new(),
             of_flows,
             obstacles: Vec::new(),

@@ -119,7 +119,7 @@ impl Drop for Running {
 }
 
 fn look(filter: &str, most: Option<u64>) -> Look {
-    Look { filter: filter.to_owned(), snap: u16::MAX, rate: 1_000_000, most, keep_xdp: false }
+    Look { filter: filter.to_owned(), snap: u16::MAX, rate: 1_000_000, most }
 }
 
 fn file_of(parts: Vec<Part>) -> Vec<u8> {

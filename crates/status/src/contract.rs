@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Number of the contract. It rises when a key goes, changes its meaning or becomes required; an
 /// optional key may be added without.
-pub const CONTRACT: u32 = 2;
+pub const CONTRACT: u32 = 3;
 
 /// Number of the contract that the document follows. A program reads documents of its own number alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -15,8 +15,6 @@ pub struct WatchStart {
     pub contract: Contract,
     /// Packets that are not seen, in words.
     pub unseen: Vec<String>,
-    /// True if workers forward what XDP programs would, until it ends.
-    pub diverts_xdp: bool,
 }
 
 /// A packet's way through the router, as a trace sends it.
@@ -24,7 +22,7 @@ pub struct WatchStart {
 pub struct Way {
     /// Number of the packet, by worker.
     pub packet: u32,
-    /// Number of the worker.
+    /// Number of the worker. Packets that XDP programs forward have the number after the last worker's.
     pub worker: usize,
     /// Time since 1970 at which it came in.
     pub time_seconds: f64,
@@ -42,6 +40,9 @@ pub struct Way {
     pub end: String,
     /// Egress port of a sent packet.
     pub port_out: Option<String>,
+    /// Address of the next hop, if an XDP program forwarded the packet.
+    #[serde(default)]
+    pub next_hop: Option<String>,
     /// Reason of a drop.
     pub reason: Option<String>,
     /// Rule of an access list that dropped it; null if no rule did, also where none matched.
@@ -60,6 +61,9 @@ pub struct WatchEnd {
     pub matched: u64,
     /// Packets that matched and came too fast.
     pub missed: u64,
+    /// Packets that XDP programs could not copy, as the buffer was full; the filter did not see them.
+    #[serde(default)]
+    pub uncopied: u64,
     /// Length of the capture or trace.
     pub duration_seconds: f64,
 }

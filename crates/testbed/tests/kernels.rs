@@ -13,7 +13,7 @@ use wattline_testbed::rig::{Machine, Options, Rig};
 use wattline_xdp::measured::{MeasuredLoad, MeasuredReceiver, MeasuredSender};
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES};
 use wattline_xdp::{
-    CountingSink, LiveGenerator, PassAll, XdpForward, XdpMode, XdpModeChoice, XdpProgram,
+    Copies, CountingSink, LiveGenerator, PassAll, XdpForward, XdpMode, XdpModeChoice, XdpProgram,
 };
 
 /// Debian's kernels of those releases that Wattline is to run on.
@@ -38,7 +38,8 @@ const LOADS: [Load; 9] = [
         program.map(drop).map_err(|e| e.to_string())
     }),
     (&["forward", "redirect", "transmit"], |ifindex| {
-        let forward = XdpForward::new().map_err(|e| e.to_string())?;
+        let forward = Copies::new().and_then(|it| XdpForward::new(&it.into()));
+        let forward = forward.map_err(|e| e.to_string())?;
         let choice = XdpModeChoice::Only(XdpMode::Native);
         let program = XdpProgram::load_forwarding(ifindex, MAC, choice, Some(&forward));
         program.map(drop).map_err(|e| e.to_string())

@@ -252,17 +252,21 @@ static __always_inline enum owner forward_flow_v4(struct frame *frame, enum verd
     way.route.l4_protocol = ip->protocol;
     way.route.sport = ports->from;
     way.route.dport = becomes.to_port;
-    if (!find_way(frame, &way) || !is_by(&way, route, becomes.to) || !trim(frame, &way, sizeof(*ip)))
+    if (!find_way(frame, &way) || !is_by(&way, route, becomes.to) || !prepare(frame, &way, sizeof(*ip)))
         return OWNER_WORKER;
 
     ip = frame->header;
     if (is_tcp) {
-        if (!has(frame, ip, sizeof(*ip) + sizeof(struct tcp)))
+        if (!has(frame, ip, sizeof(*ip) + sizeof(struct tcp))) {
+            abandon_copy(way.copy);
             return OWNER_WORKER;
+        }
         translate(ip, true, &becomes);
     } else {
-        if (!has(frame, ip, sizeof(*ip) + sizeof(struct udp)))
+        if (!has(frame, ip, sizeof(*ip) + sizeof(struct udp))) {
+            abandon_copy(way.copy);
             return OWNER_WORKER;
+        }
         translate(ip, false, &becomes);
     }
     return send(frame, &way, verdict);

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "copies.h"
 #include "frame.h"
 #include "ways.h"
 
@@ -41,6 +42,8 @@ struct way {
     __u32 padding;
     /* Whether the frame is in several pieces, of which the program sees the first. */
     bool in_fragments;
+    /* Its copy, if somebody looks. */
+    struct copy *copy;
 };
 
 /* The one's complement sum of a right header is all ones (RFC 1071). */
@@ -171,6 +174,16 @@ static __always_inline bool trim(struct frame *frame, const struct way *way, int
     return has(frame, frame->header, bytes);
 }
 
+/* Copies the frame as it was received, if somebody looks, and trims it. */
+static __always_inline bool prepare(struct frame *frame, struct way *way, int bytes)
+{
+    way->copy = begin_copy(frame->context);
+    if (trim(frame, way, bytes))
+        return true;
+    abandon_copy(way->copy);
+    return false;
+}
+
 /* Addresses the frame to the next hop and sends it. */
 static __always_inline enum owner send(const struct frame *frame, const struct way *way,
                                        enum verdict *verdict)
@@ -184,8 +197,11 @@ static __always_inline enum owner send(const struct frame *frame, const struct w
     *(__u32 *)&ethernet->to[2] = word_at(&route->dmac[2]);
     *(__u32 *)&ethernet->from[0] = word_at(&route->smac[0]);
     *(__u16 *)&ethernet->from[4] = half_at(&route->smac[4]);
-    if (bpf_redirect_map(&wl_devices, route->ifindex, XDP_DROP) != XDP_REDIRECT)
+    if (bpf_redirect_map(&wl_devices, route->ifindex, XDP_DROP) != XDP_REDIRECT) {
+        end_copy(way->copy, frame->context, route, way->slot, VERDICT_NO_EGRESS_PORT);
         VERDICT(NO_EGRESS_PORT);
+    }
+    end_copy(way->copy, frame->context, route, way->slot, VERDICT_FORWARDED);
     sent = bpf_map_lookup_elem(&wl_forwarded, &way->slot);
     if (sent) {
         sent->packets += 1;
@@ -218,7 +234,7 @@ static __always_inline enum owner forward_v4(struct frame *frame, enum verdict *
         else
             note_ports(frame, ip->protocol, (const void *)(ip + 1), &way);
     }
-    if (!find_way(frame, &way) || !trim(frame, &way, sizeof(*ip)))
+    if (!find_way(frame, &way) || !prepare(frame, &way, sizeof(*ip)))
         return OWNER_WORKER;
 
     ip = frame->header;
@@ -253,7 +269,7 @@ static __always_inline enum owner forward_v6(struct frame *frame, enum verdict *
         note_quoted_v6(frame, (const void *)(ip + 1), &way);
     else
         note_ports(frame, ip->next_header, (const void *)(ip + 1), &way);
-    if (!find_way(frame, &way) || !trim(frame, &way, sizeof(*ip)))
+    if (!find_way(frame, &way) || !prepare(frame, &way, sizeof(*ip)))
         return OWNER_WORKER;
 
     ip = frame->header;

@@ -5,12 +5,14 @@
 //!
 //! - [`XdpProgram`]: what `wattline-router` attaches to an interface; [`XdpForward`]: what it needs
 //!   to forward by itself
+//! - [`Copies`]: copies of what programs forward, for captures and traces
 //! - [`bpf`]: compiled programs, maps and links; the programs themselves are C, in `bpf/`
 //! - [`measured`]: load that is made and accounted for in the kernel
 //! - [`steer`], [`CountingSink`], [`LiveGenerator`], [`PassAll`]: what test beds are made of
 
 pub mod bpf;
 mod by_cpu;
+mod copies;
 mod error;
 mod flows;
 mod forward;
@@ -30,6 +32,7 @@ mod ways;
 mod tests;
 
 pub use by_cpu::ForwardedByCpu;
+pub use copies::{Copied, Copies, CopyReader};
 pub use error::XdpError;
 pub use flows::FlowLookup;
 pub use forward::XdpForward;

@@ -575,7 +575,7 @@ fn without_perfmon_the_programs_load_that_do_not_ask_for_it() {
             Err(error) => panic!("{error}"),
         }
         crate::LiveGenerator::new(1, &[0; 60], None).unwrap();
-        match crate::XdpForward::new() {
+        match crate::Copies::new().and_then(|it| crate::XdpForward::new(&it.into())) {
             Err(BpfError::MissingCapability { missing, .. }) => {
                 assert_eq!(missing, ["CAP_PERFMON"])
             }

@@ -1,6 +1,7 @@
 //! Maps that the programs of all ports share: the ports between which they forward.
 
 use crate::bpf::{BpfError, Map, Object};
+use crate::copies::Copies;
 use std::sync::Arc;
 
 /// Maximum number of ports between which programs forward; `bpf/ways.h` has the same figure.
@@ -20,6 +21,7 @@ pub(crate) struct Ways {
     pub(crate) refused: Map,
     /// Error that closed each interface after it was last opened, by slot; 0 if none.
     pub(crate) causes: Map,
+    pub(crate) copies: Arc<Copies>,
 }
 
 /// Maps of one program: the shared ones and its own counters.
@@ -40,20 +42,22 @@ pub struct Sent {
 
 impl Ways {
     /// Creates the maps as `object` defines them.
-    pub(crate) fn new(object: &Object) -> Result<Self, BpfError> {
+    pub(crate) fn new(object: &Object, copies: &Arc<Copies>) -> Result<Self, BpfError> {
         Ok(Self {
             outs: object.create("wl_outs")?,
             members: object.create("wl_members")?,
             devices: object.create("wl_devices")?,
             refused: object.create("wl_refused")?,
             causes: object.create("wl_causes")?,
+            copies: copies.clone(),
         })
     }
 
     /// Returns all shared maps.
-    pub(crate) fn all(&self) -> [&Map; 5] {
-        let Self { outs, members, devices, refused, causes } = self;
-        [outs, members, devices, refused, causes]
+    pub(crate) fn all(&self) -> [&Map; 8] {
+        let Self { outs, members, devices, refused, causes, copies } = self;
+        let [copying, rings, uncopied] = copies.all();
+        [outs, members, devices, refused, causes, copying, rings, uncopied]
     }
 }
 

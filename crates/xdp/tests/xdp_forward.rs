@@ -7,7 +7,9 @@ use common::{ROUTER_IN_MAC, ROUTER_OUT_MAC, SOURCE_MAC, Topology, index};
 use std::time::{Duration, Instant};
 use wattline_linux::xdp_features::{Transmits, XdpFeatures};
 use wattline_packet::checksum::Sum;
-use wattline_xdp::{CountingSink, LiveGenerator, Verdict, XdpForward, XdpModeChoice, XdpProgram};
+use wattline_xdp::{
+    Copies, CountingSink, LiveGenerator, Verdict, XdpForward, XdpModeChoice, XdpProgram,
+};
 
 const SLOT_IN: u32 = 0;
 const SLOT_OUT: u32 = 1;
@@ -25,7 +27,7 @@ struct Router {
 impl Router {
     /// In the namespace of this thread.
     fn new() -> Self {
-        let forward = XdpForward::new().unwrap();
+        let forward = XdpForward::new(&Copies::new().unwrap().into()).unwrap();
         let load = |name, mac| {
             let choice = XdpModeChoice::Auto;
             XdpProgram::load_forwarding(index(name), mac, choice, Some(&forward)).unwrap()

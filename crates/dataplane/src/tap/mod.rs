@@ -7,8 +7,10 @@
 //!
 //! - [`filter`]: which packets
 //! - [`tap`]: what is noted of them; [`record`]: how that is written and read
-//! - [`slots`]: how a tap reaches a running worker; [`taps`]: those that a worker has
+//! - [`slots`]: how a tap reaches a running worker; [`taps`]: those that a worker has; [`copies`]: those on
+//!   packets that XDP programs forward
 
+pub mod copies;
 pub mod filter;
 pub mod record;
 pub mod slots;

@@ -24,6 +24,8 @@ pub enum Kind {
     Held(u8),
     /// The node of this number consumed it: put it into another packet, or into several.
     Consumed(u8),
+    /// Its next hop, whose address stands for the bytes.
+    NextHop,
     /// The end of a worker's iteration: whatever else became of these packets comes in a later one.
     Round,
 }
@@ -74,7 +76,8 @@ pub(super) fn write(ring: &mut Producer<u8>, event: &Event, bytes: &[u8]) -> boo
         Kind::LeftToKernel => (5, 0),
         Kind::Held(node) => (6, node),
         Kind::Consumed(node) => (7, node),
-        Kind::Round => (8, 0),
+        Kind::NextHop => (8, 0),
+        Kind::Round => (9, 0),
     };
     let mut header = [0; HEADER];
     header[0] = kind;
@@ -145,6 +148,7 @@ impl Records {
             5 => Kind::LeftToKernel,
             6 => Kind::Held(detail),
             7 => Kind::Consumed(detail),
+            8 => Kind::NextHop,
             _ => Kind::Round,
         };
         Some(Record {
@@ -166,7 +170,7 @@ mod tests {
     proptest! {
         /// Written records are read unchanged, however small the ring and whoever is faster.
         #[test]
-        fn records_come_back(kinds in proptest::collection::vec((0_u8..9, any::<u8>(), any::<u32>(), 0_usize..40), 1..60)) {
+        fn records_come_back(kinds in proptest::collection::vec((0_u8..10, any::<u8>(), any::<u32>(), 0_usize..40), 1..60)) {
             let (producer, consumer) = rtrb::RingBuffer::new(200);
             let (mut ring, mut records) = (producer, Records::new(consumer));
             let mut expected = std::collections::VecDeque::new();
@@ -174,7 +178,7 @@ mod tests {
                 let kind = [
                     Kind::Received, Kind::Made(detail), Kind::Visits(detail), Kind::Sent,
                     Kind::Dropped(detail), Kind::LeftToKernel, Kind::Held(detail),
-                    Kind::Consumed(detail), Kind::Round,
+                    Kind::Consumed(detail), Kind::NextHop, Kind::Round,
                 ][usize::from(kind)];
                 let bytes = vec![detail; length];
                 let event = Event {

@@ -1,5 +1,6 @@
 //! One capture or trace in one worker.
 
+use super::copies::{End, Forwarded};
 use super::filter::Filter;
 use super::record::{Event, Kind, Records, size, write};
 use crate::frame::Frame;
@@ -114,7 +115,7 @@ impl Tap {
 
     /// A port received a frame into a chunk.
     pub(super) fn received(&mut self, moment: Moment, chunk: usize, frame: &Frame, bytes: &[u8]) {
-        self.begin(moment, Kind::Received, chunk, frame.port_in.0, bytes);
+        self.begin(moment, Kind::Received, chunk, whole(frame.port_in.0, bytes));
     }
 
     /// A node sends a packet that did not come to it with this batch: a new one, or one that it held.
@@ -127,20 +128,44 @@ impl Tap {
         bytes: &[u8],
     ) {
         if self.packet(chunk) == 0 {
-            self.begin(moment, Kind::Made(node), chunk, frame.port_in.0, bytes);
+            self.begin(moment, Kind::Made(node), chunk, whole(frame.port_in.0, bytes));
         }
     }
 
     /// Follows the packet in a chunk from here, if it is one of those that are looked for.
-    fn begin(&mut self, moment: Moment, kind: Kind, chunk: usize, port: u16, bytes: &[u8]) {
+    fn begin(&mut self, moment: Moment, kind: Kind, chunk: usize, end: End<'_>) {
+        let End { port, length, bytes } = end;
         let number = match self.look.filter.matches(port, bytes) {
             true => self.admit(moment),
             false => 0,
         };
         if number != 0 && number != SKIPPED {
-            self.note(moment, kind, number, port, bytes.len(), bytes);
+            self.note(moment, kind, number, port, length, bytes);
         }
         self.set(chunk, number);
+    }
+
+    /// A program forwarded a packet; `node` is the number of its place.
+    pub(super) fn forwarded(&mut self, node: u8, packet: &Forwarded<'_>) {
+        /// All copies pass by the same place, one after the other.
+        const CHUNK: usize = 0;
+        let moment = Moment { now: packet.now, wall_nanos: packet.wall_nanos };
+        let End { port, length, .. } = packet.received;
+        self.begin(moment, Kind::Received, CHUNK, packet.received);
+        let number = self.packet(CHUNK);
+        if self.look.nodes && number != 0 && number != SKIPPED {
+            self.note(moment, Kind::Visits(node), number, port, length, &[]);
+            if !packet.next_hop.is_empty() {
+                self.note(moment, Kind::NextHop, number, 0, 0, packet.next_hop);
+            }
+        }
+        match packet.sent {
+            Ok(end) => {
+                self.sending(moment, CHUNK, end);
+                self.sent(moment, end.port, CHUNK, None);
+            }
+            Err(reason) => self.kept(moment, node, Role::Drop, CHUNK, (reason, 0)),
+        }
     }
 
     /// The number of a packet that matches.
@@ -202,7 +227,8 @@ impl Tap {
     }
 
     /// A frame is about to be put into the transmit ring of a port.
-    pub(super) fn sending(&mut self, moment: Moment, port: u16, chunk: usize, bytes: &[u8]) {
+    pub(super) fn sending(&mut self, moment: Moment, chunk: usize, end: End<'_>) {
+        let End { port, length, bytes } = end;
         let mut number = self.packet(chunk);
         if number == SKIPPED {
             return;
@@ -214,7 +240,7 @@ impl Tap {
         }
         if number != 0 && number != SKIPPED {
             let noted = if matches { bytes } else { &[] };
-            self.note(moment, Kind::Sent, number, port, bytes.len(), noted);
+            self.note(moment, Kind::Sent, number, port, length, noted);
         }
     }
 
@@ -275,6 +301,11 @@ impl Tap {
             *at = number;
         }
     }
+}
+
+/// A whole frame at a port.
+pub(super) fn whole(port: u16, bytes: &[u8]) -> End<'_> {
+    End { port, length: bytes.len(), bytes }
 }
 
 /// Counts one; the worker alone writes.

@@ -1,7 +1,7 @@
 //! The taps of one worker.
 
 use super::slots::{SLOTS, TapSlots, WorkerSlots};
-use super::tap::{Moment, Role, Tap};
+use super::tap::{Moment, Role, Tap, whole};
 use crate::edge::Edge;
 use crate::frame::{ChunkMemory, Frame};
 use crate::packet::Packet;
@@ -141,7 +141,7 @@ impl Taps {
         for frame in frames {
             let (chunk, bytes) = (self.chunk(frame), bytes(frame, memory));
             for tap in self.taps.iter_mut().flatten() {
-                tap.sending(self.moment, port as u16, chunk, bytes);
+                tap.sending(self.moment, chunk, whole(port as u16, bytes));
             }
         }
     }

@@ -60,7 +60,7 @@ impl Watched {
                 Kind::LeftToKernel => format!("{packet} to kernel"),
                 Kind::Held(by) => format!("{packet} held by {}", node(by)),
                 Kind::Consumed(by) => format!("{packet} consumed by {}", node(by)),
-                Kind::Round => return None,
+                Kind::NextHop | Kind::Round => return None,
             })
         };
         self.read().iter().filter_map(said).collect()

@@ -9,6 +9,7 @@ use crate::Router;
 use crate::view::View;
 use wattline_daemon::socket::{Answer, Look as Wanted, Reply};
 use wattline_dataplane::port::PortId;
+use wattline_dataplane::tap::copies;
 use wattline_dataplane::tap::filter::Filter;
 use wattline_dataplane::tap::slots::SLOTS;
 use wattline_dataplane::tap::tap::{Look, Tap};
@@ -26,33 +27,35 @@ impl Router {
         if wanted.rate == 0 || wanted.snap == 0 || wanted.most == Some(0) {
             return refused("rate, snap and the number of packets begin at 1".to_owned());
         }
-        let Some(slot) = self.watchers.take_slot() else {
+        let Some(slot) = self.watchers.take_slot(wanted.snap) else {
             return refused(format!("{SLOTS} captures and traces run already, which is the most"));
         };
         let nodes = kind == Kind::Trace;
         let look = Look { filter, nodes, snap: wanted.snap, rate: wanted.rate };
-        let worker_taps = self.workers.worker_taps();
-        let can_forward = self.kernel.as_ref().is_some_and(|it| it.programs.egress.by_programs());
+        let copying = self.update_copying();
+        let mut worker_taps = self.workers.worker_taps();
+        worker_taps.extend(self.copying_worker());
+        let copies = self.kernel.as_ref().and_then(|it| it.programs.copies()).cloned();
+        let copies = copies.map(|it| (it.uncopied().unwrap_or_default(), it));
         let mut session = Session {
             watchers: self.watchers.clone(),
             inbox_sender: self.control.inbox_sender.clone(),
             slot,
-            diverts: can_forward && !wanted.keep_xdp,
             rounds: Rounds::default(),
             worker_taps,
             most: wanted.most.unwrap_or(u64::MAX),
+            copies: copies.map(|(before, it)| (it, before)),
         };
         for worker in &session.worker_taps {
             let (tap, records, counters) = Tap::new(look.clone(), worker.chunks);
             session.rounds.add(records, counters);
             worker.slots.put(slot, tap);
-            worker.waker.wake();
+            worker.wake();
         }
-        if session.diverts {
-            self.watchers.count_diverting(true);
-            self.update_egress_ports();
+        let mut unseen = self.view().unseen();
+        if let Err(error) = copying {
+            unseen.push(format!("what XDP programs forward ({error})"));
         }
-        let unseen = self.view().unseen(wanted.keep_xdp);
         let names: Vec<String> =
             self.configured.config.ports.iter().map(|port| port.name.clone()).collect();
         let mut form: Box<dyn Form> = match kind {
@@ -62,15 +65,15 @@ impl Router {
             }
             Kind::Trace => {
                 let rules = self.applications.iter().find_map(|it| it.rule_names());
-                Box::new(trace::Trace::new(names, self.workers.nodes().to_vec(), rules))
+                let mut nodes = self.workers.nodes().to_vec();
+                nodes.push(copies::NODE);
+                Box::new(trace::Trace::new(names, nodes, rules))
             }
         };
-        let diverts_xdp = session.diverts;
-        let head =
-            match Answer::document(&WatchStart { unseen, diverts_xdp, ..WatchStart::default() }) {
-                Answer::Ok(head) => head,
-                refused @ Answer::Error(_) => return refused.into(),
-            };
+        let head = match Answer::document(&WatchStart { unseen, ..WatchStart::default() }) {
+            Answer::Ok(head) => head,
+            refused @ Answer::Error(_) => return refused.into(),
+        };
         Reply::Stream(head, Box::new(move |out| session.run(&mut *form, out)))
     }
 }
@@ -89,7 +92,7 @@ impl View<'_> {
     }
 
     /// Packets that are not seen, in words.
-    fn unseen(&self, keep_xdp: bool) -> Vec<String> {
+    fn unseen(&self) -> Vec<String> {
         let Some(kernel) = self.kernel else { return Vec::new() };
         let mut unseen = vec![
             "what goes to the kernel before a worker sees it (ARP, routing protocols, packets to this \
@@ -101,10 +104,11 @@ impl View<'_> {
             match self.ports.attachments.state(number) {
                 Some((state @ ("left" | "blocked" | "absent" | "failed"), reason)) => {
                     let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));
-                    unseen.push(format!("port {}, which is {state}{reason}", port.name));
-                }
-                _ if keep_xdp && kernel.programs.egress.forwards_to(number) => {
-                    unseen.push(format!("what XDP programs send to port {}", port.name));
+                    let but = match kernel.programs.flows.state(number) {
+                        Some(Ok(())) => ", but for the flows of its flowtable",
+                        _ => "",
+                    };
+                    unseen.push(format!("port {}, which is {state}{reason}{but}", port.name));
                 }
                 _ => {}
             }

@@ -87,7 +87,7 @@ impl Capture {
                     }
                     continue;
                 }
-                Kind::Made(_) | Kind::Visits(_) | Kind::Round => continue,
+                Kind::Made(_) | Kind::Visits(_) | Kind::NextHop | Kind::Round => continue,
             };
             if let Some(place) = received(&entries, record.packet, Direction::In) {
                 entries[place].comments.push(comment);

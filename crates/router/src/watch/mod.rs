@@ -2,10 +2,11 @@
 //!
 //! Each worker writes what it sees into a ring of its own ([`wattline_dataplane::tap`]); the thread of
 //! the connection reads them all. It may be as slow as it likes: what finds a ring full is counted as
-//! missed. While one looks, workers forward what XDP programs would, as those cannot be looked into.
+//! missed. XDP programs go on forwarding, and copy what they forward ([`copying`]).
 
 mod begin;
 mod capture;
+pub(super) mod copying;
 mod form;
 mod rounds;
 mod session;

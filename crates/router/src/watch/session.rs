@@ -5,9 +5,11 @@ use super::rounds::Rounds;
 use super::watchers::{Watchers, WorkerTaps};
 use crate::inbox::InboxSender;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wattline_daemon::stream::Outlet;
 use wattline_status::WatchEnd;
+use wattline_xdp::Copies;
 
 /// Pause of the reader when there is nothing to read.
 const REST: Duration = Duration::from_millis(10);
@@ -19,10 +21,11 @@ pub(super) struct Session {
     pub watchers: Watchers,
     pub inbox_sender: InboxSender,
     pub slot: usize,
-    pub diverts: bool,
     pub worker_taps: Vec<WorkerTaps>,
     pub rounds: Rounds,
     pub most: u64,
+    /// What XDP programs copy, and the copies lost before this began.
+    pub copies: Option<(Arc<Copies>, u64)>,
 }
 
 impl Session {
@@ -43,6 +46,10 @@ impl Session {
                 }
             }
         }
+        if self.copies.is_some() {
+            // What programs have copied by now is still shown.
+            std::thread::sleep(REST);
+        }
         self.take_back();
         let end = Instant::now() + LAST_LOOK;
         while packets < self.most && Instant::now() < end {
@@ -56,29 +63,34 @@ impl Session {
         }
         let (matched, missed) = self.rounds.counted();
         packets += form.end(matched, missed, out)?;
-        out.end(&end_of(packets, matched, missed, began))
+        out.end(&WatchEnd {
+            packets,
+            matched,
+            missed,
+            uncopied: self.uncopied(),
+            duration_seconds: began.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Returns the packets that XDP programs could not copy since this began.
+    fn uncopied(&self) -> u64 {
+        let Some((copies, before)) = &self.copies else { return 0 };
+        copies.uncopied().unwrap_or_default().saturating_sub(*before)
     }
 
     fn take_back(&self) {
         for worker in &self.worker_taps {
             worker.slots.take(self.slot);
-            worker.waker.wake();
+            worker.wake();
         }
     }
-}
-
-fn end_of(packets: u64, matched: u64, missed: u64, began: Instant) -> WatchEnd {
-    WatchEnd { packets, matched, missed, duration_seconds: began.elapsed().as_secs_f64() }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         self.take_back();
-        if self.diverts {
-            self.watchers.count_diverting(false);
-        }
         self.watchers.give_slot_back(self.slot);
-        // The control thread lets XDP programs forward again.
+        // The control thread ends the copies.
         self.inbox_sender.wake();
     }
 }

@@ -6,6 +6,7 @@ use super::rounds::Seen;
 use crate::application::RuleNames;
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use wattline_daemon::stream::Outlet;
 use wattline_dataplane::drop_reason::DropReason;
 use wattline_dataplane::tap::filter::Headers;
@@ -21,6 +22,7 @@ struct Open {
     first: Record,
     made_by: Option<u8>,
     nodes: Vec<u8>,
+    next_hop: Option<IpAddr>,
     end: Option<End>,
 }
 
@@ -68,13 +70,14 @@ impl Trace {
                     Kind::Dropped(reason) => way.end = Some(End::Dropped(reason, record.port)),
                     Kind::LeftToKernel => way.end = Some(End::LeftToKernel),
                     Kind::Consumed(_) => way.end = Some(End::Consumed),
+                    Kind::NextHop => way.next_hop = address(&record.bytes),
                     Kind::Held(_) | Kind::Received | Kind::Made(_) | Kind::Round => {}
                 }
                 return;
             }
         };
-        let way = Open { first: record.clone(), made_by, nodes: Vec::new(), end: None };
-        self.open.insert(key, way);
+        let (first, nodes) = (record.clone(), Vec::new());
+        self.open.insert(key, Open { first, made_by, nodes, next_hop: None, end: None });
     }
 
     /// The packets that `are_told`, the oldest first.
@@ -112,6 +115,7 @@ impl Trace {
             nodes: open.nodes.iter().map(|node| self.node(*node).to_owned()).collect(),
             end: end.to_owned(),
             port_out: to.map(str::to_owned),
+            next_hop: open.next_hop.map(|address| address.to_string()),
             reason: reason.map(reason_name).map(Into::into),
             rule,
             meaning: means.map(|reason| reason.description().trim().to_owned()),
@@ -123,6 +127,14 @@ impl Trace {
             out.event(&self.said(*worker, way))?;
         }
         Ok(told.len() as u64)
+    }
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => Some(IpAddr::from(*bytes.first_chunk::<4>()?)),
+        16 => Some(IpAddr::from(*bytes.first_chunk::<16>()?)),
+        _ => None,
     }
 }
 

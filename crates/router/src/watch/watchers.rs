@@ -1,12 +1,8 @@
 //! Common part of a router's captures and traces.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wattline_dataplane::tap::slots::{SLOTS, TapSlots};
 use wattline_ports::waiter::Waker;
-
-/// Obstacle to forwarding in XDP programs while a watcher needs all packets.
-pub(crate) const OBSTACLE: &str = "a capture or trace looks at all packets";
 
 /// Kind of watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,46 +11,47 @@ pub(crate) enum Kind {
     Trace,
 }
 
-/// A worker, as far as taps go.
+/// A worker, or the reader of what XDP programs copy, as far as taps go.
 pub(crate) struct WorkerTaps {
     pub slots: TapSlots,
-    pub waker: Waker,
+    /// None if it never sleeps for long.
+    pub waker: Option<Waker>,
     /// Chunks of its memory.
     pub chunks: u32,
+}
+
+impl WorkerTaps {
+    /// Makes it look into its slots.
+    pub fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake();
+        }
+    }
 }
 
 /// Present captures and traces.
 #[derive(Default, Clone)]
 pub(crate) struct Watchers {
-    slots: Arc<Mutex<[bool; SLOTS]>>,
-    /// Those that see what XDP programs would forward.
-    diverting: Arc<AtomicUsize>,
+    /// Most bytes of a frame that each needs.
+    slots: Arc<Mutex<[Option<u16>; SLOTS]>>,
 }
 
 impl Watchers {
-    /// Whether XDP programs have to leave everything to workers.
-    pub fn divert(&self) -> bool {
-        self.diverting.load(Ordering::Relaxed) > 0
-    }
-
-    /// From now on one more sees, or ceases to see, what XDP programs would forward.
-    pub fn count_diverting(&self, one_more: bool) {
-        match one_more {
-            true => self.diverting.fetch_add(1, Ordering::Relaxed),
-            false => self.diverting.fetch_sub(1, Ordering::Relaxed),
-        };
+    /// Most bytes of a frame that any needs; `None` without one.
+    pub fn snap(&self) -> Option<u16> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().max().copied()
     }
 
     /// A free slot of the workers; `None` if all are taken.
-    pub fn take_slot(&self) -> Option<usize> {
+    pub fn take_slot(&self, snap: u16) -> Option<usize> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = slots.iter().position(|taken| !taken)?;
-        slots[free] = true;
+        let free = slots.iter().position(Option::is_none)?;
+        slots[free] = Some(snap);
         Some(free)
     }
 
     /// The slot is free again.
     pub fn give_slot_back(&self, slot: usize) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)[slot] = false;
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)[slot] = None;
     }
 }

@@ -29,10 +29,6 @@ pub struct Looking {
     /// Most packets per second and worker; what comes beyond is counted as missed.
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
-    /// Let XDP programs forward on, and do not see what they forward. Otherwise workers forward
-    /// everything meanwhile, which takes more of the machine's time.
-    #[arg(long)]
-    keep_xdp: bool,
     #[command(flatten)]
     which: Which,
 }
@@ -45,8 +41,7 @@ impl Looking {
         // Mistakes are told before a router is looked for, which knows the names of its ports.
         Filter::parse(&filter, &|_| Some(0))
             .map_err(|error| ExitError::new(ExitError::USAGE, error))?;
-        let look =
-            Look { filter, snap, rate: self.rate, most: self.count, keep_xdp: self.keep_xdp };
+        let look = Look { filter, snap, rate: self.rate, most: self.count };
         let (head, inlet) = self.which.listen(&request(look))?;
         stop_by_signal(inlet.stopper()?)?;
         if let Some(time) = self.time {
@@ -76,9 +71,6 @@ fn say_unseen(start: &WatchStart) {
     for what in &start.unseen {
         note!("not seen: {what}");
     }
-    if start.diverts_xdp {
-        note!("workers forward what XDP programs would, until this ends (--keep-xdp lets them)");
-    }
 }
 
 /// Summarises the end in a line.
@@ -87,8 +79,14 @@ pub fn summary(end: &WatchEnd) -> String {
         0 => "none missed".to_owned(),
         missed => format!("{missed} missed, as they came too fast (--rate, or a slow reader)"),
     };
+    let uncopied = match end.uncopied {
+        0 => String::new(),
+        packets => format!("; {packets} of XDP programs not looked at, as they came too fast"),
+    };
     let WatchEnd { packets, matched, duration_seconds, .. } = end;
-    format!("{packets} packets shown; {matched} matched, {missed}; {duration_seconds:.1} s")
+    format!(
+        "{packets} packets shown; {matched} matched, {missed}{uncopied}; {duration_seconds:.1} s"
+    )
 }
 
 /// Reads an event or the end of a capture or trace.

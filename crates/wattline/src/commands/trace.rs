@@ -52,7 +52,10 @@ fn write(way: &Way, seconds: f64, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "    {}", way.nodes.join(" > "))?;
     let known = |text: &Option<String>| text.clone().unwrap_or_default();
     let end = match &*way.end {
-        "sent" => format!("sent by {}", known(&way.port_out)),
+        "sent" => {
+            let to = way.next_hop.as_ref().map_or_else(String::new, |it| format!(" to {it}"));
+            format!("sent by {}{to}", known(&way.port_out))
+        }
         "dropped" => {
             let rule = way.rule.as_ref().map_or_else(String::new, |it| format!(" by rule {it}"));
             format!("dropped, {}{rule}: {}", known(&way.reason), known(&way.meaning))
@@ -79,6 +82,8 @@ mod tests {
             ..Way::default()
         };
         write(&way, 0.5, &mut out).unwrap();
+        way.next_hop = Some("192.0.2.9".to_owned());
+        write(&way, 0.75, &mut out).unwrap();
         way.end = "dropped".to_owned();
         (way.reason, way.meaning) = (Some("no-route".to_owned()), Some("No route.".to_owned()));
         way.made_by = Some("icmp4-error".to_owned());
@@ -86,6 +91,8 @@ mod tests {
         way.rule = Some("no-telnet".to_owned());
         write(&way, 2.0, &mut out).unwrap();
         let expected = "0.500000  in by left: a > b udp, 60 bytes\n    x > y\n    sent by right\n\
+                        0.750000  in by left: a > b udp, 60 bytes\n    x > y\n    sent by right to \
+                        192.0.2.9\n\
                         1.000000  made by icmp4-error: a > b udp, 60 bytes\n    x > y\n    \
                         dropped, no-route: No route.\n\
                         2.000000  made by icmp4-error: a > b udp, 60 bytes\n    x > y\n    \

@@ -18,10 +18,14 @@ pub enum MapKind {
     PerCpuArray = 6,
     /// A table of prefixes, of which the longest that matches is found.
     Prefixes = 11,
+    /// Maps, by index.
+    Maps = 12,
     /// AF_XDP sockets by queue number.
     Sockets = 17,
     /// Interfaces to send to, by any 32-bit number.
     Devices = 25,
+    /// A ring of records that programs write and a process reads ([`super::Ring`]).
+    Ring = 27,
 }
 
 impl MapKind {
@@ -32,8 +36,10 @@ impl MapKind {
             Self::Array,
             Self::PerCpuArray,
             Self::Prefixes,
+            Self::Maps,
             Self::Sockets,
             Self::Devices,
+            Self::Ring,
         ];
         all.into_iter().find(|kind| *kind as u32 == number)
     }
@@ -72,6 +78,18 @@ impl Map {
     /// # Errors
     /// Without CAP_BPF (for a map of sockets CAP_NET_ADMIN also), or memory.
     pub fn create(name: &str, definition: Definition) -> Result<Self, BpfError> {
+        Self::create_like(name, definition, None)
+    }
+
+    /// The same; a map of maps holds maps of the kind of `inner`.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub(super) fn create_like(
+        name: &str,
+        definition: Definition,
+        inner: Option<&Self>,
+    ) -> Result<Self, BpfError> {
         let Definition { kind, key_size, value_size, entries, flags } = definition;
         let mut attributes = Attributes::new()
             .word(0, kind as u32)
@@ -79,6 +97,7 @@ impl Map {
             .word(8, value_size)
             .word(12, entries)
             .word(16, flags)
+            .word(20, inner.map_or(0, Self::fd_number))
             .name(28, name);
         let descriptor =
             attributes.call_for_descriptor(Command::MapCreate).map_err(|errno| match errno {

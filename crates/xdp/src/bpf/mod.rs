@@ -2,7 +2,7 @@
 //!
 //! Wattline's programs are written in C (`bpf/`) and compiled by `scripts/build-bpf`; the objects
 //! are part of the project, so that a user's build needs no BPF compiler. All unsafe code is in
-//! `syscall`.
+//! `syscall` and `ring`.
 //!
 //! Sources: bpf(2), Linux `include/uapi/linux/bpf.h`.
 
@@ -13,6 +13,7 @@ mod link;
 mod map;
 mod object;
 mod program;
+mod ring;
 mod syscall;
 
 pub use error::BpfError;
@@ -23,3 +24,4 @@ pub use map::{Map, MapKind};
 pub use object::Object;
 pub(crate) use object::{Aligned, object};
 pub use program::{Program, ProgramKind, TestRun};
+pub use ring::Ring;

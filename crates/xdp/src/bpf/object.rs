@@ -100,7 +100,8 @@ impl Object {
             entries,
             flags: wanted.map_flags(),
         };
-        let map = Map::create(name, definition)?;
+        let inner = wanted.inner().map(|inner| self.create_as(name, &inner, inner.max_entries()));
+        let map = Map::create_like(name, definition, inner.transpose()?.as_ref())?;
         // Variables of the program: one value, with what they are at first.
         if !wanted.data().is_empty() {
             map.set(&0_u32.to_ne_bytes(), wanted.data())?;

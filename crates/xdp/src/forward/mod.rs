@@ -9,9 +9,12 @@
 mod losses;
 
 #[cfg(test)]
+mod copied;
+#[cfg(test)]
 mod tests;
 
 use crate::bpf::{BpfError, Link, object};
+use crate::copies::Copies;
 use crate::loaded::Loaded;
 use crate::ways::Ways;
 use rustix::io::Errno;
@@ -27,19 +30,24 @@ pub struct XdpForward {
 
 impl XdpForward {
     /// Prepares forwarding between interfaces of this thread's network namespace; nothing is
-    /// forwarded before ports are opened.
+    /// forwarded before ports are opened. `copies` are taken of forwarded packets.
     ///
     /// # Errors
     /// Without CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (what interfaces refuse is told by
     /// tracepoints only), in a kernel without type information, or one that refuses the program.
-    pub fn new() -> Result<Self, BpfError> {
-        let ways = Ways::new(&object!("redirect")?)?;
+    pub fn new(copies: &Arc<Copies>) -> Result<Self, BpfError> {
+        let ways = Ways::new(&object!("redirect")?, copies)?;
         let losses = losses::count(&ways)?;
         let forward = Self { ways: ways.into(), _losses: losses };
         // A kernel whose verifier does not understand the program should be known before a port is
         // attached.
         Loaded::new([0; 6], Some(&forward.ways))?;
         Ok(forward)
+    }
+
+    /// Returns the maps by which the programs copy what they forward.
+    pub fn copies(&self) -> &Arc<Copies> {
+        &self.ways.copies
     }
 
     /// Returns the maps that the programs of ports share.

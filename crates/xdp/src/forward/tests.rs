@@ -3,6 +3,7 @@
 
 use super::XdpForward;
 use crate::bpf::BpfError;
+use crate::copies::Copies;
 use crate::flows::FlowLookup;
 use crate::loaded::Loaded;
 use crate::{LocalAddress, Verdict, XdpMode, XdpProgram};
@@ -10,6 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wattline_linux::namespace::{Namespace, interface_index};
 use wattline_linux::xdp_features::{Transmits, XdpFeatures};
@@ -18,11 +20,11 @@ use wattline_packet::checksum::Sum;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const OUT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
 const NEXT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
-const SLOT: u32 = 3;
+pub(super) const SLOT: u32 = 3;
 
 /// A router's namespace: routes lead out of `w0`, to one next hop that is known and one that is
 /// not, some to nowhere.
-fn namespace() -> Option<Namespace> {
+pub(super) fn namespace() -> Option<Namespace> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let serial = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("wl-xdp-forward-{}-{serial}", std::process::id());
@@ -67,16 +69,18 @@ fn namespace() -> Option<Namespace> {
     Some(namespace)
 }
 
-struct Fixture {
+pub(super) struct Fixture {
+    pub copies: Arc<Copies>,
     forward: XdpForward,
-    program: XdpProgram,
+    pub program: XdpProgram,
     out: u32,
 }
 
 impl Fixture {
     /// In the namespace of this thread, with the way out of `w0` open.
-    fn new() -> Self {
-        let forward = XdpForward::new().unwrap();
+    pub fn new() -> Self {
+        let copies = Arc::new(Copies::new().unwrap());
+        let forward = XdpForward::new(&copies).unwrap();
         let out = interface_index("w0").unwrap();
         assert!(forward.open(out, true).is_err());
         forward.add(out, SLOT).unwrap();
@@ -86,7 +90,7 @@ impl Fixture {
         for address in ["192.0.2.1", "192.0.2.0", "192.0.2.255", "198.18.0.1", "2001:db8:9::1"] {
             program.add_local(address.parse().unwrap(), LocalAddress::Host).unwrap();
         }
-        Self { forward, program, out }
+        Self { copies, forward, program, out }
     }
 
     fn forwarded(&self) -> u64 {
@@ -95,7 +99,7 @@ impl Fixture {
 
     /// Runs the program on a frame. Returns the frame sent, or `None` if it is left, as it came, to
     /// a socket (here is none, so to the kernel).
-    fn run(&self, name: &str, frame: &[u8]) -> Option<Vec<u8>> {
+    pub fn run(&self, name: &str, frame: &[u8]) -> Option<Vec<u8>> {
         let before = self.forwarded();
         let run = self
             .program
@@ -122,7 +126,7 @@ fn frame(ether_type: u16, packet: &[u8]) -> Vec<u8> {
 }
 
 /// A packet with `payload` bytes of UDP, changed before its checksum is computed.
-fn ipv4(to: [u8; 4], payload: u16, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+pub(super) fn ipv4(to: [u8; 4], payload: u16, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut packet = vec![0; 20 + usize::from(payload)];
     packet[0] = 0x45;
     packet[2..4].copy_from_slice(&(20 + payload).to_be_bytes());
@@ -135,7 +139,7 @@ fn ipv4(to: [u8; 4], payload: u16, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     frame(0x0800, &packet)
 }
 
-fn ipv6(to: &str, payload: u16, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+pub(super) fn ipv6(to: &str, payload: u16, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut packet = vec![0; 40 + usize::from(payload)];
     packet[0] = 0x60;
     packet[4..6].copy_from_slice(&payload.to_be_bytes());
@@ -441,7 +445,7 @@ fn a_way_closes_with_the_error_of_its_driver() {
 
 #[test]
 fn program_of_flows_is_accepted_where_kernel_has_function() {
-    let forward = match XdpForward::new() {
+    let forward = match Copies::new().and_then(|it| XdpForward::new(&it.into())) {
         Ok(forward) => forward,
         Err(error) => return wattline_needs::rights(&error),
     };

@@ -1,0 +1,143 @@
+//! Copies of what XDP programs forward, while a capture or trace runs.
+//!
+//! Programs write them into a ring. One thread reads it and is a worker as far as captures and traces go: it has
+//! their taps. The control thread begins and ends it.
+
+use super::watchers::WorkerTaps;
+use crate::Router;
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wattline_dataplane::drop_reason::DropReason;
+use wattline_dataplane::tap::copies::{CopyTaps, End, Forwarded};
+use wattline_dataplane::tap::slots::TapSlots;
+use wattline_units::Time;
+use wattline_xdp::bpf::BpfError;
+use wattline_xdp::{Copied, Copies, CopyReader, FORWARD_PORTS_MAX};
+
+/// Pause of the reader when there is nothing to read.
+const REST: Duration = Duration::from_millis(2);
+/// Fewest bytes of a frame that are copied: filters read the headers.
+const HEADERS: u16 = 512;
+
+/// The reader of copies; its thread ends when this is dropped.
+pub(crate) struct Copying {
+    slots: TapSlots,
+    snap: u16,
+    stops: Arc<AtomicBool>,
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.stops.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Router {
+    /// Begins or ends copying, as the present captures and traces need it.
+    pub(crate) fn update_copying(&mut self) -> Result<(), BpfError> {
+        let copies = self.kernel.as_ref().and_then(|kernel| kernel.programs.copies());
+        let Some(copies) = copies else { return Ok(()) };
+        let wanted = self.watchers.snap().map(|snap| snap.max(HEADERS));
+        match (wanted, &mut self.copying) {
+            (None, Some(_)) => {
+                self.copying = None;
+                copies.end()
+            }
+            (Some(snap), None) => {
+                let nodes = self.workers.nodes().len();
+                self.copying = Some(Copying::begin(copies, snap, nodes)?);
+                Ok(())
+            }
+            (Some(snap), Some(copying)) if snap != copying.snap => {
+                copying.snap = snap;
+                copies.set_snap(snap.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the reader of copies as a worker, if programs are copied from.
+    pub(super) fn copying_worker(&self) -> Option<WorkerTaps> {
+        let copying = self.copying.as_ref()?;
+        Some(WorkerTaps { slots: copying.slots.clone(), waker: None, chunks: 1 })
+    }
+}
+
+impl Copying {
+    fn begin(copies: &Copies, snap: u16, nodes: usize) -> Result<Self, BpfError> {
+        let mut reader = copies.begin(snap.into())?;
+        let mut taps = CopyTaps::new(nodes);
+        let (slots, stops) = (taps.slots(), Arc::new(AtomicBool::new(false)));
+        let stopping = Arc::clone(&stops);
+        let name = "wattline-copies".to_owned();
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            let began = nanos(ClockId::Monotonic);
+            let mut sent = Vec::new();
+            while !stopping.load(Ordering::Relaxed) {
+                if !read(&mut reader, &mut taps, began, &mut sent) {
+                    taps.look();
+                    std::thread::sleep(REST);
+                }
+            }
+        });
+        if let Err(error) = thread {
+            copies.end()?;
+            return Err(BpfError::System {
+                action: "starting the reader of copies".to_owned(),
+                source: rustix::io::Errno::from_io_error(&error)
+                    .unwrap_or(rustix::io::Errno::AGAIN),
+            });
+        }
+        Ok(Self { slots, snap, stops })
+    }
+}
+
+/// Hands on the copies that are there; false if there are none.
+fn read(reader: &mut CopyReader, taps: &mut CopyTaps, began: u64, sent: &mut Vec<u8>) -> bool {
+    let wall = nanos(ClockId::Realtime);
+    // The system's clock may be set meanwhile.
+    let since_boot = nanos(ClockId::Monotonic);
+    let mut latest = began;
+    let count = reader.read(|copied| {
+        // A tap that begins sees all later packets.
+        taps.look();
+        latest = latest.max(copied.nanos);
+        copied.sent_into(sent);
+        taps.forwarded(&Forwarded {
+            // Processors hand over in another order than they receive: time never goes back.
+            now: Time::from_picos((latest - began).saturating_mul(1000)),
+            wall_nanos: wall.saturating_sub(since_boot.saturating_sub(copied.nanos)),
+            received: End {
+                port: port(copied.slot_in),
+                length: copied.received_length as usize,
+                bytes: copied.received,
+            },
+            sent: outcome(copied, sent),
+            next_hop: copied.next_hop,
+        });
+    });
+    if count > 0 {
+        taps.end_round(wall);
+    }
+    count > 0
+}
+
+fn outcome<'a>(copied: &Copied<'_>, sent: &'a [u8]) -> Result<End<'a>, u8> {
+    match copied.sent_length {
+        0 => Err(DropReason::PortGone as u8),
+        length => Ok(End { port: port(copied.slot_out), length: length as usize, bytes: sent }),
+    }
+}
+
+/// The port at a slot.
+fn port(slot: u32) -> u16 {
+    if slot < FORWARD_PORTS_MAX { slot as u16 } else { u16::MAX }
+}
+
+fn nanos(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or_default()
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Copies of forwarded packets, for captures and traces.
+ *
+ * While none runs, a program reads one word. While one does, a copy of each packet that the program sends goes
+ * to a ring: the frame as it was received, the headers as they are sent, and the decision. The place is
+ * reserved before the frame is changed and handed over once its fate is known, so that a copy has both or is
+ * not there. A full ring loses copies, which are counted, and never packets.
+ */
+#pragma once
+
+#include "frame.h"
+#include "ways.h"
+
+/* What copies begin with: headers of up to 64 bytes, in which everything lies that a program changes. */
+#define HEAD_BYTES 64
+
+/* As in `src/copies.rs`. */
+struct copy {
+    /* Time at which it was received, of the monotonic clock. */
+    __u64 nanos;
+    /* Slot of the port that received it. */
+    __u32 in;
+    /* Slot of the port that it is sent by. */
+    __u32 out;
+    __u32 verdict;
+    /* Bytes of the frame as received. */
+    __u32 received;
+    /* Bytes of the frame as sent; 0 if it was not. */
+    __u32 sent;
+    /* Bytes of the received frame that are here. */
+    __u32 bytes;
+    /* The next hop and its family. */
+    __u32 family;
+    __be32 next_hop[4];
+    __u32 unused;
+    /* The beginning of the frame as sent. */
+    __u8 head[HEAD_BYTES];
+    /* The frame as received. */
+    __u8 frame[];
+};
+
+/* Sizes of places: the verifier has to know them. */
+#define BYTES_SMALL 136
+#define BYTES_MEDIUM 1672
+#define BYTES_LARGE 16384
+#define BYTES_MOST 65536
+
+struct copying {
+    /* Most bytes of a frame that are copied; 0 while nobody looks. */
+    __u32 snap;
+};
+
+struct copying copying SEC(".data.copying");
+
+/* The ring while somebody looks. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    __type(key, __u32);
+    __uint(max_entries, 1);
+    __array(values, struct {
+        __uint(type, BPF_MAP_TYPE_RINGBUF);
+        /* Of any page size; a ring of another size takes its place. */
+        __uint(max_entries, 65536);
+    });
+} wl_copy_rings SEC(".maps");
+
+/* Packets for whose copy the ring had no room. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __type(key, __u32);
+    __type(value, __u64);
+    __uint(max_entries, 1);
+} wl_uncopied SEC(".maps");
+
+static __always_inline void count_uncopied(void)
+{
+    __u32 key = 0;
+    __u64 *packets = bpf_map_lookup_elem(&wl_uncopied, &key);
+
+    if (packets)
+        *packets += 1;
+}
+
+/* Reserves a place of this size and puts the frame's first bytes there. */
+#define COPY_IN(most)                                                                              \
+    do {                                                                                           \
+        copy = bpf_ringbuf_reserve(ring, sizeof(*copy) + (most), 0);                               \
+        if (copy && bpf_xdp_load_bytes(context, 0, copy->frame, bytes) != 0) {                     \
+            bpf_ringbuf_discard(copy, BPF_RB_NO_WAKEUP);                                           \
+            copy = NULL;                                                                           \
+        }                                                                                          \
+    } while (0)
+
+/* Begins the copy of a frame that is going to be forwarded; NULL if nobody looks or there is no room. */
+static __always_inline struct copy *begin_copy(struct xdp_md *context)
+{
+    __u32 key = 0, ingress = context->ingress_ifindex;
+    __u64 all, bytes = copying.snap;
+    struct copy *copy;
+    __u32 *member;
+    void *ring;
+
+    if (bytes == 0)
+        return NULL;
+    ring = bpf_map_lookup_elem(&wl_copy_rings, &key);
+    if (!ring)
+        return NULL;
+    all = bpf_xdp_get_buff_len(context);
+    if (bytes > all)
+        bytes = all;
+    /* The verifier has to see the bounds of the register that is used. */
+    asm volatile("" : "+r"(bytes));
+    if (bytes == 0 || bytes > BYTES_MOST)
+        return NULL;
+    if (bytes <= BYTES_SMALL)
+        COPY_IN(BYTES_SMALL);
+    else if (bytes <= BYTES_MEDIUM)
+        COPY_IN(BYTES_MEDIUM);
+    else if (bytes <= BYTES_LARGE)
+        COPY_IN(BYTES_LARGE);
+    else
+        COPY_IN(BYTES_MOST);
+    if (!copy) {
+        count_uncopied();
+        return NULL;
+    }
+    member = bpf_map_lookup_elem(&wl_members, &ingress);
+    copy->nanos = bpf_ktime_get_ns();
+    copy->in = member ? *member : FORWARD_PORTS_MAX;
+    copy->received = all;
+    copy->bytes = bytes;
+    copy->unused = 0;
+    return copy;
+}
+
+/* Gives a place back: the packet was not forwarded after all. */
+static __always_inline void abandon_copy(struct copy *copy)
+{
+    if (copy)
+        bpf_ringbuf_discard(copy, BPF_RB_NO_WAKEUP);
+}
+
+/* Hands a copy over, with the program's decision. */
+static __always_inline void end_copy(struct copy *copy, struct xdp_md *context,
+                                     const struct bpf_fib_lookup *route, __u32 slot,
+                                     enum verdict verdict)
+{
+    __u64 head;
+
+    if (!copy)
+        return;
+    copy->out = slot;
+    copy->verdict = verdict;
+    copy->family = route->family;
+    for (int word = 0; word < 4; word++)
+        copy->next_hop[word] = route->ipv6_dst[word];
+    copy->sent = 0;
+    if (verdict == VERDICT_FORWARDED) {
+        head = copy->sent = bpf_xdp_get_buff_len(context);
+        asm volatile("" : "+r"(head));
+        if (head > HEAD_BYTES)
+            head = HEAD_BYTES;
+        asm volatile("" : "+r"(head));
+        if (head > 0 && head <= HEAD_BYTES)
+            bpf_xdp_load_bytes(context, 0, copy->head, head);
+    }
+    bpf_ringbuf_submit(copy, BPF_RB_NO_WAKEUP);
+}
