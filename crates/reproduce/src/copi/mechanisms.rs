@@ -158,8 +158,10 @@ mod tests {
     use super::super::ranges;
     use super::super::runs::{SEEDS, server};
     use super::*;
+    use wattline_policy::PolicySpec;
     use wattline_report::Check;
-    use wattline_server::RequestPower;
+    use wattline_server::{RequestPower, RequestServer};
+    use wattline_sim::requests::{RequestSetting, run_requests};
     use wattline_units::Watts;
 
     /// Largest share of a core with so many connections, on any seed.
@@ -191,6 +193,45 @@ mod tests {
         // An uncore that stops while no core executes makes ITR matter most at the low load.
         let checks = figure_4(|power| power.uncore_idle_share = 0.0);
         assert!(checks.iter().any(|check| check.verdict != Verdict::Meets));
+    }
+
+    /// Watts of one core's share of nginx' medium load, standing for all, under a policy.
+    fn watts(server: &RequestServer, policy: &str) -> Option<f64> {
+        let [_, medium, _] = Workload::Nginx.published_loads();
+        let report = run_requests(&RequestSetting {
+            server,
+            requests: Inputs::default().requests(Workload::Nginx, medium).unwrap(),
+            policy: PolicySpec::parse(policy).unwrap(),
+            duration: Span::from_millis(1_000),
+            warmup: Span::from_millis(100),
+            seed: SEEDS[0],
+            cores: Some(1),
+        });
+        let report = report.unwrap();
+        report.sustained.then_some(report.power_watts)
+    }
+
+    #[test]
+    fn printed_saving_of_nginx_needs_a_package_that_contradicts_figure_4() {
+        const PACKAGE: f64 = 5.5;
+        let server = server(&Inputs::default()).unwrap();
+        let fastest = watts(&server, "performance+ixgbe").unwrap();
+        // The cheapest point, however slow it answers.
+        let points = (8..=18).flat_map(|tenths| [56, 206, 356, 606, 1_006].map(|us| (tenths, us)));
+        let least = points
+            .filter_map(|(tenths, us)| {
+                let ghz = f64::from(tenths) / 10.0;
+                watts(&server, &format!("napi:frequency_ghz={ghz},idle=deepest,moderation={us}us"))
+            })
+            .fold(f64::INFINITY, f64::min);
+        let saving = |less: f64| 100.0 * (1.0 - (least - less) / (fastest - less));
+        let printed = crate::printed::printed("CP-065");
+        let needed = saving(server.power.package.0 - PACKAGE);
+        println!("{:.1} % as it is, {needed:.1} % with {PACKAGE} W", saving(0.0));
+        assert!(saving(0.0) < printed - 8.0 && (needed - printed).abs() < 1.0);
+        let checks = figure_4(|power| power.package = Watts(PACKAGE));
+        println!("{}: {}", checks[0].quantity, checks[0].ours);
+        assert_eq!(checks[0].verdict, Verdict::Differs);
     }
 
     #[test]
