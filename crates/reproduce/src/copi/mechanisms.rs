@@ -176,7 +176,7 @@ mod tests {
     fn figure_4(change: impl Fn(&mut RequestPower)) -> Vec<Check> {
         let mut server = server(&Inputs::default()).unwrap();
         change(&mut server.power);
-        let mut figures = ranges::of_server(&Inputs::default(), &server).unwrap();
+        let mut figures = ranges::figures_for(&Inputs::default(), &server).unwrap();
         figures.pop().unwrap().checks
     }
 

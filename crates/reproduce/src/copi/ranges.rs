@@ -105,11 +105,11 @@ fn loads(inputs: &Inputs, server: &RequestServer) -> Result<Vec<Load>, Reproduce
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
-    of_server(inputs, &server(inputs)?)
+    figures_for(inputs, &server(inputs)?)
 }
 
 /// Both figures for a server that may have further mechanisms.
-pub(super) fn of_server(
+pub(super) fn figures_for(
     inputs: &Inputs,
     server: &RequestServer,
 ) -> Result<Vec<Figure>, ReproduceError> {
