@@ -175,11 +175,12 @@ fn figure(page: &mut String, name: &str, figure: &Figure, heading: &str) {
             escape(&figure.title)
         ),
     );
-    put(page, format_args!("<p>{}</p>\n<div class=\"plots\">\n", escape(&figure.about)));
+    page.push_str("<div class=\"plots\">\n");
     for plot in &figure.plots {
         page.push_str(plot);
     }
-    page.push_str("</div>\n");
+    // Below the plots, so that the first of a page is in its first view.
+    put(page, format_args!("</div>\n<p>{}</p>\n", escape(&figure.about)));
     checks(page, &figure.checks);
     let is_shown = !figure.plots.is_empty() || !figure.checks.is_empty();
     if figure.table.rows.len() > MOST_ROWS[usize::from(is_shown)] {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Instant;
+use wattline_needs::browser::{Browser, View, url_of};
 use wattline_report::{Basis, Check, Verdict};
 use wattline_reproduce::{
     OwnTraffic, Paper, Progress, Reproduction, Summary, Target, published_watts, reproduce,
@@ -112,6 +113,22 @@ fn published_watts_are_shown_with_what_following_traffic_is_worth() {
     println!("{} bytes of page", page.len());
     assert!(page.len() < 1_000_000 && page.contains("Worth of power that follows traffic"));
     assert!(out.path().join("published-watts/worth.csv").exists());
+    begins_with(&out.path().join("published-watts.html"), "['.headline', 'svg.plot']");
+}
+
+/// A reader sees these parts of a page without scrolling, on a desk and on a telephone.
+fn begins_with(page: &Path, parts: &str) {
+    let Some(mut browser) = Browser::start("the first view of a page") else { return };
+    for width in [1200, 400] {
+        browser.set_view(View { width, height: 900, dark: false });
+        browser.open(&url_of(page));
+        let end = format!(
+            "Math.max(...{parts}.map(name => document.querySelector(name).getBoundingClientRect().bottom))"
+        );
+        let end = browser.value(&end).as_f64().unwrap_or(f64::INFINITY);
+        println!("{}: {parts} end at {end:.0} px of {width} px width", page.display());
+        assert!(end <= 900.0, "{parts} end at {end} px of {width} px width");
+    }
 }
 
 /// The step that begins, if one does.
@@ -226,6 +243,8 @@ fn all_papers_give_the_verdicts_on_record() {
     let bytes = std::fs::metadata(out.path().join("index.html")).unwrap().len();
     println!("{bytes} bytes of page");
     assert!(bytes < 1_000_000, "{bytes} bytes of page");
+    let first = "['.headline', 'button[data-verdict]', 'svg.plot']";
+    begins_with(&out.path().join("index.html"), first);
     let mut now = String::from("claim,basis,verdict\n");
     for claim in claims() {
         let verdict = serde_json::to_value(claim.verdict).unwrap();

@@ -69,9 +69,14 @@ fn one_core(model: &BollaModel) -> Vec<Check> {
     let (idle, active) = (Watts(10.0), Watts(30.0));
     let limits = mean_power(0.0, idle, active) == active && mean_power(1.0, idle, active) == idle;
     let clamped = [0.0, 50.0, 100.0, 150.0].map(|load| idle_probability(load, 100.0));
-    // The trace spends a quarter of the time at each of four rates.
+    // Rates of unequal durations: equations 7 and 8 weight by time.
+    let parts = [(0.0, 0.4), (0.2, 0.1), (0.6, 0.3), (1.0, 0.2)];
+    let of_part = |(share, time): (f64, f64)| {
+        time * (model.core_power(&point, point.max_rate * share) - base).0
+    };
+    let by_parts: f64 = parts.map(of_part).into_iter().sum();
     let trace: Vec<(Span, PacketsPerSecond)> =
-        [0.0, 0.2, 0.6, 1.0].map(|share| (Span::from_millis(250), point.max_rate * share)).to_vec();
+        parts.map(|(share, time)| (Span::from_seconds(time), point.max_rate * share)).to_vec();
     let by_integral = (model.mean_power(&point, &trace).unwrap_or_default() - base).0;
     let idle_share = model.idle_probability(&point, &trace).unwrap_or_default();
     let by_probability = mean_power(idle_share, point.idle, point.active).0;
@@ -114,6 +119,13 @@ fn one_core(model: &BollaModel) -> Vec<Check> {
             "equation 7 against equations 2 and 8, mean power of a trace (W)",
             by_integral,
             by_probability,
+            1e-9,
+        ),
+        Check::near(
+            &["BO-073"],
+            "equation 7 against the sum over the parts of that trace (W)",
+            by_integral,
+            by_parts,
             1e-9,
         ),
         Check::near(

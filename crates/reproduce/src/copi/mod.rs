@@ -7,6 +7,7 @@
 mod compare;
 mod context;
 mod defaults;
+mod idle_states;
 mod mechanisms;
 mod ranges;
 mod runs;
@@ -29,6 +30,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("copi: latency and energy", &["fig6", "fig7"], compare::figures),
     Step::new("copi: other defaults of the driver", &["defaults"], defaults::figures),
     Step::new("copi: mechanisms left out", &["mechanisms"], mechanisms::figures),
+    Step::new("copi: idle state as third dimension", &["idle-states"], idle_states::figures),
 ];
 
 #[cfg(test)]

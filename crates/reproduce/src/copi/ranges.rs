@@ -105,8 +105,16 @@ fn loads(inputs: &Inputs, server: &RequestServer) -> Result<Vec<Load>, Reproduce
 }
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
+    figures_for(inputs, &server(inputs)?)
+}
+
+/// Both figures for a server that may have further mechanisms.
+pub(super) fn figures_for(
+    inputs: &Inputs,
+    server: &RequestServer,
+) -> Result<Vec<Figure>, ReproduceError> {
     let plan = planned::copi()?;
-    let loads = loads(inputs, &server(inputs)?)?;
+    let loads = loads(inputs, server)?;
     Ok(vec![latency(plan, &loads)?, energy(plan, &loads)?])
 }
 

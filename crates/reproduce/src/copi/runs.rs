@@ -12,7 +12,7 @@ use wattline_sim::requests::{
     Grid, RequestReport, RequestSetting, profile, run_requests, run_requests_with,
 };
 use wattline_traffic::requests::{RequestSpec, Workload};
-use wattline_units::Span;
+use wattline_units::{Span, Watts};
 
 /// Seed of the profiles and of Figures 1 to 4; parameters were fitted on it.
 pub(super) const PROFILE_SEED: u64 = 1;
@@ -54,6 +54,10 @@ pub(super) struct Mechanisms {
     pub within: Option<f64>,
     /// Turn of ksoftirqd and of the application; zero without ksoftirqd.
     pub slice: Span,
+    /// Watts of the package while all cores are in C6; `None` without package C-states.
+    pub package_idle: Option<f64>,
+    /// Share of the uncore's power that it draws while no core executes; `None` as in the file.
+    pub uncore_idle: Option<f64>,
 }
 
 /// A server, its requests, and the repeats of its tables: what all results depend on.
@@ -76,6 +80,12 @@ impl Subject {
         let name = workload.to_string();
         server.services.retain(|service, _| *service == name);
         server.kernel.ksoftirqd_slice = mechanisms.slice;
+        if let Some(watts) = mechanisms.package_idle {
+            server.power.package_idle = Some(Watts(watts));
+        }
+        if let Some(share) = mechanisms.uncore_idle {
+            server.power.uncore_idle_share = share;
+        }
         let requests = inputs.requests(workload, 1.0)?;
         let requests = RequestSpec { connections: mechanisms.connections, ..requests };
         let Mechanisms { within, one_target, .. } = mechanisms;
@@ -114,6 +124,33 @@ pub(super) fn profiled(
     workload: Workload,
 ) -> Result<Arc<ProfileTables>, ReproduceError> {
     Subject::new(inputs, workload, Mechanisms::default())?.profiled()
+}
+
+/// Full profiles of a workload by the deepest idle state that is allowed, the shallowest first.
+pub(super) fn limited(
+    inputs: &Inputs,
+    workload: Workload,
+) -> Result<Vec<(String, Arc<ProfileTables>)>, ReproduceError> {
+    let subject = Subject::new(inputs, workload, Mechanisms::default())?;
+    let states = subject.server.idle_states.iter().enumerate();
+    states
+        .map(|(deepest, state)| {
+            let mut limited = subject.clone();
+            limited.server.idle_states.truncate(deepest + 1);
+            Ok((state.name.clone(), limited.profiled()?))
+        })
+        .collect()
+}
+
+/// Reports of a policy without tables, at one load, by seed.
+pub(super) fn under_policy(
+    inputs: &Inputs,
+    workload: Workload,
+    policy: &str,
+    rate: f64,
+) -> Result<Vec<RequestReport>, ReproduceError> {
+    let subject = Subject::new(inputs, workload, Mechanisms::default())?;
+    Ok(subject.baseline(policy, &[rate])?.remove(0))
 }
 
 /// Reports of all policies for one workload at one load.

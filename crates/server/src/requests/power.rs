@@ -20,6 +20,13 @@ pub struct RequestPower {
     pub package: Watts,
     /// Power of the uncore by the fastest V/F state of any core, in the order of the frequencies.
     pub uncore: Vec<Watts>,
+    /// Share of the uncore's power that it draws while no core executes: 1 if it does not follow
+    /// their activity.
+    pub uncore_idle_share: f64,
+    /// Power of package and uncore in the package's idle state, which it enters while all cores are
+    /// in their deepest. `None` without such a state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package_idle: Option<Watts>,
 }
 
 impl RequestPower {
@@ -29,6 +36,8 @@ impl RequestPower {
         let fixed = section.number("core_watts_per_v2", 0.0..=1000.0);
         let package = section.number("package_watts", 0.0..=10_000.0);
         let uncore = section.numbers("uncore_watts", 0.0..=10_000.0);
+        let uncore_idle = section.number_or("uncore_idle_share", 1.0, 0.0..=1.0);
+        let package_idle = section.optional_number("package_idle_watts", 0.0..=10_000.0);
         let mut sound = true;
         for (key, list) in [("volts", &volts), ("uncore_watts", &uncore)] {
             let (Some(list), Some(states)) = (list, states) else { continue };
@@ -42,6 +51,13 @@ impl RequestPower {
                 sound = false;
             }
         }
+        let least = uncore.as_ref().and_then(|list| list.first().copied());
+        let least = least.zip(package).map(|(uncore, package)| uncore + package);
+        if package_idle.zip(least).is_some_and(|(idle, least)| idle > least) {
+            let why = "must not be above the power while cores run".into();
+            section.contradiction("package_idle_watts", why);
+            sound = false;
+        }
         sound.then_some(())?;
         Some(Self {
             volts: volts?,
@@ -49,7 +65,22 @@ impl RequestPower {
             static_per_square_volt: fixed?,
             package: Watts(package?),
             uncore: uncore?.into_iter().map(Watts).collect(),
+            uncore_idle_share: uncore_idle?,
+            package_idle: package_idle.map(Watts),
         })
+    }
+
+    /// Mean power of package and uncore without cores. `uncore` is the uncore's by the V/F states
+    /// alone, `executing` the share of time in which any core executes, and `asleep` the share in
+    /// which all cores are in the deepest idle state.
+    pub fn without_cores(&self, uncore: Watts, executing: f64, asleep: f64) -> (Watts, Watts) {
+        // Without activity the uncore draws this, in the time that the package sleeps too.
+        let still = uncore * self.uncore_idle_share;
+        let uncore = still + (uncore - still) * executing;
+        match self.package_idle {
+            Some(idle) => (self.package * (1.0 - asleep) + idle * asleep, uncore - still * asleep),
+            None => (self.package, uncore),
+        }
     }
 
     /// Power of a powered core with stopped clocks, at the V/F state with this index.
@@ -63,5 +94,36 @@ impl RequestPower {
         let volts = self.volts.get(state).copied().unwrap_or_default();
         let dynamic = self.dynamic_per_gigahertz * frequency.gigahertz() * volts * volts;
         self.core_static(state) + Watts(dynamic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn power(uncore_idle_share: f64, package_idle: Option<f64>) -> RequestPower {
+        RequestPower {
+            volts: vec![0.8],
+            dynamic_per_gigahertz: 1.0,
+            static_per_square_volt: 1.0,
+            package: Watts(16.0),
+            uncore: vec![Watts(8.0)],
+            uncore_idle_share,
+            package_idle: package_idle.map(Watts),
+        }
+    }
+
+    #[test]
+    fn package_and_uncore_follow_the_cores_only_where_the_file_has_the_figures() {
+        let of = |power: RequestPower, executing, asleep| {
+            let (package, uncore) = power.without_cores(Watts(8.0), executing, asleep);
+            (package.0, uncore.0)
+        };
+        assert_eq!(of(power(1.0, None), 0.25, 0.5), (16.0, 8.0));
+        assert_eq!(of(power(0.5, None), 0.25, 0.5), (16.0, 5.0));
+        assert_eq!(of(power(0.5, None), 1.0, 0.0), (16.0, 8.0));
+        // Half of the time package and uncore together draw 12 W.
+        assert_eq!(of(power(1.0, Some(12.0)), 0.25, 0.5), (14.0, 4.0));
+        assert_eq!(of(power(0.5, Some(12.0)), 0.0, 1.0), (12.0, 0.0));
     }
 }

@@ -175,15 +175,25 @@ impl Totals {
     ) -> Parts {
         let seconds = self.seconds_since(earlier).max(f64::MIN_POSITIVE);
         let stand_for = server.processor.cores() as f64 / cores as f64;
+        let picos = ((self.at - earlier.at) as f64).max(1.0);
+        let deepest = server.idle_states.len();
         let (mut awake, mut idle) = (0.0, 0.0);
+        // Cores share neither queues nor work, so that they idle independently of each other.
+        let (mut still, mut asleep) = (1.0, 1.0);
         for (now, then) in self.spent.iter().zip(&earlier.spent) {
-            let (core_awake, core_idle) = core_joules(&now.since(then), server, platform);
+            let spent = now.since(then);
+            let (core_awake, core_idle) = core_joules(&spent, server, platform);
             awake += core_awake;
             idle += core_idle;
+            let deep = spent.idle.iter().skip(deepest - 1).step_by(deepest).sum::<u64>();
+            still *= (spent.asleep() as f64 / picos).powf(stand_for);
+            asleep *= (deep as f64 / picos).powf(stand_for);
         }
+        let uncore = Watts((self.uncore_joules - earlier.uncore_joules) / seconds);
+        let (package, uncore) = server.power.without_cores(uncore, 1.0 - still, asleep);
         Parts {
-            package: server.power.package,
-            uncore: Watts((self.uncore_joules - earlier.uncore_joules) / seconds),
+            package,
+            uncore,
             awake: Watts(awake * stand_for / seconds),
             idle: Watts(idle * stand_for / seconds),
         }
