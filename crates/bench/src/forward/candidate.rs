@@ -19,7 +19,7 @@ use wattline_linux::namespace::{enter_thread, interface_index};
 use wattline_ports::afxdp::{AfXdpQueue, Options, QueueAddress, open_worker};
 use wattline_ports::waiter::PollWaiter;
 use wattline_testbed::Error;
-use wattline_xdp::{XdpForward, XdpModeChoice, XdpProgram};
+use wattline_xdp::{Copies, XdpForward, XdpModeChoice, XdpProgram};
 
 /// Longest wait for the first frame at the sink.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -204,7 +204,8 @@ fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<
         addresses.push(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500 });
     }
     let opened = open_worker(&addresses, &Options::default()).map_err(kernel)?;
-    let forward = xdp_forward.then(XdpForward::new).transpose().map_err(kernel)?;
+    let forward = xdp_forward.then(|| XdpForward::new(&Copies::new()?.into()));
+    let forward = forward.transpose().map_err(kernel)?;
     let mut programs = Vec::new();
     for ((address, queue), mac) in addresses.iter().zip(&opened.queues).zip([LEFT_MAC, RIGHT_MAC]) {
         let program = XdpProgram::load_forwarding(
