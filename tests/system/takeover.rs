@@ -102,15 +102,16 @@ fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
     bench.finish();
 }
 
-/// The filter that the page on routing daemons shows.
+/// The filter that the page on firewalls shows.
 fn filter_of_the_page_takes_its_own_packets_alone(forwarder: Forwarder) {
     let test = "filter_of_the_page_takes_its_own_packets_alone";
     if !has("ping", test) || !has("nft", test) {
         return;
     }
-    let page = include_str!("../../docs/how-to/run-beside-frr-or-bird.md");
+    let page = include_str!("../../docs/how-to/route-beside-a-firewall.md");
     let lines = page.lines().skip_while(|line| !line.contains("table inet edge {"));
-    let lines: Vec<&str> = lines.take_while(|line| line.starts_with("    ")).collect();
+    let lines: Vec<&str> =
+        lines.take_while(|line| line.starts_with("    ") && *line != "    END").collect();
     assert_eq!(lines.len(), 8, "{lines:?}");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("edge.nft");
