@@ -6,7 +6,7 @@ use crate::table::number;
 use std::fmt::{self, Write as _};
 
 /// Line styles of [`Look::style`].
-const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
+const DASHES: [&str; 3] = ["", r#" stroke-dasharray="7 4""#, r#" stroke-dasharray="2 3""#];
 /// Between two lines of a texture.
 const HATCH: f64 = 6.0;
 /// Values of a series that a page shows under the pointer and gives as data: more are not told apart
@@ -104,25 +104,25 @@ impl Svg {
 
     /// A line of a class of `plot.css`.
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
-        let ((x1, y1), (x2, y2)) = (from, to);
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(Pixel);
         self.put(format_args!(
-            r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
+            r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#
         ));
     }
 
     /// A rectangle of these classes: x, y, width, height.
     pub(super) fn rect(&mut self, at: (f64, f64, f64, f64), class: &str) {
-        let (x, y, w, h) = at;
+        let [x, y, w, h] = <[f64; 4]>::from(at).map(Pixel);
         self.put(format_args!(
-            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{w:.1}" height="{h:.1}"/>"#
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}"/>"#
         ));
     }
 
     /// The same, with a text that shows under the pointer.
     pub(super) fn titled_rect(&mut self, at: (f64, f64, f64, f64), class: &str, title: &str) {
-        let (x, y, w, h) = at;
+        let [x, y, w, h] = <[f64; 4]>::from(at).map(Pixel);
         self.put(format_args!(
-            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{w:.1}" height="{h:.1}"><title>{}</title></rect>"#,
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}"><title>{}</title></rect>"#,
             escape(title)
         ));
     }
@@ -134,7 +134,7 @@ impl Svg {
             let _ = write!(path, "{},{} ", Pixel(*x), Pixel(*y));
         }
         self.put(format_args!(
-            r#"<polyline class="{}" points="{}" stroke-dasharray="{}"/>"#,
+            r#"<polyline class="{}" points="{}"{}/>"#,
             look.line(),
             path.trim_end(),
             DASHES[look.style % DASHES.len()]
