@@ -101,16 +101,15 @@ impl View<'_> {
                 .to_owned(),
         ];
         for (number, port) in self.config().present_ports() {
-            match self.ports.attachments.state(number) {
-                Some((state @ ("left" | "blocked" | "absent" | "failed"), reason)) => {
-                    let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));
-                    let but = match kernel.programs.flows.state(number) {
-                        Some(Ok(())) => ", but for the flows of its flowtable",
-                        _ => "",
-                    };
-                    unseen.push(format!("port {}, which is {state}{reason}{but}", port.name));
-                }
-                _ => {}
+            if let Some((state @ ("left" | "blocked" | "absent" | "failed"), reason)) =
+                self.ports.attachments.state(number)
+            {
+                let reason = reason.map_or_else(String::new, |why| format!(" ({why})"));
+                let but = match kernel.programs.flows.state(number) {
+                    Some(Ok(())) => ", but for the flows of its flowtable",
+                    _ => "",
+                };
+                unseen.push(format!("port {}, which is {state}{reason}{but}", port.name));
             }
             if let Some(left) = self.left_alone(usize::from(number.0)) {
                 unseen.push(format!("port {}: {left}", port.name));
