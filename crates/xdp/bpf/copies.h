@@ -40,11 +40,22 @@ struct copy {
     __u8 frame[];
 };
 
-/* Sizes of places: the verifier has to know them. */
-#define BYTES_SMALL 136
-#define BYTES_MEDIUM 1672
+/* Sizes of places, which the verifier has to know; powers of two for `WITHIN`. */
+#define BYTES_SMALL 128
+#define BYTES_MEDIUM 2048
 #define BYTES_LARGE 16384
 #define BYTES_MOST 65536
+
+/*
+ * A length of 1 to `most` as it is, for the verifier: some kernels do not conclude from comparisons
+ * that it is not 0, and the compiler must not leave out what it knows.
+ */
+#define WITHIN(length, most)                                                                       \
+    ({                                                                                             \
+        __u64 within = (length);                                                                   \
+        asm volatile("" : "+r"(within));                                                           \
+        ((within - 1) & ((most) - 1)) + 1;                                                         \
+    })
 
 struct copying {
     /* Most bytes of a frame that are copied; 0 while nobody looks. */
@@ -86,7 +97,7 @@ static __always_inline void count_uncopied(void)
 #define COPY_IN(most)                                                                              \
     do {                                                                                           \
         copy = bpf_ringbuf_reserve(ring, sizeof(*copy) + (most), 0);                               \
-        if (copy && bpf_xdp_load_bytes(context, 0, copy->frame, bytes) != 0) {                     \
+        if (copy && bpf_xdp_load_bytes(context, 0, copy->frame, WITHIN(bytes, most)) != 0) {                     \
             bpf_ringbuf_discard(copy, BPF_RB_NO_WAKEUP);                                           \
             copy = NULL;                                                                           \
         }                                                                                          \
@@ -109,8 +120,6 @@ static __always_inline struct copy *begin_copy(struct xdp_md *context)
     all = bpf_xdp_get_buff_len(context);
     if (bytes > all)
         bytes = all;
-    /* The verifier has to see the bounds of the register that is used. */
-    asm volatile("" : "+r"(bytes));
     if (bytes == 0 || bytes > BYTES_MOST)
         return NULL;
     if (bytes <= BYTES_SMALL)
@@ -158,12 +167,10 @@ static __always_inline void end_copy(struct copy *copy, struct xdp_md *context,
     copy->sent = 0;
     if (verdict == VERDICT_FORWARDED) {
         head = copy->sent = bpf_xdp_get_buff_len(context);
-        asm volatile("" : "+r"(head));
         if (head > HEAD_BYTES)
             head = HEAD_BYTES;
-        asm volatile("" : "+r"(head));
-        if (head > 0 && head <= HEAD_BYTES)
-            bpf_xdp_load_bytes(context, 0, copy->head, head);
+        if (head > 0)
+            bpf_xdp_load_bytes(context, 0, copy->head, WITHIN(head, HEAD_BYTES));
     }
     bpf_ringbuf_submit(copy, BPF_RB_NO_WAKEUP);
 }
