@@ -128,8 +128,6 @@ pub struct Router {
     power: Option<power::Power>,
     /// Captures and traces.
     watchers: Watchers,
-    /// The reader of what XDP programs copy for them.
-    copying: Option<Copying>,
     stopping: bool,
     started: Instant,
     /// Bits per second of ports.
@@ -382,7 +380,13 @@ impl Router {
         kernel.programs.egress.set_obstacles(obstacles);
         // Later than the obstacles, which ask for a look at once.
         kernel.programs.update_egress_ports(&self.rib, Instant::now());
-        if let Err(error) = self.update_copying() {
+        let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
+        if let Err(error) = Copying::update(
+            &mut kernel.programs.copying,
+            kernel.programs.copies.as_deref(),
+            snap,
+            nodes,
+        ) {
             tracing::error!("copies of what XDP programs forward: {error}");
         }
     }

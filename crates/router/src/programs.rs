@@ -6,6 +6,7 @@ use super::succession::{self, Inherited};
 use super::xdp_counts::{Counted, XdpCounts};
 use super::xdp_forward::{BEHIND_BOND, Egress, Forwarding};
 use crate::stats::{Departed, XdpTraffic};
+use crate::watch::copying::Copying;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -31,7 +32,9 @@ pub(super) struct Programs {
     /// Flows of flowtables, at ports that are left to the kernel.
     pub flows: Flows,
     /// Maps by which programs copy what they forward; none without the rights.
-    copies: Option<Arc<Copies>>,
+    pub copies: Option<Arc<Copies>>,
+    /// The reader of these copies, while a capture or trace runs.
+    pub copying: Option<Copying>,
     /// Ports whose programs do not forward by themselves, and why.
     pub by_workers: BTreeMap<PortId, String>,
     /// Addresses of this machine at which tunnels end.
@@ -97,6 +100,7 @@ impl Programs {
             egress,
             flows: Flows::new(flows, copies.clone()),
             copies,
+            copying: None,
             by_workers: BTreeMap::new(),
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),
@@ -117,11 +121,6 @@ impl Programs {
     /// Returns the program of a port, for changes to its maps.
     pub fn program_mut(&mut self, port: PortId) -> Option<&mut Program> {
         self.each.get_mut(&port)
-    }
-
-    /// Returns the maps by which they copy what they forward.
-    pub fn copies(&self) -> Option<&Arc<Copies>> {
-        self.copies.as_ref()
     }
 
     /// Returns their counts.

@@ -134,7 +134,6 @@ impl Router {
             applications: judged.applications,
             power,
             watchers: Watchers::default(),
-            copying: None,
             stopping: false,
             started: Instant::now(),
             rates: RecentRates::new(Instant::now()),

@@ -2,6 +2,7 @@
 
 use crate::bpf::{BpfError, Map, Ring, object};
 use crate::verdict::Verdict;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a copy before the frame, as in `bpf/copies.h`.
 const FIXED: usize = 56 + HEAD;
@@ -20,6 +21,8 @@ pub struct Copies {
     pub(crate) copying: Map,
     pub(crate) rings: Map,
     pub(crate) uncopied: Map,
+    /// Whether the kernel's verifier refuses programs that copy.
+    refused: AtomicBool,
 }
 
 impl Copies {
@@ -33,12 +36,22 @@ impl Copies {
             copying: object.create(".data.copying")?,
             rings: object.create("wl_copy_rings")?,
             uncopied: object.create("wl_uncopied")?,
+            refused: AtomicBool::new(false),
         })
+    }
+
+    /// Whether the kernel's verifier refuses programs that copy: these forward without.
+    pub fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn refuse(&self) {
+        self.refused.store(true, Ordering::Relaxed);
     }
 
     /// Returns all of them.
     pub(crate) fn all(&self) -> [&Map; 3] {
-        let Self { copying, rings, uncopied } = self;
+        let Self { copying, rings, uncopied, .. } = self;
         [copying, rings, uncopied]
     }
 

@@ -40,10 +40,27 @@ impl Loaded {
     /// Loads the program for an interface with this address: with `ways` the one that forwards
     /// between them by itself.
     pub(crate) fn new(mac: [u8; 6], ways: Option<&Arc<Ways>>) -> Result<Self, BpfError> {
-        let object = if ways.is_some() { object!("forward") } else { object!("sockets") }?;
-        let maps = Maps::new(&object, mac, ways)?;
-        let program = object.load(&maps.all())?;
-        Ok(Self { maps, program })
+        let Some(ways) = ways else {
+            let object = object!("sockets")?;
+            let maps = Maps::new(&object, mac, None)?;
+            let program = object.load(&maps.all())?;
+            return Ok(Self { maps, program });
+        };
+        let load = |may_copy: bool| {
+            let mut object = object!("forward")?;
+            object.set(&[("may_copy", &u32::from(may_copy).to_ne_bytes())])?;
+            let maps = Maps::new(&object, mac, Some(ways))?;
+            let program = object.load(&maps.all())?;
+            Ok(Self { maps, program })
+        };
+        match load(!ways.copies.is_refused()) {
+            // Not every verifier follows the copies; forwarding does not need them.
+            Err(BpfError::Rejected { .. }) if !ways.copies.is_refused() => {
+                ways.copies.refuse();
+                load(false)
+            }
+            loaded => loaded,
+        }
     }
 
     /// Loads the program that forwards the flows of a flowtable between `ways`, and nothing else.

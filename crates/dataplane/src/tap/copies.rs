@@ -1,40 +1,14 @@
 //! Taps on copies of packets that others forward: XDP programs.
 //!
-//! Whoever reads the copies is a worker as far as captures and traces go. Each copy is complete: how the
+//! The reader of the copies is a worker as far as captures and traces go. Each copy is complete: how the
 //! packet came, how it left, and the decision.
 
+pub use super::forwarded::{End, Forwarded};
 use super::slots::{SLOTS, TapSlots, WorkerSlots};
 use super::tap::{Moment, Tap};
-use wattline_units::Time;
 
 /// Name of the place at which traces see such packets.
 pub const NODE: &str = "xdp-forward";
-
-/// One end of a packet.
-#[derive(Debug, Clone, Copy)]
-pub struct End<'a> {
-    /// Number of the port.
-    pub port: u16,
-    /// Length of the frame.
-    pub length: usize,
-    /// The frame's first bytes.
-    pub bytes: &'a [u8],
-}
-
-/// A packet that was forwarded.
-#[derive(Debug, Clone, Copy)]
-pub struct Forwarded<'a> {
-    /// Time of the reader.
-    pub now: Time,
-    /// Nanoseconds since 1970.
-    pub wall_nanos: u64,
-    /// The packet as received.
-    pub received: End<'a>,
-    /// The packet as sent, or the number of the reason why it was dropped.
-    pub sent: Result<End<'a>, u8>,
-    /// Address of the next hop: 4 or 16 bytes, or none if unknown.
-    pub next_hop: &'a [u8],
-}
 
 /// The taps of a reader of copies.
 pub struct CopyTaps {
@@ -92,6 +66,7 @@ mod tests {
     use crate::testing::{MAC_A, frame4};
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
+    use wattline_units::Time;
 
     /// A tap with this filter, which begins at the next look.
     fn tap(taps: &CopyTaps, slot: usize, look: &Look) -> (Records, Arc<TapCounters>) {

@@ -12,6 +12,7 @@
 
 pub mod copies;
 pub mod filter;
+mod forwarded;
 pub mod record;
 pub mod slots;
 #[expect(clippy::module_inception, reason = "the thing that the module is named after")]

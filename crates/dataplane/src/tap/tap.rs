@@ -1,7 +1,7 @@
 //! One capture or trace in one worker.
 
-use super::copies::{End, Forwarded};
 use super::filter::Filter;
+use super::forwarded::{End, Forwarded};
 use super::record::{Event, Kind, Records, size, write};
 use crate::frame::Frame;
 use crate::packet::Packet;

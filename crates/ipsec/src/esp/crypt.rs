@@ -1,6 +1,6 @@
 //! The cryptography of a batch of packets.
 //!
-//! Where this machine has Intel's multi-buffer library, which takes many packets at once
+//! If this machine has Intel's multi-buffer library, which takes many packets at once
 //! ([`super::side_by_side`]), it is left to that. Every packet is then as AWS-LC would have made it.
 
 use super::job::Job;

@@ -1,5 +1,6 @@
 //! The beginning of a capture or trace.
 
+use super::copying::Copying;
 use super::form::Form;
 use super::rounds::Rounds;
 use super::session::Session;
@@ -32,10 +33,18 @@ impl Router {
         };
         let nodes = kind == Kind::Trace;
         let look = Look { filter, nodes, snap: wanted.snap, rate: wanted.rate };
-        let copying = self.update_copying();
+        let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
+        let mut programs = self.kernel.as_mut().map(|kernel| &mut kernel.programs);
+        let copying = match &mut programs {
+            Some(programs) => {
+                Copying::update(&mut programs.copying, programs.copies.as_deref(), snap, nodes)
+            }
+            None => Ok(()),
+        };
+        let reader = programs.and_then(|it| it.copying.as_ref()).map(Copying::worker);
         let mut worker_taps = self.workers.worker_taps();
-        worker_taps.extend(self.copying_worker());
-        let copies = self.kernel.as_ref().and_then(|it| it.programs.copies()).cloned();
+        worker_taps.extend(reader);
+        let copies = self.kernel.as_ref().and_then(|it| it.programs.copies.clone());
         let copies = copies.map(|it| (it.uncopied().unwrap_or_default(), it));
         let mut session = Session {
             watchers: self.watchers.clone(),
@@ -53,6 +62,12 @@ impl Router {
             worker.wake();
         }
         let mut unseen = self.view().unseen();
+        if session.copies.as_ref().is_some_and(|(copies, _)| copies.is_refused()) {
+            unseen.push(
+                "packets that XDP programs forward (this kernel refuses programs that copy)"
+                    .to_owned(),
+            );
+        }
         if let Err(error) = copying {
             unseen.push(format!("what XDP programs forward ({error})"));
         }

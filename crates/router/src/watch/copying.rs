@@ -4,7 +4,6 @@
 //! their taps. The control thread begins and ends it.
 
 use super::watchers::WorkerTaps;
-use crate::Router;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,20 +33,24 @@ impl Drop for Copying {
     }
 }
 
-impl Router {
-    /// Begins or ends copying, as the present captures and traces need it.
-    pub(crate) fn update_copying(&mut self) -> Result<(), BpfError> {
-        let copies = self.kernel.as_ref().and_then(|kernel| kernel.programs.copies());
+impl Copying {
+    /// Begins or ends copying, as the present captures and traces need it: up to `snap` bytes of each frame.
+    /// Traces know the reader by the number that follows those of `nodes` nodes.
+    pub(crate) fn update(
+        copying: &mut Option<Self>,
+        copies: Option<&Copies>,
+        snap: Option<u16>,
+        nodes: usize,
+    ) -> Result<(), BpfError> {
         let Some(copies) = copies else { return Ok(()) };
-        let wanted = self.watchers.snap().map(|snap| snap.max(HEADERS));
-        match (wanted, &mut self.copying) {
+        let wanted = snap.map(|snap| snap.max(HEADERS));
+        match (wanted, &mut *copying) {
             (None, Some(_)) => {
-                self.copying = None;
+                *copying = None;
                 copies.end()
             }
             (Some(snap), None) => {
-                let nodes = self.workers.nodes().len();
-                self.copying = Some(Copying::begin(copies, snap, nodes)?);
+                *copying = Some(Self::begin(copies, snap, nodes)?);
                 Ok(())
             }
             (Some(snap), Some(copying)) if snap != copying.snap => {
@@ -58,14 +61,11 @@ impl Router {
         }
     }
 
-    /// Returns the reader of copies as a worker, if programs are copied from.
-    pub(super) fn copying_worker(&self) -> Option<WorkerTaps> {
-        let copying = self.copying.as_ref()?;
-        Some(WorkerTaps { slots: copying.slots.clone(), waker: None, chunks: 1 })
+    /// Returns the reader as a worker.
+    pub(crate) fn worker(&self) -> WorkerTaps {
+        WorkerTaps { slots: self.slots.clone(), waker: None, chunks: 1 }
     }
-}
 
-impl Copying {
     fn begin(copies: &Copies, snap: u16, nodes: usize) -> Result<Self, BpfError> {
         let mut reader = copies.begin(snap.into())?;
         let mut taps = CopyTaps::new(nodes);

@@ -24,7 +24,7 @@ pub(super) struct Session {
     pub worker_taps: Vec<WorkerTaps>,
     pub rounds: Rounds,
     pub most: u64,
-    /// What XDP programs copy, and the copies lost before this began.
+    /// The maps of copies, and the copies lost before this began.
     pub copies: Option<(Arc<Copies>, u64)>,
 }
 

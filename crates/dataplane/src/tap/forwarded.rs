@@ -1,0 +1,29 @@
+//! A packet that another has forwarded, as its copy tells.
+
+use wattline_units::Time;
+
+/// One end of a packet.
+#[derive(Debug, Clone, Copy)]
+pub struct End<'a> {
+    /// Number of the port.
+    pub port: u16,
+    /// Length of the frame.
+    pub length: usize,
+    /// The frame's first bytes.
+    pub bytes: &'a [u8],
+}
+
+/// A packet that was forwarded.
+#[derive(Debug, Clone, Copy)]
+pub struct Forwarded<'a> {
+    /// Time of the reader.
+    pub now: Time,
+    /// Nanoseconds since 1970.
+    pub wall_nanos: u64,
+    /// The packet as received.
+    pub received: End<'a>,
+    /// The packet as sent, or the number of the reason why it was dropped.
+    pub sent: Result<End<'a>, u8>,
+    /// Address of the next hop: 4 or 16 bytes, or none if unknown.
+    pub next_hop: &'a [u8],
+}
