@@ -48,7 +48,7 @@ pub struct Adjacency {
     pub port: PortId,
     /// Largest IP packet in bytes.
     pub mtu: u16,
-    /// MTU of the interface in bytes, where that of the route is smaller.
+    /// MTU of the egress interface in bytes, below which `mtu` is that of a route.
     pub link_mtu: u16,
     /// MAC address of the neighbour.
     pub destination_mac: [u8; 6],

@@ -89,7 +89,6 @@ use surplus::Surplus;
 use takeover::Lookout;
 use unpuntable::Unpuntable;
 use view::View;
-use watch::copying::Copying;
 use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
 use wattline_daemon::reload::Report;
@@ -380,13 +379,7 @@ impl Router {
         kernel.programs.egress.set_obstacles(obstacles);
         // Later than the obstacles, which ask for a look at once.
         kernel.programs.update_egress_ports(&self.rib, Instant::now());
-        let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
-        if let Err(error) = Copying::update(
-            &mut kernel.programs.copying,
-            kernel.programs.copies.as_deref(),
-            snap,
-            nodes,
-        ) {
+        if let Err(error) = self.update_copying() {
             tracing::error!("copies of what XDP programs forward: {error}");
         }
     }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct PortPlan {
     /// Name of the port.
     pub name: String,
+    /// True while there is no such interface: the port is served once there is.
+    pub is_absent: bool,
     /// Reason for which all of its packets would be the kernel's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_because: Option<String>,

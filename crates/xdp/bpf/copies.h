@@ -100,7 +100,7 @@ static __always_inline void count_uncopied(void)
 #define COPY_IN(most)                                                                              \
     do {                                                                                           \
         copy = bpf_ringbuf_reserve(ring, sizeof(*copy) + (most), 0);                               \
-        if (copy && bpf_xdp_load_bytes(context, 0, copy->frame, WITHIN(bytes, most)) != 0) {                     \
+        if (copy && bpf_xdp_load_bytes(context, 0, copy->frame, WITHIN(bytes, most)) != 0) {       \
             bpf_ringbuf_discard(copy, BPF_RB_NO_WAKEUP);                                           \
             copy = NULL;                                                                           \
         }                                                                                          \

@@ -1,6 +1,6 @@
 //! The program of an interface with its maps, in the kernel, but not on an interface yet.
 
-use crate::bpf::{BpfError, Map, Object, Program, object};
+use crate::bpf::{BpfError, KernelFunction, Map, Object, Program, object};
 use crate::flows::FlowLookup;
 use crate::station::Station;
 use crate::ways::{ForwardMaps, Ways};
@@ -46,21 +46,7 @@ impl Loaded {
             let program = object.load(&maps.all())?;
             return Ok(Self { maps, program });
         };
-        let load = |may_copy: bool| {
-            let mut object = object!("forward")?;
-            object.set(&[("may_copy", &u32::from(may_copy).to_ne_bytes())])?;
-            let maps = Maps::new(&object, mac, Some(ways))?;
-            let program = object.load(&maps.all())?;
-            Ok(Self { maps, program })
-        };
-        match load(!ways.copies.is_refused()) {
-            // Not every verifier follows the copies; forwarding does not need them.
-            Err(BpfError::Rejected { .. }) if !ways.copies.is_refused() => {
-                ways.copies.refuse();
-                load(false)
-            }
-            loaded => loaded,
-        }
+        Self::forwarding(mac, ways, || object!("forward"), None)
     }
 
     /// Loads the program that forwards the flows of a flowtable between `ways`, and nothing else.
@@ -69,11 +55,39 @@ impl Loaded {
         ways: &Arc<Ways>,
         lookup: &FlowLookup,
     ) -> Result<Self, BpfError> {
-        let mut object = object!("flows")?;
-        lookup.prepare(&mut object)?;
-        let maps = Maps::new(&object, mac, Some(ways))?;
-        let program = object.load_calling(&maps.all(), Some(lookup.called()))?;
-        Ok(Self { maps, program })
+        let object = || {
+            let mut object = object!("flows")?;
+            lookup.prepare(&mut object)?;
+            Ok(object)
+        };
+        Self::forwarding(mac, ways, object, Some(lookup.called()))
+    }
+
+    /// Loads a program that forwards; without copies where the verifier refuses those, since not every
+    /// kernel's follows them and forwarding does not need them.
+    fn forwarding(
+        mac: [u8; 6],
+        ways: &Arc<Ways>,
+        object: impl Fn() -> Result<Object, BpfError>,
+        called: Option<(i32, &KernelFunction)>,
+    ) -> Result<Self, BpfError> {
+        let with = |copies: bool| {
+            let mut object = object()?;
+            object.set(&[("may_copy", &u32::from(copies).to_ne_bytes())])?;
+            let maps = Maps::new(&object, mac, Some(ways))?;
+            let program = object.load_calling(&maps.all(), called)?;
+            Ok(Self { maps, program })
+        };
+        if ways.copies.is_refused() {
+            return with(false);
+        }
+        match with(true) {
+            Err(BpfError::Rejected { .. }) => {
+                ways.copies.refuse();
+                with(false)
+            }
+            loaded => loaded,
+        }
     }
 }
 

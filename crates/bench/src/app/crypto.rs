@@ -19,8 +19,8 @@ const CHUNK: usize = 2048 + 64;
 /// Batches per timed run of the cryptography.
 const BATCHES: usize = 32;
 
-/// Wattline's cryptography in one direction: packet by packet by AWS-LC, also in a program with
-/// `ipsec-mb`.
+/// Wattline's cryptography in one direction: packet by packet by AWS-LC, also where the machine has
+/// Intel's multi-buffer library.
 pub(super) struct Raw {
     transform: Transform,
     direction: Direction,

@@ -80,16 +80,12 @@ mod tests {
         Look { filter, nodes, snap: 50, rate: u32::MAX }
     }
 
-    fn end(port: u16, bytes: &[u8]) -> End<'_> {
-        End { port, length: bytes.len(), bytes }
-    }
-
     fn packet<'a>(received: &'a [u8], sent: Result<&'a [u8], DropReason>) -> Forwarded<'a> {
         Forwarded {
             now: Time::ZERO,
             wall_nanos: 5,
-            received: end(0, received),
-            sent: sent.map(|bytes| end(1, bytes)).map_err(|reason| reason as u8),
+            received: End::whole(0, received),
+            sent: sent.map(|bytes| End::whole(1, bytes)).map_err(|reason| reason as u8),
             next_hop: &[192, 0, 2, 9],
         }
     }

@@ -13,6 +13,13 @@ pub struct End<'a> {
     pub bytes: &'a [u8],
 }
 
+impl<'a> End<'a> {
+    /// A whole frame at a port.
+    pub(super) fn whole(port: u16, bytes: &'a [u8]) -> Self {
+        Self { port, length: bytes.len(), bytes }
+    }
+}
+
 /// A packet that was forwarded.
 #[derive(Debug, Clone, Copy)]
 pub struct Forwarded<'a> {

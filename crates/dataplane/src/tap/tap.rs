@@ -115,7 +115,7 @@ impl Tap {
 
     /// A port received a frame into a chunk.
     pub(super) fn received(&mut self, moment: Moment, chunk: usize, frame: &Frame, bytes: &[u8]) {
-        self.begin(moment, Kind::Received, chunk, whole(frame.port_in.0, bytes));
+        self.begin(moment, Kind::Received, chunk, End::whole(frame.port_in.0, bytes));
     }
 
     /// A node sends a packet that did not come to it with this batch: a new one, or one that it held.
@@ -128,7 +128,7 @@ impl Tap {
         bytes: &[u8],
     ) {
         if self.packet(chunk) == 0 {
-            self.begin(moment, Kind::Made(node), chunk, whole(frame.port_in.0, bytes));
+            self.begin(moment, Kind::Made(node), chunk, End::whole(frame.port_in.0, bytes));
         }
     }
 
@@ -301,11 +301,6 @@ impl Tap {
             *at = number;
         }
     }
-}
-
-/// A whole frame at a port.
-pub(super) fn whole(port: u16, bytes: &[u8]) -> End<'_> {
-    End { port, length: bytes.len(), bytes }
 }
 
 /// Counts one; the worker alone writes.

@@ -1,7 +1,8 @@
 //! The taps of one worker.
 
+use super::forwarded::End;
 use super::slots::{SLOTS, TapSlots, WorkerSlots};
-use super::tap::{Moment, Role, Tap, whole};
+use super::tap::{Moment, Role, Tap};
 use crate::edge::Edge;
 use crate::frame::{ChunkMemory, Frame};
 use crate::packet::Packet;
@@ -141,7 +142,7 @@ impl Taps {
         for frame in frames {
             let (chunk, bytes) = (self.chunk(frame), bytes(frame, memory));
             for tap in self.taps.iter_mut().flatten() {
-                tap.sending(self.moment, chunk, whole(port as u16, bytes));
+                tap.sending(self.moment, chunk, End::whole(port as u16, bytes));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The idle state as third dimension of the tables, which the paper leaves to future work: a choice
 //! among V/F state, period and deepest allowed idle state. The figure answers no claim.
 
-use super::runs::{Case, LOADS, SLACK, cases, limited, under_policy};
+use super::runs::{Case, LOADS, SLACK, cases, limited, server, under_policy};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
@@ -74,7 +74,7 @@ fn row(
     tables: &[Limited],
 ) -> Result<Option<[String; 9]>, ReproduceError> {
     let unlimited = tables.last().map(|(_, tables)| tables);
-    let of_core = case.rate / super::runs::server(inputs)?.processor.cores() as f64;
+    let of_core = case.rate / server(inputs)?.processor.cores() as f64;
     let found = unlimited
         .zip(choose(tables, of_core))
         .and_then(|(unlimited, chosen)| Some((unlimited, chosen, unlimited.default_at(of_core)?)));

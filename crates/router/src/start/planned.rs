@@ -8,7 +8,7 @@ use super::super::takeover::Lookout;
 use super::super::xdp_forward::Egress;
 use super::known::read_all;
 use super::settled::judging_sections;
-use crate::config::Config;
+use crate::config::{Config, PortSettings};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use wattline_dataplane::port::PortId;
@@ -36,8 +36,9 @@ pub fn plan_ports(config: &Config) -> Result<Vec<PortPlan>, RouterError> {
     let guarded = interfaces().map(|(port, _)| port).filter(judges).collect();
     let mut lookout = Lookout::new(false, BTreeMap::new(), guarded);
     lookout.look_first(config, &rib, Instant::now());
-    let plan = |(port, settings): (PortId, &crate::config::PortSettings)| PortPlan {
+    let plan = |(port, settings): (PortId, &PortSettings)| PortPlan {
         name: settings.name.clone(),
+        is_absent: rib.interfaces_of(port).is_empty(),
         left_because: lookout.left(port).map(str::to_owned),
         left_prefixes: lookout
             .left_prefixes(port)

@@ -15,8 +15,20 @@ use wattline_dataplane::tap::filter::Filter;
 use wattline_dataplane::tap::slots::SLOTS;
 use wattline_dataplane::tap::tap::{Look, Tap};
 use wattline_status::WatchStart;
+use wattline_xdp::bpf::BpfError;
 
 impl Router {
+    /// Has XDP programs copy what they forward while a capture or trace runs, and only then.
+    ///
+    /// # Errors
+    /// As [`Copying::update`].
+    pub(crate) fn update_copying(&mut self) -> Result<(), BpfError> {
+        let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
+        let Some(kernel) = &mut self.kernel else { return Ok(()) };
+        let programs = &mut kernel.programs;
+        Copying::update(&mut programs.copying, programs.copies.as_deref(), snap, nodes)
+    }
+
     /// Begins a capture or a trace.
     pub(crate) fn watch(&mut self, kind: Kind, wanted: &Wanted) -> Reply {
         let refused = |message: String| Reply::Answer(Answer::Error(message));
@@ -33,14 +45,8 @@ impl Router {
         };
         let nodes = kind == Kind::Trace;
         let look = Look { filter, nodes, snap: wanted.snap, rate: wanted.rate };
-        let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
-        let mut programs = self.kernel.as_mut().map(|kernel| &mut kernel.programs);
-        let copying = match &mut programs {
-            Some(programs) => {
-                Copying::update(&mut programs.copying, programs.copies.as_deref(), snap, nodes)
-            }
-            None => Ok(()),
-        };
+        let copying = self.update_copying();
+        let programs = self.kernel.as_ref().map(|kernel| &kernel.programs);
         let reader = programs.and_then(|it| it.copying.as_ref()).map(Copying::worker);
         let mut worker_taps = self.workers.worker_taps();
         worker_taps.extend(reader);

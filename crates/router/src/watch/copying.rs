@@ -36,6 +36,9 @@ impl Drop for Copying {
 impl Copying {
     /// Begins or ends copying, as the present captures and traces need it: up to `snap` bytes of each frame.
     /// Traces know the reader by the number that follows those of `nodes` nodes.
+    ///
+    /// # Errors
+    /// Without memory for the ring, or a thread to read it.
     pub(crate) fn update(
         copying: &mut Option<Self>,
         copies: Option<&Copies>,

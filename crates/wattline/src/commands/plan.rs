@@ -86,13 +86,14 @@ fn print_router<P>(out: &mut impl Write, whole: &Whole<P>) -> std::io::Result<()
 }
 
 fn print_port(out: &mut impl Write, port: &PortPlan) -> std::io::Result<()> {
-    let PortPlan { name, left_because, left_prefixes, flowtable, is_guarded } = port;
+    let PortPlan { name, is_absent, left_because, left_prefixes, flowtable, is_guarded } = port;
     let fate = if *is_guarded {
         "not forwarded, since an application judges them"
     } else {
         "the kernel's"
     };
     match left_because {
+        _ if *is_absent => writeln!(out, "port {name}: its interface is absent")?,
         Some(why) => writeln!(out, "port {name}: all packets are {fate}: {why}")?,
         None if left_prefixes.is_empty() => writeln!(out, "port {name}: Wattline forwards")?,
         None => writeln!(

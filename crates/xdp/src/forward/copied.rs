@@ -94,7 +94,9 @@ fn frames_are_cut_at_the_limit_and_not_copied_before_and_after() {
             let sent = fixture.run("cut", &frame).unwrap();
             fixture.copies.set_snap(100).unwrap();
             fixture.run("longer", &frame).unwrap();
-            for (copy, snap) in seen(&mut reader).iter().zip([40, 100]) {
+            let copies = seen(&mut reader);
+            assert_eq!(copies.len(), 2);
+            for (copy, snap) in copies.iter().zip([40, 100]) {
                 assert_eq!(copy.received, frame[..snap]);
                 assert_eq!(copy.sent, sent[..snap]);
                 assert_eq!(copy.lengths, [frame.len() as u32; 2]);
