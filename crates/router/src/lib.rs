@@ -379,7 +379,8 @@ impl Router {
         kernel.programs.egress.set_obstacles(obstacles);
         // Later than the obstacles, which ask for a look at once.
         kernel.programs.update_egress_ports(&self.rib, Instant::now());
-        if let Err(error) = self.update_copying() {
+        let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
+        if let Err(error) = kernel.programs.copying.update(snap, nodes) {
             tracing::error!("copies of what XDP programs forward: {error}");
         }
     }

@@ -31,10 +31,8 @@ pub(super) struct Programs {
     pub egress: Egress,
     /// Flows of flowtables, at ports that are left to the kernel.
     pub flows: Flows,
-    /// Maps by which programs copy what they forward; none without the rights.
-    pub copies: Option<Arc<Copies>>,
-    /// The reader of these copies, while a capture or trace runs.
-    pub copying: Option<Copying>,
+    /// Copies of what they forward, for captures and traces.
+    pub copying: Copying,
     /// Ports whose programs do not forward by themselves, and why.
     pub by_workers: BTreeMap<PortId, String>,
     /// Addresses of this machine at which tunnels end.
@@ -99,8 +97,7 @@ impl Programs {
             each: BTreeMap::new(),
             egress,
             flows: Flows::new(flows, copies.clone()),
-            copies,
-            copying: None,
+            copying: Copying::new(copies),
             by_workers: BTreeMap::new(),
             tunnel_ends: HashSet::new(),
             guarded: HashSet::new(),

@@ -1,6 +1,5 @@
 //! The beginning of a capture or trace.
 
-use super::copying::Copying;
 use super::form::Form;
 use super::rounds::Rounds;
 use super::session::Session;
@@ -15,20 +14,8 @@ use wattline_dataplane::tap::filter::Filter;
 use wattline_dataplane::tap::slots::SLOTS;
 use wattline_dataplane::tap::tap::{Look, Tap};
 use wattline_status::WatchStart;
-use wattline_xdp::bpf::BpfError;
 
 impl Router {
-    /// Has XDP programs copy what they forward while a capture or trace runs, and only then.
-    ///
-    /// # Errors
-    /// As [`Copying::update`].
-    pub(crate) fn update_copying(&mut self) -> Result<(), BpfError> {
-        let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
-        let Some(kernel) = &mut self.kernel else { return Ok(()) };
-        let programs = &mut kernel.programs;
-        Copying::update(&mut programs.copying, programs.copies.as_deref(), snap, nodes)
-    }
-
     /// Begins a capture or a trace.
     pub(crate) fn watch(&mut self, kind: Kind, wanted: &Wanted) -> Reply {
         let refused = |message: String| Reply::Answer(Answer::Error(message));
@@ -45,12 +32,13 @@ impl Router {
         };
         let nodes = kind == Kind::Trace;
         let look = Look { filter, nodes, snap: wanted.snap, rate: wanted.rate };
-        let copying = self.update_copying();
-        let programs = self.kernel.as_ref().map(|kernel| &kernel.programs);
-        let reader = programs.and_then(|it| it.copying.as_ref()).map(Copying::worker);
+        let (snap, nodes) = (self.watchers.snap(), self.workers.nodes().len());
+        let mut programs = self.kernel.as_mut().map(|kernel| &mut kernel.programs);
+        let copying = programs.as_mut().map_or(Ok(()), |it| it.copying.update(snap, nodes));
+        let reader = programs.and_then(|it| it.copying.worker());
         let mut worker_taps = self.workers.worker_taps();
         worker_taps.extend(reader);
-        let copies = self.kernel.as_ref().and_then(|it| it.programs.copies.clone());
+        let copies = self.kernel.as_ref().and_then(|it| it.programs.copying.copies.clone());
         let copies = copies.map(|it| (it.uncopied().unwrap_or_default(), it));
         let mut session = Session {
             watchers: self.watchers.clone(),

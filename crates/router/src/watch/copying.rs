@@ -20,55 +20,65 @@ const REST: Duration = Duration::from_millis(2);
 /// Fewest bytes of a frame that are copied: filters read the headers.
 const HEADERS: u16 = 512;
 
-/// The reader of copies; its thread ends when this is dropped.
+/// Copies of what XDP programs forward: their maps, and their reader while there is one.
 pub(crate) struct Copying {
-    slots: TapSlots,
-    snap: u16,
-    stops: Arc<AtomicBool>,
-}
-
-impl Drop for Copying {
-    fn drop(&mut self) {
-        self.stops.store(true, Ordering::Relaxed);
-    }
+    /// Maps of all programs, none without the rights.
+    pub copies: Option<Arc<Copies>>,
+    reader: Option<Reader>,
 }
 
 impl Copying {
+    /// Nothing is copied yet.
+    pub(crate) fn new(copies: Option<Arc<Copies>>) -> Self {
+        Self { copies, reader: None }
+    }
+
     /// Begins or ends copying, as the present captures and traces need it: up to `snap` bytes of each frame.
     /// Traces know the reader by the number that follows those of `nodes` nodes.
     ///
     /// # Errors
     /// Without memory for the ring, or a thread to read it.
-    pub(crate) fn update(
-        copying: &mut Option<Self>,
-        copies: Option<&Copies>,
-        snap: Option<u16>,
-        nodes: usize,
-    ) -> Result<(), BpfError> {
-        let Some(copies) = copies else { return Ok(()) };
+    pub(crate) fn update(&mut self, snap: Option<u16>, nodes: usize) -> Result<(), BpfError> {
+        let Some(copies) = &self.copies else { return Ok(()) };
         let wanted = snap.map(|snap| snap.max(HEADERS));
-        match (wanted, &mut *copying) {
+        match (wanted, &mut self.reader) {
             (None, Some(_)) => {
-                *copying = None;
+                self.reader = None;
                 copies.end()
             }
             (Some(snap), None) => {
-                *copying = Some(Self::begin(copies, snap, nodes)?);
+                self.reader = Some(Reader::begin(copies, snap, nodes)?);
                 Ok(())
             }
-            (Some(snap), Some(copying)) if snap != copying.snap => {
-                copying.snap = snap;
+            (Some(snap), Some(reader)) if snap != reader.snap => {
+                reader.snap = snap;
                 copies.set_snap(snap.into())
             }
             _ => Ok(()),
         }
     }
 
-    /// Returns the reader as a worker.
-    pub(crate) fn worker(&self) -> WorkerTaps {
-        WorkerTaps { slots: self.slots.clone(), waker: None, chunks: 1 }
+    /// Returns the reader as a worker, while there is one.
+    pub(crate) fn worker(&self) -> Option<WorkerTaps> {
+        let reader = self.reader.as_ref()?;
+        Some(WorkerTaps { slots: reader.slots.clone(), waker: None, chunks: 1 })
     }
+}
 
+/// The reader of copies; its thread ends when this is dropped.
+struct Reader {
+    slots: TapSlots,
+    snap: u16,
+    stops: Arc<AtomicBool>,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.stops.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Reader {
     fn begin(copies: &Copies, snap: u16, nodes: usize) -> Result<Self, BpfError> {
         let mut reader = copies.begin(snap.into())?;
         let mut taps = CopyTaps::new(nodes);
