@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wattline_fib::grace::{Epoch, Grace};
-use wattline_fib::{Fib4, Fib6, FibError, NextHopId};
+use wattline_fib::{Fib4, Fib6, FibError, NextHopId, ROOT_BITS};
 
 /// Reasons why a change was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,23 @@ pub enum RouteError {
     },
 }
 
+/// Ids to choose from for a next hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdRange {
+    /// Those up to [`NextHopId::BYTE_MAX`] as long as there are any, so that lookups read less: for prefixes of at
+    /// most 24 bits.
+    Byte,
+    /// The others, as long as there are any: neighbours of a large network leave room for its gateways.
+    Any,
+}
+
+impl IdRange {
+    /// Ids for the next hop of a prefix.
+    pub fn for_prefix(prefix: IpNet) -> Self {
+        if prefix.prefix_len() <= ROOT_BITS { Self::Byte } else { Self::Any }
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     next_hop: NextHop,
@@ -56,7 +73,8 @@ pub struct Routes {
     flow_seed: u64,
     entries: Vec<Entry>,
     ids: HashMap<NextHop, NextHopId>,
-    unused: Vec<NextHopId>,
+    /// Ids to use again: those up to [`NextHopId::BYTE_MAX`], and the others.
+    unused: [Vec<NextHopId>; 2],
     /// Ids that have lost their last reference since the last publication.
     released: Vec<NextHopId>,
     retired: VecDeque<(Epoch, Vec<NextHopId>)>,
@@ -79,7 +97,7 @@ impl Routes {
             flow_seed: 0,
             entries: vec![Entry { next_hop: NextHop::None, references: 1 }],
             ids: HashMap::new(),
-            unused: Vec::new(),
+            unused: Default::default(),
             released: Vec::new(),
             retired: VecDeque::new(),
             table_changed: false,
@@ -127,7 +145,7 @@ impl Routes {
             return Ok(*id);
         }
         self.check(next_hop)?;
-        let id = self.unused_id()?;
+        let id = self.unused_id(IdRange::Byte)?;
         self.reference_members(next_hop);
         self.entries[usize::from(id.0)] = Entry { next_hop: next_hop.clone(), references: 1 };
         self.ids.insert(next_hop.clone(), id);
@@ -140,9 +158,13 @@ impl Routes {
     ///
     /// # Errors
     /// Fails when no id is free or a group is invalid.
-    pub fn acquire_own(&mut self, next_hop: &NextHop) -> Result<NextHopId, RouteError> {
+    pub fn acquire_own(
+        &mut self,
+        next_hop: &NextHop,
+        range: IdRange,
+    ) -> Result<NextHopId, RouteError> {
         self.check(next_hop)?;
-        let id = self.unused_id()?;
+        let id = self.unused_id(range)?;
         self.reference_members(next_hop);
         self.entries[usize::from(id.0)] = Entry { next_hop: next_hop.clone(), references: 1 };
         self.table_changed = true;
@@ -312,22 +334,38 @@ impl Routes {
                 let entry = &mut self.entries[usize::from(id.0)];
                 let old = std::mem::replace(&mut entry.next_hop, NextHop::None);
                 self.release_members(&old);
-                self.unused.push(id);
+                self.unused[usize::from(id > NextHopId::BYTE_MAX)].push(id);
             }
         }
     }
 
-    fn unused_id(&mut self) -> Result<NextHopId, RouteError> {
-        if self.unused.is_empty() {
+    /// An id that nobody uses, of this range as long as it has any.
+    fn unused_id(&mut self, range: IdRange) -> Result<NextHopId, RouteError> {
+        let (own, other) = (range as usize, 1 - range as usize);
+        if self.unused[own].is_empty() {
             self.reclaim();
         }
-        if let Some(id) = self.unused.pop() {
+        if let Some(id) = self.unused[own].pop() {
             return Ok(id);
         }
-        let id = u16::try_from(self.entries.len()).map(NextHopId);
-        let id = id.ok().filter(|id| *id <= NextHopId::MAX).ok_or(RouteError::NextHopsExhausted)?;
-        self.entries.push(Entry { next_hop: NextHop::None, references: 0 });
-        Ok(id)
+        let (first, others) = (self.entries.len(), usize::from(NextHopId::BYTE_MAX.0) + 1);
+        let (next, most) = match range {
+            IdRange::Byte => (first, others),
+            IdRange::Any => (first.max(others), usize::from(NextHopId::MAX.0) + 1),
+        };
+        if next >= most
+            && let Some(id) = self.unused[other].pop()
+        {
+            return Ok(id);
+        }
+        if next > usize::from(NextHopId::MAX.0) {
+            return Err(RouteError::NextHopsExhausted);
+        }
+        self.entries.resize_with(next + 1, || Entry { next_hop: NextHop::None, references: 0 });
+        // The lowest is taken first.
+        let skipped = (first..next).rev().map(|id| NextHopId(id as u16));
+        self.unused[IdRange::Byte as usize].extend(skipped);
+        Ok(NextHopId(next as u16))
     }
 
     fn check(&self, next_hop: &NextHop) -> Result<(), RouteError> {
@@ -439,6 +477,32 @@ mod tests {
         reader.slot.quiescent();
         routes.publish().unwrap();
         assert!(members.iter().all(|member| routes.next_hop(*member).is_none()));
+    }
+
+    #[test]
+    fn neighbours_leave_room_in_bytes_for_gateways() {
+        let mut routes = Routes::new(vec![]);
+        let mut acquire = |prefix: &str| {
+            routes.acquire_own(&resolve(1), IdRange::for_prefix(net(prefix))).map(|id| id.0)
+        };
+        assert_eq!(acquire("192.0.2.1/32"), Ok(255));
+        assert_eq!(acquire("2001:db8::/32"), Ok(256));
+        let gateways: Vec<_> = (0..254).map(|_| acquire("10.0.0.0/24").unwrap()).collect();
+        assert!(gateways.iter().copied().eq(1..=254), "{gateways:?}");
+        assert_eq!(acquire("10.0.0.0/24"), Ok(257), "one more is not refused");
+        while acquire("192.0.2.1/32").is_ok_and(|id| id < NextHopId::MAX.0) {}
+        for prefix in ["192.0.2.1/32", "10.0.0.0/24"] {
+            assert_eq!(acquire(prefix), Err(RouteError::NextHopsExhausted));
+        }
+        routes.release(NextHopId(7));
+        routes.release(NextHopId(300));
+        routes.publish().unwrap();
+        routes.publish().unwrap();
+        let mut acquire = |prefix: &str| {
+            routes.acquire_own(&resolve(1), IdRange::for_prefix(net(prefix))).map(|id| id.0)
+        };
+        assert_eq!(acquire("192.0.2.1/32"), Ok(300));
+        assert_eq!(acquire("192.0.2.1/32"), Ok(7), "the last one is for anybody");
     }
 
     #[test]

@@ -45,6 +45,17 @@ impl Words<'_> {
         words
     }
 
+    /// Loads 8-bit cells, four to a word, by their numbers in every lane.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(crate) fn gather_bytes(self, numbers: __m256i) -> __m256i {
+        let every = _mm256_set1_epi32(-1);
+        let words = self.gather(_mm256_srli_epi32::<2>(numbers), every, _mm256_setzero_si256());
+        let place = _mm256_and_si256(numbers, _mm256_set1_epi32(3));
+        let bytes = _mm256_srlv_epi32(words, _mm256_slli_epi32::<3>(place));
+        _mm256_and_si256(bytes, _mm256_set1_epi32(0xff))
+    }
+
     /// Loads 16-bit cells, two to a word, by their numbers in every lane.
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -113,7 +124,8 @@ mod tests {
     use super::*;
     use crate::memory::Region;
     use crate::words::region;
-    use std::sync::atomic::{AtomicU16, AtomicU32};
+    use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
+    use wattline_memory::Supply;
 
     #[target_feature(enable = "avx2")]
     fn stored(vector: __m256i) -> [u32; LANES] {
@@ -133,7 +145,14 @@ mod tests {
         assert_eq!(found, [0xf000, 0xf009, 72, 0xf009, 74, 0xf009, 76, 0xf009]);
         let found = stored(Words::from(&halves).gather_halves(numbers));
         assert_eq!(found, [0xf000, 0xf009, 0xf001, 0xf008, 0xf002, 0xf009, 0xf003, 0xf008]);
-        let nothing = Region::<AtomicU32>::zeroed(0);
+        let bytes = region::<AtomicU8>(&[10, 11, 12, 13, 14, 15, 16, 17]);
+        let found = stored(Words::from(&bytes).gather_bytes(load(&[0, 7, 1, 2, 3, 4, 5, 9])));
+        assert_eq!(
+            found,
+            [10, 17, 11, 12, 13, 14, 15, 15],
+            "numbers beyond the end read the last word"
+        );
+        let nothing = Region::<AtomicU32>::zeroed(0, Supply::AsTouched);
         assert_eq!(stored(Words::from(&nothing).gather(numbers, lanes, numbers))[0], 0);
 
         let addresses: [u128; LANES] = std::array::from_fn(|i| {

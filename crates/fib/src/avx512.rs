@@ -39,6 +39,18 @@ impl Words<'_> {
         words
     }
 
+    /// Loads 8-bit cells, four to a word, by their numbers in every lane.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn gather_sixteen_bytes(self, numbers: __m512i) -> __m512i {
+        let every = __mmask16::MAX;
+        let words =
+            self.gather_sixteen(_mm512_srli_epi32::<2>(numbers), every, _mm512_setzero_si512());
+        let place = _mm512_and_si512(numbers, _mm512_set1_epi32(3));
+        let bytes = _mm512_srlv_epi32(words, _mm512_slli_epi32::<3>(place));
+        _mm512_and_si512(bytes, _mm512_set1_epi32(0xff))
+    }
+
     /// Loads 16-bit cells, two to a word, by their numbers in these lanes; the others get 0.
     #[inline]
     #[target_feature(enable = "avx512f")]
@@ -73,7 +85,8 @@ mod tests {
     use super::*;
     use crate::memory::Region;
     use crate::words::region;
-    use std::sync::atomic::{AtomicU16, AtomicU32};
+    use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
+    use wattline_memory::Supply;
 
     #[target_feature(enable = "avx512f")]
     fn stored(vector: __m512i) -> [u32; LANES] {
@@ -99,7 +112,11 @@ mod tests {
         assert_eq!(found, expected);
         let found = stored(Words::from(&halves).gather_sixteen_halves(numbers, 0b1111));
         assert_eq!(found[..6], [0xf000, 0xf013, 0xf001, 0xf012, 0, 0]);
-        let nothing = Region::<AtomicU32>::zeroed(0);
+        let bytes = region::<AtomicU8>(&[10, 11, 12, 13, 14, 15, 16, 17]);
+        let numbers8 = load(&std::array::from_fn(|i| i as u32 / 2));
+        let found = stored(Words::from(&bytes).gather_sixteen_bytes(numbers8));
+        assert_eq!(found, std::array::from_fn(|i| 10 + i as u32 / 2));
+        let nothing = Region::<AtomicU32>::zeroed(0, Supply::AsTouched);
         assert_eq!(stored(Words::from(&nothing).gather_sixteen(numbers, 1, numbers))[0], 0);
 
         let first = load(&std::array::from_fn(|i| 4 * i as u32));

@@ -107,6 +107,10 @@ impl<F: Family> Fib<F> {
     /// does not say. Slow: for reports.
     pub fn huge_pages(&self) -> Option<HugePages> {
         let tables = self.table.tables();
-        HugePages::of(&[tables.root.range(), tables.groups.range()])
+        HugePages::of(&[
+            tables.root.bytes.range(),
+            tables.root.whole.range(),
+            tables.groups.range(),
+        ])
     }
 }

@@ -51,6 +51,7 @@ mod tests {
     use super::*;
     use crate::memory::Region;
     use std::sync::atomic::{AtomicU16, Ordering};
+    use wattline_memory::Supply;
 
     #[test]
     fn counts_mappings_that_overlap() {
@@ -70,7 +71,7 @@ mod tests {
 
     #[test]
     fn touched_pages_are_resident() {
-        let region = Region::<AtomicU16>::zeroed(4 << 20);
+        let region = Region::<AtomicU16>::zeroed(4 << 20, Supply::AsTouched);
         region.iter().for_each(|cell| cell.store(1, Ordering::Relaxed));
         let Some(pages) = HugePages::of(&[region.range()]) else {
             wattline_needs::machine("this kernel has no /proc/self/smaps");

@@ -19,6 +19,7 @@ mod huge_pages;
 mod memory;
 mod multibit;
 mod reader;
+mod root;
 pub mod routes_file;
 mod simd_level;
 mod v4;
@@ -30,6 +31,7 @@ pub use family::Family;
 pub use fib::Fib;
 pub use huge_pages::HugePages;
 pub use reader::Reader;
+pub use root::ROOT_BITS;
 pub use simd_level::SimdLevel;
 pub use v4::{Fib4, Fib4Reader, V4};
 pub use v6::{Fib6, Fib6Reader, V6};
@@ -44,6 +46,8 @@ impl NextHopId {
     pub const NONE: Self = Self(0);
     /// The highest id that a table can hold.
     pub const MAX: Self = Self(0x7fff);
+    /// The highest id for which a prefix of at most 24 bits needs no more than bytes of the root.
+    pub const BYTE_MAX: Self = Self(254);
 }
 
 /// Reasons why a table refused a prefix.

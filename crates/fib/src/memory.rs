@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // the slice over the pages
 
-use crate::cell::Cell;
+use crate::cell::Stored;
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
@@ -20,11 +20,11 @@ pub struct Region<C> {
     _pages: Pages,
 }
 
-impl<C: Cell> Region<C> {
+impl<C: Stored> Region<C> {
     /// A region of `len` cells. Like any allocation it aborts when the address space is exhausted.
-    pub(crate) fn zeroed(len: usize) -> Self {
+    pub(crate) fn zeroed(len: usize, supply: Supply) -> Self {
         let layout = Layout::array::<C>(len).expect("a table is far below the address space");
-        let Ok(pages) = Pages::map(layout.size().max(1), Supply::AsTouched) else {
+        let Ok(pages) = Pages::map(layout.size().max(1), supply) else {
             handle_alloc_error(layout)
         };
         // At most what 31 bits can number. A region without cells has memory as well.
@@ -46,13 +46,13 @@ impl<C: Cell> Region<C> {
     }
 }
 
-impl<C: Cell> Deref for Region<C> {
+impl<C: Stored> Deref for Region<C> {
     type Target = [C];
 
     #[inline]
     fn deref(&self) -> &[C] {
         // SAFETY: the mapping holds `len` cells, aligned, and lives as long as `self`; zero
-        // bytes are a valid cell (a promise of `Cell`, whose implementors are atomic integers).
+        // bytes are a valid cell (a promise of `Stored`, whose implementors are atomic integers).
         unsafe { std::slice::from_raw_parts(self.cells.as_ptr(), self.len) }
     }
 }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn is_zero_aligned_and_writable_to_the_last_cell() {
-        let region = Region::<AtomicU16>::zeroed(3_000_001);
+        let region = Region::<AtomicU16>::zeroed(3_000_001, Supply::AsTouched);
         assert_eq!(region.len(), 3_000_001);
         assert_eq!(region.as_ptr().addr() % HUGE_PAGE, 0);
         assert!(region.iter().all(|cell| cell.read() == 0));

@@ -1,6 +1,6 @@
 //! The multibit trie of both families, from the point of view of its one writer.
 //!
-//! The first 24 bits of an address select a cell of the root; every further 8 bits select one of
+//! The first 24 bits of an address select a cell of the root ([`crate::root`]); every further 8 bits select one of
 //! the 256 cells of a group. A cell holds the next hop of all addresses that lead to it, or names
 //! the group that distinguishes them. A prefix is written into every cell that it covers and that
 //! no longer prefix covers (controlled prefix expansion: Srinivasan and Varghese, "Fast Address
@@ -18,22 +18,23 @@ use crate::cell::Cell;
 use crate::grace::Grace;
 use crate::groups::Groups;
 use crate::memory::Region;
+use crate::root::{ROOT_BITS, ROOT_CELLS, Root};
 use std::ops::Range;
 use std::sync::Arc;
+use wattline_memory::Supply;
 
-/// Number of address bits that the root resolves.
-pub(crate) const ROOT_BITS: u8 = 24;
-/// Number of cells in the root.
-pub(crate) const ROOT_CELLS: usize = 1 << ROOT_BITS;
 /// Number of address bits that a group resolves.
 const GROUP_BITS: u8 = 8;
 /// Number of cells in a group.
 pub(crate) const GROUP_CELLS: usize = 1 << GROUP_BITS;
 
+/// Bytes of a small page.
+const PAGE: usize = 4096;
+
 /// The part of the table that readers use.
 #[derive(Debug)]
 pub struct Tables<C> {
-    pub(crate) root: Region<C>,
+    pub(crate) root: Root<C>,
     pub(crate) groups: Region<C>,
 }
 
@@ -80,6 +81,8 @@ struct Cells<C> {
     tables: Arc<Tables<C>>,
     root_lengths: Vec<u8>,
     group_lengths: Vec<u8>,
+    /// Pages of the root's whole entries that were ever written to.
+    whole_pages: Vec<bool>,
 }
 
 /// The root (`None`) or a group.
@@ -88,7 +91,7 @@ type Node = Option<u32>;
 impl<C: Cell> Cells<C> {
     fn read(&self, node: Node, cell: usize) -> u32 {
         match node {
-            None => self.tables.root[cell].read(),
+            None => self.tables.root.read(cell),
             Some(group) => self.tables.groups[group as usize * GROUP_CELLS + cell].read(),
         }
     }
@@ -99,9 +102,13 @@ impl<C: Cell> Cells<C> {
         (entry & C::EXTENDED != 0).then_some(entry & !C::EXTENDED)
     }
 
-    fn write(&self, node: Node, cell: usize, entry: u32) {
+    fn write(&mut self, node: Node, cell: usize, entry: u32) {
         match node {
-            None => self.tables.root[cell].write(entry),
+            None => {
+                if self.tables.root.write(cell, entry) {
+                    self.whole_pages[cell * size_of::<C>() / PAGE] = true;
+                }
+            }
             Some(group) => self.tables.groups[group as usize * GROUP_CELLS + cell].write(entry),
         }
     }
@@ -138,14 +145,15 @@ impl<C: Cell> Multibit<C> {
     /// An empty table of at most `groups` groups.
     pub(crate) fn new(grace: &Grace, groups: usize) -> Self {
         let tables = Tables {
-            root: Region::zeroed(ROOT_CELLS),
-            groups: Region::zeroed(groups * GROUP_CELLS),
+            root: Root::new(),
+            groups: Region::zeroed(groups * GROUP_CELLS, Supply::AsTouched),
         };
         Self {
             cells: Cells {
                 tables: Arc::new(tables),
                 root_lengths: vec![0; ROOT_CELLS],
                 group_lengths: Vec::new(),
+                whole_pages: vec![false; ROOT_CELLS * size_of::<C>() / PAGE],
             },
             groups: Groups::new(grace, groups),
         }
@@ -229,8 +237,11 @@ impl<C: Cell> Multibit<C> {
 
     /// Size in bytes of cells, prefix lengths and the bookkeeping of groups.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let cells = ROOT_CELLS + self.groups.touched() * GROUP_CELLS;
-        cells * size_of::<C>()
+        let whole_pages = self.cells.whole_pages.iter().filter(|touched| **touched).count();
+        ROOT_CELLS
+            + whole_pages * PAGE
+            + self.groups.touched() * GROUP_CELLS * size_of::<C>()
+            + self.cells.whole_pages.len()
             + self.cells.root_lengths.len()
             + self.cells.group_lengths.capacity()
             + self.groups.memory_bytes()

@@ -1,8 +1,10 @@
 //! The cells of a region, for gathers.
 
-use crate::cell::Cell;
+use crate::cell::Stored;
 use crate::memory::Region;
 use std::marker::PhantomData;
+#[cfg(test)]
+use wattline_memory::Supply;
 
 /// The cells of a region, as 32-bit words.
 #[derive(Clone, Copy)]
@@ -13,7 +15,7 @@ pub(crate) struct Words<'a> {
     cells: PhantomData<&'a u32>,
 }
 
-impl<'a, C: Cell> From<&'a Region<C>> for Words<'a> {
+impl<'a, C: Stored> From<&'a Region<C>> for Words<'a> {
     #[inline]
     fn from(region: &'a Region<C>) -> Self {
         Self { first: region.as_ptr().cast(), last: region.last_word(), cells: PhantomData }
@@ -22,8 +24,8 @@ impl<'a, C: Cell> From<&'a Region<C>> for Words<'a> {
 
 /// A region with these entries, for tests of gathers.
 #[cfg(test)]
-pub(crate) fn region<C: Cell>(entries: &[u32]) -> Region<C> {
-    let region = Region::<C>::zeroed(entries.len());
+pub(crate) fn region<C: Stored>(entries: &[u32]) -> Region<C> {
+    let region = Region::<C>::zeroed(entries.len(), Supply::AsTouched);
     region.iter().zip(entries).for_each(|(cell, entry)| cell.write(*entry));
     region
 }

@@ -14,6 +14,7 @@ const ROUNDS: usize = 6_000;
 const ENOUGH: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(60);
 const HOSTS: u32 = 64;
+const PAUSE: Duration = Duration::from_micros(100);
 /// Id of the default route, which is always present.
 const DEFAULT: u16 = 0x7fff;
 /// Few groups, so that they are soon reused for other prefixes.
@@ -122,4 +123,76 @@ flips_routes!(
     GROUPS + 2,
     0x2001_0db8_0000_0000_0000_0000_0000_0001,
     1 << 88
+);
+
+/// Cells of the root go from a next hop that a byte holds to one that needs a whole entry, and back, with ever higher
+/// ids. A reader that came too early to a whole entry would find the id from before.
+macro_rules! never_goes_back {
+    ($name:ident, $fib:ty, $net:ty, $bits:ty, $base:expr, $stride:expr) => {
+        #[test]
+        fn $name() {
+            const CELLS: usize = 32;
+            let addresses: [$bits; CELLS] =
+                std::array::from_fn(|cell| $base + cell as $bits * $stride);
+            let mut fib = <$fib>::with_groups(&Grace::new(), 1);
+            fib.insert(<$net>::default(), NextHopId(1)).unwrap();
+            let stop = AtomicBool::new(false);
+            let stopped = &stop;
+            thread::scope(|scope| {
+                let stop = StopOnDrop(stopped);
+                let levels = SimdLevel::ALL.into_iter().filter(|level| level.is_available());
+                let readers: Vec<_> = levels
+                    .map(|level| {
+                        let reader = fib.reader().with_simd_level(level).unwrap();
+                        scope.spawn(move || {
+                            let mut next_hops = [NextHopId::NONE; CELLS];
+                            // The highest id of each cell, and whether it was withdrawn since.
+                            let (mut cells, mut seen) = ([(0, false); CELLS], 0);
+                            while !stopped.load(Ordering::Relaxed) {
+                                reader.lookup_batch(&addresses, &mut next_hops);
+                                for (cell, id) in cells.iter_mut().zip(next_hops) {
+                                    let (latest, withdrawn) = *cell;
+                                    if id.0 == 1 {
+                                        cell.1 = true;
+                                        continue;
+                                    }
+                                    let is_old = id.0 < latest || withdrawn && id.0 == latest;
+                                    assert!(!is_old, "{} after {latest}", id.0);
+                                    seen += usize::from(id.0 > latest);
+                                    *cell = (id.0, false);
+                                }
+                            }
+                            seen
+                        })
+                    })
+                    .collect();
+                for address in addresses {
+                    let prefix = <$net>::new_assert(address.into(), 24);
+                    for id in 255..=NextHopId::MAX.0 {
+                        fib.insert(prefix, NextHopId(id)).unwrap();
+                        // All readers get the processor in both states.
+                        let waits = |at| (id % 2048 == at).then(|| thread::sleep(PAUSE));
+                        waits(0);
+                        fib.remove(prefix);
+                        waits(1024);
+                    }
+                }
+                drop(stop);
+                for reader in readers {
+                    let seen = reader.join().expect("no reader finds an id from before");
+                    assert!(seen > 10, "a reader saw {seen} ids");
+                }
+            });
+        }
+    };
+}
+
+never_goes_back!(ids_of_an_ipv4_cell_never_go_back, Fib4, Ipv4Net, u32, 0x0a00_0000, 256);
+never_goes_back!(
+    ids_of_an_ipv6_cell_never_go_back,
+    Fib6,
+    Ipv6Net,
+    u128,
+    0x2001_0d00 << 96,
+    1 << 104
 );

@@ -30,7 +30,9 @@ fn ipv6_prefix() -> impl Strategy<Value = Ipv6Net> + Clone {
 fn updates<P: std::fmt::Debug + Clone>(
     prefix: impl Strategy<Value = P> + Clone,
 ) -> impl Strategy<Value = Vec<Update<P>>> {
-    let insert = (prefix.clone(), 1..=0x7fff_u16).prop_map(|(p, id)| Update::Insert(p, id));
+    // The root has a byte for ids below 255.
+    let id = prop_oneof![1..=0x7fff_u16, 1..=260_u16];
+    let insert = (prefix.clone(), id).prop_map(|(p, id)| Update::Insert(p, id));
     proptest::collection::vec(prop_oneof![3 => insert, 2 => prefix.prop_map(Update::Remove)], 1..60)
 }
 

@@ -18,6 +18,8 @@ pub enum Supply {
     /// On first touch, so that a generous limit costs nothing; in transparent huge pages where the
     /// kernel has them.
     AsTouched,
+    /// On first touch, in small pages: for memory of which little is touched, here and there.
+    Sparsely,
     /// When mapped, so that no later access waits: from the machine's reserved huge pages if enough
     /// are free, else in transparent huge pages.
     AtOnce,
@@ -59,7 +61,7 @@ impl Pages {
         // One page more than needed, so that an aligned start is inside.
         let mapped = length.checked_add(HUGE_PAGE).ok_or(Errno::NOMEM)?;
         let lazily = match supply {
-            Supply::AsTouched => MapFlags::NORESERVE,
+            Supply::AsTouched | Supply::Sparsely => MapFlags::NORESERVE,
             Supply::AtOnce => MapFlags::empty(),
         };
         let mapping = anonymous(mapped, lazily)?;
@@ -68,7 +70,11 @@ impl Pages {
         // SAFETY: `offset` is below HUGE_PAGE, and the mapping is that much longer than `length`.
         let start = unsafe { mapping.byte_add(offset) };
         let populate = (supply == Supply::AtOnce).then_some(Advice::LinuxPopulateWrite);
-        for advice in [Some(Advice::LinuxHugepage), populate].into_iter().flatten() {
+        let size = match supply {
+            Supply::Sparsely => Advice::LinuxNoHugepage,
+            Supply::AsTouched | Supply::AtOnce => Advice::LinuxHugepage,
+        };
+        for advice in [Some(size), populate].into_iter().flatten() {
             // This is only advice: if it is refused, small pages do as well.
             // SAFETY: the range lies in the mapping made above, and neither changes its content.
             let _ = unsafe { madvise(start.as_ptr().cast(), length, advice) };
@@ -115,7 +121,7 @@ mod tests {
 
     #[test]
     fn they_are_zeroed_aligned_and_writable_to_the_last_byte() {
-        for supply in [Supply::AsTouched, Supply::AtOnce] {
+        for supply in [Supply::AsTouched, Supply::Sparsely, Supply::AtOnce] {
             let pages = Pages::map(5000, supply).unwrap();
             assert_eq!((pages.length(), pages.start().addr().get() % HUGE_PAGE), (HUGE_PAGE, 0));
             // SAFETY: the whole mapping, initialised by the kernel, and this is the only reference.

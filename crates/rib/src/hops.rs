@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wattline_dataplane::next_hop::NextHop;
-use wattline_dataplane::routes::{RouteError, Routes};
+use wattline_dataplane::routes::{IdRange, RouteError, Routes};
 use wattline_fib::NextHopId;
 
 /// MTU of a route in bytes; `None` for that of its link.
@@ -58,9 +58,11 @@ impl HopKey {
     }
 }
 
+/// Ids of a next hop with their users, by [`IdRange`]: of a gateway that is also a neighbour with a route of its own
+/// there are two.
+#[derive(Default)]
 struct Held {
-    id: NextHopId,
-    references: u32,
+    ids: [Option<(NextHopId, u32)>; 2],
 }
 
 /// Ids of all next hops in use.
@@ -109,7 +111,8 @@ impl Hops {
         errors: &mut Vec<RouteError>,
     ) {
         if let Some(held) = self.held.get(key) {
-            errors.extend(routes.set(held.id, meaning).err());
+            let ids = held.ids.iter().flatten();
+            errors.extend(ids.filter_map(|(id, _)| routes.set(*id, meaning).err()));
         }
     }
 
@@ -117,20 +120,22 @@ impl Hops {
     pub fn hold(
         &mut self,
         key: &HopKey,
+        range: IdRange,
         meaning: &dyn Fn(&HopKey) -> NextHop,
         routes: &mut Routes,
     ) -> Result<NextHopId, RouteError> {
-        if let Some(held) = self.held.get_mut(key) {
-            held.references += 1;
-            return Ok(held.id);
+        let held = self.held.get_mut(key).and_then(|held| held.ids[range as usize].as_mut());
+        if let Some((id, references)) = held {
+            *references += 1;
+            return Ok(*id);
         }
         let id = match key {
-            HopKey::Group(members) => self.hold_group(members, meaning, routes)?,
+            HopKey::Group(members) => self.hold_group(members, range, meaning, routes)?,
             // It has its own id: two gateways may have the same Ethernet address now and different
             // ones later.
-            key => routes.acquire_own(&meaning(key))?,
+            key => routes.acquire_own(&meaning(key), range)?,
         };
-        self.held.insert(key.clone(), Held { id, references: 1 });
+        self.held.entry(key.clone()).or_default().ids[range as usize] = Some((id, 1));
         if let Some(mtu) = key.mtu() {
             *self.mtus.entry(mtu).or_default() += 1;
         }
@@ -140,35 +145,43 @@ impl Hops {
     fn hold_group(
         &mut self,
         members: &[(HopKey, u16)],
+        range: IdRange,
         meaning: &dyn Fn(&HopKey) -> NextHop,
         routes: &mut Routes,
     ) -> Result<NextHopId, RouteError> {
         let mut ids = Vec::with_capacity(members.len());
         for (member, weight) in members {
-            match self.hold(member, meaning, routes) {
+            match self.hold(member, IdRange::Any, meaning, routes) {
                 Ok(id) => ids.push((id, *weight)),
                 Err(error) => {
-                    members[..ids.len()].iter().for_each(|(it, _)| self.release(it, routes));
+                    self.release_members(&members[..ids.len()], routes);
                     return Err(error);
                 }
             }
         }
-        let group = routes.acquire_own(&NextHop::Group(places(&ids)));
+        let group = routes.acquire_own(&NextHop::Group(places(&ids)), range);
         if group.is_err() {
-            members.iter().for_each(|(member, _)| self.release(member, routes));
+            self.release_members(members, routes);
         }
         group
     }
 
-    /// Releases a next hop.
-    pub fn release(&mut self, key: &HopKey, routes: &mut Routes) {
+    fn release_members(&mut self, members: &[(HopKey, u16)], routes: &mut Routes) {
+        members.iter().for_each(|(member, _)| self.release(member, IdRange::Any, routes));
+    }
+
+    /// Releases a next hop that was held for ids of this range.
+    pub fn release(&mut self, key: &HopKey, range: IdRange, routes: &mut Routes) {
         let Some(held) = self.held.get_mut(key) else { return };
-        held.references -= 1;
-        if held.references > 0 {
+        let Some((id, references)) = &mut held.ids[range as usize] else { return };
+        *references -= 1;
+        if *references > 0 {
             return;
         }
-        if let Some(held) = self.held.remove(key) {
-            routes.release(held.id);
+        routes.release(*id);
+        held.ids[range as usize] = None;
+        if held.ids == [None; 2] {
+            self.held.remove(key);
         }
         if let Some(mtu) = key.mtu()
             && let Some(count) = self.mtus.get_mut(&mtu)
@@ -179,7 +192,7 @@ impl Hops {
             }
         }
         if let HopKey::Group(members) = key {
-            members.iter().for_each(|(member, _)| self.release(member, routes));
+            self.release_members(members, routes);
         }
     }
 }

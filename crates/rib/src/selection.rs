@@ -8,7 +8,7 @@ use super::source::Source;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use wattline_dataplane::next_hop::{Adjacency, NextHop};
-use wattline_dataplane::routes::{RouteError, Routes};
+use wattline_dataplane::routes::{IdRange, RouteError, Routes};
 use wattline_linux::netlink::{Hop, RouteKind};
 
 impl Rib {
@@ -33,10 +33,11 @@ impl Rib {
             return;
         }
         let mut now = None;
+        let range = IdRange::for_prefix(prefix);
         if let Some(key) = wanted {
             // The meaning needs all of `self` except the next hops, which are being changed.
             let mut hops = std::mem::take(&mut self.hops);
-            match hops.hold(&key, &|key| self.meaning(key), routes) {
+            match hops.hold(&key, range, &|key| self.meaning(key), routes) {
                 Ok(id) => {
                     errors.extend(routes.insert(prefix, id).err());
                     now = Some(key);
@@ -50,7 +51,7 @@ impl Rib {
             if now.is_none() {
                 routes.remove(prefix);
             }
-            self.hops.release(&old, routes);
+            self.hops.release(&old, range, routes);
         }
         self.prefixes.set_installed(prefix, now);
     }

@@ -103,16 +103,22 @@ fn resolve(port: u16, gateway: Option<&str>) -> NextHop {
 #[test]
 fn a_gateway_is_resolved_moves_and_is_lost_for_all_its_routes() {
     let mut bench = Bench::new();
+    bench.kernel([route("192.0.2.0/24", 0, vec![via(1, "")])]);
     bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "192.0.2.2")])]);
     bench.kernel([route("10.1.0.0/16", 0, vec![via(1, "192.0.2.2")])]);
+    bench.kernel([route("10.3.0.128/25", 0, vec![via(1, "192.0.2.2")])]);
     assert_eq!(bench.towards("10.1.1.1"), resolve(0, Some("192.0.2.2")));
     assert_eq!(bench.rib.unresolved_gateways(), [(1, ip("192.0.2.2"))]);
     bench.kernel([neighbour(1, "192.0.2.2", Some(MACS[0]))]);
     assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
     bench.kernel([neighbour(1, "192.0.2.2", Some(MACS[1]))]);
-    assert_eq!(bench.towards("10.2.1.1"), forward(0, MACS[1]));
+    for address in ["10.2.1.1", "10.3.0.129", "192.0.2.2"] {
+        assert_eq!(bench.towards(address), forward(0, MACS[1]), "{address}");
+    }
     bench.kernel([Event::NeighbourGone { link: 1, address: ip("192.0.2.2") }]);
     assert_eq!(bench.towards("10.2.1.1"), resolve(0, Some("192.0.2.2")));
+    assert_eq!(bench.towards("10.3.0.129"), resolve(0, Some("192.0.2.2")));
+    assert_eq!(bench.towards("192.0.2.2"), resolve(0, None));
 }
 
 #[test]

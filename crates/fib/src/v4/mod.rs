@@ -1,10 +1,8 @@
-//! IPv4: DIR-24-8 with entries of two bytes.
+//! IPv4: DIR-24-8 with a byte for each of the first 24 bits, and entries of two bytes where that is not enough.
 //!
-//! One load gives the next hop of any address whose longest prefix has at most 24 bits, two loads
-//! that
-//! of any other address. The table takes 32 MiB for the first 24 bits, and 512 bytes for each /24
-//! with
-//! longer prefixes.
+//! One load gives a next hop below 255 of any address whose longest prefix has at most 24 bits, two loads any other
+//! next hop, three that of any other address. The table takes 16 MiB, 4 KiB for each /13 with a cell that needs a
+//! whole entry, and 512 bytes for each /24 with longer prefixes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -17,8 +15,8 @@ use crate::family::{CHUNK, Family};
 use crate::fib::Fib;
 use crate::multibit::{Prefix, Tables};
 use crate::reader::Reader;
+use crate::root::WHOLE;
 use crate::{NextHopId, SimdLevel};
-use entry::EXTENDED;
 use ipnet::Ipv4Net;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU16, Ordering, fence};
@@ -97,7 +95,7 @@ impl Fib4Reader {
     /// callers with other work to do before the lookup.
     #[inline]
     pub fn prefetcher(&self) -> impl Fn(u32) {
-        let root = scalar::root(&self.tables);
+        let root = self.tables.root.bytes();
         move |address| prefetch(&root[(address >> 8) as usize])
     }
 
@@ -110,20 +108,20 @@ impl Fib4Reader {
         address: impl Fn(&R) -> u32,
         next_hop: impl Fn(&mut R) -> &mut NextHopId,
     ) {
-        let root = scalar::root(&self.tables);
+        let root = self.tables.root.bytes();
         let mut seen = 0;
         for record in &mut *records {
-            let entry = root[(address(record) >> 8) as usize].load(Ordering::Relaxed);
-            seen |= entry;
-            *next_hop(record) = NextHopId(entry);
+            let byte = root[(address(record) >> 8) as usize].load(Ordering::Relaxed);
+            // Only this byte carries into the next bit, cheaper than a maximum.
+            seen |= u32::from(byte) + 1;
+            *next_hop(record) = NextHopId(byte.into());
         }
-        // Everything written before an entry was stored is visible from here on.
+        // Everything written before a byte was stored is visible from here on.
         fence(Ordering::Acquire);
-        if seen & EXTENDED != 0 {
+        if seen > u32::from(WHOLE) {
             for record in records {
-                let entry = next_hop(record).0;
-                if entry & EXTENDED != 0 {
-                    *next_hop(record) = scalar::in_group(&self.tables, entry, address(record));
+                if next_hop(record).0 == u16::from(WHOLE) {
+                    *next_hop(record) = scalar::whole(&self.tables, address(record));
                 }
             }
             fence(Ordering::Acquire);

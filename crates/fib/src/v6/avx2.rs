@@ -5,7 +5,8 @@ use super::scalar;
 use crate::NextHopId;
 use crate::avx2::{LANES, load_upper, store, store_next_hops};
 use crate::family::CHUNK;
-use crate::multibit::{ROOT_BITS, Tables};
+use crate::multibit::Tables;
+use crate::root::{ROOT_BITS, WHOLE};
 use crate::words::Words;
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -21,9 +22,9 @@ pub(super) fn lookup(
     chunks: &[[u128; CHUNK]],
     next_hop_chunks: &mut [[NextHopId; CHUNK]],
 ) {
-    let (root, groups) = (Words::from(&tables.root), Words::from(&tables.groups));
+    let (root, whole) = (Words::from(&tables.root.bytes), Words::from(&tables.root.whole));
+    let groups = Words::from(&tables.groups);
     let zero = _mm256_setzero_si256();
-    let every = _mm256_set1_epi32(-1);
     for (addresses, next_hops) in chunks.iter().zip(next_hop_chunks) {
         let mut entries = [zero; VECTORS];
         // The address bits below the root's; the next ones are always at the top of their lane.
@@ -32,7 +33,14 @@ pub(super) fn lookup(
         let (eights, _) = addresses.as_chunks::<LANES>();
         for ((entries, below), addresses) in entries.iter_mut().zip(&mut below).zip(eights) {
             let (first, second) = load_upper(addresses);
-            *entries = root.gather(_mm256_srli_epi32::<8>(first), every, zero);
+            let cells = _mm256_srli_epi32::<8>(first);
+            *entries = root.gather_bytes(cells);
+            let open = _mm256_cmpeq_epi32(*entries, _mm256_set1_epi32(WHOLE.into()));
+            // Everything written before a byte was stored is visible from here on.
+            fence(Ordering::Acquire);
+            if extended(open) != 0 {
+                *entries = whole.gather(cells, open, *entries);
+            }
             *below =
                 _mm256_or_si256(_mm256_slli_epi32::<24>(first), _mm256_srli_epi32::<8>(second));
             seen = _mm256_or_si256(seen, *entries);

@@ -2,7 +2,8 @@
 
 use super::entry::{EXTENDED, LEVELS_TOGETHER};
 use crate::NextHopId;
-use crate::multibit::{GROUP_CELLS, ROOT_BITS, ROOT_CELLS, Tables};
+use crate::multibit::{GROUP_CELLS, Tables};
+use crate::root::{ROOT_BITS, WHOLE};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// Looks up at most `CHUNK` addresses, which descend the trie together, level by level.
@@ -12,14 +13,28 @@ pub(super) fn lookup<const CHUNK: usize>(
     addresses: &[u128],
     next_hops: &mut [NextHopId],
 ) {
-    let root: &[AtomicU32; ROOT_CELLS] = tables.root.first_chunk().expect("the root has this size");
+    let (root, whole) = (tables.root.bytes(), &tables.root.whole);
     let groups: &[AtomicU32] = &tables.groups;
     let mut entries = [0; CHUNK];
     let mut seen = 0;
     let mut shift = u128::BITS - u32::from(ROOT_BITS);
     for (entry, address) in entries.iter_mut().zip(addresses) {
-        *entry = root[(address >> shift) as usize].load(Ordering::Relaxed);
-        seen |= *entry;
+        *entry = root[(address >> shift) as usize].load(Ordering::Relaxed).into();
+        seen = seen.max(*entry);
+    }
+    // Everything written before a byte was stored is visible from here on.
+    fence(Ordering::Acquire);
+    if seen == u32::from(WHOLE) {
+        seen = 0;
+        for (entry, address) in entries.iter_mut().zip(addresses) {
+            let is_whole = *entry == u32::from(WHOLE);
+            let cell = if is_whole { (address >> shift) as usize } else { 0 };
+            let found = whole[cell].load(Ordering::Relaxed);
+            *entry = if is_whole { found } else { *entry };
+            seen |= *entry;
+        }
+    } else {
+        seen = 0;
     }
     for _ in 0..LEVELS_TOGETHER {
         // Everything written before an entry was stored is visible from here on.
