@@ -219,6 +219,8 @@ impl Before {
                 Trigger::Batch { .. } => "batch",
                 Trigger::Fill { .. } => "fill",
                 Trigger::EmptyPolls { .. } => "empty-polls",
+                Trigger::Streak { .. } => "streak",
+                Trigger::Silence { .. } => "silence",
             },
             machine,
             rate_pps: per_second(arrivals.saturating_sub(self.arrivals) as f64),

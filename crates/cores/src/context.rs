@@ -7,7 +7,7 @@ use crate::service::ServiceTime;
 use crate::states::StateSpan;
 use std::num::NonZeroU32;
 use wattline_policy::Latency;
-use wattline_policy::{AskAgain, Trigger};
+use wattline_policy::{AskAgain, Streaks, Trigger};
 
 /// Number of latencies that are recorded together.
 const TOGETHER: usize = 32;
@@ -173,6 +173,20 @@ pub enum Stop {
         /// Time in picoseconds.
         at: u64,
     },
+    /// Its estimator has counted a streak at the ring of this port.
+    Streak {
+        /// Time in picoseconds.
+        at: u64,
+        /// Number of the port.
+        port: usize,
+        /// Whether it was above the upper level.
+        above: bool,
+    },
+    /// Its estimator has had no sample for as long as the policy's rule says.
+    Silence {
+        /// Time in picoseconds.
+        at: u64,
+    },
 }
 
 impl Stop {
@@ -186,13 +200,20 @@ impl Stop {
                 Trigger::Batch { queue: port * cores + core, taken, batches: 1 }
             }
             Self::EmptyPolls { .. } => Trigger::EmptyPolls { core },
+            Self::Streak { port, above, .. } => {
+                Trigger::Streak { queue: port * cores + core, above }
+            }
+            Self::Silence { .. } => Trigger::Silence { core },
         }
     }
 
     /// Time of the stop in picoseconds.
     pub fn at(&self) -> u64 {
         match *self {
-            Self::Batch { at, .. } | Self::EmptyPolls { at } => at,
+            Self::Batch { at, .. }
+            | Self::EmptyPolls { at }
+            | Self::Streak { at, .. }
+            | Self::Silence { at } => at,
         }
     }
 }
@@ -206,11 +227,13 @@ pub struct Watched {
     pub empty_polls: Option<u32>,
     /// Number of packets in a ring at which to stop.
     pub fill: Option<u32>,
+    /// Streaks that the core counts, and those of them at which to stop.
+    pub streaks: Option<Streaks>,
 }
 
 impl Watched {
     /// No condition.
-    pub const NOT: Self = Self { batches: false, empty_polls: None, fill: None };
+    pub const NOT: Self = Self { batches: false, empty_polls: None, fill: None, streaks: None };
 
     /// Conditions for core number `core` that follow from the policy's request.
     pub fn by(ask: &AskAgain, core: usize) -> Self {
@@ -219,6 +242,7 @@ impl Watched {
             batches,
             empty_polls: ask.after_empty_polls.filter(|_| batches).map(NonZeroU32::get),
             fill: ask.on_fill.cores.contains(core).then_some(ask.on_fill.packets),
+            streaks: ask.on_streak.cores.contains(core).then_some(ask.on_streak),
         }
     }
 }

@@ -9,9 +9,11 @@
 //!   [`feature`]: applications inside the graph, which have crates of their own
 //! - [`forwarding`]: the tables that the nodes read; [`routes`]: their control-plane writer
 //! - [`tap`]: looking at packets while they pass, for captures and traces
+//! - [`batch_watch`]: sight of each batch where it is taken
 //! - [`counters`] and [`drop_reason`]: the fate of every frame
 #![forbid(unsafe_code)]
 
+pub mod batch_watch;
 pub mod counters;
 pub mod drop_reason;
 mod edge;

@@ -5,6 +5,7 @@
 //! misses no wake-up: it asks every port for pending frames *after* it has refilled the fill rings,
 //! and it then blocks on a level-triggered condition ([`Waiter`]).
 
+use crate::batch_watch::BatchWatch;
 use crate::counters::WorkerCounters;
 use crate::feature::{Feature, Plan};
 use crate::forwarding::RouteReader;
@@ -159,6 +160,7 @@ pub struct Worker {
     clock: Clock,
     next_tick: Time,
     generation: u64,
+    batch_watch: Option<Box<dyn BatchWatch>>,
 }
 
 impl Worker {
@@ -189,6 +191,7 @@ impl Worker {
             clock: Clock::new(),
             next_tick: Time::ZERO,
             generation: 0,
+            batch_watch: None,
         })
     }
 
@@ -200,6 +203,11 @@ impl Worker {
     /// Returns the control of the worker, for other threads.
     pub fn control(&self) -> Arc<Control> {
         self.control.clone()
+    }
+
+    /// Has every batch seen from now on.
+    pub fn set_batch_watch(&mut self, watch: Box<dyn BatchWatch>) {
+        self.batch_watch = Some(watch);
     }
 
     /// Returns the slots in which other threads leave captures and traces for the worker.
@@ -269,6 +277,9 @@ impl Worker {
         for (number, port) in self.ports[..served].iter_mut().enumerate() {
             let count = take(number, &mut **port, &mut self.context.pool, &mut frames);
             if count > 0 {
+                if let Some(watch) = &mut self.batch_watch {
+                    watch.batch(now, number, &**port, count);
+                }
                 received += count;
                 self.context.counters.totals.received.add(count as u64);
                 if self.context.taps.are_on() {
@@ -279,6 +290,11 @@ impl Worker {
                 self.graph.enter(&frames[..count]);
                 self.graph.run(&mut self.context);
             }
+        }
+        if received == 0
+            && let Some(watch) = &mut self.batch_watch
+        {
+            watch.empty_pass(now);
         }
         let ticked = self.tick(now);
         self.transmit();

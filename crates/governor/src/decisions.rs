@@ -105,6 +105,13 @@ fn asked_because(trigger: Trigger) -> String {
         }
         Trigger::Fill { queue } => format!("asked when queue {queue} was full enough"),
         Trigger::EmptyPolls { core } => format!("asked when core {core} had found nothing"),
+        Trigger::Streak { queue, above: true } => {
+            format!("asked when queue {queue} had stayed too full")
+        }
+        Trigger::Streak { queue, above: false } => {
+            format!("asked when queue {queue} had stayed nearly empty")
+        }
+        Trigger::Silence { core } => format!("asked when core {core} had taken no batch"),
     }
 }
 

@@ -102,6 +102,14 @@ impl<M: Machine> Governor<M> {
             Trigger::EmptyPolls { core } => {
                 wishes.after_empty_polls.is_some() && wishes.on_batch.contains(core)
             }
+            Trigger::Streak { queue, above } => {
+                let queue = platform.queues.get(queue);
+                let streaks = &wishes.on_streak;
+                streaks.asks(above) && queue.is_some_and(|it| streaks.cores.contains(it.core))
+            }
+            Trigger::Silence { core } => {
+                wishes.on_streak.at_silence && wishes.on_streak.cores.contains(core)
+            }
         };
         if wanted {
             self.decide(now, trigger);
@@ -132,6 +140,7 @@ impl<M: Machine> Governor<M> {
             self.control.act(now, &mut MachineActuator(&mut self.machine));
             self.capacity = Capacity::at(self.machine.platform(), self.control.point());
         }
+        self.machine.watch(self.control.wishes());
     }
 
     /// Takes the deferred steps if they are due; returns whether they were.

@@ -3,8 +3,9 @@
 use super::energy::Energy;
 use super::pace::Pace;
 use super::step::Step;
+use std::thread::Thread;
 use wattline_policy::{
-    CoreView, LatencyView, Looks, OperatingPoint, Platform, PowerView, QueueView,
+    AskAgain, CoreView, LatencyView, Looks, OperatingPoint, Platform, PowerView, QueueView, Trigger,
 };
 use wattline_units::Time;
 
@@ -71,6 +72,18 @@ pub enum Taken {
     },
 }
 
+/// Event that a machine has noticed by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// The policy may want to be asked for it.
+    Event(Trigger),
+    /// None. Without a wake-up there can be one at this time.
+    Nothing {
+        /// [`Time::NEVER`] if only a wake-up announces the next one.
+        until: Time,
+    },
+}
+
 /// A machine that a governor can observe and set.
 pub trait Machine: Send {
     /// Returns the description that the policy gets; it does not change during a run.
@@ -117,6 +130,18 @@ pub trait Machine: Send {
     /// decision.
     fn settle(&mut self) {}
 
+    /// Watches for the events that the policy wants to be asked for, on a machine that notices some by
+    /// itself.
+    fn watch(&mut self, _ask: &AskAgain) {}
+
+    /// Has the events that the machine notices by itself wake this thread, which is parked.
+    fn wake_at_events(&mut self, _thread: Thread) {}
+
+    /// Returns the next of these events. The one that was returned before has been answered.
+    fn notice(&mut self, _now: Time) -> Notice {
+        Notice::Nothing { until: Time::NEVER }
+    }
+
     /// Returns the energy drawn since the run began.
     fn energy(&mut self, _now: Time) -> Energy {
         Energy::default()
@@ -158,6 +183,15 @@ impl<M: Machine + ?Sized> Machine for Box<M> {
     }
     fn settle(&mut self) {
         (**self).settle();
+    }
+    fn watch(&mut self, ask: &AskAgain) {
+        (**self).watch(ask);
+    }
+    fn wake_at_events(&mut self, thread: Thread) {
+        (**self).wake_at_events(thread);
+    }
+    fn notice(&mut self, now: Time) -> Notice {
+        (**self).notice(now)
     }
     fn energy(&mut self, now: Time) -> Energy {
         (**self).energy(now)

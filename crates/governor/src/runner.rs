@@ -1,15 +1,16 @@
 //! A governor with a thread of its own, for machines whose workers do not ask by themselves.
 //!
-//! Timers are met to the precision of the system. A policy that wants to be asked at batches is
-//! shown, a sampling period apart, the queues of those cores that hold packets: a sample of the fill
+//! Timers are met to the precision of the system. Events that the machine notices by itself
+//! ([`Machine::notice`]) wake the thread. A policy that wants to be asked at batches is shown, a sampling period apart, the queues of those cores that hold packets: a sample of the fill
 //! levels that its estimator would see. A batch that came before a timer was due is told before
 //! it: a timer that stands for silence (PowerSave's) moves on with each batch.
 
 use super::Governor;
 use super::account::Totals;
-use super::machine::Machine;
+use super::machine::{Machine, Notice};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wattline_policy::{QueueView, Trigger};
@@ -24,8 +25,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(1_000);
 /// The governor's state, shared with its thread.
 struct Shared<M> {
     governor: Mutex<Governor<M>>,
-    stopping: Mutex<bool>,
-    wakeup: Condvar,
+    stopping: AtomicBool,
 }
 
 impl<M> Shared<M> {
@@ -49,11 +49,8 @@ impl<M: Machine + 'static> Runner<M> {
     pub fn start(mut governor: Governor<M>, sample: Duration) -> io::Result<Self> {
         let now = governor.machine().now();
         governor.start(now);
-        let shared = Arc::new(Shared {
-            governor: Mutex::new(governor),
-            stopping: Mutex::new(false),
-            wakeup: Condvar::new(),
-        });
+        let shared =
+            Arc::new(Shared { governor: Mutex::new(governor), stopping: AtomicBool::new(false) });
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("governor".to_owned())
@@ -108,8 +105,10 @@ impl<M: Machine + 'static> Runner<M> {
 
 impl<M> Drop for Runner<M> {
     fn drop(&mut self) {
-        *self.shared.stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.wakeup.notify_all();
+        self.shared.stopping.store(true, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the governor has panicked, which is a defect of Wattline");
         }
@@ -126,17 +125,14 @@ struct Seen {
 
 fn run<M: Machine>(shared: &Shared<M>, sample: Duration) {
     let mut seen = Seen::default();
-    loop {
+    shared.governor().machine().wake_at_events(std::thread::current());
+    while !shared.stopping.load(Ordering::Acquire) {
         let wait = {
             let mut governor = shared.governor();
             let now = governor.machine().now();
             look_around(&mut governor, now, &mut seen, sample)
         };
-        let stopping = shared.stopping.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = shared.wakeup.wait_timeout_while(stopping, wait, |stopping| !*stopping);
-        if *waited.unwrap_or_else(PoisonError::into_inner).0 {
-            return;
-        }
+        std::thread::park_timeout(wait);
     }
 }
 
@@ -147,7 +143,7 @@ fn look_around<M: Machine>(
     seen: &mut Seen,
     sample: Duration,
 ) -> Duration {
-    let watched = governor.ask().watched();
+    let watched = governor.ask().sampled();
     if watched.is_empty() {
         // What arrives unwatched must not count as batches of the first look that follows.
         seen.queues.clear();
@@ -171,9 +167,25 @@ fn look_around<M: Machine>(
     if !watched.is_empty() {
         tell(governor, now, seen, false);
     }
-    let longest = if governor.ask().watched().is_empty() { LONGEST_WAIT } else { sample };
-    let due = Duration::from(governor.ask().at.since(governor.machine().now()));
-    due.min(longest)
+    // Last, since what happens here may use up a wake-up that was meant for an event.
+    let noticed = follow_notices(governor);
+    let longest = if governor.ask().sampled().is_empty() { LONGEST_WAIT } else { sample };
+    let due = governor.ask().at.min(noticed);
+    Duration::from(due.since(governor.machine().now())).min(longest)
+}
+
+/// Asks the policy for what the machine has noticed by itself, and returns when that has to be looked
+/// at again at the latest.
+fn follow_notices<M: Machine>(governor: &mut Governor<M>) -> Time {
+    for _ in 0..governor.platform().cores.saturating_mul(2) {
+        let now = governor.machine().now();
+        match governor.machine().notice(now) {
+            Notice::Event(trigger) => governor.trigger(now, trigger),
+            Notice::Nothing { until } => return until,
+        };
+    }
+    // Timers are not to starve.
+    governor.machine().now()
 }
 
 /// Tells of the queues that hold packets: those that a batch was taken from since the last
@@ -382,29 +394,78 @@ mod tests {
         assert_eq!(asked, [Trigger::Start, batch, batch, batch, Trigger::Timer, batch]);
     }
 
-    /// The silence of PowerSave is as long as the sampling period: without load it comes down,
-    /// but under load every look finds it due, and packets as well.
+    /// Notices what other threads leave, and wakes its governor.
+    struct Noticing(Fed, Arc<Events>);
+
+    #[derive(Default)]
+    struct Events {
+        left: Mutex<Vec<Trigger>>,
+        governor: Mutex<Option<std::thread::Thread>>,
+    }
+
+    impl Machine for Noticing {
+        fn platform(&self) -> &Platform {
+            &self.0.platform
+        }
+        fn now(&self) -> Time {
+            Time::ZERO
+        }
+        fn observe(&mut self, _: Time, _: &mut View) {}
+        fn take(&mut self, _: &Step) -> Taken {
+            Taken::Done
+        }
+        fn wake_at_events(&mut self, thread: std::thread::Thread) {
+            *self.1.governor.lock().unwrap() = Some(thread);
+        }
+        fn notice(&mut self, _: Time) -> Notice {
+            let event = self.1.left.lock().unwrap().pop();
+            event.map_or(Notice::Nothing { until: Time::NEVER }, Notice::Event)
+        }
+    }
+
+    /// The thread would sleep for a second by itself.
     #[test]
-    fn a_silence_that_was_none_takes_no_capacity_away() {
-        let mut governor = fed("queue-length:silence=1ms,c_up=0");
-        let (mut seen, sample) = (Seen::default(), Duration::from_millis(1));
-        let rung = |governor: &Governor<Fed>| {
-            (governor.point().active.len(), governor.point().fastest_active())
+    fn event_wakes_the_thread_and_is_one_question() {
+        let events = Arc::new(Events::default());
+        let machine = Noticing(fed("poll").into_machine(), Arc::clone(&events));
+        let (policy, context) =
+            (PolicySpec::parse("queue-length").unwrap(), machine.0.platform.clone());
+        let context = BuildContext { platform: &context, server: None, packet: None, seed: 0 };
+        let governor = Governor::new(machine, build(&policy, &context).unwrap());
+        let runner = Runner::start(governor, Duration::from_millis(1)).unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        let wake = || {
+            while events.governor.lock().unwrap().is_none() {
+                assert!(Instant::now() < end);
+                std::thread::sleep(RETRY);
+            }
+            let governor = events.governor.lock().unwrap().clone().unwrap();
+            governor.unpark();
         };
-        assert_eq!(rung(&governor), (1, 0));
-        let mut at = Time::ZERO;
-        for expected in [(2, 0), (2, 1), (2, 1), (2, 1)] {
-            at += Span::from_micros(1100);
-            let arrivals = governor.machine().queue.arrivals + 100;
-            governor.machine().queue = QueueView { fill: 60, arrivals, ..QueueView::default() };
-            look_around(&mut governor, at, &mut seen, sample);
-            assert_eq!(rung(&governor), expected, "{at:?}");
+        let count = |runner: &Runner<Noticing>| {
+            runner.totals(Duration::from_secs(1)).unwrap().own.decisions
+        };
+        for (number, rung) in [(2, (2, 0)), (3, (2, 1))] {
+            events.left.lock().unwrap().push(Trigger::Streak { queue: 0, above: true });
+            wake();
+            let began = Instant::now();
+            while count(&runner) < number {
+                assert!(Instant::now() < end, "nobody was asked");
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            println!("asked within {:?}", began.elapsed());
+            let point = runner.look(Duration::from_secs(1), |governor| {
+                (governor.point().active.len(), governor.point().fastest_active())
+            });
+            assert_eq!(point, Some(rung));
         }
-        governor.machine().queue.fill = 0;
-        for expected in [(2, 0), (1, 0), (1, 0)] {
-            at += Span::from_micros(1100);
-            look_around(&mut governor, at, &mut seen, sample);
-            assert_eq!(rung(&governor), expected, "{at:?}");
+        // The policy does not ask at the silence of a core that it does not watch.
+        events.left.lock().unwrap().push(Trigger::Silence { core: 1 });
+        wake();
+        while !events.left.lock().unwrap().is_empty() {
+            assert!(Instant::now() < end, "nobody looked");
+            std::thread::sleep(RETRY);
         }
+        assert_eq!(count(&runner), 3);
     }
 }

@@ -28,6 +28,7 @@ mod kernel_stack;
 mod kernel_time;
 mod layout;
 mod moderation;
+mod notices;
 mod options;
 mod pace;
 mod plan;
@@ -59,25 +60,29 @@ pub use take_over::{
     take_over_by,
 };
 pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
-pub use workers::{NoWorkers, Work, Workers};
+pub use workers::{NoWorkers, Streak, Work, Workers};
 
 use core_time::Core;
 use energy::{EnergyMeter, MeanPower};
 use freshness::Freshness;
+use notices::Notices;
 use polling::Polling;
 use senses::Senses;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Thread;
 use std::time::Instant;
 use survey::Survey;
 use watch::Watch;
 use wattline_governor::energy::Energy;
 use wattline_governor::latency::LatencyFeed;
-use wattline_governor::machine::{Machine, Taken, View};
+use wattline_governor::machine::{Machine, Notice, Taken, View};
 use wattline_governor::pace::Pace;
 use wattline_governor::step::{self, Step};
 use wattline_knobs::{Change, Knobs};
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{CoreSet, OperatingPoint, Platform, PlatformError, Sees, Wait};
+use wattline_policy::{
+    AskAgain, CoreSet, OperatingPoint, Platform, PlatformError, Sees, Timing, Wait,
+};
 use wattline_units::{Span, Time};
 use writes::Writes;
 
@@ -93,6 +98,7 @@ pub struct Host<K> {
     polling: Polling,
     writes: Writes<K>,
     workers: Box<dyn Workers>,
+    notices: Notices,
     active: CoreSet,
     /// Shares in the indirection tables, from their next rewriting on.
     weights: Vec<u8>,
@@ -131,6 +137,9 @@ impl<K: Knobs> Host<K> {
         if scope.every_packet {
             platform.can.waits = workers.waits();
             platform.batch_max = workers.batch_max();
+            if workers.count_streaks() {
+                platform.can.asks.streaks = Timing::Exact;
+            }
         }
         platform.check()?;
         let senses = Senses::find(&tree, &layout, &platform.idle_states);
@@ -147,6 +156,7 @@ impl<K: Knobs> Host<K> {
         Ok(Self {
             watch: Watch::new(&tree, &knobs, &layout, scope.workers),
             active: CoreSet::first(platform.cores),
+            notices: Notices::new(platform.cores),
             weights: vec![1; platform.cores],
             cores: vec![Core::default(); platform.cores],
             queues: vec![Freshness::default(); platform.queues.len()],
@@ -419,6 +429,18 @@ impl<K: Knobs> Machine for Host<K> {
         if self.watch.is_due(now) {
             self.publish();
         }
+    }
+
+    fn watch(&mut self, ask: &AskAgain) {
+        self.notices.watch(ask.on_streak, &mut *self.workers);
+    }
+
+    fn wake_at_events(&mut self, thread: Thread) {
+        self.workers.wake_at_streaks(&thread);
+    }
+
+    fn notice(&mut self, now: Time) -> Notice {
+        self.notices.next(now, &self.platform, &mut *self.workers)
     }
 
     fn held(&mut self, step: &Step) -> Option<Step> {

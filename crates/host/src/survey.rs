@@ -92,7 +92,7 @@ impl Survey {
                 // How workers that see every packet wait is theirs to say.
                 waits: Waits { poll: false, pause: false, sleep: false, interrupt: true },
                 sees: Sees::NOTHING,
-                asks: Asks { batch: asked, fill: asked, empty_polls: Timing::Never },
+                asks: Asks { batch: asked, fill: asked, ..Asks::NOTHING },
             },
         }
     }

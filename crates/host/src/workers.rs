@@ -1,6 +1,7 @@
 //! The router's workers, as the governor of this machine watches and commands them.
 
-use wattline_policy::{QueueView, Wait, Waits};
+use std::thread::Thread;
+use wattline_policy::{QueueView, Streaks, Wait, Waits};
 use wattline_units::{Span, Time};
 
 /// Work of a worker since it began; no figure ever goes back.
@@ -14,6 +15,15 @@ pub struct Work {
     pub sleeps: u64,
     /// Packets that it took.
     pub packets: u64,
+}
+
+/// End of a streak of batches, at the queues of a port that a worker serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Streak {
+    /// Number of the port.
+    pub port: usize,
+    /// Whether it was above the upper level.
+    pub above: bool,
 }
 
 /// The workers of the running router. What is observed comes from their own rings and
@@ -48,6 +58,31 @@ pub trait Workers: Send {
     /// Whether they count the bytes of what arrives.
     fn count_bytes(&self) -> bool {
         false
+    }
+
+    /// Whether they count streaks of batches where they take them.
+    fn count_streaks(&self) -> bool {
+        false
+    }
+
+    /// Has a worker count streaks from now on; `None` for none.
+    fn watch(&mut self, _worker: usize, _streaks: Option<Streaks>) {}
+
+    /// Has the end of a streak wake this thread, which parks.
+    fn wake_at_streaks(&mut self, _thread: &Thread) {}
+
+    /// Returns the streak of a worker that is not answered yet. Until [`Self::answer`] the worker
+    /// counts nothing.
+    fn streak(&mut self, _now: Time, _worker: usize) -> Option<Streak> {
+        None
+    }
+
+    /// Answers a worker's streak: what the policy wanted is done.
+    fn answer(&mut self, _worker: usize) {}
+
+    /// Returns the time since a worker's estimator had a sample.
+    fn silent_for(&mut self, _worker: usize) -> Span {
+        Span::ZERO
     }
 
     /// Sets how a worker waits.

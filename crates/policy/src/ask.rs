@@ -1,6 +1,6 @@
 //! When a policy wants to be asked next.
 
-use crate::CoreSet;
+use crate::{CoreSet, Streaks};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use wattline_units::Time;
@@ -18,6 +18,9 @@ pub struct AskAgain {
     pub after_empty_polls: Option<NonZeroU32>,
     /// When a core finds one of its queues filled up to a level.
     pub on_fill: FillLevel,
+    /// At the end of a streak of batches that found a queue too full or nearly empty, and at
+    /// silences.
+    pub on_streak: Streaks,
 }
 
 /// Cores and the fill level of their queues at which a policy wants to be asked.
@@ -41,6 +44,7 @@ impl AskAgain {
         on_batch: CoreSet::EMPTY,
         after_empty_polls: None,
         on_fill: FillLevel::NEVER,
+        on_streak: Streaks::NEVER,
     };
 
     /// At a point of time.
@@ -56,8 +60,16 @@ impl AskAgain {
     pub const fn and_on_fill(self, cores: CoreSet, packets: u32) -> Self {
         Self { on_fill: FillLevel { cores, packets }, ..self }
     }
+    /// At streaks, and never else.
+    pub const fn on_streak(streaks: Streaks) -> Self {
+        Self { on_streak: streaks, ..Self::NEVER }
+    }
     /// The cores whose queues are watched for this.
     pub fn watched(&self) -> CoreSet {
+        self.sampled().union(self.on_streak.cores)
+    }
+    /// Those of them whose queues a machine that looks once per period has to look at.
+    pub fn sampled(&self) -> CoreSet {
         self.on_batch.union(self.on_fill.cores)
     }
 }

@@ -7,8 +7,8 @@ use wattline_units::Span;
 /// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Looks {
-    /// All queues and all cores. Without it, only the queue of a [`crate::Trigger::Batch`] or
-    /// [`crate::Trigger::Fill`] is up to date.
+    /// All queues and all cores. Without it, only the queue of a [`crate::Trigger::Batch`],
+    /// [`crate::Trigger::Fill`] or [`crate::Trigger::Streak`] is up to date.
     pub whole: bool,
     /// Kernel counters of the cores: time in idle states and in soft interrupts, and the present
     /// frequency. Without it, these figures may be missing.

@@ -36,6 +36,19 @@ pub enum Trigger {
         /// Number of the core.
         core: usize,
     },
+    /// More samples in a row than [`crate::AskAgain::on_streak`] allows found this queue too full or
+    /// nearly empty.
+    Streak {
+        /// Number of the queue.
+        queue: usize,
+        /// Whether it was too full.
+        above: bool,
+    },
+    /// A core that counts streaks has had no sample for [`crate::StreakRule::silence`].
+    Silence {
+        /// Number of the core.
+        core: usize,
+    },
 }
 
 /// A receive queue at the time of asking.

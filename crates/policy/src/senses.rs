@@ -76,15 +76,26 @@ pub struct Asks {
     pub fill: Timing,
     /// [`crate::Trigger::EmptyPolls`].
     pub empty_polls: Timing,
+    /// [`crate::Trigger::Streak`] and [`crate::Trigger::Silence`].
+    #[serde(default)]
+    pub streaks: Timing,
 }
 
 impl Asks {
     /// On no event.
-    pub const NOTHING: Self =
-        Self { batch: Timing::Never, fill: Timing::Never, empty_polls: Timing::Never };
+    pub const NOTHING: Self = Self {
+        batch: Timing::Never,
+        fill: Timing::Never,
+        empty_polls: Timing::Never,
+        streaks: Timing::Never,
+    };
     /// On every event, exactly.
-    pub const EXACT: Self =
-        Self { batch: Timing::Exact, fill: Timing::Exact, empty_polls: Timing::Exact };
+    pub const EXACT: Self = Self {
+        batch: Timing::Exact,
+        fill: Timing::Exact,
+        empty_polls: Timing::Exact,
+        streaks: Timing::Exact,
+    };
 }
 
 /// In which ways the cores of a platform can wait for packets ([`crate::Wait`]).

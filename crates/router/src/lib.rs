@@ -46,6 +46,7 @@ mod port_states;
 mod power;
 mod programs;
 mod pulse;
+mod queue_watch;
 mod queues;
 mod rates;
 mod recent;

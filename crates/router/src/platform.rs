@@ -6,6 +6,7 @@
 
 use crate::config::{Config, PowerPlatform, PowerSettings};
 use crate::error::RouterError;
+pub use crate::queue_watch::{QueueWatch, Streak, WorkerEstimator};
 use std::sync::Arc;
 use std::time::Duration;
 use wattline_dataplane::counters::WorkerCounters;
@@ -47,6 +48,8 @@ pub struct WorkerHandle {
     pub control: Arc<Control>,
     /// Its counters.
     pub counters: Arc<WorkerCounters>,
+    /// Its queue estimator.
+    pub queue_watch: Arc<QueueWatch>,
     /// Ends its sleep.
     pub waker: Waker,
 }

@@ -5,6 +5,7 @@ use super::error::RouterError;
 use super::inbox::{InboxSender, Message};
 use super::platform::{WorkerHandle, WorkerLoop};
 use super::pulse::{Change, Pulse};
+use super::queue_watch::{QueueWatch, WorkerEstimator};
 use super::queues::WorkerQueues;
 use super::stall::Stall;
 use super::watch::watchers::WorkerTaps;
@@ -42,6 +43,7 @@ const MOST_STALLED: Duration = Duration::from_secs(20);
 struct Thread {
     control: Arc<Control>,
     counters: Arc<WorkerCounters>,
+    queue_watch: Arc<QueueWatch>,
     waker: Waker,
     handle: Option<JoinHandle<()>>,
     pulse: Pulse,
@@ -117,7 +119,7 @@ impl Workers {
         let Equipment { routes, punt, neighbours, features, mut waiter, run } = equipment;
         let waker = waiter.waker();
         let router = RouterParts { punt, neighbours, icmp_rate: ICMP_RATE, icmp_burst: ICMP_BURST };
-        let served = queues.served;
+        let (served, ports) = (queues.served, queues.ports.len());
         let parts = WorkerParts { ports: queues.ports, pool: queues.pool, routes, router };
         let mut worker = Worker::with_features(parts, features).map_err(|errors| {
             let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -125,6 +127,9 @@ impl Workers {
         })?;
         let (control, counters) = (worker.control(), worker.counters());
         control.set_ports(served);
+        let queue_watch = Arc::<QueueWatch>::default();
+        let estimator = WorkerEstimator::new(Arc::clone(&queue_watch), ports);
+        worker.set_batch_watch(Box::new(estimator));
         self.edges = worker.graph().edges();
         self.nodes = worker.graph().names();
         let taps = (worker.tap_slots(), worker.pool().chunks());
@@ -163,6 +168,7 @@ impl Workers {
         let thread = Thread {
             control,
             counters,
+            queue_watch,
             waker,
             handle,
             pulse,
@@ -354,6 +360,7 @@ impl Workers {
         let handle = |thread: &Thread| WorkerHandle {
             control: thread.control.clone(),
             counters: thread.counters.clone(),
+            queue_watch: thread.queue_watch.clone(),
             waker: thread.waker.clone(),
         };
         self.threads.iter().map(handle).collect()

@@ -324,9 +324,11 @@ impl Pacer {
             let (ports, _) = worker.ports();
             or(ports.iter_mut().filter_map(|port| port.next_arrival()).map(Time::as_picos).min());
         }
-        if let Watched { empty_polls: Some(after), .. } = self.mailbox().watched() {
+        let watched = self.mailbox().watched();
+        if let Watched { empty_polls: Some(after), .. } = watched {
             or(self.core.empty_polls_due(after));
         }
+        or(self.core.silence_due(&watched));
         next
     }
 

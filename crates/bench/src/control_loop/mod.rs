@@ -38,6 +38,8 @@ pub const RATE: f64 = 1_000.0;
 /// PowerSave to climb its ladder, and to come down in the rest.
 const PERIOD: u64 = 3_000;
 const HIGH: u64 = 100;
+/// The same in streaks, for a policy that is asked at those alone.
+const STREAKS: u64 = 50;
 
 /// Arguments of the benchmark.
 #[derive(Debug, Clone)]
@@ -221,9 +223,12 @@ fn decide(governor: &mut Governor<Numbers>, decisions: u64) -> u64 {
         governor.machine().fill = if number % PERIOD < HIGH { 40 } else { 0 };
         let now = governor.machine().now() + Span::from_millis(1);
         let ask = governor.ask();
-        let trigger = match ask.on_batch.lowest() {
-            Some(core) => Trigger::Batch { queue: core, taken: 8, batches: 1 },
-            None => Trigger::Timer,
+        let trigger = match (ask.on_batch.lowest(), ask.on_streak.cores.lowest()) {
+            (Some(core), _) => Trigger::Batch { queue: core, taken: 8, batches: 1 },
+            (None, Some(core)) => {
+                Trigger::Streak { queue: core, above: number % STREAKS < STREAKS / 2 }
+            }
+            (None, None) => Trigger::Timer,
         };
         let now = if trigger == Trigger::Timer { ask.at.max(now).min(Time::NEVER) } else { now };
         asked += u64::from(governor.trigger(now, trigger));

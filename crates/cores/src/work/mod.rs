@@ -1,6 +1,7 @@
 //! One core: it polls its rings and serves their packets in batches. Module `idle` has its
 //! behaviour without packets.
 
+mod estimate;
 mod idle;
 
 use crate::context::{Costs, Counts, Sink, Stop, Watched};
@@ -9,6 +10,7 @@ use crate::fixed::CoreFixed;
 use crate::ring::Ring;
 use crate::service::Variation;
 use crate::states::Spent;
+use estimate::Estimate;
 use wattline_policy::{CoreSetting, CoreView, MAX_IDLE_STATES};
 use wattline_units::{Hertz, Span};
 
@@ -57,6 +59,7 @@ pub struct Core {
     next_port: usize,
     /// Whether the policy has seen the batch that is about to be taken.
     seen: bool,
+    estimate: Estimate,
     empty_polls: u64,
     overloaded_since: Option<u64>,
     /// Residency after which a nap continues in the idle state of this index, and the time to leave
@@ -95,6 +98,7 @@ impl Core {
             flow: 0,
             next_port: 0,
             seen: false,
+            estimate: Estimate::new(make.ports),
             empty_polls: 0,
             overloaded_since: None,
             target_residency: make.target_residency.clone(),
@@ -107,9 +111,18 @@ impl Core {
     /// Runs through everything that begins before `until`. Stops earlier where the policy wants to
     /// be asked; the next call continues from there.
     pub fn advance(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
-        let stop = self.run(until, watched, sink);
-        self.reached = self.reached.max(stop.map_or(until, |stop| stop.at()));
-        stop
+        self.estimate.follow(watched.streaks.as_ref(), self.reached);
+        loop {
+            let stage = until.min(self.silence_due(&watched).unwrap_or(u64::MAX));
+            let stop = self.run(stage, watched, sink);
+            // Batches may have ended the silence meanwhile.
+            let silent = self.silence_due(&watched).is_some_and(|due| due <= stage);
+            let stop = stop.or_else(|| silent.then_some(Stop::Silence { at: stage }));
+            self.reached = self.reached.max(stop.map_or(stage, |stop| stop.at()));
+            if stop.is_some() || stage == until {
+                return stop;
+            }
+        }
     }
 
     fn run(&mut self, until: u64, watched: Watched, sink: &mut Sink) -> Option<Stop> {
@@ -191,6 +204,12 @@ impl Core {
         matches!(self.state, State::Spinning).then(|| due.max(self.reached))
     }
 
+    /// Time at which to stop because the estimator has had no sample for so long.
+    pub fn silence_due(&self, watched: &Watched) -> Option<u64> {
+        let asks = watched.streaks.is_some_and(|streaks| streaks.at_silence);
+        asks.then(|| self.estimate.silent_at().max(self.reached))
+    }
+
     /// Serves the packets of the batch that begin before `until`. Each begins when the one before
     /// is finished, and not before its own arrival: a caller with a clock may have polled the rings
     /// at a later time.
@@ -244,9 +263,17 @@ impl Core {
             if fill > 0 {
                 let taken = self.batch.min(fill.min(u32::MAX as usize) as u32);
                 let full = watched.fill.is_some_and(|level| fill >= level as usize);
+                if let Some(streaks) = &watched.streaks
+                    && let Some(above) = self.estimate.batch(self.at, port, fill, taken)
+                    && streaks.asks(above)
+                    && !self.seen
+                {
+                    return Polled::Stop(Stop::Streak { at: self.at, port, above });
+                }
                 if (watched.batches || full) && !self.seen {
                     return Polled::Stop(Stop::Batch { at: self.at, port, taken, full });
                 }
+                self.estimate.batch_begins();
                 if fill > self.batch as usize && self.overloaded_since.is_none() {
                     self.overloaded_since = Some(self.at);
                 }
@@ -260,6 +287,11 @@ impl Core {
             }
             self.next_port = if port + 1 == self.rings.len() { 0 } else { port + 1 };
         }
+        if let Some(streaks) = &watched.streaks
+            && let Some((port, above)) = self.estimate.empty_pass(self.at, streaks)
+        {
+            return Polled::Stop(Stop::Streak { at: self.at, port, above });
+        }
         if let Some(after) = watched.empty_polls
             && self.empty_polls + 1 >= u64::from(after)
             && !self.seen
@@ -269,6 +301,7 @@ impl Core {
         self.counts.polls += 1;
         self.empty_polls = if self.seen { 0 } else { self.empty_polls + 1 };
         self.seen = false;
+        self.estimate.pass_ends();
         Polled::Nothing
     }
 
@@ -280,6 +313,9 @@ impl Core {
                 self.empty_polls = 0;
                 self.at = at;
             }
+            (Stop::Silence { at }, _) => self.estimate.restart(at),
+            // The next one of this pass, or the pass itself, is another question.
+            (Stop::Streak { .. }, _) if self.estimate.is_in_empty_pass() => {}
             _ => self.seen = true,
         }
     }

@@ -46,6 +46,8 @@ pub(super) struct Sums {
     pub most_taken: u32,
     pub fills: u64,
     pub empty_polls: u64,
+    pub streaks: u64,
+    pub silences: u64,
     /// Queues seen with packets, and those of them of which the age of the oldest was shown.
     pub filled: u64,
     pub aged: u64,
@@ -71,6 +73,8 @@ impl Sums {
             }
             Trigger::Fill { .. } => self.fills += 1,
             Trigger::EmptyPolls { .. } => self.empty_polls += 1,
+            Trigger::Streak { .. } => self.streaks += 1,
+            Trigger::Silence { .. } => self.silences += 1,
             Trigger::Start | Trigger::Timer => {}
         }
         for queue in seen.queues.iter().filter(|queue| queue.fill > 0) {

@@ -2,7 +2,10 @@
 
 use super::effects::{Case, Effect};
 use std::num::NonZeroU32;
-use wattline_policy::{AskAgain, Asks, CoreSet, OperatingPoint, Timing, Trigger, Wait};
+use wattline_policy::{
+    AskAgain, Asks, CoreSet, Level, OperatingPoint, StreakRule, Streaks, Timing, Trigger, Wait,
+};
+use wattline_units::Span;
 
 /// A kind of question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +13,8 @@ pub(super) enum Kind {
     Batch,
     Fill,
     EmptyPolls,
+    Streak,
+    Silence,
 }
 
 /// One kind, asked for so that it has to come where packets do, or so that it must not.
@@ -19,12 +24,16 @@ pub(super) struct Question {
     pub comes: bool,
 }
 
-pub(super) const QUESTIONS: [Question; 5] = [
+pub(super) const QUESTIONS: [Question; 9] = [
     Question { kind: Kind::Batch, comes: true },
     Question { kind: Kind::Fill, comes: false },
     Question { kind: Kind::Fill, comes: true },
     Question { kind: Kind::EmptyPolls, comes: false },
     Question { kind: Kind::EmptyPolls, comes: true },
+    Question { kind: Kind::Streak, comes: false },
+    Question { kind: Kind::Streak, comes: true },
+    Question { kind: Kind::Silence, comes: false },
+    Question { kind: Kind::Silence, comes: true },
 ];
 
 impl Kind {
@@ -33,6 +42,8 @@ impl Kind {
             Trigger::Batch { .. } => Some(Self::Batch),
             Trigger::Fill { .. } => Some(Self::Fill),
             Trigger::EmptyPolls { .. } => Some(Self::EmptyPolls),
+            Trigger::Streak { .. } => Some(Self::Streak),
+            Trigger::Silence { .. } => Some(Self::Silence),
             Trigger::Start | Trigger::Timer => None,
         }
     }
@@ -42,6 +53,8 @@ impl Kind {
             Self::Batch => "Batch",
             Self::Fill => "Fill",
             Self::EmptyPolls => "EmptyPolls",
+            Self::Streak => "Streak",
+            Self::Silence => "Silence",
         }
     }
 
@@ -50,6 +63,7 @@ impl Kind {
             Self::Batch => asks.batch,
             Self::Fill => asks.fill,
             Self::EmptyPolls => asks.empty_polls,
+            Self::Streak | Self::Silence => asks.streaks,
         }
     }
 }
@@ -57,6 +71,9 @@ impl Kind {
 impl Question {
     /// No ring holds so many packets, and no period lasts so many polls.
     const TOO_MANY: u32 = u32::MAX;
+    /// A silence that comes now and then, and one that is longer than any period.
+    const SHORT: Span = Span::from_micros(5);
+    const LONG: Span = Span::from_millis(3_600_000);
 
     pub fn ask(self, cores: CoreSet) -> AskAgain {
         match (self.kind, self.comes) {
@@ -68,6 +85,18 @@ impl Question {
                 after_empty_polls: NonZeroU32::new(if comes { 200 } else { Self::TOO_MANY }),
                 ..AskAgain::on_batch(cores)
             },
+            (Kind::Streak, comes) => {
+                let packets = if comes { 0 } else { Self::TOO_MANY };
+                let rule = StreakRule { above: Level { packets, samples: 0 }, ..StreakRule::NEVER };
+                let streaks = Streaks { cores, rule, at_above: true, ..Streaks::NEVER };
+                AskAgain::on_streak(streaks)
+            }
+            (Kind::Silence, comes) => {
+                let silence = if comes { Self::SHORT } else { Self::LONG };
+                let rule = StreakRule { silence, ..StreakRule::NEVER };
+                let streaks = Streaks { cores, rule, at_silence: true, ..Streaks::NEVER };
+                AskAgain::on_streak(streaks)
+            }
         }
     }
 
@@ -85,6 +114,8 @@ impl Question {
             Kind::Batch => (sums.batches, "at batches"),
             Kind::Fill => (sums.fills, "at a fill level"),
             Kind::EmptyPolls => (sums.empty_polls, "at empty polls"),
+            Kind::Streak => (sums.streaks, "at a streak"),
+            Kind::Silence => (sums.silences, "at a silence"),
         };
         if !self.comes {
             let said = format!("was asked {times} times {what} that cannot have been");

@@ -6,9 +6,9 @@ use crate::common::CPUS;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use wattline_host::{Work, Workers};
+use wattline_host::{Streak, Work, Workers};
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{QueueView, Wait, Waits};
+use wattline_policy::{QueueEstimator, QueueView, Streaks, Wait, Waits};
 use wattline_units::{Span, Time};
 
 const WORKERS: usize = 2;
@@ -41,6 +41,8 @@ pub struct Living {
     workers: [Worker; WORKERS],
     /// As many packets its workers take at once.
     batch: Arc<AtomicU32>,
+    /// By worker, with the arrivals that its estimator has seen.
+    estimators: Vec<(Option<Streaks>, QueueEstimator, u64)>,
 }
 
 impl Living {
@@ -62,6 +64,7 @@ impl Living {
             looked: Time::ZERO,
             workers: [worker; WORKERS],
             batch: Arc::default(),
+            estimators: (0..WORKERS).map(|_| (None, QueueEstimator::new(1), 0)).collect(),
         };
         living.show();
         living
@@ -191,6 +194,31 @@ impl Workers for Living {
     fn set_wait(&mut self, worker: usize, wait: Wait) -> Result<(), String> {
         self.workers[worker].wait = wait;
         Ok(())
+    }
+    fn count_streaks(&self) -> bool {
+        true
+    }
+    fn watch(&mut self, worker: usize, streaks: Option<Streaks>) {
+        let (asked, estimator, _) = &mut self.estimators[worker];
+        *asked = streaks;
+        if let Some(streaks) = streaks {
+            estimator.start(self.looked, streaks.rule);
+        }
+    }
+    fn streak(&mut self, now: Time, worker: usize) -> Option<Streak> {
+        self.look(now);
+        let queue = self.workers[worker].queue;
+        let (streaks, estimator, seen) = &mut self.estimators[worker];
+        if std::mem::replace(seen, queue.arrivals) == queue.arrivals {
+            return None;
+        }
+        let above = estimator.batch(now, 0, queue.fill.max(1), queue.fill.max(1))?;
+        streaks.as_ref()?.asks(above).then_some(Streak { port: 0, above })
+    }
+    /// Packets come at even distances.
+    fn silent_for(&mut self, worker: usize) -> Span {
+        let rate = self.shares()[worker] * RATE;
+        Span::from_seconds(if rate > 0.0 { 1.0 / rate } else { 1.0 })
     }
     fn set_batch(&mut self, packets: u32) {
         self.batch.store(packets, Ordering::Relaxed);

@@ -100,7 +100,10 @@ impl Policy for DpdkPower {
                 }
             }
             Trigger::EmptyPolls { core } => self.set(true, core, fastest, point),
-            Trigger::Timer | Trigger::Fill { .. } => {}
+            Trigger::Timer
+            | Trigger::Fill { .. }
+            | Trigger::Streak { .. }
+            | Trigger::Silence { .. } => {}
         }
         let all = CoreSet::first(self.cores);
         AskAgain { after_empty_polls: self.empty_polls, ..AskAgain::on_batch(all) }

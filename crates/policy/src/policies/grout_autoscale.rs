@@ -69,7 +69,10 @@ impl Policy for GroutAutoscale {
                 self.full[core] = 0;
                 active - 1
             }
-            Trigger::Timer | Trigger::Fill { .. } => active,
+            Trigger::Timer
+            | Trigger::Fill { .. }
+            | Trigger::Streak { .. }
+            | Trigger::Silence { .. } => active,
         };
         let wanted = wanted.clamp(1, platform.cores);
         if wanted != active || seen.trigger == Trigger::Start {

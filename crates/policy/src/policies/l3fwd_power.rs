@@ -173,7 +173,10 @@ impl Policy for L3fwdPower {
                     point.cores[number].wait = Wait::Interrupt;
                 }
             }
-            Trigger::Timer | Trigger::Fill { .. } => {}
+            Trigger::Timer
+            | Trigger::Fill { .. }
+            | Trigger::Streak { .. }
+            | Trigger::Silence { .. } => {}
         }
         if now >= self.period {
             self.period = now + PERIOD;

@@ -105,7 +105,10 @@ impl<R: PollRule> Policy for Polling<R> {
                 }
             }
             Trigger::EmptyPolls { core } => point.cores[core].wait = self.rule.nothing(now, core),
-            Trigger::Timer | Trigger::Fill { .. } => {}
+            Trigger::Timer
+            | Trigger::Fill { .. }
+            | Trigger::Streak { .. }
+            | Trigger::Silence { .. } => {}
         }
         let all = CoreSet::first(self.start.cores);
         AskAgain { after_empty_polls: NonZeroU32::new(R::EMPTY_POLLS), ..AskAgain::on_batch(all) }

@@ -2,10 +2,10 @@
 
 use super::fixed;
 use crate::{
-    AskAgain, BuildContext, CoreSet, Kind, Looks, Observation, OperatingPoint, Parameter,
-    Parameters, Platform, Policy, PolicyInfo, Preset, Reason, Trigger, Wait,
+    AskAgain, BuildContext, CoreSet, FillRead, Kind, Level, Looks, Observation, OperatingPoint,
+    Parameter, Parameters, Platform, Policy, PolicyInfo, Preset, Reason, StreakReset, StreakRule,
+    Streaks, Trigger, Wait,
 };
-use std::num::NonZeroU32;
 use wattline_units::{Span, Time};
 
 /// See the module.
@@ -81,6 +81,14 @@ pub static INFO: PolicyInfo = PolicyInfo {
             meaning: "takes capacity away when no batch came for so long; 0 for never",
             source: "ours: without packets the paper's estimator is not run at all",
         },
+        Parameter {
+            name: "look",
+            kind: Kind::Duration { min_micros: 0, max_micros: 1_000_000 },
+            default: "0us",
+            meaning: "time between two samples of a queue, to see what is lost by looking seldom; 0 for one at each \
+                      batch. A sample stands for the batches since the last one",
+            source: "ours: the paper's estimator runs at each batch",
+        },
     ],
     make,
 };
@@ -92,42 +100,16 @@ const PRESETS: &[Preset] = &[
     Preset { name: "efficient", values: &[("c_up", "7"), ("c_down", "10"), ("read", "after")] },
 ];
 
-/// When the estimator reads the queue. The paper's pseudo-code has `qlen, batch = input(batch_len)`
-/// and, after the batch is processed, `if qlen == 0 halt()`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Read {
-    /// With the packets of the batch; a pass without a packet is no sample.
-    Before,
-    /// Without the packets of the batch: the core halts after a batch that left nothing.
-    After,
-    /// With the packets of the batch, and each core makes one more pass, which finds nothing and
-    /// is a sample, before it halts: the pseudo-code to the letter.
-    Pass,
-}
+/// Time after which the controller, at an end of the ladder, looks whether the machine is still there.
+const LOOK_AGAIN: Span = Span::from_millis(1_000);
 
-/// Times in a row that a ring was too full or nearly empty: c_h and c_l.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counters {
-    high: u64,
-    low: u64,
-}
-
-/// The controller. Its estimator runs on one core per interface: the lowest active one,
-/// which is there as long as the router is.
+/// The controller. Its estimator ([`crate::QueueEstimator`]) runs on one core per interface: the
+/// lowest active one, which is there as long as the router is.
 #[derive(Debug)]
 struct QueueLength {
-    q_high: u64,
-    q_low: u64,
-    c_up: u64,
-    c_down: u64,
+    rule: StreakRule,
     batch: u32,
-    read: Read,
-    /// Whether a change resets the counters of all interfaces, or of its own.
-    reset_all: bool,
     nap: usize,
-    silence: Span,
-    /// By number of the port.
-    counters: Vec<Counters>,
     /// Reason for the last step.
     why: &'static str,
 }
@@ -138,87 +120,36 @@ fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn P
         return Err(format!("q_l = {q_low}: must be below q_h = {q_high}"));
     }
     let read = match parameters.word("read") {
-        "before" => Read::Before,
-        "after" => Read::After,
-        "pass" => Read::Pass,
+        "before" => FillRead::Before,
+        "after" => FillRead::After,
+        // The paper has `qlen, batch = input(batch_len)` and, after the batch is processed,
+        // `if qlen == 0 halt()`: to the letter, a pass that finds nothing is a sample.
+        "pass" => FillRead::Pass,
         other => return Err(format!("read = {other}: allowed are before, after and pass")),
     };
-    if read == Read::Pass && !context.platform.can.asks.empty_polls.is_noticed() {
-        return Err("read = pass: the platform does not ask at empty polls, which this reading \
-                    counts: choose before or after"
-            .into());
-    }
-    let reset_all = match parameters.word("reset") {
-        "all" => true,
-        "own" => false,
+    let reset = match parameters.word("reset") {
+        "all" => StreakReset::All,
+        "own" => StreakReset::Own,
         other => return Err(format!("reset = {other}: allowed are all and own")),
     };
-    let queues = &context.platform.queues;
-    let ports = queues.iter().map(|queue| queue.port + 1).max().unwrap_or(0);
-    Ok(Box::new(QueueLength {
-        q_high,
-        q_low,
-        c_up: parameters.count("c_up"),
-        c_down: parameters.count("c_down"),
-        batch: parameters.count("batch") as u32,
+    let level = |packets: u64, samples| Level {
+        packets: packets as u32,
+        samples: parameters.count(samples) as u32,
+    };
+    let rule = StreakRule {
+        above: level(q_high, "c_up"),
+        below: level(q_low, "c_down"),
         read,
-        reset_all,
-        nap: fixed::idle_state(parameters, context.platform)?,
+        reset,
+        look: parameters.span("look"),
         silence: parameters.span("silence"),
-        counters: vec![Counters::default(); ports],
-        why: "",
-    }))
+    };
+    let nap = fixed::idle_state(parameters, context.platform)?;
+    let batch = parameters.count("batch") as u32;
+    Ok(Box::new(QueueLength { rule, batch, nap, why: "" }))
 }
 
 impl QueueLength {
-    /// One sample of a port's estimator, which stands for so many batches. `Some(true)` asks
-    /// for more capacity, `Some(false)` for less.
-    ///
-    /// A sample says less than the batches that it stands for, so it counts for no more than an
-    /// eighth of those that a decision takes: several looks in a row have to agree.
-    fn sample(&mut self, port: usize, fill: u64, batches: u64) -> Option<bool> {
-        let counters = &mut self.counters[port];
-        let of = |count: u64| batches.clamp(1, count / 8 + 1);
-        if fill > self.q_high {
-            counters.low = 0;
-            counters.high += of(self.c_up);
-            (counters.high > self.c_up).then_some(true)
-        } else if fill < self.q_low {
-            counters.high = 0;
-            counters.low += of(self.c_down);
-            (counters.low > self.c_down).then_some(false)
-        } else {
-            *counters = Counters::default();
-            None
-        }
-    }
-
-    /// Takes one sample, and one step if it asks for one.
-    fn estimate(
-        &mut self,
-        port: usize,
-        fill: u32,
-        batches: u32,
-        platform: &Platform,
-        point: &mut OperatingPoint,
-    ) {
-        if let Some(up) = self.sample(port, fill.into(), batches.into()) {
-            let marks = ["queues stayed below q_l", "queues stayed above q_h"];
-            self.why = marks[usize::from(up)];
-            self.reset(port);
-            self.step(up, platform, point);
-        }
-    }
-
-    /// The counters start anew after a change, so that it can show its effect before the next one.
-    fn reset(&mut self, port: usize) {
-        if self.reset_all {
-            self.counters.fill(Counters::default());
-        } else {
-            self.counters[port] = Counters::default();
-        }
-    }
-
     /// One rung up or down the ladder.
     fn step(&self, up: bool, platform: &Platform, point: &mut OperatingPoint) {
         let (cores, frequency) = (point.active.len(), point.fastest_active());
@@ -234,6 +165,31 @@ impl QueueLength {
             point.set_active(cores - 1, self.nap, platform.deepest());
         }
     }
+
+    /// Once the machine is at an end of the ladder, streaks that would lead beyond it change nothing,
+    /// so nobody is woken for them.
+    fn ask(&self, now: Time, point: &OperatingPoint, at_top: bool, at_bottom: bool) -> AskAgain {
+        let cores = point.active.lowest().map_or(CoreSet::EMPTY, CoreSet::only);
+        let at_silence = self.rule.silence > Span::ZERO && !at_bottom;
+        let (rule, at_above, at_below) = (self.rule, !at_top, !at_bottom);
+        let at = if at_top || at_bottom { now + LOOK_AGAIN } else { Time::NEVER };
+        AskAgain {
+            at,
+            ..AskAgain::on_streak(Streaks { cores, rule, at_above, at_below, at_silence })
+        }
+    }
+}
+
+/// Whether nothing can be added.
+fn at_top(platform: &Platform, point: &OperatingPoint) -> bool {
+    let all_cores = point.active.len() >= platform.cores || !platform.can.set_cores;
+    all_cores && (point.fastest_active() >= platform.fastest() || !platform.can.set_frequency)
+}
+
+/// Whether nothing can be taken away.
+fn at_bottom(platform: &Platform, point: &OperatingPoint) -> bool {
+    let one_core = point.active.len() <= 1 || !platform.can.set_cores;
+    one_core && (point.fastest_active() == 0 || !platform.can.set_frequency)
 }
 
 impl Policy for QueueLength {
@@ -256,6 +212,7 @@ impl Policy for QueueLength {
         point: &mut OperatingPoint,
     ) -> AskAgain {
         let platform = seen.platform;
+        let (was_at_top, was_at_bottom) = (at_top(platform, point), at_bottom(platform, point));
         match seen.trigger {
             Trigger::Start => {
                 self.why = "no rate was measured yet";
@@ -265,28 +222,25 @@ impl Policy for QueueLength {
                 point.set_wait(Wait::Interrupt);
                 point.batch = self.batch;
             }
-            Trigger::Batch { queue, batches, taken } => {
-                let found = seen.queues[queue].fill;
-                let fill =
-                    if self.read == Read::After { found.saturating_sub(taken) } else { found };
-                self.estimate(platform.queues[queue].port, fill, batches, platform, point);
+            Trigger::Streak { above, .. } => {
+                let marks = ["queues stayed below q_l", "queues stayed above q_h"];
+                self.why = marks[usize::from(above)];
+                self.step(above, platform, point);
             }
-            Trigger::EmptyPolls { .. } => {
-                for port in 0..self.counters.len() {
-                    self.estimate(port, 0, 1, platform, point);
-                }
-            }
-            Trigger::Timer => {
+            Trigger::Silence { .. } => {
                 self.why = "no batch came for as long as `silence` says";
-                self.counters.fill(Counters::default());
                 self.step(false, platform, point);
             }
-            Trigger::Fill { .. } => {}
+            Trigger::Timer
+            | Trigger::Batch { .. }
+            | Trigger::Fill { .. }
+            | Trigger::EmptyPolls { .. } => {}
         }
-        let estimator = point.active.lowest().map_or(CoreSet::EMPTY, CoreSet::only);
-        let at = if self.silence == Span::ZERO { Time::NEVER } else { now + self.silence };
-        let after_empty_polls = (self.read == Read::Pass).then_some(NonZeroU32::MIN);
-        AskAgain { at, after_empty_polls, ..AskAgain::on_batch(estimator) }
+        let start = seen.trigger == Trigger::Start;
+        let stays = |before: bool, at_end: fn(&Platform, &OperatingPoint) -> bool| {
+            !start && before && at_end(platform, point)
+        };
+        self.ask(now, point, stays(was_at_top, at_top), stays(was_at_bottom, at_bottom))
     }
 }
 
@@ -302,10 +256,10 @@ mod tests {
         (1..=12).map(|cores| (cores, 0)).chain((1..14).map(|step| (12, step))).collect()
     }
 
-    fn climb(bench: &mut Bench, policy: &mut dyn Policy, fill: u32) -> Vec<(usize, usize)> {
+    fn climb(bench: &mut Bench, policy: &mut dyn Policy, above: bool) -> Vec<(usize, usize)> {
         let mut rungs = vec![bench.rung()];
         for _ in 0..200 {
-            bench.batch(policy, 0, fill);
+            bench.streak(policy, 0, above);
             if rungs.last() != Some(&bench.rung()) {
                 rungs.push(bench.rung());
             }
@@ -318,10 +272,10 @@ mod tests {
         let mut bench = Bench::new();
         let mut controller = bench.make("queue-length:c_up=2,c_down=3", None).unwrap();
         let ask = bench.start(&mut *controller);
-        assert_eq!(ask.on_batch, CoreSet::only(0));
-        let up = climb(&mut bench, &mut *controller, 33);
+        assert_eq!(ask.watched(), CoreSet::only(0));
+        let up = climb(&mut bench, &mut *controller, true);
         assert_eq!(up, ladder());
-        let mut down = climb(&mut bench, &mut *controller, 3);
+        let mut down = climb(&mut bench, &mut *controller, false);
         down.reverse();
         assert_eq!(down, ladder());
         assert!(bench.point.cores[1..].iter().all(|core| core.idle_limit == 2), "C6 when removed");
@@ -329,131 +283,49 @@ mod tests {
     }
 
     #[test]
-    fn scripted_queue_lengths_give_these_actions() {
-        let mut bench = Bench::new();
-        let mut controller = bench.make("queue-length:c_up=2,c_down=2", None).unwrap();
-        bench.start(&mut *controller);
-        // (fill level, cores afterwards); more than two samples in a row act.
-        let script = [
-            (40, 1),
-            (40, 1),
-            (40, 2), // the third above acts
-            (40, 2),
-            (40, 2),
-            (32, 2), // 32 is not above: counters reset
-            (40, 2),
-            (40, 2),
-            (3, 2), // a low sample resets the high counter
-            (4, 2),
-            (3, 2),
-            (3, 2), // 4 is not below: counters reset
-            (3, 1),
-            (3, 1),
-            (0, 1), // the third below acts; then nothing is left to take
-            (40, 1),
-            (40, 1),
-            (40, 2),
-        ];
-        for (step, (fill, cores)) in script.into_iter().enumerate() {
-            bench.batch(&mut *controller, 0, fill);
-            assert_eq!(bench.point.active.len(), cores, "step {step}");
+    fn parameters_become_the_rule_of_the_estimator() {
+        let bench = &mut Bench::new();
+        let text = "queue-length:q_h=20,q_l=3,c_up=2,c_down=5,read=pass,reset=own,look=1ms";
+        let ask = bench.start(&mut *bench.make(text, None).unwrap()).on_streak;
+        let rule = StreakRule {
+            above: Level { packets: 20, samples: 2 },
+            below: Level { packets: 3, samples: 5 },
+            read: FillRead::Pass,
+            reset: StreakReset::Own,
+            look: Span::from_millis(1),
+            silence: Span::from_millis(1),
+        };
+        assert_eq!(ask.rule, rule);
+        assert!(ask.at_above && ask.at_below && ask.at_silence);
+        for wrong in ["reset=none", "read=never", "q_l=32"] {
+            assert!(bench.make(&format!("queue-length:{wrong}"), None).is_err(), "{wrong}");
         }
     }
 
-    /// A count of batches lasts as long on platforms that sample, but several looks have to agree.
+    /// At an end of the ladder nobody is woken for what cannot lead further, once the machine is
+    /// really there: it may have refused the last step.
     #[test]
-    fn a_sample_counts_for_the_batches_that_it_stands_for() {
-        let looks_until_a_step = |batches: u32| {
-            let mut bench = Bench::new();
-            let mut controller = bench.make("queue-length:c_up=0,c_down=80", None).unwrap();
-            bench.start(&mut *controller);
-            bench.batch(&mut *controller, 0, 50);
-            assert_eq!(bench.rung(), (2, 0));
-            (1..).find(|_| {
-                bench.sample(&mut *controller, 0, 1, batches);
-                bench.rung() == (1, 0)
-            })
-        };
-        assert_eq!(looks_until_a_step(1), Some(81));
-        assert_eq!(looks_until_a_step(10), Some(9));
-        assert_eq!(looks_until_a_step(1000), Some(8));
-    }
-
-    /// The same fills and batches under the three readings: packets of a batch count or do not, and
-    /// a pass that finds nothing is a sample of every interface or none.
-    #[test]
-    fn the_queue_is_read_before_or_after_the_batch_or_at_each_pass() {
-        let rung_after = |read: &str, fills: &[u32]| {
-            let mut bench = Bench::new();
-            let mut controller = bench
-                .make(&format!("queue-length:c_up=0,c_down=1,batch=32,read={read}"), None)
-                .unwrap();
-            let ask = bench.start(&mut *controller);
-            assert_eq!(ask.after_empty_polls.is_some(), read == "pass");
-            for fill in [100, 100] {
-                bench.batch(&mut *controller, 0, fill);
-            }
-            assert_eq!(
-                bench.rung(),
-                (3, 0),
-                "100 packets are too many with and without a batch of 32"
-            );
-            for &fill in fills {
-                bench.batch(&mut *controller, 0, fill);
-            }
-            bench.rung()
-        };
-        // With 40 packets 8 are left after the batch of 32; with 20 none.
-        assert_eq!(rung_after("before", &[40]), (4, 0));
-        assert_eq!(rung_after("after", &[40]), (3, 0));
-        assert_eq!(rung_after("before", &[20, 20]), (3, 0));
-        assert_eq!(rung_after("after", &[20, 20]), (2, 0));
+    fn ends_of_the_ladder_ask_for_less() {
         let mut bench = Bench::new();
-        let mut controller = bench.make("queue-length:c_up=0,c_down=1,read=pass", None).unwrap();
-        bench.start(&mut *controller);
-        bench.batch(&mut *controller, 0, 100);
-        assert_eq!(bench.rung(), (2, 0));
-        let mut empty = |fills: &[u32]| {
-            for &fill in fills {
-                bench.batch(&mut *controller, 0, fill);
-            }
-            bench.empty_polls(&mut *controller, 0);
-            bench.rung()
-        };
-        // Of port 0 a packet in between, of the others nothing.
-        assert_eq!(empty(&[]), (2, 0));
-        assert_eq!(empty(&[20]), (1, 0), "the other interfaces found nothing twice");
-    }
-
-    #[test]
-    fn a_change_may_reset_its_own_interface_alone() {
-        for (reset, rung) in [("all", (2, 0)), ("own", (3, 0))] {
-            let mut bench = Bench::new();
-            let policy = format!("queue-length:c_up=1,reset={reset}");
-            let mut controller = bench.make(&policy, None).unwrap();
-            bench.start(&mut *controller);
-            for queue in [0, 12, 0, 12] {
-                bench.batch(&mut *controller, queue, 50);
-            }
-            assert_eq!(bench.rung(), rung, "{reset}");
-        }
-        assert!(Bench::new().make("queue-length:reset=none", None).is_err());
-        assert!(Bench::new().make("queue-length:read=never", None).is_err());
-    }
-
-    #[test]
-    fn each_interface_counts_for_itself_and_a_change_resets_all() {
-        let mut bench = Bench::new();
-        let mut controller = bench.make("queue-length:c_up=2", None).unwrap();
-        bench.start(&mut *controller);
-        for queue in [0, 12, 0, 12] {
-            bench.batch(&mut *controller, queue, 50);
-        }
-        assert_eq!(bench.point.active.len(), 1);
-        bench.batch(&mut *controller, 0, 50);
-        assert_eq!(bench.point.active.len(), 2);
-        bench.batch(&mut *controller, 12, 50);
-        assert_eq!(bench.point.active.len(), 2, "the other interface starts anew too");
+        let mut controller = bench.make("queue-length", None).unwrap();
+        let ask = bench.start(&mut *controller).on_streak;
+        assert!(ask.at_below && ask.at_silence, "the machine may not have followed yet");
+        let ask = bench.streak(&mut *controller, 0, false);
+        let streaks = ask.on_streak;
+        assert!(streaks.at_above && !streaks.at_below && !streaks.at_silence);
+        assert_eq!(ask.at, bench.now + LOOK_AGAIN);
+        let ask = bench.streak(&mut *controller, 0, true);
+        assert!(ask.on_streak.at_below && ask.on_streak.at_silence && ask.at == Time::NEVER);
+        climb(&mut bench, &mut *controller, true);
+        let ask = bench.streak(&mut *controller, 0, true).on_streak;
+        assert!(!ask.at_above && ask.at_below && ask.at_silence);
+        let ask = bench.streak(&mut *controller, 0, false).on_streak;
+        assert!(ask.at_above && bench.rung() == (12, 12));
+        // A platform without a knob is at both ends.
+        bench.platform.can.set_cores = false;
+        bench.platform.can.set_frequency = false;
+        let ask = bench.streak(&mut *controller, 0, true).on_streak;
+        assert!(!ask.at_above && !ask.at_below && !ask.at_silence);
     }
 
     #[test]
@@ -461,11 +333,10 @@ mod tests {
         let mut bench = Bench::new();
         let mut controller = bench.make("queue-length:c_up=0", None).unwrap();
         bench.start(&mut *controller);
-        let ask = bench.batch(&mut *controller, 0, 50);
+        bench.streak(&mut *controller, 0, true);
         assert_eq!(bench.rung(), (2, 0));
-        assert_eq!(ask.at, bench.now + Span::from_millis(1));
         assert_eq!(controller.reason().unwrap().words, "queues stayed above q_h");
-        bench.pass(&mut *controller, Span::from_millis(1), &[], 0);
+        bench.silence(&mut *controller, 0);
         assert_eq!(bench.rung(), (1, 0));
         assert!(controller.reason().unwrap().words.contains("silence"));
     }

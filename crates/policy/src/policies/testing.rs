@@ -91,12 +91,16 @@ impl Bench {
         self.ask(policy, Trigger::EmptyPolls { core })
     }
 
-    /// A look at a queue whose ring holds `fill` packets, on a platform that samples: it stands
-    /// for so many batches.
-    pub fn sample(&mut self, policy: &mut dyn Policy, queue: usize, fill: u32, batches: u32) {
-        self.queues[queue].fill = fill;
+    /// A streak above the upper level of a queue, or below the lower one.
+    pub fn streak(&mut self, policy: &mut dyn Policy, queue: usize, above: bool) -> AskAgain {
+        self.now += Span::from_micros(10);
+        self.ask(policy, Trigger::Streak { queue, above })
+    }
+
+    /// A core has had no sample for a long time.
+    pub fn silence(&mut self, policy: &mut dyn Policy, core: usize) -> AskAgain {
         self.now += Span::from_millis(1);
-        self.ask(policy, Trigger::Batch { queue, taken: fill.clamp(1, 32), batches });
+        self.ask(policy, Trigger::Silence { core })
     }
 
     /// Time passes: each core is useful for its fraction of it, parked ones sleep, `packets` arrive.

@@ -1,14 +1,14 @@
 //! Knobs, estimator, wake-ups, sampling and traffic of section 3 to 7, as this program has them.
 
 use super::bench::{Arrivals, SEED, Steady, all, content, napping, server};
-use super::rules::{controller, points};
+use super::driven::Controller;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::printed::{numbers_of, printed, text_of};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use wattline_policy::{CoreView, Observation, OperatingPoint, QueueView, Trigger};
+use wattline_policy::OperatingPoint;
 use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_server::ServerModel;
 use wattline_sim::Report;
@@ -48,11 +48,11 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
 /// Checks which parts of an operating point the controller turns on its way up and down.
 fn knobs(server: &ServerModel) -> Result<Check, ReproduceError> {
     let mut turned: BTreeSet<&str> = BTreeSet::new();
-    let (mut policy, platform, start) = controller(server, "queue-length")?;
-    let mut point = start.clone();
+    let mut controller = Controller::new(server, "queue-length")?;
+    let start = controller.point.clone();
     for fill in [printed("PS-098") as u32 + 1, printed("PS-099") as u32 - 1] {
-        points(&mut *policy, &platform, &mut point, fill);
-        note_turned(&start, &point, &mut turned);
+        controller.points(fill);
+        note_turned(&start, &controller.point, &mut turned);
     }
     let names = turned.iter().copied().collect::<Vec<_>>().join(", ");
     let name = format!("parts of an operating point that the controller turns: {names}");
@@ -86,30 +86,13 @@ fn estimator(server: &ServerModel) -> Result<Check, ReproduceError> {
     let mut most_cores = 0;
     // Times that long queues of these ports, one after the other, lead to a step.
     let mut steps = |ports: &[usize]| -> Result<usize, ReproduceError> {
-        let (mut policy, platform, mut point) =
-            controller(server, &format!("queue-length:c_up={C_UP}"))?;
+        let mut controller = Controller::new(server, &format!("queue-length:c_up={C_UP}"))?;
         let mut steps = 0;
-        for (index, port) in ports.iter().enumerate() {
-            let queue = platform.queues.iter().position(|queue| queue.port == *port);
-            let queue = queue.ok_or_else(|| ReproduceError::Model(format!("no port {port}")))?;
-            let seen = Observation {
-                platform: &platform,
-                trigger: Trigger::Batch { queue, taken: long, batches: 1 },
-                queues: &vec![
-                    QueueView { fill: long, ..QueueView::default() };
-                    platform.queues.len()
-                ],
-                cores: &vec![CoreView::default(); platform.cores],
-                latency: None,
-                power: None,
-                entries: &[],
-                offered: None,
-            };
-            let before = point.clone();
-            let now = Time::ZERO + Span::from_micros(10 * (index as u64 + 1));
-            let again = policy.decide(now, &seen, &mut point);
-            steps += usize::from(point != before);
-            most_cores = most_cores.max(again.on_batch.len());
+        for &port in ports {
+            let before = controller.rung();
+            controller.batch(port, long);
+            steps += usize::from(controller.rung() != before);
+            most_cores = most_cores.max(controller.ask.watched().len());
         }
         Ok(steps)
     };

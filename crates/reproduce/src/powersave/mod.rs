@@ -8,6 +8,7 @@ mod breakdown;
 mod bursts;
 mod controller;
 mod day;
+mod driven;
 mod grid;
 mod ladder;
 mod latency;

@@ -1,6 +1,7 @@
 //! The server's parameters, the controller's rules, and the simulator against the closed form.
 
 use super::bench::{SEED, Steady, all, content, ipv4, napping, server};
+use super::driven::Controller;
 use crate::claim;
 use crate::error::ReproduceError;
 use crate::figure::Figure;
@@ -8,11 +9,7 @@ use crate::inputs::Inputs;
 use crate::printed::{numbers_in, numbers_of, printed, printed_at, text_of};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use wattline_cores::platform_of;
-use wattline_policy::{
-    BuildContext, CoreSet, CoreView, IndirectionTable, Observation, OperatingPoint, Platform,
-    Policy, PolicySpec, QueueView, Trigger, build, find,
-};
+use wattline_policy::{CoreSet, IndirectionTable, find};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_server::cards::shunt_power;
@@ -20,7 +17,7 @@ use wattline_server::race::IdealCore;
 use wattline_server::{DvfsDomain, ServerModel};
 use wattline_traffic::source::{Poisson, Rate};
 use wattline_traffic::{Block, Popularity, Source};
-use wattline_units::{Hertz, PacketsPerSecond, Span, Time};
+use wattline_units::{Hertz, PacketsPerSecond, Span};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
@@ -304,48 +301,6 @@ struct Rungs {
     expected: Vec<(usize, usize)>,
 }
 
-/// Points of the controller at its start and while every batch finds `fill` packets.
-pub(super) fn points(
-    policy: &mut dyn Policy,
-    platform: &Platform,
-    point: &mut OperatingPoint,
-    fill: u32,
-) -> Vec<(usize, usize)> {
-    let mut rungs = vec![rung(point)];
-    for step in 0..10_000 {
-        sample(policy, platform, point, step, fill);
-        if rungs.last() != Some(&rung(point)) {
-            rungs.push(rung(point));
-        }
-    }
-    rungs
-}
-
-fn rung(point: &OperatingPoint) -> (usize, usize) {
-    (point.active.len(), point.fastest_active())
-}
-
-/// Lets the controller decide on a batch before which a queue held `fill` packets.
-fn sample(
-    policy: &mut dyn Policy,
-    platform: &Platform,
-    point: &mut OperatingPoint,
-    step: u64,
-    fill: u32,
-) {
-    let seen = Observation {
-        platform,
-        trigger: Trigger::Batch { queue: 0, taken: fill, batches: 1 },
-        queues: &vec![QueueView { fill, ..QueueView::default() }; platform.queues.len()],
-        cores: &vec![CoreView::default(); platform.cores],
-        latency: None,
-        power: None,
-        entries: &[],
-        offered: None,
-    };
-    policy.decide(Time::ZERO + Span::from_micros(10 * (step + 1)), &seen, point);
-}
-
 /// Number of queue lengths on which controller and pseudo-code are compared.
 const SAMPLES: u64 = 20_000;
 
@@ -354,14 +309,14 @@ const SAMPLES: u64 = 20_000;
 fn pseudo_code(server: &ServerModel) -> Result<(usize, bool), ReproduceError> {
     let (c_up, c_down) = (2, 3);
     let spec = format!("queue-length:c_up={c_up},c_down={c_down}");
-    let (mut policy, platform, mut point) = controller(server, &spec)?;
+    let mut controller = Controller::new(server, &spec)?;
     let (q_h, q_l) = (printed("PS-098") as u32, printed("PS-099") as u32);
     let lengths = [q_l - 1, q_l, q_h, q_h + 1];
     let (all, fastest) = (server.processor.cores(), server.processor.frequencies.len() - 1);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let ((mut c_h, mut c_l), (mut cores, mut frequency), mut length) = ((0, 0), (1, 0), q_l);
     let (mut steps, mut same) = (0, true);
-    for index in 0..SAMPLES {
+    for _ in 0..SAMPLES {
         // A length stays for a few samples, so that counters run full.
         if random.random_bool(0.25) {
             length = lengths[random.random_range(0..lengths.len())];
@@ -389,42 +344,19 @@ fn pseudo_code(server: &ServerModel) -> Result<(usize, bool), ReproduceError> {
         } else {
             (c_h, c_l) = (0, 0);
         }
-        let before = rung(&point);
-        sample(&mut *policy, &platform, &mut point, index, length);
-        steps += usize::from(rung(&point) != before);
-        same &= rung(&point) == (cores, frequency);
+        let before = controller.rung();
+        controller.batch(0, length);
+        steps += usize::from(controller.rung() != before);
+        same &= controller.rung() == (cores, frequency);
     }
     Ok((steps, same && steps > 0))
 }
 
-pub(super) fn controller(
-    server: &ServerModel,
-    spec: &str,
-) -> Result<(Box<dyn Policy>, Platform, OperatingPoint), ReproduceError> {
-    let platform = platform_of(server);
-    let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
-    let mut policy = build(&PolicySpec::parse(spec)?, &context)?;
-    let mut point = OperatingPoint::full(&platform);
-    let start = Observation {
-        platform: &platform,
-        trigger: Trigger::Start,
-        queues: &vec![QueueView::default(); platform.queues.len()],
-        cores: &vec![CoreView::default(); platform.cores],
-        latency: None,
-        power: None,
-        entries: &[],
-        offered: None,
-    };
-    policy.decide(Time::ZERO, &start, &mut point);
-    Ok((policy, platform, point))
-}
-
 /// Returns the rungs that the controller takes from its start up, and down again.
 fn ladder(server: &ServerModel) -> Result<Rungs, ReproduceError> {
-    let (mut policy, platform, mut point) = controller(server, "queue-length")?;
+    let mut controller = Controller::new(server, "queue-length")?;
     let (high, low) = (printed("PS-098") as u32 + 1, printed("PS-099") as u32 - 1);
-    let up = points(&mut *policy, &platform, &mut point, high);
-    let down = points(&mut *policy, &platform, &mut point, low);
+    let (up, down) = (controller.points(high), controller.points(low));
     let cores = server.processor.cores();
     let slow = (1..=cores).map(|count| (count, 0));
     let fast = (1..server.processor.frequencies.len()).map(|step| (cores, step));
@@ -433,7 +365,7 @@ fn ladder(server: &ServerModel) -> Result<Rungs, ReproduceError> {
 
 /// Returns the names of the idle states of an active core and of a removed one.
 fn naps(server: &ServerModel) -> Result<[String; 2], ReproduceError> {
-    let (_, platform, point) = controller(server, "queue-length")?;
+    let Controller { platform, point, .. } = Controller::new(server, "queue-length")?;
     let limit = |core: usize| platform.idle_states[point.cores[core].idle_limit].name.to_string();
     Ok([limit(0), limit(platform.cores - 1)])
 }

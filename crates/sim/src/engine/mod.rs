@@ -285,10 +285,15 @@ impl<'a> Engine<'a> {
             _ if self.looks.whole => {
                 self.views.show_all(self.now, &mut self.cores, &mut self.sink);
             }
-            Trigger::Batch { queue, .. } | Trigger::Fill { queue } => {
+            Trigger::Batch { queue, .. }
+            | Trigger::Fill { queue }
+            | Trigger::Streak { queue, .. } => {
                 self.views.show_queue(self.now, queue, &self.cores);
             }
-            Trigger::Start | Trigger::Timer | Trigger::EmptyPolls { .. } => {}
+            Trigger::Start
+            | Trigger::Timer
+            | Trigger::EmptyPolls { .. }
+            | Trigger::Silence { .. } => {}
         }
         let power = self.looks.power.then(|| self.mean_power());
         let observation = Observation {

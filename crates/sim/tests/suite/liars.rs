@@ -349,5 +349,7 @@ fn a_question_that_does_not_come_or_should_not_is_found() {
         ("Fill", Lie::Asks(|trigger, _| !matches!(trigger, Trigger::Fill { .. }))),
         ("Fill", Lie::AsksAtAnyLevel),
         ("EmptyPolls", Lie::Asks(|trigger, _| !matches!(trigger, Trigger::EmptyPolls { .. }))),
+        ("Streak", Lie::Asks(|trigger, _| !matches!(trigger, Trigger::Streak { .. }))),
+        ("Silence", Lie::Asks(|trigger, _| !matches!(trigger, Trigger::Silence { .. }))),
     ]);
 }

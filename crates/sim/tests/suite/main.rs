@@ -7,6 +7,7 @@ mod common;
 mod conformance;
 mod contract;
 mod engine;
+mod estimator;
 mod knobs;
 mod latency_view;
 mod liars;

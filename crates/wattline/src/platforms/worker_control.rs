@@ -1,12 +1,13 @@
 //! Controls the workers and reads their counters, for a governor's thread.
 
 use quanta::Clock;
+use std::thread::Thread;
 use wattline_dataplane::frame::BATCH_MAX;
 use wattline_dataplane::worker::{Command, Mode};
-use wattline_host::{Work, Workers};
-use wattline_policy::{QueueView, Wait, Waits};
+use wattline_host::{Streak, Work, Workers};
+use wattline_policy::{QueueView, Streaks, Wait, Waits};
 use wattline_router::platform::WorkerHandle;
-use wattline_units::Span;
+use wattline_units::{Span, Time};
 
 /// The control handles of all workers.
 pub(super) struct WorkerControl {
@@ -28,6 +29,13 @@ impl WorkerControl {
                 waker.wake();
             }
         }
+    }
+}
+
+impl Drop for WorkerControl {
+    fn drop(&mut self) {
+        // Without a governor nobody answers.
+        self.workers.iter().for_each(|worker| worker.queue_watch.ask(None));
     }
 }
 
@@ -74,6 +82,35 @@ impl Workers for WorkerControl {
 
     fn count_bytes(&self) -> bool {
         true
+    }
+
+    fn count_streaks(&self) -> bool {
+        true
+    }
+
+    fn watch(&mut self, worker: usize, streaks: Option<Streaks>) {
+        if let Some(worker) = self.workers.get(worker) {
+            worker.queue_watch.ask(streaks);
+        }
+    }
+
+    fn wake_at_streaks(&mut self, thread: &Thread) {
+        self.workers.iter().for_each(|worker| worker.queue_watch.wake_at_events(thread.clone()));
+    }
+
+    fn streak(&mut self, _: Time, worker: usize) -> Option<Streak> {
+        let streak = self.workers.get(worker)?.queue_watch.event()?;
+        Some(Streak { port: streak.port, above: streak.above })
+    }
+
+    fn answer(&mut self, worker: usize) {
+        if let Some(worker) = self.workers.get(worker) {
+            worker.queue_watch.answer();
+        }
+    }
+
+    fn silent_for(&mut self, worker: usize) -> Span {
+        self.workers.get(worker).map_or(Span::ZERO, |worker| worker.queue_watch.silent_for())
     }
 
     fn set_wait(&mut self, worker: usize, wait: Wait) -> Result<(), String> {

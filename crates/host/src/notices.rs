@@ -1,0 +1,148 @@
+//! Events that the workers notice where they take batches.
+
+use super::workers::Workers;
+use wattline_governor::machine::Notice;
+use wattline_policy::{Platform, Streaks, Trigger};
+use wattline_units::{Span, Time};
+
+/// Events that a policy asked for, of all workers.
+pub(super) struct Notices {
+    streaks: Streaks,
+    /// Worker whose streak the policy is being asked for.
+    asked: Option<usize>,
+    /// By worker: when a silence was reported last.
+    reported: Vec<Time>,
+}
+
+impl Notices {
+    pub fn new(cores: usize) -> Self {
+        Self { streaks: Streaks::NEVER, asked: None, reported: vec![Time::ZERO; cores] }
+    }
+
+    /// Has the workers count what the policy asks for from now on.
+    pub fn watch(&mut self, streaks: Streaks, workers: &mut dyn Workers) {
+        if streaks == self.streaks {
+            return;
+        }
+        self.streaks = streaks;
+        for worker in 0..self.reported.len() {
+            let counts = streaks.cores.contains(worker);
+            workers.watch(worker, counts.then_some(streaks));
+        }
+    }
+
+    /// Returns the next event; the one before has been answered.
+    pub fn next(&mut self, now: Time, platform: &Platform, workers: &mut dyn Workers) -> Notice {
+        if let Some(worker) = self.asked.take() {
+            workers.answer(worker);
+        }
+        let Streaks { cores, rule, at_silence, .. } = self.streaks;
+        let mut until = Time::NEVER;
+        for core in cores.iter().filter(|core| *core < self.reported.len()) {
+            if let Some(streak) = workers.streak(now, core) {
+                self.asked = Some(core);
+                let mut queues = platform.queues.iter();
+                let queue = queues.position(|it| it.port == streak.port && it.core == core);
+                if let Some(queue) = queue {
+                    return Notice::Event(Trigger::Streak { queue, above: streak.above });
+                }
+            }
+            if at_silence && rule.silence > Span::ZERO {
+                let silent = workers.silent_for(core).min(now.since(self.reported[core]));
+                if silent >= rule.silence {
+                    self.reported[core] = now;
+                    return Notice::Event(Trigger::Silence { core });
+                }
+                until = until.min(now + (rule.silence - silent));
+            }
+        }
+        Notice::Nothing { until }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workers::{Streak, Work};
+    use wattline_policy::{CoreSet, Queue, QueueView, StreakRule, Wait};
+
+    /// One worker that counts, with what it is told to.
+    #[derive(Default)]
+    struct Counting {
+        watched: Vec<(usize, bool)>,
+        streak: Option<Streak>,
+        answers: u32,
+        silent: Span,
+    }
+
+    impl Workers for Counting {
+        fn work(&mut self, _: usize) -> Work {
+            Work::default()
+        }
+        fn queue(&mut self, _: usize, _: usize) -> QueueView {
+            QueueView::default()
+        }
+        fn wake(&mut self, _: usize) {}
+        fn park(&mut self, _: usize) {}
+        fn set_wait(&mut self, _: usize, _: Wait) -> Result<(), String> {
+            Ok(())
+        }
+        fn set_batch(&mut self, _: u32) {}
+        fn watch(&mut self, worker: usize, streaks: Option<Streaks>) {
+            self.watched.push((worker, streaks.is_some()));
+        }
+        fn streak(&mut self, _: Time, _: usize) -> Option<Streak> {
+            self.streak
+        }
+        fn answer(&mut self, _: usize) {
+            self.answers += 1;
+            self.streak = None;
+        }
+        fn silent_for(&mut self, _: usize) -> Span {
+            self.silent
+        }
+    }
+
+    fn at(micros: u64) -> Time {
+        Time::ZERO + Span::from_micros(micros)
+    }
+
+    #[test]
+    fn streaks_are_answered_when_the_next_event_is_looked_for() {
+        let queues = (0..4).map(|queue| Queue { port: queue / 2, core: queue % 2 }).collect();
+        let platform = Platform { cores: 2, queues, ..Platform::BARE };
+        let (mut notices, mut workers) = (Notices::new(2), Counting::default());
+        let rule = StreakRule { silence: Span::from_micros(100), ..StreakRule::NEVER };
+        let streaks = Streaks { cores: CoreSet::only(1), rule, ..Streaks::NEVER };
+        notices.watch(streaks, &mut workers);
+        notices.watch(streaks, &mut workers);
+        assert_eq!(workers.watched, [(0, false), (1, true)], "once");
+        let nothing = Notice::Nothing { until: Time::NEVER };
+        assert_eq!(notices.next(at(500), &platform, &mut workers), nothing, "silence is not asked");
+        workers.streak = Some(Streak { port: 1, above: true });
+        let streak = Notice::Event(Trigger::Streak { queue: 3, above: true });
+        assert_eq!(notices.next(at(500), &platform, &mut workers), streak);
+        assert_eq!(workers.answers, 0, "the policy is being asked");
+        assert_eq!(notices.next(at(500), &platform, &mut workers), nothing);
+        assert_eq!(workers.answers, 1);
+    }
+
+    #[test]
+    fn silence_is_reported_once_for_as_long_as_it_lasts() {
+        let platform = Platform::BARE;
+        let (mut notices, mut workers) = (Notices::new(1), Counting::default());
+        let rule = StreakRule { silence: Span::from_micros(100), ..StreakRule::NEVER };
+        let streaks = Streaks { cores: CoreSet::only(0), rule, at_silence: true, ..Streaks::NEVER };
+        notices.watch(streaks, &mut workers);
+        workers.silent = Span::from_micros(60);
+        let next = notices.next(at(500), &platform, &mut workers);
+        assert_eq!(next, Notice::Nothing { until: at(540) });
+        workers.silent = Span::from_micros(105);
+        let silence = Notice::Event(Trigger::Silence { core: 0 });
+        assert_eq!(notices.next(at(545), &platform, &mut workers), silence);
+        let next = notices.next(at(545), &platform, &mut workers);
+        assert_eq!(next, Notice::Nothing { until: at(645) });
+        workers.silent = Span::from_micros(205);
+        assert_eq!(notices.next(at(645), &platform, &mut workers), silence);
+    }
+}

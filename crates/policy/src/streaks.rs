@@ -1,0 +1,99 @@
+//! Streaks: batches in a row that found a queue above one level or below another.
+
+use crate::CoreSet;
+use serde::{Deserialize, Serialize};
+use wattline_units::Span;
+
+/// Streaks at which a policy wants to be asked. They are counted where batches are taken, by
+/// [`crate::QueueEstimator`], so that the policy is asked at the end of a streak only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Streaks {
+    /// Cores that count; empty for none.
+    pub cores: CoreSet,
+    /// The rule by which they count.
+    pub rule: StreakRule,
+    /// Whether to ask at streaks above the upper level.
+    pub at_above: bool,
+    /// Whether to ask at streaks below the lower level.
+    pub at_below: bool,
+    /// Whether to ask when one of these cores has had no sample for [`StreakRule::silence`].
+    pub at_silence: bool,
+}
+
+/// Rule by which a core counts streaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreakRule {
+    /// Samples with more packets than this level.
+    pub above: Level,
+    /// Samples with fewer packets than this level.
+    pub below: Level,
+    /// The fill level that counts.
+    pub read: FillRead,
+    /// Counters that start anew at an event.
+    pub reset: StreakReset,
+    /// Time between two samples; zero for a sample at each batch. A later sample represents the
+    /// batches since the one before.
+    pub look: Span,
+    /// All counters of a core start anew after such a time without a sample; zero for never.
+    pub silence: Span,
+}
+
+/// A fill level, and the number of samples in a row that may exceed or undershoot it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Level {
+    /// Packets in the ring.
+    pub packets: u32,
+    /// More samples in a row than this are an event.
+    pub samples: u32,
+}
+
+/// Fill level that a sample reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FillRead {
+    /// With the packets of the batch; a pass that finds no packet is no sample.
+    Before,
+    /// Without the packets of the batch.
+    After,
+    /// With the packets of the batch, and a pass that finds no packet in any queue is a sample of
+    /// each queue.
+    Pass,
+}
+
+/// Counters of a core that start anew at an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreakReset {
+    /// Those of all its queues.
+    All,
+    /// Those of the queue with the event.
+    Own,
+}
+
+impl Streaks {
+    /// No streaks.
+    pub const NEVER: Self = Self {
+        cores: CoreSet::EMPTY,
+        rule: StreakRule::NEVER,
+        at_above: false,
+        at_below: false,
+        at_silence: false,
+    };
+
+    /// Whether to ask at an event of a core that counts.
+    pub fn asks(&self, above: bool) -> bool {
+        if above { self.at_above } else { self.at_below }
+    }
+}
+
+impl StreakRule {
+    /// A rule by which nothing is an event.
+    pub const NEVER: Self = Self {
+        above: Level { packets: u32::MAX, samples: u32::MAX },
+        below: Level { packets: 0, samples: u32::MAX },
+        read: FillRead::Before,
+        reset: StreakReset::All,
+        look: Span::ZERO,
+        silence: Span::ZERO,
+    };
+}
