@@ -15,13 +15,20 @@ use wattline_testbed::probe::Probe;
 use wattline_testbed::topology::Topology;
 
 /// The program with a state directory of its own, as another governor may run on this machine.
-struct Program {
+pub struct Program {
     folder: TempDir,
 }
 
 impl Program {
     fn new() -> Self {
-        Self::from_file(tempfile::tempdir().unwrap(), binary())
+        Self::from_file(tempfile::tempdir().unwrap(), binary(), "")
+    }
+
+    /// On a machine of these cpufreq policies, which are files that nothing obeys.
+    pub fn with_frequencies(policies: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = format!("mount --bind {} {CPUFREQ} || exit 1; ", policies.display());
+        Self::from_file(folder, binary(), &mount)
     }
 
     /// From a file of its own, which a newer version may replace.
@@ -30,16 +37,17 @@ impl Program {
         let file = folder.path().join("installed");
         let linked = std::fs::hard_link(binary(), &file);
         linked.or_else(|_| std::fs::copy(binary(), &file).map(drop)).unwrap();
-        Self::from_file(folder, &file)
+        Self::from_file(folder, &file, "")
     }
 
-    fn from_file(folder: TempDir, file: &Path) -> Self {
+    /// From a file of one's own, after more commands of a shell.
+    fn from_file(folder: TempDir, file: &Path, before: &str) -> Self {
         let (state, script) = (folder.path().join("state"), folder.path().join("wattline"));
         std::fs::create_dir(&state).unwrap();
         std::fs::create_dir_all("/var/lib/wattline").unwrap();
         // `ip netns exec` has given the router mounts of its own; who asks it for statistics has none.
         let text = format!(
-            "#!/bin/sh\nif [ \"$1\" = run ]; then mount --bind {} /var/lib/wattline || exit 1; fi\n\
+            "#!/bin/sh\nif [ \"$1\" = run ]; then mount --bind {} /var/lib/wattline || exit 1; {before}fi\n\
              exec {} \"$@\"\n",
             state.display(),
             file.display()
@@ -49,7 +57,7 @@ impl Program {
         Self { folder }
     }
 
-    fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.folder.path().join("wattline")
     }
 
@@ -58,10 +66,13 @@ impl Program {
     }
 }
 
+/// The kernel's cpufreq policies.
+pub const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
+
 const PERIOD: u64 = 125_000;
 
 /// A governor that moderates each queue to 125 us.
-fn governed(program: &Path, forwarder: Forwarder, policy: &str) -> Row {
+pub fn governed(program: &Path, forwarder: Forwarder, policy: &str) -> Row {
     let power = format!("\n[power]\nplatform = \"host\"\npolicy = \"{policy}\"\n");
     // A veth keeps its NAPI instances without a program while it has GRO.
     let prepare = |topology: &Topology| {
@@ -93,7 +104,7 @@ impl Row {
         }
     }
 
-    fn power(&self) -> Value {
+    pub fn power(&self) -> Value {
         self.router.stats().unwrap()["power"].clone()
     }
 }

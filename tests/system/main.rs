@@ -20,6 +20,7 @@ mod dpdk;
 mod errors;
 mod faults;
 mod governed_ports;
+mod governed_streaks;
 mod guards;
 mod histories;
 mod hot_ports;

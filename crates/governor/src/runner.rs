@@ -1,9 +1,10 @@
 //! A governor with a thread of its own, for machines whose workers do not ask by themselves.
 //!
 //! Timers are met to the precision of the system. Events that the machine notices by itself
-//! ([`Machine::notice`]) wake the thread. A policy that wants to be asked at batches is shown, a sampling period apart, the queues of those cores that hold packets: a sample of the fill
-//! levels that its estimator would see. A batch that came before a timer was due is told before
-//! it: a timer that stands for silence (PowerSave's) moves on with each batch.
+//! ([`Machine::notice`]) wake the thread. A policy that wants to be asked at batches is shown, a
+//! sampling period apart, the queues of those cores that hold packets: a sample of the fill levels
+//! at the batches. A batch that came before a timer was due is told before it: a timer that stands
+//! for silence moves on with each batch.
 
 use super::Governor;
 use super::account::Totals;

@@ -16,7 +16,7 @@ use wattline_traffic::capture::{CaptureError, LinkType, Reader, Resolution, Writ
 use wattline_traffic::rates::RateStep;
 use wattline_traffic::source::{Constant, Links, Modulated, Rate, Replay, Steps, Trace};
 use wattline_traffic::{Block, Popularity, Source};
-use wattline_units::{Hertz, Span, Time};
+use wattline_units::{Hertz, Span};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     let server = server(inputs)?;
