@@ -7,6 +7,10 @@ use wattline_knobs::{Knobs, redirect};
 use wattline_linux::privileges::Rights;
 use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 
+/// Nobody knows which packets a card has steered by the old table, so none could be waited for.
+pub(super) const NO_ORDER: &str = "order of packets: a card uses a new indirection table at once, and none is held back: \
+     those that wait at a core that loses entries can be overtaken by later ones of their flow";
+
 /// The tables of all cards.
 #[derive(Default)]
 pub(super) struct Tables {
@@ -65,6 +69,9 @@ impl Tables {
             notes.push("cores: there is one worker, which always serves".into());
         }
         let can_set = !missing && layout.workers > 1 && rights.set_cards;
+        if can_set {
+            notes.push(NO_ORDER.into());
+        }
         Self { can_set, moved: 0, gave: Vec::new(), tables }
     }
 
