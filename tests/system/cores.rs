@@ -184,3 +184,14 @@ fn cores_come_and_go_hundreds_of_times_on_interfaces() {
         });
     });
 }
+
+#[test]
+#[ignore = "a minute or two; `make test-long` runs it"]
+fn ten_thousand_moved_entries_reorder_nothing_on_interfaces() {
+    privileged("ten_thousand_moved_entries_reorder_nothing_on_interfaces", || {
+        let moved = |power: &Value| power["entries_moved"].as_u64().unwrap() >= 10_000;
+        attempts("queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4", 20, moved, |seen| {
+            moved(&seen.stats["power"])
+        });
+    });
+}

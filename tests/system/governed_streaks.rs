@@ -5,12 +5,13 @@ use crate::governed_ports::{CPUFREQ, Program, governed};
 use crate::harness::{ADAPTIVE, has, privileged};
 use crate::hot_ports::{LIMIT, Row};
 use rustix::process::{Pid, Signal, kill_process};
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use wattline_testbed::topology::SINK;
 
-const KILOHERTZ: [&str; 3] = ["1600000", "2400000", "3300000"];
+pub const KILOHERTZ: [&str; 3] = ["1600000", "2400000", "3300000"];
+const SINK_PORT: u16 = 9;
 /// More than the upper level of the queue.
 const BURST: usize = 100;
 
@@ -40,31 +41,70 @@ fn write_policy(folder: &Path) {
 }
 
 /// A router, what it writes, and who sends through it.
-struct Scene {
-    row: Row,
+pub struct Scene {
+    pub row: Row,
     machine: tempfile::TempDir,
     sender: UdpSocket,
+    _sink: UdpSocket,
+    _program: Program,
 }
 
 impl Scene {
+    /// Whether this machine has a place for the files of frequencies.
+    pub fn is_possible() -> bool {
+        Path::new(CPUFREQ).is_dir()
+    }
+
+    pub fn start(policy: &str) -> Self {
+        let machine = tempfile::tempdir().unwrap();
+        write_policy(machine.path());
+        let program = Program::with_frequencies(machine.path());
+        let row = governed(&program.path(), ADAPTIVE, policy);
+        let open = |address| UdpSocket::bind((address, SINK_PORT)).unwrap();
+        let sender = row.topology.source.enter(|| open(Ipv4Addr::UNSPECIFIED)).unwrap();
+        // Else the sink would answer.
+        let sink = row.topology.sink.enter(|| open(SINK.v4)).unwrap();
+        Self { row, machine, sender, _sink: sink, _program: program }
+    }
+
+    /// Packets forwarded so far.
+    pub fn forwarded(&self) -> u64 {
+        self.row.router.stats().unwrap()["forwarded"].as_u64().unwrap()
+    }
+
     fn send(&self, packets: usize) {
         for _ in 0..packets {
-            self.sender.send_to(&[0; 26], (SINK.v4, 9)).unwrap();
+            self.sender.send_to(&[0; 26], (SINK.v4, SINK_PORT)).unwrap();
         }
     }
 
     /// Sends while the router's threads stand still, so that its worker finds all of it at once.
-    fn burst(&self) {
+    pub fn burst(&self, packets: usize) {
         let signal = |signal| {
             let pid = Pid::from_raw(self.row.router.pid() as i32).unwrap();
             kill_process(pid, signal).unwrap();
         };
         signal(Signal::STOP);
-        self.send(BURST);
+        let deadline = Instant::now() + LIMIT;
+        while !self.stands_still() {
+            assert!(Instant::now() < deadline, "it does not stop");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        self.send(packets);
         signal(Signal::CONT);
     }
 
-    fn speed(&self) -> String {
+    /// Whether a signal has stopped all threads of the router.
+    fn stands_still(&self) -> bool {
+        let tasks = format!("/proc/{}/task", self.row.router.pid());
+        std::fs::read_dir(tasks).unwrap().all(|task| {
+            let state = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+            // The name before it may contain anything.
+            state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        })
+    }
+
+    pub fn speed(&self) -> String {
         let file = self.machine.path().join("policy0/scaling_max_freq");
         std::fs::read_to_string(file).unwrap().trim().to_owned()
     }
@@ -93,16 +133,10 @@ impl Scene {
 fn a_streak_in_a_worker_is_a_decision_of_its_governor() {
     let test = "a_streak_in_a_worker_is_a_decision_of_its_governor";
     privileged(test, || {
-        if !has("ethtool", test) || !Path::new(CPUFREQ).is_dir() {
+        if !has("ethtool", test) || !Scene::is_possible() {
             return;
         }
-        let machine = tempfile::tempdir().unwrap();
-        write_policy(machine.path());
-        let program = Program::with_frequencies(machine.path());
-        let policy = "queue-length:q_h=16,q_l=2,c_up=0,c_down=0,silence=0s";
-        let row = governed(&program.path(), ADAPTIVE, policy);
-        let sender = row.topology.source.enter(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap());
-        let scene = Scene { row, machine, sender: sender.unwrap() };
+        let scene = Scene::start("queue-length:q_h=16,q_l=2,c_up=0,c_down=0,silence=0s");
         let [low, _, high] = KILOHERTZ;
         let (above, below) = ("queues stayed above q_h", "queues stayed below q_l");
 
@@ -114,7 +148,7 @@ fn a_streak_in_a_worker_is_a_decision_of_its_governor() {
         assert_eq!(scene.speed(), low, "{}", scene.row.router.log());
         let reasons = scene.reasons();
         assert!(!reasons.iter().any(|reason| reason.contains(above)), "{reasons:?}");
-        scene.until_speed(high, || scene.burst());
+        scene.until_speed(high, || scene.burst(BURST));
         let reasons = scene.reasons();
         assert!(reasons.last().unwrap().contains(above), "{reasons:?}");
         scene.until_speed(low, || scene.send(1));

@@ -15,6 +15,7 @@ mod chain;
 mod control;
 mod cores;
 mod crafted;
+mod decisions;
 mod differential;
 mod dpdk;
 mod errors;

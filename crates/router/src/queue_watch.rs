@@ -218,7 +218,7 @@ mod tests {
     fn streak_is_handed_over_once_and_counting_goes_on_with_the_answer() {
         let (shared, mut worker) = estimator();
         let batch = |worker: &mut WorkerEstimator, fill| {
-            worker.batch(Time::ZERO, 1, &Held(fill), 8);
+            worker.batch(Time::ZERO, 1, &Held(fill), fill.min(8) as usize);
         };
         (0..9).for_each(|_| batch(&mut worker, 40));
         assert_eq!(shared.event(), None, "nobody asked");

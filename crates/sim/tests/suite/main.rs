@@ -11,6 +11,7 @@ mod estimator;
 mod knobs;
 mod latency_view;
 mod liars;
+mod moved_entries;
 mod output_links;
 mod published;
 mod requests;
