@@ -57,7 +57,7 @@ units-test:       ## let systemd run the package's units in a container
 boot-test:        ## boot the package twice as a router with a tunnel, in a container
 	@scripts/test-boot
 
-figures: build    ## measure the figures of README and documentation on this machine, and write them there (ROUTES=FILE of a full table, L3FWD=PROGRAM; three quiet minutes)
+figures: build    ## measure the figures of README and documentation on this machine, and write them there (ROUTES=FILE of a full table, L3FWD=PROGRAM; five quiet minutes)
 	$(MAKE) -C bench/peers
 	scripts/figures measure target/release/wattline-lab $(ROUTES) $(L3FWD)
 	scripts/figures write

@@ -31,7 +31,7 @@ mod port_id;
 pub mod punt;
 pub mod punted;
 pub mod routes;
-mod spin;
+pub mod spin;
 pub mod tap;
 pub mod token_bucket;
 pub mod worker;

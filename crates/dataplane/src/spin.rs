@@ -12,7 +12,7 @@ const LEAST: Span = Span::from_micros(1);
 
 /// Present duration of polling.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spin {
+pub struct Spin {
     window: Span,
 }
 

@@ -1,6 +1,7 @@
-//! The candidates: the kernel, Wattline's data plane, and both it and l3fwd over DPDK.
+//! The candidates: the kernel, xdp-forward, Wattline's data plane, the bare loop, and programs over DPDK.
 
 use super::arrangement::INSIDE;
+use super::bare::Bare;
 use super::over_dpdk::{Driver, Process};
 use super::round::Round;
 use super::setup::{LEFT_MAC, RIGHT_MAC, SINK_MAC, Setup, kernel};
@@ -19,6 +20,7 @@ use wattline_linux::namespace::{enter_thread, interface_index};
 use wattline_ports::afxdp::{AfXdpQueue, Options, QueueAddress, open_worker};
 use wattline_ports::waiter::PollWaiter;
 use wattline_testbed::Error;
+use wattline_testbed::command::{self, LIMIT};
 use wattline_xdp::{Copies, XdpForward, XdpModeChoice, XdpProgram};
 
 /// Longest wait for the first frame at the sink.
@@ -35,6 +37,13 @@ pub enum Candidate {
     /// The same graph with forwarding in its XDP program, in the context of the kernel's receiving
     /// thread. The worker handles only exceptions and otherwise sleeps.
     WattlineXdp,
+    /// The least that forwarding over AF_XDP takes: what copy mode costs by itself.
+    BareLoop {
+        /// Whether it polls always, or blocks as [`Mode::Adaptive`] does.
+        polls: bool,
+    },
+    /// xdp-tools' xdp-forward at this path: the kernel's routes, in the context of its receiving thread.
+    XdpForward(PathBuf),
     /// The complete router at this path, over DPDK's AF_PACKET driver.
     WattlineDpdk(PathBuf),
     /// The l3fwd program at this path, over one of DPDK's drivers.
@@ -51,6 +60,9 @@ impl Candidate {
             Self::Wattline(Mode::Pause) => "wattline_pause",
             Self::Wattline(Mode::Nap) => "wattline_nap",
             Self::WattlineXdp => "wattline_xdp_forward",
+            Self::BareLoop { polls: false } => "bare_loop_adaptive",
+            Self::BareLoop { polls: true } => "bare_loop_poll",
+            Self::XdpForward(_) => "xdp_forward",
             Self::WattlineDpdk(_) => "wattline_af_packet",
             Self::L3fwd(_, Driver::AfXdp) => "l3fwd_af_xdp",
             Self::L3fwd(_, Driver::AfPacket) => "l3fwd_af_packet",
@@ -59,7 +71,7 @@ impl Candidate {
 
     /// Whether the candidate forwards in threads of its own, not in the kernel's receiving thread.
     pub fn has_threads(&self) -> bool {
-        !matches!(self, Self::Kernel | Self::WattlineXdp)
+        !matches!(self, Self::Kernel | Self::WattlineXdp | Self::XdpForward(_))
     }
 
     /// Runs and measures one round.
@@ -73,6 +85,18 @@ impl Candidate {
             Self::WattlineXdp => {
                 Thread::napi(&setup.left)?.precede(Level::Drain)?;
                 by_wattline(setup, duration, Mode::Adaptive, true)
+            }
+            Self::BareLoop { polls } => {
+                let bare = Bare::start(setup, *polls)?;
+                observe(setup, duration, || Ok(vec![bare.thread()]))
+            }
+            Self::XdpForward(program) => {
+                Thread::napi(&setup.left)?.precede(Level::Drain)?;
+                let mut load = setup.router.command(&program.to_string_lossy());
+                // libxdp's dispatcher needs a BPF file system, which some machines lack.
+                load.env("LIBXDP_SKIP_DISPATCHER", "1").args(["load", &setup.left, &setup.right]);
+                command::run(&mut load, LIMIT)?;
+                observe(setup, duration, || Ok(Vec::new()))
             }
             Self::WattlineDpdk(program) => {
                 by_process(setup, duration, &Process::wattline(setup, program)?)
@@ -193,16 +217,22 @@ impl Drop for Router {
 type Programs = (Vec<XdpProgram>, Option<XdpForward>);
 type Prepared = (Worker, PollWaiter, Programs);
 
+/// The first queues of both interfaces, in the namespace of the calling thread.
+pub(super) fn addresses(interfaces: [&str; 2]) -> Result<[QueueAddress; 2], Error> {
+    let [left, right] = interfaces;
+    let address = |number, interface: &str| -> Result<_, Error> {
+        let ifindex = interface_index(interface)?;
+        let (port, interface) = (PortId(number), interface.to_owned());
+        Ok(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500 })
+    };
+    Ok([address(0, left)?, address(1, right)?])
+}
+
 fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<Prepared, Error> {
     enter_thread(namespace)?;
     Thread::current().pin(INSIDE)?;
     Thread::current().precede(Level::Drain)?;
-    let mut addresses = Vec::new();
-    for (number, interface) in interfaces.into_iter().enumerate() {
-        let ifindex = interface_index(interface)?;
-        let (port, interface) = (PortId(number as u16), interface.to_owned());
-        addresses.push(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500 });
-    }
+    let addresses = addresses(interfaces)?;
     let opened = open_worker(&addresses, &Options::default()).map_err(kernel)?;
     let forward = xdp_forward.then(|| XdpForward::new(&Copies::new()?.into()));
     let forward = forward.transpose().map_err(kernel)?;

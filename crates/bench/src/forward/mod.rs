@@ -26,6 +26,7 @@
 //! about the speed of a candidate on hardware.
 
 pub(crate) mod arrangement;
+mod bare;
 pub(crate) mod candidate;
 mod duty_cycle;
 mod over_dpdk;
@@ -56,6 +57,8 @@ pub struct Options {
     pub duration: Duration,
     /// Path of the program built by `bench/peers/build-l3fwd.sh`; `None` leaves l3fwd out.
     pub l3fwd: Option<PathBuf>,
+    /// Path of xdp-tools' xdp-forward; `None` leaves it out.
+    pub xdp_forward: Option<PathBuf>,
     /// Path of a `wattline` with the feature `dpdk`, which then forwards over DPDK's AF_PACKET driver,
     /// as l3fwd does on the same devices; `None` leaves both out.
     pub dpdk: Option<PathBuf>,
@@ -63,7 +66,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { rounds: 3, duration: Duration::from_secs(2), l3fwd: None, dpdk: None }
+        Self {
+            rounds: 3,
+            duration: Duration::from_secs(2),
+            l3fwd: None,
+            xdp_forward: None,
+            dpdk: None,
+        }
     }
 }
 
@@ -181,7 +190,9 @@ pub fn run(options: &Options, done: impl Fn()) -> Result<Report, Error> {
 fn entries(options: &Options) -> Vec<(Candidate, Arrangement)> {
     use Placement::{Rationed, Shared, Split};
     let adaptive = || Candidate::Wattline(Mode::Adaptive);
-    let poll = || Candidate::Wattline(Mode::Poll);
+    let bare = |polls| Candidate::BareLoop { polls };
+    let workers = || [adaptive(), bare(false), Candidate::Wattline(Mode::Poll), bare(true)];
+    let xdp_forward = || options.xdp_forward.clone().map(Candidate::XdpForward).into_iter();
     let over_dpdk = || over_dpdk(options);
     let mut entries = Vec::new();
     for sink in [Sink::Local, Sink::Remote] {
@@ -189,28 +200,29 @@ fn entries(options: &Options) -> Vec<(Candidate, Arrangement)> {
             entries.push((candidate, Arrangement { placement, sink, load }));
         };
         add(Candidate::Kernel, Shared, Load::Full);
+        xdp_forward().for_each(|candidate| add(candidate, Shared, Load::Full));
         add(Candidate::WattlineXdp, Shared, Load::Full);
         add(adaptive(), Shared, Load::Full);
-        add(adaptive(), Split, Load::Full);
-        add(poll(), Split, Load::Full);
+        add(bare(false), Shared, Load::Full);
+        workers().into_iter().for_each(|candidate| add(candidate, Split, Load::Full));
         over_dpdk().for_each(|candidate| add(candidate, Split, Load::Full));
     }
-    let mut ample =
-        vec![(Candidate::Kernel, Shared), (Candidate::WattlineXdp, Shared), (adaptive(), Split)];
-    ample.extend(over_dpdk().map(|candidate| (candidate, Split)));
-    for (candidate, placement) in ample {
-        let ample = Arrangement { placement, sink: Sink::Local, load: Load::Ample };
-        entries.push((candidate, ample));
-    }
-    // A polling candidate uses all of its processor at any load, so this gives no figure.
-    let paced =
-        [(Candidate::Kernel, Shared), (Candidate::WattlineXdp, Shared), (adaptive(), Split)];
-    for (candidate, placement) in paced {
-        let paced = Arrangement { placement, sink: Sink::Local, load: Load::Paced };
-        entries.push((candidate, paced));
+    // A polling candidate uses all of its processor at any load, so paced it gives no figure.
+    for load in [Load::Ample, Load::Paced] {
+        let mut add = |candidate, placement| {
+            entries.push((candidate, Arrangement { placement, sink: Sink::Local, load }));
+        };
+        add(Candidate::Kernel, Shared);
+        xdp_forward().for_each(|candidate| add(candidate, Shared));
+        add(Candidate::WattlineXdp, Shared);
+        add(adaptive(), Split);
+        add(bare(false), Split);
+        if load == Load::Ample {
+            over_dpdk().for_each(|candidate| add(candidate, Split));
+        }
     }
     let rationed = Arrangement { placement: Rationed, sink: Sink::Remote, load: Load::Full };
-    entries.extend([adaptive(), poll()].map(|candidate| (candidate, rationed)));
+    entries.extend(workers().map(|candidate| (candidate, rationed)));
     entries.extend(over_dpdk().map(|candidate| (candidate, rationed)));
     entries
 }
@@ -253,12 +265,12 @@ mod tests {
             return;
         }
         let duration = Duration::from_millis(200);
-        let report = match run(&Options { rounds: 1, duration, l3fwd: None, dpdk: None }, || {}) {
+        let report = match run(&Options { rounds: 1, duration, ..Options::default() }, || {}) {
             Ok(report) => report,
             Err(Error::Router { what, .. }) if what.contains("two processors") => return,
             Err(error) => panic!("{error}"),
         };
-        assert_eq!(report.results.len(), 18);
+        assert_eq!(report.results.len(), 28);
         let page = html(&report);
         assert!(page.contains("wattline_xdp_forward (shared)"), "{page}");
         crate::looked_at("forward", &page);

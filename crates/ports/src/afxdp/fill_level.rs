@@ -21,10 +21,6 @@ const WINDOW: u32 = 1 << 13;
 const GLANCE: u32 = 1 << 8;
 /// Frames that wait at a reception under load, on average.
 const CROWD: u32 = 16;
-/// The level does not fall below: two round trips of the largest receive burst of a driver
-/// (256 frames), half a millisecond at a million frames per second.
-const LEAST: u32 = 512;
-
 /// The level of one queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FillLevel {
@@ -40,6 +36,13 @@ pub(super) struct FillLevel {
 }
 
 impl FillLevel {
+    /// Free slots of the fill ring that make topping it up worth a write to shared memory.
+    pub(super) const BATCH: u32 = 64;
+
+    /// The level does not fall below: two round trips of the largest receive burst of a driver
+    /// (256 frames), half a millisecond at a million frames per second.
+    pub(super) const LEAST: u32 = 512;
+
     /// Begins with all of a ring of so many slots.
     pub(super) fn new(ring: u32) -> Self {
         Self { ring, level: ring, peak: 0, crowd: 0, emptied: false, receptions: 0 }
@@ -72,7 +75,7 @@ impl FillLevel {
             self.begin_window((2 * self.level).min(self.ring));
         } else if self.receptions >= WINDOW {
             let needed = self.emptied && self.peak > self.level / 4;
-            let lower = (self.level / 2).max(LEAST.min(self.ring));
+            let lower = (self.level / 2).max(Self::LEAST.min(self.ring));
             self.begin_window(if needed { self.level } else { lower });
         }
     }
@@ -87,6 +90,7 @@ mod tests {
     use super::*;
 
     const RING: u32 = 2048;
+    const LEAST: u32 = FillLevel::LEAST;
 
     /// A window in which the waiting frames come and go as given.
     fn window(level: &mut FillLevel, waiting: &[u32]) {

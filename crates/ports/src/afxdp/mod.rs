@@ -11,6 +11,7 @@
 //! Sources: Linux `Documentation/networking/af_xdp.rst` and `include/uapi/linux/if_xdp.h`.
 
 mod address;
+mod bare;
 mod error;
 mod fill_level;
 mod layout;
@@ -22,6 +23,7 @@ mod socket;
 mod status;
 
 pub use address::QueueAddress;
+pub use bare::BareLoop;
 pub use error::OpenError;
 pub use open::{OpenedWorker, WorkerMemory, largest_mtu, largest_mtu_in_one_piece, open_worker};
 pub use options::{BusyPoll, CopyMode, Options};

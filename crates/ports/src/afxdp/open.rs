@@ -143,14 +143,13 @@ fn layout_for(
     Ok(Layout::new(mtu, headroom))
 }
 
-fn open_all(
-    addresses: &[QueueAddress],
+/// Maps memory in which all rings of so many queues can be full at once, with some batches in hand.
+pub(super) fn map_memory(
+    queues: usize,
     options: &Options,
     layout: Layout,
-    copy: CopyMode,
-) -> Result<OpenedWorker, OpenError> {
-    // Per queue: fill, receive and transmit ring full; and some batches in hand.
-    let queues = addresses.len() + options.later;
+) -> Result<(ChunkMemory, Arc<Pages>), OpenError> {
+    // Per queue: fill, receive and transmit ring.
     let chunks = queues * 3 * options.ring as usize + 8 * BATCH_MAX;
     let bytes = chunks * layout.chunk() as usize;
     let (memory, region) = ChunkMemory::map(bytes, layout.chunk() as usize)
@@ -162,6 +161,16 @@ fn open_all(
             source: Errno::OVERFLOW,
         });
     }
+    Ok((memory, region))
+}
+
+fn open_all(
+    addresses: &[QueueAddress],
+    options: &Options,
+    layout: Layout,
+    copy: CopyMode,
+) -> Result<OpenedWorker, OpenError> {
+    let (memory, region) = map_memory(addresses.len() + options.later, options, layout)?;
     let mut pool = FramePool::new(memory, KERNEL_HEADROOM + options.headroom);
     let mut queues: Vec<AfXdpQueue> = Vec::with_capacity(addresses.len());
     for address in addresses {

@@ -14,8 +14,6 @@ use wattline_dataplane::frame::{Frame, FramePool};
 use wattline_dataplane::port::{PortCounters, PortId, PortQueue};
 use wattline_memory::{ChunkSet, Pages};
 
-/// Free slots of the fill ring that make topping it up worth a write to shared memory.
-const FILL_BATCH: u32 = 64;
 /// A queue whose interface is down, or that has been idle, asks the kernel about its state
 /// once in so many rounds: a busy worker's round takes about a microsecond.
 const PROBE_ROUNDS: u32 = 1 << 16;
@@ -179,7 +177,7 @@ impl AfXdpQueue {
             let lent = self.socket.fill.size() - free + self.socket.receive.available();
             free = free.min(level.chunks().saturating_sub(lent));
         }
-        if free < FILL_BATCH {
+        if free < FillLevel::BATCH {
             return;
         }
         for _ in 0..free {

@@ -18,6 +18,9 @@ pub struct Args {
     /// DPDK's l3fwd as built by bench/peers/build-l3fwd.sh; omitted by default.
     #[arg(long, value_name = "PROGRAM")]
     l3fwd: Option<PathBuf>,
+    /// xdp-tools' xdp-forward, packaged or built by bench/peers/build-xdp-forward.sh; omitted by default.
+    #[arg(long, value_name = "PROGRAM")]
+    xdp_forward: Option<PathBuf>,
     /// Forward over DPDK's AF_PACKET driver too, and l3fwd on the same devices: only in a program with
     /// the feature `dpdk`.
     #[arg(long)]
@@ -39,6 +42,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         rounds: args.rounds,
         duration: Duration::from_secs(args.seconds),
         l3fwd: args.l3fwd.clone(),
+        xdp_forward: args.xdp_forward.clone(),
         dpdk: args.dpdk.then(router).transpose()?,
     };
     let bar = Counted::new(forward::runs(&options) as u64, "runs");
