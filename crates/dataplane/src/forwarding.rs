@@ -79,6 +79,8 @@ pub struct Hop {
     pub port: PortId,
     /// VLAN id to push, 0 for none.
     pub vlan: u16,
+    /// `mtu` without a VLAN id, otherwise 0: a single comparison finds packets that need no tag.
+    pub untagged_mtu: u16,
     /// Kind of the next hop.
     pub kind: HopKind,
     /// Index into the table's gateways or groups, depending on `kind`.
@@ -102,6 +104,7 @@ static NO_HOP: Hop = Hop {
     link_mtu: 0,
     port: PortId(0),
     vlan: 0,
+    untagged_mtu: 0,
     kind: HopKind::None,
     index: 0,
 };
@@ -213,13 +216,16 @@ fn forward(adjacency: &Adjacency) -> Hop {
     let mut macs = [0; 12];
     macs[..6].copy_from_slice(&adjacency.destination_mac);
     macs[6..].copy_from_slice(&adjacency.source_mac);
+    // An interface may have MTU 0, with which packets would be looked up again for ever.
+    let mtu = adjacency.mtu.max(1);
+    let vlan = adjacency.vlan.unwrap_or(0);
     Hop {
         macs,
-        // An interface may have MTU 0, with which packets would be looked up again for ever.
-        mtu: adjacency.mtu.max(1),
+        mtu,
         link_mtu: adjacency.link_mtu.max(adjacency.mtu).max(1),
         port: adjacency.port,
-        vlan: adjacency.vlan.unwrap_or(0),
+        vlan,
+        untagged_mtu: if vlan == 0 { mtu } else { 0 },
         kind: HopKind::Forward,
         index: 0,
     }

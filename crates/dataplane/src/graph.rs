@@ -203,6 +203,7 @@ impl Graph {
             for start in (0..self.batch.len()).step_by(BATCH_MAX) {
                 let end = self.batch.len().min(start + BATCH_MAX);
                 let edges = &mut edges[..end - start];
+                edges.fill(0);
                 self.slots[number].node.process(context, &mut self.batch[start..end], edges);
                 self.scatter(number, start, edges);
             }
@@ -292,6 +293,7 @@ mod tests {
         }
         fn process(&mut self, _: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
             assert_eq!(packets.len(), edges.len());
+            assert!(edges.iter().all(|edge| *edge == 0));
             let lengths: Vec<_> = packets.iter().map(|packet| packet.frame.length).collect();
             for (edge, length) in edges.iter_mut().zip(&lengths) {
                 *edge =
@@ -345,6 +347,8 @@ mod tests {
             run(&[0; 100]).iter().map(|(name, lengths)| (*name, lengths.len())).collect();
         let expected = ["first", "left", "last"].map(|name| [(name, 64), (name, 36)]);
         assert_eq!(sizes, expected.concat());
+        // The edges of the first part must not remain for the second.
+        assert_eq!(run(&[9; 100]).len(), 2);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub trait Node: Send {
 
     /// Processes a batch of at most [`BATCH_MAX`](crate::frame::BATCH_MAX) packets. Sets the edge
     /// of each packet, or [`CONSUMED`] if the packet goes no further. `edges` is as long as
-    /// `packets`; its initial content is undefined.
+    /// `packets` and initially names the first edge for all.
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]);
 
     /// Runs about every millisecond and after every change of routes, for nodes that wait.

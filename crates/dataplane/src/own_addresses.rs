@@ -86,10 +86,11 @@ impl OwnAddresses {
     }
 }
 
-/// Word and bit of an address: the high bits of a product (Knuth's multiplicative hash).
+/// Word and bit of an address: the high bits of a product (Knuth's multiplicative hash) of its bytes in
+/// the order of the packet, which saves a swap.
 #[inline]
 fn place(address: u32) -> (usize, u64) {
-    let hash = address.wrapping_mul(0x9e37_79b1) >> (32 - BITS);
+    let hash = address.to_be().wrapping_mul(0x9e37_79b1) >> (32 - BITS);
     ((hash >> 6) as usize, 1 << (hash & 63))
 }
 

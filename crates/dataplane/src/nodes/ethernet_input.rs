@@ -67,7 +67,6 @@ impl Node for EthernetInput {
         // All frames of a batch usually come from one port.
         let mut port_in = packets.first().map_or(PortId(0), |packet| packet.frame.port_in);
         let mut station = Station::new(table, port_in);
-        edges.fill(IP4);
         for (packet, edge) in packets.iter_mut().zip(edges) {
             if packet.frame.port_in != port_in {
                 port_in = packet.frame.port_in;

@@ -51,7 +51,6 @@ impl Node for Ip4Input {
         let (table, fib4) = context.routes.table_and_fib4();
         let own = table.own();
         let prefetch = fib4.prefetcher();
-        edges.fill(LOOKUP);
         for (packet, edge) in packets.iter_mut().zip(edges) {
             if let Some(header) = memory.array::<20>(packet.network_offset()) {
                 // Prefetches for the lookups while this node checks the batch.

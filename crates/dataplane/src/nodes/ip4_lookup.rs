@@ -34,7 +34,6 @@ impl Node for Ip4Lookup {
         fib4.lookup_records(packets, address, |packet| &mut packet.next_hop);
         let table = context.routes.table();
         let hops = table.hops();
-        edges.fill(REWRITE);
         for (packet, edge) in packets.iter_mut().zip(edges) {
             let hop = hops.get(usize::from(packet.next_hop.0));
             if hop.is_none_or(|hop| hop.kind != HopKind::Forward) {

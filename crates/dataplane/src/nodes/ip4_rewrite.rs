@@ -39,44 +39,47 @@ impl Node for Ip4Rewrite {
         let hops = context.routes.table().hops();
         let chunk = context.pool.chunk_size();
         let memory = context.pool.memory();
-        edges.fill(OUTPUT);
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            let Some(hop) = hops.get(usize::from(packet.next_hop.0)) else {
-                *edge = LOOKUP;
-                continue;
-            };
-            // One bounds check covers the link header and the IPv4 header.
-            let Some(bytes) = memory.array_mut::<34>(packet.frame.offset as usize) else {
-                packet.reason = DropReason::Truncated;
-                *edge = DROP;
-                continue;
-            };
-            let length = u16::from_be_bytes(field::<16, 2, _>(bytes));
-            let changing = TtlAndChecksum::from_bytes(field::<22, 4, _>(bytes));
-            if (changing.ttl() <= 1) | (length > hop.mtu) {
-                *edge = refuse(packet, hop, bytes);
-                continue;
-            }
-            bytes[22..26].copy_from_slice(&changing.decremented().to_bytes());
-            if hop.vlan == 0 {
-                bytes[..12].copy_from_slice(&hop.macs);
-                packet.frame.length = 14 + length;
-                packet.port_out = hop.port;
-            } else {
-                *edge = tagged(packet, memory, chunk, hop, length);
+            if !rewrite_plain(packet, hops, memory) {
+                *edge = rewrite_other(packet, hops, memory, chunk);
             }
         }
     }
 }
 
+/// Rewrites a packet that leaves without a tag; false, and nothing is changed, if there is more to
+/// it. All failures leave at one place, so that the path of nearly all packets has no jump.
+#[inline]
+fn rewrite_plain(packet: &mut Packet, hops: &[Hop], memory: &mut ChunkMemory) -> bool {
+    let Some(hop) = hops.get(usize::from(packet.next_hop.0)) else { return false };
+    // One bounds check covers the link header and the IPv4 header.
+    let Some(bytes) = memory.array_mut::<34>(packet.frame.offset as usize) else { return false };
+    let length = u16::from_be_bytes(field::<16, 2, _>(bytes));
+    let changing = TtlAndChecksum::from_bytes(field::<22, 4, _>(bytes));
+    if (changing.ttl() <= 1) | (length > hop.untagged_mtu) {
+        return false;
+    }
+    bytes[22..26].copy_from_slice(&changing.decremented().to_bytes());
+    bytes[..12].copy_from_slice(&hop.macs);
+    packet.frame.length = 14 + length;
+    packet.port_out = hop.port;
+    true
+}
+
+/// Rewrites or refuses any other packet.
 #[cold]
-fn tagged(
-    packet: &mut Packet,
-    memory: &mut ChunkMemory,
-    chunk: u32,
-    hop: &Hop,
-    length: u16,
-) -> Edge {
+fn rewrite_other(packet: &mut Packet, hops: &[Hop], memory: &mut ChunkMemory, chunk: u32) -> Edge {
+    let Some(hop) = hops.get(usize::from(packet.next_hop.0)) else { return LOOKUP };
+    let Some(bytes) = memory.array_mut::<34>(packet.frame.offset as usize) else {
+        packet.reason = DropReason::Truncated;
+        return DROP;
+    };
+    let length = u16::from_be_bytes(field::<16, 2, _>(bytes));
+    let changing = TtlAndChecksum::from_bytes(field::<22, 4, _>(bytes));
+    if changing.ttl() <= 1 || length > hop.mtu {
+        return refuse(packet, hop, bytes);
+    }
+    bytes[22..26].copy_from_slice(&changing.decremented().to_bytes());
     match write_link_header(packet, memory, chunk, hop, usize::from(length)) {
         Ok(()) => OUTPUT,
         Err(reason) => {
@@ -86,7 +89,6 @@ fn tagged(
     }
 }
 
-#[cold]
 fn refuse(packet: &mut Packet, hop: &Hop, bytes: &[u8; 34]) -> Edge {
     if hop.kind != HopKind::Forward {
         return LOOKUP;
