@@ -1,8 +1,7 @@
 //! The bare AF_XDP loop, on a thread of its own: the price of AF_XDP's sockets by themselves.
 
 use super::arrangement::INSIDE;
-use super::candidate::addresses;
-use super::setup::{LEFT_MAC, RIGHT_MAC, SINK_MAC, Setup, kernel};
+use super::setup::{LEFT_MAC, RIGHT_MAC, SINK_MAC, Setup, addresses, kernel};
 use super::threads::{Level, Thread};
 use quanta::Clock;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use wattline_dataplane::frame::BATCH_MAX;
 use wattline_dataplane::port::Waiter;
 use wattline_dataplane::spin::Spin;
 use wattline_linux::namespace::enter_thread;
-use wattline_ports::afxdp::{BareLoop, Options};
+use wattline_ports::afxdp::{BareLoop, Options, QueueAddress};
 use wattline_ports::waiter::PollWaiter;
 use wattline_testbed::Error;
 use wattline_units::{Span, Time};
@@ -81,9 +80,8 @@ fn prepare(
     let [from, to] = &addresses;
     let bare = BareLoop::open(from, to, &Options::default(), macs).map_err(kernel)?;
     // The programs of a worker's ports, so that the kernel's work is the same.
-    let load = |(address, mac): (&_, _)| {
-        let wattline_ports::afxdp::QueueAddress { ifindex, .. } = address;
-        XdpProgram::load_forwarding(*ifindex, mac, XdpModeChoice::Auto, None).map_err(kernel)
+    let load = |(address, mac): (&QueueAddress, _)| {
+        XdpProgram::load_forwarding(address.ifindex, mac, XdpModeChoice::Auto, None).map_err(kernel)
     };
     let macs = [LEFT_MAC, RIGHT_MAC];
     let programs = addresses.iter().zip(macs).map(load).collect::<Result<Vec<_>, _>>()?;

@@ -4,7 +4,7 @@ use super::arrangement::INSIDE;
 use super::bare::Bare;
 use super::over_dpdk::{Driver, Process};
 use super::round::Round;
-use super::setup::{LEFT_MAC, RIGHT_MAC, SINK_MAC, Setup, kernel};
+use super::setup::{LEFT_MAC, RIGHT_MAC, SINK_MAC, Setup, addresses, kernel};
 use super::threads::{Level, Thread};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use wattline_dataplane::port::{PortId, PortQueue};
 use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Command, Control, Mode, Worker, WorkerParts};
-use wattline_linux::namespace::{enter_thread, interface_index};
-use wattline_ports::afxdp::{AfXdpQueue, Options, QueueAddress, open_worker};
+use wattline_linux::namespace::enter_thread;
+use wattline_ports::afxdp::{AfXdpQueue, Options, open_worker};
 use wattline_ports::waiter::PollWaiter;
 use wattline_testbed::Error;
 use wattline_testbed::command::{self, LIMIT};
@@ -216,17 +216,6 @@ impl Drop for Router {
 /// The XDP programs, which must stay attached for frames to be handed over.
 type Programs = (Vec<XdpProgram>, Option<XdpForward>);
 type Prepared = (Worker, PollWaiter, Programs);
-
-/// The first queues of both interfaces, in the namespace of the calling thread.
-pub(super) fn addresses(interfaces: [&str; 2]) -> Result<[QueueAddress; 2], Error> {
-    let [left, right] = interfaces;
-    let address = |number, interface: &str| -> Result<_, Error> {
-        let ifindex = interface_index(interface)?;
-        let (port, interface) = (PortId(number), interface.to_owned());
-        Ok(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500 })
-    };
-    Ok([address(0, left)?, address(1, right)?])
-}
 
 fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<Prepared, Error> {
     enter_thread(namespace)?;

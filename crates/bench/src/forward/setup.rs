@@ -6,7 +6,9 @@ use super::threads::{Level, Thread};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use wattline_dataplane::port::PortId;
 use wattline_linux::namespace::{enter_thread, interface_index};
+use wattline_ports::afxdp::QueueAddress;
 use wattline_testbed::Error;
 use wattline_testbed::command::LIMIT;
 use wattline_testbed::namespace::Namespace;
@@ -236,6 +238,17 @@ fn pair(
         namespace.run("sh", &["-c", &moderation], LIMIT)?;
     }
     Ok(())
+}
+
+/// The first queues of both interfaces, in the namespace of the calling thread.
+pub fn addresses(interfaces: [&str; 2]) -> Result<[QueueAddress; 2], Error> {
+    let [left, right] = interfaces;
+    let address = |number, interface: &str| -> Result<_, Error> {
+        let ifindex = interface_index(interface)?;
+        let (port, interface) = (PortId(number), interface.to_owned());
+        Ok(QueueAddress { port, interface, ifindex, queue: 0, mtu: 1500 })
+    };
+    Ok([address(0, left)?, address(1, right)?])
 }
 
 /// An error of BPF or XDP as one of the laboratory's.

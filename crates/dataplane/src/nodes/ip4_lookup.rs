@@ -7,7 +7,7 @@
 //! - next: `ip4-rewrite`, `neighbour-hold`, `punt`, `icmp4-error` (`no-route`,
 //!   `unreachable`, `prohibited`), `drop` (`blackhole`)
 
-use super::lookup::{REWRITE, sort};
+use super::lookup::sort;
 use crate::forwarding::HopKind;
 use crate::frame::ChunkMemory;
 use crate::graph::{Context, Edge, Node};
