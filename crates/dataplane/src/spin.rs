@@ -16,12 +16,14 @@ pub struct Spin {
     window: Span,
 }
 
-impl Spin {
+impl Default for Spin {
     /// Starts with the longest duration allowed.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self { window: Span::FOREVER }
     }
+}
 
+impl Spin {
     /// Whether a worker that has been idle for `idle` should block; `longest` limits the polling.
     pub fn is_over(self, idle: Span, longest: Span) -> bool {
         idle >= self.window.min(longest)
@@ -55,7 +57,7 @@ mod tests {
 
     #[test]
     fn looking_ends_where_it_never_helps_and_comes_back_where_it_would() {
-        let mut spin = Spin::new();
+        let mut spin = Spin::default();
         assert_eq!(window(spin), LONGEST);
         for microseconds in [10, 5] {
             spin.woken_after(Span::from_micros(50), LONGEST);
@@ -73,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_new_limit_counts_at_once() {
-        let mut spin = Spin::new();
+        let mut spin = Spin::default();
         spin.woken_after(Span::from_micros(1), Span::from_millis(1));
         assert_eq!(window(spin), LONGEST);
         spin.woken_after(Span::from_micros(1), Span::ZERO);

@@ -387,7 +387,7 @@ impl Worker {
         let start = self.clock.now();
         let mut empty = 0u32;
         let mut last_work = Time::ZERO;
-        let mut spin = Spin::new();
+        let mut spin = Spin::default();
         let mut blocked = false;
         loop {
             let now = Time::ZERO + Span::from(self.clock.now().duration_since(start));

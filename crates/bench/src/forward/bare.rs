@@ -93,7 +93,7 @@ fn prepare(
 fn run(bare: &mut BareLoop, waiter: &mut PollWaiter, polls: bool, stop: &AtomicBool) {
     let clock = Clock::new();
     let start = clock.now();
-    let (mut spin, mut last_work, mut blocked) = (Spin::new(), Time::ZERO, false);
+    let (mut spin, mut last_work, mut blocked) = (Spin::default(), Time::ZERO, false);
     while !stop.load(Ordering::Relaxed) {
         let now = Time::ZERO + Span::from(clock.now().duration_since(start));
         if bare.step(BATCH_MAX) > 0 {
