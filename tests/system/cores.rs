@@ -186,7 +186,7 @@ fn cores_come_and_go_hundreds_of_times_on_interfaces() {
 }
 
 #[test]
-#[ignore = "a minute or two; `make test-long` runs it"]
+#[ignore = "a minute or two, not run yet; `make test-long` runs it"]
 fn ten_thousand_moved_entries_reorder_nothing_on_interfaces() {
     privileged("ten_thousand_moved_entries_reorder_nothing_on_interfaces", || {
         let moved = |power: &Value| power["entries_moved"].as_u64().unwrap() >= 10_000;
