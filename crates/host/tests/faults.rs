@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wattline_governor::Governor;
-use wattline_governor::machine::{Machine, Taken};
+use wattline_governor::machine::{Machine, Notice, Taken};
 use wattline_governor::step::Step;
-use wattline_host::{Host, NoWorkers, Work, Workers};
+use wattline_host::{Host, NoWorkers, Streak, Work, Workers};
 use wattline_knobs::{Access, AccessError, Knobs, Machine as Settings, Session, Setting};
 use wattline_linux::privileges::Rights;
 use wattline_policy::{
-    AskAgain, BuildContext, CoreSet, Observation, OperatingPoint, Policy, PolicySpec, QueueView,
-    Trigger, Wait, build,
+    AskAgain, BuildContext, CoreSet, Observation, OperatingPoint, Policy, PolicySpec,
+    QueueEstimator, QueueView, Streaks, Trigger, Wait, build,
 };
 use wattline_units::{Span, Time};
 
@@ -68,10 +68,25 @@ impl Access for Faulty {
 }
 
 /// Two cores' work, of which each does so much in a millisecond at each of three frequencies.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Load {
     waiting: Arc<Mutex<[u64; 2]>>,
     arrived: Arc<Mutex<[u64; 2]>>,
+    silent: Arc<Mutex<[Span; 2]>>,
+    /// By core, with the arrivals that its estimator has seen.
+    counts: Arc<Mutex<[(Option<Streaks>, QueueEstimator, u64); 2]>>,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        let counts = std::array::from_fn(|_| (None, QueueEstimator::new(1), 0));
+        Self {
+            waiting: Arc::default(),
+            arrived: Arc::default(),
+            silent: Arc::default(),
+            counts: Arc::new(Mutex::new(counts)),
+        }
+    }
 }
 
 const PER_MILLISECOND: [u64; 3] = [100, 150, 200];
@@ -91,6 +106,28 @@ impl Workers for Load {
         Ok(())
     }
     fn set_batch(&mut self, _: u32) {}
+    fn count_streaks(&self) -> bool {
+        true
+    }
+    fn watch(&mut self, worker: usize, streaks: Option<Streaks>) {
+        let (asked, estimator, _) = &mut self.counts.lock().unwrap()[worker];
+        *asked = streaks;
+        if let Some(streaks) = streaks {
+            estimator.start(Time::ZERO, streaks.rule);
+        }
+    }
+    fn streak(&mut self, now: Time, worker: usize) -> Option<Streak> {
+        let view = self.queue(worker, 0);
+        let (streaks, estimator, seen) = &mut self.counts.lock().unwrap()[worker];
+        if std::mem::replace(seen, view.arrivals) == view.arrivals {
+            return None;
+        }
+        let above = estimator.batch(now, 0, view.fill.max(1), view.fill.max(1))?;
+        streaks.as_ref()?.asks(above).then_some(Streak { port: 0, above })
+    }
+    fn silent_for(&mut self, worker: usize) -> Span {
+        self.silent.lock().unwrap()[worker]
+    }
 }
 
 impl Load {
@@ -105,6 +142,8 @@ impl Load {
                 false => 0,
             };
             arrived[core] += share;
+            let silent = &mut self.silent.lock().unwrap()[core];
+            *silent = if share > 0 { Span::ZERO } else { *silent + Span::from_millis(1) };
             let done = PER_MILLISECOND[point.cores[core].frequency];
             waiting[core] = (waiting[core] + share).saturating_sub(done).min(RING);
         }
@@ -122,6 +161,13 @@ fn ask<K: Knobs>(governor: &mut Governor<Host<K>>, now: Time) {
     let queues: Vec<QueueView> = governor.look(now).queues.clone();
     for (queue, view) in queues.iter().enumerate().filter(|(_, view)| view.fill > 0) {
         governor.trigger(now, Trigger::Batch { queue, taken: view.fill, batches: 1 });
+    }
+    // At most one event and one silence of each core.
+    for _ in 0..4 {
+        match governor.machine().notice(now) {
+            Notice::Event(trigger) => governor.trigger(now, trigger),
+            Notice::Nothing { .. } => break,
+        };
     }
     governor.trigger(now, Trigger::Timer);
 }
