@@ -6,6 +6,7 @@
 
 mod arrow;
 mod errors;
+mod league;
 mod limit;
 mod machine;
 mod models;
@@ -30,12 +31,14 @@ fn _wattline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PolicyError", py.get_type::<errors::PolicyError>())?;
     module.add_class::<models::Server>()?;
     module.add_class::<models::Traffic>()?;
+    module.add_class::<league::League>()?;
     module.add_class::<machine::Machine>()?;
     module.add_class::<setting::Setting>()?;
     module.add_class::<view::View>()?;
     module.add_class::<view::Queue>()?;
     module.add_class::<view::Core>()?;
     module.add_class::<view::Latency>()?;
+    module.add_function(wrap_pyfunction!(league::is_league_page, module)?)?;
     module.add_function(wrap_pyfunction!(models::servers, module)?)?;
     module.add_function(wrap_pyfunction!(models::policies, module)?)?;
     module.add_function(wrap_pyfunction!(models::day_rates, module)?)?;

@@ -1,8 +1,11 @@
 """The same results on a Ray cluster of two workers on this machine; skipped without Ray."""
 
+import dataclasses
 import os
 import pathlib
 import signal
+import threading
+import time
 
 import pytest
 import wattline as wl
@@ -105,31 +108,75 @@ def test_a_fleet_on_ray_is_that_without(tmp_path):
     same(plain, fleet().year(policy="queue-length", keep=tmp_path))
 
 
-def test_a_league_on_ray_is_that_without(installed, tmp_path):
+@pytest.fixture
+def league_file(tmp_path):
     file = tmp_path / "small.toml"
     file.write_text(
         'servers = ["westmere-2010"]\npolicies = ["poll", "ovs-sleep"]\n'
         'traffics = ["poisson:2Mpps,size=64", "poisson:4Mpps,size=64"]\nbudgets = ["100us"]\nseeds = [1, 2]\n'
         'duration = "3ms"\nwarmup = "2ms"\n'
+        '[tuning]\nseeds = [3]\nduration = "2ms"\ngrids = ["napi:cores=2|4"]\n'
     )
-    seen = []
-    plain = wl.league(file)
-    assert wl.league(file, on="ray", progress=seen.append)["rows"] == plain["rows"]
+    return file
+
+
+def without_build(document):
+    return {key: value for key, value in document.items() if key != "build"}
+
+
+def test_a_league_on_ray_is_that_without_and_a_piece_that_is_lost_is_played_again(
+    installed, league_file, tmp_path
+):
+    seen, out = [], tmp_path / "out"
+    plain = without_build(wl.league(league_file))
+    assert len(plain["rows"]) == 12 and plain["tunings"]
+    played = wl.league(league_file, out=out, on="ray", progress=seen.append)
+    assert without_build(played) == plain
     assert seen == sorted(seen) and seen[-1] == 1
-    # What was played before is not played again, and the page is made of all.
-    out = tmp_path / "out"
-    wl.league(file, out=out)
-    pieces = {piece.name: piece.stat().st_mtime_ns for piece in (out / "pieces").iterdir()}
-    assert len(pieces) == 12
-    spared = sorted(pieces)[0]
-    (out / "pieces" / spared).unlink()
-    assert wl.league(file, out=out, on="ray")["rows"] == plain["rows"]
-    for name, time in pieces.items():
-        assert ((out / "pieces" / name).stat().st_mtime_ns == time) == (name != spared), name
     assert "ovs-sleep" in (out / "index.html").read_text()
-    file.write_text("polices = []\n")
+    pieces = {piece.name: piece.stat().st_mtime_ns for piece in (out / "pieces").iterdir()}
+    assert len(pieces) == 14
+    lost = sorted(pieces)[0]
+    (out / "pieces" / lost).unlink()
+    assert without_build(wl.league(league_file, out=out, on="ray")) == plain
+    for name, time in pieces.items():
+        assert ((out / "pieces" / name).stat().st_mtime_ns == time) == (name != lost), name
+    (out / "index.html").write_text("mine")
+    with pytest.raises(wl.Error, match="no page of a league"):
+        wl.league(league_file, out=out, on="ray")
+    league_file.write_text("polices = []\n")
     with pytest.raises(wl.Error, match="small.toml"):
-        wl.league(file, on="ray")
+        wl.league(league_file, on="ray")
+    with pytest.raises(FileNotFoundError):
+        wl.league("nosuch.toml", on="ray")
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_a_league_changes_nothing(
+    installed, league_file, tmp_path, monkeypatch
+):
+    import wattline._league
+
+    flag = tmp_path / "killed"
+    play = wattline._league.Piece.run
+
+    def deadly(self, progress=None):
+        """Kills the worker in the middle of the sixth piece, the first time."""
+        if self.number == 5 and not flag.exists():
+            threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            flag.touch()
+            time.sleep(5)
+        return play(self, progress)
+
+    @dataclasses.dataclass(frozen=True)
+    class Deadly(wattline._league.Piece):
+        run = deadly
+
+    plain = without_build(wl.league(league_file))
+    monkeypatch.setattr(wattline._league, "Piece", Deadly)
+    killed = wl.league(league_file, out=tmp_path / "out", on="ray")
+    assert flag.exists(), "no worker was killed"
+    assert without_build(killed) == plain
+    assert len(list((tmp_path / "out" / "pieces").iterdir())) == 14
 
 
 def test_figures_on_ray_are_those_without(installed, tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _wattline
-from ._league import figures_on_ray, play_on_ray
+from ._league import figures_on_ray, league_of, play_on_ray
 from ._program import run
 from ._report import Report
 from ._simulate import Progress
@@ -65,25 +65,25 @@ def league(
     """Compares all policies with each other and with a lower bound: the document of ``--json``.
 
     ``file`` describes the league, by default the built-in one, which is long; ``quick`` is one of
-    some minutes, ``tuned`` one of about an hour, in which rivals are tuned first. With ``out`` an interrupted league continues. ``on="ray"`` plays it in parts on the
-    Ray cluster that the program is connected to, or on a new one on this machine; all machines need
-    the program, and files that the league names at the same paths. ``progress`` is as for
-    :func:`wattline.sweep`, by parts, and of a cluster only. Runs the program ``wattline``.
+    some minutes, ``tuned`` one of about an hour, in which rivals are tuned first. With ``out`` there
+    is a page, and an interrupted league continues. It runs the program ``wattline``, or with
+    ``on="ray"`` on the Ray cluster that this process is connected to, or a new one on this machine.
+    Its workers need this package, and files that the league names at the same paths. The two do not
+    continue each other. ``progress`` is as for :func:`wattline.sweep`, and of a cluster only.
     """
-    import tempfile
-
     if on not in ("threads", "ray"):
         raise _wattline.Error(f"on={on!r}: allowed are 'threads' and 'ray'")
+    if on == "ray":
+        if threads:
+            raise _wattline.Error("threads: of this machine; Ray spreads over what its cluster has")
+        if (file is not None) + quick + tuned > 1:
+            raise _wattline.Error("league: give a file, quick=True or tuned=True")
+        built_in = "quick" if quick else "tuned" if tuned else "full"
+        return play_on_ray(league_of(file, built_in), None if out is None else os.fspath(out), progress)
     what = [os.path.abspath(file)] if file is not None else []
     what += ["--quick"] * quick + ["--tuned"] * tuned
-    with tempfile.TemporaryDirectory() as folder:
-        if on == "ray":
-            if threads:
-                raise _wattline.Error("threads: of this machine; Ray spreads over what its cluster has")
-            play_on_ray(what, os.fspath(out or folder), progress)
-        into = out or (folder if on == "ray" else None)
-        to = ["--out", os.fspath(into)] if into is not None else []
-        return run("league", *what, *to, f"--threads={threads}")
+    to = ["--out", os.fspath(out)] if out is not None else []
+    return run("league", *what, *to, f"--threads={threads}")
 
 
 def optimise(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._pieces import on_ray, ray_module, same_build, write_whole
+from . import _wattline
+from ._pieces import on_ray, run_all, same_build, write_whole
 from ._program import build, run
 from ._simulate import Progress, _shown
-
-# A part for each processor would leave most of them idle while the last one plays.
-PARTS_PER_PROCESSOR = 4
-
 
 @dataclass(frozen=True)
 class Program:
@@ -35,35 +33,27 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some pieces of a league."""
+class Piece:
+    """One run of a league, its yardsticks in one case, or a rival with its tuning."""
 
-    program: Program
-    league: list[str]
-    part: str
-    #: Reference to the pieces that are there, by their names.
-    there: Any
+    league: _wattline.League
+    number: int
+    key: str
 
     advice = "with out=DIR, the same call goes on where this one ended"
 
     @property
     def what(self) -> str:
-        """The part, for the message of a worker that died."""
-        return f"part {self.part}"
+        """The piece, for the message of a worker that died."""
+        return f"piece {self.number + 1} of the league"
 
-    def run(self) -> dict[str, bytes]:
-        """The pieces that this part has beside those that are there."""
-        import tempfile
+    def identity(self, of: object) -> dict[str, Any]:
+        """All that its result depends on."""
+        return {"wattline": _wattline.__build__, "league": self.key}
 
-        self.program.take()
-        there: dict[str, bytes] = ray_module().get(self.there)
-        with tempfile.TemporaryDirectory() as folder:
-            pieces = os.path.join(folder, "pieces")
-            os.makedirs(pieces)
-            for name, content in there.items():
-                write_whole(os.path.join(pieces, name), content)
-            run("league", *self.league, "--out", folder, "--part", self.part, "--threads=1")
-            return {name: it for name, it in _read(pieces).items() if there.get(name) != it}
+    def run(self, progress: Callable[[float], object] | None = None) -> str:
+        """The text of its result."""
+        return self.league.play(self.number)
 
 
 @dataclass(frozen=True)
@@ -106,31 +96,29 @@ def figures_on_ray(figures: Sequence[str], progress: Progress) -> list[Any]:
     return [paper for each in papers for paper in each]
 
 
-def play_on_ray(what: list[str], out: str, progress: Progress) -> None:
-    """Plays all parts; their pieces are in ``out`` then."""
-    ray = ray_module()
-    pieces = os.path.join(out, "pieces")
-    os.makedirs(pieces, exist_ok=True)
-    there = ray.put(_read(pieces))
-    parts = PARTS_PER_PROCESSOR * max(1, int(ray.cluster_resources().get("CPU", 1)))
-    program = Program.own()
-    tasks = [Part(program, what, f"{number}/{parts}", there) for number in range(1, parts + 1)]
+def league_of(file: str | os.PathLike[str] | None, built_in: str) -> _wattline.League:
+    """The league of a file, or without one a built-in league."""
+    if file is None:
+        return _wattline.League.built_in(built_in)
+    with open(file, encoding="utf-8") as opened:
+        return _wattline.League(opened.read(), os.fspath(file))
+
+
+def play_on_ray(league: _wattline.League, out: str | None, progress: Progress) -> Any:
+    """The document of a league whose pieces a cluster plays; its page is in ``out`` then."""
+    page_file = None if out is None else os.path.join(out, "index.html")
+    if page_file is not None and os.path.exists(page_file):
+        with open(page_file, encoding="utf-8", errors="replace") as file:
+            if not _wattline.is_league_page(file.read()):
+                raise _wattline.Error(f"out: {page_file} is no page of a league; name another folder")
+    pieces = [Piece(league, number, key) for number, key in enumerate(league.keys())]
     show, end = _shown(progress)
     try:
-        for done, (_, played) in enumerate(on_ray(tasks, range(parts)), 1):
-            # As parts end, so that an interrupted league continues from them.
-            for name, content in played.items():
-                write_whole(os.path.join(pieces, name), content)
-            if show:
-                show(done / parts)
+        keep = None if out is None else os.path.join(out, "pieces")
+        played = run_all(pieces, on="ray", threads=0, keep=keep, show=show)
     finally:
         end()
-
-
-def _read(folder: str) -> dict[str, bytes]:
-    found = {}
-    for name in os.listdir(folder):
-        if name.endswith(".json"):
-            with open(os.path.join(folder, name), "rb") as file:
-                found[name] = file.read()
-    return found
+    document, page = league.join(played)
+    if page_file is not None:
+        write_whole(page_file, page.encode())
+    return json.loads(document)

@@ -48,15 +48,15 @@ class Piece:
             self.server, policy, self.traffic, self.app, self.seed, self.options, progress
         )
 
-    def identity(self, policy: str | dict[str, Any]) -> dict[str, Any]:
+    def identity(self, of: Callable[[Any], str | dict[str, Any]]) -> dict[str, Any]:
         """All that its result depends on: what two pieces have in common, they compute alike.
 
-        ``policy`` is what :func:`known` says of its own.
+        ``of`` is :func:`known`, which may remember policies that it has seen.
         """
         return {
             "wattline": _wattline.__build__,
             "server": _digest(self.server.toml.encode()),
-            "policy": policy,
+            "policy": of(self.policy),
             "traffic": self.traffic.text,
             "traffic_description": self.traffic.description,
             "traffic_files": {name: _of_file(name) for name in _files(self.traffic.description)},
@@ -71,11 +71,16 @@ def known(policy: Any) -> str | dict[str, Any]:
     return policy if isinstance(policy, str) else of_policy(policy)
 
 
-def _identities(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+def _identities(pieces: Sequence[Repeatable]) -> list[dict[str, Any]]:
     """Of each piece; a policy that many share is looked into once."""
-    looked = {id(piece.policy): piece.policy for piece in pieces}
-    found = {at: known(policy) for at, policy in looked.items()}
-    return [piece.identity(found[id(piece.policy)]) for piece in pieces]
+    found: dict[int, str | dict[str, Any]] = {}
+
+    def of(policy: Any) -> str | dict[str, Any]:
+        if id(policy) not in found:
+            found[id(policy)] = known(policy)
+        return found[id(policy)]
+
+    return [piece.identity(of) for piece in pieces]
 
 
 def _digest(content: bytes) -> str:
@@ -151,7 +156,7 @@ def _plain(identity: dict[str, Any]) -> Any:
 
 
 def run_all(
-    pieces: Sequence[Piece],
+    pieces: Sequence[Repeatable],
     *,
     on: str,
     threads: int,
@@ -185,7 +190,7 @@ def run_all(
 
 
 def _on_threads(
-    pieces: Sequence[Piece], missing: list[int], threads: int
+    pieces: Sequence[Repeatable], missing: list[int], threads: int
 ) -> Generator[tuple[int, str], None, None]:
     from concurrent.futures import ThreadPoolExecutor
     from queue import Empty, SimpleQueue
@@ -199,7 +204,7 @@ def _on_threads(
     asked = Asked()
     done: SimpleQueue[Future[str]] = SimpleQueue()
 
-    def run(piece: Piece) -> str:
+    def run(piece: Repeatable) -> str:
         return asked.run(lambda: piece.run(watch))
 
     name = f"wattline-{id(asked)}-"
@@ -242,6 +247,16 @@ class Task(Protocol):
 
     def run(self) -> Any:
         """Its result."""
+
+
+class Repeatable(Task, Protocol):
+    """A piece whose result can be kept."""
+
+    def identity(self, of: Callable[[Any], str | dict[str, Any]]) -> dict[str, Any]:
+        """All that its result depends on."""
+
+    def run(self, progress: Callable[[float], object] | None = None) -> str:
+        """The text of its result."""
 
 
 def _run(task: Task, build: str) -> Any:

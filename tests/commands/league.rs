@@ -169,30 +169,6 @@ fn a_league_prints_a_row_for_each_play_and_writes_its_page() {
     assert!(page.contains("<svg") && page.contains("ovs-sleep"));
     // The pieces are there: on one thread the same comes from them.
     assert_eq!(json(&[&args[..], &["--threads", "1"]].concat())["rows"], results["rows"]);
-
-    // Three workers of a cluster play it in parts, each into a directory of its own.
-    let whole = directory.path().join("whole");
-    std::fs::create_dir_all(whole.join("pieces")).unwrap();
-    let mut pieces = 0;
-    for part in ["1/3", "2/3", "3/3"] {
-        let own = tempfile::tempdir().unwrap();
-        let to = own.path().to_str().unwrap();
-        let played = json(&["league", args[1], "--out", to, "--part", part, "--json"]);
-        assert_eq!((&played["part"], &played["pieces"]), (&part.into(), &2.into()), "{played}");
-        assert!(!own.path().join("index.html").exists());
-        for file in std::fs::read_dir(own.path().join("pieces")).unwrap() {
-            let file = file.unwrap();
-            std::fs::copy(file.path(), whole.join("pieces").join(file.file_name())).unwrap();
-            pieces += 1;
-        }
-    }
-    assert_eq!(pieces, 6);
-    let joined = json(&["league", args[1], "--out", whole.to_str().unwrap(), "--json"]);
-    assert_eq!(joined["rows"], results["rows"]);
-    assert_eq!(std::fs::read_dir(whole.join("pieces")).unwrap().count(), 6);
-    let refused = wattline(&["league", args[1], "--out", "never", "--part", "4/3"]);
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(told.contains("allowed is K/N"), "{told}");
 }
 
 /// A league without yardsticks of a policy, with these seeds.

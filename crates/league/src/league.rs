@@ -3,26 +3,28 @@
 use crate::case::Case;
 use crate::envelope::Envelope;
 use crate::error::LeagueError;
-use crate::part::Part;
 use crate::pieces::Store;
 use crate::plan::Plan;
 use crate::policy_text::policy;
 use crate::rival::{Judged, Rival};
 use crate::rows::{EnvelopeRow, Results, Row, TunedRow};
 use crate::runs::{Kept, Named, Runs};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattline_policy::PolicySpec;
 use wattline_units::Span;
 
 /// Unit of work of a league.
-enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     Envelope(Span, Named<'a>),
     Play(Span, Named<'a>, PolicySpec),
     /// Within all budgets.
     Rival(Rival<'a>),
 }
 
-enum Found {
+/// Result of a piece.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Found {
     Envelope(Box<Envelope>),
     Played(Box<Kept>),
     Judged(Vec<Judged>),
@@ -37,15 +39,9 @@ pub fn pieces(plan: &Plan) -> usize {
     cases * (usize::from(plan.envelope) + plan.policies.len()) + kinds * tuned
 }
 
-/// Number of pieces of a part of it.
-pub fn pieces_of(plan: &Plan, part: Part) -> usize {
-    let all = pieces(plan);
-    all / part.of + usize::from(part.number <= all % part.of)
-}
-
 /// All pieces of a league: for each kind of traffic the envelope of each case, after it its policies;
 /// and then the rivals that are tuned.
-fn all_of(plan: &Plan) -> Result<Vec<Piece<'_>>, LeagueError> {
+pub(crate) fn all_of(plan: &Plan) -> Result<Vec<Piece<'_>>, LeagueError> {
     let mut all = Vec::new();
     for server in &plan.servers {
         for (number, (text, traffic)) in plan.traffics.iter().enumerate() {
@@ -94,7 +90,7 @@ fn row(
     bounds: &Bounds,
     named: &Named<'_>,
     budget: Span,
-    policy: &PolicySpec,
+    policy: String,
     contender: Option<&str>,
     kept: Kept,
 ) -> Row {
@@ -105,7 +101,6 @@ fn row(
     let above_base = |(bound, base): &(f64, f64)| {
         (kept.energy_joules - bound) / (bound - base).max(f64::MIN_POSITIVE)
     };
-    let policy = policy.to_string();
     Row {
         contender: contender.map_or_else(|| policy.clone(), str::to_owned),
         tuned: contender.is_some(),
@@ -139,6 +134,11 @@ pub fn play(
 ) -> Result<Results, LeagueError> {
     let all = all_of(plan)?;
     let found = play_all(plan, &all, store, threads, done)?;
+    Ok(join(plan, &all, found))
+}
+
+/// Results of a league from those of all its pieces, in their order.
+pub(crate) fn join(plan: &Plan, all: &[Piece<'_>], found: Vec<Found>) -> Results {
     let mut results = Results { rows: Vec::new(), envelopes: Vec::new(), tunings: Vec::new() };
     // The envelope of a case comes before all that is played in it.
     let mut bounds = Bounds::new();
@@ -161,7 +161,7 @@ pub fn play(
                 });
             }
             (Piece::Play(budget, named, policy), Found::Played(kept)) => {
-                results.rows.push(row(&bounds, named, *budget, policy, None, *kept));
+                results.rows.push(row(&bounds, named, *budget, policy.to_string(), None, *kept));
             }
             (Piece::Rival(rival), Found::Judged(judged)) => {
                 put(&mut results, &bounds, plan, rival, judged);
@@ -169,7 +169,7 @@ pub fn play(
             _ => {}
         }
     }
-    Ok(results)
+    results
 }
 
 /// Adds the rows of a rival that was tuned.
@@ -184,7 +184,7 @@ fn put(
     for (&budget, Judged { policy, kept, runs }) in plan.budgets.iter().zip(judged) {
         for (&seed, run) in plan.seeds.iter().zip(runs) {
             let named = rival.judged_on(plan, seed);
-            let row = row(bounds, &named, budget, &policy, Some(&contender.name), run);
+            let row = row(bounds, &named, budget, policy.clone(), Some(&contender.name), run);
             results.rows.push(row);
         }
         results.tunings.push(TunedRow {
@@ -192,37 +192,23 @@ fn put(
             server: rival.server.name.clone(),
             traffic: plan.traffics[rival.traffic].0.clone(),
             budget_seconds: budget.as_seconds(),
-            policy: policy.to_string(),
+            policy,
             settings: contender.settings.len(),
             kept,
         });
     }
 }
 
-/// The pieces of a part.
-fn own_of(plan: &Plan, part: Part) -> Result<Vec<Piece<'_>>, LeagueError> {
-    let all = all_of(plan)?;
-    let (plays, long): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|piece| matches!(piece, Piece::Play(..)));
-    let own = |(at, _): &(usize, Piece<'_>)| at % part.of == part.number - 1;
-    let own = long.into_iter().chain(plays).enumerate().filter(own);
-    Ok(own.map(|(_, piece)| piece).collect())
-}
-
-/// Counts the pieces of a league, or of a part of it, that are in the store: they are not played
-/// again. A rival that is tuned counts when all its runs are there.
+/// Counts the pieces of a league that are in the store: they are not played again. A rival that is
+/// tuned counts when all its runs are there.
 ///
 /// # Errors
 /// When the store cannot be read.
-pub fn kept(plan: &Plan, part: Option<Part>, store: &Store) -> Result<usize, LeagueError> {
-    let own = match part {
-        None => all_of(plan)?,
-        Some(part) => own_of(plan, part)?,
-    };
+pub fn kept(plan: &Plan, store: &Store) -> Result<usize, LeagueError> {
     let store = store.looked_at();
     let runs = Runs::new(&store);
     let mut there = 0;
-    for piece in &own {
+    for piece in &all_of(plan)? {
         match piece.play(plan, &runs) {
             Ok(_) => there += 1,
             Err(LeagueError::Absent) => {}
@@ -230,23 +216,6 @@ pub fn kept(plan: &Plan, part: Option<Part>, store: &Store) -> Result<usize, Lea
         }
     }
     Ok(there)
-}
-
-/// Plays one part of a league into the store, from which [`play`] takes it then, and says how many
-/// pieces it has: each is in one part, and the long ones are spread.
-///
-/// # Errors
-/// The first one of any piece.
-pub fn play_part(
-    plan: &Plan,
-    part: Part,
-    store: &Store,
-    threads: usize,
-    done: impl Fn() + Sync,
-) -> Result<usize, LeagueError> {
-    let own = own_of(plan, part)?;
-    play_all(plan, &own, store, threads, done)?;
-    Ok(own.len())
 }
 
 fn play_all(
@@ -267,8 +236,29 @@ fn play_all(
     found.into_iter().collect()
 }
 
+impl Found {
+    /// True if this can be the result of the piece.
+    pub(crate) fn is_of(&self, piece: &Piece<'_>) -> bool {
+        matches!(
+            (piece, self),
+            (Piece::Envelope(..), Self::Envelope(_))
+                | (Piece::Play(..), Self::Played(_))
+                | (Piece::Rival(_), Self::Judged(_))
+        )
+    }
+}
+
 impl Piece<'_> {
-    fn play(&self, plan: &Plan, runs: &Runs<'_>) -> Result<Found, LeagueError> {
+    /// Everything that its result depends on but the build.
+    pub(crate) fn key(&self, plan: &Plan, runs: &Runs<'_>) -> Result<String, LeagueError> {
+        match self {
+            Self::Envelope(budget, named) => runs.envelope_key(named, *budget),
+            Self::Play(budget, named, policy) => runs.play_key(named, policy, *budget),
+            Self::Rival(rival) => rival.key(plan, runs),
+        }
+    }
+
+    pub(crate) fn play(&self, plan: &Plan, runs: &Runs<'_>) -> Result<Found, LeagueError> {
         match self {
             Self::Envelope(budget, named) => {
                 Ok(Found::Envelope(Box::new(runs.envelope(named, *budget)?)))

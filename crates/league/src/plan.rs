@@ -96,6 +96,16 @@ impl Plan {
         Self::parse("tuned", include_str!("../leagues/tuned.toml"))
     }
 
+    /// The text of a built-in league: `quick`, `full` or `tuned`.
+    pub fn built_in(name: &str) -> Option<&'static str> {
+        match name {
+            "quick" => Some(include_str!("../leagues/quick.toml")),
+            "full" => Some(include_str!("../leagues/full.toml")),
+            "tuned" => Some(include_str!("../leagues/tuned.toml")),
+            _ => None,
+        }
+    }
+
     /// Reads a plan from a file.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use crate::plan::Plan;
 use crate::policy_text::policy;
 use crate::runs::{Kept, Named, Runs};
 use crate::tuning::{Contender, Tuning};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wattline_policy::PolicySpec;
 use wattline_server::ServerModel;
@@ -21,10 +22,10 @@ pub(crate) struct Rival<'a> {
 }
 
 /// Result within one budget.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Judged {
     /// The setting, with the budget in it.
-    pub policy: PolicySpec,
+    pub policy: String,
     /// Whether it kept the budget on all tuning seeds.
     pub kept: bool,
     /// Its runs on the league's seeds, in their order.
@@ -71,9 +72,24 @@ impl<'a> Rival<'a> {
             for &seed in &plan.seeds {
                 of_seeds.push(run(&mut played, self.judged_on(plan, seed), setting)?);
             }
-            found.push(Judged { policy: settings[setting].clone(), kept, runs: of_seeds });
+            found.push(Judged { policy: settings[setting].to_string(), kept, runs: of_seeds });
         }
         Ok(found)
+    }
+
+    /// Everything that its result depends on but the build.
+    ///
+    /// # Errors
+    /// When a capture cannot be read.
+    pub fn key(&self, plan: &Plan, runs: &Runs<'_>) -> Result<String, LeagueError> {
+        let mut key = format!("rival {:?} {:?}", self.contender, plan.budgets);
+        let tuned = (0..self.tuning.seeds.len()).map(|seed| self.tuned_on(plan, seed));
+        let judged = plan.seeds.iter().map(|&seed| self.judged_on(plan, seed));
+        for named in tuned.chain(judged) {
+            key.push('\n');
+            key.push_str(&runs.key(&named)?);
+        }
+        Ok(key)
     }
 
     /// The case of a trial on the tuning seed of this number.

@@ -62,7 +62,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the key of a case; the store adds the build. A capture counts by its contents.
-    fn key(&self, named: &Named<'_>) -> Result<String, LeagueError> {
+    pub fn key(&self, named: &Named<'_>) -> Result<String, LeagueError> {
         let Case { server, application, traffic, duration, warmup, seed } = named.case;
         let text = named.traffic;
         let mut key = format!("{server:?} {application} {text} {duration:?} {warmup:?} {seed}");
@@ -85,12 +85,27 @@ impl<'a> Runs<'a> {
         Ok(hash)
     }
 
+    /// Key of the yardsticks of a case.
+    pub fn envelope_key(&self, named: &Named<'_>, budget: Span) -> Result<String, LeagueError> {
+        Ok(format!("envelope {} {budget:?}", self.key(named)?))
+    }
+
+    /// Key of a policy in a case.
+    pub fn play_key(
+        &self,
+        named: &Named<'_>,
+        policy: &PolicySpec,
+        budget: Span,
+    ) -> Result<String, LeagueError> {
+        Ok(format!("{policy} {} {budget:?}", self.key(named)?))
+    }
+
     /// The yardsticks of a case.
     ///
     /// # Errors
     /// Those of [`envelope`], and of the store.
     pub fn envelope(&self, named: &Named<'_>, budget: Span) -> Result<Envelope, LeagueError> {
-        let key = format!("envelope {} {budget:?}", self.key(named)?);
+        let key = self.envelope_key(named, budget)?;
         self.store.piece(&key, || envelope(&named.case, Budget::p99(budget)))
     }
 
@@ -104,7 +119,7 @@ impl<'a> Runs<'a> {
         policy: &PolicySpec,
         budget: Span,
     ) -> Result<Kept, LeagueError> {
-        let key = format!("{policy} {} {budget:?}", self.key(named)?);
+        let key = self.play_key(named, policy, budget)?;
         self.store.piece(&key, || {
             let allowed = self.allowed(named, budget)?;
             play_one(&named.case, policy, allowed).map(Kept::from)

@@ -43,11 +43,11 @@ fn a_capture_that_has_changed_is_played_anew() {
     let plan = Plan::parse("small", &small.replace("poisson:2Mpps,size=64", &replayed)).unwrap();
     let store = Store::new(Some(directory.path().join("pieces"))).unwrap();
     league::play(&plan, &store, 2, || {}).unwrap();
-    assert_eq!(league::kept(&plan, None, &store).unwrap(), league::pieces(&plan));
+    assert_eq!(league::kept(&plan, &store).unwrap(), league::pieces(&plan));
     write(2);
-    assert_eq!(league::kept(&plan, None, &store).unwrap(), 0);
+    assert_eq!(league::kept(&plan, &store).unwrap(), 0);
     write(1);
-    assert_eq!(league::kept(&plan, None, &store).unwrap(), league::pieces(&plan));
+    assert_eq!(league::kept(&plan, &store).unwrap(), league::pieces(&plan));
 }
 
 #[test]
@@ -60,8 +60,8 @@ fn the_same_on_one_thread_and_two_and_from_its_pieces() {
     assert_eq!(one, two);
     let files = std::fs::read_dir(directory.path().join("pieces")).unwrap().count();
     assert_eq!(files, league::pieces(&plan));
-    assert_eq!(league::kept(&plan, None, &store).unwrap(), files);
-    assert_eq!(league::kept(&plan, None, &Store::new(None).unwrap()).unwrap(), 0);
+    assert_eq!(league::kept(&plan, &store).unwrap(), files);
+    assert_eq!(league::kept(&plan, &Store::new(None).unwrap()).unwrap(), 0);
     // The second time nothing is played: all comes from the files.
     let before = std::time::Instant::now();
     assert_eq!(league::play(&plan, &store, 2, || {}).unwrap(), two);
@@ -136,23 +136,12 @@ fn tuned_rivals_are_the_same_on_one_thread_and_two_and_after_an_interruption() {
     for file in all.iter().step_by(2) {
         std::fs::remove_file(file).unwrap();
     }
-    let before = league::kept(&plan, None, &store).unwrap();
+    let before = league::kept(&plan, &store).unwrap();
     assert!(before < league::pieces(&plan), "{before}");
     assert_eq!(files().len(), all.len() / 2, "nothing is played to look");
     assert_eq!(league::play(&plan, &store, 2, || {}).unwrap(), one);
     assert_eq!(files(), all, "the same runs again, and no others");
-    assert_eq!(league::kept(&plan, None, &store).unwrap(), league::pieces(&plan));
-    // In parts, too.
-    let parts = Store::new(Some(directory.path().join("parts"))).unwrap();
-    let mut count = 0;
-    for part in ["1/2", "2/2"] {
-        let part = part.parse().unwrap();
-        let own = league::play_part(&plan, part, &parts, 1, || {}).unwrap();
-        assert_eq!(league::kept(&plan, Some(part), &parts).unwrap(), own);
-        count += own;
-    }
-    assert_eq!(count, league::pieces(&plan));
-    assert_eq!(league::play(&plan, &parts, 1, || {}).unwrap(), one);
+    assert_eq!(league::kept(&plan, &store).unwrap(), league::pieces(&plan));
 }
 
 /// Returns the energy of a run of this setting, and its share of late packets if it missed the

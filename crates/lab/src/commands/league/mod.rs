@@ -11,10 +11,10 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline::exit::ExitError;
-use wattline::output::{self, note};
+use wattline::output::note;
 use wattline::progress::Counted;
 use wattline_league::{
-    LeagueError, Part, Plan, Results, Standing, Store, is_page, league, page, standings,
+    LeagueError, Plan, Results, Standing, Store, is_page, league, page, standings,
 };
 
 /// Name of the page.
@@ -43,9 +43,6 @@ pub struct Args {
     out: Option<PathBuf>,
     #[command(flatten)]
     overwrite: Overwrite,
-    /// Play only the K-th of N parts, as the Python package asks workers of a cluster.
-    #[arg(long, value_name = "K/N", requires = "out", hide = true)]
-    part: Option<Part>,
     /// Threads; 0 for one per core of this machine.
     #[arg(long, default_value = "0", value_parser = simulation::threads)]
     threads: usize,
@@ -57,13 +54,6 @@ pub struct Output {
     #[serde(flatten)]
     results: Results,
     standings: Vec<Standing>,
-}
-
-/// Output about a part.
-#[derive(Serialize)]
-struct Played {
-    part: String,
-    pieces: usize,
 }
 
 /// Runs the command.
@@ -79,7 +69,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         None => Plan::full().map_err(league_error)?,
     };
     simulation::note_former(plan.former);
-    if let (Some(path), None) = (&page_file, args.part) {
+    if let Some(path) = &page_file {
         // Before an hour of work. Its own page is replaced: a league goes on in the same directory.
         let own = std::fs::read(path).is_ok_and(|text| is_page(&String::from_utf8_lossy(&text)));
         if !own {
@@ -88,9 +78,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let store =
         Store::new(args.out.as_ref().map(|out| out.join("pieces"))).map_err(league_error)?;
-    if let Some(part) = args.part {
-        return play_part(args, &plan, part, &store, json);
-    }
     let pieces = league::pieces(&plan);
     let results = watched(args, (&plan, &store), pieces, |done| {
         league::play(&plan, &store, args.threads, done)
@@ -120,23 +107,6 @@ fn check_alone(args: &Args) -> Result<(), ExitError> {
     Err(ExitError::new(ExitError::USAGE, told))
 }
 
-fn play_part(
-    args: &Args,
-    plan: &Plan,
-    part: Part,
-    store: &Store,
-    json: bool,
-) -> Result<(), ExitError> {
-    let pieces = league::pieces_of(plan, part);
-    let pieces = watched(args, (plan, store), pieces, |done| {
-        league::play_part(plan, part, store, args.threads, done)
-    })?;
-    let played = Played { part: part.to_string(), pieces };
-    output::print(&played, json, |out, Played { part, pieces }| {
-        writeln!(out, "part {part}: {pieces} pieces are there")
-    })
-}
-
 /// Plays so many pieces with progress, and says on standard error what an interruption leaves.
 fn watched<T>(
     args: &Args,
@@ -153,7 +123,7 @@ fn watched<T>(
         bar.end();
         return found.map_err(league_error);
     };
-    let kept = || league::kept(plan, args.part, store);
+    let kept = || league::kept(plan, store);
     let before = kept().map_err(league_error)?;
     if before > 0 {
         note!("{before} of {pieces} pieces are in {} already", out.display());
