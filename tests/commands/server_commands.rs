@@ -209,4 +209,23 @@ fn simulated_router_is_characterised_into_a_server_file() {
     assert_eq!(best["cores"], 2, "{best}");
     let (code, message) = refused(&["characterise", "--server", &own, "--out", &fitted]);
     assert!(code == 74 && message.contains("--overwrite"), "{code}: {message}");
+    let (code, message) = refused(&["characterise", "--on", "host"]);
+    assert!(code == 69 && message.contains("model-your-server.md"), "{code}: {message}");
+    assert_eq!(found["power"]["source"], "modelled");
+    // The emulated server has the same parameters, unless this machine is too busy to emulate it.
+    let args = ["characterise", "--on", "scale", "--server", &own, "--json"];
+    let output = wattline(&args);
+    let emulated: Value = serde_json::from_slice(&output.stdout).unwrap();
+    if emulated["error"].is_object() {
+        assert_eq!(output.status.code(), Some(69), "{emulated}");
+        assert!(emulated.to_string().contains("too busy"), "{emulated}");
+        println!("not decided: {emulated}");
+        return;
+    }
+    assert_eq!(emulated["power"]["source"], "emulated");
+    let of = |it: &Value, key: &str| value(&it["fit"]["frequencies"][0][key]);
+    for (key, within) in [("max_rate_pps", 0.02), ("active_watts", 0.02)] {
+        let (one, other) = (of(&found, key), of(&emulated, key));
+        assert!((other / one - 1.0).abs() < within, "{key}: simulated {one}, emulated {other}");
+    }
 }

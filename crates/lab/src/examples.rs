@@ -186,6 +186,10 @@ pub const EXAMPLES: &[Examples] = &[
                 "The same for flow records and longer packets",
                 "wattline characterise --app netflow --size 256 --out netflow.toml",
             ),
+            (
+                "The same of the emulated server, on an idle machine",
+                "wattline characterise --on scale --out emulated.toml",
+            ),
         ],
     ),
     (

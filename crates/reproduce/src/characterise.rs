@@ -1,6 +1,7 @@
-//! Characterisation of a simulated router, as Bolla et al. measure one: power and throughput over
+//! Characterisation of a modelled router, as Bolla et al. measure one: power and throughput over
 //! frequencies, numbers of cores and loads, each in its steady state. The rows are those of
-//! [`wattline_server::fit`].
+//! [`wattline_server::fit`]. Points are simulated here; whoever emulates the server measures them
+//! elsewhere, with the packets and the policy of this file.
 
 use crate::error::ReproduceError;
 use std::fmt::Write;
@@ -14,6 +15,8 @@ use wattline_units::{Hertz, Span};
 
 /// Offered loads as shares of the capacity; the last one saturates the cores.
 const LOADS: [f64; 9] = [0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.2];
+/// The same where each point takes seconds.
+const COARSE_LOADS: [f64; 5] = [0.0, 0.2, 0.5, 0.8, 1.2];
 /// Packets of a run, about: their number decides how far its power scatters.
 const PACKETS: f64 = 40_000.0;
 /// Bounds of a run's duration, in seconds.
@@ -39,13 +42,28 @@ pub struct Router<'a> {
     pub seed: u64,
 }
 
+/// Density of the points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grid {
+    /// All frequencies, and most numbers of cores.
+    Fine,
+    /// The outer and the middle frequencies and numbers of cores.
+    Coarse,
+}
+
 /// Operating point and offered rate of one run.
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    cores: usize,
-    frequency: Hertz,
-    rate: f64,
+pub struct Point {
+    /// Cores that serve.
+    pub cores: usize,
+    /// Their frequency.
+    pub frequency: Hertz,
+    /// Offered packets per second.
+    pub rate: f64,
 }
+
+/// Throughput in packets per second, and power in watts, of an interval.
+pub type Interval = (f64, f64);
 
 impl Router<'_> {
     /// Measures all points on `threads` threads (0 for one per core), and calls `done` after each.
@@ -58,33 +76,23 @@ impl Router<'_> {
         threads: usize,
         done: impl Fn() + Sync,
     ) -> Result<Vec<Row>, ReproduceError> {
-        let runs = self.runs()?;
+        let runs = self.points(Grid::Fine)?;
         let results = sweep(&runs, threads, |at| self.simulate(at), done).map_err(|error| {
             ReproduceError::Model(format!("threads cannot be started: {error}"))
         })?;
         let rows = results.into_iter().zip(&runs).enumerate().map(|(index, (report, at))| {
-            let (throughput_pps, power_watts) = steady(&report?.intervals);
-            Ok(Row {
-                line: index + 1,
-                frequency_hertz: at.frequency.0,
-                cores: at.cores,
-                throughput_pps,
-                power_watts,
-                offered_pps: Some(at.rate.max(throughput_pps)),
-            })
+            let of = |it: &Report| (it.forwarded_rate_pps, it.power_watts);
+            let intervals: Vec<Interval> = report?.intervals.iter().map(of).collect();
+            Ok(at.row(index + 1, &intervals))
         });
         rows.collect()
     }
 
-    /// Number of points, for a progress bar.
+    /// Points to measure.
     ///
     /// # Errors
     /// Fails when the server has no cost of the application.
-    pub fn points(&self) -> Result<usize, ReproduceError> {
-        Ok(self.runs()?.len())
-    }
-
-    fn runs(&self) -> Result<Vec<Run>, ReproduceError> {
+    pub fn points(&self, grid: Grid) -> Result<Vec<Point>, ReproduceError> {
         let Self { server, application, bytes, .. } = *self;
         let cost = server.packet_cost(application, bytes.into());
         let cost = cost.ok_or_else(|| {
@@ -92,30 +100,55 @@ impl Router<'_> {
         })?;
         let most = LINKS * server.link_capacity(bytes.into()).0;
         let mut runs = Vec::new();
-        for cores in numbers(server.processor.cores().min(server.nic.queues_per_port)) {
-            for &frequency in &server.processor.frequencies {
+        let mut cores = numbers(server.processor.cores().min(server.nic.queues_per_port));
+        let (mut frequencies, mut loads) = (server.processor.frequencies.clone(), &LOADS[..]);
+        if grid == Grid::Coarse {
+            (cores, frequencies) = (outer_and_middle(&cores), outer_and_middle(&frequencies));
+            loads = &COARSE_LOADS;
+        }
+        for cores in cores {
+            for &frequency in &frequencies {
                 let capacity = server.core_capacity(cost, cores, frequency);
-                let rates = LOADS.iter().map(|load| load * capacity.0);
+                let rates = loads.iter().map(|load| load * capacity.0);
                 // Without the last load nobody could tell the cores' capacity from the links'.
                 if rates.clone().all(|rate| rate <= most) {
-                    runs.extend(rates.map(|rate| Run { cores, frequency, rate }));
+                    runs.extend(rates.map(|rate| Point { cores, frequency, rate }));
                 }
             }
         }
         Ok(runs)
     }
 
-    fn simulate(&self, at: &Run) -> Result<Report, ReproduceError> {
+    /// The policy that holds a point.
+    ///
+    /// # Errors
+    /// Fails when the server cannot run at the point.
+    pub fn policy(&self, at: &Point) -> Result<PolicySpec, ReproduceError> {
         let lightest = &self.server.idle_states[0].name;
         let (cores, gigahertz) = (at.cores, at.frequency.gigahertz());
         let policy = format!("napi:cores={cores},frequency_ghz={gigahertz:.6},idle={lightest}");
+        Ok(PolicySpec::parse(&policy)?)
+    }
+
+    /// The packets of a point.
+    pub fn source(&self, at: &Point) -> Box<dyn Source> {
+        if at.rate <= 0.0 {
+            return Box::new(Silent);
+        }
+        let ports = self.server.nic.ports as u8;
+        let (sizes, popularity) = (Sizes::fixed(self.bytes), Popularity::Uniform);
+        let content = Content::new(sizes, FLOWS, ports, popularity, Spread::Even, self.seed);
+        Box::new(Poisson::new(Rate::Packets(at.rate), content, self.seed))
+    }
+
+    fn simulate(&self, at: &Point) -> Result<Report, ReproduceError> {
         let seconds = if at.rate > 0.0 { PACKETS / at.rate } else { 0.0 };
         // A multiple of the interval: a last one of some picoseconds would count like the others.
         let interval = Span::from_seconds(seconds.clamp(DURATIONS[0], DURATIONS[1])) / INTERVALS;
         let setting = Setting {
             server: self.server,
             application: self.application,
-            policy: PolicySpec::parse(&policy)?,
+            policy: self.policy(at)?,
             mean_bytes: self.bytes.into(),
             duration: interval * INTERVALS,
             warmup: interval,
@@ -125,16 +158,30 @@ impl Router<'_> {
             log_states: false,
             profile: false,
         };
-        let ports = self.server.nic.ports as u8;
-        let (sizes, popularity) = (Sizes::fixed(self.bytes), Popularity::Uniform);
-        let content = Content::new(sizes, FLOWS, ports, popularity, Spread::Even, self.seed);
-        let mut source: Box<dyn Source> = if at.rate > 0.0 {
-            Box::new(Poisson::new(Rate::Packets(at.rate), content, self.seed))
-        } else {
-            Box::new(Silent)
-        };
-        Ok(run(&setting, source.as_mut())?)
+        Ok(run(&setting, self.source(at).as_mut())?)
     }
+}
+
+impl Point {
+    /// The measured row of a point: the mean of its steady state.
+    pub fn row(&self, line: usize, intervals: &[Interval]) -> Row {
+        let (throughput_pps, power_watts) = steady(intervals);
+        Row {
+            line,
+            frequency_hertz: self.frequency.0,
+            cores: self.cores,
+            throughput_pps,
+            power_watts,
+            offered_pps: Some(self.rate.max(throughput_pps)),
+        }
+    }
+}
+
+/// First, middle and last of a list, each once.
+fn outer_and_middle<T: Copy>(all: &[T]) -> Vec<T> {
+    let mut places = vec![0, all.len() / 2, all.len().saturating_sub(1)];
+    places.dedup();
+    places.into_iter().filter_map(|place| all.get(place).copied()).collect()
 }
 
 /// The rows as [`wattline_server::fit::rows`] reads them.
@@ -158,16 +205,16 @@ fn numbers(most: usize) -> Vec<usize> {
 
 /// Mean throughput and power of the steady state: of the intervals from the first one on whose
 /// power is that of all that follow it. At least half of them count.
-fn steady(intervals: &[Report]) -> (f64, f64) {
-    let mean = |rest: &[Report], of: fn(&Report) -> f64| {
+fn steady(intervals: &[Interval]) -> Interval {
+    let mean = |rest: &[Interval], of: fn(&Interval) -> f64| {
         rest.iter().map(of).sum::<f64>() / rest.len() as f64
     };
     let begins = (0..intervals.len() / 2).find(|&first| {
-        let all = mean(&intervals[first..], |it| it.power_watts);
-        (intervals[first].power_watts - all).abs() <= STEADY * all
+        let all = mean(&intervals[first..], |it| it.1);
+        (intervals[first].1 - all).abs() <= STEADY * all
     });
     let rest = &intervals[begins.unwrap_or(intervals.len() / 2)..];
-    (mean(rest, |it| it.forwarded_rate_pps), mean(rest, |it| it.power_watts))
+    (mean(rest, |it| it.0), mean(rest, |it| it.1))
 }
 
 #[cfg(test)]
@@ -210,7 +257,7 @@ mod tests {
             let server = file.model().unwrap();
             let router = Router { server, application: Application::Ipv4, bytes: 64, seed };
             let rows = router.measure(0, || ()).unwrap();
-            assert_eq!(rows.len(), router.points().unwrap());
+            assert_eq!(rows.len(), router.points(Grid::Fine).unwrap().len());
             let fit = fit(&rows, &FitOptions::default()).unwrap();
             let mut hold = |name: &str, ours: Estimate, truth: f64| {
                 println!("{seed} {name}: {ours:.4}, in truth {truth:.4}");
@@ -236,6 +283,24 @@ mod tests {
         }
         println!("{within} of {all} within their intervals");
         assert!(10 * within >= 9 * all, "{within} of {all}");
+    }
+
+    #[test]
+    fn transient_at_the_start_is_left_out_of_a_row() {
+        let mut intervals = vec![(1e6, 100.0); 10];
+        assert_eq!(steady(&intervals), (1e6, 100.0));
+        intervals[0] = (2e6, 150.0);
+        assert_eq!(steady(&intervals), (1e6, 100.0));
+        // Without a steady state, the later half counts.
+        let rising: Vec<_> = (0..10).map(|at| (0.0, 2.0_f64.powi(at))).collect();
+        assert_eq!(steady(&rising).1, rising[5..].iter().map(|it| it.1).sum::<f64>() / 5.0);
+    }
+
+    #[test]
+    fn coarse_grid_has_the_outer_and_the_middle() {
+        assert_eq!(outer_and_middle(&[1, 2, 3, 4, 6, 9, 12]), [1, 4, 12]);
+        assert_eq!(outer_and_middle(&[1, 2]), [1, 2]);
+        assert_eq!(outer_and_middle(&[1]), [1]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Fit {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "name = {}\ndescription = \"fitted to {} measured rows\"\nsource = {}\n\
+            "name = {}\ndescription = \"fitted to {} rows\"\nsource = {}\n\
              origin = \"fitted\"\n",
             quoted(name),
             self.rows,

@@ -1,5 +1,7 @@
 //! `wattline characterise`: Bolla's sweep of a router, and the model that follows from it.
 
+mod scale;
+
 use super::fit::{failed, print};
 use super::simulation::{self, Problems};
 use crate::commands::overwrite::Overwrite;
@@ -8,10 +10,15 @@ use serde_json::json;
 use std::path::PathBuf;
 use wattline::exit::ExitError;
 use wattline::progress::Counted;
-use wattline_reproduce::characterise::{Router, to_csv};
+use wattline_reproduce::characterise::{Grid, Router, to_csv};
 use wattline_server::Application;
-use wattline_server::fit::{FitOptions, fit};
+use wattline_server::fit::{FitOptions, Row, fit};
 use wattline_units::{Accuracy, Source};
+
+/// Reason for the refusal of a real machine.
+const HOST: &str = "--on host: setting the frequencies of a machine, loading it and reading its meter is \
+     not automated; measure its rows as docs/how-to/model-your-server.md says, and fit them with \
+     `wattline fit rows.csv --out mine.toml`";
 
 /// Router, and where to.
 #[derive(Debug, clap::Args)]
@@ -19,6 +26,9 @@ pub struct Args {
     /// Server model: name of a shipped one or a file.
     #[arg(long, default_value = "westmere-2010")]
     server: String,
+    /// Platform of the router.
+    #[arg(long, value_enum, default_value_t = On::Sim)]
+    on: On,
     /// Application that processes each packet: ipv4, netflow, ipsec or re.
     #[arg(long, default_value = "ipv4", value_parser = simulation::application)]
     app: Application,
@@ -37,11 +47,22 @@ pub struct Args {
     /// Seed of the packets.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Threads; 0 for one per core of this machine.
+    /// Threads of simulations; 0 for one per core of this machine.
     #[arg(long, default_value = "0", value_parser = simulation::threads)]
     threads: usize,
     #[command(flatten)]
     overwrite: Overwrite,
+}
+
+/// Platform of the router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum On {
+    /// The simulator: all frequencies and most numbers of cores.
+    Sim,
+    /// The emulated server: three frequencies and numbers of cores, minutes on an idle machine.
+    Scale,
+    /// A machine with a meter: refused, its rows are measured by hand.
+    Host,
 }
 
 /// Runs the command.
@@ -51,19 +72,42 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let server = simulation::server(&args.server)?;
     let router =
         Router { server: &server, application: args.app, bytes: args.size, seed: args.seed };
-    let data = |error| ExitError::new(ExitError::DATA, error);
-    let bar = Counted::new(router.points().map_err(data)? as u64, "points");
-    let rows = router.measure(args.threads, || bar.step()).map_err(data)?;
-    bar.end();
+    let (rows, power) = measure(args, &router)?;
     let fitted = fit(&rows, &FitOptions::default()).map_err(|error| failed(&server.name, error))?;
+    let source = format!("the {power} router {}", args.server);
     let mut problems = Problems::default();
     if let Some(path) = &args.out {
-        problems.keep(args.overwrite.write(path, &fitted.to_toml(&args.name, &args.server)));
+        problems.keep(args.overwrite.write(path, &fitted.to_toml(&args.name, &source)));
     }
     if let Some(path) = &args.csv {
         problems.keep(args.overwrite.write(path, &to_csv(&rows)));
     }
-    let power = json!({ "source": Source::Modelled, "accuracy": Accuracy::Learned });
+    let power = json!({ "source": power, "accuracy": Accuracy::Learned });
     let document = json!({ "server": server.name, "fit": fitted, "power": power });
     results::print_beside(problems.check(), &document, json, |out, _| print(out, &fitted))
+}
+
+/// Measures a router, and says what its watts are.
+fn measure(args: &Args, router: &Router<'_>) -> Result<(Vec<Row>, Source), ExitError> {
+    let data = |error| ExitError::new(ExitError::DATA, error);
+    let begin = |grid| {
+        let points = router.points(grid).map_err(data)?;
+        Ok::<_, ExitError>(Counted::new(points.len() as u64, "points"))
+    };
+    let (bar, rows, power) = match args.on {
+        On::Sim => {
+            let bar = begin(Grid::Fine)?;
+            let rows = router.measure(args.threads, || bar.step()).map_err(data);
+            (bar, rows, Source::Modelled)
+        }
+        On::Scale => {
+            let bar = begin(Grid::Coarse)?;
+            let busy = |error| ExitError::new(ExitError::UNAVAILABLE, error);
+            let rows = scale::measure(router, || bar.step()).map_err(busy);
+            (bar, rows, Source::Emulated)
+        }
+        On::Host => return Err(ExitError::new(ExitError::UNAVAILABLE, HOST)),
+    };
+    bar.end();
+    Ok((rows?, power))
 }
