@@ -39,6 +39,12 @@ impl League {
         Self::new(text, name)
     }
 
+    /// Its file, or the name of the built-in one.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Pickles it with its text: another machine need not have the file.
     fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyAny>, (&str, &str)) {
         (py.get_type::<Self>().into_any(), (&self.text, &self.name))
@@ -55,11 +61,12 @@ impl League {
         py.detach(play).map_err(of_league)
     }
 
-    /// Document and page of a league from the results of its pieces, in their order.
-    fn join(&self, played: Vec<String>) -> PyResult<(String, String)> {
+    /// Document and page of a league from the results of its pieces, in their order; `again` is the
+    /// call that makes the page.
+    fn join(&self, played: Vec<String>, again: &str) -> PyResult<(String, String)> {
         let results =
             Scattered::new(&self.plan).and_then(|it| it.join(&played)).map_err(of_league)?;
-        let page = page(&self.plan, &results);
+        let page = page(&self.plan, &results, again);
         let output = Output { build: Build::default(), standings: standings(&results), results };
         Ok((serde_json::to_string(&output).map_err(wrong)?, page))
     }

@@ -118,7 +118,8 @@ def play_on_ray(league: _wattline.League, out: str | None, progress: Progress) -
         played = run_all(pieces, on="ray", threads=0, keep=keep, show=show)
     finally:
         end()
-    document, page = league.join(played)
+    again = f"wattline.league({league.name!r}, out={out!r}, on='ray')"
+    document, page = league.join(played, again)
     if page_file is not None:
         write_whole(page_file, page.encode())
     return json.loads(document)

@@ -48,8 +48,11 @@ fn main() -> Result<(), LeagueError> {
     }
     if let Some(out) = out {
         let path = out.join("index.html");
-        std::fs::write(&path, page(&plan, &results))
-            .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
+        std::fs::write(
+            &path,
+            page(&plan, &results, "cargo run --release -p wattline-league --example league"),
+        )
+        .map_err(|source| LeagueError::Io { path: path.display().to_string(), source })?;
     }
     Ok(())
 }

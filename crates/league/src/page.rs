@@ -19,8 +19,8 @@ pub fn is_page(text: &str) -> bool {
     is_titled(text, TITLE)
 }
 
-/// The page as HTML.
-pub fn page(plan: &Plan, results: &Results) -> String {
+/// The page as HTML; `again` is the command that makes it.
+pub fn page(plan: &Plan, results: &Results, again: &str) -> String {
     let standings = standings(results);
     // Without a bound, rows are told beside the first policy, which has no difference from itself.
     let with_bound = standings.iter().any(|row| row.gap.is_finite());
@@ -51,6 +51,7 @@ pub fn page(plan: &Plan, results: &Results) -> String {
     if !results.envelopes.is_empty() {
         page_tables::yardsticks(&mut page, results);
     }
+    put(&mut page, format_args!("<p>Again: <code>{}</code></p>\n", escape(again)));
     end(&mut page);
     page
 }

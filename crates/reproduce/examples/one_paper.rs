@@ -36,7 +36,8 @@ fn main() {
                 }
             }
             if let Some(out) = std::env::var_os("OUT")
-                && let Err(error) = write(&results, std::path::Path::new(&out))
+                && let Err(error) =
+                    write(&results, std::path::Path::new(&out), "cargo run --example one_paper")
             {
                 eprintln!("{error}");
             }

@@ -10,12 +10,17 @@ use wattline_report::Table;
 use wattline_report::page::basis;
 
 /// Writes data, plots, `summary.json` and a page with all of it into the directory `out`.
+/// `again` is the command that makes the page.
 ///
 /// # Errors
 /// Fails when a file cannot be written. What was not there before is removed then.
-pub fn write(reproductions: &[Reproduction], out: &Path) -> Result<(), ReproduceError> {
+pub fn write(
+    reproductions: &[Reproduction],
+    out: &Path,
+    again: &str,
+) -> Result<(), ReproduceError> {
     let mut made = Made::default();
-    let written = all(reproductions, out, &mut made);
+    let written = all(reproductions, out, again, &mut made);
     if written.is_err() {
         made.remove();
     }
@@ -51,7 +56,12 @@ impl Made {
     }
 }
 
-fn all(reproductions: &[Reproduction], out: &Path, made: &mut Made) -> Result<(), ReproduceError> {
+fn all(
+    reproductions: &[Reproduction],
+    out: &Path,
+    again: &str,
+    made: &mut Made,
+) -> Result<(), ReproduceError> {
     for reproduction in reproductions {
         let directory = out.join(reproduction.paper.name());
         made.directory(&directory)?;
@@ -62,7 +72,7 @@ fn all(reproductions: &[Reproduction], out: &Path, made: &mut Made) -> Result<()
     let json = serde_json::to_string_pretty(reproductions)
         .map_err(|error| ReproduceError::Model(format!("summary.json: {error}")))?;
     made.file(&out.join("summary.json"), &json)?;
-    made.file(&out.join("index.html"), page::html(reproductions))
+    made.file(&out.join("index.html"), page::html(reproductions, again))
 }
 
 /// Writes data and plots of figures about published watts, `published-watts.json` and a page into

@@ -13,7 +13,8 @@ use wattline_report::{Basis, Notes, Verdict, escape};
 /// files beside it.
 const MOST_ROWS: [usize; 2] = [60, 12];
 
-pub(super) fn html(reproductions: &[Reproduction]) -> String {
+/// Returns the page of papers; `again` is the command that makes it.
+pub(super) fn html(reproductions: &[Reproduction], again: &str) -> String {
     let mut page = page::begin("published against ours");
     put(
         &mut page,
@@ -50,6 +51,7 @@ pub(super) fn html(reproductions: &[Reproduction]) -> String {
     for reproduction in reproductions {
         paper(&mut page, reproduction, heading);
     }
+    put(&mut page, format_args!("<p>Again: <code>{}</code></p>\n", escape(again)));
     page::end(&mut page);
     page
 }

@@ -31,7 +31,7 @@ fn bolla_is_answered_claim_by_claim_and_written() {
     assert!(knee.note.contains("0.844"), "{}", knee.note);
 
     let out = tempfile::tempdir().unwrap();
-    write(&results, out.path()).unwrap();
+    write(&results, out.path(), "wattline reproduce <paper>").unwrap();
     for figure in &bolla.figures {
         let path = out.path().join(format!("bolla/{}.csv", figure.id));
         let mut csv = csv::Reader::from_path(&path).unwrap();
@@ -39,6 +39,7 @@ fn bolla_is_answered_claim_by_claim_and_written() {
     }
     let page = std::fs::read_to_string(out.path().join("index.html")).unwrap();
     assert!(page.contains("BO-085") && page.contains("<svg"));
+    assert!(page.contains("Again: <code>wattline reproduce &lt;paper&gt;</code>"));
     for outside in ["src=", "href=\"http", "@import", "<script "] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -77,7 +78,7 @@ fn what_is_not_known_is_refused_with_all_that_is() {
 fn a_directory_that_cannot_be_written_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let error =
-        write(&reproduce(&[Paper::Bolla.into()], |_| ()).unwrap(), file.path()).unwrap_err();
+        write(&reproduce(&[Paper::Bolla.into()], |_| ()).unwrap(), file.path(), "").unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with(&file.path().display().to_string()), "{text}");
 }

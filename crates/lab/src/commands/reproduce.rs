@@ -78,7 +78,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     };
     let results = results.map_err(failed)?;
     bar.end();
-    let written = wattline_reproduce::write(&results, &args.out).map_err(failed);
+    let written =
+        wattline_reproduce::write(&results, &args.out, &results::command_line()).map_err(failed);
     let is_there = written.is_ok();
     results::print_beside(written, &results, json, |out, results| {
         match own {

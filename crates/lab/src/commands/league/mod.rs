@@ -84,7 +84,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     })?;
     let mut written = Ok(());
     if let Some(path) = &page_file {
-        written = Overwrite::REPLACE.write(path, &page(&plan, &results));
+        written = Overwrite::REPLACE.write(path, &page(&plan, &results, &results::command_line()));
     }
     let standings = standings(&results);
     let output = Output { results, standings };
