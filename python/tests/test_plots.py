@@ -62,6 +62,22 @@ def test_a_year_is_plotted_with_its_interval():
     assert more.get_ylim()[0] < 0, "it costs more"
 
 
+def test_names_below_bars_do_not_overlap():
+    names = [f"a proposal of {length} letters" for length in range(8)]
+    axes = wl.Table({"name": names, "power_watts": list(range(8))}).plot("name", "power_watts")
+    axes.figure.canvas.draw()
+    shown = [label for label in axes.get_xticklabels()]
+    # Slanted lines of text are apart if their distance across is more than the letters' height.
+    ends = [label.get_transform().transform(label.get_position())[0] for label in shown]
+    height = shown[0].get_fontsize() * axes.figure.dpi / 72
+    import math
+
+    slant = math.radians(shown[0].get_rotation())
+    assert all((b - a) * math.sin(slant) > height for a, b in zip(ends, ends[1:]))
+    few = wl.Table({"name": ["C1", "C3"], "power_watts": [1.0, 2.0]}).plot("name", "power_watts")
+    assert few.get_xticklabels()[0].get_rotation() == 0
+
+
 def test_what_cannot_be_plotted_is_refused():
     table = wl.Table({"a": [1.0, 2.0], "b": ["x", "y"]})
     with pytest.raises(KeyError, match="no column 'power_watts'"):

@@ -29,6 +29,8 @@ _UNITS = (
 )
 #: Times that are short: the latency of a packet, a wake-up.
 _SHORT = ("latency", "reaction", "hold")
+#: Characters that fit below bars.
+_WIDE = 60
 _ENDS = ("_low", "_mean", "_high")
 
 
@@ -179,7 +181,12 @@ def plot_bars(table: Table, x: str, y: str, ax: Axes | None) -> Axes:
         ]
     axes = _axes(ax)
     shown = [(height or 0) / size for height in heights]
-    axes.bar([str(it) for it in table[x]], shown, yerr=ends, capsize=4)
+    names = [str(it) for it in table[x]]
+    axes.bar(names, shown, yerr=ends, capsize=4)
+    if sum(map(len, names)) > _WIDE:
+        # Side by side, long names would overlap.
+        for text in axes.get_xticklabels():
+            text.set(rotation=30, ha="right", rotation_mode="anchor")
     axes.set_ylabel(_sourced(table, label))
     _from_zero(axes, shown)
     return axes
