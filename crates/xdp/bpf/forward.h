@@ -76,13 +76,27 @@ static __always_inline bool is_complete(const struct frame *frame, const void *i
     return true;
 }
 
-/* The ports of TCP and UDP, which may decide between routes of equal cost. */
+/* Whether a packet has ports, or ESP's identifier, where the kernel hashes ports. */
+static __always_inline bool has_ports(__u8 protocol)
+{
+    switch (protocol) {
+    case PROTOCOL_TCP:
+    case PROTOCOL_UDP:
+    case PROTOCOL_UDP_LITE:
+    case PROTOCOL_SCTP:
+    case PROTOCOL_DCCP:
+    case PROTOCOL_ESP:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The ports, which may decide between routes of equal cost. */
 static __always_inline void note_ports(const struct frame *frame, __u8 protocol,
                                        const struct ports *ports, struct way *way)
 {
-    if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP)
-        return;
-    if (!has(frame, ports, sizeof(*ports)))
+    if (!has_ports(protocol) || !has(frame, ports, sizeof(*ports)))
         return;
     way->route.sport = ports->from;
     way->route.dport = ports->to;
@@ -92,9 +106,7 @@ static __always_inline void note_ports(const struct frame *frame, __u8 protocol,
 static __always_inline void note_quoted_ports(const struct frame *frame, __u8 protocol,
                                               const struct ports *ports, struct way *way)
 {
-    if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP)
-        return;
-    if (!has(frame, ports, sizeof(*ports)))
+    if (!has_ports(protocol) || !has(frame, ports, sizeof(*ports)))
         return;
     way->route.sport = ports->to;
     way->route.dport = ports->from;

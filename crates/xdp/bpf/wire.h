@@ -82,11 +82,14 @@ struct ipv6 {
 #define PROTOCOL_ICMP 1
 #define PROTOCOL_TCP 6
 #define PROTOCOL_UDP 17
+#define PROTOCOL_DCCP 33
 #define PROTOCOL_ROUTING 43
 #define PROTOCOL_FRAGMENT 44
 #define PROTOCOL_ESP 50
 #define PROTOCOL_ICMPV6 58
 #define PROTOCOL_DESTINATION_OPTIONS 60
+#define PROTOCOL_SCTP 132
+#define PROTOCOL_UDP_LITE 136
 
 /* The fragment header of IPv6 (RFC 8200, section 4.5). */
 struct fragment {
