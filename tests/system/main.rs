@@ -33,6 +33,7 @@ mod looking;
 mod multipath;
 mod neighbour_scan;
 mod on_interfaces;
+mod one_next_hop;
 mod reachability;
 mod recorded;
 mod redundancy;

@@ -355,7 +355,21 @@ fn next_hops_that_xdp_programs_cannot_all_reach_are_left_to_workers() {
     });
 }
 
+/// A topology with both ways, which also takes frames from XDP programs, if they forward.
 fn start(forwarder: Forwarder) -> Bench {
+    let topology = with_both_ways();
+    if forwarder == XDP {
+        // The other ends run NAPI by then.
+        topology.sink.run("ethtool", &["-K", "second", "gro", "on"], LIMIT).unwrap();
+    }
+    Bench::start_in(topology, forwarder, PORT_OTHER)
+}
+
+/// Wattline's second port towards the sink.
+pub const PORT_OTHER: &str = "\n[[port]]\nname = \"other\"\ninterface = \"other\"\n";
+
+/// A topology with both ways, whose kernel hashes ports.
+pub fn with_both_ways() -> Topology {
     let topology = Topology::build(Options::default()).unwrap();
     let (router, sink) = (&topology.router, &topology.sink);
     connect(router, OTHER, sink, SECOND, 1500, 1).unwrap();
@@ -387,12 +401,7 @@ fn start(forwarder: Forwarder) -> Bench {
         );
         router.ip(&format!("route add {prefix} {ways}")).unwrap();
     }
-    if forwarder == XDP {
-        // The other ends run NAPI by then.
-        sink.run("ethtool", &["-K", "second", "gro", "on"], LIMIT).unwrap();
-    }
-    let port = "\n[[port]]\nname = \"other\"\ninterface = \"other\"\n";
-    Bench::start_in(topology, forwarder, port)
+    topology
 }
 
 /// Routes take a moment to arrive, and so do neighbours.

@@ -7,6 +7,7 @@
 //! period, and a worker reports itself quiescent only between batches. An id therefore keeps its
 //! meaning for the whole batch, in every newer table as well.
 
+use crate::flow_hash::{FlowHash, Shares};
 use crate::next_hop::{Adjacency, NextHop};
 use crate::own_addresses::OwnAddresses;
 use crate::port::PortId;
@@ -92,10 +93,10 @@ pub struct Hop {
 pub struct Table {
     hops: Vec<Hop>,
     gateways: Vec<Option<IpAddr>>,
-    groups: Vec<Box<[NextHopId]>>,
+    groups: Vec<Shares>,
     ports: Arc<[PortConfig]>,
     own: Arc<OwnAddresses>,
-    flow_seed: u64,
+    flow_hash: FlowHash,
 }
 
 static NO_HOP: Hop = Hop {
@@ -111,15 +112,14 @@ static NO_HOP: Hop = Hop {
 
 impl Table {
     /// Builds the table from next hops in the order of their ids; the first is that of
-    /// [`NextHopId::NONE`]. `flow_seed` varies the choice between members of a group from router to
-    /// router.
+    /// [`NextHopId::NONE`].
     pub fn new<'a>(
         next_hops: impl Iterator<Item = &'a NextHop>,
         ports: Arc<[PortConfig]>,
         own: Arc<OwnAddresses>,
-        flow_seed: u64,
+        flow_hash: FlowHash,
     ) -> Self {
-        let mut table = Self { ports, own, flow_seed, ..Self::default() };
+        let mut table = Self { ports, own, flow_hash, ..Self::default() };
         for next_hop in next_hops {
             let hop = table.lay_out(next_hop);
             table.hops.push(hop);
@@ -143,7 +143,7 @@ impl Table {
                 Hop { kind: HopKind::Resolve, port: *port, vlan, index, ..NO_HOP }
             }
             NextHop::Group(members) => {
-                self.groups.push(members.as_slice().into());
+                self.groups.push(Shares::new(members));
                 let index = (self.groups.len() - 1) as u32;
                 Hop { kind: HopKind::Group, index, ..NO_HOP }
             }
@@ -164,22 +164,24 @@ impl Table {
 
     /// Member of a group for a flow with this hash; no route if the group is empty.
     pub fn member(&self, group: &Hop, hash: u32) -> NextHopId {
-        let Some(members) = self.groups.get(group.index as usize) else { return NextHopId::NONE };
-        // Takes the high bits of a product, since a remainder would need a division.
-        let hash = flow::seeded(hash, self.flow_seed);
-        let index = (u64::from(hash) * members.len() as u64) >> 32;
-        members.get(index as usize).copied().unwrap_or(NextHopId::NONE)
+        let group = self.groups.get(group.index as usize);
+        group.map_or(NextHopId::NONE, |shares| shares.choose(hash))
     }
 
-    /// All members of a group, repeated by weight; none where the next hop is no group.
-    pub fn members(&self, hop: &Hop) -> &[NextHopId] {
+    /// All members of a group; none where the next hop is no group.
+    pub fn members(&self, hop: &Hop) -> impl Iterator<Item = NextHopId> {
         let group = (hop.kind == HopKind::Group).then(|| self.groups.get(hop.index as usize));
-        group.flatten().map_or(&[], |members| members)
+        group.flatten().into_iter().flat_map(Shares::members)
+    }
+
+    /// Hash by which flows choose between the members of a group.
+    pub fn flow_hash(&self) -> &FlowHash {
+        &self.flow_hash
     }
 
     /// Hash of the network of a sender, keyed by this router's seed.
     pub fn sender(&self, address: IpAddr) -> u32 {
-        flow::sender(address, self.flow_seed)
+        flow::sender(address, self.flow_hash.seed)
     }
 
     /// Neighbour to resolve for `hop`; `None` if it is the packet's destination.

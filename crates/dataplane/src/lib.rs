@@ -18,6 +18,7 @@ pub mod counters;
 pub mod drop_reason;
 mod edge;
 pub mod feature;
+pub mod flow_hash;
 pub mod forwarding;
 pub mod frame;
 pub mod graph;

@@ -36,9 +36,8 @@ pub enum NextHop {
     Unreachable,
     /// Discard and send ICMP communication administratively prohibited.
     Prohibit,
-    /// Choose one of these next hops by flow hash. No member is a group. Repetitions of an id
-    /// express its weight.
-    Group(Vec<NextHopId>),
+    /// Choose one of these next hops by flow hash and weight. No member is a group.
+    Group(Vec<(NextHopId, u16)>),
 }
 
 /// A resolved neighbour on a port.

@@ -5,6 +5,7 @@
 //! nodes. An id without references keeps its meaning until a grace period is over. Only then is it
 //! reused.
 
+use crate::flow_hash::{FlowHash, KernelHash};
 use crate::forwarding::{PortConfig, Published, RouteReader, Table};
 use crate::next_hop::NextHop;
 use crate::own_addresses::OwnAddresses;
@@ -70,7 +71,7 @@ pub struct Routes {
     published: Published,
     ports: Arc<[PortConfig]>,
     own: Arc<OwnAddresses>,
-    flow_seed: u64,
+    flow_hash: FlowHash,
     entries: Vec<Entry>,
     ids: HashMap<NextHop, NextHopId>,
     /// Ids to use again: those up to [`NextHopId::BYTE_MAX`], and the others.
@@ -94,7 +95,7 @@ impl Routes {
             published: Published::default(),
             ports: ports.into(),
             own: Arc::default(),
-            flow_seed: 0,
+            flow_hash: FlowHash::default(),
             entries: vec![Entry { next_hop: NextHop::None, references: 1 }],
             ids: HashMap::new(),
             unused: Default::default(),
@@ -122,7 +123,13 @@ impl Routes {
     /// Sets the seed with which flows choose between members of groups, with the next publication.
     /// Routers in a row need different seeds to use all their links.
     pub fn set_flow_seed(&mut self, seed: u64) {
-        self.flow_seed = seed;
+        self.flow_hash.seed = seed;
+        self.table_changed = true;
+    }
+
+    /// Sets the kernel's hash, by which flows choose where it is known, with the next publication.
+    pub fn set_kernel_hash(&mut self, hash: Option<KernelHash>) {
+        self.flow_hash.kernel = hash;
         self.table_changed = true;
     }
 
@@ -318,7 +325,7 @@ impl Routes {
             next_hops,
             self.ports.clone(),
             self.own.clone(),
-            self.flow_seed,
+            self.flow_hash,
         )));
         self.table_changed = false;
     }
@@ -373,7 +380,7 @@ impl Routes {
         if members.is_empty() {
             return Err(RouteError::BadGroup);
         }
-        for member in members {
+        for (member, _) in members {
             match self.next_hop(*member) {
                 None => return Err(RouteError::UnknownNextHop(member.0)),
                 Some(NextHop::Group(_)) => return Err(RouteError::BadGroup),
@@ -385,7 +392,7 @@ impl Routes {
 
     fn reference_members(&mut self, next_hop: &NextHop) {
         if let NextHop::Group(members) = next_hop {
-            for member in members {
+            for (member, _) in members {
                 self.entries[usize::from(member.0)].references += 1;
             }
         }
@@ -393,7 +400,7 @@ impl Routes {
 
     fn release_members(&mut self, next_hop: &NextHop) {
         if let NextHop::Group(members) = next_hop {
-            for member in members {
+            for (member, _) in members {
                 self.release(*member);
             }
         }
@@ -405,6 +412,7 @@ mod tests {
     use super::*;
     use crate::forwarding::HopKind;
     use crate::port::PortId;
+    use crate::testing::{MAC_A, frame4};
 
     fn resolve(port: u16) -> NextHop {
         NextHop::Resolve { port: PortId(port), gateway: None, vlan: None }
@@ -458,19 +466,19 @@ mod tests {
         let mut routes = Routes::new(vec![]);
         let mut reader = routes.reader();
         let members: Vec<_> = (0..2).map(|p| routes.acquire(&resolve(p)).unwrap()).collect();
-        let group = NextHop::Group(members.clone());
+        let group = NextHop::Group(members.iter().map(|id| (*id, 1)).collect());
         let id = routes.route(net("0.0.0.0/0"), &group).unwrap();
         for member in &members {
             routes.release(*member);
         }
         routes.publish().unwrap();
         let mut to = |hash| reader.resolve("192.0.2.1".parse().unwrap(), hash).0;
-        let mut taken: Vec<_> = (0..64).map(&mut to).collect();
-        assert_eq!(to(63), taken[63]);
+        let mut taken: Vec<_> = (0..64).map(|hash| to(hash << 26)).collect();
+        assert_eq!(to(63 << 26), taken[63]);
         taken.sort_unstable_by_key(|id| id.0);
         taken.dedup();
         assert_eq!(taken, members);
-        assert_eq!(routes.acquire(&NextHop::Group(vec![id])), Err(RouteError::BadGroup));
+        assert_eq!(routes.acquire(&NextHop::Group(vec![(id, 1)])), Err(RouteError::BadGroup));
         assert_eq!(routes.acquire(&NextHop::Group(vec![])), Err(RouteError::BadGroup));
         routes.remove(net("0.0.0.0/0"));
         routes.publish().unwrap();
@@ -520,21 +528,23 @@ mod tests {
     fn routers_with_other_seeds_spread_flows_otherwise() {
         let router = |seed| {
             let mut routes = Routes::new(vec![]);
-            let members = [1, 2].map(|port| routes.acquire(&resolve(port)).unwrap()).to_vec();
+            let members = [1, 2].map(|port| (routes.acquire(&resolve(port)).unwrap(), 1)).to_vec();
             routes.route(net("10.0.0.0/8"), &NextHop::Group(members)).unwrap();
             routes.set_flow_seed(seed);
             routes.publish().unwrap();
             let mut reader = routes.reader();
-            move |hash: u32| {
+            move |packet: &[u8]| {
                 let _alive = &routes;
+                let hash = reader.table().flow_hash().hash_ipv4(packet);
                 reader.resolve("10.1.2.3".parse().unwrap(), hash).1.port
             }
         };
         let (mut first, mut same, mut second) = (router(5), router(5), router(6));
-        let hashes = || (0..2_000_u32).map(|number| number.wrapping_mul(0x9e37_79b9));
-        let taken: Vec<u32> = hashes().filter(|hash| first(*hash) == PortId(1)).collect();
-        assert!(taken.iter().all(|hash| same(*hash) == PortId(1)), "one seed, one choice");
-        let share = taken.iter().filter(|hash| second(**hash) == PortId(1)).count();
+        let packet = |port: u16| frame4(MAC_A, 64, &[&port.to_be_bytes()[..], &[0; 6]].concat());
+        let packets = (0..2_000).map(|port| packet(port).split_off(14));
+        let taken: Vec<_> = packets.filter(|packet| first(packet) == PortId(1)).collect();
+        assert!(taken.iter().all(|packet| same(packet) == PortId(1)), "one seed, one choice");
+        let share = taken.iter().filter(|packet| second(packet) == PortId(1)).count();
         // The count is binomial with mean about 500 and deviation 16; the bound is six deviations.
         assert!(share.abs_diff(taken.len() / 2) < 96, "{share} of {}", taken.len());
         assert!(taken.len().abs_diff(1_000) < 135, "{}", taken.len());

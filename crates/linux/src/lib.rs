@@ -9,6 +9,7 @@ pub mod card_statistics;
 pub mod ethtool;
 pub mod handed_over;
 pub mod missing;
+pub mod multipath;
 pub mod namespace;
 pub mod napi;
 pub mod netlink;

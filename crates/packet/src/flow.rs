@@ -53,39 +53,20 @@ impl FlowKey {
     /// Returns the key by which an IPv4 packet chooses between next hops. An ICMP error follows the
     /// flow of its own direction that it quotes a packet of: its receiver's other packets go there.
     pub fn for_next_hop_of_ipv4(packet: &Ipv4Packet) -> Self {
-        let header = packet.header;
-        let is_error = header.protocol == protocol::ICMP && !header.is_fragment();
-        let quoted = match packet.payload {
-            [3 | 4 | 5 | 11 | 12, _, _, _, _, _, _, _, quoted @ ..] if is_error => quoted,
-            _ => return Self::of_ipv4(packet),
+        let Some((inner, payload)) = quoted_by_ipv4(packet) else { return Self::of_ipv4(packet) };
+        let quoted = Self {
+            source: IpAddr::V4(inner.source.get().into()),
+            destination: IpAddr::V4(inner.destination.get().into()),
+            protocol: inner.protocol,
+            ports: inner.is_first().then(|| ports(inner.protocol, payload)).flatten(),
         };
-        let answered = Ipv4Header::ref_from_prefix(quoted).ok().and_then(|(inner, _)| {
-            let payload = quoted.get(inner.header_length()..)?;
-            let has_ports = inner.is_first();
-            Some(Self {
-                source: IpAddr::V4(inner.source.get().into()),
-                destination: IpAddr::V4(inner.destination.get().into()),
-                protocol: inner.protocol,
-                ports: has_ports.then(|| ports(inner.protocol, payload)).flatten(),
-            })
-        });
-        answered.map_or_else(|| Self::of_ipv4(packet), Self::reversed)
+        quoted.reversed()
     }
 
     /// Returns that of an IPv6 packet that begins at `packet`.
     pub fn for_next_hop_of_ipv6(packet: &[u8]) -> Option<Self> {
-        let key = Self::of_ipv6(packet)?;
-        if key.protocol != protocol::ICMP6 {
-            return Some(key);
-        }
-        let payload = ipv6::payload(packet)?;
-        let quoted = match packet.get(payload.offset..)? {
-            [1..=4, _, _, _, _, _, _, _, quoted @ ..] if payload.fragment == Fragment::Whole => {
-                quoted
-            }
-            _ => return Some(key),
-        };
-        Some(Self::of_ipv6(quoted).map_or(key, Self::reversed))
+        let quoted = quoted_by_ipv6(packet).and_then(Self::of_ipv6);
+        quoted.map(Self::reversed).or_else(|| Self::of_ipv6(packet))
     }
 
     /// Turns it to the opposite direction.
@@ -109,6 +90,30 @@ impl FlowKey {
         state = mix(state ^ far_high);
         state = mix(state ^ far_low);
         mix(state ^ ports) as u32
+    }
+}
+
+/// Header and payload of the packet that an ICMP error quotes.
+pub(crate) fn quoted_by_ipv4<'a>(packet: &Ipv4Packet<'a>) -> Option<(&'a Ipv4Header, &'a [u8])> {
+    let header = packet.header;
+    let is_error = header.protocol == protocol::ICMP && !header.is_fragment();
+    let quoted = match packet.payload {
+        [3 | 4 | 5 | 11 | 12, _, _, _, _, _, _, _, quoted @ ..] if is_error => quoted,
+        _ => return None,
+    };
+    let (inner, _) = Ipv4Header::ref_from_prefix(quoted).ok()?;
+    Some((inner, quoted.get(inner.header_length()..)?))
+}
+
+/// The packet that the ICMP error in an IPv6 packet quotes.
+pub(crate) fn quoted_by_ipv6(packet: &[u8]) -> Option<&[u8]> {
+    let payload = ipv6::payload(packet)?;
+    if payload.protocol != protocol::ICMP6 || payload.fragment != Fragment::Whole {
+        return None;
+    }
+    match packet.get(payload.offset..)? {
+        [1..=4, _, _, _, _, _, _, _, quoted @ ..] => Some(quoted),
+        _ => None,
     }
 }
 

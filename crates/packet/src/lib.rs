@@ -1,4 +1,4 @@
-//! Wire formats, checksums, the receive-side-scaling hash and flow keys.
+//! Wire formats, checksums, the receive-side-scaling hash, flow keys and the kernel's hash of them.
 //!
 //! There are two kinds of items. *Views* are fixed-layout headers over bytes, without a copy
 //! (`ref_from_prefix` and similar functions of `zerocopy`, re-exported here). *Writers* build a
@@ -17,6 +17,7 @@ pub mod icmp6;
 pub mod ipfix;
 pub mod ipv4;
 pub mod ipv6;
+pub mod kernel_hash;
 pub mod redundancy;
 pub mod toeplitz;
 
@@ -33,6 +34,8 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// DCCP.
+    pub const DCCP: u8 = 33;
     /// IPv6 routing header.
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
@@ -55,6 +58,8 @@ pub mod protocol {
     pub const SCTP: u8 = 132;
     /// IPv6 mobility header.
     pub const MOBILITY: u8 = 135;
+    /// UDP-Lite.
+    pub const UDP_LITE: u8 = 136;
     /// Host identity protocol.
     pub const HIP: u8 = 139;
     /// Site multihoming by IPv6 intermediation (RFC 5533).

@@ -29,10 +29,6 @@ pub(super) enum HopKey {
     Group(Arc<[(HopKey, u16)]>),
 }
 
-/// Largest number of entries in a group, so that it takes at most eight cache lines. If the weights
-/// add up to more, the shares are as close to them as this number allows.
-const GROUP_PLACES: usize = 256;
-
 impl HopKey {
     /// A group of next hops with weights; equal for weights that differ by a common factor.
     pub fn group(mut ways: Vec<(Self, u16)>) -> Self {
@@ -159,7 +155,7 @@ impl Hops {
                 }
             }
         }
-        let group = routes.acquire_own(&NextHop::Group(places(&ids)), range);
+        let group = routes.acquire_own(&NextHop::Group(ids), range);
         if group.is_err() {
             self.release_members(members, routes);
         }
@@ -197,19 +193,6 @@ impl Hops {
     }
 }
 
-/// Repeats each next hop according to its weight, at least once.
-fn places(ways: &[(NextHopId, u16)]) -> Vec<NextHopId> {
-    let total: usize = ways.iter().map(|(_, weight)| usize::from(*weight)).sum();
-    let mut places = Vec::with_capacity(total.min(GROUP_PLACES + ways.len()));
-    for (id, weight) in ways {
-        let weight = usize::from(*weight);
-        let scaled = (2 * weight * GROUP_PLACES + total) / (2 * total).max(1);
-        let count = if total > GROUP_PLACES { scaled.max(1) } else { weight };
-        places.extend(std::iter::repeat_n(*id, count));
-    }
-    places
-}
-
 fn gcd(a: u16, b: u16) -> u16 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
@@ -217,22 +200,6 @@ fn gcd(a: u16, b: u16) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    fn counts(weights: &[u16]) -> Vec<usize> {
-        let ways: Vec<_> = (1..).map(NextHopId).zip(weights.iter().copied()).collect();
-        let places = places(&ways);
-        let count = |id: &NextHopId| places.iter().filter(|place| *place == id).count();
-        ways.iter().map(|(id, _)| count(id)).collect()
-    }
-
-    #[test]
-    fn weights_are_exact_as_long_as_they_fit() {
-        assert_eq!(counts(&[1, 2]), [1, 2]);
-        assert_eq!(counts(&[1, 255]), [1, 255]);
-        assert_eq!(counts(&[256, 256]), [128, 128]);
-        assert_eq!(counts(&[1, 256, 256]), [1, 128, 128], "none is left out");
-    }
 
     #[test]
     fn equal_shares_make_equal_groups() {
@@ -241,23 +208,5 @@ mod tests {
         };
         assert_eq!(group([3, 6]), group([1, 2]));
         assert_ne!(group([3, 6]), group([1, 1]));
-    }
-
-    proptest! {
-        #[test]
-        fn shares_are_near_the_weights(weights in proptest::collection::vec(1..=256_u16, 1..16)) {
-            let counts = counts(&weights);
-            let places: usize = counts.iter().sum();
-            let total: usize = weights.iter().map(|weight| usize::from(*weight)).sum();
-            prop_assert!(places <= GROUP_PLACES + weights.len());
-            for (count, weight) in counts.iter().zip(&weights) {
-                let share = *count as f64 / places as f64;
-                let wanted = f64::from(*weight) / total as f64;
-                // Allows half an entry for rounding, one to include every next hop, and those of
-                // the others.
-                let allowed = (1.0 + weights.len() as f64 * wanted) / GROUP_PLACES as f64;
-                prop_assert!((share - wanted).abs() <= allowed, "{share} instead of {wanted}");
-            }
-        }
     }
 }

@@ -38,6 +38,7 @@ use links::Links;
 use prefixes::{Candidate, Prefixes};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
+use wattline_dataplane::flow_hash::KernelHash;
 use wattline_dataplane::forwarding::PortConfig;
 use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
@@ -70,6 +71,8 @@ pub struct Rib {
     dirty_prefixes: HashSet<IpNet>,
     dirty_hops: HashSet<HopKey>,
     ports_changed: bool,
+    kernel_hash: Option<KernelHash>,
+    hash_changed: bool,
     port_changes: u64,
     /// An event did not fit what was known before it.
     missed_change: bool,
@@ -96,6 +99,8 @@ impl Rib {
             dirty_prefixes: HashSet::new(),
             dirty_hops: HashSet::new(),
             ports_changed: true,
+            kernel_hash: None,
+            hash_changed: false,
             port_changes: 0,
             missed_change: false,
             local_networks: BTreeSet::new(),
@@ -164,6 +169,9 @@ impl Rib {
             routes.set_ports(self.port_configs());
             routes.set_own_addresses(self.own_networks());
         }
+        if std::mem::take(&mut self.hash_changed) {
+            routes.set_kernel_hash(self.kernel_hash);
+        }
         for key in std::mem::take(&mut self.dirty_hops) {
             let meaning = self.meaning(&key);
             self.hops.update(&key, &meaning, routes, &mut errors);
@@ -178,7 +186,8 @@ impl Rib {
 
     /// True when [`Self::commit`] has work to do.
     pub fn has_changes(&self) -> bool {
-        self.ports_changed || !self.dirty_prefixes.is_empty() || !self.dirty_hops.is_empty()
+        let has_dirty = !self.dirty_prefixes.is_empty() || !self.dirty_hops.is_empty();
+        self.ports_changed || self.hash_changed || has_dirty
     }
 
     /// Returns true, once, after an event that did not fit what was known: a change was missed, and
@@ -296,6 +305,12 @@ impl Rib {
         self.serve(port, None);
         self.links.set_port(port, spec);
         self.ports_changed = true;
+    }
+
+    /// Sets the kernel's hash of flows, where it is known.
+    pub fn set_kernel_hash(&mut self, hash: Option<KernelHash>) {
+        self.hash_changed |= self.kernel_hash != hash;
+        self.kernel_hash = hash;
     }
 
     fn sweep(&mut self, source: Source, generation: u32) {

@@ -232,9 +232,10 @@ fn multipath_uses_the_links_that_run_by_weight() {
     let light = Hop { weight: 2, ..via(1, "192.0.2.2") };
     bench.kernel([route("10.0.0.0/8", 0, vec![light, heavy])]);
     let NextHop::Group(members) = bench.towards("10.1.1.1") else { panic!("no group") };
-    let members: Vec<_> = members.iter().map(|id| bench.routes.next_hop(*id).unwrap()).collect();
+    let members: Vec<_> =
+        members.iter().map(|(id, weight)| (bench.routes.next_hop(*id).unwrap(), *weight)).collect();
     let (one, other) = (resolve(0, Some("192.0.2.2")), resolve(1, Some("198.51.100.2")));
-    assert_eq!(members, [&one, &other, &other]);
+    assert_eq!(members, [(&one, 1), (&other, 2)]);
     bench.kernel([link(2, false)]);
     assert_eq!(bench.towards("10.1.1.1"), one);
 }
@@ -661,7 +662,7 @@ proptest! {
             let found = match bench.towards(address) {
                 NextHop::Group(members) => members
                     .iter()
-                    .map(|id| bench.routes.next_hop(*id).unwrap().clone())
+                    .map(|(id, _)| bench.routes.next_hop(*id).unwrap().clone())
                     .collect(),
                 single => vec![single],
             };

@@ -10,12 +10,17 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
+use wattline_dataplane::flow_hash::{HashPolicy, KernelHash};
+use wattline_linux::multipath;
 use wattline_linux::netlink::{ChangeFeed, Event};
 use wattline_rib::{Rib, Source};
 
 /// Interval of confirming neighbours that are about to be forgotten. The kernel keeps a stale one
 /// for a minute at least (gc_stale_time).
 const CONFIRM_EVERY: Duration = Duration::from_secs(5);
+
+/// Interval of reading settings (sysctl) of whose changes the kernel says nothing.
+const READ_SETTINGS_EVERY: Duration = Duration::from_secs(5);
 
 /// The kernel is followed for no longer before other work gets its turn.
 const FOLLOWING: Duration = Duration::from_millis(20);
@@ -26,6 +31,7 @@ pub(super) struct KernelSide {
     requests: NeighbourRequests,
     pub programs: Programs,
     next_confirmation: Instant,
+    next_settings: Instant,
     is_current: bool,
     /// Whether routes, neighbours and addresses are taken over, or links only.
     routes: bool,
@@ -45,6 +51,7 @@ impl KernelSide {
             requests: NeighbourRequests::new().map_err(failed)?,
             programs: Programs::new(egress, flows),
             next_confirmation: Instant::now() + CONFIRM_EVERY,
+            next_settings: Instant::now(),
             is_current: false,
             routes,
             not_understood: BTreeSet::new(),
@@ -58,7 +65,8 @@ impl KernelSide {
 
     /// When [`Self::follow`] and [`Self::care`] want to be called at the latest.
     pub fn deadline(&self) -> Instant {
-        self.feed.deadline().map_or(self.next_confirmation, |due| due.min(self.next_confirmation))
+        let due = self.next_confirmation.min(self.next_settings);
+        self.feed.deadline().map_or(due, |of_feed| of_feed.min(due))
     }
 
     /// Takes over what has changed, as far as other work can wait, and asks for what is lacking.
@@ -88,8 +96,12 @@ impl KernelSide {
 
     /// Takes over what has changed; true when there is more.
     pub fn follow(&mut self, rib: &mut Rib, now: Instant) -> Result<bool, RouterError> {
-        let Self { feed, requests, routes, not_understood, .. } = self;
+        let Self { feed, requests, routes, not_understood, next_settings, .. } = self;
         let routes = *routes;
+        if now >= *next_settings {
+            *next_settings = now + READ_SETTINGS_EVERY;
+            rib.set_kernel_hash(kernel_hash().filter(|_| routes));
+        }
         let mut apply = |event: Event| {
             requests.follow(&event);
             if routes
@@ -178,4 +190,12 @@ impl KernelSide {
         let (dumps, unreadable) = (self.feed.dumps(), self.feed.unreadable());
         self.requests.add_to(KernelStats { dumps, unreadable, ..KernelStats::default() })
     }
+}
+
+/// The kernel's hash of flows; `None` while its key is random.
+fn kernel_hash() -> Option<KernelHash> {
+    let found = multipath::read();
+    let seed = found.seed.try_into().ok()?;
+    let policy = |number: Option<u32>| number.and_then(HashPolicy::from_number);
+    Some(KernelHash { seed, ipv4: policy(found.ipv4_policy), ipv6: policy(found.ipv6_policy) })
 }

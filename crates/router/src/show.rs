@@ -256,20 +256,13 @@ impl View<'_> {
             NextHop::Blackhole => action(DISCARD),
             NextHop::Unreachable => action("unreachable"),
             NextHop::Prohibit => action("prohibited"),
-            NextHop::Group(places) => {
-                let mut members: Vec<(_, u32)> = Vec::new();
-                for id in places {
-                    match members.iter_mut().find(|(known, _)| known == id) {
-                        Some((_, count)) => *count += 1,
-                        None => members.push((*id, 1)),
-                    }
-                }
-                let member = |(id, count): &(_, u32)| {
+            NextHop::Group(members) => {
+                let member = |(id, weight): &(_, u16)| {
                     let meaning = self.routes.next_hop(*id).unwrap_or(&NextHop::None);
-                    GroupMember { places: *count, next_hop: self.next_hop(meaning) }
+                    GroupMember { places: (*weight).into(), next_hop: self.next_hop(meaning) }
                 };
                 NextHopView {
-                    of: Some(places.len()),
+                    of: Some(members.iter().map(|(_, weight)| usize::from(*weight)).sum()),
                     members: members.iter().map(member).collect(),
                     ..action("one of several by flow")
                 }

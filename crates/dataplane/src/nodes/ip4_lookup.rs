@@ -12,8 +12,6 @@ use crate::forwarding::HopKind;
 use crate::frame::ChunkMemory;
 use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
-use wattline_packet::flow::FlowKey;
-use wattline_packet::ipv4::Ipv4Packet;
 
 /// Node `ip4-lookup`; see the module.
 pub struct Ip4Lookup;
@@ -38,16 +36,10 @@ impl Node for Ip4Lookup {
             let hop = hops.get(usize::from(packet.next_hop.0));
             if hop.is_none_or(|hop| hop.kind != HopKind::Forward) {
                 let view = *packet;
-                *edge = sort(packet, table, || flow_hash(&view, memory));
+                *edge = sort(packet, table, |hash| hash.hash_ipv4(view.network_bytes(memory)));
             }
         }
     }
-}
-
-/// Hash by which a packet chooses between several next hops.
-pub(super) fn flow_hash(packet: &Packet, memory: &ChunkMemory) -> u32 {
-    Ipv4Packet::parse(packet.network_bytes(memory))
-        .map_or(0, |packet| FlowKey::for_next_hop_of_ipv4(&packet).hash())
 }
 
 /// Destination address of a packet.

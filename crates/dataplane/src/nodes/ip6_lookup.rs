@@ -9,7 +9,6 @@ use crate::frame::{BATCH_MAX, ChunkMemory};
 use crate::graph::{Context, Edge, Node};
 use crate::packet::Packet;
 use wattline_fib::NextHopId;
-use wattline_packet::flow::FlowKey;
 
 /// Node `ip6-lookup`; see the module.
 pub struct Ip6Lookup;
@@ -39,16 +38,11 @@ impl Node for Ip6Lookup {
                 HopKind::Forward => REWRITE,
                 _ => {
                     let view = *packet;
-                    sort(packet, table, || flow_hash(&view, memory))
+                    sort(packet, table, |hash| hash.hash_ipv6(view.network_bytes(memory)))
                 }
             };
         }
     }
-}
-
-/// Hash by which a packet chooses between several next hops.
-pub(super) fn flow_hash(packet: &Packet, memory: &ChunkMemory) -> u32 {
-    FlowKey::for_next_hop_of_ipv6(packet.network_bytes(memory)).map_or(0, |key| key.hash())
 }
 
 /// Destination address of a packet.

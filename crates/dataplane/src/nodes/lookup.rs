@@ -1,6 +1,7 @@
 //! Treatment of a next hop, shared by both lookup nodes.
 
 use crate::drop_reason::DropReason;
+use crate::flow_hash::FlowHash;
 use crate::forwarding::{HopKind, Table};
 use crate::graph::Edge;
 use crate::packet::Packet;
@@ -14,10 +15,14 @@ pub(super) const DROP: Edge = 4;
 /// Edge of a packet whose next hop is not [`HopKind::Forward`]. `flow_hash` picks the member of a
 /// group, so that the packets of a flow stay in order.
 #[cold]
-pub(super) fn sort(packet: &mut Packet, table: &Table, flow_hash: impl FnOnce() -> u32) -> Edge {
+pub(super) fn sort(
+    packet: &mut Packet,
+    table: &Table,
+    flow_hash: impl FnOnce(&FlowHash) -> u32,
+) -> Edge {
     let hop = table.hop(packet.next_hop);
     if hop.kind == HopKind::Group {
-        packet.next_hop = table.member(hop, flow_hash());
+        packet.next_hop = table.member(hop, flow_hash(table.flow_hash()));
     }
     let (edge, reason) = match table.hop(packet.next_hop).kind {
         HopKind::Forward => return REWRITE,
@@ -89,7 +94,7 @@ mod tests {
     fn a_group_gives_each_flow_one_member() {
         let mut bench = Bench::new();
         let members: Vec<_> =
-            (0..2).map(|port| bench.routes.acquire(&Bench::forward(port)).unwrap()).collect();
+            (0..2).map(|port| (bench.routes.acquire(&Bench::forward(port)).unwrap(), 1)).collect();
         let mut seen = [BTreeSet::new(), BTreeSet::new()];
         for (_, _, prefix) in both(&[]) {
             bench.routes.route(net(prefix), &NextHop::Group(members.clone())).unwrap();
@@ -111,7 +116,7 @@ mod tests {
             }
         }
         for seen in seen {
-            assert_eq!(seen, members.iter().copied().collect());
+            assert_eq!(seen, members.iter().map(|(id, _)| *id).collect());
         }
     }
 }

@@ -253,10 +253,11 @@ impl Node for NeighbourHold {
 fn way_out(context: &mut Context, packet: &Packet) -> Option<Edge> {
     let memory = &*context.pool.memory();
     let ip6 = is_ip6(packet, memory);
+    let (bytes, flow_hash) = (packet.network_bytes(memory), *context.routes.table().flow_hash());
     let (hash, edge) = if ip6 {
-        (ip6_lookup::flow_hash(packet, memory), LOOKUP6)
+        (flow_hash.hash_ipv6(bytes), LOOKUP6)
     } else {
-        (ip4_lookup::flow_hash(packet, memory), LOOKUP4)
+        (flow_hash.hash_ipv4(bytes), LOOKUP4)
     };
     let can_leave = destination(packet, memory, ip6)
         .is_none_or(|it| context.routes.resolve(it, hash).1.kind != HopKind::Resolve);

@@ -225,7 +225,7 @@ fn leads_back(table: &Table, way: NextHopId, check: SourceCheck, packet: &Packet
         (HopKind::Punt, check) => check == SourceCheck::Loose,
         (HopKind::Forward | HopKind::Resolve | HopKind::Group, SourceCheck::Loose) => true,
         (HopKind::Forward | HopKind::Resolve, SourceCheck::Strict) => is_here(&way),
-        (HopKind::Group, SourceCheck::Strict) => table.members(hop).iter().any(is_here),
+        (HopKind::Group, SourceCheck::Strict) => table.members(hop).any(|id| is_here(&id)),
         _ => false,
     }
 }
@@ -311,7 +311,7 @@ mod tests {
             move |router: &mut Router| {
                 let members =
                     ports.map(|port| router.routes.acquire(&Bench::forward_mtu(port, 1400)));
-                Some(NextHop::Group(members.into_iter().map(Result::unwrap).collect()))
+                Some(NextHop::Group(members.map(|member| (member.unwrap(), 1)).to_vec()))
             }
         };
         assert!(passes(SourceCheck::Strict, group([1, 0])));

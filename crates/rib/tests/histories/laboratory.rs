@@ -208,7 +208,7 @@ impl Laboratory {
         let mut ways = BTreeSet::new();
         match self.next_hop(id) {
             NextHop::Group(members) => {
-                for member in members {
+                for (member, _) in members {
                     match self.way(self.next_hop(*member), address) {
                         Some(way) => drop(ways.insert(way)),
                         None => return Treatment::Kernel,

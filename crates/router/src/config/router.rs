@@ -28,7 +28,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new(SECTION, "takeover", Some("\"narrow\""), "\"strict\"", "\"strict\", \"narrow\" or \"force\"",
         "What to do with ports whose packets the kernel would filter, translate, shape, or route by rules or a VRF.\nstrict: the router does not start, and names each reason. narrow: the kernel forwards for these ports, or\nfor all ports if the affected ones are not known. force: Wattline forwards anyway. The router checks this\nat the start and while it runs; while it runs, strict does the same as narrow."),
     Key::whole(SECTION, "flow_seed", None, "42", 0..=u32::MAX,
-        "Seed of the hash by which workers choose one of several next hops for a flow. Routers in a row need\ndifferent seeds, or the later ones use only one of their links.\nDefault: random at each start; 0 if all ports are captures."),
+        "Seed of the hash by which workers choose one of several next hops for a flow while\nnet.ipv4.fib_multipath_hash_seed is 0. Routers in a row need different seeds, or later ones use one link.\nDefault: random at each start; 0 if all ports are captures."),
     Key::new(SECTION, "kernel_routes", None, "true", "true or false",
         "Follow the kernel's routes (main table), neighbours and addresses.\nDefault: true when a port has an interface."),
     Key::whole(SECTION, "audit", Some("10"), "100", 0..=1000,
