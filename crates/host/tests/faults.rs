@@ -67,14 +67,17 @@ impl Access for Faulty {
     }
 }
 
+/// Streaks that a core is asked for, and its estimator with the arrivals that it has seen.
+type Counts = (Option<Streaks>, QueueEstimator, u64);
+
 /// Two cores' work, of which each does so much in a millisecond at each of three frequencies.
 #[derive(Clone)]
 struct Load {
     waiting: Arc<Mutex<[u64; 2]>>,
     arrived: Arc<Mutex<[u64; 2]>>,
     silent: Arc<Mutex<[Span; 2]>>,
-    /// By core, with the arrivals that its estimator has seen.
-    counts: Arc<Mutex<[(Option<Streaks>, QueueEstimator, u64); 2]>>,
+    /// By core.
+    counts: Arc<Mutex<[Counts; 2]>>,
 }
 
 impl Default for Load {

@@ -240,7 +240,7 @@ fn all_papers_give_the_verdicts_on_record() {
         .map(|claim| (&claim.claim.id, claim.verdict, &claim.ours))
         .collect();
     let out = tempfile::tempdir().unwrap();
-    write(results, out.path()).unwrap();
+    write(results, out.path(), "wattline reproduce all").unwrap();
     let bytes = std::fs::metadata(out.path().join("index.html")).unwrap().len();
     println!("{bytes} bytes of page");
     assert!(bytes < 1_000_000, "{bytes} bytes of page");
