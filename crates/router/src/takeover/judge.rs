@@ -136,10 +136,15 @@ fn judge_filters(
                 reasons.push(Reason { only, spares_flows, ..reason });
             }
             for name in &chain.devices {
-                let of = by_name(by_link, name).filter(|of| port.is_none_or(|it| it == of.port));
+                let Some(of) = by_name(by_link, name) else { continue };
                 let text = format!("{text} on {name}");
-                reasons
-                    .extend(of.map(|of| Reason { only, ..Reason::weighty(Some(of.port), text) }));
+                // Packets of a prefix that leave by the device come in by any port.
+                let at = match (chain.hook, only) {
+                    ("egress", Some(_)) => port,
+                    _ if port.is_some_and(|port| port != of.port) => continue,
+                    _ => Some(of.port),
+                };
+                reasons.push(Reason { only, ..Reason::weighty(at, text) });
             }
         }
     }
@@ -723,14 +728,15 @@ mod tests {
         let none = Concern::default;
         let own = [IpAddr::from([192, 0, 2, 1])];
         let around = Circumstances { own: &own, ..plain() };
-        let judged = |hook, concern: Concern| {
-            let mut found = chain(&[]);
+        let judged_on = |devices: &[&str], hook, concern: Concern| {
+            let mut found = chain(devices);
             found.chains[0].hook = hook;
             found.chains[0].concerns = Some(vec![concern]);
             let reasons = judge(&found, &ports(), &around);
             let told = reasons.iter().map(|it| (it.port.map(|port| port.0), it.only));
             told.collect::<Vec<_>>()
         };
+        let judged = |hook, concern| judged_on(&[], hook, concern);
         assert_eq!(judged("forward", none()), [(None, None)]);
         let from = Concern { source: net("192.0.2.0/24"), ..none() };
         assert_eq!(judged("forward", from.clone()), [(None, net("192.0.2.0/24"))]);
@@ -744,6 +750,13 @@ mod tests {
         let to = |name| Concern { output: named(name), destination: net("10.0.0.0/8"), ..none() };
         assert_eq!(judged("forward", to("eth9")), []);
         assert_eq!(judged("forward", to("eth1")), [(None, net("10.0.0.0/8"))]);
+        let from = Concern { source: net("203.0.113.0/24"), ..none() };
+        let leaving = judged_on(&["eth0"], "egress", from.clone());
+        assert_eq!(leaving, [(None, net("203.0.113.0/24"))], "they come in by any port");
+        assert_eq!(judged_on(&["eth0"], "ingress", from), [(Some(0), net("203.0.113.0/24"))]);
+        assert_eq!(judged_on(&["eth0"], "egress", none()), [(Some(0), None)]);
+        let across = Concern { input: named("eth1"), ..none() };
+        assert_eq!(judged_on(&["eth0"], "ingress", across), []);
     }
 
     /// Tagged frames would look untagged, and be forwarded as such.
