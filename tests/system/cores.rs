@@ -179,7 +179,7 @@ fn cores_come_and_go_hundreds_of_times_on_interfaces() {
     privileged("cores_come_and_go_hundreds_of_times_on_interfaces", || {
         let hundreds = |power: &Value| power["core_changes"].as_u64().unwrap() >= 200;
         // It acts on every sample.
-        attempts("queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4", 2, hundreds, |seen| {
+        attempts("queue-length:c_up=0,c_down=0,q_h=6,q_l=5,batch=4", 4, hundreds, |seen| {
             hundreds(&seen.stats["power"]) && seen.power("entries_moved") > 0
         });
     });
