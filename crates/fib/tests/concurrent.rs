@@ -2,7 +2,7 @@
 //! update.
 
 use ipnet::{Ipv4Net, Ipv6Net};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use wattline_fib::grace::Grace;
@@ -125,19 +125,20 @@ flips_routes!(
     1 << 88
 );
 
-/// Cells of the root go from a next hop that a byte holds to one that needs a whole entry, and back, with ever higher
-/// ids. A reader that came too early to a whole entry would find the id from before.
-macro_rules! never_goes_back {
+/// Cells of the root that were never used get whole entries, one after the other, while readers look at the next
+/// ones. A reader that came too early to a whole entry would find no next hop.
+macro_rules! whole_entries_precede_their_bytes {
     ($name:ident, $fib:ty, $net:ty, $bits:ty, $base:expr, $stride:expr) => {
         #[test]
         fn $name() {
-            const CELLS: usize = 32;
-            let addresses: [$bits; CELLS] =
-                std::array::from_fn(|cell| $base + cell as $bits * $stride);
+            const CELLS: u32 = 1 << 20;
+            const AHEAD: u32 = 32;
+            let address = |cell: u32| -> $bits { $base + <$bits>::from(cell) * $stride };
+            let id_of = |cell: u32| 255 + (cell % 1000) as u16;
             let mut fib = <$fib>::with_groups(&Grace::new(), 1);
             fib.insert(<$net>::default(), NextHopId(1)).unwrap();
-            let stop = AtomicBool::new(false);
-            let stopped = &stop;
+            let (stop, next) = (AtomicBool::new(false), AtomicU32::new(0));
+            let (stopped, next) = (&stop, &next);
             thread::scope(|scope| {
                 let stop = StopOnDrop(stopped);
                 let levels = SimdLevel::ALL.into_iter().filter(|level| level.is_available());
@@ -145,51 +146,55 @@ macro_rules! never_goes_back {
                     .map(|level| {
                         let reader = fib.reader().with_simd_level(level).unwrap();
                         scope.spawn(move || {
-                            let mut next_hops = [NextHopId::NONE; CELLS];
-                            // The highest id of each cell, and whether it was withdrawn since.
-                            let (mut cells, mut seen) = ([(0, false); CELLS], 0);
+                            let mut next_hops = [NextHopId::NONE; AHEAD as usize];
+                            let mut seen = [0_usize; 2];
                             while !stopped.load(Ordering::Relaxed) {
+                                let first = next.load(Ordering::Relaxed);
+                                let addresses: [$bits; AHEAD as usize] =
+                                    std::array::from_fn(|i| address(first + i as u32));
                                 reader.lookup_batch(&addresses, &mut next_hops);
-                                for (cell, id) in cells.iter_mut().zip(next_hops) {
-                                    let (latest, withdrawn) = *cell;
-                                    if id.0 == 1 {
-                                        cell.1 = true;
-                                        continue;
-                                    }
-                                    let is_old = id.0 < latest || withdrawn && id.0 == latest;
-                                    assert!(!is_old, "{} after {latest}", id.0);
-                                    seen += usize::from(id.0 > latest);
-                                    *cell = (id.0, false);
+                                for (cell, NextHopId(id)) in (first..).zip(next_hops) {
+                                    let own = id == id_of(cell);
+                                    assert!(own || id == 1, "cell {cell}: {id}");
+                                    seen[usize::from(own)] += 1;
                                 }
                             }
                             seen
                         })
                     })
                     .collect();
-                for address in addresses {
-                    let prefix = <$net>::new_assert(address.into(), 24);
-                    for id in 255..=NextHopId::MAX.0 {
-                        fib.insert(prefix, NextHopId(id)).unwrap();
-                        // All readers get the processor in both states.
-                        let waits = |at| (id % 2048 == at).then(|| thread::sleep(PAUSE));
-                        waits(0);
-                        fib.remove(prefix);
-                        waits(1024);
-                    }
+                for cell in 0..CELLS {
+                    next.store(cell, Ordering::Relaxed);
+                    let prefix = <$net>::new_assert(address(cell).into(), 24);
+                    fib.insert(prefix, NextHopId(id_of(cell))).unwrap();
+                    // All readers get the processor, before and after an insertion.
+                    let waits = |at| (cell % 8192 == at).then(|| thread::sleep(PAUSE));
+                    waits(0);
+                    next.store(cell + 1, Ordering::Relaxed);
+                    waits(4096);
                 }
+                next.store(CELLS - AHEAD, Ordering::Relaxed);
+                thread::sleep(100 * PAUSE);
                 drop(stop);
                 for reader in readers {
-                    let seen = reader.join().expect("no reader finds an id from before");
-                    assert!(seen > 10, "a reader saw {seen} ids");
+                    let seen = reader.join().expect("no reader finds a cell without a next hop");
+                    assert!(seen.iter().all(|&count| count > 0), "a reader saw {seen:?}");
                 }
             });
         }
     };
 }
 
-never_goes_back!(ids_of_an_ipv4_cell_never_go_back, Fib4, Ipv4Net, u32, 0x0a00_0000, 256);
-never_goes_back!(
-    ids_of_an_ipv6_cell_never_go_back,
+whole_entries_precede_their_bytes!(
+    whole_ipv4_entries_precede_their_bytes,
+    Fib4,
+    Ipv4Net,
+    u32,
+    0x0a00_0000,
+    256
+);
+whole_entries_precede_their_bytes!(
+    whole_ipv6_entries_precede_their_bytes,
     Fib6,
     Ipv6Net,
     u128,
