@@ -50,7 +50,7 @@ impl League {
         (py.get_type::<Self>().into_any(), (&self.text, &self.name))
     }
 
-    /// What the result of each piece depends on but the build.
+    /// Lists everything that the results of the pieces depend on but the build.
     fn keys(&self) -> PyResult<Vec<String>> {
         Scattered::new(&self.plan).and_then(|league| league.keys()).map_err(of_league)
     }

@@ -36,7 +36,7 @@ impl<'a> Scattered<'a> {
     /// Plays the piece of this number; the result is JSON.
     ///
     /// # Errors
-    /// That of its runs, and where there is no such piece.
+    /// When there is no such piece, or one of its runs fails.
     pub fn play(&self, number: usize) -> Result<String, LeagueError> {
         let piece = self.all.get(number).ok_or(LeagueError::Absent)?;
         let found = piece.play(self.plan, &Runs::new(&Store::new(None)?))?;
@@ -46,7 +46,7 @@ impl<'a> Scattered<'a> {
     /// Joins the results of all pieces, in their order: those of [`play`](crate::league::play).
     ///
     /// # Errors
-    /// Where one is missing, or is not the result of its piece.
+    /// When one is missing, or is not the result of its piece.
     pub fn join(&self, played: &[String]) -> Result<Results, LeagueError> {
         if played.len() != self.all.len() {
             return Err(LeagueError::Absent);

@@ -16,9 +16,8 @@ use wattline_fib::routes_file::RoutesFile;
 use wattline_fib::{Fib, FibError, NextHopId, Reader, SimdLevel, V4, V6};
 use wattline_packet::Family;
 
-/// Number of next hops over which routes without a next hop are spread: more than most routers with a full table
-/// have.
-const NEXT_HOPS: usize = 128;
+/// Number of next hops over which routes without a next hop are spread.
+const NEXT_HOPS: usize = 256;
 /// Most prefixes that are removed and inserted again.
 const UPDATED: usize = if cfg!(test) { 500 } else { 100_000 };
 /// The longest time for that, of the clock on the wall: every removal and every insertion of a

@@ -38,7 +38,7 @@ pub struct Args {
     /// Write the model as a server file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the measured rows, as `wattline fit` reads them.
+    /// Write the simulated or emulated rows, as `wattline fit` reads them.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Name of the written model.
