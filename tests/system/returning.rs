@@ -2,14 +2,15 @@
 //! another namespace for a while, renamed, occupied by another program.
 
 use crate::faults::reaches;
-use crate::harness::{ADAPTIVE, Bench, KERNEL, has, quiet};
+use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, quiet};
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use wattline_linux::namespace::interface_index;
 use wattline_testbed::command;
-use wattline_testbed::forwarder::{Forwarder, Mode};
+use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
 use wattline_testbed::namespace::Namespace;
+use wattline_testbed::probe::{Load, Probe};
 use wattline_testbed::topology::{Options, RIGHT, SINK, Topology, connect};
 use wattline_xdp::PassAll;
 
@@ -199,7 +200,7 @@ fn kernel_forwards_until_the_interface_can_be_attached() {
     if !has("ping", test) {
         return;
     }
-    for forwarder in [ADAPTIVE, crate::harness::XDP] {
+    for forwarder in [ADAPTIVE, XDP] {
         quiet(test, || {
             let bench = Bench::start(Options::default(), forwarder);
             let topology = &bench.topology;
@@ -272,5 +273,48 @@ fn a_renamed_interface_stays_the_port() {
             std::thread::sleep(Duration::from_millis(20));
         }
         bench.finish();
+    });
+}
+
+/// Ports are left to the kernel and taken back, five times, under traffic: none of it is lost. They are
+/// left one after another, so the order counts.
+#[test]
+fn ports_that_are_left_and_taken_back_lose_nothing() {
+    quiet("ports_that_are_left_and_taken_back_lose_nothing", || {
+        for (forwarder, first) in [(ADAPTIVE, "left"), (ADAPTIVE, "right"), (XDP, "left")] {
+            let Forwarder::Wattline { mode, workers } = forwarder else { unreachable!() };
+            let topology = Topology::build(Options::default()).unwrap();
+            let _end = take_xdp_frames(&topology, forwarder);
+            let wattline = Wattline::start_with(&topology, binary(), |socket| {
+                let text = configuration(mode, workers, socket);
+                let (head, ports) = text.split_once("\n[[port]]").unwrap();
+                let (one, other) = ports.split_once("\n[[port]]").unwrap();
+                let (one, other) = if first == "left" { (one, other) } else { (other, one) };
+                format!("{head}\n[[port]]{one}\n[[port]]{other}")
+            })
+            .unwrap();
+            for address in [SINK.v4.to_string(), SINK.v6.to_string()] {
+                assert!(reaches(&topology, &address));
+            }
+            let load = Load { rate_pps: 100_000.0, duration: LIMIT, flows: 16, ..Load::default() };
+            let probe = Probe::start(&topology, &load).unwrap();
+            for (change, state) in [("add", "left"), ("del", "up")].repeat(5) {
+                // Of which packets it is cannot be told; for all of them it changes nothing.
+                let rule = format!("rule {change} not from 192.0.2.0/24 lookup main pref 10");
+                topology.router.ip(&rule).unwrap();
+                let deadline = Instant::now() + PATIENCE;
+                while !(0..2).all(|port| wattline.stats().unwrap()["ports"][port]["state"] == state)
+                {
+                    assert!(Instant::now() < deadline, "not {state}: {}", wattline.log());
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            let outcome = probe.stop().unwrap();
+            let lost = outcome.lost_packets - outcome.receiver_overflow_packets;
+            let stats = wattline.stats().unwrap();
+            assert_eq!(lost, 0, "{forwarder:?}, {first} first: {outcome:?}, {stats:#}");
+            assert!(wattline.stop().unwrap().balance());
+        }
     });
 }

@@ -299,6 +299,15 @@ impl Rib {
         }
     }
 
+    /// Sends nothing more to a port, whose packets are still taken: workers empty its queues. Ends with
+    /// [`Self::serve`].
+    pub fn retire(&mut self, port: PortId) {
+        self.links.retire(port);
+        if let Some(index) = self.links.of_port(port) {
+            self.link_changed(index);
+        }
+    }
+
     /// Adds a port to the configuration, which no link serves before [`Self::serve`] is called, or
     /// with `None` removes one. The ids of all others stay.
     pub fn set_port(&mut self, port: PortId, spec: Option<PortSpec>) {

@@ -41,6 +41,8 @@ pub(super) struct Links {
 struct Port {
     spec: PortSpec,
     serves: Serves,
+    /// Whether workers still take its packets but send none to it.
+    retires: bool,
 }
 
 /// Link that serves as a port. It is not simply the one with the port's name: sockets and programs
@@ -57,7 +59,7 @@ enum Serves {
 
 impl Links {
     pub fn new(ports: Vec<PortSpec>) -> Self {
-        let port = |spec| Port { spec, serves: Serves::First };
+        let port = |spec| Port { spec, serves: Serves::First, retires: false };
         Self {
             ports: ports.into_iter().map(port).collect(),
             links: HashMap::new(),
@@ -68,16 +70,25 @@ impl Links {
     /// Makes a place a port that no link serves yet, or a place without a port.
     pub fn set_port(&mut self, port: PortId, spec: Option<PortSpec>) {
         let place = usize::from(port.0);
+        let vacant = |spec| Port { spec, serves: Serves::None, retires: false };
         while self.ports.len() <= place {
-            self.ports.push(Port { spec: PortSpec::default(), serves: Serves::None });
+            self.ports.push(vacant(PortSpec::default()));
         }
-        self.ports[place] = Port { spec: spec.unwrap_or_default(), serves: Serves::None };
+        self.ports[place] = vacant(spec.unwrap_or_default());
     }
 
     /// Makes a link the port, or leaves the port without a link.
     pub fn serve(&mut self, port: PortId, link: Option<u32>) {
         if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
             port.serves = link.map_or(Serves::None, Serves::Link);
+            port.retires = false;
+        }
+    }
+
+    /// Leaves packets that would leave through a port to the kernel; it still takes packets.
+    pub fn retire(&mut self, port: PortId) {
+        if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
+            port.retires = true;
         }
     }
 
@@ -218,9 +229,10 @@ impl Links {
             },
             (None, None) => return Egress::Kernel,
         };
-        let Some(mac) = link.mac else { return Egress::Kernel };
-        let largest = u32::from(self.ports[usize::from(port.0)].spec.largest_mtu);
-        Egress::Port { port, mtu: link.mtu.min(largest) as u16, mac, vlan }
+        let Port { spec, retires, .. } = &self.ports[usize::from(port.0)];
+        let Some(mac) = link.mac.filter(|_| !retires) else { return Egress::Kernel };
+        let mtu = link.mtu.min(u32::from(spec.largest_mtu)) as u16;
+        Egress::Port { port, mtu, mac, vlan }
     }
 
     /// Link of the port itself.

@@ -41,6 +41,9 @@ const LET_GO: Duration = Duration::from_millis(50);
 /// Time between two checks whether workers, which were woken, have taken queues.
 const ASK_WORKERS: Duration = Duration::from_millis(2);
 
+/// Longest time for workers to empty the queues of a port that is left to the kernel, or removed.
+pub(super) const EMPTYING: Duration = Duration::from_millis(500);
+
 /// Longest wait for queues that were in use by this router: the kernel lets go of them in a work
 /// queue (xp_put_pool()), soon after their last socket was closed; on a machine without a processor
 /// to spare that has taken more than two seconds. It is below the service watchdog's timeout.
@@ -102,6 +105,8 @@ struct Attachment {
     /// The log's words for the next time that it is attached.
     attached_words: &'static str,
     state: State,
+    /// Its queues that workers still empty: it has no interface after that.
+    emptying: Option<Emptying>,
     /// Whether its frames reach workers without a copy.
     zero_copy: bool,
     /// State of its queues, shared with the workers.
@@ -120,11 +125,21 @@ struct Attachment {
     unblocked: Option<(String, Instant)>,
 }
 
+/// Workers empty the queues of a port at which no more frames arrive.
+struct Emptying {
+    /// When they are no longer waited for.
+    until: Instant,
+    /// Whether they give the queues up: not before their tables, which are published after a look,
+    /// lead elsewhere.
+    is_asked: bool,
+}
+
 enum State {
     /// The port is served by this interface.
     Attached { ifindex: u32 },
-    /// Workers have not yet taken over all queues. After that, the XDP program gets the sockets.
-    HandedOver { ifindex: u32, mode: String, sockets: Vec<(u32, OwnedFd)> },
+    /// Workers have not yet taken over all queues, or their tables lack the port (`is_served`). After
+    /// that, the XDP program gets the sockets.
+    HandedOver { ifindex: u32, mode: String, sockets: Vec<(u32, OwnedFd)>, is_served: bool },
     /// The port has no interface.
     Without {
         why: Why,
@@ -181,6 +196,7 @@ impl Attachments {
                 is_bond: None,
                 attached_words: "attached to",
                 state: State::without(Why::Absent(String::new()), None, Instant::now()),
+                emptying: None,
                 zero_copy: false,
                 statuses: Vec::new(),
                 released_by: Instant::now(),
@@ -308,6 +324,7 @@ impl Attachments {
                 Some(link.clone()),
                 Instant::now(),
             ),
+            emptying: None,
             zero_copy: false,
             statuses: Vec::new(),
             released_by: Instant::now(),
@@ -438,7 +455,9 @@ impl Attachments {
             State::Without { why: Why::Left(_), .. } => None,
             State::Without { seen, next_try, .. } => seen.as_ref().map(|_| *next_try),
         };
-        self.ports.iter().filter_map(due).min()
+        let empties = self.ports.iter().any(|it| it.emptying.is_some());
+        let ask = empties.then_some(now + ASK_WORKERS);
+        self.ports.iter().filter_map(due).chain(ask).min()
     }
 
     /// Leaves what arrives at the queues of a worker to the kernel, or gives it to the worker
@@ -464,6 +483,7 @@ impl Attachments {
         let Self { ports, workers, .. } = self;
         let mut changes = Changes::default();
         for attachment in ports {
+            attachment.finish_emptying(workers, around, now);
             attachment.note_link(around.rib);
             if let Some(why) = attachment.is_lost(around.rib) {
                 attachment.lose(why, workers, around, now);
@@ -473,7 +493,8 @@ impl Attachments {
             attachment.count_queues(workers, around, now);
             attachment.leave_or_not((around.left)(attachment.port), workers, around, now);
             let is_left = matches!(&attachment.state, State::Without { why: Why::Left(_), .. });
-            if matches!(attachment.state, State::Without { .. }) && !is_left {
+            let is_without = matches!(attachment.state, State::Without { .. });
+            if is_without && !is_left && attachment.emptying.is_none() {
                 attachment.look_for_another(workers, around, &mut changes, now);
             }
             attachment.keep_blocked(around, now);
@@ -644,12 +665,11 @@ impl Attachment {
             self.queues_served
         );
         let why = Why::Absent("the number of its queues has changed".to_owned());
-        // Its workers have to let go of the queues first.
-        self.state = State::without(why, Some(link.clone()), now + LET_GO);
         if let Err(error) = around.programs.of(self.port).map_or(Ok(()), Program::cover_queues) {
             tracing::error!("port {}: {error}", self.name);
         }
-        self.withdraw(workers, around);
+        // Its workers have to let go of the queues first.
+        self.retire(State::without(why, Some(link), now + LET_GO), workers, around, now);
         self.queues_served = queues;
     }
 
@@ -688,8 +708,7 @@ impl Attachment {
             // What is not there is not taken over.
             (State::Without { why, .. }, Some(left)) => *why = Why::Left(left),
             (State::Attached { .. } | State::HandedOver { .. }, Some(left)) => {
-                self.state = State::without(Why::Left(left), None, now);
-                self.withdraw(workers, around);
+                self.retire(State::without(Why::Left(left), None, now), workers, around, now);
             }
             (_, None) => {}
         }
@@ -735,8 +754,50 @@ impl Attachment {
         self.unblocked = Some((error, now + TRY_AGAIN));
     }
 
+    /// Takes the port back so that no frame is lost: first its program goes, then workers forward what
+    /// waits in its queues while none of them sends to it.
+    fn retire(
+        &mut self,
+        to: State,
+        workers: &mut [WorkerInterfaces],
+        around: &mut Surroundings<'_>,
+        now: Instant,
+    ) {
+        let before = std::mem::replace(&mut self.state, to);
+        if !matches!(before, State::Attached { .. }) {
+            return self.withdraw(workers, around);
+        }
+        self.detach(around);
+        around.rib.retire(self.port);
+        self.emptying = Some(Emptying { until: now + EMPTYING, is_asked: false });
+    }
+
+    fn finish_emptying(
+        &mut self,
+        workers: &mut [WorkerInterfaces],
+        around: &mut Surroundings<'_>,
+        now: Instant,
+    ) {
+        let Some(emptying) = &mut self.emptying else { return };
+        if !std::mem::replace(&mut emptying.is_asked, true) {
+            workers.iter().for_each(|worker| worker.empty(self.port));
+            around.workers.wake();
+            return;
+        }
+        let is_taken =
+            workers.iter().map(|worker| worker.is_taken(self.port)).fold(true, |a, b| a & b);
+        if is_taken || now >= emptying.until {
+            self.give_up(workers, around);
+        }
+    }
+
     /// Takes the port back from program, routes and workers.
     fn withdraw(&mut self, workers: &mut [WorkerInterfaces], around: &mut Surroundings<'_>) {
+        self.detach(around);
+        self.give_up(workers, around);
+    }
+
+    fn detach(&self, around: &mut Surroundings<'_>) {
         let done = match self.judged {
             None => around.programs.detach_port(self.port),
             Some(_) => around.programs.block_port(self.port),
@@ -744,6 +805,10 @@ impl Attachment {
         if let Err(error) = done {
             tracing::error!("port {}: {error}", self.name);
         }
+    }
+
+    fn give_up(&mut self, workers: &mut [WorkerInterfaces], around: &mut Surroundings<'_>) {
+        self.emptying = None;
         around.rib.serve(self.port, None);
         if !self.statuses.is_empty() {
             self.released_by = Instant::now() + RELEASE;
@@ -858,7 +923,7 @@ impl Attachment {
             worker.offer(self.port, queues);
             threads.watch(number, self.port, watched);
         }
-        self.state = State::HandedOver { ifindex, mode, sockets };
+        self.state = State::HandedOver { ifindex, mode, sockets, is_served: false };
     }
 
     /// Lets traffic come once all workers have taken what they were offered.
@@ -872,8 +937,16 @@ impl Attachment {
         // Also where nothing is waited for: what they give back is closed here.
         let taken =
             workers.iter().map(|worker| worker.is_taken(self.port)).fold(true, |a, b| a & b);
-        let State::HandedOver { ifindex, mode, sockets } = &mut self.state else { return };
+        let State::HandedOver { ifindex, mode, sockets, is_served } = &mut self.state else {
+            return;
+        };
         if !taken {
+            return;
+        }
+        // The workers' tables are published after this look. Until then they lack the port's MAC address,
+        // and frames would be dropped.
+        if !std::mem::replace(is_served, true) {
+            around.rib.serve(self.port, Some(*ifindex));
             return;
         }
         let (ifindex, mode) = (*ifindex, std::mem::take(mode));
@@ -894,7 +967,6 @@ impl Attachment {
                     self.interface
                 );
                 changes.zero_copy |= self.zero_copy;
-                around.rib.serve(self.port, Some(ifindex));
                 changes.modes.push((self.port, mode));
                 self.state = State::Attached { ifindex };
                 self.note_link(around.rib);
@@ -978,6 +1050,12 @@ impl WorkerInterfaces {
     fn take_away(&self, port: PortId, drains: bool) {
         if let Some((_, handover)) = self.handovers.iter().find(|(of, _)| *of == port) {
             handover.take_away(drains);
+        }
+    }
+
+    fn empty(&self, port: PortId) {
+        if let Some((_, handover)) = self.handovers.iter().find(|(of, _)| *of == port) {
+            handover.empty();
         }
     }
 

@@ -3,11 +3,11 @@
 //! A port that is added is opened as a whole first: its program is attached and its sockets are open.
 //! Where one of several cannot be, none is added. Only then do workers get the queues, through the same
 //! slots by which an interface that came back reaches them ([`super::slot`]); their ports have places
-//! beyond those of the start for that. A port that is removed leaves the tables first, then its
-//! program goes, then the workers empty its queues and give them up.
+//! beyond those of the start for that. A port that is removed is sent nothing first, then its program
+//! goes, then the workers empty its queues and give them up, and last it leaves the tables.
 
 use super::Router;
-use super::attachments::OpenPort;
+use super::attachments::{EMPTYING, OpenPort};
 use super::programs::NewPort;
 use super::queues::{self, Interface};
 use super::statics::port_spec;
@@ -18,8 +18,6 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 
-/// Longest time for workers to empty the queues of a port that is removed.
-const EMPTYING: Duration = Duration::from_millis(500);
 /// Longest wait of a reload for workers beyond that. They take milliseconds, unless one hangs.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Time between two looks.

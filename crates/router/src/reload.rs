@@ -71,13 +71,14 @@ impl Router {
             self.configured.config.ports = new.ports;
             self.begin_ports(opened, &ports.added);
             for port in &ports.removed {
-                self.rib.set_port(*port, None);
+                self.rib.retire(*port);
                 self.ports.links[usize::from(port.0)] = 0;
             }
             self.configured.apply_statics(&mut self.rib, &self.ports.links);
             if ports.any() {
                 self.commit();
                 self.close_ports(&removed);
+                ports.removed.iter().for_each(|port| self.rib.set_port(*port, None));
                 self.await_ports();
                 self.commit();
                 self.governing().resume();

@@ -88,6 +88,11 @@ impl<Q: Replaceable> Handover<Q> {
         self.leave(Offer { queues, drains: false, forgets: false });
     }
 
+    /// Takes the worker's queues once nothing waits in them.
+    pub fn empty(&self) {
+        self.leave(Offer { queues: Vec::new(), drains: true, forgets: false });
+    }
+
     /// Takes the worker's queues, since the port is removed: what it counted is forgotten. With
     /// `drains` only once nothing waits in them.
     pub fn take_away(&self, drains: bool) {
