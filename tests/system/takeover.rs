@@ -3,16 +3,18 @@
 
 use crate::harness::{ADAPTIVE, Bench, KERNEL, XDP, binary, has, quiet};
 use serde_json::Value;
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use wattline_testbed::command;
 use wattline_testbed::forwarder::{Forwarder, Mode, Wattline, configuration};
-use wattline_testbed::topology::{Options, SINK, SOURCE, Topology};
+use wattline_testbed::topology::{Options, RIGHT, SINK, SOURCE, Topology};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 quietly_with_every_kind_of_forwarder!(
     rules_that_come_and_go_are_heeded,
     filter_of_the_page_takes_its_own_packets_alone,
+    nothing_is_forwarded_from_local_routes,
     forwarding_that_is_switched_off_stops_and_is_reported
 );
 
@@ -142,6 +144,45 @@ fn filter_of_the_page_takes_its_own_packets_alone(forwarder: Forwarder) {
         passes(topology) && (before.is_none() || sent() > before)
     });
     assert!(!pings_from("10.7.0.1"), "it holds");
+    bench.finish();
+}
+
+/// The kernel drops what comes from a local route of a user's, and with one, or with any rule, from the
+/// broadcast address of another port as well (`fib_validate_source`).
+fn nothing_is_forwarded_from_local_routes(forwarder: Forwarder) {
+    let bench = Bench::start(Options::default(), forwarder);
+    let topology = &bench.topology;
+    let local = ["10.9.8.7", "10.8.0.1"];
+    let [a, b, c, _] = RIGHT.v4.octets();
+    let shared = format!("{a}.{b}.{c}.255");
+    for address in local.into_iter().chain([shared.as_str()]) {
+        topology.source.ip(&format!("address add {address}/32 dev lo")).unwrap();
+    }
+    let sink = topology.sink.enter(|| UdpSocket::bind((SINK.v4, 0)).unwrap()).unwrap();
+    sink.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let arrives = |from: &str| {
+        let socket = topology.source.enter(|| UdpSocket::bind((from, 0)).unwrap()).unwrap();
+        socket.send_to(b"a", sink.local_addr().unwrap()).unwrap();
+        let expected = socket.local_addr().unwrap();
+        let mut one = [0; 1];
+        std::iter::from_fn(|| sink.recv_from(&mut one).ok()).any(|(_, from)| from == expected)
+    };
+    let other = SOURCE.v4.to_string();
+    let all = || local.into_iter().chain([shared.as_str(), other.as_str()]);
+    until(&bench, "all arrive", || all().all(&arrives));
+    for (change, stops) in [
+        ("route add local 10.9.0.0/16 dev lo", local[0]),
+        ("route add local 10.8.0.1 dev lo", local[1]),
+        ("route add broadcast 10.8.0.0/24 dev lo table main", local[1]),
+    ] {
+        topology.router.ip(change).unwrap();
+        until(&bench, change, || !arrives(stops) && !arrives(&shared));
+        assert!(all().filter(|from| ![stops, &shared].contains(from)).all(&arrives), "{change}");
+        assert!(are(&bench, "up"), "{:?}", stats(&bench));
+        topology.router.ip(&change.replace("add", "del")).unwrap();
+        until(&bench, "its packets are forwarded again", || arrives(stops));
+        assert!(!arrives(&shared), "the kernel does not forget that there was one");
+    }
     bench.finish();
 }
 

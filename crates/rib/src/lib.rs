@@ -17,6 +17,7 @@ mod audit;
 mod audited;
 mod hops;
 mod links;
+mod local_sources;
 mod prefixes;
 mod selection;
 mod source;
@@ -27,6 +28,7 @@ mod way;
 
 pub use audit::{Treatment, route_errors};
 pub use links::{FIRST_STATIC_LINK, PortSpec};
+pub use local_sources::Local;
 pub use source::Source;
 pub use view::{NeighbourView, RouteView};
 pub use way::Way;
@@ -35,6 +37,7 @@ use audited::Audited;
 use hops::{HopKey, Hops};
 use ipnet::IpNet;
 use links::Links;
+use local_sources::LocalSources;
 use prefixes::{Candidate, Prefixes};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
@@ -78,6 +81,7 @@ pub struct Rib {
     missed_change: bool,
     /// Prefixes of more than one address that the kernel looks up before all others.
     local_networks: BTreeSet<IpNet>,
+    local_sources: LocalSources,
     /// Prefixes that are left to the kernel, of which a route has its own MTU.
     left_with_mtu: HashSet<IpNet>,
     /// Number of the last dump of each source.
@@ -104,6 +108,7 @@ impl Rib {
             port_changes: 0,
             missed_change: false,
             local_networks: BTreeSet::new(),
+            local_sources: LocalSources::default(),
             left_with_mtu: HashSet::new(),
             generations: [0; 2],
             neighbour_generations: [0; 2],
@@ -476,6 +481,7 @@ impl Rib {
                 self.dirty_prefixes.extend(self.prefixes.within(prefix));
             }
         }
+        self.local_sources.note(prefix, self.prefixes.has_local(prefix));
         self.dirty_prefixes.insert(prefix);
         let (first, last) = (prefix.network(), last_address(prefix));
         let within = self.neighbours.range((first, 0)..=(last, u32::MAX));
@@ -527,7 +533,7 @@ fn local_routes(address: &Address, source: Source) -> Vec<Route> {
     let owner = hop(Some(net.addr()));
     let local = |destination: IpAddr| Route {
         table: Table::Local,
-        ..Route::new(destination.into(), 0, RouteKind::Kernel, vec![owner.clone()])
+        ..Route::new(destination.into(), 0, RouteKind::Local, vec![owner.clone()])
     };
     let mut routes: Vec<_> = std::iter::once(net.addr()).chain(shared(net)).map(local).collect();
     if source == Source::Static && net.prefix_len() < net.max_prefix_len() {

@@ -118,6 +118,12 @@ impl Prefixes {
         first.is_some_and(|first| first.rank == Rank::Local)
     }
 
+    /// Returns true if a prefix has a route of kind [`RouteKind::Local`] in any table.
+    pub fn has_local(&self, prefix: IpNet) -> bool {
+        let candidates = self.entries.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
+        candidates.iter().any(|it| it.kind == RouteKind::Local)
+    }
+
     /// Prefixes inside another one.
     pub fn within(&self, outer: IpNet) -> impl Iterator<Item = IpNet> {
         self.entries.keys().copied().filter(move |prefix| outer.contains(prefix))

@@ -107,7 +107,9 @@ impl Rib {
         let usable = |candidate: &&Candidate| self.target(candidate, ipv6).is_some();
         let best = entry.candidates.iter().find(usable)?;
         // Among equals, the kernel may prefer the one that only it understands.
-        let left = |other: &Candidate| other.kind == RouteKind::Kernel && other.rivals(best);
+        let left = |other: &Candidate| {
+            matches!(other.kind, RouteKind::Kernel | RouteKind::Local) && other.rivals(best)
+        };
         if entry.candidates.iter().any(left) {
             return Some(HopKey::Punt);
         }
@@ -135,7 +137,7 @@ impl Rib {
     /// Next hop of a route; `None` if none of its links is running.
     fn target(&self, candidate: &Candidate, ipv6: bool) -> Option<HopKey> {
         match candidate.kind {
-            RouteKind::Kernel => return Some(HopKey::Punt),
+            RouteKind::Kernel | RouteKind::Local => return Some(HopKey::Punt),
             RouteKind::Blackhole => return Some(HopKey::Blackhole),
             RouteKind::Unreachable => return Some(HopKey::Unreachable),
             RouteKind::Prohibit => return Some(HopKey::Prohibit),

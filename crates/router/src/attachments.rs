@@ -573,9 +573,10 @@ impl Attachment {
 
     /// Notes what the interface that is served is called now, and whether packets can go through it.
     fn note_link(&mut self, rib: &Rib) {
-        let link = self
-            .ifindex()
-            .and_then(|ifindex| rib.link_of(self.port).filter(|it| it.index == ifindex));
+        let link = match self.state {
+            State::Attached { ifindex } => rib.link_of(self.port).filter(|it| it.index == ifindex),
+            _ => None,
+        };
         let now = link.map(|link| &link.name).filter(|name| **name != self.interface).cloned();
         let state = link.map(LinkState::from_link);
         if now == self.renamed && state == self.link {

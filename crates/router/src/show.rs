@@ -331,7 +331,7 @@ fn off(topic: Topic) -> &'static str {
 fn kind_name(kind: RouteKind) -> &'static str {
     match kind {
         RouteKind::Unicast => "unicast",
-        RouteKind::Kernel => "kernel",
+        RouteKind::Kernel | RouteKind::Local => "kernel",
         RouteKind::Blackhole => "blackhole",
         RouteKind::Unreachable => "unreachable",
         RouteKind::Prohibit => "prohibit",

@@ -250,12 +250,14 @@ fn route(message: &RouteMessage) -> Option<Route> {
         route.selector = selector.finish().max(1);
     }
     route.kind = match header.kind {
+        RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast
+            if !of_some =>
+        {
+            RouteKind::Local
+        }
         // Other packets follow other routes to the prefix; the kernel knows which.
         _ if of_some || route.table != Table::Main || strange.is_some() => RouteKind::Kernel,
         RouteType::Unicast => RouteKind::Unicast,
-        RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => {
-            RouteKind::Kernel
-        }
         RouteType::BlackHole => RouteKind::Blackhole,
         RouteType::Prohibit => RouteKind::Prohibit,
         RouteType::Unreachable => RouteKind::Unreachable,

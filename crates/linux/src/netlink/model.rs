@@ -158,7 +158,10 @@ pub enum Placement {
 pub enum RouteKind {
     /// They go out of a link.
     Unicast,
-    /// They are for this machine, or need what only the kernel does (tunnel encapsulation).
+    /// They are for this machine or a group (types local, broadcast, anycast and multicast), in any
+    /// table. The kernel forwards no IPv4 packet from such an address.
+    Local,
+    /// They need what only the kernel does, such as tunnel encapsulation.
     Kernel,
     /// Silently discarded.
     Blackhole,

@@ -11,6 +11,7 @@ use wattline_linux::netlink::forward_path::{
     Aggregate, Chain, Concern, Flowtable, ForwardPath, InterfaceMatch, MasterKind, QueueingKind,
     Stacked,
 };
+use wattline_rib::Local;
 use wattline_xdp::LEFT_PREFIXES_MAX;
 
 /// The routing rule that strongSwan's daemon adds (charon.routing_table). Its table only sends
@@ -60,6 +61,10 @@ pub(super) struct Circumstances<'a> {
     pub guards: bool,
     /// Addresses of this machine.
     pub own: &'a [IpAddr],
+    /// Local routes.
+    pub local: &'a Local,
+    /// Whether a user has added one, or a routing rule.
+    pub has_own_lookups: bool,
     /// Ports at which Wattline checks source addresses against its routes.
     pub checks: &'a BTreeMap<PortId, SourceCheck>,
     /// Whether an interface strips VLAN tags from received frames.
@@ -82,6 +87,7 @@ pub(super) fn judge(
         .collect();
     let mut reasons = judge_filters(found, &by_link, circumstances);
     reasons.extend(judge_rules(found, &by_link, circumstances));
+    reasons.extend(judge_local_routes(circumstances));
     reasons.extend(judge_ipsec_policies(found, circumstances));
     let unseen = |what: &String| format!("it cannot be seen what the kernel does: {what}");
     reasons.extend(found.unread.iter().map(|what| Reason::weighty(None, unseen(what))));
@@ -200,6 +206,25 @@ fn judge_rules(
         reasons.push(Reason { only, spares_flows: true, ..Reason::weighty(port, text) });
     }
     reasons
+}
+
+/// Local routes as sources. Where IPsec is carried out, a prefix would block a whole port.
+fn judge_local_routes(circumstances: &Circumstances<'_>) -> Vec<Reason> {
+    let Circumstances { follows_kernel, local, has_own_lookups, guards, .. } = circumstances;
+    if !(*follows_kernel && *has_own_lookups) {
+        return Vec::new();
+    }
+    let text = |which: &str| format!("{which}: the kernel drops what comes from there");
+    let added = local.added.iter().map(|it| (it, text(&format!("local route {it}"))));
+    let shared = text("broadcast addresses, beside local routes or rules of a user's");
+    let shared = local.shared.iter().map(|it| (it, shared.clone()));
+    let reason = |(only, text): (&IpNet, String)| Reason {
+        only: Some(*only),
+        spares_flows: true,
+        is_mild: *guards,
+        ..Reason::weighty(None, text)
+    };
+    added.chain(shared).map(reason).collect()
 }
 
 /// Policies of the kernel's IPsec, where no application carries them out.
@@ -530,11 +555,14 @@ mod tests {
 
     /// Describes a router that follows the kernel, with nothing of note about its ports.
     fn plain() -> Circumstances<'static> {
+        static NO_LOCAL: Local = Local { added: BTreeSet::new(), shared: BTreeSet::new() };
         static NO_CHECKS: BTreeMap<PortId, SourceCheck> = BTreeMap::new();
         Circumstances {
             follows_kernel: true,
             guards: false,
             own: &[],
+            local: &NO_LOCAL,
+            has_own_lookups: false,
             checks: &NO_CHECKS,
             strips_tags: &|_| false,
             merges_packets: &|_| false,
@@ -659,6 +687,30 @@ mod tests {
         let mild: Vec<_> = reasons.iter().filter(|it| it.is_mild).collect();
         assert_eq!(mild.len(), 1, "{reasons:?}");
         assert!(mild[0].port == Some(PortId(1)) && mild[0].text.contains("layer3+4"), "{mild:?}");
+    }
+
+    #[test]
+    fn local_routes_leave_what_comes_from_them() {
+        let net = |text: &str| -> IpNet { text.parse().unwrap() };
+        let local = Local {
+            added: BTreeSet::from([net("10.9.0.0/16")]),
+            shared: BTreeSet::from([net("198.18.0.255/32")]),
+        };
+        let without = Circumstances { local: &local, ..plain() };
+        let with = Circumstances { has_own_lookups: true, ..without };
+        let left = |around: &Circumstances<'_>| {
+            let reasons = judge(&ForwardPath::default(), &ports(), around);
+            left_prefixes(&reasons, &ports(), &BTreeSet::new()).remove(&PortId(0))
+        };
+        assert_eq!(left(&without), None, "the kernel compares its own addresses alone");
+        let both = local.added.union(&local.shared).copied().collect();
+        assert_eq!(left(&with), Some(both));
+        assert_eq!(
+            left(&Circumstances { guards: true, ..with }),
+            None,
+            "IPsec would block the port"
+        );
+        assert_eq!(left(&Circumstances { follows_kernel: false, ..with }), None);
     }
 
     #[test]

@@ -43,6 +43,10 @@ pub(super) struct Lookout {
     flows: BTreeMap<PortId, Result<String, String>>,
     /// Ports that leave nothing to the kernel that it would forward.
     guarded: BTreeSet<PortId>,
+    /// Whether a user has added a local route or a routing rule, which the kernel does not forget.
+    had_own_lookups: bool,
+    /// See [`Rib::local_changes`].
+    local_changes: u64,
     /// Interfaces on top of those, and the ones that were logged.
     cut_off: Vec<String>,
     cut_off_logged: BTreeSet<String>,
@@ -70,6 +74,8 @@ impl Lookout {
             prefixes,
             flows: BTreeMap::new(),
             guarded,
+            had_own_lookups: false,
+            local_changes: 0,
             cut_off,
             cut_off_logged,
         }
@@ -143,7 +149,10 @@ impl Lookout {
     /// Looks where that is due, and tells what has changed. True where other ports are left to the
     /// kernel than before, or for other reasons.
     pub fn look(&mut self, config: &Config, rib: &Rib, now: Instant) -> bool {
-        if self.watch.has_changed() {
+        let local_changes = rib.local_changes();
+        if std::mem::replace(&mut self.local_changes, local_changes) != local_changes
+            || self.watch.has_changed()
+        {
             self.due = self.due.min(now + SETTLE);
         }
         if now < self.due {
@@ -163,7 +172,9 @@ impl Lookout {
         self.due = now + LOOK_EVERY;
         let ports = interfaces(config, rib);
         let found = forward_path::read();
-        let reasons = reasons(&found, config, rib, &ports, self.guards, &self.checks);
+        self.had_own_lookups |= has_own_lookups(&found, rib);
+        let lookups = self.had_own_lookups;
+        let reasons = reasons(&found, config, rib, &ports, self.guards, &self.checks, lookups);
         self.cut_off = judge::cut_off(&found, &ports, &self.guarded);
         (self.left, self.prefixes, self.flows) = match config.router.takeover {
             Takeover::Force => Default::default(),
@@ -194,10 +205,15 @@ impl Lookout {
     fn tell(&self, reasons: &[Reason], config: &Config) {
         let forces = config.router.takeover == Takeover::Force;
         let new: Vec<&Reason> = reasons.iter().filter(|it| !self.reasons.contains(it)).collect();
-        for reason in new.iter().take(MOST_TOLD) {
+        for alike in chunks(&new).take(MOST_TOLD) {
+            let reason = alike[0];
             let whose = whose(reason, config);
             let alone = reason.only.filter(|_| !self.guards);
-            let of = alone.map_or_else(String::new, |prefix| format!(" from and to {prefix}"));
+            let of = alone.map_or_else(String::new, |prefix| {
+                let others = alike.len() - 1;
+                let others = if others > 0 { format!(" and {others} more") } else { String::new() };
+                format!(" from and to {prefix}{others}")
+            });
             let is_off = reason.is_of_family();
             let fate = match (forces || reason.is_mild, reason.port) {
                 (true, _) if is_off => "Wattline forwards such packets all the same".to_owned(),
@@ -219,21 +235,21 @@ impl Lookout {
             };
             tracing::warn!("{whose}{}: {fate}", reason.text);
         }
-        if new.len() > MOST_TOLD {
-            tracing::warn!("and {} more reasons of this kind", new.len() - MOST_TOLD);
+        let told = chunks(&new).count();
+        if told > MOST_TOLD {
+            tracing::warn!("and {} more reasons of this kind", told - MOST_TOLD);
         }
-        let gone = self.reasons.iter().filter(|it| !reasons.contains(it));
-        for reason in gone.take(MOST_TOLD) {
-            tracing::info!("{}{}: no longer the case", whose(reason, config), reason.text);
+        let gone: Vec<&Reason> = self.reasons.iter().filter(|it| !reasons.contains(it)).collect();
+        for alike in chunks(&gone).take(MOST_TOLD) {
+            tracing::info!("{}{}: no longer the case", whose(alike[0], config), alike[0].text);
         }
     }
 
     /// Says why the router must not start: everything that it would bypass, if the configuration
     /// forbids it. A family that the kernel does not forward is not: nobody forwards it.
     pub fn refusal(&self, config: &Config) -> Option<String> {
-        let passed_by = self.reasons.iter().filter(|it| !it.is_of_family());
-        let mut lines: Vec<String> =
-            passed_by.map(|it| format!("{}{}", whose(it, config), it.text)).collect();
+        let passed_by: Vec<&Reason> = self.reasons.iter().filter(|it| !it.is_of_family()).collect();
+        let mut lines = sentences(&passed_by, config);
         if config.router.takeover != Takeover::Strict || lines.is_empty() {
             return None;
         }
@@ -279,7 +295,7 @@ impl Lookout {
 
     /// Everything that is, or would be, passed by, in sentences.
     pub fn passed_by(&self, config: &Config) -> Vec<String> {
-        self.reasons.iter().map(|it| format!("{}{}", whose(it, config), it.text)).collect()
+        sentences(&self.reasons.iter().collect::<Vec<_>>(), config)
     }
 }
 
@@ -292,6 +308,11 @@ pub(super) fn judged_and_left(name: &str, judges: &str, why: &str) -> String {
     )
 }
 
+/// Whether a user has added a local route or a routing rule of IPv4.
+fn has_own_lookups(found: &ForwardPath, rib: &Rib) -> bool {
+    found.rules.iter().any(|rule| !rule.ipv6) || !rib.local().added.is_empty()
+}
+
 /// Kernel features beside routing that were found.
 fn reasons(
     found: &ForwardPath,
@@ -300,12 +321,15 @@ fn reasons(
     ports: &[Interfaces],
     guards: bool,
     checks: &BTreeMap<PortId, SourceCheck>,
+    has_own_lookups: bool,
 ) -> Vec<Reason> {
     let own: Vec<IpAddr> = rib.own_networks().map(|network| network.addr()).collect();
     let circumstances = Circumstances {
         follows_kernel: config.router.kernel_routes,
         guards,
         own: &own,
+        local: &rib.local(),
+        has_own_lookups,
         checks,
         strips_tags: &|name| ethtool::strips_vlan_tags(name).unwrap_or(false),
         merges_packets: &|name| ethtool::merges_packets(name).unwrap_or(false),
@@ -322,9 +346,19 @@ pub(super) fn weighty_reasons(
     checks: &BTreeMap<PortId, SourceCheck>,
 ) -> Vec<String> {
     let found = forward_path::read();
-    let reasons = reasons(&found, config, rib, &interfaces(config, rib), guards, checks);
-    let weighty = reasons.iter().filter(|it| !it.is_mild);
-    weighty.map(|it| format!("{}{}", whose(it, config), it.text)).collect()
+    let lookups = has_own_lookups(&found, rib);
+    let reasons = reasons(&found, config, rib, &interfaces(config, rib), guards, checks, lookups);
+    let weighty: Vec<&Reason> = reasons.iter().filter(|it| !it.is_mild).collect();
+    sentences(&weighty, config)
+}
+
+/// Reasons that differ in nothing but the prefix, together.
+fn chunks<'a, 'b>(reasons: &'b [&'a Reason]) -> impl Iterator<Item = &'b [&'a Reason]> {
+    reasons.chunk_by(|one, other| one.port == other.port && one.text == other.text)
+}
+
+fn sentences(reasons: &[&Reason], config: &Config) -> Vec<String> {
+    chunks(reasons).map(|it| format!("{}{}", whose(it[0], config), it[0].text)).collect()
 }
 
 fn whose(reason: &Reason, config: &Config) -> String {
