@@ -152,10 +152,6 @@ impl Rib {
 
     /// Lists the networks of a link's own addresses.
     pub fn networks_of(&self, link: u32) -> impl Iterator<Item = IpNet> {
-        let on = move |(own, _): &(super::OwnAddress, u32)| own.0.link == link;
-        self.addresses
-            .iter()
-            .filter(move |(_, list)| list.iter().any(on))
-            .map(|(network, _)| *network)
+        self.addresses.of_link(link)
     }
 }
