@@ -152,6 +152,8 @@ impl MemoryRouter {
                 destination_mac: [2, 0, 0, 0, 1, neighbour],
                 source_mac: MAC_OUT,
                 vlan: None,
+                gateway: None,
+                source: None,
             });
             routes.route((*prefix).into(), &next_hop).map_err(|error| refused(&error))?;
         }

@@ -11,6 +11,7 @@ use crate::flow_hash::{FlowHash, Shares};
 use crate::next_hop::{Adjacency, NextHop};
 use crate::own_addresses::OwnAddresses;
 use crate::port::PortId;
+use crate::source_addresses::SourceAddresses;
 use arc_swap::{ArcSwap, Cache};
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -27,7 +28,7 @@ pub struct PortConfig {
     pub mac: [u8; 6],
     /// Whether to accept frames for other stations as if they were for this one.
     pub promiscuous: bool,
-    /// IP addresses of the port with their prefix lengths; source addresses of ICMP errors.
+    /// IP addresses of the port with their prefix lengths.
     pub addresses: Vec<IpNet>,
     /// VLANs that are routed; frames of all others go to the kernel.
     pub vlans: Vec<VlanConfig>,
@@ -84,7 +85,7 @@ pub struct Hop {
     pub untagged_mtu: u16,
     /// Kind of the next hop.
     pub kind: HopKind,
-    /// Index into the table's gateways or groups, depending on `kind`.
+    /// Index into the table's addresses of next hops or groups, depending on `kind`.
     index: u32,
 }
 
@@ -92,11 +93,19 @@ pub struct Hop {
 #[derive(Debug, Default)]
 pub struct Table {
     hops: Vec<Hop>,
-    gateways: Vec<Option<IpAddr>>,
+    vias: Vec<Via>,
     groups: Vec<Shares>,
     ports: Arc<[PortConfig]>,
     own: Arc<OwnAddresses>,
+    sources: Arc<SourceAddresses>,
     flow_hash: FlowHash,
+}
+
+/// Addresses of a next hop.
+#[derive(Debug, Clone, Copy, Default)]
+struct Via {
+    gateway: Option<IpAddr>,
+    source: Option<IpAddr>,
 }
 
 static NO_HOP: Hop = Hop {
@@ -116,10 +125,10 @@ impl Table {
     pub fn new<'a>(
         next_hops: impl Iterator<Item = &'a NextHop>,
         ports: Arc<[PortConfig]>,
-        own: Arc<OwnAddresses>,
+        (own, sources): (Arc<OwnAddresses>, Arc<SourceAddresses>),
         flow_hash: FlowHash,
     ) -> Self {
-        let mut table = Self { ports, own, flow_hash, ..Self::default() };
+        let mut table = Self { ports, own, sources, flow_hash, ..Self::default() };
         for next_hop in next_hops {
             let hop = table.lay_out(next_hop);
             table.hops.push(hop);
@@ -135,10 +144,12 @@ impl Table {
             NextHop::Blackhole => plain(HopKind::Blackhole),
             NextHop::Unreachable => plain(HopKind::Unreachable),
             NextHop::Prohibit => plain(HopKind::Prohibit),
-            NextHop::Forward(adjacency) => forward(adjacency),
-            NextHop::Resolve { port, gateway, vlan } => {
-                self.gateways.push(*gateway);
-                let index = (self.gateways.len() - 1) as u32;
+            NextHop::Forward(adjacency) => {
+                let Adjacency { gateway, source, .. } = *adjacency;
+                Hop { index: self.index_of(Via { gateway, source }), ..forward(adjacency) }
+            }
+            NextHop::Resolve { port, gateway, source, vlan } => {
+                let index = self.index_of(Via { gateway: *gateway, source: *source });
                 let vlan = vlan.unwrap_or(0);
                 Hop { kind: HopKind::Resolve, port: *port, vlan, index, ..NO_HOP }
             }
@@ -148,6 +159,11 @@ impl Table {
                 Hop { kind: HopKind::Group, index, ..NO_HOP }
             }
         }
+    }
+
+    fn index_of(&mut self, via: Via) -> u32 {
+        self.vias.push(via);
+        (self.vias.len() - 1) as u32
     }
 
     /// Next hop of an id; that of [`NextHopId::NONE`] where the table does not know the id.
@@ -186,7 +202,22 @@ impl Table {
 
     /// Neighbour to resolve for `hop`; `None` if it is the packet's destination.
     pub fn gateway(&self, hop: &Hop) -> Option<IpAddr> {
-        self.gateways.get(hop.index as usize).copied().flatten()
+        self.via(hop).gateway
+    }
+
+    /// Source address that the route of `hop` prescribes.
+    pub fn prescribed_source(&self, hop: &Hop) -> Option<IpAddr> {
+        self.via(hop).source
+    }
+
+    fn via(&self, hop: &Hop) -> Via {
+        let has = matches!(hop.kind, HopKind::Forward | HopKind::Resolve);
+        has.then(|| self.vias.get(hop.index as usize).copied()).flatten().unwrap_or_default()
+    }
+
+    /// Addresses from which this machine sends.
+    pub fn sources(&self) -> &SourceAddresses {
+        &self.sources
     }
 
     /// The router's own addresses.
@@ -199,18 +230,6 @@ impl Table {
     #[inline]
     pub fn port(&self, port: PortId) -> Option<&PortConfig> {
         self.ports.get(usize::from(port.0))
-    }
-
-    /// Addresses of the interface on which a packet arrived; those of all ports if that interface
-    /// has none.
-    pub fn addresses(&self, port: PortId, vlan: u16) -> impl Iterator<Item = &IpNet> {
-        let own = self.port(port).map_or(&[][..], |config| {
-            match config.vlans.iter().find(|known| vlan != 0 && known.id == vlan) {
-                Some(known) => &known.addresses,
-                None => &config.addresses,
-            }
-        });
-        own.iter().chain(self.ports.iter().flat_map(|config| &config.addresses))
     }
 }
 

@@ -32,6 +32,7 @@ mod port_id;
 pub mod punt;
 pub mod punted;
 pub mod routes;
+pub mod source_addresses;
 pub mod spin;
 pub mod tap;
 pub mod token_bucket;

@@ -24,6 +24,8 @@ pub enum NextHop {
         port: PortId,
         /// Address of the neighbour, unless it is the packet's destination.
         gateway: Option<IpAddr>,
+        /// Source address that the route prescribes for packets of this machine.
+        source: Option<IpAddr>,
         /// VLAN id of the egress interface when that is a VLAN subinterface. A link-local address
         /// does not say on which of a port's links it is.
         vlan: Option<u16>,
@@ -55,4 +57,8 @@ pub struct Adjacency {
     pub source_mac: [u8; 6],
     /// VLAN id of the 802.1Q tag to push, when the egress interface is a VLAN subinterface.
     pub vlan: Option<u16>,
+    /// IP address of the neighbour, where it is known.
+    pub gateway: Option<IpAddr>,
+    /// Source address that the route prescribes for packets of this machine.
+    pub source: Option<IpAddr>,
 }

@@ -139,7 +139,7 @@ fn held_packets_leave_once_the_neighbour_is_known() {
     use crate::next_hop::NextHop;
     use crate::port::PortId;
     let mut router = Router::new();
-    let unknown = NextHop::Resolve { port: PortId(1), gateway: None, vlan: None };
+    let unknown = NextHop::Resolve { port: PortId(1), gateway: None, source: None, vlan: None };
     router.routes.route(net("203.0.113.0/24"), &unknown).unwrap();
     router.routes.publish().unwrap();
     router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
@@ -159,7 +159,7 @@ fn unanswered_neighbours_end_in_host_unreachable() {
     use crate::next_hop::NextHop;
     use crate::port::PortId;
     let mut router = Router::new();
-    let unknown = NextHop::Resolve { port: PortId(1), gateway: None, vlan: None };
+    let unknown = NextHop::Resolve { port: PortId(1), gateway: None, source: None, vlan: None };
     router.routes.route(net("203.0.113.0/24"), &unknown).unwrap();
     router.routes.publish().unwrap();
     router.ports[0].send(&frame4(MAC_A, 64, b"payload"));
@@ -186,7 +186,7 @@ fn a_broken_off_worker_frees_what_it_holds() {
     use crate::next_hop::NextHop;
     use crate::port::PortId;
     let mut router = Router::new();
-    let unknown = NextHop::Resolve { port: PortId(1), gateway: None, vlan: None };
+    let unknown = NextHop::Resolve { port: PortId(1), gateway: None, source: None, vlan: None };
     router.routes.route(net("203.0.113.0/24"), &unknown).unwrap();
     router.routes.publish().unwrap();
     router.ports[0].send(&frame4(MAC_A, 64, b"payload"));

@@ -9,6 +9,7 @@ use crate::flow_hash::{FlowHash, KernelHash};
 use crate::forwarding::{PortConfig, Published, RouteReader, Table};
 use crate::next_hop::NextHop;
 use crate::own_addresses::OwnAddresses;
+use crate::source_addresses::{SourceAddress, SourceAddresses};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -71,6 +72,7 @@ pub struct Routes {
     published: Published,
     ports: Arc<[PortConfig]>,
     own: Arc<OwnAddresses>,
+    sources: Arc<SourceAddresses>,
     flow_hash: FlowHash,
     entries: Vec<Entry>,
     ids: HashMap<NextHop, NextHopId>,
@@ -95,6 +97,7 @@ impl Routes {
             published: Published::default(),
             ports: ports.into(),
             own: Arc::default(),
+            sources: Arc::default(),
             flow_hash: FlowHash::default(),
             entries: vec![Entry { next_hop: NextHop::None, references: 1 }],
             ids: HashMap::new(),
@@ -138,6 +141,12 @@ impl Routes {
     /// a network share are not answered.
     pub fn set_own_addresses(&mut self, addresses: impl IntoIterator<Item = IpNet>) {
         self.own = Arc::new(addresses.into_iter().collect());
+        self.table_changed = true;
+    }
+
+    /// Replaces the addresses from which this machine sends, in the kernel's order, with the next publication.
+    pub fn set_source_addresses(&mut self, addresses: impl IntoIterator<Item = SourceAddress>) {
+        self.sources = Arc::new(addresses.into_iter().collect());
         self.table_changed = true;
     }
 
@@ -324,7 +333,7 @@ impl Routes {
         self.published.table.store(Arc::new(Table::new(
             next_hops,
             self.ports.clone(),
-            self.own.clone(),
+            (self.own.clone(), self.sources.clone()),
             self.flow_hash,
         )));
         self.table_changed = false;
@@ -415,7 +424,7 @@ mod tests {
     use crate::testing::{MAC_A, frame4};
 
     fn resolve(port: u16) -> NextHop {
-        NextHop::Resolve { port: PortId(port), gateway: None, vlan: None }
+        NextHop::Resolve { port: PortId(port), gateway: None, source: None, vlan: None }
     }
 
     fn net(text: &str) -> IpNet {

@@ -13,6 +13,7 @@ use crate::packet::Packet;
 use crate::port::{PortCounters, PortId, PortQueue};
 use crate::punt::Discard;
 use crate::routes::Routes;
+use crate::source_addresses::SourceAddress;
 use crate::worker::{Worker, WorkerParts};
 use etherparse::PacketBuilder;
 use ipnet::IpNet;
@@ -104,8 +105,24 @@ pub fn routes() -> Routes {
     for prefix in ["192.0.2.0/24", "2001:db8:1::/64"] {
         routes.route(net(prefix), &Bench::forward(0)).unwrap();
     }
+    routes.set_source_addresses(sources());
     routes.publish().unwrap();
     routes
+}
+
+/// Addresses of the ports and of their VLANs.
+fn sources() -> Vec<SourceAddress> {
+    let on = |port: usize, vlan, addresses: &[IpNet]| {
+        let interface = Some((PortId(port as u16), vlan));
+        let own =
+            |address: &IpNet| SourceAddress { address: *address, interface, deprecated: false };
+        addresses.iter().map(own).collect::<Vec<_>>()
+    };
+    let of_port = |(port, config): (usize, &PortConfig)| {
+        let vlans = config.vlans.iter().flat_map(|vlan| on(port, vlan.id, &vlan.addresses));
+        on(port, 0, &config.addresses).into_iter().chain(vlans).collect::<Vec<_>>()
+    };
+    ports().iter().enumerate().flat_map(of_port).collect()
 }
 
 /// The environment of a single node.
@@ -141,6 +158,8 @@ impl Bench {
             destination_mac: MAC_NEIGHBOUR,
             source_mac: [MAC_A, MAC_B][usize::from(port)],
             vlan: None,
+            gateway: None,
+            source: None,
         })
     }
 

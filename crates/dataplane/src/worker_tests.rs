@@ -212,6 +212,8 @@ fn routes_that_flap_under_traffic_lose_and_mislead_nothing() {
                     destination_mac: [2, 1, a, b, c, d],
                     source_mac: MAC_B,
                     vlan: None,
+                    gateway: None,
+                    source: None,
                 });
                 routes.route(net("203.0.113.0/24"), &next_hop).unwrap();
                 routes.publish().unwrap();

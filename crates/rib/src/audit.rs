@@ -143,6 +143,12 @@ impl Rib {
         self.prefixes.with_routes().step_by(step.max(1)).collect()
     }
 
+    /// Returns a prefix of a family with a route over a link.
+    pub fn some_prefix_over(&self, link: u32, ipv6: bool) -> Option<IpNet> {
+        let is_it = |prefix: &IpNet| prefix.addr().is_ipv6() == ipv6 && prefix.prefix_len() > 0;
+        self.prefixes.over(&[link]).find(is_it)
+    }
+
     /// Returns true if a route of the configuration, which the kernel does not know, may decide about
     /// an address.
     pub fn is_static(&self, address: IpAddr) -> bool {
@@ -152,10 +158,6 @@ impl Rib {
 
     /// Lists the networks of a link's own addresses.
     pub fn networks_of(&self, link: u32) -> impl Iterator<Item = IpNet> {
-        let on = move |(own, _): &(super::OwnAddress, u32)| own.0.link == link;
-        self.addresses
-            .iter()
-            .filter(move |(_, list)| list.iter().any(on))
-            .map(|(network, _)| *network)
+        self.addresses.of_link(link)
     }
 }

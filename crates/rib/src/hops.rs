@@ -7,16 +7,22 @@ use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::routes::{IdRange, RouteError, Routes};
 use wattline_fib::NextHopId;
 
-/// MTU of a route in bytes; `None` for that of its link.
-pub(super) type RouteMtu = Option<u16>;
+/// Details of a route that belong to its next hops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Detail {
+    /// MTU in bytes; `None` for that of the link.
+    pub mtu: Option<u16>,
+    /// Source address of packets that this machine sends.
+    pub sender: Option<IpAddr>,
+}
 
 /// Next hop of a route, independent of the present state of neighbours and links.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum HopKey {
     /// A neighbour.
-    Gateway { link: u32, address: IpAddr, mtu: RouteMtu },
+    Gateway { link: u32, address: IpAddr, detail: Detail },
     /// The destination itself is the neighbour.
-    OnLink { link: u32, mtu: RouteMtu },
+    OnLink { link: u32, detail: Detail },
     /// Leave to the kernel.
     Punt,
     /// Discard silently.
@@ -37,10 +43,10 @@ impl HopKey {
         Self::Group(ways.into())
     }
 
-    fn mtu(&self) -> Option<RouteMtu> {
+    fn has_route_mtu(&self) -> bool {
         match self {
-            Self::Gateway { mtu, .. } | Self::OnLink { mtu, .. } => Some(*mtu),
-            _ => None,
+            Self::Gateway { detail, .. } | Self::OnLink { detail, .. } => detail.mtu.is_some(),
+            _ => false,
         }
     }
 
@@ -65,9 +71,10 @@ struct Held {
 #[derive(Default)]
 pub(super) struct Hops {
     held: HashMap<HopKey, Held>,
-    /// Number of next hops by MTU. There are few MTUs, which makes a neighbour's next hops easy to
-    /// find.
-    mtus: HashMap<RouteMtu, u32>,
+    /// Details of the next hops to each neighbour.
+    neighbours: HashMap<(u32, IpAddr), Vec<Detail>>,
+    /// Number of next hops with the MTU of a route.
+    with_mtu: u32,
 }
 
 impl Hops {
@@ -85,17 +92,17 @@ impl Hops {
 
     /// Whether any route has its own MTU.
     pub fn has_route_mtus(&self) -> bool {
-        self.mtus.keys().any(Option::is_some)
+        self.with_mtu > 0
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &HopKey> {
         self.held.keys()
     }
 
-    /// Next hops to this neighbour, one for each MTU of a route.
+    /// Next hops to this neighbour, which differ in details of routes.
     pub fn of_neighbour(&self, link: u32, address: IpAddr) -> impl Iterator<Item = HopKey> {
-        let keys = self.mtus.keys().map(move |mtu| HopKey::Gateway { link, address, mtu: *mtu });
-        keys.filter(|key| self.held.contains_key(key))
+        let details = self.neighbours.get(&(link, address)).into_iter().flatten();
+        details.map(move |detail| HopKey::Gateway { link, address, detail: *detail })
     }
 
     /// Changes the meaning of a next hop, if it is in use.
@@ -131,10 +138,13 @@ impl Hops {
             // ones later.
             key => routes.acquire_own(&meaning(key), range)?,
         };
-        self.held.entry(key.clone()).or_default().ids[range as usize] = Some((id, 1));
-        if let Some(mtu) = key.mtu() {
-            *self.mtus.entry(mtu).or_default() += 1;
+        if !self.held.contains_key(key) {
+            self.with_mtu += u32::from(key.has_route_mtu());
+            if let HopKey::Gateway { link, address, detail } = key {
+                self.neighbours.entry((*link, *address)).or_default().push(*detail);
+            }
         }
+        self.held.entry(key.clone()).or_default().ids[range as usize] = Some((id, 1));
         Ok(id)
     }
 
@@ -166,6 +176,15 @@ impl Hops {
         members.iter().for_each(|(member, _)| self.release(member, IdRange::Any, routes));
     }
 
+    fn forget_neighbour(&mut self, key: &HopKey) {
+        let HopKey::Gateway { link, address, detail } = key else { return };
+        let Some(details) = self.neighbours.get_mut(&(*link, *address)) else { return };
+        details.retain(|known| known != detail);
+        if details.is_empty() {
+            self.neighbours.remove(&(*link, *address));
+        }
+    }
+
     /// Releases a next hop that was held for ids of this range.
     pub fn release(&mut self, key: &HopKey, range: IdRange, routes: &mut Routes) {
         let Some(held) = self.held.get_mut(key) else { return };
@@ -178,14 +197,8 @@ impl Hops {
         held.ids[range as usize] = None;
         if held.ids == [None; 2] {
             self.held.remove(key);
-        }
-        if let Some(mtu) = key.mtu()
-            && let Some(count) = self.mtus.get_mut(&mtu)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.mtus.remove(&mtu);
-            }
+            self.with_mtu -= u32::from(key.has_route_mtu());
+            self.forget_neighbour(key);
         }
         if let HopKey::Group(members) = key {
             self.release_members(members, routes);

@@ -13,6 +13,7 @@
 //! `wattline-router` supplies the events from the kernel and from its configuration.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod audit;
 mod audited;
 mod hops;
@@ -33,6 +34,7 @@ pub use source::Source;
 pub use view::{NeighbourView, RouteView};
 pub use way::Way;
 
+use addresses::Addresses;
 use audited::Audited;
 use hops::{HopKey, Hops};
 use ipnet::IpNet;
@@ -46,6 +48,7 @@ use wattline_dataplane::forwarding::PortConfig;
 use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
+use wattline_dataplane::source_addresses::SourceAddress;
 use wattline_linux::netlink::{
     Address, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
 };
@@ -59,13 +62,10 @@ struct NeighbourState {
     generation: u32,
 }
 
-/// An address of this machine, with its source.
-type OwnAddress = (Address, Source);
-
 /// Routing state.
 pub struct Rib {
     links: Links,
-    addresses: BTreeMap<IpNet, Vec<(OwnAddress, u32)>>,
+    addresses: Addresses,
     /// Neighbours by address first, so that those within a prefix are a range.
     neighbours: BTreeMap<(IpAddr, u32), NeighbourState>,
     prefixes: Prefixes,
@@ -86,6 +86,8 @@ pub struct Rib {
     left_with_mtu: HashSet<IpNet>,
     /// Number of the last dump of each source.
     generations: [u32; 2],
+    /// Whether a dump of each source has not ended.
+    dumping: [bool; 2],
     /// The same of neighbours, of which there are dumps of their own.
     neighbour_generations: [u32; 2],
     audited: Audited,
@@ -96,7 +98,7 @@ impl Rib {
     pub fn new(ports: Vec<PortSpec>) -> Self {
         Self {
             links: Links::new(ports),
-            addresses: BTreeMap::new(),
+            addresses: Addresses::default(),
             neighbours: BTreeMap::new(),
             prefixes: Prefixes::default(),
             hops: Hops::default(),
@@ -111,6 +113,7 @@ impl Rib {
             local_sources: LocalSources::default(),
             left_with_mtu: HashSet::new(),
             generations: [0; 2],
+            dumping: [false; 2],
             neighbour_generations: [0; 2],
             audited: Audited::default(),
         }
@@ -122,9 +125,11 @@ impl Rib {
         match event {
             Event::DumpBegin => {
                 self.generations[source as usize] = generation.wrapping_add(1);
+                self.dumping[source as usize] = true;
                 self.apply(source, Event::NeighbourDumpBegin);
             }
             Event::DumpEnd => {
+                self.dumping[source as usize] = false;
                 self.sweep(source, generation);
                 self.sweep_neighbours(source);
             }
@@ -173,6 +178,7 @@ impl Rib {
             self.port_changes += 1;
             routes.set_ports(self.port_configs());
             routes.set_own_addresses(self.own_networks());
+            routes.set_source_addresses(self.source_addresses());
         }
         if std::mem::take(&mut self.hash_changed) {
             routes.set_kernel_hash(self.kernel_hash);
@@ -237,7 +243,7 @@ impl Rib {
 
     /// All addresses of this machine, with their prefix lengths.
     pub fn own_networks(&self) -> impl Iterator<Item = IpNet> {
-        self.addresses.keys().copied()
+        self.addresses.networks()
     }
 
     /// Number of commits that changed links or addresses.
@@ -332,14 +338,7 @@ impl Rib {
         for prefix in self.prefixes.sweep(&old) {
             self.route_changed(prefix);
         }
-        let addresses: Vec<OwnAddress> = self
-            .addresses
-            .values()
-            .flatten()
-            .filter(|((_, of), number)| old(*of, *number))
-            .map(|(own, _)| own.clone())
-            .collect();
-        for (address, _) in addresses {
+        for address in self.addresses.older_than(generation, source) {
             self.address_gone(&address, source);
         }
         if source == Source::Kernel {
@@ -394,15 +393,9 @@ impl Rib {
     }
 
     fn address(&mut self, address: Address, source: Source, generation: u32) {
-        let own = (address, source);
-        let list = self.addresses.entry(own.0.address).or_default();
-        if let Some((_, number)) = list.iter_mut().find(|(known, _)| *known == own) {
-            *number = generation;
-        } else {
-            list.push((own.clone(), generation));
-        }
+        self.addresses.add(&address, source, generation, self.dumping[source as usize]);
         // This is done even for a known address, since its routes must survive the next sweep.
-        for route in local_routes(&own.0, source) {
+        for route in local_routes(&address, source) {
             let prefix = route.prefix;
             self.prefixes.add(prefix, Candidate::new(route, source, generation), Placement::Last);
             self.route_changed(prefix);
@@ -411,11 +404,7 @@ impl Rib {
     }
 
     fn address_gone(&mut self, address: &Address, source: Source) {
-        let Some(list) = self.addresses.get_mut(&address.address) else { return };
-        list.retain(|((known, of), _)| known != address || *of != source);
-        if list.is_empty() {
-            self.addresses.remove(&address.address);
-        }
+        self.addresses.remove(address, source);
         for route in local_routes(address, source) {
             let prefix = route.prefix;
             self.prefixes.remove(prefix, &Candidate::new(route, source, 0));
@@ -494,17 +483,17 @@ impl Rib {
 
     /// Configuration of the ports for the workers.
     pub fn port_configs(&self) -> Vec<PortConfig> {
-        let on = |link: u32| {
-            let of_link = |list: &Vec<(OwnAddress, u32)>| {
-                list.iter().any(|((address, _), _)| address.link == link)
-            };
-            self.addresses
-                .iter()
-                .filter(|(_, list)| of_link(list))
-                .map(|(address, _)| *address)
-                .collect::<Vec<IpNet>>()
+        self.links.port_configs(&|link| self.addresses.of_link(link).collect())
+    }
+
+    /// Addresses from which the kernel may send, in its order.
+    fn source_addresses(&self) -> Vec<SourceAddress> {
+        let own = |(address, link, deprecated)| SourceAddress {
+            address,
+            interface: self.links.interface(link),
+            deprecated,
         };
-        self.links.port_configs(&on)
+        self.addresses.senders().into_iter().map(own).collect()
     }
 }
 

@@ -5,6 +5,7 @@ use ipnet::IpNet;
 use std::collections::{HashMap, HashSet};
 use wattline_dataplane::forwarding::{PortConfig, VlanConfig};
 use wattline_dataplane::port::PortId;
+use wattline_dataplane::source_addresses::PortInterface;
 use wattline_linux::netlink::Link;
 
 /// A port of the configuration. Its id is its position in the list.
@@ -199,6 +200,16 @@ impl Links {
         let below = link.vlan.and_then(|(below, _)| Some(&self.links.get(&below)?.0));
         let named = |link: &Link| self.ports.iter().any(|port| port.spec.link == link.name);
         std::iter::once(link).chain(below).any(|it| self.own_port(it).is_some() || named(it))
+    }
+
+    /// Port and VLAN id whose interface a link is; `None` for one that is no port's.
+    pub fn interface(&self, index: u32) -> Option<PortInterface> {
+        let (link, _) = self.links.get(&index)?;
+        if let Some(port) = self.own_port(link) {
+            return Some((port, 0));
+        }
+        let (below, vlan) = link.vlan?;
+        Some((self.own_port(&self.links.get(&below)?.0)?, vlan))
     }
 
     /// Port through which a link sends: its own or that of the link below.

@@ -32,6 +32,8 @@ pub(super) struct Candidate {
     pub identity: u64,
     pub kind: RouteKind,
     pub hops: Vec<Hop>,
+    /// See [`Route::source`].
+    pub sender: Option<IpAddr>,
     /// The next hop that it names by number.
     pub nexthop: Option<u32>,
     /// Number of the last dump that contained it.
@@ -43,7 +45,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     pub fn new(route: Route, source: Source, generation: u32) -> Self {
-        let Route { metric, selector, identity, kind, hops, nexthop, .. } = route;
+        let Route { metric, selector, identity, kind, hops, nexthop, source: sender, .. } = route;
         let rank = match route.table {
             Table::Local => Rank::Local,
             _ if selector != 0 => Rank::Selective,
@@ -51,7 +53,19 @@ impl Candidate {
             Table::Default => Rank::Default,
         };
         let twice = false;
-        Self { source, rank, metric, selector, identity, kind, hops, nexthop, generation, twice }
+        Self {
+            source,
+            rank,
+            metric,
+            selector,
+            identity,
+            kind,
+            hops,
+            sender,
+            nexthop,
+            generation,
+            twice,
+        }
     }
 
     fn order(&self) -> (Rank, bool, u32, u64) {

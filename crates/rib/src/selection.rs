@@ -1,7 +1,7 @@
 //! Selection of the best route, and the present meaning of its next hop.
 
 use super::Rib;
-use super::hops::{HopKey, RouteMtu};
+use super::hops::{Detail, HopKey};
 use super::links::Egress;
 use super::prefixes::{Candidate, Entry};
 use super::source::Source;
@@ -84,21 +84,21 @@ impl Rib {
 
     /// Neighbour with this address, if it is known and on the link that routes lead to.
     fn direct_neighbour(&self, address: IpAddr) -> Option<HopKey> {
-        let (link, mtu) = self.on_link(address)?;
+        let (link, detail) = self.on_link(address)?;
         self.mac(link, address)?;
         self.links.port(link)?;
-        Some(HopKey::Gateway { link, address, mtu })
+        Some(HopKey::Gateway { link, address, detail })
     }
 
-    /// Link on which an address is a neighbour, according to the longest usable route, and that
-    /// route's MTU.
-    pub(super) fn on_link(&self, address: IpAddr) -> Option<(u32, RouteMtu)> {
+    /// Link on which an address is a neighbour, according to the longest usable route, and details of
+    /// that route.
+    pub(super) fn on_link(&self, address: IpAddr) -> Option<(u32, Detail)> {
         match self
             .prefixes
             .covering(address)
             .find_map(|entry| self.best(entry, address.is_ipv6()))?
         {
-            HopKey::OnLink { link, mtu } => Some((link, mtu)),
+            HopKey::OnLink { link, detail } => Some((link, detail)),
             _ => None,
         }
     }
@@ -156,7 +156,7 @@ impl Rib {
             .hops
             .iter()
             .filter(|hop| !hop.dead && self.links.carries(hop.link, ipv6, candidate.source))
-            .filter_map(|hop| Some((self.hop(hop)?, hop.weight.max(1))))
+            .filter_map(|hop| Some((self.hop(hop, candidate.sender)?, hop.weight.max(1))))
             .collect();
         match usable.as_slice() {
             [] => None,
@@ -173,24 +173,25 @@ impl Rib {
         }
     }
 
-    fn hop(&self, hop: &Hop) -> Option<HopKey> {
+    fn hop(&self, hop: &Hop, sender: Option<IpAddr>) -> Option<HopKey> {
+        let detail = Detail { mtu: hop.mtu, sender };
         match self.links.egress(hop.link) {
             Egress::Down => None,
             // If the link becomes a port later, its next hops change, not each route.
             Egress::Kernel if !self.links.may_be_port(hop.link) => Some(HopKey::Punt),
             Egress::Port { mtu, .. } if is_wider(hop.mtu, mtu) => Some(HopKey::Punt),
             Egress::Kernel | Egress::Port { .. } => Some(match hop.gateway {
-                Some(address) => HopKey::Gateway { link: hop.link, address, mtu: hop.mtu },
-                None => HopKey::OnLink { link: hop.link, mtu: hop.mtu },
+                Some(address) => HopKey::Gateway { link: hop.link, address, detail },
+                None => HopKey::OnLink { link: hop.link, detail },
             }),
         }
     }
 
     /// Meaning of a next hop (not a group) with the present links and neighbours.
     pub(super) fn meaning(&self, key: &HopKey) -> NextHop {
-        let (link, gateway, route_mtu) = match key {
-            HopKey::Gateway { link, address, mtu } => (*link, Some(*address), *mtu),
-            HopKey::OnLink { link, mtu } => (*link, None, *mtu),
+        let (link, gateway, detail) = match key {
+            HopKey::Gateway { link, address, detail } => (*link, Some(*address), *detail),
+            HopKey::OnLink { link, detail } => (*link, None, *detail),
             HopKey::Punt => return NextHop::Punt,
             HopKey::Blackhole => return NextHop::Blackhole,
             HopKey::Unreachable => return NextHop::Unreachable,
@@ -201,6 +202,7 @@ impl Rib {
             // While it is no port, or until its routes are withdrawn in the same publication.
             return NextHop::Punt;
         };
+        let Detail { mtu: route_mtu, sender: source } = detail;
         match gateway.and_then(|address| self.mac(link, address)) {
             // The link has become a port since the route was chosen.
             _ if is_wider(route_mtu, mtu) => NextHop::Punt,
@@ -211,15 +213,17 @@ impl Rib {
                 destination_mac,
                 source_mac: mac,
                 vlan,
+                gateway,
+                source,
             }),
-            None => NextHop::Resolve { port, gateway, vlan },
+            None => NextHop::Resolve { port, gateway, source, vlan },
         }
     }
 }
 
 /// Returns true if a route's MTU is above its link's. In IPv4 Linux then takes packets for short enough
 /// that the link refuses, and names the route's MTU in its errors.
-fn is_wider(route: RouteMtu, link: u16) -> bool {
+fn is_wider(route: Option<u16>, link: u16) -> bool {
     route.is_some_and(|mtu| mtu > link)
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use wattline_dataplane::next_hop::{Adjacency, NextHop};
+use wattline_linux::netlink::SourceRank;
 
 const MACS: [[u8; 6]; 3] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
 
@@ -77,7 +78,15 @@ impl Bench {
     /// Next hop of packets to an address.
     fn towards(&self, address: &str) -> NextHop {
         let found = self.routes.longest_match(ip(address));
-        found.map_or(NextHop::None, |(_, id)| self.routes.next_hop(id).unwrap().clone())
+        found.map_or(NextHop::None, |(_, id)| on_the_wire(self.routes.next_hop(id).unwrap()))
+    }
+}
+
+/// A next hop without the addresses that only ICMP errors need.
+fn on_the_wire(next_hop: &NextHop) -> NextHop {
+    match next_hop {
+        NextHop::Forward(to) => NextHop::Forward(Adjacency { gateway: None, source: None, ..*to }),
+        other => other.clone(),
     }
 }
 
@@ -93,11 +102,13 @@ fn forward_mtu(port: u16, mac: [u8; 6], mtu: u16) -> NextHop {
         destination_mac: mac,
         source_mac: [2, 0, 0, 0, 1, port as u8 + 1],
         vlan: None,
+        gateway: None,
+        source: None,
     })
 }
 
 fn resolve(port: u16, gateway: Option<&str>) -> NextHop {
-    NextHop::Resolve { port: PortId(port), gateway: gateway.map(ip), vlan: None }
+    NextHop::Resolve { port: PortId(port), gateway: gateway.map(ip), source: None, vlan: None }
 }
 
 #[test]
@@ -196,7 +207,7 @@ fn known_neighbours_of_a_connected_prefix_are_host_routes() {
 #[test]
 fn own_addresses_broadcasts_and_other_links_are_the_kernels() {
     let mut bench = Bench::new();
-    let own = |text: &str| Address { link: 1, address: net(text) };
+    let own = |text: &str| Address { link: 1, address: net(text), rank: SourceRank::Preferred };
     bench.kernel([route("192.0.2.0/24", 0, vec![via(1, "")])]);
     bench.kernel(["192.0.2.1/24", "192.0.2.9/24"].map(|text| Event::Address(own(text))));
     bench.kernel([Event::Address(own("2001:db8::1/64"))]);
@@ -255,7 +266,7 @@ fn a_link_local_gateway_behind_a_vlan_is_asked_for_there() {
     let mut bench = Bench::new();
     bench.kernel([route("2001:db8:9::/48", 0, vec![via(4, "fe80::1")])]);
     let gateway = Some(ip("fe80::1"));
-    let expected = NextHop::Resolve { port: PortId(0), gateway, vlan: Some(7) };
+    let expected = NextHop::Resolve { port: PortId(0), gateway, source: None, vlan: Some(7) };
     assert_eq!(bench.towards("2001:db8:9::1"), expected);
     assert_eq!(bench.rib.link_towards(PortId(0), 7, ip("fe80::1")), Some(4));
     assert_eq!(bench.rib.link_towards(PortId(0), 0, ip("fe80::1")), Some(1));
@@ -516,7 +527,8 @@ fn arbitrary_event() -> impl Strategy<Value = Event> {
     let neighbours = (1..4_u32, address.clone(), proptest::option::of(0..3_usize))
         .prop_map(|(link, address, mac)| neighbour(link, address, mac.map(|mac| MACS[mac])));
     let addresses = (1..4_u32, address, any::<bool>()).prop_map(|(link, address, gone)| {
-        let address = Address { link, address: net(&format!("{address}/24")) };
+        let address =
+            Address { link, address: net(&format!("{address}/24")), rank: SourceRank::Preferred };
         if gone { Event::AddressGone(address) } else { Event::Address(address) }
     });
     prop_oneof![
@@ -604,7 +616,37 @@ impl Naive {
         let mac = neighbour.and_then(|ip| self.neighbours.get(&(hop.link, ip)).copied().flatten());
         match mac {
             Some(mac) => forward_mtu(port, mac, hop.mtu.unwrap_or(1500)),
-            None => NextHop::Resolve { port: PortId(port), gateway: hop.gateway, vlan: None },
+            None => NextHop::Resolve {
+                port: PortId(port),
+                gateway: hop.gateway,
+                source: None,
+                vlan: None,
+            },
+        }
+    }
+}
+
+#[test]
+fn next_hop_has_its_gateway_and_the_source_address_of_its_route() {
+    let mut bench = Bench::new();
+    let prescribed = |prefix: &str, metric| {
+        let hops = vec![via(1, "192.0.2.2")];
+        let mut route = Route::new(net(prefix), metric, RouteKind::Unicast, hops);
+        route.source = Some(ip("198.51.100.1"));
+        Event::Route { route, placement: Placement::Last }
+    };
+    bench
+        .kernel([prescribed("10.1.0.0/16", 0), route("10.2.0.0/16", 0, vec![via(1, "192.0.2.2")])]);
+    for mac in [None, Some(MACS[0]), Some(MACS[1])] {
+        bench.kernel([neighbour(1, "192.0.2.2", mac)]);
+        for (address, expected) in [("10.1.0.9", Some(ip("198.51.100.1"))), ("10.2.0.9", None)] {
+            let (_, id) = bench.routes.longest_match(ip(address)).unwrap();
+            let (to, gateway, source) = match bench.routes.next_hop(id).unwrap() {
+                NextHop::Forward(to) => (Some(to.destination_mac), to.gateway, to.source),
+                NextHop::Resolve { gateway, source, .. } => (None, *gateway, *source),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((to, gateway, source), (mac, Some(ip("192.0.2.2")), expected));
         }
     }
 }
@@ -662,7 +704,7 @@ proptest! {
             let found = match bench.towards(address) {
                 NextHop::Group(members) => members
                     .iter()
-                    .map(|(id, _)| bench.routes.next_hop(*id).unwrap().clone())
+                    .map(|(id, _)| on_the_wire(bench.routes.next_hop(*id).unwrap()))
                     .collect(),
                 single => vec![single],
             };

@@ -287,15 +287,14 @@ impl Audit {
                 place @ 0..4 => ends(prefix)[place],
                 _ => self.comparison.address_in(prefix),
             };
-            let Ok(question) = self.comparison.question(state.rib, &ports, destination) else {
-                continue;
-            };
+            let found = self.comparison.about(state, &ports, destination, false);
+            let Ok((question, outcome)) = found else { continue };
             self.checked += 1;
             let known = self.suspects.iter().any(|it| it.question.destination == destination);
             if known || self.suspects.len() >= MOST_SUSPECTS {
                 continue;
             }
-            if let Outcome::Differs(difference) = self.comparison.compare(state, &question)
+            if let Outcome::Differs(difference) = outcome
                 && !self.findings.contains_key(&difference.prefix)
             {
                 self.suspect(question, difference, false, now);
@@ -327,18 +326,12 @@ impl Audit {
         while self.suspects.len() < MOST_SUSPECTS && began.elapsed() < SLICE {
             let comparison = &mut self.comparison;
             let Some(address) = audit.next(|prefix| comparison.address_in(prefix)) else { break };
-            let question = match comparison.question(state.rib, &ports, address) {
-                Ok(question) => question,
-                Err(why) => {
-                    audit.count_not_compared(why);
-                    continue;
-                }
-            };
-            match comparison.compare(state, &question) {
-                Outcome::LeftToKernel => audit.count_left(),
-                Outcome::NotComparable(why) => audit.count_not_compared(why),
-                Outcome::Agrees => audit.count_compared(),
-                Outcome::Differs(difference) => {
+            match comparison.about(state, &ports, address, true) {
+                Err(why) => audit.count_not_compared(why),
+                Ok((_, Outcome::NotComparable(why))) => audit.count_not_compared(why.to_owned()),
+                Ok((_, Outcome::LeftToKernel)) => audit.count_left(),
+                Ok((_, Outcome::Agrees)) => audit.count_compared(),
+                Ok((question, Outcome::Differs(difference))) => {
                     audit.count_compared();
                     if self.findings.contains_key(&difference.prefix) {
                         audit.add(state.rib, &question, &difference);
@@ -511,6 +504,60 @@ mod tests {
             let id = routes.longest_match(destination).unwrap().1;
             assert_ne!(routes.next_hop(id), Some(&NextHop::Punt));
             assert_eq!(audit.mismatches, 1);
+        });
+    }
+
+    /// Whatever addresses its ports have, and by whichever of them the packet would come in.
+    #[test]
+    fn every_address_is_compared_where_the_kernel_answers() {
+        in_namespace("ports", |laboratory| {
+            std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
+            for line in [
+                "addr del 192.0.2.1/24 dev pa",
+                "addr del 198.51.100.1/24 dev pb",
+                "addr add 192.0.2.1/30 dev pa",
+                "addr add 198.51.100.0/31 dev pb",
+                "route replace 10.1.0.0/16 via 198.51.100.1",
+                "-6 route add 2001:db8:7::/64 via fe80::2 dev pb",
+            ] {
+                ip(line);
+            }
+            begin(laboratory);
+            let compared = |laboratory: &mut Laboratory, address: &str| {
+                let within = Some(address.parse().unwrap());
+                let awaited = laboratory.audit.demand(&laboratory.rib, within).unwrap();
+                let reports = (0..1000).find_map(|_| {
+                    laboratory.second();
+                    std::thread::sleep(Duration::from_millis(5));
+                    awaited.report()
+                });
+                let report = reports.expect("no report");
+                assert_eq!((report.total, report.left_to_kernel), (0, 0), "{address}");
+                (report.compared, report.not_compared)
+            };
+            let addresses =
+                ["10.1.2.3/32", "10.200.0.1/32", "2001:db8:7::9/128", "2001:db8:9::9/128"];
+            for address in addresses.iter().cycle().take(40) {
+                assert_eq!(compared(laboratory, address), (1, BTreeMap::new()), "{address}");
+            }
+            // No route leads to the senders: only those reached over the port pass the check.
+            ip("addr flush dev pa");
+            ip("route add 10.9.0.0/24 dev pa");
+            for port in ["pa", "pb"] {
+                std::fs::write(format!("/proc/sys/net/ipv4/conf/{port}/rp_filter"), "1").unwrap();
+            }
+            for _ in 0..10 {
+                assert_eq!(compared(laboratory, "10.1.2.3/32"), (1, BTreeMap::new()));
+            }
+            let Laboratory { audit, rib, routes, .. } = &mut *laboratory;
+            let state = State { rib, routes, is_ours: &|_| false };
+            let why = audit.comparison.about(&state, &ports(rib), [10, 1, 2, 3].into(), true);
+            let left = "pa: left to the kernel; pb: left to the kernel";
+            assert_eq!(why, Err(left.to_owned()));
+            ip("link set pa down");
+            ip("link set pb down");
+            let (_, why) = compared(laboratory, "10.1.2.3/32");
+            assert!(why.keys().next().unwrap().starts_with("each port is down or left"), "{why:?}");
         });
     }
 

@@ -246,7 +246,7 @@ impl View<'_> {
                 mtu: Some(to.mtu.into()),
                 ..action("forward")
             },
-            NextHop::Resolve { port, gateway, vlan } => NextHopView {
+            NextHop::Resolve { port, gateway, vlan, .. } => NextHopView {
                 port: port_name(*port),
                 gateway: *gateway,
                 vlan: *vlan,

@@ -2,7 +2,9 @@
 
 use crate::config::{Config, PortSettings, RouteSettings, RouteTarget};
 use std::collections::HashMap;
-use wattline_linux::netlink::{Address, Event, Hop, Link, Neighbour, Placement, Route, RouteKind};
+use wattline_linux::netlink::{
+    Address, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, SourceRank,
+};
 use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::{FIRST_STATIC_LINK, PortSpec, Rib, Source};
 
@@ -66,7 +68,11 @@ fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks) -> Vec<Ev
             }));
         }
         for address in &port.addresses {
-            events.push(Event::Address(Address { link: links[place], address: *address }));
+            events.push(Event::Address(Address {
+                link: links[place],
+                address: *address,
+                rank: SourceRank::Preferred,
+            }));
         }
     }
     for neighbour in &config.neighbours {

@@ -20,6 +20,8 @@ pub struct ExitError {
 impl ExitError {
     /// Two things that were compared differ.
     pub const DIFFERENCE: u8 = 1;
+    /// Nothing could be compared.
+    pub const NOTHING_COMPARED: u8 = 3;
     /// The command line is wrong.
     pub const USAGE: u8 = 2;
     /// A capture, table or measurement holds something that it must not.

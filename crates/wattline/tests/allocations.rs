@@ -85,6 +85,8 @@ fn forward(port: u16) -> NextHop {
         destination_mac: [2, 0, 0, 0, 1, port as u8],
         source_mac: MACS[usize::from(port)],
         vlan: None,
+        gateway: None,
+        source: None,
     })
 }
 
@@ -103,7 +105,10 @@ fn routes() -> Routes {
         ("203.0.113.0/24", forward(1)),
         ("10.0.0.0/8", forward(1)),
         ("2001:db8:3::/48", forward(1)),
-        ("172.16.0.0/12", NextHop::Resolve { port: PortId(1), gateway: None, vlan: None }),
+        (
+            "172.16.0.0/12",
+            NextHop::Resolve { port: PortId(1), gateway: None, source: None, vlan: None },
+        ),
         ("172.31.0.0/16", NextHop::Blackhole),
     ] {
         routes.route(net(prefix), &way).unwrap();

@@ -83,10 +83,19 @@ static __always_inline enum owner local(const struct frame *frame, __u8 address,
     return OWNER_WORKER;
 }
 
-/* Whether an entry of the local addresses is one that the kernel forwards nothing to. */
-static __always_inline bool is_local(const struct frame *frame, const __u8 *address)
+/*
+ * The value of an entry of the local addresses. A pointer that is compared with NULL again later is none for
+ * the verifiers of Linux 6.12 without CAP_PERFMON.
+ */
+static __always_inline __u8 local_kind(const __u8 *entry)
 {
-    return address && (*address != IS_SHARED || !frame->guarded);
+    return entry ? *entry : NOT_LOCAL;
+}
+
+/* Whether the kernel forwards nothing to an address of this kind. */
+static __always_inline bool is_local(const struct frame *frame, __u8 address)
+{
+    return address != NOT_LOCAL && (address != IS_SHARED || !frame->guarded);
 }
 
 /* Whether packets from this address, or to it, are the kernel's. */
@@ -131,7 +140,7 @@ static __always_inline enum owner transit(const struct frame *frame, bool is_lef
 static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdict)
 {
     const struct ipv4 *ip = frame->header;
-    __u8 to, from, *address;
+    __u8 to, from, address;
     bool is_left;
 
     if (!has(frame, ip, sizeof(*ip))) {
@@ -165,13 +174,13 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
     if (!fits(frame, bpf_ntohs(ip->length)))
         VERDICT(TOO_LONG);
 
-    address = bpf_map_lookup_elem(&wl_local_v4, &ip->to);
+    address = local_kind(bpf_map_lookup_elem(&wl_local_v4, &ip->to));
     /* To all of a network: no frame for a group is forwarded. */
-    if (address && frame->unseen == VERDICT_LINK_MULTICAST)
+    if (address != NOT_LOCAL && frame->unseen == VERDICT_LINK_MULTICAST)
         VERDICT(LOCAL);
     is_left = frame->leaves && (is_left_v4(ip->from) || is_left_v4(ip->to));
     if (is_local(frame, address))
-        return local(frame, *address, ip->protocol,
+        return local(frame, address, ip->protocol,
                      bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT, is_left, ip + 1, verdict);
     return transit(frame, is_left, OWNER_TRANSIT_V4, verdict);
 }
@@ -217,7 +226,7 @@ static __always_inline bool may_be_routed(const struct frame *frame, const struc
 static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdict)
 {
     const struct ipv6 *ip = frame->header;
-    __u8 *address;
+    __u8 address;
     bool is_left;
 
     if (!has(frame, ip, sizeof(*ip))) {
@@ -244,12 +253,12 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
     if (!fits(frame, sizeof(*ip) + bpf_ntohs(ip->payload)))
         VERDICT(TOO_LONG);
 
-    address = bpf_map_lookup_elem(&wl_local_v6, ip->to);
+    address = local_kind(bpf_map_lookup_elem(&wl_local_v6, ip->to));
     is_left = frame->leaves && (is_left_v6(ip->from) || is_left_v6(ip->to));
     if (is_local(frame, address)) {
         if (frame->guarded && may_be_routed(frame, ip))
             return judged(frame, verdict);
-        return local(frame, *address, ip->next_header, false, is_left, ip + 1, verdict);
+        return local(frame, address, ip->next_header, false, is_left, ip + 1, verdict);
     }
     return transit(frame, is_left, OWNER_TRANSIT_V6, verdict);
 }

@@ -42,6 +42,8 @@ struct {
     __uint(max_entries, VLANS);
 } wl_vlans SEC(".maps");
 
+/* No value of a local address. */
+#define NOT_LOCAL 0
 /* The value of a local address. */
 #define IS_LOCAL 1
 /* The same where tunnels end. */

@@ -10,6 +10,7 @@
 mod generator;
 #[path = "../../../crates/rib/tests/histories/search.rs"]
 mod search;
+mod sources;
 mod twins;
 mod wires;
 

@@ -8,6 +8,7 @@
 use super::generator::{self, LINKS};
 use super::wires::{Output, Probe, Wires, error_of, mac_of};
 use crate::harness::binary;
+use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -42,7 +43,10 @@ const LENGTHS: [usize; 2] = [32, 1420];
 /// Ports, the first of which probes come in by, and a link that is none.
 const PORTS: [&str; 5] = ["pin", "pa", "pb", "pc", "pd"];
 
-/// Addresses of the ingress port, and the way back to all sources.
+/// Networks of the senders, unless a step `from NETWORK NETWORK` names others.
+const SENDERS: [&str; 2] = ["172.17.0.0/16", "2001:db8:fffe::/64"];
+
+/// Addresses of the ingress port, and the way back to these senders.
 const SOURCE_ROUTES: &str = "addr add 172.16.0.1/24 dev pin\naddr add 2001:db8:ffff::1/64 dev pin\n\
     route add 172.17.0.0/16 via 172.16.0.2 dev pin\n\
     route add 2001:db8:fffe::/64 via 2001:db8:ffff::2 dev pin\n";
@@ -108,6 +112,7 @@ pub struct Twins {
     wattline: Wattline,
     sides: [Side; 2],
     destinations: Vec<IpAddr>,
+    senders: [IpNet; 2],
     round: u32,
     next_number: u32,
 }
@@ -131,17 +136,29 @@ impl Twins {
         let wattline = Wattline::start_in(&sides[0].router, binary(), configuration)
             .unwrap_or_else(|error| panic!("{error}"));
         let destinations = generator::probes();
-        Self { wattline, sides, destinations, round: 0, next_number: 0 }
+        let senders = SENDERS.map(|network| network.parse().unwrap());
+        Self { wattline, sides, destinations, senders, round: 0, next_number: 0 }
     }
 
     /// Plays commands from the same begin; returns the first difference, as the number of the step and a
     /// description.
     pub fn play(&mut self, steps: &[String], counts: &mut Counts) -> Option<(usize, String)> {
         self.sides.iter().for_each(Side::reset);
+        self.senders = SENDERS.map(|network| network.parse().unwrap());
         let difference = self.settle(counts);
         assert_eq!(difference, None, "before the first step: {}", self.wattline.log());
         for (number, step) in steps.iter().enumerate() {
             counts.steps += 1;
+            if let Some(networks) = step.strip_prefix("from ") {
+                let mut networks = networks.split(' ').map(|network| network.parse().unwrap());
+                self.senders = std::array::from_fn(|_| networks.next().unwrap());
+                // Errors to the senders before have used up some of the limits.
+                std::thread::sleep(PAUSE);
+                if let Some(difference) = self.settle(counts) {
+                    return Some((number, difference));
+                }
+                continue;
+            }
             let [ours, kernel] = self.sides.each_ref().map(|side| side.command(step));
             counts.refused += u64::from(!kernel);
             if ours != kernel {
@@ -207,6 +224,18 @@ impl Twins {
         None
     }
 
+    /// Returns a probe from one of up to 65,536 senders: Linux sends few errors to each.
+    fn probe(&self, number: u32, destination: IpAddr, length: usize) -> Probe {
+        let senders = self.senders[usize::from(destination.is_ipv6())];
+        let bits = u32::from(senders.max_prefix_len() - senders.prefix_len()).min(16);
+        let host = number & ((1 << bits) - 1);
+        let source = match senders.network() {
+            IpAddr::V4(first) => IpAddr::from((u32::from(first) | host).to_be_bytes()),
+            IpAddr::V6(first) => IpAddr::from((u128::from(first) | u128::from(host)).to_be_bytes()),
+        };
+        Probe { source, destination, length }
+    }
+
     /// Sends the same probes to both, each from another source, and returns the frames that come of each.
     fn cross(&mut self, probes: &[(IpAddr, usize)], counts: &mut Counts) -> [Vec<Vec<Output>>; 2] {
         let first = self.next_number;
@@ -214,7 +243,7 @@ impl Twins {
         counts.probes += probes.len() as u64;
         let numbered = (first..).zip(probes);
         let probes: Vec<Probe> =
-            numbered.map(|(number, (address, length))| probe(number, *address, *length)).collect();
+            numbered.map(|(number, (to, length))| self.probe(number, *to, *length)).collect();
         for side in &self.sides {
             side.wires.send(&probes, first, mac("pin", 1));
         }
@@ -345,17 +374,6 @@ fn batch(namespace: &Namespace, lines: &str) -> bool {
 fn mac(link: &str, end: u8) -> [u8; 6] {
     let number = PORTS.iter().position(|it| *it == link).unwrap() as u8;
     [0x02, 0x57, 0, 1, number, end]
-}
-
-/// Returns a probe from one of 65,536 sources: Linux sends few errors to each ([`SOURCE_ROUTES`]).
-fn probe(number: u32, destination: IpAddr, length: usize) -> Probe {
-    let number = number as u16;
-    let [high, low] = number.to_be_bytes();
-    let source = match destination {
-        IpAddr::V4(_) => IpAddr::from([172, 17, high, low]),
-        IpAddr::V6(_) => IpAddr::from([0x2001, 0xdb8, 0xfffe, 0, 0, 0, 0, number]),
-    };
-    Probe { source, destination, length }
 }
 
 /// Compares the ways that packets from many sources to one destination take.

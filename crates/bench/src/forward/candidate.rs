@@ -253,6 +253,8 @@ fn prepare(namespace: &str, interfaces: [&str; 2], xdp_forward: bool) -> Result<
         destination_mac: SINK_MAC,
         source_mac: RIGHT_MAC,
         vlan: None,
+        gateway: None,
+        source: None,
     });
     let prefix = ipnet::IpNet::new_assert([10, 9, 0, 0].into(), 24);
     routes.route(prefix, &sink).map_err(kernel)?;

@@ -2,11 +2,13 @@
 //!
 //! It sends time exceeded and unreachable (network, host, fragmentation needed, prohibited). RFC
 //! 1812 section 4.3.2.7 says when none may be sent, 4.3.2.8 limits the rate, and 4.3.2.4 requires
-//! the source address to be one of the egress interface.
+//! the source address to be one of the egress interface: that of the route back, if it has one, or the one
+//! in the network of its gateway.
 
 use super::icmp_error::{Ends, Family, IcmpError, TTL};
 use crate::drop_reason::DropReason;
-use crate::forwarding::Hop;
+use crate::forwarding::{Hop, HopKind, Table};
+use crate::source_addresses::PortInterface;
 use std::net::{IpAddr, Ipv4Addr};
 use wattline_packet::ethernet;
 use wattline_packet::icmp4::{self, Icmp4Error as Message};
@@ -23,7 +25,7 @@ impl Family for Icmp4 {
     const NEXT: &'static [&'static str] = &["drop", "ip4-lookup", "punt"];
     const ETHER_TYPE: u16 = ethernet::IPV4;
     const OF_SHARED_DESTINATIONS: bool = false;
-    const FROM_EGRESS: bool = true;
+    const KERNEL_FORWARDS: bool = false;
     type Message = Message;
 
     fn message(reason: DropReason, mtu: u16) -> Option<Message> {
@@ -50,8 +52,14 @@ impl Family for Icmp4 {
         Some(Ends { source, destination })
     }
 
-    fn speaks_from(address: IpAddr) -> bool {
-        address.is_ipv4()
+    fn source(table: &Table, ingress: PortInterface, to: IpAddr, back: &Hop) -> Option<IpAddr> {
+        let prescribed = table.prescribed_source(back).filter(IpAddr::is_ipv4);
+        let egress = match back.kind {
+            HopKind::Forward | HopKind::Resolve => (back.port, back.vlan),
+            _ => ingress,
+        };
+        let near = table.gateway(back).unwrap_or(to);
+        prescribed.or_else(|| table.sources().ipv4(egress, near).map(IpAddr::V4))
     }
 
     fn write(buffer: &mut [u8], message: Message, source: IpAddr, about: &[u8]) -> Option<usize> {

@@ -2,15 +2,16 @@
 //!
 //! RFC 4443 section 2.4 (e) says when none may be sent, and (f) limits the rate. A packet *to* an
 //! anycast address may be answered, a packet *from* one may not. Section 2.2 leaves the source
-//! address open. Wattline, like Linux, takes that of the interface on which the packet arrived,
-//! which tells traceroute the most.
+//! address open. Wattline, like Linux (`icmp6_send`), takes the source address of the route back, if it has
+//! one, else by RFC 6724 an address of the interface on which the packet arrived.
 
 use super::icmp_error::{Ends, Family, IcmpError, TTL};
 use crate::drop_reason::DropReason;
-use crate::forwarding::Hop;
+use crate::forwarding::{Hop, Table};
+use crate::source_addresses::PortInterface;
 use std::net::IpAddr;
 use wattline_packet::icmp6::{self, Icmp6Error as Message};
-use wattline_packet::ipv6::{AddressKind, Ipv6Header, kind_of};
+use wattline_packet::ipv6::Ipv6Header;
 use wattline_packet::{FromBytes, ethernet};
 
 /// Node `icmp6-error`; see the module.
@@ -24,7 +25,7 @@ impl Family for Icmp6 {
     const NEXT: &'static [&'static str] = &["drop", "ip6-lookup", "punt"];
     const ETHER_TYPE: u16 = ethernet::IPV6;
     const OF_SHARED_DESTINATIONS: bool = true;
-    const FROM_EGRESS: bool = false;
+    const KERNEL_FORWARDS: bool = true;
     type Message = Message;
 
     fn message(reason: DropReason, mtu: u16) -> Option<Message> {
@@ -49,9 +50,10 @@ impl Family for Icmp6 {
         icmp6::may_report(about, message).then_some(ends)
     }
 
-    /// True for global addresses only: a link-local one means nothing to a sender on another link.
-    fn speaks_from(address: IpAddr) -> bool {
-        matches!(address, IpAddr::V6(own) if kind_of(&own.octets()) == AddressKind::Global)
+    fn source(table: &Table, ingress: PortInterface, to: IpAddr, back: &Hop) -> Option<IpAddr> {
+        let IpAddr::V6(to) = to else { return None };
+        let prescribed = table.prescribed_source(back).filter(IpAddr::is_ipv6);
+        prescribed.or_else(|| table.sources().ipv6(ingress, to).map(IpAddr::V6))
     }
 
     fn write(buffer: &mut [u8], message: Message, source: IpAddr, about: &[u8]) -> Option<usize> {

@@ -6,8 +6,8 @@
 //! of one kind leaves room for the others, and each limit keeps a part for every group of senders
 //! ([`FairLimit`]). A message is routed like any other packet.
 //!
-//! If only the kernel reaches the sender, the kernel gets the packet and sends the error. It would
-//! take a message from Wattline, which carries the kernel's own address as source, for forged.
+//! If only the kernel reaches the sender, the kernel forwards the message of IPv6. One of IPv4 carries the
+//! kernel's own address as source, which it would take for forged: it gets the packet and sends the error.
 //!
 //! - next: `drop` (the reason that the packet came with), `ip4-lookup` or `ip6-lookup` (the
 //!   message), `punt`
@@ -18,6 +18,7 @@ use crate::drop_reason::DropReason;
 use crate::forwarding::{Hop, HopKind, Table};
 use crate::graph::{Context, Edge, Node};
 use crate::packet::{Packet, Protection};
+use crate::source_addresses::PortInterface;
 use crate::token_bucket::TokenBucket;
 use std::marker::PhantomData;
 use std::net::IpAddr;
@@ -38,9 +39,8 @@ pub trait Family: Send {
     const ETHER_TYPE: u16;
     /// Whether packets *to* an address that names no single host may be answered.
     const OF_SHARED_DESTINATIONS: bool;
-    /// Whether the source address is one of the egress interface of the message, not of the
-    /// interface on which the packet arrived.
-    const FROM_EGRESS: bool;
+    /// Whether the kernel forwards a message that carries its own address as source.
+    const KERNEL_FORWARDS: bool;
     /// Type and code of a message, with their parameters.
     type Message: Copy;
 
@@ -55,8 +55,9 @@ pub trait Family: Send {
     /// forbid a message about it.
     fn ends(about: &[u8], message: Self::Message) -> Option<Ends>;
 
-    /// Whether this address of the router may be the source of messages.
-    fn speaks_from(address: IpAddr) -> bool;
+    /// Source address of a message to `to`, as the kernel chooses it: `ingress` is the interface by which
+    /// the packet came in, `back` the next hop towards `to`.
+    fn source(table: &Table, ingress: PortInterface, to: IpAddr, back: &Hop) -> Option<IpAddr>;
 
     /// Writes the message about a packet, from its network header on, and returns the length.
     /// `None` if `source` is of the other family or the buffer is too small.
@@ -163,21 +164,14 @@ impl<F: Family> IcmpError<F> {
         made.map(|made| Packet { protection: made.protection.for_quotation(), ..made })
     }
 
-    /// Source address of a message, one of the interface that the family prescribes (the ingress
-    /// interface if the egress interface is not known). An address in the sender's network is
-    /// preferred. For a packet that came through a tunnel, an address in the receiver's network is
-    /// preferred, since an answer may return through the tunnel only from the network at this end.
+    /// Source address of a message. For a packet that came through a tunnel, an address in the receiver's
+    /// network is preferred, since an answer may return through the tunnel only from the network at this
+    /// end.
     fn source(table: &Table, packet: &Packet, ends: Ends, back: &Hop) -> Option<IpAddr> {
         let tunnelled = packet.protection == Protection::Decrypted;
-        let near = if tunnelled { ends.destination } else { ends.source };
-        let (port, vlan) = match back.kind {
-            HopKind::Forward | HopKind::Resolve if F::FROM_EGRESS => (back.port, back.vlan),
-            _ => (packet.frame.port_in, packet.vlan_in),
-        };
-        let mut own = table.addresses(port, vlan).filter(|own| F::speaks_from(own.addr()));
-        let first = own.next()?;
-        let best = std::iter::once(first).chain(own).find(|own| own.contains(&near));
-        Some(best.unwrap_or(first).addr())
+        let near = tunnelled.then(|| table.sources().beside(ends.destination)).flatten();
+        let ingress = (packet.frame.port_in, packet.vlan_in);
+        near.or_else(|| F::source(table, ingress, ends.source, back))
     }
 }
 
@@ -197,8 +191,11 @@ impl<F: Family> Node for IcmpError<F> {
             let Some(message) = F::message(packet.reason, mtu) else { continue };
             let Some(ends) = Self::allowed(context, packet, message) else { continue };
             let (_, back) = context.routes.resolve(ends.source, 0);
+            let table = context.routes.table();
+            let kernel_reports = !F::KERNEL_FORWARDS || table.own().is_own(ends.source);
             // A packet from a tunnel stays here, since the kernel would quote it in clear.
-            if back.kind == HopKind::Punt && packet.protection == Protection::None {
+            if back.kind == HopKind::Punt && packet.protection == Protection::None && kernel_reports
+            {
                 *edge = PUNT;
             } else if let Some(made) = self.make(context, packet, message, ends, &back) {
                 context.spawn(LOOKUP, made);
@@ -410,6 +407,25 @@ mod tests {
         let made = bench.spawned()[0].1;
         let bytes = made.network_bytes(bench.context.pool.memory());
         assert_eq!(bytes[8..24], "2001:db8:1::1".parse::<Ipv6Addr>().unwrap().octets());
+    }
+
+    /// The kernel itself would choose an address for the device by which it gets the packet.
+    #[test]
+    fn an_ipv6_message_to_a_sender_whom_only_the_kernel_reaches_is_made_here() {
+        let mut bench = Bench::new();
+        bench.routes.set_own_addresses([net("2001:db8:1::1/64")]);
+        for prefix in ["2001:db8:9::/48", "2001:db8:1::1/128"] {
+            bench.routes.route(net(prefix), &NextHop::Punt).unwrap();
+        }
+        bench.routes.publish().unwrap();
+        let mut node = Icmp6Error::new(TokenBucket::new(1000, 50));
+        for (sender, edge, made) in [("2001:db8:9::9", DROP, 1), ("2001:db8:1::1", PUNT, 0)] {
+            let mut bytes = frame6(MAC_A, 1, &[7; 100]);
+            bytes[22..38].copy_from_slice(&sender.parse::<Ipv6Addr>().unwrap().octets());
+            let packet = expired(&mut bench, &bytes);
+            assert_eq!(bench.process(&mut node, packet).0, edge, "{sender}");
+            assert_eq!(bench.spawned().len(), made, "{sender}");
+        }
     }
 
     #[test]

@@ -61,7 +61,11 @@ mod tests {
         // The value before any node sets it.
         let none = DropReason::Truncated;
         for (next_hop, edge, reason) in [
-            (NextHop::Resolve { port: PortId(1), gateway: None, vlan: None }, HOLD, none),
+            (
+                NextHop::Resolve { port: PortId(1), gateway: None, source: None, vlan: None },
+                HOLD,
+                none,
+            ),
             (NextHop::Punt, PUNT, none),
             (NextHop::Blackhole, DROP, DropReason::Blackhole),
             (NextHop::Unreachable, ERROR, DropReason::Unreachable),

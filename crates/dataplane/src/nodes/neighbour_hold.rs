@@ -289,7 +289,8 @@ mod tests {
         requests: Receiver<NeighbourRequest>,
     }
 
-    const GATEWAY: NextHop = NextHop::Resolve { port: PortId(1), gateway: None, vlan: None };
+    const GATEWAY: NextHop =
+        NextHop::Resolve { port: PortId(1), gateway: None, source: None, vlan: None };
 
     impl Held {
         fn new() -> Self {
@@ -334,7 +335,7 @@ mod tests {
         let mut held = Held::new();
         let gateway = Some("fe80::1".parse().unwrap());
         for vlan in [Some(7), Some(8), None] {
-            let next_hop = NextHop::Resolve { port: PortId(1), gateway, vlan };
+            let next_hop = NextHop::Resolve { port: PortId(1), gateway, source: None, vlan };
             let packet = held.bench.packet_via(&frame6(MAC_A, 64, b"x"), &next_hop);
             assert_eq!(held.bench.process(&mut held.node, packet).0, CONSUMED);
         }

@@ -100,7 +100,7 @@ fn an_expired_packet_is_traced_to_its_drop_and_so_is_the_answer_to_it() {
 #[test]
 fn a_packet_that_waits_for_its_neighbour_is_followed_through_the_wait() {
     let mut watched = Watched::traced("all");
-    let resolve = NextHop::Resolve { port: PortId(1), gateway: None, vlan: None };
+    let resolve = NextHop::Resolve { port: PortId(1), gateway: None, source: None, vlan: None };
     watched.router.routes.route(net("203.0.113.0/24"), &resolve).unwrap();
     watched.router.routes.publish().unwrap();
     watched.router.ports[0].send(&frame4(MAC_A, 64, b"payload"));

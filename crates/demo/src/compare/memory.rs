@@ -95,6 +95,8 @@ fn router() -> Result<(Worker, Routes, WireEnd, WireEnd), Error> {
         destination_mac: SINK.mac,
         source_mac: RIGHT.mac,
         vlan: None,
+        gateway: None,
+        source: None,
     });
     for family in [IpAddr::V4([0; 4].into()), IpAddr::V6([0; 16].into())] {
         let everything = ipnet::IpNet::new_assert(family, 0);

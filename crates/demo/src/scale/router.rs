@@ -210,6 +210,8 @@ fn routes(ports: usize) -> Result<Routes, Error> {
             destination_mac: station_mac(port),
             source_mac: port_mac(port),
             vlan: None,
+            gateway: None,
+            source: None,
         });
         let prefix = ipnet::IpNet::new_assert(behind(port).into(), 24);
         routes.route(prefix, &next_hop).map_err(|error| failed(error.to_string()))?;

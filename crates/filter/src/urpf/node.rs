@@ -287,7 +287,8 @@ mod tests {
     #[test]
     fn routes_decide() {
         use SourceCheck::{Loose, Strict};
-        let resolve = |port, vlan| NextHop::Resolve { port: PortId(port), gateway: None, vlan };
+        let resolve =
+            |port, vlan| NextHop::Resolve { port: PortId(port), gateway: None, source: None, vlan };
         for (route, strict, loose) in [
             (None, false, false),
             (Some(Bench::forward(0)), true, true),

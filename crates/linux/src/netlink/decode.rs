@@ -1,11 +1,12 @@
 //! From rtnetlink messages to [`Event`]s.
 
 use super::model::{
-    Address, Aggregation, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
+    Address, Aggregation, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, SourceRank,
+    Table,
 };
 use ipnet::IpNet;
 use netlink_packet_core::Nla;
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{InfoData, InfoVlan, LinkAttribute, LinkFlags, LinkInfo};
 use netlink_packet_route::link::{LinkLayerType, LinkMessage, VlanProtocol};
 use netlink_packet_route::neighbour::{
@@ -125,16 +126,34 @@ fn mac(bytes: &[u8]) -> Option<[u8; 6]> {
 fn address(message: &AddressMessage) -> Option<Address> {
     let mut local = None;
     let mut address = None;
+    let mut flags = AddressFlags::from_bits_retain(message.header.flags.bits().into());
     for attribute in &message.attributes {
         match attribute {
             AddressAttribute::Local(ip) => local = Some(*ip),
             AddressAttribute::Address(ip) => address = Some(*ip),
+            AddressAttribute::Flags(all) => flags = *all,
             _ => {}
         }
     }
     // On a point-to-point link ADDRESS is the peer and LOCAL is ours; IPv6 gives ADDRESS alone.
     let address = IpNet::new(local.or(address)?, message.header.prefix_len).ok()?;
-    Some(Address { link: message.header.index, address })
+    let rank = source_rank(address, flags, message.header.scope);
+    Some(Address { link: message.header.index, address, rank })
+}
+
+/// Returns the rank of an address by `__ipv6_dev_get_saddr()` and `inet_select_addr()`.
+fn source_rank(address: IpNet, flags: AddressFlags, scope: AddressScope) -> SourceRank {
+    let has = |flag| flags.contains(flag);
+    match address {
+        IpNet::V4(_) if has(AddressFlags::Secondary) || scope != AddressScope::Universe => {
+            SourceRank::Never
+        }
+        IpNet::V4(_) => SourceRank::Preferred,
+        IpNet::V6(_) if has(AddressFlags::Optimistic) => SourceRank::Deprecated,
+        IpNet::V6(_) if has(AddressFlags::Tentative) => SourceRank::Never,
+        IpNet::V6(_) if has(AddressFlags::Deprecated) => SourceRank::Deprecated,
+        IpNet::V6(_) => SourceRank::Preferred,
+    }
 }
 
 fn neighbour(message: &NeighbourMessage) -> Option<Neighbour> {
@@ -221,6 +240,9 @@ fn route(message: &RouteMessage) -> Option<Route> {
             // Address and realm of what this machine sends itself.
             RouteAttribute::PrefSource(_) | RouteAttribute::Realm(_) => {
                 format!("{attribute:?}").hash(&mut identity);
+                if let RouteAttribute::PrefSource(own) = attribute {
+                    route.source = ip(own);
+                }
             }
             RouteAttribute::Preference(RoutePreference::Medium) => {}
             // The kernel stops using it before it deletes it. Advertised default routes are renewed

@@ -33,6 +33,7 @@ pub use change_feed::ChangeFeed;
 pub use decision::{Decision, DecisionQuery, MatchedRoute};
 pub use interface_name::interface_name;
 pub use model::{
-    Address, Aggregation, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
+    Address, Aggregation, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, SourceRank,
+    Table,
 };
 pub use request::{Requester, add_host_address};

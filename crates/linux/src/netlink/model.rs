@@ -71,6 +71,19 @@ pub struct Address {
     pub link: u32,
     /// The address and the length of its prefix.
     pub address: IpNet,
+    /// Rank among the sources of packets that this machine sends itself.
+    pub rank: SourceRank,
+}
+
+/// Rank of an address among the source addresses that the kernel chooses from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SourceRank {
+    /// Chosen before others.
+    Preferred,
+    /// Chosen if there is no other.
+    Deprecated,
+    /// Not chosen: tentative (IPv6), secondary, or of the scope of a link or host (IPv4).
+    Never,
 }
 
 /// A neighbour on a link.
@@ -121,6 +134,8 @@ pub struct Route {
     /// The number of the next hop, or group of them, that it names (`ip nexthop`): the route
     /// changes and goes with that.
     pub nexthop: Option<u32>,
+    /// Source address of packets that this machine sends by it (`src`).
+    pub source: Option<IpAddr>,
 }
 
 impl Route {
@@ -136,6 +151,7 @@ impl Route {
             kind,
             hops,
             nexthop: None,
+            source: None,
         }
     }
 }

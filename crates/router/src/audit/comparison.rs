@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wattline_dataplane::port::PortId;
@@ -74,27 +75,47 @@ impl Comparison {
         address(first + wide % (last - first).saturating_add(1).max(1), prefix.addr().is_ipv4())
     }
 
-    /// Draws a packet to an address that comes in by one of the ports.
+    /// Compares both decisions about a packet to an address that comes in by one of the ports: the first, from
+    /// a random one on, and the first source by which they can be compared. `thorough` also looks for
+    /// routes over the port to choose a source.
     ///
     /// # Errors
-    /// With the reason why there is none to compare.
-    pub fn question(
+    /// With the reason why there is none to compare, of each port.
+    pub fn about(
         &mut self,
-        rib: &Rib,
+        state: &State<'_>,
         ports: &[(PortId, u32)],
         destination: IpAddr,
-    ) -> Result<Question, &'static str> {
+        thorough: bool,
+    ) -> Result<(Question, Outcome), String> {
         if !is_forwarded(destination) {
-            return Err("the address is never forwarded");
+            return Err("the address is never forwarded".to_owned());
         }
-        if ports.is_empty() {
-            return Err("no port is up");
+        let mut reasons = BTreeMap::new();
+        let first = self.below(ports.len().max(1));
+        for place in 0..ports.len() {
+            let (port, ingress) = ports[(first + place) % ports.len()];
+            for origin in [Origin::Network, Origin::Anywhere, Origin::Route] {
+                let ipv6 = destination.is_ipv6();
+                let source = match origin {
+                    Origin::Route if !thorough => None,
+                    _ => self.source(state.rib, ingress, ipv6, origin),
+                };
+                let Some(source) = source else { continue };
+                let question = Question { source, destination, port, ingress };
+                match self.compare(state, &question) {
+                    Outcome::NotComparable(why) => drop(reasons.insert(ingress, why)),
+                    outcome => return Ok((question, outcome)),
+                }
+            }
         }
-        let (port, ingress) = ports[self.below(ports.len())];
-        let source = self
-            .source(rib, ingress, destination.is_ipv6())
-            .ok_or("the port has no network of the family")?;
-        Ok(Question { source, destination, port, ingress })
+        let name = |link: &u32| state.rib.link_name(*link).unwrap_or("-").to_owned();
+        let of_each: Vec<String> =
+            reasons.iter().map(|(link, why)| format!("{}: {why}", name(link))).collect();
+        Err(match of_each.is_empty() {
+            true => "each port is down or left to the kernel (`wattline show ports`)".to_owned(),
+            false => of_each.join("; "),
+        })
     }
 
     /// Compares both decisions about a packet.
@@ -109,7 +130,7 @@ impl Comparison {
             return Outcome::NotComparable("a route of the configuration may decide");
         }
         if !is_ours(question) {
-            return Outcome::NotComparable("the port is left to the kernel");
+            return Outcome::NotComparable("left to the kernel");
         }
         let no_answer = Outcome::NotComparable("the kernel does not answer");
         let kernel = match self.query.ask(source, destination, ingress) {
@@ -162,17 +183,44 @@ impl Comparison {
         self.query.ask(any, destination, 0).is_ok_and(|decision| decision == BLACKHOLE)
     }
 
-    /// Draws the address of a host on a link, which no check of sources refuses.
-    fn source(&mut self, rib: &Rib, link: u32, ipv6: bool) -> Option<IpAddr> {
-        let network = rib
-            .networks_of(link)
-            .find(|it| it.addr().is_ipv6() == ipv6 && it.prefix_len() < it.max_prefix_len() - 1)?;
+    /// Draws the source of a packet that comes in by a link.
+    fn source(&mut self, rib: &Rib, link: u32, ipv6: bool, origin: Origin) -> Option<IpAddr> {
+        let networks: Vec<IpNet> = match origin {
+            Origin::Network => rib.networks_of(link).collect(),
+            Origin::Anywhere => ANYWHERE.iter().filter_map(|it| it.parse().ok()).collect(),
+            Origin::Route => rib.some_prefix_over(link, ipv6).into_iter().collect(),
+        };
+        let draws = networks.iter().filter(|it| it.addr().is_ipv6() == ipv6);
+        draws.filter_map(|network| self.host(rib, *network)).next()
+    }
+
+    /// Draws the address of a host in a network that is none of this machine's.
+    fn host(&mut self, rib: &Rib, network: IpNet) -> Option<IpAddr> {
         let (first, last) = (number(network.network()), number(network.broadcast()));
-        let hosts = (last - first - 1).min(250);
-        let source = address(first + 1 + u128::from(self.random.next_u64()) % hosts, !ipv6);
-        (!rib.own_networks().any(|own| own.addr() == source)).then_some(source)
+        // The ends of a larger network name no host.
+        let end = u128::from(last - first > 1);
+        let hosts = (last - first).saturating_sub(2 * end).saturating_add(1).min(250);
+        let start = u128::from(self.random.next_u64()) % hosts;
+        let drawn = (0..hosts).map(|step| first + end + (start + step) % hosts);
+        drawn
+            .map(|number| address(number, network.addr().is_ipv4()))
+            .find(|host| is_forwarded(*host) && !rib.own_networks().any(|own| own.addr() == *host))
     }
 }
+
+/// Choice of a packet's source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// A host in a network of the ingress link, which no check of sources refuses.
+    Network,
+    /// Any address, which none refuses while `rp_filter` is off or its route leads back.
+    Anywhere,
+    /// A host that is reached over the link, for a link without such a network.
+    Route,
+}
+
+/// Networks of hosts that send tests (RFC 2544, RFC 5180).
+const ANYWHERE: [&str; 2] = ["198.18.0.0/15", "2001:2::/48"];
 
 /// Lists the addresses at both ends of a prefix, and those right beside it.
 pub(super) fn ends(prefix: IpNet) -> [IpAddr; 4] {

@@ -27,7 +27,7 @@ pub(super) struct OnDemand {
     addresses: Vec<IpAddr>,
     /// Prefixes that differ.
     found: BTreeSet<IpNet>,
-    not_compared: BTreeMap<&'static str, u64>,
+    not_compared: BTreeMap<String, u64>,
     report: AuditReport,
     to: Sender<AuditReport>,
     reader: Weak<()>,
@@ -98,7 +98,7 @@ impl OnDemand {
         self.report.left_to_kernel += 1;
     }
 
-    pub fn count_not_compared(&mut self, why: &'static str) {
+    pub fn count_not_compared(&mut self, why: String) {
         *self.not_compared.entry(why).or_default() += 1;
     }
 
@@ -116,9 +116,7 @@ impl OnDemand {
 
     /// Sends the report.
     pub fn finish(mut self) {
-        let not_compared = self.not_compared.into_iter();
-        self.report.not_compared =
-            not_compared.map(|(why, count)| (why.to_owned(), count)).collect();
+        self.report.not_compared = self.not_compared;
         // The reader may have gone.
         let _ = self.to.send(self.report);
     }

@@ -30,6 +30,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if json { print_json(&mut out, &report) } else { write(&report, &mut out) }?;
     out.flush()?;
     match report.total {
+        0 if report.compared == 0 => Err(ExitError::new(
+            ExitError::NOTHING_COMPARED,
+            "no decision of the kernel was compared: this says nothing about either",
+        )
+        .after_result()),
         0 => Ok(()),
         differences => Err(ExitError::new(
             ExitError::DIFFERENCE,
@@ -93,7 +98,7 @@ mod tests {
         let report = AuditReport {
             compared: 7,
             left_to_kernel: 2,
-            not_compared: [("no port is up".to_owned(), 3)].into(),
+            not_compared: [("eth0: the kernel refuses the source".to_owned(), 3)].into(),
             differences: vec![difference],
             total: 1,
             ..AuditReport::default()
@@ -104,7 +109,7 @@ mod tests {
                         kernel    no route\n  \
                         wattline  forward via 192.0.2.1 dev eth1 or via 192.0.2.2 dev eth1\n\
                         1 prefixes differ; 7 addresses compared, 2 left to the kernel\n\
-                        3 not compared: no port is up\n";
+                        3 not compared: eth0: the kernel refuses the source\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

@@ -18,6 +18,7 @@ A default is in brackets. Options after \"Also\" are described under [options of
 | 0 | done |
 | 1 | an audit found a difference |
 | 2 | the command line is wrong |
+| 3 | an audit compared nothing |
 | 65 | a capture, table or measurement holds something that it must not |
 | 66 | an input cannot be opened |
 | 69 | hardware, a kernel feature or `wattline-lab` is missing |
