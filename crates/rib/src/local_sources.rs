@@ -59,7 +59,7 @@ impl Rib {
 mod tests {
     use super::*;
     use crate::Source;
-    use wattline_linux::netlink::{Address, Event, Placement, Route, RouteKind, Table};
+    use wattline_linux::netlink::{Address, Event, Placement, Route, RouteKind, SourceRank, Table};
 
     fn net(text: &str) -> IpNet {
         text.parse().unwrap()
@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn routes_that_follow_from_addresses_are_told_from_those_of_users() {
         let mut rib = Rib::new(Vec::new());
-        let address = Address { link: 1, address: net("10.1.0.1/24") };
+        let rank = SourceRank::Preferred;
+        let address = Address { link: 1, address: net("10.1.0.1/24"), rank };
         rib.apply(Source::Kernel, Event::Address(address));
         let before = rib.local_changes();
         let local = |prefix: &str, table| Route {
