@@ -229,6 +229,33 @@ fn choosing(choice: &str, mode: Mode) -> impl FnOnce(&std::path::Path) -> String
 }
 
 #[test]
+fn renamed_port_still_shows_the_prefix_that_is_left() {
+    quiet("renamed_port_still_shows_the_prefix_that_is_left", || {
+        let topology = Topology::build(Options::default()).unwrap();
+        assert!(in_router(&topology, "ip", "rule add from 10.9.0.0/16 prohibit pref 10"));
+        let narrow = choosing("narrow", Mode::Adaptive);
+        let router = Wattline::start_with(&topology, binary(), narrow).unwrap();
+        let until_shown = |words: &[&str]| {
+            let deadline = Instant::now() + LIMIT;
+            loop {
+                let stats = router.stats().unwrap();
+                let reason = stats["ports"][1]["reason"].as_str().unwrap_or_default();
+                if stats["ports"][1]["state"] == "up" && words.iter().all(|it| reason.contains(it))
+                {
+                    return;
+                }
+                assert!(Instant::now() < deadline, "{stats}");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        };
+        until_shown(&["10.9.0.0/16"]);
+        let renamed = "link set right down\nlink set right name east\nlink set east up";
+        topology.router.ip(renamed).unwrap();
+        until_shown(&["is called east now", "10.9.0.0/16"]);
+    });
+}
+
+#[test]
 fn the_configuration_says_what_becomes_of_ports_with_rules() {
     let test = "the_configuration_says_what_becomes_of_ports_with_rules";
     quiet(test, || {
@@ -254,6 +281,12 @@ fn the_configuration_says_what_becomes_of_ports_with_rules() {
             assert_eq!(stats["ports"][0]["state"], "up", "{stats}");
             assert_eq!(stats["ports"][1]["state"], "left", "{stats}");
             assert!(stats["ports"][1]["reason"].as_str().unwrap().contains("tbf"), "{stats}");
+            // The log says of a port that is left nothing else.
+            let log = narrow.log();
+            assert!(
+                log.contains("port left: af_xdp") && !log.contains("port right: af_xdp"),
+                "{log}"
+            );
             drop(narrow);
         }
         let rule = format!("rule add from {}/32 prohibit pref 10", SOURCE.v4);

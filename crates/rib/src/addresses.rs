@@ -64,7 +64,7 @@ impl Addresses {
     }
 
     /// The same of a link.
-    pub fn of_link(&self, link: u32) -> impl Iterator<Item = IpNet> {
+    pub fn networks_on(&self, link: u32) -> impl Iterator<Item = IpNet> {
         let on = move |list: &Vec<Known>| list.iter().any(|known| known.link == link);
         self.known.iter().filter(move |(_, list)| on(list)).map(|(address, _)| *address)
     }

@@ -158,6 +158,6 @@ impl Rib {
 
     /// Lists the networks of a link's own addresses.
     pub fn networks_of(&self, link: u32) -> impl Iterator<Item = IpNet> {
-        self.addresses.of_link(link)
+        self.addresses.networks_on(link)
     }
 }

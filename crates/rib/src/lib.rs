@@ -483,7 +483,7 @@ impl Rib {
 
     /// Configuration of the ports for the workers.
     pub fn port_configs(&self) -> Vec<PortConfig> {
-        self.links.port_configs(&|link| self.addresses.of_link(link).collect())
+        self.links.port_configs(&|link| self.addresses.networks_on(link).collect())
     }
 
     /// Addresses from which the kernel may send, in its order.

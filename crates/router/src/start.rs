@@ -19,6 +19,7 @@ use super::platform::Platforms;
 use super::port_states::Ports;
 use super::power::{self, Power, check_steered};
 use super::rates::RecentRates;
+use super::takeover::Lookout;
 use super::watch::watchers::Watchers;
 use crate::application::Applications;
 use crate::config::{Config, routes_file};
@@ -35,6 +36,7 @@ use wattline_daemon::running::Identity;
 use wattline_daemon::settings::LogLevel;
 use wattline_daemon::settings::running::Running;
 use wattline_daemon::socket::{Answer, Reply, Request};
+use wattline_dataplane::port::PortId;
 
 /// A program's router extensions.
 #[derive(Clone, Copy)]
@@ -94,8 +96,11 @@ impl Router {
         if let Some(address) = config.metrics {
             serve_metrics(address, &control.inbox_sender)?;
         }
-        for (port, mode) in config.ports.iter().zip(&opened.modes) {
-            tracing::info!("port {}: {mode}", port.name);
+        for ((number, port), mode) in (0..).map(PortId).zip(&config.ports).zip(&opened.modes) {
+            let is_left = |lookout: &Lookout| lookout.left(number).is_some();
+            if !judged.lookout.as_ref().is_some_and(is_left) {
+                tracing::info!("port {}: {mode}", port.name);
+            }
         }
         let identity = Identity {
             file: config_path.display().to_string(),

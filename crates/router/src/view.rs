@@ -116,10 +116,14 @@ impl View<'_> {
         for ((number, _), port) in self.config().present_ports().zip(&mut stats.ports) {
             port.mode.clone_from(&self.ports.modes[usize::from(number.0)]);
             if let Some((state, reason)) = self.ports.attachments.state(number) {
-                (port.state, port.reason) = (
-                    Some(state.to_owned()),
-                    reason.or_else(|| self.left_alone(usize::from(number.0))),
-                );
+                let of_packets = self.left_alone(usize::from(number.0));
+                let reason = match (state, reason, of_packets) {
+                    ("up", Some(of_port), Some(of_packets)) => {
+                        Some(format!("{of_port}; {of_packets}"))
+                    }
+                    (_, of_port, of_packets) => of_port.or(of_packets),
+                };
+                (port.state, port.reason) = (Some(state.to_owned()), reason);
                 if let ("left", Some(reason), Some(flows)) =
                     (state, &mut port.reason, self.flows_of(number))
                 {

@@ -28,8 +28,8 @@ pub(super) type Sent<'a> = &'a dyn Fn(PortId) -> u64;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Said of an interface whose driver takes no frames, with the likely cause.
-const NO_FRAMES: &str = "its driver takes no XDP frames now (a veth does while its far end has GRO \
-                         or an XDP program)";
+const NO_FRAMES: &str = "its driver takes no XDP frames now; a veth takes them while its far end has \
+                         GRO or an XDP program";
 
 /// Reason for forwarding by workers to and from a bond.
 pub(super) const BEHIND_BOND: &str = "it is a bond";
@@ -293,14 +293,19 @@ impl Forwarding {
         }
         // Of several next hops the kernel picks one. A worker that gets what cannot be sent there
         // picks again, so the shares would not be those of the route.
-        let is_open = |link: u32| {
-            let mut ports = self.ports.iter().zip(closed);
-            ports.any(|(egress, closed)| egress.ifindex == link && closed.is_none())
-        };
-        let all_open = rib.links_of_groups().all(is_open);
-        (!all_open).then(|| {
-            "one of several next hops is behind a port that is closed to them, or behind none"
-                .to_owned()
+        let ports = self.ports.iter().zip(closed);
+        let ports: Vec<_> = ports
+            .map(|(egress, closed)| (egress.ifindex, &*egress.name, closed.is_none()))
+            .collect();
+        let shut = rib.links_of_groups().find_map(|link| shut_member(link, &ports))?;
+        Some(match shut {
+            Ok(port) => {
+                format!("one of several next hops is behind port {port}, which is closed to them")
+            }
+            Err(link) => format!(
+                "one of several next hops is behind {}, which is no port",
+                rib.link_name(link).unwrap_or("no interface")
+            ),
         })
     }
 
@@ -314,6 +319,16 @@ impl Forwarding {
     /// Says why a port is closed to XDP programs, or open for a trial only, if known.
     pub fn closed_because(&self, port: PortId) -> Option<&str> {
         self.ports.iter().find(|egress| egress.port == port)?.closed_because.as_deref()
+    }
+}
+
+/// Returns the port that a link is if it is closed, as given by number, name and whether it is open, or else
+/// the link if it is no port.
+fn shut_member<'a>(link: u32, ports: &[(u32, &'a str, bool)]) -> Option<Result<&'a str, u32>> {
+    match ports.iter().find(|(index, ..)| *index == link) {
+        Some((.., true)) => None,
+        Some((_, name, false)) => Some(Ok(name)),
+        None => Some(Err(link)),
     }
 }
 
@@ -447,6 +462,13 @@ fn closing_reason(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn closed_member_of_a_group_is_named() {
+        let ports = [(3, "a", true), (4, "b", false)];
+        let shut: Vec<_> = [3, 4, 5, 0].iter().map(|link| shut_member(*link, &ports)).collect();
+        assert_eq!(shut, [None, Some(Ok("b")), Some(Err(5)), Some(Err(0))]);
+    }
 
     /// Before Linux 6.3 generic netlink has no family `netdev`.
     #[test]

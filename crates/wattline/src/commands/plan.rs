@@ -82,11 +82,30 @@ struct Whole<P> {
 /// Prints what a router would do besides turning knobs.
 fn print_router<P>(out: &mut impl Write, whole: &Whole<P>) -> std::io::Result<()> {
     whole.block.iter().try_for_each(|block| block::print_plan(out, block))?;
-    whole.ports.iter().try_for_each(|port| print_port(out, port))
+    print_ports(out, &whole.ports)
+}
+
+/// Prints the fate of each port, then what flowtables do for some of them, once for ports of which the same
+/// is true.
+fn print_ports(out: &mut impl Write, ports: &[PortPlan]) -> std::io::Result<()> {
+    ports.iter().try_for_each(|port| print_port(out, port))?;
+    let mut flowtables: Vec<(&str, Vec<&str>)> = Vec::new();
+    for port in ports {
+        let Some(flowtable) = &port.flowtable else { continue };
+        match flowtables.iter_mut().find(|(known, _)| known == flowtable) {
+            Some((_, names)) => names.push(&port.name),
+            None => flowtables.push((flowtable, vec![&port.name])),
+        }
+    }
+    for (flowtable, ports) in flowtables {
+        let text = flowtable.replace("to add one: ", "to add one:\n    ").replace(" && ", "\n    ");
+        writeln!(out, "{}: {text}", ports.join(", "))?;
+    }
+    Ok(())
 }
 
 fn print_port(out: &mut impl Write, port: &PortPlan) -> std::io::Result<()> {
-    let PortPlan { name, is_absent, left_because, left_prefixes, flowtable, is_guarded } = port;
+    let PortPlan { name, is_absent, left_because, left_prefixes, is_guarded, .. } = port;
     let fate = if *is_guarded {
         "not forwarded, since an application judges them"
     } else {
@@ -102,7 +121,7 @@ fn print_port(out: &mut impl Write, port: &PortPlan) -> std::io::Result<()> {
             left_prefixes.join(", ")
         )?,
     }
-    flowtable.iter().try_for_each(|flowtable| writeln!(out, "  {flowtable}"))
+    Ok(())
 }
 
 /// Prints what a governor would do, and why.
@@ -250,6 +269,27 @@ impl From<PlanError> for ExitError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_for_a_flowtable_are_printed_once_below_the_ports() {
+        let port = |name: &str, flowtable: &str| PortPlan {
+            name: name.to_owned(),
+            is_absent: false,
+            left_because: (!flowtable.is_empty()).then(|| "a chain".to_owned()),
+            left_prefixes: Vec::new(),
+            flowtable: (!flowtable.is_empty()).then(|| flowtable.to_owned()),
+            is_guarded: false,
+        };
+        let lines = "a flowtable is fast; to add one: nft 'add x' && nft 'insert y'";
+        let ports = [port("a", lines), port("b", ""), port("c", lines)];
+        let mut out = Vec::new();
+        print_ports(&mut out, &ports).unwrap();
+        let expected = "port a: all packets are the kernel's: a chain\n\
+                        port b: Wattline forwards\n\
+                        port c: all packets are the kernel's: a chain\n\
+                        a, c: a flowtable is fast; to add one:\n    nft 'add x'\n    nft 'insert y'\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
 
     #[test]
     fn writes_that_differ_in_their_cpu_alone_are_one_line() {
