@@ -222,7 +222,7 @@ fn claims(page: &mut String, reproduction: &Reproduction, heading: &str) {
         put(
             page,
             format_args!(
-                "<tr data-verdict=\"{}\" data-basis=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"note\">{}</td></tr>\n",
+                "<tr id=\"{2}\" data-verdict=\"{}\" data-basis=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"note\">{}</td></tr>\n",
                 class(report.verdict),
                 basis(report.basis),
                 escape(&claim.id),
