@@ -119,6 +119,10 @@ fn claims_can_be_read_and_filtered_on_any_screen() {
                      name => document.querySelector(name).getBoundingClientRect().bottom))";
         let below = browser.value(below).as_f64().unwrap();
         assert!(below <= 900.0, "headline, verdicts and first plot end at {below} px of {width}");
+        let wide = "(() => { document.querySelectorAll('details').forEach(it => { it.open = true; }); \
+                    return [...document.querySelectorAll('.scroll:has(.v)')]\
+                    .filter(it => it.scrollWidth > it.clientWidth + 1).length; })()";
+        assert_eq!(browser.value(wide), 0, "tables of verdicts that scroll sideways at {width} px");
     }
     let shown = "[...document.querySelectorAll('tr[data-verdict]')].filter(r => !r.hidden)\
                  .every(r => r.dataset.verdict === 'meets')";

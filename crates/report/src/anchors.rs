@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 /// Letters of an id; a longer one ends in a part of its hash.
-const LONGEST: usize = 80;
+const LONGEST: usize = 64;
 const HASH_BYTES: usize = 4;
 
 /// Returns the page with an `id` for each row of a table.
@@ -176,6 +176,6 @@ mod tests {
         let found = ids(&page);
         assert_eq!(found[0], "s-q-ps-1");
         assert!(page.contains("<tr id=\"s-q-ps-1\" class=\"c\"><td>1</td></tr>"), "{page:.200}");
-        assert!(found[1..].iter().all(|id| id.chars().count() == 80) && found[1] != found[2]);
+        assert!(found[1..].iter().all(|id| id.chars().count() == 64) && found[1] != found[2]);
     }
 }

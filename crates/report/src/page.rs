@@ -90,7 +90,9 @@ pub fn begin_table<'a>(page: &mut String, heads: impl IntoIterator<Item = &'a st
     // Whoever has no pointer scrolls it with keys, which takes the focus.
     page.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table><thead><tr>");
     for head in heads {
-        put(page, format_args!("<th scope=\"col\">{}</th>", escape(head)));
+        // The name of a column of data may break at its underscores.
+        let head = escape(head).replace('_', "_<wbr>");
+        put(page, format_args!("<th scope=\"col\">{head}</th>"));
     }
     page.push_str("</tr></thead><tbody>\n");
 }
