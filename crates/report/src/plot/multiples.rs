@@ -109,14 +109,12 @@ impl Multiples {
         let texts =
             texts.filter_map(|(value, text)| Some(((LEFT - 5.0, y.pixel(value)? + 4.0), text)));
         svg.ticks(Anchor::End, texts);
-        svg.text(
-            (f64::midpoint(LEFT, RIGHT), BOTTOM + 33.0),
-            Anchor::Middle,
-            12,
-            "",
-            &self.x.label,
-        );
-        svg.text_upright((13.0, f64::midpoint(TOP, BOTTOM)), Anchor::Middle, 12, &self.y.label);
+        let [x_label, y_label] =
+            [(&self.x, x), (&self.y, y)].map(|(axis, scale)| label(axis, scale));
+        let below = (f64::midpoint(LEFT, RIGHT), BOTTOM + 33.0);
+        svg.text(below, Anchor::Middle, 12, "", &x_label);
+        let beside = (13.0, f64::midpoint(TOP, BOTTOM));
+        svg.text_upright(beside, Anchor::Middle, 12, &y_label);
         if let Some(at) = panel.limits[0].and_then(|value| x.pixel(value)) {
             svg.line((at, TOP), (at, BOTTOM), "level");
         }
@@ -138,6 +136,16 @@ impl Multiples {
         }
         svg.finish()
     }
+}
+
+/// The name of an axis. A reader takes distances for amounts: one that is none says so.
+fn label(axis: &Axis, scale: &Scale) -> String {
+    let remark = match (axis.logarithmic, scale.begins_above_zero()) {
+        (true, _) => ", logarithmic",
+        (false, true) => ", not from 0",
+        (false, false) => "",
+    };
+    format!("{}{remark}", axis.label)
 }
 
 #[cfg(test)]
@@ -181,6 +189,7 @@ mod tests {
         let hollow = panels.iter().map(|panel| panel.matches("\"hollow ").count());
         assert_eq!(hollow.collect::<Vec<_>>(), [0, 1]);
         assert!(panels.iter().all(|panel| panel.matches("class=\"level\"").count() == 2));
+        assert!(html.contains(">power (W), not from 0<") && html.contains(" (µs), logarithmic<"));
         assert!(html.contains("data-name=\"&lt;hare&gt;\"") && !html.contains("<hare>"));
     }
 
