@@ -70,6 +70,26 @@ fn simulations_can_be_read_on_any_screen() {
 }
 
 #[test]
+fn receive_path_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the page of receive") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let receive = ["receive", "--packets", "6000", "--proposal", "all", "--page", "r.html"];
+    wattline(folder.path(), &receive);
+    let words = [
+        "Fewest cycles, contiguous buffers, engine, invalidation, direct cache access",
+        "modelled",
+        "Again: wattline receive --packets 6000 --proposal all --page r.html",
+        "bytes of the last-level cache",
+    ];
+    is_fine(&mut browser, "receive-command", &folder.path().join("r.html"), &words);
+    assert_eq!(browser.value("document.querySelectorAll('.plot-box svg').length"), 3);
+    let mut again = Command::new(wattline_needs::program());
+    let again = again.args(receive).current_dir(folder.path()).output().unwrap();
+    let told = String::from_utf8_lossy(&again.stderr);
+    assert!(told.contains("r.html: is there already"), "{told}");
+}
+
+#[test]
 fn short_benchmarks_can_be_read_on_any_screen() {
     let Some(mut browser) = Browser::start("the pages of bench") else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -119,6 +139,10 @@ fn claims_can_be_read_and_filtered_on_any_screen() {
                      name => document.querySelector(name).getBoundingClientRect().bottom))";
         let below = browser.value(below).as_f64().unwrap();
         assert!(below <= 900.0, "headline, verdicts and first plot end at {below} px of {width}");
+        let wide = "(() => { document.querySelectorAll('details').forEach(it => { it.open = true; }); \
+                    return [...document.querySelectorAll('.scroll:has(.v)')]\
+                    .filter(it => it.scrollWidth > it.clientWidth + 1).length; })()";
+        assert_eq!(browser.value(wide), 0, "tables of verdicts that scroll sideways at {width} px");
     }
     let shown = "[...document.querySelectorAll('tr[data-verdict]')].filter(r => !r.hidden)\
                  .every(r => r.dataset.verdict === 'meets')";

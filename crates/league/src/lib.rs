@@ -28,6 +28,7 @@ pub mod league;
 mod outcome;
 mod packets;
 mod page;
+mod page_plots;
 mod page_tables;
 mod pieces;
 pub mod plan;

@@ -30,7 +30,8 @@ pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> String {
         });
         // All are told beside the same first one, on the same seeds.
         let first = of_kind.min_by(|a, b| a.beside_first.total_cmp(&b.beside_first));
-        let leader = first.map(|row| written(plan, row));
+        let leader =
+            first.map(|row| written(plan, &row.policy, Span::from_seconds(row.budget_seconds)));
         match leads.iter_mut().find(|(known, _)| *known == leader) {
             Some((_, at)) => at.push(*kind),
             None => leads.push((leader, vec![*kind])),
@@ -74,13 +75,11 @@ pub(crate) fn outcome(plan: &Plan, standings: &[Standing]) -> String {
 }
 
 /// The name of a policy, which is the same for all budgets.
-fn written(plan: &Plan, row: &Standing) -> String {
-    let budget = Span::from_seconds(row.budget_seconds);
-    let is_it =
-        |text: &&String| policy(text, budget).is_ok_and(|spec| spec.to_string() == row.policy);
+pub(crate) fn written(plan: &Plan, name: &str, budget: Span) -> String {
+    let is_it = |text: &&String| policy(text, budget).is_ok_and(|spec| spec.to_string() == name);
     match plan.policies.iter().find(is_it) {
         Some(text) if plan.budgets.len() > 1 => text.replace(BUDGET, "budget"),
-        _ => row.policy.clone(),
+        _ => name.to_owned(),
     }
 }
 

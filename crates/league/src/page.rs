@@ -1,15 +1,13 @@
 //! A league as a page: one table to rule on, and plots.
 
 use crate::outcome::{conditions, outcome};
+use crate::page_plots::put_plots;
 use crate::page_tables;
 use crate::plan::Plan;
 use crate::rows::Results;
-use crate::span::in_words;
-use crate::standings::{Standing, standings};
+use crate::standings::standings;
 use wattline_report::escape;
 use wattline_report::page::{begin, end, is_titled, put};
-use wattline_report::plot::{Axis, BarSeries, Bars};
-use wattline_units::Span;
 
 /// Title of the page.
 const TITLE: &str = "league";
@@ -45,114 +43,13 @@ pub fn page(plan: &Plan, results: &Results, again: &str) -> String {
             traffic and budget; the first policy has one set of constants for all.</p>\n",
         );
     }
-    plot(&mut page, &standings, with_bound);
+    put_plots(&mut page, plan, results);
     page.push_str("<h2>Table</h2>\n");
-    page_tables::standings(&mut page, results, &standings);
+    page_tables::standings(&mut page, plan, results, &standings);
     if !results.envelopes.is_empty() {
         page_tables::yardsticks(&mut page, results);
     }
     put(&mut page, format_args!("<p>Again: <code>{}</code></p>\n", escape(again)));
     end(&mut page);
     page
-}
-
-/// A plot per server and budget: a group of bars for each traffic; what did not keep the budget
-/// on every seed is left out.
-fn plot(page: &mut String, standings: &[Standing], with_bound: bool) {
-    let mut kinds: Vec<(&str, f64)> = Vec::new();
-    for row in standings {
-        if !kinds.contains(&(&row.server, row.budget_seconds)) {
-            kinds.push((&row.server, row.budget_seconds));
-        }
-    }
-    // All servers and budgets have the same traffics in the same order.
-    let mut numbered: Vec<&str> = Vec::new();
-    page.push_str("<div class=\"plots\">\n");
-    for (server, budget) in kinds {
-        let rows =
-            || standings.iter().filter(|row| row.server == server && row.budget_seconds == budget);
-        let mut traffics: Vec<&str> = Vec::new();
-        let mut policies: Vec<&str> = Vec::new();
-        for row in rows() {
-            if !traffics.contains(&&*row.traffic) {
-                traffics.push(&row.traffic);
-            }
-            if !policies.contains(&&*row.policy) {
-                policies.push(&row.policy);
-            }
-        }
-        let value = |policy: &str, traffic: &str| {
-            let row = rows().find(|row| row.policy == policy && row.traffic == traffic);
-            let above = |row: &Standing| if with_bound { row.gap } else { row.beside_first };
-            row.filter(|row| row.feasible == row.seeds).map_or(f64::NAN, |row| above(row) * 100.0)
-        };
-        let series = policies.iter().map(|policy| BarSeries {
-            name: (*policy).to_owned(),
-            values: traffics.iter().map(|traffic| value(policy, traffic)).collect(),
-            published: vec![None; traffics.len()],
-        });
-        let bars = Bars {
-            title: format!("{server}, budget {}", in_words(Span::from_seconds(budget))),
-            x_label: "traffic, numbered as below".into(),
-            y: Axis::new(if with_bound {
-                "energy above the lower bound (%)"
-            } else {
-                "energy beside the first policy (%)"
-            }),
-            groups: (1..=traffics.len()).map(|number| number.to_string()).collect(),
-            series: series.collect(),
-            stacked: false,
-            ordered: false,
-            halves: Vec::new(),
-            published: vec![None; traffics.len()],
-        };
-        page.push_str(&bars.svg());
-        page.push_str(&late(server, budget, &policies, &traffics, standings));
-        for traffic in traffics {
-            if !numbered.contains(&traffic) {
-                numbered.push(traffic);
-            }
-        }
-    }
-    page.push_str("</div>\n<ol>\n");
-    for traffic in numbered {
-        put(page, format_args!("<li>{}</li>\n", escape(traffic)));
-    }
-    page.push_str("</ol>\n");
-}
-
-/// The late packets of every policy, kept or not: what left out bars of the other plot did.
-fn late(
-    server: &str,
-    budget: f64,
-    policies: &[&str],
-    traffics: &[&str],
-    standings: &[Standing],
-) -> String {
-    let of = |policy: &str, traffic: &str| {
-        let row = standings.iter().find(|row| {
-            row.server == server
-                && row.budget_seconds == budget
-                && row.policy == policy
-                && row.traffic == traffic
-        });
-        row.map_or(f64::NAN, |row| row.worst_late * 100.0)
-    };
-    let series = policies.iter().map(|policy| BarSeries {
-        name: (*policy).to_owned(),
-        values: traffics.iter().map(|traffic| of(policy, traffic)).collect(),
-        published: vec![None; traffics.len()],
-    });
-    let bars = Bars {
-        title: format!("{server}, budget {}: allowed is 1 %", in_words(Span::from_seconds(budget))),
-        x_label: "traffic, numbered as below".into(),
-        y: Axis::new("late packets on the worst seed (%)"),
-        groups: (1..=traffics.len()).map(|number| number.to_string()).collect(),
-        series: series.collect(),
-        stacked: false,
-        ordered: false,
-        halves: Vec::new(),
-        published: vec![None; traffics.len()],
-    };
-    bars.svg()
 }

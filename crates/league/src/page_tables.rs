@@ -1,6 +1,8 @@
 //! The tables of a league's page.
 
-use crate::rows::Results;
+use crate::page_plots::{watts, worst_p99};
+use crate::plan::Plan;
+use crate::rows::{Results, Row, by_kind};
 use crate::span::in_words;
 use crate::standings::Standing;
 use wattline_report::page::table_of;
@@ -13,7 +15,14 @@ type Column = (&'static str, Vec<String>);
 const NOTHING: &str = "-";
 
 /// The table of the standings.
-pub(crate) fn standings(page: &mut String, results: &Results, standings: &[Standing]) {
+pub(crate) fn standings(page: &mut String, plan: &Plan, results: &Results, standings: &[Standing]) {
+    let kinds = by_kind(&results.rows);
+    let rows_of = |row: &Standing| -> &[&Row] {
+        let nanos = (row.budget_seconds * 1e9).round() as u64;
+        let of_kind = kinds.get(&(row.server.clone(), row.traffic.clone(), nanos));
+        let mut all = of_kind.into_iter().flatten();
+        all.find(|(policy, _)| *policy == row.policy).map_or(&[], |(_, rows)| rows)
+    };
     let of = |cell: &dyn Fn(&Standing) -> String| standings.iter().map(cell).collect::<Vec<_>>();
     let setting = |row: &Standing| {
         if row.setting == row.policy { "as named".into() } else { row.setting.clone() }
@@ -28,6 +37,8 @@ pub(crate) fn standings(page: &mut String, results: &Results, standings: &[Stand
         ("traffic", of(&|row| row.traffic.clone())),
         ("budget", of(&|row| budget(row.budget_seconds))),
         ("kept", of(&|row| format!("{} of {}", row.feasible, row.seeds))),
+        ("power, W", of(&|row| format!("{:.2}", watts(plan, rows_of(row))))),
+        ("99 % within, µs", of(&|row| p99(rows_of(row)))),
         ("gap %", of(&|row| percent(row.gap))),
         ("±", of(&|row| percent(row.gap_within))),
         ("above base %", of(&|row| percent(row.gap_above_base))),
@@ -103,6 +114,10 @@ fn put(page: &mut String, mut columns: Vec<Column>) {
     let rows = columns.first().map_or(0, |(_, cells)| cells.len());
     let row = |row: usize| columns.iter().map(|(_, cells)| cells[row].clone()).collect::<Vec<_>>();
     table_of(page, &heads, (0..rows).map(row));
+}
+
+fn p99(rows: &[&Row]) -> String {
+    worst_p99(rows).map_or_else(|| NOTHING.into(), |span| format!("{:.2}", span.as_seconds() * 1e6))
 }
 
 fn budget(seconds: f64) -> String {

@@ -94,6 +94,8 @@ fn the_same_on_one_thread_and_two_and_from_its_pieces() {
         assert!(page.contains(said), "{said}");
     }
     let server = "<th scope=\"col\">server</th>";
+    assert_eq!(page.matches("<div class=\"multiples\">").count(), 1, "a grid for one budget");
+    assert_eq!(page.matches("data-title=\"poisson:2Mpps,size=64\"").count(), 1);
     assert!(!page.contains("p99 ") && !page.contains(server), "one server needs no column");
 }
 

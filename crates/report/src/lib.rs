@@ -6,6 +6,7 @@
 //! crate knows nothing of the origin of figures.
 #![forbid(unsafe_code)]
 
+mod anchors;
 pub mod check;
 pub mod columns;
 mod contents;

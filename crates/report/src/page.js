@@ -179,13 +179,13 @@
     });
     table.closest(".scroll").before(words);
   }
-  // A row with a name of its own has a link to itself.
-  for (const row of document.querySelectorAll("tr[id]")) {
+  // Each row has a link to itself.
+  for (const row of document.querySelectorAll("tbody tr[id]")) {
     const link = document.createElement("a");
-    link.href = "#" + row.id;
+    link.href = "#" + encodeURIComponent(row.id);
     link.className = "here";
     link.setAttribute("aria-label", "Link to this row");
-    row.cells[0]?.append(" ", link);
+    row.cells[0]?.append("\u00a0", link);
   }
   addEventListener("beforeprint", () => document.querySelectorAll("details.claims").forEach((details) => { details.open = true; }));
   // Rows of one verdict or basis: the claims come first, then the figures with a check of it. Nothing else is shown.
@@ -196,7 +196,11 @@
     const rows = [...document.querySelectorAll("tr[data-verdict]")].filter((row) => !row.closest("#chosen"));
     rows.forEach((row) => { row.hidden = wanted !== "" && row.dataset[kind] !== wanted; });
     if (!chosen) return;
-    chosen.querySelector("tbody").replaceChildren(...rows.filter((row) => row.closest("details.claims") && !row.hidden).map((row) => row.cloneNode(true)));
+    chosen.querySelector("tbody").replaceChildren(...rows.filter((row) => row.closest("details.claims") && !row.hidden).map((row) => {
+      const copy = row.cloneNode(true);
+      copy.removeAttribute("id");
+      return copy;
+    }));
     chosen.hidden = wanted === "";
     document.querySelectorAll(".figure").forEach((figure) => { figure.hidden = wanted !== "" && !figure.querySelector("tr[data-verdict]:not([hidden])"); });
     document.querySelectorAll(".unchosen").forEach((part) => { part.hidden = wanted !== ""; });
@@ -207,6 +211,21 @@
     history.replaceState(null, "", wanted ? "#" + kind + "=" + wanted : location.pathname);
     choose(kind, wanted);
   }));
+  // A link to a row undoes what hides it: words, a chosen verdict. The browser opens closed details.
+  const reveal = () => {
+    let row = null;
+    try { row = document.getElementById(decodeURIComponent(location.hash.slice(1))); } catch { return; }
+    if (!row?.matches("tbody tr")) return;
+    const words = row.closest(".scroll")?.previousElementSibling;
+    if (row.classList.contains("off") && words?.matches("input[type=search]")) {
+      words.value = "";
+      words.dispatchEvent(new Event("input"));
+    }
+    if (row.closest("[hidden]")) choose("verdict", "");
+    row.scrollIntoView({ block: "center" });
+  };
   const asked = /^#(verdict|basis)=([a-z-]+)$/.exec(location.hash);
   if (asked) choose(asked[1], asked[2]);
+  reveal();
+  addEventListener("hashchange", reveal);
 })();

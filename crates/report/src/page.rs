@@ -1,5 +1,6 @@
 //! Pages in HTML: one file each, which needs nothing from elsewhere.
 
+use crate::anchors::anchored;
 use crate::check::{Basis, Check, Verdict};
 use crate::contents;
 use crate::escape::escape;
@@ -53,9 +54,10 @@ fn hash(text: &str) -> String {
 /// Opening tags of a page's contents.
 const BODY: &str = "<body><main>";
 
-/// Closes a page that [`begin`] has begun: lists its sections, and says what made it, where and when.
+/// Closes a page that [`begin`] has begun: lists its sections, names its rows, and says what made it, where and when.
 pub fn end(page: &mut String) {
     let (nav, listed) = contents::listed(page);
+    let listed = anchored(&listed);
     *page = if nav.is_empty() {
         listed
     } else {
@@ -88,7 +90,9 @@ pub fn begin_table<'a>(page: &mut String, heads: impl IntoIterator<Item = &'a st
     // Whoever has no pointer scrolls it with keys, which takes the focus.
     page.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table><thead><tr>");
     for head in heads {
-        put(page, format_args!("<th scope=\"col\">{}</th>", escape(head)));
+        // The name of a column of data may break at its underscores.
+        let head = escape(head).replace('_', "_<wbr>");
+        put(page, format_args!("<th scope=\"col\">{head}</th>"));
     }
     page.push_str("</tr></thead><tbody>\n");
 }
@@ -166,16 +170,15 @@ pub fn checks(page: &mut String, checks: &[Check]) {
         put(
             page,
             format_args!(
-                "<tr data-verdict=\"{}\" data-basis=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"note\">{note}</td></tr>\n",
+                "<tr data-key=\"{0} {1}\" data-verdict=\"{2}\" data-basis=\"{3}\"><td>{0}</td><td>{4}</td><td>{5}</td><td>{6}</td><td>{3}</td><td>{7}</td><td>{1}</td><td class=\"note\">{note}</td></tr>\n",
+                escape(&check.quantity),
+                check.claims.join(" "),
                 class(check.verdict),
                 basis(check.basis),
-                escape(&check.quantity),
                 escape(&check.ours),
                 escape(&check.published),
                 tolerance,
-                basis(check.basis),
                 verdict(check.verdict),
-                check.claims.join(" "),
             ),
         );
     }

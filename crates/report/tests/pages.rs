@@ -80,7 +80,7 @@ fn every_part_is_readable_on_any_screen_and_no_text_becomes_markup() {
     assert_eq!(browser.value(shown), 2);
 
     contents_stay_in_view(&mut browser);
-    a_narrow_screen_cuts_nothing(&mut browser);
+    no_width_cuts_anything(&mut browser);
     data_of_each_plot_is_a_file(&mut browser);
     plots_are_files_of_their_own(&mut browser);
     tables_are_sorted_and_filtered(&mut browser);
@@ -309,9 +309,9 @@ fn contents_stay_in_view(browser: &mut Browser) {
     browser.set_print(false);
 }
 
-/// On a narrow screen nothing of a plot or of a table with verdicts needs scrolling sideways; names stand
+/// Nothing of a plot or of a table with verdicts needs scrolling sideways. On a narrow screen names stand
 /// below their plot, and letters stay readable.
-fn a_narrow_screen_cuts_nothing(browser: &mut Browser) {
+fn no_width_cuts_anything(browser: &mut Browser) {
     let seen = "[...document.querySelectorAll('.plot-box, .scroll:has(.v)')]\
                 .filter(e => e.scrollWidth > e.clientWidth + 1).length";
     let below = "[...document.querySelectorAll('svg.plot')].every(plot => { \
@@ -338,8 +338,9 @@ fn a_narrow_screen_cuts_nothing(browser: &mut Browser) {
     assert!(browser.value(least).as_f64().is_some_and(|high| high >= 10.0));
     assert!(browser.value(gap).as_f64().is_some_and(|gap| gap < 8.0), "{}", browser.value(gap));
     assert!(browser.value(heads).as_str().is_some_and(|text| text.contains("verdict")));
-    browser.set_view(View { width: 1440, height: 700, dark: false });
+    browser.set_view(View { width: 1200, height: 700, dark: false });
     becomes(browser, false);
+    assert_eq!(browser.value(seen), 0, "tables with verdicts fit beside the list of sections");
 }
 
 /// By a button below the plot; a name is no formula.

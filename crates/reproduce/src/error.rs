@@ -10,10 +10,15 @@ pub enum ReproduceError {
     UnknownTarget(String, String),
     /// A figure has no traffic that could be replaced.
     #[error(
-        "{0}: has no traffic to replace: full load, steady rates, equations or other people's \
-         measurements; name figures of powersave: fig3, fig12, fig14 to fig17 and those beside them"
+        "{figure}: has no traffic to replace: full load, steady rates, equations or other people's \
+         measurements; figures with traffic: {with_traffic}"
     )]
-    NoTraffic(String),
+    NoTraffic {
+        /// The figure, or a whole paper.
+        figure: String,
+        /// Names of the figures that take a capture or rates.
+        with_traffic: String,
+    },
     /// The server model could not be loaded.
     #[error(transparent)]
     Server(#[from] wattline_server::LoadError),

@@ -4,7 +4,8 @@ use crate::figure::Figure;
 use crate::reproduction::Reproduction;
 use crate::summary::{Summary, bases};
 use wattline_report::page::{
-    self, basis, basis_filter, begin_table, checks, class, end_table, put, verdict, verdict_filter,
+    self, basis, basis_filter, begin_table, checks, class, end_table, put, table_of, verdict,
+    verdict_filter,
 };
 use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Basis, Notes, Verdict, escape};
@@ -196,15 +197,8 @@ fn figure(page: &mut String, name: &str, figure: &Figure, heading: &str) {
         );
         return;
     }
-    begin_table(page, figure.table.columns.iter().map(String::as_str));
-    for row in &figure.table.rows {
-        page.push_str("<tr>");
-        for cell in row {
-            put(page, format_args!("<td class=\"n\">{}</td>", escape(cell)));
-        }
-        page.push_str("</tr>\n");
-    }
-    end_table(page);
+    let heads: Vec<&str> = figure.table.columns.iter().map(String::as_str).collect();
+    table_of(page, &heads, figure.table.rows.iter());
 }
 
 fn claims(page: &mut String, reproduction: &Reproduction, heading: &str) {
@@ -222,7 +216,7 @@ fn claims(page: &mut String, reproduction: &Reproduction, heading: &str) {
         put(
             page,
             format_args!(
-                "<tr data-verdict=\"{}\" data-basis=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"note\">{}</td></tr>\n",
+                "<tr id=\"{2}\" data-verdict=\"{}\" data-basis=\"{}\"><td>{}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"note\">{}</td></tr>\n",
                 class(report.verdict),
                 basis(report.basis),
                 escape(&claim.id),

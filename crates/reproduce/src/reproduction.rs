@@ -93,7 +93,11 @@ fn reproduce_with(
     if own.is_some()
         && let Some(target) = targets.iter().find(|target| !target.takes_traffic())
     {
-        return Err(ReproduceError::NoTraffic(target.name()));
+        let with_traffic = Target::all().filter(Target::takes_traffic).map(|target| target.name());
+        return Err(ReproduceError::NoTraffic {
+            figure: target.name(),
+            with_traffic: with_traffic.collect::<Vec<_>>().join(", "),
+        });
     }
     let mut made = runner::run(&steps, inputs, own, told)?.into_iter();
     let mut all = Vec::new();

@@ -53,7 +53,9 @@ pub(crate) fn run(
             let figures = match (own, step.own) {
                 (None, _) => (step.run)(inputs),
                 (Some(own), Some(run)) => run(inputs, own),
-                (Some(_), None) => Err(ReproduceError::NoTraffic(step.name.to_owned())),
+                (Some(_), None) => {
+                    Err(ReproduceError::Model(format!("{}: takes no traffic", step.name)))
+                }
             };
             match figures {
                 Ok(_) => tell(Progress::Ends(step.name)),

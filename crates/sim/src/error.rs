@@ -46,6 +46,18 @@ pub enum SimError {
         /// Length of the warm-up.
         warmup_seconds: f64,
     },
+    /// A replayed capture has no packet in the measured time.
+    #[error(
+        "traffic: the capture has no packet from {from_seconds} s to {until_seconds} s after the start, \
+         so that nothing is measured; lengthen the duration, change the warm-up, or replay it at a \
+         rate (rate=1Mpps), which shortens its gaps"
+    )]
+    NothingMeasured {
+        /// End of the warm-up.
+        from_seconds: f64,
+        /// End of the measurement.
+        until_seconds: f64,
+    },
     /// The capture with the packets cannot be read.
     #[error("traffic: {0}")]
     Traffic(#[from] CaptureError),

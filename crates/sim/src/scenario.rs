@@ -58,9 +58,9 @@ impl Scenario<'_> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
         let setting = self.setting();
-        run_on(&setting, knobs, source.as_mut(), |context| {
+        self.measured(run_on(&setting, knobs, source.as_mut(), |context| {
             Ok(build(&setting.policy, context).map_err(ModelError::from)?)
-        })
+        })?)
     }
 
     /// Runs the simulation with a policy of the caller instead, and counts the packets that took
@@ -88,7 +88,7 @@ impl Scenario<'_> {
     ) -> Result<Report, SimError> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
-        play(&self.setting(), knobs, source.as_mut(), &[late_after], make)
+        self.measured(play(&self.setting(), knobs, source.as_mut(), &[late_after], make)?)
     }
 
     /// Runs the scenario's policy once and counts the packets above each of several bounds: above
@@ -101,9 +101,10 @@ impl Scenario<'_> {
         self.check_links()?;
         let mut source = self.traffic.build(self.seed)?;
         let setting = self.setting();
-        play(&setting, KnobBehaviour::default(), source.as_mut(), late_after, |context| {
+        let knobs = KnobBehaviour::default();
+        self.measured(play(&setting, knobs, source.as_mut(), late_after, |context| {
             Ok(build(&setting.policy, context).map_err(ModelError::from)?)
-        })
+        })?)
     }
 
     /// Runs it on a server whose knobs behave like this, under a policy of the caller's own, with
@@ -120,7 +121,7 @@ impl Scenario<'_> {
     ) -> Result<Report, SimError> {
         self.check_links()?;
         let mut source = watch(self.traffic.build(self.seed)?);
-        run_on(&self.setting(), knobs, source.as_mut(), make)
+        self.measured(run_on(&self.setting(), knobs, source.as_mut(), make)?)
     }
 
     /// Runs the simulation with a policy and packets of the caller, and tallies every span of length
@@ -159,6 +160,18 @@ impl Scenario<'_> {
         let setting = self.setting();
         build(&setting.policy, &setting.context(&platform)).map_err(ModelError::from)?;
         Ok(())
+    }
+
+    /// The report, unless a capture was to be replayed and its packets miss the measured time: idle power
+    /// would pass for its result. Described traffic may be as slow as it likes.
+    fn measured(&self, report: Report) -> Result<Report, SimError> {
+        if report.offered_packets > 0 || !self.traffic.replays() {
+            return Ok(report);
+        }
+        Err(SimError::NothingMeasured {
+            from_seconds: self.warmup.as_seconds(),
+            until_seconds: (self.warmup + self.duration).as_seconds(),
+        })
     }
 
     fn setting(&self) -> Setting<'_> {

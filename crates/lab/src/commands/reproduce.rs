@@ -165,7 +165,7 @@ fn failed(error: ReproduceError) -> ExitError {
     let code = match error {
         ReproduceError::Traffic(error) => return simulation_error(SimError::Source(error)),
         ReproduceError::Write { .. } => ExitError::IO,
-        ReproduceError::NoTraffic(_) => ExitError::USAGE,
+        ReproduceError::NoTraffic { .. } => ExitError::USAGE,
         _ => ExitError::DATA,
     };
     ExitError::new(code, error)

@@ -159,6 +159,7 @@ pub fn simulation_error(error: SimError) -> ExitError {
         | SimError::Interval
         | SimError::BeyondLinks { .. }
         | SimError::EndsInWarmUp { .. }
+        | SimError::NothingMeasured { .. }
         | SimError::Source(BuildError::Spec(_)) => ExitError::USAGE,
     };
     ExitError::new(code, error)

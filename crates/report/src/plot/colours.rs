@@ -16,7 +16,7 @@ const STYLES: usize = 3;
 /// A larger set is drawn as an ordered one, which has more looks.
 const MOST_WITHOUT_ORDER: usize = COLOURS * STYLES;
 /// Shapes of points.
-const SHAPES: usize = 4;
+const SHAPES: usize = 5;
 
 /// Look of one series.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,9 +107,11 @@ mod tests {
             }
         }
         // Points have no dash.
-        let points = line_looks(12, false);
-        let points: BTreeSet<_> = points.iter().map(|it| (it.point(), it.shape)).collect();
-        assert_eq!(points.len(), 12);
+        for series in 0..=SHADES_OF_LINES * STYLES {
+            let points = line_looks(series, false);
+            let points: BTreeSet<_> = points.iter().map(|it| (it.point(), it.shape)).collect();
+            assert_eq!(points.len(), series);
+        }
     }
 
     #[test]

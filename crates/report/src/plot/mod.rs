@@ -1,7 +1,7 @@
 //! Plots as SVG: self-contained, readable when printed or by the colour-blind.
 //!
-//! A small fixed set needs only a small writer: lines over two axes ([`Chart`]) and bars
-//! ([`Bars`]). Published values are black, computed ones coloured.
+//! A small fixed set needs only a small writer: lines over two axes ([`Chart`]), bars
+//! ([`Bars`]), and marks in many small plots ([`Multiples`]). Published values are black, computed ones coloured.
 
 mod axis;
 mod bars;
@@ -10,6 +10,7 @@ mod colours;
 mod frame;
 mod labels;
 mod mark;
+mod multiples;
 mod reach;
 mod scale;
 pub(crate) mod svg;
@@ -19,3 +20,4 @@ pub use axis::Axis;
 pub use bars::{BarSeries, Bars};
 pub use chart::{Band, Chart, Series};
 pub use mark::Mark;
+pub use multiples::{Dot, Multiples, Panel};

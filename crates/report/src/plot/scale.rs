@@ -2,6 +2,15 @@
 
 use super::axis::Axis;
 
+/// Ticks of a decade of a logarithmic axis, the most first.
+const WITHIN: [&[f64]; 4] =
+    [&[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
+/// Ticks from which a distance between two can be read.
+const FEWEST: usize = 3;
+/// Widths of a letter and of what divides two ticks, in pixels, where letters are large.
+const LETTER: f64 = 8.5;
+const GAP: f64 = 8.0;
+
 /// Maps the values of an axis to pixels.
 #[derive(Debug, Clone)]
 pub(super) struct Scale {
@@ -68,27 +77,34 @@ impl Scale {
         self.low > 0.0
     }
 
-    /// Values and texts of the ticks.
+    /// Values and texts of the ticks. A logarithmic axis has as many of its usual ones as fit side by
+    /// side. Where these are fewer than three, they are as on a linear axis.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         if self.logarithmic {
-            let decades = self.low.log10().floor() as i32..=self.high.log10().floor() as i32;
-            // Few decades have too few ticks at their powers alone; with more, three to each would
-            // touch where letters are large.
-            let within: &[f64] = match self.high / self.low {
-                ..8.0 => &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
-                ..=1e3 => &[1.0, 2.0, 5.0],
-                ..1e4 => &[1.0, 3.0],
-                _ => &[1.0],
+            let room = (self.to - self.from).abs();
+            let fits = |ticks: &Vec<(f64, String)>| {
+                let longest = ticks.iter().map(|(_, text)| text.len()).max().unwrap_or(0);
+                ticks.len() as f64 * (longest as f64 * LETTER + GAP) <= room
             };
-            let all = decades.flat_map(|n| within.iter().map(move |m| m * 10f64.powi(n)));
-            let slack = 1.0 + 1e-9;
-            let shown = all.filter(|v| (self.low / slack..=self.high * slack).contains(v));
-            return shown.map(|v| (v, plain(v, v))).collect();
+            let fitting = WITHIN.iter().map(|within| self.decades(within)).find(fits);
+            let ticks = fitting.unwrap_or_else(|| self.decades(&[1.0]));
+            if ticks.len() >= FEWEST {
+                return ticks;
+            }
         }
         let step = self.step();
         let first = (self.low / step - 1e-9).ceil() as i64;
         let last = (self.high / step + 1e-9).floor() as i64;
         (first..=last).map(|n| n as f64 * step).map(|v| (v, plain(v, step))).collect()
+    }
+
+    /// Ticks at these multiples of each power of ten.
+    fn decades(&self, within: &[f64]) -> Vec<(f64, String)> {
+        let decades = self.low.log10().floor() as i32..=self.high.log10().floor() as i32;
+        let all = decades.flat_map(|n| within.iter().map(move |m| m * 10f64.powi(n)));
+        let slack = 1.0 + 1e-9;
+        let shown = all.filter(|v| (self.low / slack..=self.high * slack).contains(v));
+        shown.map(|v| (v, plain(v, v))).collect()
     }
 
     /// Distance between ticks: as requested, or a round value that gives about six ticks.
@@ -128,12 +144,22 @@ mod tests {
         assert!(ticks.len() > 2 && !scale.begins_above_zero());
     }
 
+    fn logarithmic_ticks(low: f64, high: f64, room: f64) -> Vec<String> {
+        let axis = Axis::new("latency").logarithmic();
+        let scale = Scale::new(&axis, [low, high].into_iter(), (0.0, room));
+        scale.ticks().into_iter().map(|(_, text)| text).collect()
+    }
+
     #[test]
     fn a_short_logarithmic_axis_has_ticks_as_well() {
-        let axis = Axis::new("latency").logarithmic();
-        let scale = Scale::new(&axis, [9.8, 17.0].into_iter(), (0.0, 1.0));
-        let texts: Vec<String> = scale.ticks().into_iter().map(|(_, text)| text).collect();
-        assert_eq!(texts, ["10", "12", "15"]);
+        assert_eq!(logarithmic_ticks(9.8, 17.0, 486.0), ["10", "12", "15"]);
+        assert_eq!(logarithmic_ticks(9.8, 11.4, 486.0), ["10.0", "10.5", "11.0"]);
+        assert_eq!(logarithmic_ticks(31.0, 33.0, 486.0), ["31.0", "31.5", "32.0", "32.5", "33.0"]);
+        for (low, width) in (1..1000).flat_map(|low| (101..400).map(move |width| (low, width))) {
+            let (low, width) = (f64::from(low) / 10.0, f64::from(width) / 100.0);
+            let ticks = logarithmic_ticks(low, low * width, 270.0);
+            assert!((3..=8).contains(&ticks.len()), "{low} to {}: {ticks:?}", low * width);
+        }
     }
 
     fn ticks(low: f64, high: f64) -> Vec<String> {
@@ -165,14 +191,13 @@ mod tests {
     #[test]
     fn logarithmic_ticks_are_at_one_two_and_five() {
         let axis = Axis::new("x").logarithmic();
-        let scale = Scale::new(&axis, [1.0, 1000.0].into_iter(), (0.0, 300.0));
-        assert_eq!(scale.pixel(10.0).map(f64::round), Some(100.0));
-        let texts: Vec<String> = scale.ticks().into_iter().map(|(_, text)| text).collect();
-        assert_eq!(texts, ["1", "2", "5", "10", "20", "50", "100", "200", "500", "1000"]);
-        let longer = Scale::new(&axis, [16.0, 25e3].into_iter(), (0.0, 300.0));
-        let texts: Vec<String> = longer.ticks().into_iter().map(|(_, text)| text).collect();
-        assert_eq!(texts, ["30", "100", "300", "1000", "3000", "10000"]);
-        let wide = Scale::new(&axis, [1.0, 1e6].into_iter(), (0.0, 300.0));
-        assert_eq!(wide.ticks().len(), 7);
+        let scale = Scale::new(&axis, [1.0, 1000.0].into_iter(), (0.0, 486.0));
+        assert_eq!(scale.pixel(10.0).map(f64::round), Some(162.0));
+        let all = ["1", "2", "5", "10", "20", "50", "100", "200", "500", "1000"];
+        assert_eq!(logarithmic_ticks(1.0, 1000.0, 486.0), all);
+        assert_eq!(logarithmic_ticks(1.0, 1000.0, 270.0), ["1", "10", "100", "1000"]);
+        let longer = logarithmic_ticks(16.0, 25e3, 486.0);
+        assert_eq!(longer, ["30", "100", "300", "1000", "3000", "10000"]);
+        assert_eq!(logarithmic_ticks(1.0, 1e6, 486.0).len(), 7);
     }
 }

@@ -66,6 +66,18 @@ pub(super) struct Svg {
     y_label: String,
 }
 
+/// The path of a point.
+fn shape(shape: usize, (x, y): (f64, f64)) -> String {
+    match shape {
+        // A line without length, whose round ends make a dot.
+        0 => format!("M{} {}h0", Pixel(x), Pixel(y)),
+        1 => format!("M{} {}h6.4v6.4h-6.4z", Pixel(x - 3.2), Pixel(y - 3.2)),
+        2 => format!("M{} {}l4 7h-8z", Pixel(x), Pixel(y - 4.2)),
+        3 => format!("M{} {}l4 4l-4 4l-4 -4z", Pixel(x), Pixel(y - 4.0)),
+        _ => format!("M{} {}l4 -7h-8z", Pixel(x), Pixel(y + 4.2)),
+    }
+}
+
 impl Svg {
     pub(super) fn new(width: f64, height: f64, title: &str, x_label: &str, y_label: &str) -> Self {
         let label = format!("{title}: {y_label} over {x_label}");
@@ -168,23 +180,24 @@ impl Svg {
         self.put(format_args!(r#"<path class="hatch" d="{path}"/>"#));
     }
 
-    /// Draws the points of a series as one path, in one of four shapes, so that series differ in more than
+    /// Draws the points of a series as one path, in one of five shapes, so that series differ in more than
     /// colour.
     pub(super) fn markers(&mut self, look: &Look, points: impl Iterator<Item = (f64, f64)>) {
-        let mut path = String::new();
-        for (x, y) in points {
-            let _ = match look.shape {
-                // A line without length, whose round ends make a dot.
-                0 => write!(path, "M{} {}h0", Pixel(x), Pixel(y)),
-                1 => write!(path, "M{} {}h6.4v6.4h-6.4z", Pixel(x - 3.2), Pixel(y - 3.2)),
-                2 => write!(path, "M{} {}l4 7h-8z", Pixel(x), Pixel(y - 4.2)),
-                _ => write!(path, "M{} {}l4 4l-4 4l-4 -4z", Pixel(x), Pixel(y - 4.0)),
-            };
-        }
+        let path: String = points.map(|at| shape(look.shape, at)).collect();
         let class = if look.shape == 0 { format!("dots {}", look.line()) } else { look.point() };
         if !path.is_empty() {
             self.put(format_args!(r#"<path class="{class}" d="{path}"/>"#));
         }
+    }
+
+    /// Draws the outline of a point.
+    pub(super) fn hollow_marker(&mut self, look: &Look, (x, y): (f64, f64)) {
+        let path = match look.shape {
+            // A dot has no outline of its own.
+            0 => format!("M{} {}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z", Pixel(x - 3.0), Pixel(y)),
+            other => shape(other, (x, y)),
+        };
+        self.put(format_args!(r#"<path class="hollow {}" d="{path}"/>"#, look.line()));
     }
 
     /// Writes the texts of ticks, with what they have in common said once.

@@ -2,6 +2,7 @@
 //! that it links once and runs its files in parallel.
 
 mod bursts;
+mod captures;
 mod closed_form;
 mod common;
 mod conformance;

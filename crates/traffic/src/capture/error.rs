@@ -102,7 +102,7 @@ pub enum Problem {
     #[error("a packet of {0} bytes; at most {MAX_PACKET} can be captured")]
     TooLong(usize),
     /// The capture has no packets, but some are needed.
-    #[error("contains no packets")]
+    #[error("contains no packets; a replay needs at least one (was it recorded with a filter?)")]
     NoPackets,
     /// The reader cannot use packets of the capture's link type.
     #[error("contains {found} packets; {wanted} is needed here")]

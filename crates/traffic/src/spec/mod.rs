@@ -127,6 +127,11 @@ impl Spec {
         })
     }
 
+    /// Whether it replays a capture's packets.
+    pub fn replays(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.kind, Kind::Capture { .. }))
+    }
+
     /// Mean packet rate; `None` if it depends on a capture.
     pub fn packet_rate(&self) -> Option<PacketsPerSecond> {
         let rates = self.parts.iter().map(|part| {

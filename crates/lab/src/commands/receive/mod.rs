@@ -1,11 +1,15 @@
 //! `wattline receive`: the receive path of a host, after Liao and Bhuyan (2012).
 
+mod page;
+
 use super::server_errors;
+use crate::commands::page_file::PageFile;
+use crate::commands::results;
 use serde::Serialize;
 use std::io::{self, Write};
 use wattline::exit::ExitError;
 use wattline::output;
-use wattline_report::columns::{Columns, number, text};
+use wattline_report::columns::Columns;
 use wattline_server::ComponentFile;
 use wattline_server::receive::proposals::Proposal;
 use wattline_server::receive::{Calibration, Data, Estimate, Outcome, Phase, ReceivePath};
@@ -59,6 +63,8 @@ pub struct Args {
     /// Seed of the sequence of queues.
     #[arg(long, default_value_t = ReceivePath::default().seed)]
     seed: u64,
+    #[command(flatten)]
+    page: PageFile,
 }
 
 fn proposals(word: &str) -> Result<Vec<Proposal>, String> {
@@ -110,6 +116,7 @@ struct Received {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
     let host = ComponentFile::load(HOST).map_err(server_errors::of_model)?;
     let refused = |error| ExitError::new(ExitError::USAGE, error);
     let lacking =
@@ -154,7 +161,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         calibrated_by: HOST,
         paths: args.proposal.iter().flatten().map(simulated).collect::<Result<_, _>>()?,
     };
-    output::print(&received, json, table)
+    let page = args.page.write(|| page::html(&received));
+    results::print_with_page(page, &received, json, table)
 }
 
 /// All kinds of data that are touched, phase by phase.
@@ -175,65 +183,72 @@ fn misses(outcome: &Outcome) -> Vec<Misses> {
     touched.map(line).collect()
 }
 
-fn table(out: &mut output::Stdout, received: &Received) -> io::Result<()> {
-    let mut summary = Columns::new([
-        text("proposal"),
-        number("misses"),
-        number("stall cycles"),
-        number("driver"),
-        number("copy"),
-        number("release"),
-        number("rest"),
-        number("cycles"),
-        number("memory lines"),
-        number("PCIe bytes"),
-        number("busy cores"),
-        number("CPU W"),
-        number("memory W"),
-    ]);
-    for path in &received.paths {
-        let cycles = &path.estimate.cycles;
-        summary.row([
-            path.proposal.word().to_owned(),
-            format!("{:.2}", path.llc_misses_per_packet),
-            format!("{:.0}", path.stall_cycles_per_packet),
-            format!("{:.0}", cycles.driver),
-            format!("{:.0}", cycles.copy),
-            format!("{:.0}", cycles.release),
-            format!("{:.0}", cycles.rest),
-            format!("{:.0}", path.cycles_per_packet),
-            format!("{:.1}", path.memory_lines_per_packet),
-            format!("{:.0}", path.pcie_bytes_per_packet),
-            format!("{:.2}", path.estimate.busy_cores),
-            format!("{:.2}", path.estimate.cpu.0),
-            format!("{:.2}", path.estimate.memory.0),
-        ]);
+/// Heads of the table of paths.
+const SUMMARY: [&str; 13] = [
+    "proposal",
+    "misses",
+    "stall cycles",
+    "driver",
+    "copy",
+    "release",
+    "rest",
+    "cycles",
+    "memory lines",
+    "PCIe bytes",
+    "busy cores",
+    "CPU W",
+    "memory W",
+];
+
+/// A row of it.
+fn summary(path: &Simulated) -> [String; 13] {
+    let cycles = &path.estimate.cycles;
+    [
+        path.proposal.word().to_owned(),
+        format!("{:.2}", path.llc_misses_per_packet),
+        format!("{:.0}", path.stall_cycles_per_packet),
+        format!("{:.0}", cycles.driver),
+        format!("{:.0}", cycles.copy),
+        format!("{:.0}", cycles.release),
+        format!("{:.0}", cycles.rest),
+        format!("{:.0}", path.cycles_per_packet),
+        format!("{:.1}", path.memory_lines_per_packet),
+        format!("{:.0}", path.pcie_bytes_per_packet),
+        format!("{:.2}", path.estimate.busy_cores),
+        format!("{:.2}", path.estimate.cpu.0),
+        format!("{:.2}", path.estimate.memory.0),
+    ]
+}
+
+/// A phase or a kind of data, for people.
+fn word(of: impl std::fmt::Debug) -> String {
+    format!("{of:?}").to_lowercase()
+}
+
+impl Misses {
+    /// The row of a table: phase, data, and four counts.
+    fn cells(&self) -> [String; 6] {
+        [
+            word(self.phase),
+            word(self.data),
+            format!("{:.3}", self.touches_per_packet),
+            format!("{:.3}", self.l1_misses_per_packet),
+            format!("{:.3}", self.llc_misses_per_packet),
+            format!("{:.3}", self.hidden_misses_per_packet),
+        ]
     }
+}
+
+fn table(out: &mut output::Stdout, received: &Received) -> io::Result<()> {
     writeln!(
         out,
         "Per packet of 1460 bytes; cores and watts at {:.2} Gbit/s of goodput, modelled from {HOST}",
         received.rate_bits_per_second / 1e9
     )?;
-    writeln!(out, "{summary}")?;
+    writeln!(out, "{}", Columns::of(SUMMARY, 1, received.paths.iter().map(summary)))?;
     for path in &received.paths {
-        let mut table = Columns::new([
-            text("phase"),
-            text("data"),
-            number("touches"),
-            number("L1 misses"),
-            number("LLC misses"),
-            number("hidden misses"),
-        ]);
-        for line in &path.misses {
-            table.row([
-                format!("{:?}", line.phase).to_lowercase(),
-                format!("{:?}", line.data).to_lowercase(),
-                format!("{:.3}", line.touches_per_packet),
-                format!("{:.3}", line.l1_misses_per_packet),
-                format!("{:.3}", line.llc_misses_per_packet),
-                format!("{:.3}", line.hidden_misses_per_packet),
-            ]);
-        }
+        let heads = ["phase", "data", "touches", "L1 misses", "LLC misses", "hidden misses"];
+        let table = Columns::of(heads, 2, path.misses.iter().map(Misses::cells));
         writeln!(out, "{}\n{table}", path.proposal.name())?;
     }
     Ok(())
