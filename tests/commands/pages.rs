@@ -70,6 +70,26 @@ fn simulations_can_be_read_on_any_screen() {
 }
 
 #[test]
+fn receive_path_can_be_read_on_any_screen() {
+    let Some(mut browser) = Browser::start("the page of receive") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let receive = ["receive", "--packets", "6000", "--proposal", "all", "--page", "r.html"];
+    wattline(folder.path(), &receive);
+    let words = [
+        "Fewest cycles, contiguous buffers, engine, invalidation, direct cache access",
+        "modelled",
+        "Again: wattline receive --packets 6000 --proposal all --page r.html",
+        "bytes of the last-level cache",
+    ];
+    is_fine(&mut browser, "receive-command", &folder.path().join("r.html"), &words);
+    assert_eq!(browser.value("document.querySelectorAll('.plot-box svg').length"), 3);
+    let mut again = Command::new(wattline_needs::program());
+    let again = again.args(receive).current_dir(folder.path()).output().unwrap();
+    let told = String::from_utf8_lossy(&again.stderr);
+    assert!(told.contains("r.html: is there already"), "{told}");
+}
+
+#[test]
 fn short_benchmarks_can_be_read_on_any_screen() {
     let Some(mut browser) = Browser::start("the pages of bench") else { return };
     let folder = tempfile::tempdir().unwrap();

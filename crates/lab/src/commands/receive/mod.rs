@@ -1,15 +1,20 @@
 //! `wattline receive`: the receive path of a host, after Liao and Bhuyan (2012).
 
+mod outcome;
+mod page;
+
 use super::server_errors;
-use serde::Serialize;
+use crate::commands::page_file::PageFile;
+use crate::commands::results;
+use outcome::{Misses, Received, SUMMARY, Simulated, summary};
 use std::io::{self, Write};
 use wattline::exit::ExitError;
 use wattline::output;
-use wattline_report::columns::{Columns, number, text};
+use wattline_report::columns::Columns;
 use wattline_server::ComponentFile;
 use wattline_server::receive::proposals::Proposal;
-use wattline_server::receive::{Calibration, Data, Estimate, Outcome, Phase, ReceivePath};
-use wattline_units::{Accuracy, BitsPerSecond, Provenance, Source};
+use wattline_server::receive::{Calibration, Data, Outcome, Phase, ReceivePath};
+use wattline_units::{BitsPerSecond, Provenance};
 
 /// The measured host that the watts come from.
 const HOST: &str = "liao-2011-host";
@@ -59,6 +64,8 @@ pub struct Args {
     /// Seed of the sequence of queues.
     #[arg(long, default_value_t = ReceivePath::default().seed)]
     seed: u64,
+    #[command(flatten)]
+    page: PageFile,
 }
 
 fn proposals(word: &str) -> Result<Vec<Proposal>, String> {
@@ -72,44 +79,9 @@ fn proposals(word: &str) -> Result<Vec<Proposal>, String> {
     })
 }
 
-/// Accesses to a kind of data in a phase, per packet.
-#[derive(Serialize)]
-struct Misses {
-    phase: Phase,
-    data: Data,
-    touches_per_packet: f64,
-    l1_misses_per_packet: f64,
-    llc_misses_per_packet: f64,
-    hidden_misses_per_packet: f64,
-}
-
-/// A path with a proposal.
-#[derive(Serialize)]
-struct Simulated {
-    proposal: Proposal,
-    path: ReceivePath,
-    #[serde(flatten)]
-    estimate: Estimate,
-    cycles_per_packet: f64,
-    stall_cycles_per_packet: f64,
-    llc_misses_per_packet: f64,
-    memory_lines_per_packet: f64,
-    pcie_bytes_per_packet: f64,
-    misses: Vec<Misses>,
-}
-
-#[derive(Serialize)]
-struct Received {
-    rate_bits_per_second: f64,
-    packets: u64,
-    source: Source,
-    accuracy: Accuracy,
-    calibrated_by: &'static str,
-    paths: Vec<Simulated>,
-}
-
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
+    args.page.check()?;
     let host = ComponentFile::load(HOST).map_err(server_errors::of_model)?;
     let refused = |error| ExitError::new(ExitError::USAGE, error);
     let lacking =
@@ -154,7 +126,8 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         calibrated_by: HOST,
         paths: args.proposal.iter().flatten().map(simulated).collect::<Result<_, _>>()?,
     };
-    output::print(&received, json, table)
+    let page = args.page.write(|| page::html(&received));
+    results::print_with_page(page, &received, json, table)
 }
 
 /// All kinds of data that are touched, phase by phase.
@@ -176,64 +149,15 @@ fn misses(outcome: &Outcome) -> Vec<Misses> {
 }
 
 fn table(out: &mut output::Stdout, received: &Received) -> io::Result<()> {
-    let mut summary = Columns::new([
-        text("proposal"),
-        number("misses"),
-        number("stall cycles"),
-        number("driver"),
-        number("copy"),
-        number("release"),
-        number("rest"),
-        number("cycles"),
-        number("memory lines"),
-        number("PCIe bytes"),
-        number("busy cores"),
-        number("CPU W"),
-        number("memory W"),
-    ]);
-    for path in &received.paths {
-        let cycles = &path.estimate.cycles;
-        summary.row([
-            path.proposal.word().to_owned(),
-            format!("{:.2}", path.llc_misses_per_packet),
-            format!("{:.0}", path.stall_cycles_per_packet),
-            format!("{:.0}", cycles.driver),
-            format!("{:.0}", cycles.copy),
-            format!("{:.0}", cycles.release),
-            format!("{:.0}", cycles.rest),
-            format!("{:.0}", path.cycles_per_packet),
-            format!("{:.1}", path.memory_lines_per_packet),
-            format!("{:.0}", path.pcie_bytes_per_packet),
-            format!("{:.2}", path.estimate.busy_cores),
-            format!("{:.2}", path.estimate.cpu.0),
-            format!("{:.2}", path.estimate.memory.0),
-        ]);
-    }
     writeln!(
         out,
         "Per packet of 1460 bytes; cores and watts at {:.2} Gbit/s of goodput, modelled from {HOST}",
         received.rate_bits_per_second / 1e9
     )?;
-    writeln!(out, "{summary}")?;
+    writeln!(out, "{}", Columns::of(SUMMARY, 1, received.paths.iter().map(summary)))?;
     for path in &received.paths {
-        let mut table = Columns::new([
-            text("phase"),
-            text("data"),
-            number("touches"),
-            number("L1 misses"),
-            number("LLC misses"),
-            number("hidden misses"),
-        ]);
-        for line in &path.misses {
-            table.row([
-                format!("{:?}", line.phase).to_lowercase(),
-                format!("{:?}", line.data).to_lowercase(),
-                format!("{:.3}", line.touches_per_packet),
-                format!("{:.3}", line.l1_misses_per_packet),
-                format!("{:.3}", line.llc_misses_per_packet),
-                format!("{:.3}", line.hidden_misses_per_packet),
-            ]);
-        }
+        let heads = ["phase", "data", "touches", "L1 misses", "LLC misses", "hidden misses"];
+        let table = Columns::of(heads, 2, path.misses.iter().map(Misses::cells));
         writeln!(out, "{}\n{table}", path.proposal.name())?;
     }
     Ok(())
