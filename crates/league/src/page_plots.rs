@@ -2,7 +2,7 @@
 
 use crate::outcome::written;
 use crate::plan::Plan;
-use crate::rows::{Results, Row, by_kind};
+use crate::rows::{Kind, OfPolicy, Results, Row, by_kind};
 use crate::span::in_words;
 use wattline_report::escape;
 use wattline_report::page::put;
@@ -50,29 +50,27 @@ pub(crate) fn put_plots(page: &mut String, plan: &Plan, results: &Results) {
         let budget = Span::from_nanos(nanos);
         put(page, format_args!("<h3>{}, budget {}</h3>\n", escape(server), in_words(budget)));
         let panels = kinds.iter().filter(|((at, _, of), _)| (at.as_str(), *of) == (server, nanos));
-        let panel =
-            |((_, traffic, _), policies): (&(String, String, u64), &Vec<(&str, Vec<&Row>)>)| {
-                let dot = |name: &String| {
-                    let (_, rows) = policies
-                        .iter()
-                        .find(|(policy, _)| written(plan, policy, budget) == *name)?;
-                    let hollow = rows.iter().any(|row| !row.feasible);
-                    Some(Dot { x: micros(worst_p99(rows)?), y: watts(plan, rows), hollow })
-                };
-                let bounds = results.envelopes.iter().filter(|row| {
-                    let of = Span::from_seconds(row.budget_seconds);
-                    row.server == server && row.traffic == *traffic && of == budget
-                });
-                let joules: Option<Vec<f64>> =
-                    bounds.map(|row| row.envelope.lower_bound_joules).collect();
-                let joules = joules.filter(|all| !all.is_empty());
-                let mean = joules.map(|all| all.iter().sum::<f64>() / all.len() as f64);
-                Panel {
-                    title: traffic.clone(),
-                    dots: names.iter().map(dot).collect(),
-                    limits: [Some(micros(budget)), mean.map(|it| it / plan.duration.as_seconds())],
-                }
+        let panel = |((_, traffic, _), policies): (&Kind, &Vec<OfPolicy<'_>>)| {
+            let dot = |name: &String| {
+                let (_, rows) =
+                    policies.iter().find(|(policy, _)| written(plan, policy, budget) == *name)?;
+                let hollow = rows.iter().any(|row| !row.feasible);
+                Some(Dot { x: micros(worst_p99(rows)?), y: watts(plan, rows), hollow })
             };
+            let bounds = results.envelopes.iter().filter(|row| {
+                let of = Span::from_seconds(row.budget_seconds);
+                row.server == server && row.traffic == *traffic && of == budget
+            });
+            let joules: Option<Vec<f64>> =
+                bounds.map(|row| row.envelope.lower_bound_joules).collect();
+            let joules = joules.filter(|all| !all.is_empty());
+            let mean = joules.map(|all| all.iter().sum::<f64>() / all.len() as f64);
+            Panel {
+                title: traffic.clone(),
+                dots: names.iter().map(dot).collect(),
+                limits: [Some(micros(budget)), mean.map(|it| it / plan.duration.as_seconds())],
+            }
+        };
         let multiples = Multiples {
             x: Axis::new("99 % within (µs)").logarithmic(),
             y: Axis::new("power (W)"),

@@ -92,9 +92,9 @@ pub struct Results {
 }
 
 /// Server, traffic and budget in nanoseconds.
-type Kind = (String, String, u64);
+pub(crate) type Kind = (String, String, u64);
 /// A contender with its rows.
-type OfPolicy<'a> = (&'a str, Vec<&'a Row>);
+pub(crate) type OfPolicy<'a> = (&'a str, Vec<&'a Row>);
 
 /// Rows by what they are of, in the order of the contenders: of one contender and traffic (server
 /// and budget included), all seeds.

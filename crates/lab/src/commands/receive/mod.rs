@@ -1,19 +1,20 @@
 //! `wattline receive`: the receive path of a host, after Liao and Bhuyan (2012).
 
+mod outcome;
 mod page;
 
 use super::server_errors;
 use crate::commands::page_file::PageFile;
 use crate::commands::results;
-use serde::Serialize;
+use outcome::{Misses, Received, SUMMARY, Simulated, summary};
 use std::io::{self, Write};
 use wattline::exit::ExitError;
 use wattline::output;
 use wattline_report::columns::Columns;
 use wattline_server::ComponentFile;
 use wattline_server::receive::proposals::Proposal;
-use wattline_server::receive::{Calibration, Data, Estimate, Outcome, Phase, ReceivePath};
-use wattline_units::{Accuracy, BitsPerSecond, Provenance, Source};
+use wattline_server::receive::{Calibration, Data, Outcome, Phase, ReceivePath};
+use wattline_units::{BitsPerSecond, Provenance};
 
 /// The measured host that the watts come from.
 const HOST: &str = "liao-2011-host";
@@ -76,42 +77,6 @@ fn proposals(word: &str) -> Result<Vec<Proposal>, String> {
         let words: Vec<&str> = Proposal::ALL.into_iter().map(Proposal::word).collect();
         format!("allowed: {}, all", words.join(", "))
     })
-}
-
-/// Accesses to a kind of data in a phase, per packet.
-#[derive(Serialize)]
-struct Misses {
-    phase: Phase,
-    data: Data,
-    touches_per_packet: f64,
-    l1_misses_per_packet: f64,
-    llc_misses_per_packet: f64,
-    hidden_misses_per_packet: f64,
-}
-
-/// A path with a proposal.
-#[derive(Serialize)]
-struct Simulated {
-    proposal: Proposal,
-    path: ReceivePath,
-    #[serde(flatten)]
-    estimate: Estimate,
-    cycles_per_packet: f64,
-    stall_cycles_per_packet: f64,
-    llc_misses_per_packet: f64,
-    memory_lines_per_packet: f64,
-    pcie_bytes_per_packet: f64,
-    misses: Vec<Misses>,
-}
-
-#[derive(Serialize)]
-struct Received {
-    rate_bits_per_second: f64,
-    packets: u64,
-    source: Source,
-    accuracy: Accuracy,
-    calibrated_by: &'static str,
-    paths: Vec<Simulated>,
 }
 
 /// Runs the command.
@@ -181,62 +146,6 @@ fn misses(outcome: &Outcome) -> Vec<Misses> {
         }
     };
     touched.map(line).collect()
-}
-
-/// Heads of the table of paths.
-const SUMMARY: [&str; 13] = [
-    "proposal",
-    "misses",
-    "stall cycles",
-    "driver",
-    "copy",
-    "release",
-    "rest",
-    "cycles",
-    "memory lines",
-    "PCIe bytes",
-    "busy cores",
-    "CPU W",
-    "memory W",
-];
-
-/// A row of it.
-fn summary(path: &Simulated) -> [String; 13] {
-    let cycles = &path.estimate.cycles;
-    [
-        path.proposal.word().to_owned(),
-        format!("{:.2}", path.llc_misses_per_packet),
-        format!("{:.0}", path.stall_cycles_per_packet),
-        format!("{:.0}", cycles.driver),
-        format!("{:.0}", cycles.copy),
-        format!("{:.0}", cycles.release),
-        format!("{:.0}", cycles.rest),
-        format!("{:.0}", path.cycles_per_packet),
-        format!("{:.1}", path.memory_lines_per_packet),
-        format!("{:.0}", path.pcie_bytes_per_packet),
-        format!("{:.2}", path.estimate.busy_cores),
-        format!("{:.2}", path.estimate.cpu.0),
-        format!("{:.2}", path.estimate.memory.0),
-    ]
-}
-
-/// A phase or a kind of data, for people.
-fn word(of: impl std::fmt::Debug) -> String {
-    format!("{of:?}").to_lowercase()
-}
-
-impl Misses {
-    /// The row of a table: phase, data, and four counts.
-    fn cells(&self) -> [String; 6] {
-        [
-            word(self.phase),
-            word(self.data),
-            format!("{:.3}", self.touches_per_packet),
-            format!("{:.3}", self.l1_misses_per_packet),
-            format!("{:.3}", self.llc_misses_per_packet),
-            format!("{:.3}", self.hidden_misses_per_packet),
-        ]
-    }
 }
 
 fn table(out: &mut output::Stdout, received: &Received) -> io::Result<()> {

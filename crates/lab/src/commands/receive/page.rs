@@ -1,6 +1,6 @@
 //! The result of `wattline receive` as a page.
 
-use super::{Received, Simulated, word};
+use super::outcome::{Received, SUMMARY, Simulated, summary, word};
 use crate::commands::results;
 use wattline_report::escape;
 use wattline_report::page::{begin, end, put, table};
@@ -25,7 +25,7 @@ pub(super) fn html(received: &Received) -> String {
     page.push_str("<h2>Plots</h2>\n<div class=\"plots\">\n");
     plots(&received.paths).iter().for_each(|bars| page.push_str(&bars.svg()));
     page.push_str("</div>\n<h2>Paths</h2>\n");
-    table(&mut page, super::SUMMARY, received.paths.iter().map(super::summary));
+    table(&mut page, SUMMARY, received.paths.iter().map(summary));
     page.push_str("<h2>Misses by phase and data</h2>\n");
     let heads =
         ["proposal", "phase", "data", "touches", "L1 misses", "LLC misses", "hidden misses"];
