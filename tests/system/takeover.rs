@@ -68,6 +68,12 @@ fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
         "ip rule del pref 10".to_owned(),
         "policy routing",
     )];
+    topology.router.ip("route add prohibit default table default").unwrap();
+    bans.push((
+        "ip rule add lookup default pref 100".to_owned(),
+        "ip rule del pref 100".to_owned(),
+        "order local, default, main",
+    ));
     if has("nft", test) {
         topology.router.run("nft", &["add", "table", "ip", "t"], LIMIT).unwrap();
         let chain = "add chain ip t c { type filter hook forward priority 0 ; }";

@@ -246,6 +246,17 @@ impl Rib {
         self.addresses.networks()
     }
 
+    /// Number of changes of [`Self::local`], but for those that addresses make.
+    pub fn local_changes(&self) -> u64 {
+        self.local_sources.changes()
+    }
+
+    /// Prefixes of local routes, as sources.
+    pub fn local(&self) -> Local {
+        let networks: Vec<IpNet> = self.own_networks().collect();
+        self.local_sources.told_apart(&networks)
+    }
+
     /// Number of commits that changed links or addresses.
     pub fn port_changes(&self) -> u64 {
         self.port_changes

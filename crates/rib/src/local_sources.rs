@@ -3,7 +3,6 @@
 //! Such is the rule for IPv4 once a user has added a local route or a routing rule; before that, only the
 //! machine's own addresses are compared (`fib_validate_source` in the kernel's net/ipv4/fib_frontend.c).
 
-use super::Rib;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 use wattline_dataplane::own_addresses::shared;
@@ -35,21 +34,20 @@ pub struct Local {
     pub shared: BTreeSet<IpNet>,
 }
 
-impl Rib {
-    /// Number of changes of [`Self::local`] and of addresses.
-    pub fn local_changes(&self) -> u64 {
-        self.local_sources.changes
+impl LocalSources {
+    /// Number of changes so far.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
-    /// Prefixes of local routes.
-    pub fn local(&self) -> Local {
-        let own = self.own_networks().map(|network| IpNet::from(network.addr()));
-        let own: BTreeSet<IpNet> = own.collect();
-        let of_networks = self.own_networks().flat_map(shared).map(IpNet::from);
-        let of_networks: BTreeSet<IpNet> = of_networks.collect();
+    /// Tells the prefixes that follow from addresses of this machine from others.
+    pub fn told_apart(&self, networks: &[IpNet]) -> Local {
+        let own: BTreeSet<IpNet> = networks.iter().map(|it| it.addr().into()).collect();
+        let of_networks: BTreeSet<IpNet> =
+            networks.iter().copied().flat_map(shared).map(IpNet::from).collect();
         // What comes from there is never forwarded, by nobody.
         let counts = |it: &&IpNet| !own.contains(it) && !it.addr().is_loopback();
-        let all = self.local_sources.prefixes.iter().filter(counts).copied();
+        let all = self.prefixes.iter().filter(counts).copied();
         let (shared, added) = all.partition(|it| of_networks.contains(it));
         Local { added, shared }
     }
@@ -58,40 +56,30 @@ impl Rib {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Source;
-    use wattline_linux::netlink::{Address, Event, Placement, Route, RouteKind, SourceRank, Table};
 
-    fn net(text: &str) -> IpNet {
-        text.parse().unwrap()
+    fn nets<const N: usize>(texts: [&str; N]) -> [IpNet; N] {
+        texts.map(|text| text.parse().unwrap())
     }
 
     #[test]
     fn routes_that_follow_from_addresses_are_told_from_those_of_users() {
-        let mut rib = Rib::new(Vec::new());
-        let rank = SourceRank::Preferred;
-        let address = Address { link: 1, address: net("10.1.0.1/24"), rank };
-        rib.apply(Source::Kernel, Event::Address(address));
-        let before = rib.local_changes();
-        let local = |prefix: &str, table| Route {
-            table,
-            ..Route::new(net(prefix), 0, RouteKind::Local, Vec::new())
+        let mut sources = LocalSources::default();
+        let shared = nets(["10.1.0.0/32", "10.1.0.255/32"]);
+        let added = nets(["10.9.0.0/16", "10.8.0.1/32"]);
+        let others = nets(["127.0.0.0/8", "10.1.0.1/32", "2001:db8::/64"]);
+        for prefix in shared.into_iter().chain(added).chain(others) {
+            sources.note(prefix, true);
+        }
+        let own = nets(["10.1.0.1/24"]);
+        let local = |added: &[IpNet]| Local {
+            added: added.iter().copied().collect(),
+            shared: shared.into(),
         };
-        let new = |route| Event::Route { route, placement: Placement::Last };
-        let added = [local("10.9.0.0/16", Table::Local), local("10.8.0.1/32", Table::Main)];
-        for route in &added {
-            rib.apply(Source::Kernel, new(route.clone()));
-        }
-        for prefix in ["127.0.0.0/8", "2001:db8::/64"] {
-            let route = local(prefix, Table::Local);
-            rib.apply(Source::Kernel, new(route));
-        }
-        let shared = BTreeSet::from([net("10.1.0.0/32"), net("10.1.0.255/32")]);
-        let all = added.iter().map(|route| route.prefix).collect();
-        assert_eq!(rib.local(), Local { added: all, shared: shared.clone() });
-        assert_eq!(rib.local_changes(), before + 3);
-        for route in added {
-            rib.apply(Source::Kernel, Event::RouteGone(route));
-        }
-        assert_eq!(rib.local(), Local { added: BTreeSet::new(), shared });
+        assert_eq!(sources.told_apart(&own), local(&added));
+        let before = sources.changes();
+        added.map(|prefix| sources.note(prefix, false));
+        sources.note(added[0], false);
+        assert_eq!(sources.told_apart(&own), local(&[]));
+        assert_eq!(sources.changes(), before + 2);
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn read() -> io::Result<Vec<Rule>> {
     let mut rules = Vec::new();
     for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
         let ipv6 = family == libc::AF_INET6 as u8;
-        let (mut any, mut main) = (false, false);
+        let mut lookups = Vec::new();
         let mut body = [0; HEADER];
         body[0] = family;
         dump(NETLINK_ROUTE, RTM_GETRULE, &body, |answer| {
@@ -48,24 +48,45 @@ pub(super) fn read() -> io::Result<Vec<Rule>> {
             if answer.first() != Some(&family) {
                 return;
             }
-            any = true;
             match read_one(answer) {
-                Some(Read::Main) => main = true,
+                Some(Read::Lookup { priority, table }) => lookups.push((priority, table)),
                 Some(Read::Rule(rule)) => rules.push(rule),
                 Some(Read::Elsewhere) | None => {}
             }
         })?;
-        if any && !main {
-            let text = "the rule that looks up the main table is missing".to_owned();
+        if let Some(text) = another_order(lookups, ipv6) {
             rules.push(Rule { ipv6, input: None, source: None, destination: None, text });
         }
     }
     Ok(rules)
 }
 
+/// Says in which order all packets look up tables, unless it is that of every machine. A family without
+/// rules has none.
+fn another_order(mut lookups: Vec<(u32, u32)>, ipv6: bool) -> Option<String> {
+    lookups.sort_unstable();
+    let mut order: Vec<u32> = Vec::new();
+    for (_, table) in &lookups {
+        if !order.contains(table) {
+            order.push(*table);
+        }
+    }
+    let expected: Vec<u32> = TABLES.iter().map(|(table, _)| *table).collect();
+    // IPv6 has no table default of its own.
+    let usual = order == expected || ipv6 && order == expected[..2];
+    let name = |table: &u32| TABLES.iter().find(|(it, _)| it == table).map_or("", |(_, it)| *it);
+    let names: Vec<&str> = order.iter().map(name).collect();
+    (!lookups.is_empty() && !usual).then(|| {
+        format!("lookups of the tables in the order {}, not local, main, default", names.join(", "))
+    })
+}
+
 enum Read {
-    /// All packets look up the main table.
-    Main,
+    /// All packets look up a table that every machine has.
+    Lookup {
+        priority: u32,
+        table: u32,
+    },
     /// It says nothing of forwarded packets, or what every machine has.
     Elsewhere,
     Rule(Rule),
@@ -118,7 +139,7 @@ fn read_one(body: &[u8]) -> Option<Read> {
     let plain = source.is_none() && destination.is_none() && input.is_none();
     let plain = plain && other.is_empty() && !inverted;
     if plain && action == FR_ACT_TO_TBL && TABLES.iter().any(|(number, _)| *number == table) {
-        return Some(if table == 254 { Read::Main } else { Read::Elsewhere });
+        return Some(Read::Lookup { priority, table });
     }
     let mut said = format!("{priority}:{}", if inverted { " not" } else { "" });
     let from = source.map_or_else(|| "all".to_owned(), |prefix| prefix.to_string());
@@ -156,4 +177,30 @@ fn prefix(content: &[u8], length: u8) -> Option<IpNet> {
         _ => return None,
     };
     Some(IpNet::new(address, length).ok()?.trunc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::another_order;
+
+    #[test]
+    fn tables_are_looked_up_in_the_usual_order_or_it_is_told() {
+        let usual = vec![(0, 255), (32766, 254), (32767, 253)];
+        // As some managers of networks have it.
+        let moved = vec![(32766, 254), (100, 255), (32767, 253), (40000, 255)];
+        for (lookups, ipv6) in [(usual.clone(), false), (moved, false), (usual[..2].to_vec(), true)]
+        {
+            assert_eq!(another_order(lookups, ipv6), None);
+        }
+        assert_eq!(another_order(Vec::new(), true), None, "a kernel without IPv6");
+        for (lookups, order) in [
+            (vec![(0, 255), (100, 253), (32766, 254), (32767, 253)], "local, default, main"),
+            (vec![(40000, 255), (32766, 254), (32767, 253)], "main, default, local"),
+            (vec![(0, 255), (32767, 253)], "local, default"),
+            (vec![(0, 255), (32766, 254)], "local, main"),
+        ] {
+            let told = another_order(lookups, false).unwrap();
+            assert!(told.contains(&format!("order {order}, not")), "{told}");
+        }
+    }
 }
