@@ -77,7 +77,7 @@ mod tests {
         };
         assert_eq!(sources.told_apart(&own), local(&added));
         let before = sources.changes();
-        added.map(|prefix| sources.note(prefix, false));
+        added.iter().for_each(|prefix| sources.note(*prefix, false));
         sources.note(added[0], false);
         assert_eq!(sources.told_apart(&own), local(&[]));
         assert_eq!(sources.changes(), before + 2);
