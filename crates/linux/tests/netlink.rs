@@ -589,7 +589,7 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
             .into_iter()
             .for_each(|rule| near.ip(rule));
         near.ip("rule del pref 32766");
-        assert!(forward_path::read().rules[0].text.contains("main table is missing"));
+        assert!(forward_path::read().rules[0].text.contains("order local, default, not"));
         near.ip("rule add lookup main pref 32766");
 
         if run("nft", "add table inet t") {

@@ -52,8 +52,10 @@ const HISTORIES: [(&str, &str); 9] = [
         route change 10.78.0.0/16 via 192.0.2.2 dev pb src 192.0.1.1",
     ),
     (
+        // What has no route at all the kernel reports itself, from an address of the TUN device's choice.
         "way back by an interface that is no port",
-        "route add 10.78.0.0/16 via 192.0.9.2 dev pd
+        "-6 route add unreachable default
+        route add 10.78.0.0/16 via 192.0.9.2 dev pd
         -6 route add 2001:db8:7777::/64 via 2001:db8:9::2 dev pd
         from 10.78.0.0/16 2001:db8:7777::/64",
     ),

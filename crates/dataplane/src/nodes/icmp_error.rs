@@ -192,7 +192,10 @@ impl<F: Family> Node for IcmpError<F> {
             let Some(ends) = Self::allowed(context, packet, message) else { continue };
             let (_, back) = context.routes.resolve(ends.source, 0);
             let table = context.routes.table();
-            let kernel_reports = !F::KERNEL_FORWARDS || table.own().is_own(ends.source);
+            // What has no route here may have a way there: a tunnel.
+            let kernel_reports = !F::KERNEL_FORWARDS
+                || packet.reason == DropReason::NoRoute
+                || table.own().is_own(ends.source);
             // A packet from a tunnel stays here, since the kernel would quote it in clear.
             if back.kind == HopKind::Punt && packet.protection == Protection::None && kernel_reports
             {
