@@ -3,7 +3,8 @@
 use crate::errors::{of_load, unreadable, wrong};
 use pyo3::prelude::*;
 use serde_json::json;
-use wattline_policy::{POLICIES, PolicySpec};
+use wattline_policies::POLICIES;
+use wattline_policy::PolicySpec;
 use wattline_server::library::{self, Kind};
 use wattline_server::{ServerFile, ServerModel};
 use wattline_traffic::Spec;
@@ -108,7 +109,7 @@ pub fn policies() -> String {
 /// Refuses a text that is no policy.
 #[pyfunction]
 pub fn check_policy(text: &str) -> PyResult<()> {
-    PolicySpec::parse(text).map(|_| ()).map_err(wrong)
+    POLICIES.parse(text).map(|_| ()).map_err(wrong)
 }
 
 /// A description of packets in time.

@@ -10,6 +10,7 @@ use pyo3::exceptions::{PyAttributeError, PyFutureWarning};
 use pyo3::prelude::*;
 use std::ffi::CString;
 use std::time::Duration;
+use wattline_policies::POLICIES;
 use wattline_policy::{
     AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, PolicySpec, Trigger,
 };
@@ -27,7 +28,7 @@ impl Governor {
     /// By its text; of a class a new object; any other object as it is.
     pub fn new(policy: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(text) = policy.extract::<&str>() {
-            let spec = PolicySpec::parse(text).map_err(wrong)?;
+            let spec = POLICIES.parse(text).map_err(wrong)?;
             if let Some(former) = spec.former {
                 let py = policy.py();
                 let note = CString::new(former.to_string())?;

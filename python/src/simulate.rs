@@ -11,7 +11,8 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use wattline_cores::ModelError;
-use wattline_policy::{BuildContext, Policy, PolicySpec, build};
+use wattline_policies::POLICIES;
+use wattline_policy::{BuildContext, Policy, build};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::{KnobBehaviour, Report, Scenario, SimError};
 use wattline_units::Span;
@@ -91,7 +92,7 @@ impl Case<'_> {
                 Governor::Named(spec) => spec.clone(),
                 // Not asked: the object takes its place.
                 Governor::Python(_) => {
-                    PolicySpec::parse("performance").map_err(ModelError::from)?
+                    POLICIES.parse("performance").map_err(ModelError::from)?
                 }
             },
             traffic: &self.traffic.spec,

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wattline_demo::scale;
 use wattline_governor::decisions::Decision;
+use wattline_policies::POLICIES;
 use wattline_policy::{
-    AskAgain, Looks, Observation, OperatingPoint, Policy, PolicySpec, Reason, Trigger, build,
+    AskAgain, Looks, Observation, OperatingPoint, Policy, Reason, Trigger, build,
 };
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_testbed::forwarder::{Mode, Wattline, configuration};
@@ -183,7 +184,7 @@ fn duration(bursts: &[usize]) -> Span {
 
 fn simulated(bursts: &[usize]) -> Decided {
     let server = server();
-    let policy = PolicySpec::parse(POLICY).unwrap();
+    let policy = POLICIES.parse(POLICY).unwrap();
     let setting = wattline_sim::Setting {
         server: &server,
         application: Application::Ipv4,
@@ -214,7 +215,7 @@ fn emulated(bursts: &[usize]) -> (Decided, Option<String>) {
     let setting = wattline_scale::Setting {
         server: server(),
         application: Application::Ipv4,
-        policy: PolicySpec::parse(POLICY).unwrap(),
+        policy: POLICIES.parse(POLICY).unwrap(),
         mean_bytes: 64,
         dilation: DILATION,
         seed: 1,

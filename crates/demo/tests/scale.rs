@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, PoisonError};
 use wattline_demo::scale::{Outcome, Plan, run};
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_scale::Setting;
 use wattline_server::{Application, ServerFile};
 use wattline_sim::Report;
@@ -28,7 +28,7 @@ fn plan(policy: &str, duration: Span) -> Plan {
         setting: Setting {
             server: file.model().unwrap().clone(),
             application: Application::Ipv4,
-            policy: PolicySpec::parse(policy).unwrap(),
+            policy: POLICIES.parse(policy).unwrap(),
             mean_bytes: 64,
             dilation: DILATION,
             seed: 1,

@@ -187,7 +187,7 @@ fn write_config_as(folder: &Path, keys: &str, more: &str) {
 fn the_router() {
     let Some(config) = std::env::var_os(CONFIG) else { return };
     let applications = &[wattline_filter::ACL, wattline_filter::URPF];
-    let extensions = Extensions { applications, platforms: &[] };
+    let extensions = Extensions { applications, platforms: &[], policies: Default::default() };
     match Router::start(Path::new(&config), extensions, Box::new(|_| {})) {
         Ok(router) => assert!(router.run().1.is_ok()),
         Err(error) => panic!("{error}"),

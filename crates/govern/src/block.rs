@@ -11,7 +11,7 @@ use std::time::Instant;
 use wattline_host::Ending;
 use wattline_knobs::OnExit;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::LatencyView;
+use wattline_policy::{LatencyView, Registry};
 use wattline_units::Span;
 
 /// The name of the machine as it is.
@@ -23,7 +23,8 @@ impl Config {
     /// # Panics
     /// Never: its text is tested.
     pub fn none() -> Self {
-        Self::parse("[govern]\nknobs = []\n", NONE).unwrap_or_else(|problems| panic!("{problems}"))
+        Self::parse("[govern]\nknobs = []\n", NONE, Registry::default())
+            .unwrap_or_else(|problems| panic!("{problems}"))
     }
 }
 

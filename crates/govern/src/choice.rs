@@ -3,7 +3,7 @@
 use crate::config::{Config, Moderation};
 use crate::guard::{Bounds, Guarded, RuleSeen, Target};
 use crate::hardware::{self, Hardware};
-use wattline_policy::policies::copi::check_tables;
+use wattline_policy::tables::check_tables;
 use wattline_policy::{
     BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
 };
@@ -67,14 +67,14 @@ pub fn check(config: &Config) -> Result<(), SpecError> {
     if let Some(needs) = NeedsWorkers::of_text(&spec) {
         return Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs))));
     }
-    let read = check_tables(spec.policy.name, &spec.parameters);
+    let read = check_tables(&spec);
     read.map_err(|why| refused(&spec, why))
 }
 
 /// The 95th percentile that the policy itself keeps, where its text gives one: `target` of copi,
 /// unless it does not look at what is measured.
 pub(crate) fn policy_target(config: &Config) -> Option<Span> {
-    let spec = PolicySpec::parse(&config.policy).ok()?;
+    let spec = config.policies.parse(&config.policy).ok()?;
     let own = &spec.parameters;
     let holds = spec.policy.name == "copi" && own.number("correction") > 0.0;
     holds.then(|| own.span("target")).filter(|target| *target > Span::ZERO)
@@ -82,7 +82,7 @@ pub(crate) fn policy_target(config: &Config) -> Option<Span> {
 
 /// The policy's text and the server model of a configuration, which is whole.
 fn read(config: &Config) -> Result<(PolicySpec, ServerFile), SpecError> {
-    Ok((PolicySpec::parse(&config.policy)?, server(config)?))
+    Ok((config.policies.parse(&config.policy)?, server(config)?))
 }
 
 /// The server model of a configuration, which is whole.
@@ -135,7 +135,8 @@ fn lacking(needs: NeedsWorkers) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_policy::{Asks, Can, FrequencyDomain, IdleState, POLICIES, Queue, Waits};
+    use wattline_policies::POLICIES;
+    use wattline_policy::{Asks, Can, FrequencyDomain, IdleState, Queue, Waits};
     use wattline_units::Hertz;
 
     fn platform() -> Platform {
@@ -166,7 +167,8 @@ mod tests {
     fn rules_of_drivers_are_refused_by_name_with_what_to_do_instead() {
         let of = |text: &str| {
             let config =
-                Config::parse(&format!("[govern]\npolicy = \"{text}\"\n"), "test").unwrap();
+                Config::parse(&format!("[govern]\npolicy = \"{text}\"\n"), "test", POLICIES)
+                    .unwrap();
             let made = policy(&config, &platform(), RuleSeen::default());
             // `wattline config --govern` says the same without the machine.
             assert_eq!(check(&config).err(), made.as_ref().err().cloned());
@@ -185,7 +187,7 @@ mod tests {
     fn the_target_of_copi_is_told_where_it_is_held_against_what_is_measured() {
         let of = |policy: &str| {
             let text = format!("[govern]\npolicy = \"{policy}\"\n");
-            policy_target(&Config::parse(&text, "test").unwrap())
+            policy_target(&Config::parse(&text, "test", POLICIES).unwrap())
         };
         assert_eq!(of("copi:tables=t.csv,target=2ms"), Some(Span::from_millis(2)));
         assert_eq!(of("copi:tables=t.csv"), None, "the tables have it");
@@ -201,7 +203,7 @@ mod tests {
         let file = folder.path().join("tables.csv");
         let of = |path: &std::path::Path| {
             let text = format!("[govern]\npolicy = \"copi:tables={}\"\n", path.display());
-            let config = Config::parse(&text, "test").unwrap();
+            let config = Config::parse(&text, "test", POLICIES).unwrap();
             let made = policy(&config, &platform(), RuleSeen::default()).map(drop);
             (check(&config), made)
         };
@@ -248,7 +250,7 @@ mod tests {
                  moderation = \"{moderation}\"\n",
                 file.display()
             );
-            let config = Config::parse(&text, "test").unwrap();
+            let config = Config::parse(&text, "test", POLICIES).unwrap();
             // As a session makes it of the configuration.
             let mut platform = platform.clone();
             platform.can.set_moderation = can && config.moderates();
@@ -266,9 +268,9 @@ mod tests {
     #[test]
     fn policies_that_need_batches_are_refused_by_name() {
         let (mut works, mut refused, mut known) = (Vec::new(), Vec::new(), Vec::new());
-        for info in POLICIES {
+        for info in POLICIES.iter() {
             let text = format!("[govern]\npolicy = \"{}\"\n", info.name);
-            let Ok(config) = Config::parse(&text, "test") else { continue };
+            let Ok(config) = Config::parse(&text, "test", POLICIES) else { continue };
             match policy(&config, &platform(), RuleSeen::default()) {
                 Ok(policy) => {
                     check(&config).unwrap();
@@ -293,10 +295,12 @@ mod tests {
             assert!(refused.contains(&name), "{name}: {refused:?}");
             assert!(known.contains(&name), "{name}: {known:?}");
         }
-        let config = Config::parse("[govern]\npolicy = \"queue-length\"\n", "test").unwrap();
+        let config =
+            Config::parse("[govern]\npolicy = \"queue-length\"\n", "test", POLICIES).unwrap();
         let error = policy(&config, &platform(), RuleSeen::default()).err().unwrap().to_string();
         assert!(error.contains("batches") && error.contains("use ondemand"), "{error}");
-        let config = Config::parse("[govern]\nserver = \"nobodys-2099\"\n", "test").unwrap();
+        let config =
+            Config::parse("[govern]\nserver = \"nobodys-2099\"\n", "test", POLICIES).unwrap();
         let error = check(&config).unwrap_err().to_string();
         assert!(error.contains("nobodys-2099"), "{error}");
     }

@@ -23,6 +23,7 @@ use wattline_daemon::socket::{Answer, Pending, Request, Server, Topic, default_p
 use wattline_host::Ending;
 use wattline_knobs::rivals::{self, Rival};
 use wattline_linux::sysfs::Tree;
+use wattline_policy::Registry;
 use wattline_status::{Empty, GovernorStats, ReloadReport, Stats};
 
 /// Counts are noted, and rules told, this often.
@@ -44,6 +45,8 @@ enum Message {
 pub struct Options {
     /// The configuration; none for the built-in profile.
     pub config: Option<PathBuf>,
+    /// Policies that the configuration may name.
+    pub policies: Registry,
     /// Takes tables of another machine, too (policy copi).
     pub force: bool,
     /// Address of the metrics; overrides that of the configuration.
@@ -88,8 +91,8 @@ pub struct Daemon {
 /// Reads the configuration and its text, the built-in one without a file.
 fn load(options: &Options) -> Result<(Config, String), GovernError> {
     let (mut config, text) = match options.config.as_deref() {
-        Some(path) => (Config::load(path)?, read_text(path)?),
-        None => (Config::built_in(), String::new()),
+        Some(path) => (Config::load(path, options.policies)?, read_text(path)?),
+        None => (Config::built_in(options.policies), String::new()),
     };
     // Two configurations that differ in remarks alone are the same.
     std::mem::take(&mut config.notes).iter().for_each(|note| tracing::warn!("{note}"));

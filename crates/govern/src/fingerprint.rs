@@ -62,6 +62,7 @@ impl Fingerprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_policies::POLICIES;
 
     #[test]
     fn fingerprint_follows_hardware_and_ignores_virtual_interfaces() {
@@ -75,7 +76,7 @@ mod tests {
         write("sys/devices/system/cpu/online", "0-3");
         write("sys/class/net/eth0/device/vendor", "");
         write("sys/class/net/eth0/queues/rx-0/rps_cpus", "");
-        let config = Config::built_in();
+        let config = Config::built_in(POLICIES);
         let before = Fingerprint::of(&tree, &config);
         write("sys/class/net/veth7/mtu", "");
         assert_eq!(Fingerprint::of(&tree, &config), before);

@@ -254,9 +254,9 @@ impl Policy for Guarded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_policies::POLICIES;
     use wattline_policy::{
-        BuildContext, Can, CoreView, FrequencyDomain, IdleState, PolicySpec, Queue, QueueView,
-        build,
+        BuildContext, Can, CoreView, FrequencyDomain, IdleState, Queue, QueueView, build,
     };
     use wattline_units::Hertz;
 
@@ -291,7 +291,7 @@ mod tests {
 
     impl Bench {
         fn new(config: &str) -> Self {
-            let config = Config::parse(config, "test").unwrap();
+            let config = Config::parse(config, "test", POLICIES).unwrap();
             let platform = platform();
             let sampled = "ondemand:sampling_rate=100ms,up_threshold=70";
             let is_default = hardware::is_named(&config.policy);
@@ -299,7 +299,7 @@ mod tests {
                 policy: if is_default { sampled.to_owned() } else { config.policy.clone() },
                 ..config
             };
-            let spec = PolicySpec::parse(&config.policy).unwrap();
+            let spec = POLICIES.parse(&config.policy).unwrap();
             let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
             let bounds = Bounds::of(&config, &platform);
             let target = config.latency_target.map(|p99| Target { p99, hold: config.latency_hold });

@@ -168,6 +168,7 @@ mod tests {
     use wattline_knobs::{Machine as Settings, Plan};
     use wattline_linux::privileges::Rights;
     use wattline_linux::sysfs::Tree;
+    use wattline_policies::POLICIES;
     use wattline_policy::CoreView;
 
     fn host(tree: &Tree, scope: Scope) -> Host<Plan<Settings>> {
@@ -203,7 +204,7 @@ mod tests {
         tree: &Tree,
         loads: &[f64],
     ) -> (BTreeSet<(String, String)>, usize) {
-        let config = Config::parse(profile::find(profile).unwrap().text, "test").unwrap();
+        let config = Config::parse(profile::find(profile).unwrap().text, "test", POLICIES).unwrap();
         let mut host = host(tree, config.scope);
         let platform = host.platform().clone();
         let preferences = parse(&config.policy).expect("it is of this policy").unwrap();

@@ -173,6 +173,7 @@ fn home(tree: &Tree, interface: &str, queue: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_policies::POLICIES;
 
     struct Machine(tempfile::TempDir);
 
@@ -189,7 +190,7 @@ mod tests {
             std::fs::write(path, format!("{text}\n")).unwrap();
         }
         fn find(&self, config: &str) -> Inventory {
-            let config = Config::parse(config, "test").unwrap();
+            let config = Config::parse(config, "test", POLICIES).unwrap();
             Inventory::find(&Tree::at(self.0.path()), &config)
         }
     }

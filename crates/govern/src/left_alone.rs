@@ -64,7 +64,8 @@ pub(crate) fn line(knob: Listed, config: &Config, inventory: &Inventory) -> Stri
     let profiles: Vec<String> = PROFILES
         .iter()
         .filter(|profile| {
-            Config::parse(profile.text, profile.name).is_ok_and(|own| is_governed(knob, &own))
+            Config::parse(profile.text, profile.name, config.policies)
+                .is_ok_and(|own| is_governed(knob, &own))
         })
         .map(|profile| format!("\"{}\"", profile.name))
         .collect();

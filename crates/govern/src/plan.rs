@@ -78,6 +78,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
 mod tests {
     use super::*;
     use std::path::Path;
+    use wattline_policies::POLICIES;
 
     /// A machine whose only knob is a card's interrupt moderation.
     fn machine() -> tempfile::TempDir {
@@ -95,7 +96,7 @@ mod tests {
     }
 
     fn told(root: &Path, text: &str) -> (String, Vec<&'static str>) {
-        let config = Config::parse(text, "test").unwrap();
+        let config = Config::parse(text, "test", POLICIES).unwrap();
         let plan = plan(&config, &Tree::at(root)).unwrap();
         (plan.intent.join("\n"), plan.remedies)
     }
@@ -113,7 +114,7 @@ mod tests {
         let root = machine();
         let (intent, _) = told(root.path(), "[govern]\ninterfaces = [\"eht9\"]\n");
         assert!(intent.contains("no interface eht9; there are eth9"), "{intent}");
-        let config = Config::parse("[govern]\ncpus = [7]\n", "test").unwrap();
+        let config = Config::parse("[govern]\ncpus = [7]\n", "test", POLICIES).unwrap();
         let begun = crate::session::Session::begin(&config, &Tree::at(root.path()));
         let planned = plan(&config, &Tree::at(root.path()));
         for error in [begun.err().unwrap().to_string(), planned.unwrap_err().to_string()] {

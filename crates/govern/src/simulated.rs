@@ -1,6 +1,6 @@
 //! The profile `balanced` in the request simulator, against each default of the kernel, on machines and
 //! under loads drawn at random. The rule of simulated hardware P-states is assumed, see
-//! [`wattline_policy::policies::hardware_pstates`]; here each machine has other, hidden parameters of it.
+//! [`wattline_policies::hardware_pstates`]; here each machine has other, hidden parameters of it.
 
 use crate::config::Config;
 use crate::hardware::{self, Hardware};
@@ -14,11 +14,12 @@ use rand::{RngExt as _, SeedableRng as _};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use wattline_host::Preference;
-use wattline_policy::policies::hardware_pstates::{Assumed, Control, HardwarePstates};
-use wattline_policy::policies::moderated::{self, Choice};
+use wattline_policies::POLICIES;
+use wattline_policies::hardware_pstates::{Assumed, Control, HardwarePstates};
+use wattline_policy::moderated::{self, Choice};
 use wattline_policy::{
-    AskAgain, BuildContext, Looks, Observation, OperatingPoint, Platform, Policy, PolicySpec,
-    SpecError, Trigger, build,
+    AskAgain, BuildContext, Looks, Observation, OperatingPoint, Platform, Policy, SpecError,
+    Trigger, build,
 };
 use wattline_server::{RequestIdleState, RequestServer, ServerFile};
 use wattline_sim::requests::{RequestReport, RequestSetting, run_requests_with};
@@ -72,7 +73,7 @@ enum Controller {
 
 impl Controller {
     fn new(default: Found, context: &BuildContext<'_>) -> Result<Self, SpecError> {
-        let kernel = |name: &str| build(&PolicySpec::parse(name)?, context);
+        let kernel = |name: &str| build(&POLICIES.parse(name)?, context);
         Ok(match default {
             Found::Performance | Found::Schedutil => {
                 Self::Kernel(kernel("performance")?, kernel("schedutil")?)
@@ -96,7 +97,7 @@ impl Governor {
         let levels = Preference::ALL.map(|preference| Hertz(preference.index() as f64));
         let platform = Platform { frequencies: levels.to_vec(), ..platform.clone() };
         let text = profile::find(profile).unwrap().text;
-        let config = Config::parse(text, profile).unwrap();
+        let config = Config::parse(text, profile, POLICIES).unwrap();
         let preferences = hardware::parse(&config.policy).unwrap().unwrap();
         let policy = Hardware::new(preferences, &platform);
         let point = OperatingPoint::full(&platform);
@@ -269,7 +270,7 @@ impl Drawn {
         let setting = RequestSetting {
             server: &self.server,
             requests: self.requests,
-            policy: PolicySpec::parse("performance").unwrap(),
+            policy: POLICIES.parse("performance").unwrap(),
             duration,
             warmup,
             seed: 1,
@@ -441,7 +442,7 @@ fn blocks(drawn: &Drawn, profile: &'static str, is_b: &[bool], seed: u64) -> Vec
     let setting = RequestSetting {
         server: &drawn.server,
         requests: drawn.requests,
-        policy: PolicySpec::parse("performance").unwrap(),
+        policy: POLICIES.parse("performance").unwrap(),
         duration: BLOCK * is_b.len() as u64 + Span::from_millis(2),
         warmup: Span::ZERO,
         seed,

@@ -217,9 +217,8 @@ mod tests {
     use super::*;
     use crate::machine::{Taken, View};
     use crate::step::Step;
-    use wattline_policy::{
-        BuildContext, Can, FrequencyDomain, IdleState, Platform, PolicySpec, Queue, build,
-    };
+    use wattline_policies::POLICIES;
+    use wattline_policy::{BuildContext, Can, FrequencyDomain, IdleState, Platform, Queue, build};
     use wattline_units::Hertz;
 
     /// Two cores; the ring of the first is what a test makes of it.
@@ -260,7 +259,7 @@ mod tests {
             can: Can { set_moderation: false, ..Can::EVERY_KNOB },
             ..Platform::BARE
         };
-        let spec = PolicySpec::parse(policy).unwrap();
+        let spec = POLICIES.parse(policy).unwrap();
         let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
         let policy = build(&spec, &context).unwrap();
         let mut governor = Governor::new(Fed { platform, queue: QueueView::default() }, policy);
@@ -430,7 +429,7 @@ mod tests {
         let events = Arc::new(Events::default());
         let machine = Noticing(fed("poll").into_machine(), Arc::clone(&events));
         let (policy, context) =
-            (PolicySpec::parse("queue-length").unwrap(), machine.0.platform.clone());
+            (POLICIES.parse("queue-length").unwrap(), machine.0.platform.clone());
         let context = BuildContext { platform: &context, server: None, packet: None, seed: 0 };
         let governor = Governor::new(machine, build(&policy, &context).unwrap());
         let runner = Runner::start(governor, Duration::from_millis(1)).unwrap();

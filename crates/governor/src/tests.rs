@@ -4,9 +4,9 @@ use super::machine::Taken;
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use wattline_policies::POLICIES;
 use wattline_policy::{
-    BuildContext, Can, CoreSet, CoreSetting, FrequencyDomain, IdleState, PolicySpec, Queue, Wait,
-    build,
+    BuildContext, Can, CoreSet, CoreSetting, FrequencyDomain, IdleState, Queue, Wait, build,
 };
 use wattline_units::{Hertz, Span};
 
@@ -243,7 +243,7 @@ fn a_knob_that_failed_rests_and_is_tried_again() {
 
 #[test]
 fn time_that_jumps_does_no_harm() {
-    let spec = PolicySpec::parse("queue-length").unwrap();
+    let spec = POLICIES.parse("queue-length").unwrap();
     let platform = platform();
     let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
     let policy = build(&spec, &context).unwrap();
@@ -292,7 +292,7 @@ impl Machine for Loaded {
 fn after_years_a_governor_still_follows_the_load_and_does_not_spin() {
     let platform = platform();
     let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
-    let policy = build(&PolicySpec::parse("ondemand").unwrap(), &context).unwrap();
+    let policy = build(&POLICIES.parse("ondemand").unwrap(), &context).unwrap();
     let machine = Loaded { machine: Picky::new([]), busy: true, seen: Time::ZERO };
     let mut governor = Governor::new(machine, policy);
     let years = Time::ZERO + Span::from(std::time::Duration::from_secs(30 * 365 * 86_400));

@@ -18,7 +18,8 @@ use wattline_host::{Host, HostOptions, KernelStack, Layout, Scope};
 use wattline_knobs::{Machine, STATE_DIRECTORY, Session};
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{BuildContext, PolicySpec, build};
+use wattline_policies::POLICIES;
+use wattline_policy::{BuildContext, build};
 use wattline_units::Span;
 
 fn main() -> ExitCode {
@@ -83,7 +84,7 @@ pub fn govern(
     let host = Host::new(options, session, Box::new(kernel))?;
     let platform = host.platform().clone();
     let context = BuildContext { platform: &platform, server: None, packet: None, seed: 1 };
-    let policy = build(&PolicySpec::parse(policy)?, &context)?;
+    let policy = build(&POLICIES.parse(policy)?, &context)?;
 
     let runner = Runner::start(Governor::new(host, policy), sample.into())?;
     std::thread::sleep(time);

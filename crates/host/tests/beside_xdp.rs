@@ -16,7 +16,8 @@ use wattline_governor::machine::Machine;
 use wattline_governor::runner::Runner;
 use wattline_host::{BesideXdp, Forwarded, Host, NoWorkers, Scope};
 use wattline_linux::namespace::enter_thread;
-use wattline_policy::{BuildContext, PolicySpec, build};
+use wattline_policies::POLICIES;
+use wattline_policy::{BuildContext, build};
 use wattline_xdp::{Copies, XdpForward, XdpModeChoice, XdpProgram};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -124,7 +125,7 @@ fn a_governor_sees_what_programs_forward_and_its_decisions_lose_nothing() {
     let host = Host::new(options, fixture.session(), Box::new(workers)).unwrap();
     let can = host.platform().can;
     assert!(can.set_frequency && can.set_moderation && !can.asks.batch.is_noticed());
-    let spec = PolicySpec::parse("ondemand+125us").unwrap();
+    let spec = POLICIES.parse("ondemand+125us").unwrap();
     let context = BuildContext { platform: host.platform(), server: None, packet: None, seed: 1 };
     let policy = build(&spec, &context).unwrap();
     let runner = Runner::start(Governor::new(host, policy), Duration::from_millis(100)).unwrap();

@@ -14,9 +14,10 @@ use wattline_governor::step::Step;
 use wattline_host::{Host, NoWorkers, Streak, Work, Workers};
 use wattline_knobs::{Access, AccessError, Knobs, Machine as Settings, Session, Setting};
 use wattline_linux::privileges::Rights;
+use wattline_policies::POLICIES;
 use wattline_policy::{
-    AskAgain, BuildContext, CoreSet, Observation, OperatingPoint, Policy, PolicySpec,
-    QueueEstimator, QueueView, Streaks, Trigger, Wait, build,
+    AskAgain, BuildContext, CoreSet, Observation, OperatingPoint, Policy, QueueEstimator,
+    QueueView, Streaks, Trigger, Wait, build,
 };
 use wattline_units::{Span, Time};
 
@@ -154,7 +155,7 @@ impl Load {
 }
 
 fn policy(text: &str, host: &impl Machine) -> Box<dyn Policy> {
-    let spec = PolicySpec::parse(text).unwrap();
+    let spec = POLICIES.parse(text).unwrap();
     let platform = host.platform();
     build(&spec, &BuildContext { platform, server: None, packet: None, seed: 0 }).unwrap()
 }

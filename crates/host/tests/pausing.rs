@@ -13,7 +13,8 @@ use wattline_host::{
     Ending, NoWorkers, Supervision, TakeOverError, ThisMachine, hand_back, take_over, take_over_by,
 };
 use wattline_knobs::{Access, Bounded, Machine as Settings, OnExit, SessionError};
-use wattline_policy::{BuildContext, PolicySpec, build};
+use wattline_policies::POLICIES;
+use wattline_policy::{BuildContext, build};
 
 /// Far less than systemd's watchdog leaves the router (10 s), and more than a busy machine needs.
 const SOON: Duration = Duration::from_secs(5);
@@ -72,7 +73,7 @@ fn a_policy_that_does_not_fit_leaves_no_trace() {
     let before = speeds(&fixture);
     let access = Bounded::new(Settings::new(&fixture.tree));
     let made = |machine: &mut ThisMachine| {
-        let spec = PolicySpec::parse("oracle").unwrap();
+        let spec = POLICIES.parse("oracle").unwrap();
         let platform = machine.platform();
         build(&spec, &BuildContext { platform, server: None, packet: None, seed: 0 })
     };

@@ -7,9 +7,8 @@
 use std::path::Path;
 use wattline_league::bound::{lower_bound, slot_length};
 use wattline_league::{Arrivals, Budget, Case, LeagueError, Plan};
-use wattline_policy::{
-    AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, PolicySpec, Wait,
-};
+use wattline_policies::POLICIES;
+use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Platform, Policy, Wait};
 use wattline_sim::Scenario;
 use wattline_traffic::source::{Mmpp, Modulator};
 use wattline_units::{Span, Time};
@@ -153,7 +152,7 @@ impl<'a> Known<'a> {
     /// Returns the gap of a plan to the bound, and its share of late packets.
     fn play(&self, modes: Modes, budget: Budget) -> Result<(f64, f64), LeagueError> {
         let Case { server, application, traffic, duration, warmup, seed } = self.case;
-        let policy = PolicySpec::parse("poll").expect("a policy");
+        let policy = POLICIES.parse("poll").expect("a policy");
         let (interval, output_links, profile) = (None, false, false);
         let scenario = Scenario {
             server,

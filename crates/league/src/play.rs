@@ -9,6 +9,7 @@ use crate::wrong::{Metered, Wrong};
 use serde::Serialize;
 use wattline_cores::ModelError;
 use wattline_governor::decisions::Decision;
+use wattline_policies::POLICIES;
 use wattline_policy::{BuildContext, PolicySpec, build};
 use wattline_sim::Report;
 use wattline_units::{Span, Time};
@@ -167,7 +168,7 @@ pub fn play_points(
     interval: Option<Span>,
 ) -> Result<Played, LeagueError> {
     let slack = case.slack_seconds(budget, u32::from(arrivals.shortest))?;
-    let unused = PolicySpec::parse("poll").map_err(ModelError::from).map_err(sim)?;
+    let unused = POLICIES.parse("poll").map_err(ModelError::from).map_err(sim)?;
     let report = case.scenario(unused, interval).run_counting_late(budget.p99, |context| {
         Ok(Box::new(Script::new(&points, case.server, context.platform.cores)))
     })?;

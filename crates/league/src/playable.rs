@@ -7,6 +7,7 @@ use crate::problems::Problems;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use wattline_cores::ModelError;
+use wattline_policies::POLICIES;
 use wattline_policy::PolicySpec;
 use wattline_server::{Application, ServerModel};
 use wattline_sim::SimError;
@@ -75,7 +76,7 @@ impl Stage<'_> {
                 problems.note(field, format_args!("{text}: {error}"));
             }
             for case in self.cases(traffic) {
-                let Ok(unused) = PolicySpec::parse("poll") else { continue };
+                let Ok(unused) = POLICIES.parse("poll") else { continue };
                 match case.scenario(unused, None).check() {
                     Ok(()) => {}
                     Err(error @ SimError::Duration) => {

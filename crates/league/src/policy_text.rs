@@ -1,5 +1,6 @@
 //! Policies as they are written in leagues.
 
+use wattline_policies::POLICIES;
 use wattline_policy::{PolicySpec, SpecError};
 use wattline_units::Span;
 
@@ -12,7 +13,7 @@ pub(crate) const BUDGET: &str = "{p99}";
 /// All that is wrong with it.
 pub fn policy(text: &str, budget: Span) -> Result<PolicySpec, SpecError> {
     let micros = format!("{}us", budget.as_picos() as f64 / 1e6);
-    PolicySpec::parse(&text.replace(BUDGET, &micros))
+    POLICIES.parse(&text.replace(BUDGET, &micros))
 }
 
 /// Describes the problems of a policy, without its text.

@@ -159,7 +159,8 @@ impl Policy for Metered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_policy::{BuildContext, PolicySpec, build};
+    use wattline_policies::POLICIES;
+    use wattline_policy::{BuildContext, build};
     use wattline_server::{Application, ServerFile};
     use wattline_units::Provenance;
 
@@ -189,7 +190,7 @@ mod tests {
         let mut platform = wattline_cores::platform_of(&truth());
         platform.can.driver_rules = true;
         let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
-        let inner = build(&PolicySpec::parse("ondemand+dim").unwrap(), &context).unwrap();
+        let inner = build(&POLICIES.parse("ondemand+dim").unwrap(), &context).unwrap();
         let rule = inner.driver_rule(0);
         assert!(rule.is_some());
         assert_eq!(Metered::new(inner, Meter::Good, 1).driver_rule(0), rule);
@@ -200,7 +201,7 @@ mod tests {
         let platform = wattline_cores::platform_of(&truth());
         let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
         let of = |meter| {
-            let inner = build(&PolicySpec::parse("poll").unwrap(), &context).unwrap();
+            let inner = build(&POLICIES.parse("poll").unwrap(), &context).unwrap();
             Metered::new(inner, meter, 1)
         };
         let at = |millis| Time::ZERO + Span::from_millis(millis);

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use wattline_league::bound::{lower_bound, per_change_joules, slot_length};
 use wattline_league::*;
-use wattline_policy::{PolicySpec, Wait};
+use wattline_policies::POLICIES;
+use wattline_policy::Wait;
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::{Span, Time};
@@ -145,7 +146,7 @@ fn the_found_schedule_is_below_the_online_policy_where_load_leaps() {
         let budget = Budget::p99(Span::from_micros(micros));
         let arrivals = arrivals(&case, budget);
         let bound = lower_bound(&case, budget, &arrivals).unwrap().unwrap();
-        let spec = PolicySpec::parse(&format!("wattline:p99={micros}us")).unwrap();
+        let spec = POLICIES.parse(&format!("wattline:p99={micros}us")).unwrap();
         let online = play_policy(&case, &spec, budget, &arrivals).unwrap();
         let found = best_schedule(&case, budget, &arrivals, None).unwrap().unwrap();
         let again = best_schedule(&case, budget, &arrivals, None).unwrap().unwrap();
@@ -221,7 +222,7 @@ proptest! {
         let case = case(&server, &traffic, 10, seed);
         let budget = Budget::p99(Span::from_micros(micros));
         let arrivals = arrivals(&case, budget);
-        let spec = PolicySpec::parse(policy).unwrap();
+        let spec = POLICIES.parse(policy).unwrap();
         let played = play_policy(&case, &spec, budget, &arrivals).unwrap();
         prop_assume!(arrivals.total() > 0);
         let late = played.late_fraction.max(budget.late);

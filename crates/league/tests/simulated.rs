@@ -3,7 +3,7 @@
 use std::path::Path;
 use wattline_league::simulated::{Requests, Simulation, Sweep, SweepRow};
 use wattline_needs::browser::{Browser, look, url_of};
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_server::{Application, ServerFile};
 use wattline_sim::requests::{RequestSetting, run_requests};
 use wattline_sim::{Report, Scenario};
@@ -18,7 +18,7 @@ fn simulate(policy: &str, traffic: &str, seed: u64, interval: Option<Span>) -> R
     let scenario = Scenario {
         server: file.model().unwrap(),
         application: Application::Ipv4,
-        policy: PolicySpec::parse(policy).unwrap(),
+        policy: POLICIES.parse(policy).unwrap(),
         traffic: &Spec::parse(traffic).unwrap(),
         duration: Span::from_millis(8),
         warmup: Span::from_millis(1),
@@ -106,7 +106,7 @@ fn a_server_of_requests_shows_its_parts_and_states() {
     let report = run_requests(&RequestSetting {
         server: file.requests().unwrap(),
         requests: RequestSpec::parse("memcached:100krps").unwrap(),
-        policy: PolicySpec::parse("ondemand+84us").unwrap(),
+        policy: POLICIES.parse("ondemand+84us").unwrap(),
         duration: Span::from_millis(40),
         warmup: Span::from_millis(10),
         seed: 1,

@@ -2,7 +2,7 @@
 
 use crate::Policy;
 use crate::info::BuildContext;
-use crate::policies::moderated;
+use crate::moderated;
 use crate::spec::{PolicySpec, SpecError, SpecProblem};
 
 /// Makes the policy.

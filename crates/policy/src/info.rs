@@ -31,6 +31,7 @@ pub struct PolicyInfo {
     pub source: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
+    /// Makes it.
     #[serde(skip)]
-    pub(crate) make: Maker,
+    pub make: Maker,
 }

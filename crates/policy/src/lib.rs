@@ -1,10 +1,11 @@
-//! Policies as pure logic: observation in, operating point out.
+//! The contract of policies: observation in, operating point out.
 //!
 //! A [`Policy`] reads no clock and does no I/O. Random numbers come only from the seed that it was
 //! built with. So the same code decides on simulated packets, on emulated cores and on a real
 //! machine. [`Platform`] tells it which knobs exist.
 //!
-//! Each file of [`policies`] holds one policy; [`POLICIES`] lists them.
+//! The policies themselves are in `wattline-policies`; programs hand its [`Registry`] to what chooses by
+//! name.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -12,23 +13,25 @@ mod build;
 mod core_set;
 mod envelope;
 mod estimator;
+mod former;
 mod indirection;
 mod info;
 mod latency;
 mod looks;
+pub mod moderated;
 pub mod moderation;
 mod needs;
 mod observation;
 mod parameter;
 mod platform;
 mod point;
-pub mod policies;
 mod reason;
-mod reference;
 mod registry;
 mod senses;
 mod spec;
 mod streaks;
+pub mod tables;
+pub mod testing;
 mod wait;
 
 pub use ask::{AskAgain, FillLevel};
@@ -36,6 +39,7 @@ pub use build::build;
 pub use core_set::{CoreSet, MAX_CORES};
 pub use envelope::{Envelope, EnvelopeStep};
 pub use estimator::QueueEstimator;
+pub use former::FormerName;
 pub use indirection::IndirectionTable;
 pub use info::{BuildContext, PolicyInfo};
 pub use latency::Latency;
@@ -48,8 +52,7 @@ pub use parameter::{Kind, Parameter, Parameters, Preset, Value};
 pub use platform::{Can, FrequencyDomain, IdleState, Platform, PlatformError, Queue};
 pub use point::{CoreSetting, OperatingPoint};
 pub use reason::Reason;
-pub use reference::reference_markdown;
-pub use registry::{FormerName, POLICIES, find};
+pub use registry::Registry;
 pub use senses::{Asks, Sees, Timing, Waits};
 pub use spec::{PolicySpec, SpecError, SpecProblem};
 pub use streaks::{FillRead, Level, StreakReset, StreakRule, Streaks};

@@ -89,27 +89,3 @@ fn stand_in() -> Platform {
         ..Platform::BARE
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_by_load_need_no_workers_and_those_by_batches_do() {
-        for (text, needs) in [
-            ("ondemand", None),
-            ("conservative:sampling_rate=200ms", None),
-            ("schedutil", None),
-            ("performance", None),
-            ("performance+84us", None),
-            ("queue-length", Some(NeedsWorkers::Batches)),
-            ("oracle", Some(NeedsWorkers::OfferedRate)),
-            ("poll", Some(NeedsWorkers::Polling)),
-            // The governor finds out: the file does not exist.
-            ("copi:tables=/nonexistent", None),
-        ] {
-            let spec = PolicySpec::parse(text).unwrap();
-            assert_eq!(NeedsWorkers::of_text(&spec), needs, "{text}");
-        }
-    }
-}

@@ -259,29 +259,9 @@ impl Platform {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// PowerSave's machine: 12 cores, 14 P-states, one frequency for all, four ports.
-    pub(crate) fn westmere() -> Platform {
-        let idle = |name: &str, micros| IdleState {
-            name: name.into(),
-            exit_latency: Span::from_micros(micros),
-            exit_latency_measured: None,
-        };
-        Platform {
-            cores: 12,
-            frequencies: (12..26).map(|step| Hertz(f64::from(step) * 4e8 / 3.0)).collect(),
-            domain: FrequencyDomain::Chip,
-            frequency_transition: Span::from_micros(10),
-            idle_states: vec![idle("C1", 1), idle("C3", 60), idle("C6", 87)],
-            queues: (0..48).map(|queue| Queue { port: queue / 12, core: queue % 12 }).collect(),
-            ring_size: Some(512),
-            moderation: (Span::ZERO, Span::from_micros(1_000)),
-            can: Can::EVERY_KNOB,
-            ..Platform::BARE
-        }
-    }
+    use crate::testing::westmere;
 
     #[test]
     fn relations_to_a_wanted_frequency() {

@@ -225,7 +225,7 @@ impl OperatingPoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::tests::westmere;
+    use crate::testing::westmere;
 
     #[test]
     fn the_impossible_is_taken_back() {

@@ -1,7 +1,7 @@
 //! The text form of a policy: `name`, `name+moderation` or `name+moderation:key=value,key=value`.
 
-use crate::policies::moderated::{self, Choice};
-use crate::registry::{self, FormerName};
+use crate::former::{FORMER_NAMES, FormerName};
+use crate::moderated::{self, Choice};
 use crate::{Kind, Parameters, PolicyInfo};
 use serde::Serialize;
 use std::fmt;
@@ -31,18 +31,15 @@ impl PolicySpec {
         }
     }
 
-    /// Reads the text form.
-    ///
-    /// # Errors
-    /// All problems of the text at once, each with what would be allowed.
-    pub fn parse(text: &str) -> Result<Self, SpecError> {
+    /// Reads the text form of one of these policies.
+    pub(crate) fn read(text: &str, policies: &'static [PolicyInfo]) -> Result<Self, SpecError> {
         let (former, present) =
             FormerName::replace_in(text).map_or((None, text.to_owned()), |(f, p)| (Some(f), p));
         let (names, settings) = present.split_once(':').unwrap_or((&present, ""));
         let (name, rule) = names.split_once('+').map_or((names, None), |(n, r)| (n, Some(r)));
         let fail = |problems| SpecError { text: text.to_owned(), problems };
-        let policy = registry::find(name).ok_or_else(|| {
-            fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::policies(name))])
+        let policy = policies.iter().find(|policy| policy.name == name).ok_or_else(|| {
+            fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::policies(name, policies))])
         })?;
         let mut problems = Vec::new();
         let moderation = rule.and_then(|rule| {
@@ -165,11 +162,11 @@ pub struct Known {
 
 impl Known {
     /// Policies, with the present name of one whose former name is the nearest.
-    fn policies(mistyped: &str) -> Self {
-        let present = registry::POLICIES.iter().map(|policy| policy.name);
-        let former = registry::FORMER_NAMES.iter().map(|former| former.name);
+    fn policies(mistyped: &str, policies: &'static [PolicyInfo]) -> Self {
+        let present = policies.iter().map(|policy| policy.name);
+        let former = FORMER_NAMES.iter().map(|former| former.name);
         let mut known = Self::new(mistyped, present.chain(former));
-        known.names.truncate(registry::POLICIES.len());
+        known.names.truncate(policies.len());
         if let Some((former, present)) = known.nearest.as_deref().and_then(FormerName::replace_in) {
             (known.nearest, known.formerly) = (Some(present), Some(former.name.to_owned()));
         }
@@ -198,90 +195,5 @@ impl fmt::Display for Known {
             return f.write_str(" (it has none)");
         }
         write!(f, " (known: {})", self.names.join(", "))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn every_problem_is_reported_at_once() {
-        let error = PolicySpec::parse("queue-length:q_hi=3,q_l=x,c_up=1,c_up=2,batch").unwrap_err();
-        let text = error.to_string();
-        for part in
-            ["did you mean \"q_h\"", "q_l = \"x\"", "c_up\" is set twice", "\"batch\" is not"]
-        {
-            assert!(text.contains(part), "{part} missing in {text}");
-        }
-    }
-
-    #[test]
-    fn a_mistyped_policy_is_suggested() {
-        let text = PolicySpec::parse("queue-lenght").unwrap_err().to_string();
-        assert!(text.contains("did you mean \"queue-length\"?"), "{text}");
-        let text = PolicySpec::parse("powersav").unwrap_err().to_string();
-        let hint = "did you mean \"queue-length\" (formerly \"powersave\")? (known: poll, ";
-        assert!(text.contains(hint), "{text}");
-        let text = PolicySpec::parse("powersave-govenor").unwrap_err().to_string();
-        assert!(text.contains("did you mean \"powersave-governor\"?"), "{text}");
-        let text = PolicySpec::parse("xyzzy").unwrap_err().to_string();
-        assert!(!text.contains("did you mean") && text.contains("ondemand"), "{text}");
-    }
-
-    #[test]
-    fn former_name_is_read_as_the_present_one_with_a_note() {
-        for rest in ["", "+84us", ":preset=efficient,q_h=16", "+dim:c_up=1"] {
-            let former = PolicySpec::parse(&format!("powersave{rest}")).unwrap();
-            let present = PolicySpec::parse(&format!("queue-length{rest}")).unwrap();
-            assert_eq!(former.to_string(), present.to_string());
-            assert_eq!(former.policy.name, "queue-length");
-            assert_eq!(former.parameters, present.parameters);
-            assert_eq!(former.moderation, present.moderation);
-            assert_eq!(
-                former.former.unwrap().to_string(),
-                "policy \"powersave\" is called \"queue-length\" now; Linux's governor of that name is \
-                 \"powersave-governor\""
-            );
-            assert_eq!(present.former, None);
-        }
-        assert_eq!(PolicySpec::parse("powersave-governor").unwrap().former, None);
-        // What is wrong is named as it was written.
-        let text = PolicySpec::parse("powersave:q_h=0").unwrap_err().to_string();
-        assert!(text.starts_with("policy \"powersave:q_h=0\": q_h"), "{text}");
-    }
-
-    #[test]
-    fn preset_gives_values_that_are_not_set() {
-        let of = |text: &str| PolicySpec::parse(text).unwrap().parameters;
-        let same = |text: &str, values: &str| {
-            let (preset, written) = (of(text), of(values));
-            for name in ["q_h", "q_l", "c_up", "c_down", "batch"] {
-                assert_eq!(preset.count(name), written.count(name), "{text}: {name}");
-            }
-            assert_eq!(preset.word("read"), written.word("read"), "{text}");
-        };
-        same("queue-length:preset=efficient", "queue-length:c_up=7,c_down=10,read=after");
-        same("queue-length:c_down=30,preset=efficient", "queue-length:c_up=7,c_down=30,read=after");
-        same("queue-length:preset=latency", "queue-length");
-        let text = PolicySpec::parse("queue-length:preset=fast").unwrap_err().to_string();
-        assert!(text.contains("must be latency or efficient"), "{text}");
-    }
-
-    #[test]
-    fn a_moderation_follows_a_plus() {
-        let spec = PolicySpec::parse("ondemand+dim:sampling_rate=1ms").unwrap();
-        assert_eq!(spec.moderation, Some(Choice::Driver(crate::moderation::RuleKind::Dim)));
-        let text = PolicySpec::parse("ondemand+din").unwrap_err().to_string();
-        assert!(text.contains("moderation = \"din\"") && text.contains("ixgbe"), "{text}");
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_read_or_refused(text in ".{0,60}", name in "(powersave|queue-length|table|poll|ondemand[+]).{0,40}") {
-            let _ = PolicySpec::parse(&text);
-            let _ = PolicySpec::parse(&name);
-        }
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::error::ReproduceError;
 use std::fmt::Write;
+use wattline_policies::POLICIES;
 use wattline_policy::PolicySpec;
 use wattline_server::fit::Row;
 use wattline_server::{Application, ServerModel};
@@ -127,7 +128,7 @@ impl Router<'_> {
         let lightest = &self.server.idle_states[0].name;
         let (cores, gigahertz) = (at.cores, at.frequency.gigahertz());
         let policy = format!("napi:cores={cores},frequency_ghz={gigahertz:.6},idle={lightest}");
-        Ok(PolicySpec::parse(&policy)?)
+        Ok(POLICIES.parse(&policy)?)
     }
 
     /// The packets of a point.

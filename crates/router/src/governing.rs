@@ -121,6 +121,7 @@ mod tests {
     use wattline_governor::account::{LoopTotals, MachineTotals, Totals};
     use wattline_governor::energy::Energy;
     use wattline_governor::ledger::{Entry, Knob};
+    use wattline_policies::POLICIES;
     use wattline_policy::Latency;
     use wattline_policy::{Can, OperatingPoint, Platform};
     use wattline_status::{Details, HostStatus};
@@ -273,7 +274,7 @@ addresses = ["192.0.2.1/24"]
         let config = at("router.toml");
         std::fs::write(&config, CONFIG.replace("FOLDER", &folder.path().to_string_lossy()))
             .unwrap();
-        let extensions = Extensions { applications: &[], platforms: PLATFORMS };
+        let extensions = Extensions { applications: &[], platforms: PLATFORMS, policies: POLICIES };
         let router = Router::start(&config, extensions, Box::new(|_| {})).unwrap();
         (router, folder)
     }

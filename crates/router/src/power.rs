@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wattline_governor::account::{Interval, Totals};
 use wattline_governor::decisions::log;
-use wattline_policy::policies::copi::check_tables;
-use wattline_policy::{PolicySpec, SpecError, SpecProblem, Waits};
+use wattline_policy::tables::check_tables;
+use wattline_policy::{SpecError, SpecProblem, Waits};
 use wattline_ports::waiter::Waker;
 use wattline_server::ServerFile;
 use wattline_xdp::ForwardedByCpu;
@@ -65,7 +65,7 @@ impl Plan {
             return Ok(None);
         }
         let policy = |error| RouterError::power("policy", &error);
-        let spec = PolicySpec::parse(&settings.policy).map_err(policy)?;
+        let spec = settings.policies.parse(&settings.policy).map_err(policy)?;
         let file = ServerFile::load(&settings.server)?;
         let server = file.model().map_err(|error| RouterError::power("server", &error))?.clone();
         Ok(Some(Self { settings: settings.clone(), spec, server }))
@@ -76,8 +76,7 @@ impl Plan {
 /// read.
 pub(super) fn check(config: &Config) -> Result<(), RouterError> {
     let Some(plan) = Plan::read(config)? else { return Ok(()) };
-    let PolicySpec { policy, parameters, .. } = &plan.spec;
-    check_tables(policy.name, parameters).map_err(|why| {
+    check_tables(&plan.spec).map_err(|why| {
         let problems = vec![SpecProblem::Unsupported(why)];
         let error = SpecError { text: plan.spec.to_string(), problems };
         RouterError::power("policy", &error)

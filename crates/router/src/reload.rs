@@ -18,6 +18,7 @@ impl Router {
         let mut new = Config::load_beside(
             &self.configured.path,
             &self.configured.sections,
+            self.configured.config.power.policies,
             &self.configured.config.ports,
         )?;
         new.notes.iter().for_each(|note| tracing::warn!("{note}"));

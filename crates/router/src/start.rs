@@ -37,6 +37,7 @@ use wattline_daemon::settings::LogLevel;
 use wattline_daemon::settings::running::Running;
 use wattline_daemon::socket::{Answer, Reply, Request};
 use wattline_dataplane::port::PortId;
+use wattline_policy::Registry;
 
 /// A program's router extensions.
 #[derive(Clone, Copy)]
@@ -45,6 +46,8 @@ pub struct Extensions {
     pub applications: Applications,
     /// Platforms of its governor.
     pub platforms: Platforms,
+    /// Policies of its governor.
+    pub policies: Registry,
 }
 
 impl Router {
@@ -72,7 +75,12 @@ impl Router {
         extensions: Extensions,
         set_log_level: Box<dyn Fn(LogLevel)>,
     ) -> Result<Self, RouterError> {
-        let mut settled = Settled::read(config_path, extensions.applications, &*set_log_level)?;
+        let mut settled = Settled::read(
+            config_path,
+            extensions.applications,
+            extensions.policies,
+            &*set_log_level,
+        )?;
         let mut known = Known::learn(&settled)?;
         let mut judged = Judged::new(&settled, &known, extensions.applications)?;
         let mut opened = Opened::open(&settled, &mut known, &mut judged)?;

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 use wattline_daemon::settings::{ConfigError, LogLevel, Problems};
+use wattline_policy::Registry;
 use wattline_router::config::{Config, Mode, PortKind, RouteTarget, Via, routes_file};
 
 const COMPLETE: &str = r#"
@@ -262,9 +263,14 @@ fn syntax_errors_have_a_line() {
 fn files_that_cannot_be_read_are_told_from_wrong_ones() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("none.toml");
-    assert!(matches!(Config::load(&path, &[]), Err(ConfigError::Unreadable { .. })));
+    assert!(matches!(
+        Config::load(&path, &[], Registry::default()),
+        Err(ConfigError::Unreadable { .. })
+    ));
     std::fs::write(&path, b"[router]\nworkers = \xff").unwrap();
-    let Err(ConfigError::Invalid(problems)) = Config::load(&path, &[]) else { panic!("accepted") };
+    let Err(ConfigError::Invalid(problems)) = Config::load(&path, &[], Registry::default()) else {
+        panic!("accepted")
+    };
     assert_eq!(problems.list[0].line, 2);
 }
 
@@ -277,7 +283,7 @@ fn mistakes_of_a_configuration_and_of_its_routes_are_told_together() {
         let routes_file = directory.path().join("routes.txt");
         let _ = std::fs::remove_file(&routes_file);
         routes.inspect(|text| std::fs::write(&routes_file, text).unwrap());
-        match Config::load(&path, &[]) {
+        match Config::load(&path, &[], Registry::default()) {
             Err(ConfigError::Invalid(problems)) => problems,
             other => panic!("{other:?}"),
         }
@@ -315,7 +321,7 @@ fn paths_are_relative_to_the_file() {
     let path = directory.path().join("router.toml");
     std::fs::write(&path, COMPLETE).unwrap();
     std::fs::write(directory.path().join("routes.txt"), "10.9.0.0/16 198.51.100.2\n").unwrap();
-    let config = Config::load(&path, &[]).unwrap();
+    let config = Config::load(&path, &[], Registry::default()).unwrap();
     let file = config.routes_file.clone().unwrap();
     assert_eq!(routes_file::load(&file, &config).unwrap().len(), 1);
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wattline_governor::account::Totals;
+use wattline_policies::POLICIES;
 use wattline_policy::Latency;
 use wattline_router::config::{Config, PowerPlatform};
 use wattline_router::platform::{Plan, PlatformDriver, Platforms, Running, Seen};
@@ -75,7 +76,7 @@ fn a_router_ends_with_its_governor_and_gives_the_machine_back() {
     writer.finish().unwrap();
     let config = at("router.toml");
     std::fs::write(&config, CONFIG.replace("FOLDER", &folder.path().to_string_lossy())).unwrap();
-    let extensions = Extensions { applications: &[], platforms: PLATFORMS };
+    let extensions = Extensions { applications: &[], platforms: PLATFORMS, policies: POLICIES };
     let router = Router::start(&config, extensions, Box::new(|_| {})).unwrap();
     let (_, outcome) = router.run();
     let error = outcome.unwrap_err();

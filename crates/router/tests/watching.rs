@@ -77,7 +77,8 @@ impl Running {
         let config = at("router.toml");
         std::fs::write(&config, text).unwrap();
         let thread = std::thread::spawn(move || {
-            let extensions = Extensions { applications: &[], platforms: &[] };
+            let extensions =
+                Extensions { applications: &[], platforms: &[], policies: Default::default() };
             let router = Router::start(&config, extensions, Box::new(|_| {})).unwrap();
             router.run().0
         });

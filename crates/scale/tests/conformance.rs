@@ -11,7 +11,8 @@ use wattline_dataplane::punt::Discard;
 use wattline_dataplane::routes::Routes;
 use wattline_dataplane::worker::{Command, Worker, WorkerParts};
 use wattline_governor::conformance::{Circumstances, Findings, Follows, page, probe};
-use wattline_policy::{CoreSet, PolicySpec};
+use wattline_policies::POLICIES;
+use wattline_policy::CoreSet;
 use wattline_ports::waiter::{PollWaiter, Waker};
 use wattline_scale::card::{Card, FarEnd};
 use wattline_scale::{Redirect, Scale, Setting};
@@ -74,7 +75,7 @@ fn findings(dilation: u32) -> Findings {
     let setting = Setting {
         server,
         application: Application::Ipv4,
-        policy: PolicySpec::parse("poll").unwrap(),
+        policy: POLICIES.parse("poll").unwrap(),
         mean_bytes: 64,
         dilation,
         seed: 1,

@@ -2,7 +2,7 @@
 //! Co-PI's Figures 3 and 4 (named in `crates/reproduce/published/checks/copi.toml`). Run it after a change of
 //! `crates/server/servers/xeon-silver-4108.toml`.
 
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_server::ServerFile;
 use wattline_sim::requests::{RequestReport, RequestSetting, run_requests};
 use wattline_traffic::requests::{RequestSpec, Workload};
@@ -23,7 +23,7 @@ fn main() {
         let setting = RequestSetting {
             server,
             requests,
-            policy: PolicySpec::parse(policy).expect("a policy"),
+            policy: POLICIES.parse(policy).expect("a policy"),
             duration: Span::from_seconds(seconds),
             warmup: Span::from_millis(100),
             seed: SEED,

@@ -80,7 +80,8 @@ mod tests {
     use super::*;
     use crate::scenario::Scenario;
     use wattline_cores::ModelError;
-    use wattline_policy::{PolicySpec, build};
+    use wattline_policies::POLICIES;
+    use wattline_policy::build;
     use wattline_server::{Application, ServerFile};
     use wattline_traffic::Spec;
 
@@ -91,7 +92,7 @@ mod tests {
         let scenario = Scenario {
             server: file.model().unwrap(),
             application: Application::Ipv4,
-            policy: PolicySpec::parse("table").unwrap(),
+            policy: POLICIES.parse("table").unwrap(),
             traffic: &traffic,
             duration: Span::from_millis(5),
             warmup: Span::from_millis(1),

@@ -1,8 +1,11 @@
 //! Applications that packets can pass in this program beside plain forwarding: each is a crate, and
 //! a Cargo feature of this one.
 
+use std::path::Path;
+use wattline_daemon::settings::ConfigError;
+use wattline_policies::POLICIES;
 use wattline_router::application::{ApplicationKind, Applications};
-use wattline_router::config::{ApplicationSection, NotBuiltIn};
+use wattline_router::config::{ApplicationSection, Config, NotBuiltIn};
 
 /// All that were built in, in the order in which packets that are about to leave pass them: flows
 /// are recorded, redundancy elimination encoded, ESP encrypted. Received packets pass them in reverse
@@ -35,6 +38,14 @@ const fn without(section: &'static NotBuiltIn) -> ApplicationKind {
     ApplicationKind { section, start: |_| Ok(Vec::new()) }
 }
 
+/// Reads and checks a router's configuration.
+///
+/// # Errors
+/// As for [`Config::load`].
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    Config::load(path, &sections(), POLICIES)
+}
+
 /// The sections of the configuration that belong to them.
 pub fn sections() -> Vec<&'static dyn ApplicationSection> {
     wattline_router::application::sections(APPLICATIONS)
@@ -43,7 +54,7 @@ pub fn sections() -> Vec<&'static dyn ApplicationSection> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_router::config::{Config, keys};
+    use wattline_router::config::keys;
 
     #[test]
     fn the_printed_defaults_are_a_configuration_that_lacks_only_ports() {

@@ -239,16 +239,14 @@ fn decide(governor: &mut Governor<Numbers>, decisions: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_policies::POLICIES;
     use wattline_server::ServerFile;
 
     #[test]
     fn the_policy_is_asked_and_changes_its_mind() {
         let file = ServerFile::load("westmere-2010").unwrap();
-        let args = Args {
-            policy: PolicySpec::parse("queue-length").unwrap(),
-            decisions: 3_000,
-            repeats: 2,
-        };
+        let args =
+            Args { policy: POLICIES.parse("queue-length").unwrap(), decisions: 3_000, repeats: 2 };
         let report = run(&args, file.model().unwrap()).unwrap();
         assert_eq!((report.cores, report.queues), (12, 48));
         assert!(report.changes_per_decision > 0.005, "{report:?}");

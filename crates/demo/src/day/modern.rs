@@ -3,6 +3,7 @@
 
 use super::settings::Settings;
 use serde::Serialize;
+use wattline_policies::POLICIES;
 use wattline_policy::PolicySpec;
 use wattline_server::ServerFile;
 use wattline_traffic::Spec;
@@ -40,7 +41,7 @@ pub(super) fn days(settings: &Settings, spec: &Spec) -> Vec<ModernDay> {
     let Ok(file) = ServerFile::load(SERVER) else { return Vec::new() };
     let Ok(server) = file.model() else { return Vec::new() };
     let run = |policy: &PolicySpec| settings.scenario(server, policy, spec).run().ok();
-    let Some(kernel) = PolicySpec::parse(KERNEL).ok().and_then(|policy| run(&policy)) else {
+    let Some(kernel) = POLICIES.parse(KERNEL).ok().and_then(|policy| run(&policy)) else {
         return Vec::new();
     };
     let day = |policy: String, report: &wattline_sim::Report| ModernDay {

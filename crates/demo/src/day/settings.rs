@@ -94,6 +94,7 @@ impl Settings {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use wattline_policies::POLICIES;
     use wattline_server::ServerFile;
 
     /// A short day with little traffic.
@@ -105,7 +106,7 @@ pub(super) mod tests {
         let file = ServerFile::load("westmere-2010").unwrap();
         Settings {
             server: file.model().unwrap().clone(),
-            policies: policies.iter().map(|text| PolicySpec::parse(text).unwrap()).collect(),
+            policies: policies.iter().map(|text| POLICIES.parse(text).unwrap()).collect(),
             load: "10%".to_owned(),
             size: "594".to_owned(),
             duration,

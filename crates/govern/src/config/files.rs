@@ -54,11 +54,12 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wattline_policies::POLICIES;
 
     #[test]
     fn a_device_is_not_read() {
         let text = "[govern]\npolicy = \"copi:tables=/dev/zero\"\n";
-        let mut config = Config::parse(text, "test").unwrap();
+        let mut config = Config::parse(text, "test", POLICIES).unwrap();
         config.read_files();
         let error = crate::choice::check(&config).unwrap_err().to_string();
         assert!(error.contains("/dev/zero is no regular file"), "{error}");
@@ -72,7 +73,7 @@ mod tests {
                     [[latency]]\nname = \"a\"\nclients = \"a.sock\"\n";
         std::fs::write(path("govern.toml"), text).unwrap();
         std::fs::write(path("t.csv"), "one").unwrap();
-        let load = || Config::load(&path("govern.toml")).unwrap();
+        let load = || Config::load(&path("govern.toml"), POLICIES).unwrap();
         let first = load();
         assert_eq!(first.policy, format!("copi:period=1s,tables={}", path("t.csv").display()));
         assert_eq!(first.server, path("own.toml").display().to_string());
@@ -92,7 +93,7 @@ mod tests {
             ["copi:tables=/a/t.csv", "copi:tables=none", "copi", "ondemand", "wattline:p99=1ms"]
         {
             let text = format!("[govern]\npolicy = \"{policy}\"\n");
-            let mut config = Config::parse(&text, "test").unwrap();
+            let mut config = Config::parse(&text, "test", POLICIES).unwrap();
             config.begin_at(Path::new("/etc/wattline"));
             assert_eq!((config.policy.as_str(), config.server.as_str()), (policy, "westmere-2010"));
         }

@@ -80,10 +80,14 @@ pub fn as_toml() -> String {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use wattline_policies::POLICIES;
 
     #[test]
     fn the_printed_defaults_are_what_holds_without_a_file() {
-        assert_eq!(Config::parse(&as_toml(), "defaults").unwrap(), Config::built_in());
+        assert_eq!(
+            Config::parse(&as_toml(), "defaults", POLICIES).unwrap(),
+            Config::built_in(POLICIES)
+        );
     }
 
     #[test]

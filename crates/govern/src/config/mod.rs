@@ -12,24 +12,25 @@ pub use settings::{Config, Moderation, SourceKind, SourceSettings};
 
 use crate::profile;
 use std::path::Path;
-use wattline_daemon::settings::{ConfigError, Problems, read_text};
+use wattline_daemon::settings::{ConfigError, Problems, Reader, Table, read_text};
+use wattline_policy::Registry;
 
 impl Config {
     /// Returns the defaults that apply without a file.
     ///
     /// # Panics
     /// Never: the built-in profile is tested.
-    pub fn built_in() -> Self {
+    pub fn built_in(policies: Registry) -> Self {
         let base = profile::PROFILES[0];
-        Self::parse(base.text, base.name).unwrap_or_else(|problems| panic!("{problems}"))
+        Self::parse(base.text, base.name, policies).unwrap_or_else(|problems| panic!("{problems}"))
     }
 
     /// Reads and checks a file; paths in it begin at its directory.
     ///
     /// # Errors
     /// When it cannot be read, or with everything that is wrong in it.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let mut config = Self::parse(&read_text(path)?, &path.display().to_string())?;
+    pub fn load(path: &Path, policies: Registry) -> Result<Self, ConfigError> {
+        let mut config = Self::parse(&read_text(path)?, &path.display().to_string(), policies)?;
         let directory = path.parent().unwrap_or(Path::new(""));
         config.begin_at(directory);
         config.read_files();
@@ -47,12 +48,13 @@ impl Config {
         self
     }
 
-    /// Checks a text; `file` is its name in messages.
+    /// Checks a text that may name one of these policies; `file` is its name in messages.
     ///
     /// # Errors
     /// With everything that is wrong in it.
-    pub fn parse(text: &str, file: &str) -> Result<Self, Problems> {
-        parse::document((text, file), "`wattline govern`", parse::read)
+    pub fn parse(text: &str, file: &str, policies: Registry) -> Result<Self, Problems> {
+        let read = |reader: &mut Reader, root: &Table| parse::read(reader, root, policies);
+        parse::document((text, file), "`wattline govern`", read)
     }
 }
 
@@ -62,10 +64,11 @@ mod tests {
     use crate::profile::PROFILES;
     use wattline_daemon::settings::LogLevel;
     use wattline_knobs::OnExit;
+    use wattline_policies::POLICIES;
     use wattline_units::Span;
 
     fn parse(text: &str) -> Result<Config, String> {
-        Config::parse(text, "test").map_err(|problems| problems.to_string())
+        Config::parse(text, "test", POLICIES).map_err(|problems| problems.to_string())
     }
 
     #[test]
@@ -82,8 +85,8 @@ mod tests {
             let short = format!("[govern]\nprofile = \"{}\"\n", profile.name);
             assert_eq!(parse(&short).unwrap(), config);
         }
-        assert_eq!(parse("").unwrap(), Config::built_in());
-        assert_eq!(Config::built_in().profile.name, "balanced");
+        assert_eq!(parse("").unwrap(), Config::built_in(POLICIES));
+        assert_eq!(Config::built_in(POLICIES).profile.name, "balanced");
     }
 
     #[test]
@@ -106,7 +109,7 @@ mod tests {
         assert_eq!((config.cpus, config.interfaces), (vec![1, 3], vec!["eth0".to_owned()]));
         assert_eq!(config.idle_latency, Some(Span::from_micros(7)));
         assert_eq!((config.moderation, config.uncore), (Moderation::Policy, false));
-        assert!(config.override_limits && !Config::built_in().override_limits);
+        assert!(config.override_limits && !Config::built_in(POLICIES).override_limits);
         assert_eq!(config.latency_target, Some(Span::from_millis(2)));
         assert_eq!(config.latency_hold, Span::from_millis(1000));
         assert_eq!(config.latency_silence, Span::from_millis(3000));
@@ -174,7 +177,8 @@ mod tests {
                 let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % text.len();
                 text[at] = change[2];
             }
-            if let Err(problems) = Config::parse(&String::from_utf8_lossy(&text), "fuzz") {
+            if let Err(problems) = Config::parse(&String::from_utf8_lossy(&text), "fuzz", POLICIES)
+            {
                 assert!(!problems.list.is_empty());
             }
         });

@@ -7,7 +7,9 @@ impl Config {
     /// The keys on which the profile's summary rests and whose values are not the profile's.
     pub(crate) fn overrides(&self) -> Vec<&'static str> {
         // The built-in profiles are tested.
-        let Ok(own) = Self::parse(self.profile.text, self.profile.name) else { return Vec::new() };
+        let Ok(own) = Self::parse(self.profile.text, self.profile.name, self.policies) else {
+            return Vec::new();
+        };
         let knobs = |config: &Self| Listed::ALL.map(|knob| knob.is_in(config.scope));
         [
             ("policy", self.policy != own.policy),
@@ -38,9 +40,10 @@ impl Config {
 mod tests {
     use super::*;
     use crate::profile::PROFILES;
+    use wattline_policies::POLICIES;
 
     fn words(text: &str) -> String {
-        Config::parse(text, "test").unwrap().profile_in_words()
+        Config::parse(text, "test", POLICIES).unwrap().profile_in_words()
     }
 
     /// "Nothing else is touched" is untrue of a configuration that turns something else.

@@ -12,7 +12,7 @@ use wattline_daemon::settings::{
     parse_interface, parse_name, parse_socket_path, required, single, single_or_empty, whole,
 };
 use wattline_host::Scope;
-use wattline_policy::PolicySpec;
+use wattline_policy::Registry;
 use wattline_requests::http::Url;
 use wattline_requests::sources::Selector;
 use wattline_units::Span;
@@ -65,10 +65,10 @@ impl Base {
         }
     }
 
-    fn read(reader: &mut Reader, table: &Table, mut base: Self) -> Self {
+    fn read(reader: &mut Reader, table: &Table, policies: Registry, mut base: Self) -> Self {
         if let Some(policy) = reader.string(table, "policy") {
             let of_registry = || {
-                let spec = PolicySpec::parse(&policy.value);
+                let spec = policies.parse(&policy.value);
                 spec.map(|spec| {
                     reader.notes.extend(spec.former.map(|former| format!("[govern] {former}")));
                     spec.to_string()
@@ -114,16 +114,17 @@ fn moderation(text: &str) -> Option<Moderation> {
 }
 
 /// Reads the whole file.
-pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
+pub(super) fn read(reader: &mut Reader, root: &Table, policies: Registry) -> Config {
     let table = single_or_empty(reader, root, GOVERN, "govern");
     reader.refuse_unknown(&table);
     let profile = defaulted(reader.parsed(&table, "profile", profile::find));
     let Base { policy, scope, idle_latency, moderation, uncore } =
-        Base::read(reader, &table, base_of(profile));
+        Base::read(reader, &table, policies, base_of(profile, policies));
     let named = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let mut config = Config {
         profile,
         policy,
+        policies,
         scope,
         cpus: Vec::new(),
         interfaces: Vec::new(),
@@ -150,11 +151,11 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Config {
 }
 
 /// Reads the file of a profile.
-fn base_of(profile: profile::Profile) -> Base {
+fn base_of(profile: profile::Profile, policies: Registry) -> Base {
     let read = |reader: &mut Reader, root: &Table| {
         let nothing = Base::nothing();
         match single(reader, root, GOVERN, "govern") {
-            Some(table) => Base::read(reader, &table, nothing),
+            Some(table) => Base::read(reader, &table, policies, nothing),
             None => nothing,
         }
     };

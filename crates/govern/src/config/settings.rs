@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use wattline_daemon::settings::LogLevel;
 use wattline_host::Scope;
 use wattline_knobs::OnExit;
+use wattline_policy::Registry;
 use wattline_requests::http::Url;
 use wattline_requests::sources::Selector;
 use wattline_units::Span;
@@ -17,6 +18,8 @@ pub struct Config {
     pub profile: Profile,
     /// The policy, by its present name.
     pub policy: String,
+    /// Policies of the program.
+    pub policies: Registry,
     /// Knobs that may be set.
     pub scope: Scope,
     /// The CPUs; empty: all that are on line.

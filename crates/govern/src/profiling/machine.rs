@@ -13,7 +13,7 @@ use wattline_host::{
 };
 use wattline_linux::sysfs::Tree;
 use wattline_policy::Platform;
-use wattline_policy::policies::copi;
+use wattline_policy::tables::fingerprint;
 use wattline_server::BusyTimePower;
 use wattline_server::tables::Fingerprint;
 use wattline_units::{Hertz, Span, Time};
@@ -74,7 +74,7 @@ impl Machine {
 
     /// Returns the fingerprint that tables made here carry.
     pub fn fingerprint(&self) -> Fingerprint {
-        copi::fingerprint(&self.platform)
+        fingerprint(&self.platform)
     }
 
     /// Returns the source of watts; none without a meter or model.

@@ -618,10 +618,16 @@ fn a_rig_and_the_simulator_are_searched_alike() {
     let periods: Vec<Span> = sim::Grid::periods_of(server).into_iter().step_by(4).collect();
     let of =
         sim::Grid { loads: vec![48e3, 140e3], periods: periods.clone(), seed: 3, within: None };
-    let full = sim::profile(server, &requests, &of).unwrap().tables;
+    let full = sim::profile(server, &requests, &of, wattline_policies::POLICIES).unwrap().tables;
     let target = Some(full.default_point(1).unwrap().latency_seconds * 1.2);
-    let simulated =
-        sim::profile_sparse(server, &requests, &of, target.map(Span::from_seconds)).unwrap();
+    let simulated = sim::profile_sparse(
+        server,
+        &requests,
+        &of,
+        target.map(Span::from_seconds),
+        wattline_policies::POLICIES,
+    )
+    .unwrap();
     let grid = Grid {
         loads_rps: of.loads.clone(),
         frequencies: full.frequencies().to_vec(),

@@ -7,6 +7,7 @@ use super::*;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use wattline_governor::conformance::{Circumstances, Follows, probe};
+use wattline_policies::POLICIES;
 use wattline_policy::{AskAgain, Observation};
 use wattline_units::Time;
 
@@ -41,7 +42,7 @@ fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
     let before = tree.text(GOVERNOR).unwrap();
     let begin =
         |config: &Config| Session::begin_with(config, &tree, |_, _| Ok(Box::new(Panics(false))));
-    let config = Config::parse("[govern]\npolicy = \"ondemand\"\n", "test").unwrap();
+    let config = Config::parse("[govern]\npolicy = \"ondemand\"\n", "test", POLICIES).unwrap();
     let mut session = begin(&config).unwrap();
     assert_ne!(tree.text(GOVERNOR).unwrap(), before, "it governs");
     let end = Instant::now() + Duration::from_secs(60);
@@ -66,7 +67,7 @@ fn a_machine_with_sources_of_latency_keeps_its_word() {
         let source = format!("[[latency]]\nname = \"a\"\nclients = \"{}\"\n", socket.display());
         let text =
             format!("[govern]\npolicy = \"ondemand\"\n{}", if with_source { &source } else { "" });
-        let config = Config::parse(&text, "test").unwrap();
+        let config = Config::parse(&text, "test", POLICIES).unwrap();
         let period = Span::from_millis(20);
         let circumstances = Circumstances { period, traffic: false, follows: Follows::NOTHING };
         let (mut findings, mut sees) = (None, None);

@@ -19,6 +19,7 @@ use wattline_govern::profiling::{
     Grid, Head, Live, Loader, Machine, Outcome, Points, PointsError, Precision, Progress, Stopped,
     loader, page, profile, profile_sparse, remark, within,
 };
+use wattline_policies::POLICIES;
 use wattline_requests::engine::LoadOptions;
 use wattline_requests::http::Http;
 use wattline_requests::memcached::Memcached;
@@ -253,8 +254,8 @@ fn looped(addresses: &[SocketAddr]) -> Result<Option<IpAddr>, ExitError> {
 fn make(plan: &Planned, wanted: Wanted, json: bool) -> Result<(), ExitError> {
     let tree = plan.root.tree()?;
     let config = match &plan.config {
-        Some(path) => Config::load(path)?,
-        None => Config::built_in(),
+        Some(path) => Config::load(path, POLICIES)?,
+        None => Config::built_in(POLICIES),
     };
     let server = plan.server.as_deref().map(model).transpose()?;
     let mut machine = Machine::take(&tree, config).map_err(machine_error)?;

@@ -14,6 +14,7 @@ use wattline::progress;
 use wattline_governor::decisions::Decision;
 use wattline_governor::ledger::Knob;
 use wattline_league::simulated::Requests;
+use wattline_policies::POLICIES;
 use wattline_server::ServerFile;
 use wattline_sim::KnobBehaviour;
 use wattline_sim::requests::{
@@ -106,8 +107,8 @@ pub fn run(wanted: &Wanted<'_>, json: bool) -> Result<(), ExitError> {
             within: None,
         };
         let made = progress::during("profiling", || match wanted.sparse {
-            true => profile_sparse(server, &requests, &grid, None),
-            false => profile(server, &requests, &grid),
+            true => profile_sparse(server, &requests, &grid, None, POLICIES),
+            false => profile(server, &requests, &grid, POLICIES),
         });
         let made = made.map_err(failed)?;
         let written = wanted.overwrite.write(path, &made.tables.to_text());

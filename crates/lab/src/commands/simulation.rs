@@ -7,6 +7,7 @@ use wattline::exit::ExitError;
 use wattline::output::note;
 use wattline_cores::ModelError;
 use wattline_governor::ledger::Entry;
+use wattline_policies::POLICIES;
 use wattline_policy::{FormerName, PolicySpec};
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerFile, ServerModel};
 use wattline_sim::{KnobBehaviour, SimError};
@@ -104,7 +105,7 @@ pub fn split(text: &str) -> Vec<String> {
 
 /// Returns the policy of this text. A former name is noted on standard error.
 pub fn policy(text: &str) -> Result<PolicySpec, ExitError> {
-    let spec = PolicySpec::parse(text).map_err(|error| ExitError::new(ExitError::USAGE, error))?;
+    let spec = POLICIES.parse(text).map_err(|error| ExitError::new(ExitError::USAGE, error))?;
     note_former(spec.former);
     Ok(spec)
 }

@@ -7,6 +7,7 @@ use crate::packets::Packets;
 use crate::play::Played;
 use crate::point::FixedPoint;
 use crate::script::Script;
+use wattline_policies::POLICIES;
 use wattline_policy::{PolicySpec, Wait};
 use wattline_sim::Tally;
 use wattline_units::{Span, Time};
@@ -57,7 +58,7 @@ impl<'a> Player<'a> {
             slot,
             slots: case.duration.as_picos().div_ceil(slot.as_picos().max(1)) as usize,
             packets: Packets::of(case)?,
-            unused: PolicySpec::parse("poll").map_err(|error| {
+            unused: POLICIES.parse("poll").map_err(|error| {
                 LeagueError::Sim(wattline_cores::ModelError::from(error).into())
             })?,
             played: 0,

@@ -4,7 +4,7 @@
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_report::{Basis, Check, Table};
 use wattline_server::{Application, ServerModel};
 use wattline_sim::{Report, Setting, run, sweep};
@@ -157,7 +157,7 @@ impl Run {
         let setting = Setting {
             server,
             application: Application::Ipv4,
-            policy: PolicySpec::parse(&policy)?,
+            policy: POLICIES.parse(&policy)?,
             mean_bytes: BYTES.into(),
             duration: Span::from_millis(20),
             warmup: Span::from_millis(5),

@@ -5,7 +5,7 @@ use super::runs::{LOADS, PROFILE_SEED, SLACK, profiled, server};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_report::Table;
 use wattline_sim::requests::{RequestSetting, sweep_requests};
 use wattline_traffic::requests::Workload;
@@ -36,7 +36,7 @@ pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
                 Ok(RequestSetting {
                     server: &server,
                     requests: inputs.requests(workload, rate)?,
-                    policy: PolicySpec::parse(&format!("performance+{default}"))?,
+                    policy: POLICIES.parse(&format!("performance+{default}"))?,
                     duration: DURATION,
                     warmup: Span::from_millis(100),
                     seed: PROFILE_SEED,

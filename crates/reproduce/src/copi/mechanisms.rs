@@ -158,7 +158,7 @@ mod tests {
     use super::super::ranges;
     use super::super::runs::{SEEDS, server};
     use super::*;
-    use wattline_policy::PolicySpec;
+    use wattline_policies::POLICIES;
     use wattline_report::Check;
     use wattline_server::{RequestPower, RequestServer};
     use wattline_sim::requests::{RequestSetting, run_requests};
@@ -201,7 +201,7 @@ mod tests {
         let report = run_requests(&RequestSetting {
             server,
             requests: Inputs::default().requests(Workload::Nginx, medium).unwrap(),
-            policy: PolicySpec::parse(policy).unwrap(),
+            policy: POLICIES.parse(policy).unwrap(),
             duration: Span::from_millis(1_000),
             warmup: Span::from_millis(100),
             seed: SEEDS[0],

@@ -6,7 +6,7 @@ use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use crate::printed::printed_pair;
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::RequestServer;
@@ -85,7 +85,7 @@ fn loads(inputs: &Inputs, server: &RequestServer) -> Result<Vec<Load>, Reproduce
                 settings.push(RequestSetting {
                     server,
                     requests: inputs.requests(Workload::Memcached, rate)?,
-                    policy: PolicySpec::parse(&policy)?,
+                    policy: POLICIES.parse(&policy)?,
                     duration: Span::from_seconds(SECONDS),
                     warmup: Span::from_millis(100),
                     seed: PROFILE_SEED,

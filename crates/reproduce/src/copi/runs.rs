@@ -4,8 +4,8 @@ use crate::error::ReproduceError;
 use crate::inputs::Inputs;
 use crate::made::Made;
 use std::sync::Arc;
-use wattline_policy::policies::copi;
-use wattline_policy::{PolicySpec, SpecError};
+use wattline_policies::copi;
+use wattline_policy::SpecError;
 use wattline_server::RequestServer;
 use wattline_server::tables::ProfileTables;
 use wattline_sim::requests::{
@@ -100,7 +100,9 @@ impl Subject {
         MADE.get_or_make(even, || {
             let grid = grid(&self.server, requests.workload);
             let grid = Grid { within: self.within, ..grid };
-            Ok(Arc::new(profile(&self.server, &requests, &grid)?.tables))
+            Ok(Arc::new(
+                profile(&self.server, &requests, &grid, wattline_policies::POLICIES)?.tables,
+            ))
         })
     }
 
@@ -279,7 +281,7 @@ fn setting<'a>(
     Ok(RequestSetting {
         server,
         requests,
-        policy: PolicySpec::parse(policy)?,
+        policy: wattline_policies::POLICIES.parse(policy)?,
         duration: DURATION,
         warmup: WARMUP,
         seed,

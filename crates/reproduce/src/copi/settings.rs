@@ -11,10 +11,11 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use std::collections::BTreeSet;
 use wattline_meters::{Difference, OutOfRange, WrappingCounter};
+use wattline_policies::POLICIES;
 use wattline_policy::moderation::{Interrupt, Rule, RuleKind};
 use wattline_policy::{
-    BuildContext, CoreView, FrequencyDomain, Observation, OperatingPoint, Platform, PolicySpec,
-    QueueView, Trigger, build, find,
+    BuildContext, CoreView, FrequencyDomain, Observation, OperatingPoint, Platform, QueueView,
+    Trigger, build,
 };
 use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_sim::requests::request_platform;
@@ -174,7 +175,8 @@ fn default_periods() -> [f64; 2] {
 }
 
 fn default_period(policy: &str) -> &'static str {
-    let parameters = find(policy).map_or(&[][..], |info| info.parameters);
+    let parameters =
+        wattline_policies::POLICIES.find(policy).map_or(&[][..], |info| info.parameters);
     let named = |name: &str| parameters.iter().find(|parameter| parameter.name == name);
     named("period").or(named("sampling_rate")).map_or("", |parameter| parameter.default)
 }
@@ -185,7 +187,7 @@ fn governors(platform: &Platform) -> Result<(bool, String), ReproduceError> {
     let fastest = platform.fastest();
     let step = |name: &str, loads: &[f64]| -> Result<Vec<usize>, ReproduceError> {
         let context = BuildContext { platform, server: None, packet: None, seed: 0 };
-        let mut policy = build(&PolicySpec::parse(name)?, &context)?;
+        let mut policy = build(&POLICIES.parse(name)?, &context)?;
         let mut point = OperatingPoint::full(platform);
         let mut cores = vec![CoreView::default(); platform.cores];
         let queues = vec![QueueView::default(); platform.queues.len()];

@@ -7,6 +7,7 @@ use crate::inputs::Inputs;
 use crate::planned;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
+use wattline_policies::POLICIES;
 use wattline_report::{Check, Grounds, Table};
 use wattline_server::RequestServer;
 use wattline_server::tables::{ProfilePoint, ProfileTables};
@@ -97,6 +98,7 @@ fn retargeted(
         &inputs.requests(workload, 1.0)?,
         &grid,
         Some(Span::from_micros(1)),
+        POLICIES,
     )?;
     let published = workload.published_loads();
     let within = |load: &f64| *load * 8.0 <= published[2] * 1.1;
@@ -123,7 +125,7 @@ fn coarse_against_fine(inputs: &Inputs, workload: Workload) -> Result<f64, Repro
     let mut worst = 0.0_f64;
     for rate in workload.published_loads() {
         let coarse = Grid { loads: vec![rate], ..grid(&server, workload) };
-        let full = profile(&server, &requests, &coarse)?.tables;
+        let full = profile(&server, &requests, &coarse, POLICIES)?.tables;
         let load = full.loads()[0];
         let target = full.target(load).unwrap_or(f64::INFINITY) * (1.0 + SLACK);
         // The coarse grid has no feasible point, so all that the fine grid might have counts as
@@ -146,7 +148,7 @@ fn coarse_against_fine(inputs: &Inputs, workload: Workload) -> Result<f64, Repro
         small.power.volts = server.power.volts[lower..=choice.frequency].to_vec();
         small.power.uncore = server.power.uncore[lower..=choice.frequency].to_vec();
         let fine = Grid { periods: every.clone(), ..coarse };
-        let fine = profile(&small, &requests, &fine)?.tables;
+        let fine = profile(&small, &requests, &fine, POLICIES)?.tables;
         let best = fine.choose(load, target, 1.0, None);
         let best = best.map_or(choice.point.power_watts, |best| best.point.power_watts);
         worst = worst.max(choice.point.power_watts / best);
@@ -199,12 +201,13 @@ fn sparse(
     let requests = inputs.requests(workload, rate)?;
     let grid =
         Grid { loads: vec![rate], periods: Grid::periods_of(&server), seed: SEED, within: None };
-    let full = profile(&server, &requests, &grid)?;
+    let full = profile(&server, &requests, &grid, POLICIES)?;
     let load = full.tables.loads()[0];
     // The factor leaves room for a choice: at the latency of the default, some machines can save
     // nothing, and a fraction of a saving of zero is meaningless.
     let target = full.tables.target(load).unwrap_or(f64::INFINITY) * TARGET;
-    let sparse = profile_sparse(&server, &requests, &grid, Some(Span::from_seconds(target)))?;
+    let sparse =
+        profile_sparse(&server, &requests, &grid, Some(Span::from_seconds(target)), POLICIES)?;
     let default = full.tables.default_point(0).map_or(f64::NAN, |point| point.power_watts);
     let saving = |profiled: &Profiled| {
         let choice = profiled.tables.choose(load, target, 1.0, None);

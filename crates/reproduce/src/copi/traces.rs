@@ -6,7 +6,7 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::planned;
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Table};
 use wattline_sim::requests::{RequestSetting, trace_requests};
@@ -58,7 +58,7 @@ fn figure(
         let (report, trace) = trace_requests(&RequestSetting {
             server: &server,
             requests: inputs.requests(Workload::Memcached, rate)?,
-            policy: PolicySpec::parse(&format!("performance+{period}us"))?,
+            policy: POLICIES.parse(&format!("performance+{period}us"))?,
             duration: DURATION,
             warmup: Span::from_millis(100),
             seed: PROFILE_SEED,

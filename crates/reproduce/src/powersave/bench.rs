@@ -2,7 +2,7 @@
 
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_server::{Application, PacketCost, ServerModel};
 use wattline_sim::{Report, Setting, run};
 use wattline_traffic::source::{Constant, Content, Poisson, Rate};
@@ -108,7 +108,7 @@ pub(super) fn simulate(
     let setting = Setting {
         server,
         application: job.application,
-        policy: PolicySpec::parse(job.policy)?,
+        policy: POLICIES.parse(job.policy)?,
         mean_bytes: job.bytes.into(),
         duration: job.duration,
         warmup: job.warmup,

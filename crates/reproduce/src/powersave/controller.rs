@@ -8,7 +8,7 @@ use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
 use crate::printed::printed_at;
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Check, Table};
 use wattline_server::optimise::{LoadedServer, cheapest};
@@ -109,7 +109,7 @@ pub(super) fn own(inputs: &Inputs, own: &OwnTraffic) -> Result<Vec<Figure>, Repr
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     for constants in CONSTANTS {
-        PolicySpec::parse(constants)?;
+        POLICIES.parse(constants)?;
     }
     let rates: Vec<f64> = (1..=8).map(|step| 3.0 * f64::from(step)).collect();
     let watts = watts(&server(inputs)?, &rates)?;

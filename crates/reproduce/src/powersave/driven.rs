@@ -2,8 +2,9 @@
 
 use crate::error::ReproduceError;
 use wattline_cores::platform_of;
+use wattline_policies::POLICIES;
 use wattline_policy::{
-    AskAgain, BuildContext, CoreView, Observation, OperatingPoint, Platform, Policy, PolicySpec,
+    AskAgain, BuildContext, CoreView, Observation, OperatingPoint, Platform, Policy,
     QueueEstimator, QueueView, Trigger, build,
 };
 use wattline_server::ServerModel;
@@ -23,7 +24,7 @@ impl Controller {
     pub fn new(server: &ServerModel, spec: &str) -> Result<Self, ReproduceError> {
         let platform = platform_of(server);
         let context = BuildContext { platform: &platform, server: None, packet: None, seed: 0 };
-        let policy = build(&PolicySpec::parse(spec)?, &context)?;
+        let policy = build(&POLICIES.parse(spec)?, &context)?;
         let ports = platform.queues.iter().map(|queue| queue.port + 1).max().unwrap_or(0);
         let mut controller = Self {
             policy,

@@ -7,7 +7,6 @@ use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::inputs::Inputs;
 use crate::own::OwnTraffic;
-use wattline_policy::PolicySpec;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_server::optimise::{LoadedServer, cheapest};
@@ -59,7 +58,7 @@ fn simulate(own: &OwnTraffic, case: &Case<'_>, policy: &str) -> Result<Report, R
     let setting = Setting {
         server: case.server,
         application: case.application,
-        policy: PolicySpec::parse(policy)?,
+        policy: wattline_policies::POLICIES.parse(policy)?,
         mean_bytes: bytes(own).into(),
         duration: Span::from_seconds(seconds),
         warmup: Span::ZERO,

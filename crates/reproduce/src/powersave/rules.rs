@@ -9,7 +9,7 @@ use crate::inputs::Inputs;
 use crate::printed::{numbers_in, numbers_of, printed, printed_at, text_of};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use wattline_policy::{CoreSet, IndirectionTable, find};
+use wattline_policy::{CoreSet, IndirectionTable};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_server::cards::shunt_power;
@@ -105,7 +105,7 @@ fn parameters(server: &ServerModel) -> Vec<Check> {
 
 fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
     let default = |name: &str| {
-        let policy = find("queue-length");
+        let policy = wattline_policies::POLICIES.find("queue-length");
         let parameter = policy.and_then(|p| p.parameters.iter().find(|known| known.name == name));
         parameter.and_then(|p| p.default.parse().ok()).unwrap_or(f64::NAN)
     };

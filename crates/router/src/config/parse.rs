@@ -10,15 +10,20 @@ use wattline_daemon::settings::{
     ConfigError, Problem, Problems, Reader, Section, Table, log, metrics, read_text,
     single_or_empty,
 };
+use wattline_policy::Registry;
 
 impl Config {
-    /// Reads and checks a configuration file, in which the sections of these applications may stand;
-    /// paths in it are relative to its directory.
+    /// Reads and checks a configuration file, in which the sections of these applications and
+    /// these policies may stand; paths in it are relative to its directory.
     ///
     /// # Errors
     /// When it cannot be read, or with everything that is wrong in it.
-    pub fn load(path: &Path, sections: Sections<'_>) -> Result<Self, ConfigError> {
-        Self::load_beside(path, sections, &[])
+    pub fn load(
+        path: &Path,
+        sections: Sections<'_>,
+        policies: Registry,
+    ) -> Result<Self, ConfigError> {
+        Self::load_beside(path, sections, policies, &[])
     }
 
     /// The same for a router that runs with these ports: a port keeps its place by its name, and a new
@@ -30,12 +35,13 @@ impl Config {
     pub fn load_beside(
         path: &Path,
         sections: Sections<'_>,
+        policies: Registry,
         present: &[PortSettings],
     ) -> Result<Self, ConfigError> {
         let text = read_text(path)?;
         let mut reader = Reader::new(&text, keys::schema(sections));
-        let Draft { mut config, routes_file } =
-            reader.document(|reader, root| Draft::read(reader, root, sections, present));
+        let Draft { mut config, routes_file } = reader
+            .document(|reader, root| Draft::read(reader, root, (sections, policies), present));
         config.file = path.to_owned();
         config.text = text.as_str().into();
         config.resolve_paths(path);
@@ -56,7 +62,8 @@ impl Config {
         Err(Problems { included, ..reader.into_problems(file) }.into())
     }
 
-    /// Checks the text of a configuration without applications; `file` is its name in messages.
+    /// Checks the text of a configuration without applications and policies; `file` is its name in
+    /// messages.
     ///
     /// # Errors
     /// With everything that is wrong in it.
@@ -69,8 +76,22 @@ impl Config {
     /// # Errors
     /// With everything that is wrong in it.
     pub fn parse_with(text: &str, file: &str, sections: Sections<'_>) -> Result<Self, Problems> {
+        Self::parse_whole(text, file, sections, Registry::default())
+    }
+
+    /// Checks the text of a configuration in which the sections of these applications and these
+    /// policies may stand.
+    ///
+    /// # Errors
+    /// With everything that is wrong in it.
+    pub fn parse_whole(
+        text: &str,
+        file: &str,
+        sections: Sections<'_>,
+        policies: Registry,
+    ) -> Result<Self, Problems> {
         wattline_daemon::settings::read((text, file), keys::schema(sections), |reader, root| {
-            Draft::read(reader, root, sections, &[]).config
+            Draft::read(reader, root, (sections, policies), &[]).config
         })
     }
 
@@ -101,20 +122,20 @@ impl Draft {
     fn read(
         reader: &mut Reader,
         root: &Table,
-        sections: Sections<'_>,
+        known: (Sections<'_>, Registry),
         present: &[PortSettings],
     ) -> Self {
         let (path, routes_file) =
             routes_file::read_path(reader, root).map(|path| (path.value, path.span)).unzip();
         let path = path.map(PathBuf::from);
-        Self { config: read(reader, root, sections, path, present), routes_file }
+        Self { config: read(reader, root, known, path, present), routes_file }
     }
 }
 
 fn read(
     reader: &mut Reader,
     root: &Table,
-    sections: Sections<'_>,
+    (sections, policies): (Sections<'_>, Registry),
     routes_file: Option<PathBuf>,
     present: &[PortSettings],
 ) -> Config {
@@ -128,7 +149,7 @@ fn read(
     let neighbours = statics::read_neighbours(reader, root, &ports);
     let metrics = metrics::read(reader, root);
     let of_power = single_or_empty(reader, root, power::SECTION, "power");
-    let power = power::read(reader, &of_power);
+    let power = power::read(reader, &of_power, policies);
     let of_dpdk = single_or_empty(reader, root, dpdk::SECTION, "dpdk");
     let dpdk_arguments = dpdk::read(reader, &of_dpdk);
     if ports.iter().any(|port| port.kind.is_dpdk()) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use wattline_daemon::settings::{Key, Reader, Section, Table, defaulted};
 use wattline_knobs::OnExit;
-use wattline_policy::PolicySpec;
+use wattline_policy::Registry;
 use wattline_server::Application;
 
 /// The section.
@@ -42,6 +42,8 @@ pub struct PowerSettings {
     pub platform: PowerPlatform,
     /// The governor, by its present name: a policy that exists, with parameters in range.
     pub policy: String,
+    /// The policies of the program; empty in a program that governs nothing and checks no policy.
+    pub policies: Registry,
     /// Name or path of the server model.
     pub server: String,
     /// Application that the model runs on each packet.
@@ -59,11 +61,11 @@ pub struct PowerSettings {
 }
 
 /// Reads the section. The default holds for what is left out and, after a note, for what is wrong.
-pub(super) fn read(reader: &mut Reader, table: &Table) -> PowerSettings {
+pub(super) fn read(reader: &mut Reader, table: &Table, policies: Registry) -> PowerSettings {
     reader.refuse_unknown(table);
     let mut policy = reader.string(table, "policy");
-    if let Some(policy) = &mut policy {
-        match PolicySpec::parse(&policy.value) {
+    if let Some(policy) = policy.as_mut().filter(|_| !policies.is_empty()) {
+        match policies.parse(&policy.value) {
             Ok(spec) => {
                 reader.notes.extend(spec.former.map(|former| format!("[power] {former}")));
                 policy.value = spec.to_string();
@@ -79,6 +81,7 @@ pub(super) fn read(reader: &mut Reader, table: &Table) -> PowerSettings {
     PowerSettings {
         platform: defaulted(reader.parsed(table, "platform", parse_platform)),
         policy: defaulted(policy),
+        policies,
         server: defaulted(reader.parsed(table, "server", named)),
         application: defaulted(reader.parsed(table, "application", |text| text.parse().ok())),
         scale: defaulted(reader.number(table, "scale")),
@@ -102,10 +105,15 @@ fn parse_platform(text: &str) -> Option<PowerPlatform> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use wattline_policies::POLICIES;
+
+    const PORT: &str = "[[port]]\nname = \"a\"\ninterface = \"x\"\n";
 
     fn parse(power: &str) -> Result<PowerSettings, String> {
-        let text = format!("[[port]]\nname = \"a\"\ninterface = \"x\"\n[power]\n{power}");
-        Config::parse(&text, "x").map(|config| config.power).map_err(|error| error.to_string())
+        let text = format!("{PORT}[power]\n{power}");
+        Config::parse_whole(&text, "x", &[], POLICIES)
+            .map(|config| config.power)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -116,6 +124,7 @@ mod tests {
         let expected = PowerSettings {
             platform: PowerPlatform::Scale,
             policy: "ondemand".to_owned(),
+            policies: POLICIES,
             server: "own.toml".to_owned(),
             application: Application::Ipsec,
             scale: 100,
@@ -125,7 +134,7 @@ mod tests {
             uncore: true,
         };
         assert_eq!(parse(all), Ok(expected));
-        let absent = Config::parse("[[port]]\nname = \"a\"\ninterface = \"x\"\n", "x");
+        let absent = Config::parse_whole(PORT, "x", &[], POLICIES);
         let absent = absent.unwrap().power;
         assert_eq!(parse(""), Ok(absent.clone()));
         assert_eq!(

@@ -1,9 +1,9 @@
 //! Obstacles to forwarding in XDP programs, which know the kernel's tables only.
 
-use super::power::PowerPlatform;
+use super::power::{PowerPlatform, PowerSettings};
 use super::router::{Mode, XdpForwarding};
 use super::settings::{Config, PortKind, PortSettings};
-use wattline_policy::{NeedsWorkers, PolicySpec};
+use wattline_policy::NeedsWorkers;
 
 /// Most ports between which XDP programs forward.
 const PORTS_MAX: usize = wattline_xdp::FORWARD_PORTS_MAX as usize;
@@ -34,7 +34,7 @@ impl Config {
             ("more than 256 ports", self.ports.len() > PORTS_MAX),
         ];
         let policy = (self.power.platform == PowerPlatform::Host)
-            .then(|| obstacle_of_policy(&self.power.policy))
+            .then(|| obstacle_of_policy(&self.power))
             .flatten();
         // These want to see all packets; others: [`Self::why_by_workers`].
         let of_all = self.applications.iter().filter(|settings| settings.ports().is_none());
@@ -56,8 +56,8 @@ impl Config {
 
 /// Returns the need of a policy on this machine that only workers can meet. All others see the
 /// packets of XDP programs, too.
-fn obstacle_of_policy(policy: &str) -> Option<&'static str> {
-    match NeedsWorkers::of_text(&PolicySpec::parse(policy).ok()?)? {
+fn obstacle_of_policy(power: &PowerSettings) -> Option<&'static str> {
+    match NeedsWorkers::of_text(&power.policies.parse(&power.policy).ok()?)? {
         // It works on no machine, whoever forwards.
         NeedsWorkers::OfferedRate => None,
         NeedsWorkers::Batches => Some("[power] policy, which decides at batches of packets"),
@@ -72,7 +72,9 @@ mod tests {
     const PLAIN: &str = "[router]\n[[port]]\nname = \"a\"\ninterface = \"eth0\"\n";
 
     fn found(text: &str) -> Vec<&'static str> {
-        Config::parse(text, "test").unwrap().obstacles_to_xdp_forwarding()
+        Config::parse_whole(text, "test", &[], wattline_policies::POLICIES)
+            .unwrap()
+            .obstacles_to_xdp_forwarding()
     }
 
     #[test]

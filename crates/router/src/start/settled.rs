@@ -11,6 +11,7 @@ use wattline_daemon::settings::LogLevel;
 use wattline_daemon::socket::{self, Server};
 use wattline_dataplane::port::PortId;
 use wattline_linux::privileges;
+use wattline_policy::Registry;
 
 /// A configuration that this process may run.
 pub(super) struct Settled {
@@ -34,10 +35,11 @@ impl Settled {
     pub fn read(
         config_path: &Path,
         applications: application::Applications,
+        policies: Registry,
         set_log_level: &dyn Fn(LogLevel),
     ) -> Result<Self, RouterError> {
         let sections = application::sections(applications);
-        let mut config = Config::load(config_path, &sections)?;
+        let mut config = Config::load(config_path, &sections, policies)?;
         let extra_routes = match &config.routes_file {
             Some(path) => routes_file::load(path, &config)?,
             None => Vec::new(),

@@ -4,8 +4,8 @@ use super::engine::run_requests;
 use super::platform::request_platform;
 use super::setting::{RequestError, RequestSetting};
 use rayon::prelude::*;
-use wattline_policy::PolicySpec;
-use wattline_policy::policies::copi;
+use wattline_policy::Registry;
+use wattline_policy::tables::fingerprint;
 use wattline_server::RequestServer;
 use wattline_server::sparse::search;
 use wattline_server::tables::{Conditions, ProfilePoint, ProfileTables};
@@ -69,7 +69,8 @@ impl Grid {
     }
 }
 
-/// Simulates every point of the grid, on all processors of this machine.
+/// Simulates every point of the grid under policies of the registry that keep it, on all processors of
+/// this machine.
 ///
 /// # Errors
 /// Fails when the grid is empty or the server cannot be simulated.
@@ -77,6 +78,7 @@ pub fn profile(
     server: &RequestServer,
     requests: &RequestSpec,
     grid: &Grid,
+    policies: Registry,
 ) -> Result<Profiled, RequestError> {
     let mut tables = empty(server, requests, grid)?;
     let (states, periods) = (tables.frequencies().len(), grid.periods.len());
@@ -84,7 +86,7 @@ pub fn profile(
         .flat_map(|load| (0..states).map(move |state| (load, state)))
         .flat_map(|(load, state)| (0..periods).map(move |period| (load, state, period)))
         .collect();
-    let bench = Bench { server, requests, grid };
+    let bench = Bench { server, requests, grid, policies };
     let made: Vec<ProfilePoint> = all
         .par_iter()
         .map(|(load, state, period)| bench.point(*load, *state, *period))
@@ -106,9 +108,10 @@ pub fn profile_sparse(
     requests: &RequestSpec,
     grid: &Grid,
     target: Option<Span>,
+    policies: Registry,
 ) -> Result<Profiled, RequestError> {
     let mut tables = empty(server, requests, grid)?;
-    let bench = Bench { server, requests, grid };
+    let bench = Bench { server, requests, grid, policies };
     bench.defaults(&mut tables)?;
     let loads: Vec<ProfilePoint> =
         (0..grid.loads.len()).filter_map(|load| tables.default_point(load)).collect();
@@ -141,6 +144,7 @@ struct Bench<'a> {
     server: &'a RequestServer,
     requests: &'a RequestSpec,
     grid: &'a Grid,
+    policies: Registry,
 }
 
 impl Bench<'_> {
@@ -211,7 +215,7 @@ impl Bench<'_> {
             server: self.server,
             // Tables are by the load of a core, so that the hash of connections has no part in them.
             requests: RequestSpec { rate, connections: 0, ..*self.requests },
-            policy: PolicySpec::parse(policy)?,
+            policy: self.policies.parse(policy)?,
             duration: Span::from_seconds(seconds),
             warmup: WARMUP,
             seed,
@@ -248,7 +252,7 @@ fn empty(
         workload: requests.workload.name().to_owned(),
         source: "modelled".to_owned(),
         percentile: PERCENTILE,
-        machine: copi::fingerprint(&request_platform(server)),
+        machine: fingerprint(&request_platform(server)),
         // A request of the simulator is one arrival.
         arrivals_per_request: Vec::new(),
         energy: None,

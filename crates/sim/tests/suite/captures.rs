@@ -2,7 +2,7 @@
 
 use crate::common::server;
 use std::time::Duration;
-use wattline_policy::PolicySpec;
+use wattline_policies::POLICIES;
 use wattline_server::Application;
 use wattline_sim::{KnobBehaviour, Report, Scenario, SimError};
 use wattline_traffic::Spec;
@@ -27,7 +27,7 @@ fn outcomes(traffic: &str) -> Vec<Result<Report, SimError>> {
     let scenario = Scenario {
         server: &server,
         application: Application::Ipv4,
-        policy: PolicySpec::parse("napi").unwrap(),
+        policy: POLICIES.parse("napi").unwrap(),
         traffic: &traffic,
         duration: Span::from_millis(10),
         warmup: Span::from_millis(5),

@@ -1,6 +1,6 @@
 //! Helpers for the tests of the simulator.
 
-use wattline_policy::{POLICIES, PolicySpec};
+use wattline_policies::POLICIES;
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_sim::{Report, Scenario, Setting, run};
 use wattline_traffic::source::{Content, Poisson, Rate, Source};
@@ -25,7 +25,7 @@ pub fn setting<'a>(server: &'a ServerModel, policy: &str) -> Setting<'a> {
     Setting {
         server,
         application: Application::Ipv4,
-        policy: PolicySpec::parse(policy).unwrap(),
+        policy: POLICIES.parse(policy).unwrap(),
         mean_bytes: 64,
         duration: Span::from_millis(1_000),
         warmup: Span::from_millis(100),
@@ -52,7 +52,7 @@ pub fn seeded(server: &ServerModel, traffic: &Spec, output_links: bool, seed: u6
     let scenario = Scenario {
         server,
         application: Application::Ipv4,
-        policy: PolicySpec::parse("queue-length").unwrap(),
+        policy: POLICIES.parse("queue-length").unwrap(),
         traffic,
         duration: Span::from_millis(5),
         warmup: Span::from_millis(1),

@@ -5,6 +5,7 @@ use crate::common::{played, poisson, server, setting};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use wattline_cores::platform_of;
+use wattline_policies::POLICIES;
 use wattline_policy::{
     AskAgain, CoreSet, CoreView, LatencyView, Looks, Observation, OperatingPoint, Policy,
     PowerView, QueueView, Timing, Trigger, Wait,
@@ -104,7 +105,7 @@ fn clairvoyant_policies_alone_are_shown_what_is_offered() {
             packet: server.packet_cost(wattline_server::Application::Ipv4, 64).map(|c| (c, 64)),
             seed: 1,
         };
-        let spec = wattline_policy::PolicySpec::parse(name).unwrap();
+        let spec = POLICIES.parse(name).unwrap();
         let policy = wattline_policy::build(&spec, &context).unwrap();
         let sees = policy.looks_at().offered;
         assert_eq!(sees, clairvoyant.contains(&name), "{name}");

@@ -2,6 +2,7 @@
 
 use crate::common::{assert_conserved, poisson, server, setting, timeless};
 use wattline_governor::ledger::Knob;
+use wattline_policies::POLICIES;
 use wattline_policy::{AskAgain, Looks, Observation, OperatingPoint, Policy, Trigger};
 use wattline_server::ServerModel;
 use wattline_sim::{KnobBehaviour, Report, Setting, run_on};
@@ -223,7 +224,7 @@ fn every_packet_is_accounted_for_whatever_the_knobs_do() {
         "budget:rate=500,burst=20;cores:dwell=200us",
     ] {
         let mut setting = short(&server);
-        setting.policy = wattline_policy::PolicySpec::parse(nervous).unwrap();
+        setting.policy = POLICIES.parse(nervous).unwrap();
         let behaviour = KnobBehaviour::parse(knobs).unwrap();
         let mut source = poisson(&server, 3e6, 64, 5);
         let report = run_on(&setting, behaviour, &mut source, |context| {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use wattline_governor::ledger::{Entry, Knob};
-use wattline_policy::policies::copi;
-use wattline_policy::{PolicySpec, SpecError};
+use wattline_policies::POLICIES;
+use wattline_policies::copi;
+use wattline_policy::SpecError;
 use wattline_server::{RequestServer, ServerFile};
 use wattline_sim::KnobBehaviour;
 use wattline_sim::requests::{
@@ -21,7 +22,7 @@ fn setting<'a>(server: &'a RequestServer, requests: &str, policy: &str) -> Reque
     RequestSetting {
         server,
         requests: RequestSpec::parse(requests).unwrap(),
-        policy: PolicySpec::parse(policy).unwrap(),
+        policy: POLICIES.parse(policy).unwrap(),
         duration: Span::from_millis(400),
         warmup: Span::from_millis(50),
         seed: 1,
@@ -178,7 +179,7 @@ fn profile_does_not_depend_on_connections_and_repeats_reduce_its_noise() {
         let periods = vec![Span::from_micros(20)];
         let requests = RequestSpec::parse(requests).unwrap();
         let grid = Grid { loads: vec![850e3], periods, seed, within };
-        profile_sparse(&server, &requests, &grid, None).unwrap().tables
+        profile_sparse(&server, &requests, &grid, None, POLICIES).unwrap().tables
     };
     assert_eq!(tables("memcached", 1, None), tables("memcached:700krps,connections=64", 1, None));
     let spread = |within: Option<f64>| {
@@ -198,7 +199,7 @@ fn copi_on_its_own_tables_saves_and_keeps_the_target() {
     let requests = RequestSpec::parse("memcached:700krps").unwrap();
     let periods = [6, 20, 50, 100, 200].map(Span::from_micros).to_vec();
     let grid = Grid { loads: vec![600e3, 700e3, 850e3], periods, seed: 1, within: None };
-    let tables = Arc::new(profile(&server, &requests, &grid).unwrap().tables);
+    let tables = Arc::new(profile(&server, &requests, &grid, POLICIES).unwrap().tables);
     let mut one = setting(&server, "memcached:700krps", "performance+ixgbe");
     one.seed = 1_001;
     one.duration = Span::from_millis(1_000);
@@ -230,9 +231,9 @@ fn a_sparse_profile_keeps_most_of_the_saving() {
         let requests = RequestSpec::new(Workload::Memcached, 700e3);
         let grid =
             Grid { loads: vec![700e3], periods: Grid::periods_of(&server), seed: 7, within: None };
-        let full = profile(&server, &requests, &grid).unwrap();
+        let full = profile(&server, &requests, &grid, POLICIES).unwrap();
         let target = Span::from_micros(900);
-        let sparse = profile_sparse(&server, &requests, &grid, Some(target)).unwrap();
+        let sparse = profile_sparse(&server, &requests, &grid, Some(target), POLICIES).unwrap();
         let share = sparse.points as f64 / sparse.of as f64;
         assert!(share <= SPARSE_MOST, "{share}");
         let load = 700e3 / 8.0;

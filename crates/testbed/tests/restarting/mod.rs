@@ -27,7 +27,7 @@ pub fn serve() {
     let Some(config) = std::env::var_os(CONFIG) else { return };
     let config = Path::new(&config);
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    let extensions = Extensions { applications: &[], platforms: &[] };
+    let extensions = Extensions { applications: &[], platforms: &[], policies: Default::default() };
     let router = Router::start(config, extensions, Box::new(|_| {})).unwrap();
     let (account, outcome) = router.run();
     let text = serde_json::to_string(&account).unwrap();

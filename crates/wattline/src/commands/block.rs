@@ -24,7 +24,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         let blocked = kernel::list().map_err(|error| refused(&error))?;
         return output::print(&List { blocked }, json, print_list);
     };
-    let config = Config::load(path, &applications::sections());
+    let config = applications::load(path);
     let outcome = kernel::follow(path, &config).map_err(|error| refused(&error))?;
     output::print(&outcome, json, print_followed)?;
     match config {
@@ -36,7 +36,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 /// Blocks before anything of the router can fail. Errors are logged: a router that forwards is worth
 /// more than none.
 pub fn at_start(path: &Path) {
-    let config = Config::load(path, &applications::sections());
+    let config = applications::load(path);
     // A router does not start without a configuration, and does not take it for an empty one.
     if config.as_ref().is_err_and(is_absent) {
         return;

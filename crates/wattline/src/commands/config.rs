@@ -8,8 +8,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use wattline_daemon::settings::Key;
 use wattline_govern::config::keys as own;
+use wattline_policies::POLICIES;
 use wattline_router::Router;
-use wattline_router::config::{Config, keys};
+use wattline_router::config::keys;
 
 /// What to print or check.
 #[derive(Debug, clap::Args)]
@@ -31,7 +32,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let sections = applications::sections();
     if let Some(path) = &args.check {
-        let config = Config::load(path, &sections)?;
+        let config = applications::load(path)?;
         output::write_notes(&config.notes);
         Router::check(&config)?;
         return right(path, &config.notes, json);
@@ -55,7 +56,7 @@ fn right(path: &Path, notes: &[String], json: bool) -> Result<(), ExitError> {
 /// The keys of a governor.
 fn govern(args: &Args, json: bool) -> Result<(), ExitError> {
     if let Some(path) = &args.check {
-        let config = wattline_govern::config::Config::load(path)?;
+        let config = wattline_govern::config::Config::load(path, POLICIES)?;
         output::write_notes(&config.notes);
         // What `wattline govern` would refuse on any machine.
         wattline_govern::check(&config)
@@ -103,7 +104,8 @@ mod tests {
                 // What stands behind a space is a key whose value is a table.
                 section => section.heading().split(' ').next().unwrap_or_default().to_owned(),
             };
-            let problems = wattline_govern::config::Config::parse(&text, "x").unwrap_err();
+            let problems =
+                wattline_govern::config::Config::parse(&text, "x", POLICIES).unwrap_err();
             let told = problems.to_string();
             assert!(told.contains("belongs in the configuration of a router"), "{text}: {told}");
             checked += 1;

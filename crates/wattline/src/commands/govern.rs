@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use wattline_govern::{Daemon, GovernError, Options, profile};
 use wattline_host::TakeOverError;
+use wattline_policies::POLICIES;
 use wattline_status::Stats;
 
 /// Settings of the governor.
@@ -51,6 +52,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let tree = args.root.tree()?;
     let options = Options {
         config: args.config.clone(),
+        policies: POLICIES,
         force: args.force,
         metrics: args.metrics,
         tree,

@@ -7,7 +7,6 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline_ipsec::{IpsecSettings, declare_new};
-use wattline_router::config::Config;
 
 /// The tunnels.
 #[derive(Debug, clap::Args)]
@@ -21,7 +20,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let config = Config::load(&args.config, &applications::sections())?;
+    let config = applications::load(&args.config)?;
     let Some(settings) = config.of::<IpsecSettings>() else {
         let message = format!("{} has no [[ipsec_tunnel]]", args.config.display());
         return Err(ExitError::new(ExitError::CONFIG, message));

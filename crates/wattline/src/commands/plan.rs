@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use wattline_govern::config::Config as Governor;
 use wattline_govern::{GovernPlan, GovernPlanError};
 use wattline_host::PowerPlan;
-use wattline_router::config::Config;
+use wattline_policies::POLICIES;
 use wattline_status::PortPlan;
 use wattline_status::applications::BlockPlan;
 
@@ -41,14 +41,17 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let tree = args.root.tree()?;
     if args.govern {
         let path = args.config.as_deref();
-        let config = path.map_or_else(|| Ok(Governor::built_in()), Governor::load)?;
+        let config = match path {
+            Some(path) => Governor::load(path, POLICIES)?,
+            None => Governor::built_in(POLICIES),
+        };
         output::write_notes(&config.notes);
         let plan = wattline_govern::plan(&config, &tree).map_err(of_machine)?;
         return output::print(&plan, json, print_govern);
     }
     // Clap has seen that it is there.
     let path = args.config.as_deref().unwrap_or(Path::new(""));
-    let config = Config::load(path, &applications::sections())?;
+    let config = applications::load(path)?;
     output::write_notes(&config.notes);
     let block = block::plan(&config);
     // A recorded tree has no rules.

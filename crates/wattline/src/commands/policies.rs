@@ -4,7 +4,8 @@ use crate::exit::ExitError;
 use crate::output::{self, note};
 use serde::Serialize;
 use std::io::Write;
-use wattline_policy::{FormerName, POLICIES, PolicyInfo, reference_markdown};
+use wattline_policies::{POLICIES, reference_markdown};
+use wattline_policy::{FormerName, PolicyInfo};
 
 /// Policies to show, and the form.
 #[derive(Debug, clap::Args)]

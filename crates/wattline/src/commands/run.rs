@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use tracing::Level;
 use wattline_daemon::logging::{self, Logging};
 use wattline_daemon::settings::LogLevel;
-use wattline_router::config::{Config, PowerPlatform};
+use wattline_policies::POLICIES;
+use wattline_router::config::PowerPlatform;
 use wattline_router::platform::Platforms;
 use wattline_router::{Extensions, Remedy, Router, RouterError};
 use wattline_status::{Build, Stats};
@@ -27,7 +28,7 @@ pub struct Args {
 
 /// Runs the command. A router whose platform is `scale` is one of the laboratory.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let config = Config::load(&args.config, &applications::sections());
+    let config = applications::load(&args.config);
     if config.is_ok_and(|config| config.power.platform == PowerPlatform::Scale) {
         return Err(laboratory::hand_over("[power] platform = \"scale\""));
     }
@@ -39,7 +40,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
 /// # Errors
 /// When the router cannot start, or has failed.
 pub fn run_on(args: &Args, json: bool, platforms: Platforms) -> Result<(), ExitError> {
-    let extensions = Extensions { applications: APPLICATIONS, platforms };
+    let extensions = Extensions { applications: APPLICATIONS, platforms, policies: POLICIES };
     let dashboard = args.dashboard.open()?;
     let logging = log_to_standard_error()?;
     block::at_start(&args.config);

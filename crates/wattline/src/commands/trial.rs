@@ -27,6 +27,7 @@ use wattline_govern::{Block, NONE, profile};
 use wattline_host::PowerPlan;
 use wattline_linux::sysfs::Tree;
 use wattline_meters::disjoint;
+use wattline_policies::POLICIES;
 use wattline_report::columns::{Columns, number, text};
 use wattline_units::Span;
 
@@ -359,7 +360,7 @@ fn setting(text: &str) -> Result<Config, ExitError> {
         return Ok(Config::none());
     }
     if let Some(profile) = profile::find(text) {
-        return Config::parse(profile.text, profile.name)
+        return Config::parse(profile.text, profile.name, POLICIES)
             .map_err(|problems| ExitError::new(ExitError::CONFIG, problems));
     }
     let path = Path::new(text);
@@ -370,7 +371,7 @@ fn setting(text: &str) -> Result<Config, ExitError> {
         );
         return Err(ExitError::new(ExitError::NO_INPUT, message));
     }
-    let config = Config::load(path)?;
+    let config = Config::load(path, POLICIES)?;
     output::write_notes(&config.notes);
     Ok(config)
 }

@@ -376,7 +376,7 @@ mod tests {
         let server = wattline_server::ServerFile::load("westmere-2010").unwrap();
         let plan = Plan {
             settings: config.power,
-            spec: PolicySpec::parse("performance").unwrap(),
+            spec: wattline_policies::POLICIES.parse("performance").unwrap(),
             server: server.model().unwrap().clone(),
         };
         let late = || {

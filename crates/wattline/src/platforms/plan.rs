@@ -4,7 +4,7 @@ use super::host::options_of;
 use wattline_host::PowerPlan;
 use wattline_linux::privileges::Rights;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{PolicySpec, SpecError};
+use wattline_policy::SpecError;
 use wattline_router::config::{Config, PowerPlatform, XdpForwarding};
 use wattline_server::ServerFile;
 
@@ -44,7 +44,7 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<Option<PowerPlan>, PlanError
         PowerPlatform::None | PowerPlatform::Scale => return Ok(None),
         PowerPlatform::Host => {}
     }
-    let spec = PolicySpec::parse(&config.power.policy)?;
+    let spec = config.power.policies.parse(&config.power.policy)?;
     let counts = queues(config, tree)?;
     // A recording has no rights of its own: whoever runs the router there is root.
     let present = if tree.is_live() { Rights::present() } else { Rights::ALL };

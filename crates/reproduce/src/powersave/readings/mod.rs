@@ -72,8 +72,9 @@ impl Reading {
     /// When a default is not what its parameter takes.
     pub fn shipped() -> Result<Self, ReproduceError> {
         let default = |name: &str| {
-            let parameters =
-                wattline_policy::find("queue-length").map_or(&[][..], |it| it.parameters);
+            let parameters = wattline_policies::POLICIES
+                .find("queue-length")
+                .map_or(&[][..], |it| it.parameters);
             let found = parameters.iter().find(|known| known.name == name);
             found.map(|it| it.default.to_owned()).ok_or_else(|| broken("queue-length", name))
         };
@@ -142,7 +143,7 @@ pub fn readings() -> Result<Vec<Reading>, ReproduceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_policy::PolicySpec;
+    use wattline_policies::POLICIES;
 
     #[test]
     fn the_whole_space_is_made_of_policies_that_exist() {
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(all.len(), 3 * 2 * 5 * 3 * 7);
         assert!(all[..12].contains(&Reading::shipped().unwrap()), "a corner");
         for reading in &all {
-            PolicySpec::parse(&reading.policy()).unwrap();
+            POLICIES.parse(&reading.policy()).unwrap();
         }
     }
 }

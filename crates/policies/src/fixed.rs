@@ -1,0 +1,191 @@
+//! Operating points that never change, and the parameters that describe one.
+
+use wattline_policy::{
+    AskAgain, BuildContext, Kind, Observation, OperatingPoint, Parameter, Parameters, Platform,
+    Policy, Wait,
+};
+use wattline_units::{Hertz, Span, Time};
+
+/// Number of active cores.
+pub(super) const CORES: Parameter = Parameter {
+    name: "cores",
+    kind: Kind::Count { min: 0, max: 128 },
+    default: "0",
+    meaning: "active cores; 0 for all",
+    source: "PowerSave, section 3: all cores serve",
+};
+/// At what frequency.
+pub(super) const FREQUENCY: Parameter = Parameter {
+    name: "frequency_ghz",
+    kind: Kind::Number { min: 0.0, max: 20.0 },
+    default: "0",
+    meaning: "frequency in GHz, the nearest P-state is taken, and at most a tenth beyond them all is allowed; 0 for the fastest",
+    source: "PowerSave, section 3: measured at the fastest",
+};
+/// Deepest nap of a core.
+pub(super) const IDLE: Parameter = Parameter {
+    name: "idle",
+    kind: Kind::Word,
+    default: "C1",
+    meaning: "deepest idle state of an active core, by name, or `deepest`",
+    source: "PowerSave, section 5.2: C1 is the sweet spot",
+};
+/// Moderation of interrupts.
+pub(super) const MODERATION: Parameter = Parameter {
+    name: "moderation",
+    kind: Kind::Duration { min_micros: 0, max_micros: 1_000_000 },
+    default: "0us",
+    meaning: "shortest time between two interrupts of a queue",
+    source: "ours: PowerSave does not print it; without moderation its figures are met",
+};
+
+/// A frequency may be so much beside the platform's: it is written with few digits.
+const BESIDE: f64 = 0.1;
+
+/// Reads an idle state by name.
+pub(super) fn idle_state(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
+    let name = parameters.word("idle");
+    if name.eq_ignore_ascii_case("deepest") {
+        return Ok(platform.deepest());
+    }
+    // A platform that names its lightest state otherwise (POLL, WFI) still has one.
+    let lightest = (name == IDLE.default).then_some(0);
+    platform.idle_state(name).or(lightest).ok_or_else(|| {
+        let names: Vec<&str> = platform.idle_states.iter().map(|state| &*state.name).collect();
+        format!("idle = \"{name}\": the platform has {} and deepest", names.join(", "))
+    })
+}
+
+/// Reads a number of active cores.
+pub(super) fn core_count(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
+    match parameters.count("cores") as usize {
+        0 => Ok(platform.cores),
+        cores if cores <= platform.cores => Ok(cores),
+        cores => Err(format!("cores = {cores}: the platform has {}", platform.cores)),
+    }
+}
+
+/// Reads a frequency as an index. A platform that has a choice refuses what is far from all of it.
+pub(super) fn frequency(parameters: &Parameters, platform: &Platform) -> Result<usize, String> {
+    let gigahertz = parameters.number("frequency_ghz");
+    if gigahertz == 0.0 {
+        return Ok(platform.fastest());
+    }
+    let of = |index: usize| platform.frequencies[index].0 * 1e-9;
+    let (slowest, fastest) = (of(0), of(platform.fastest()));
+    let near = slowest * (1.0 - BESIDE)..=fastest * (1.0 + BESIDE);
+    if platform.frequencies.len() > 1 && !near.contains(&gigahertz) {
+        return Err(format!(
+            "frequency_ghz = {gigahertz}: the platform has {slowest:.2} to {fastest:.2}"
+        ));
+    }
+    Ok(platform.closest(Hertz::from_gigahertz(gigahertz)))
+}
+
+/// Reads the moderation. Zero stands for the shortest period of the platform; others must be within
+/// its range, and it must have the knob.
+pub(super) fn moderation(parameters: &Parameters, platform: &Platform) -> Result<Span, String> {
+    let period = parameters.span(MODERATION.name);
+    let (shortest, longest) = platform.moderation;
+    if period == Span::ZERO || platform.can.set_moderation && (shortest..=longest).contains(&period)
+    {
+        return Ok(period);
+    }
+    let micros = |span: Span| (span.as_seconds() * 1e9).round() / 1e3;
+    let allowed = if platform.can.set_moderation {
+        format!("the platform allows {} us to {} us, or 0us", micros(shortest), micros(longest))
+    } else {
+        "the period of interrupts cannot be set here; only 0us is allowed".to_owned()
+    };
+    Err(format!("moderation = {} us: {allowed}", micros(period)))
+}
+
+/// Sets one operating point at the start and never asks again.
+#[derive(Debug, Clone)]
+pub(super) struct Fixed {
+    pub name: &'static str,
+    pub cores: usize,
+    pub frequency: usize,
+    pub idle: usize,
+    pub wait: Wait,
+    pub moderation: Span,
+}
+
+impl Fixed {
+    /// All cores awaiting interrupts at one frequency, every idle state allowed: how Linux
+    /// runs under a governor that holds the frequency.
+    pub fn linux(name: &'static str, frequency: usize, context: &BuildContext<'_>) -> Self {
+        Self::linux_on(name, frequency, context.platform)
+    }
+
+    /// [`Self::linux`] without the rest of the context.
+    pub fn linux_on(name: &'static str, frequency: usize, platform: &Platform) -> Self {
+        Self {
+            name,
+            cores: platform.cores,
+            frequency,
+            idle: platform.deepest(),
+            wait: Wait::Interrupt,
+            moderation: Span::ZERO,
+        }
+    }
+
+    pub fn apply(&self, platform: &Platform, point: &mut OperatingPoint) {
+        point.set_active(self.cores, self.idle, platform.deepest());
+        point.set_frequency(self.frequency);
+        point.set_wait(self.wait);
+        point.set_moderation(platform, self.moderation);
+    }
+}
+
+impl Policy for Fixed {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn decide(&mut self, _: Time, seen: &Observation<'_>, point: &mut OperatingPoint) -> AskAgain {
+        self.apply(seen.platform, point);
+        AskAgain::NEVER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+    use wattline_units::Span;
+
+    #[test]
+    fn a_frequency_is_one_of_the_platform_or_hardly_beside_one() {
+        let mut bench = Bench::new();
+        for (text, frequency) in [("0", 13), ("1.5", 0), ("2", 3), ("3.6", 13)] {
+            let mut policy = bench.make(&format!("napi:frequency_ghz={text}"), None).unwrap();
+            bench.start(&mut *policy);
+            assert_eq!(bench.rung().1, frequency, "{text}");
+        }
+        for text in ["0.8", "9"] {
+            for policy in ["napi", "poll"] {
+                let refused = bench.make(&format!("{policy}:frequency_ghz={text}"), None);
+                let error = refused.err().unwrap().to_string();
+                let said = format!("frequency_ghz = {text}: the platform has 1.60 to 3.33");
+                assert!(error.contains(&said), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn moderation_beyond_the_platform_is_refused() {
+        let mut bench = Bench::new();
+        bench.platform.can.set_moderation = true;
+        bench.platform.moderation = (Span::from_micros(6), Span::from_micros(1022));
+        assert!(bench.make("napi:moderation=84us", None).is_ok());
+        assert!(bench.make("napi:moderation=0us", None).is_ok(), "the shortest period");
+        for period in ["2us", "5ms"] {
+            let refused = bench.make(&format!("napi:moderation={period}"), None);
+            let error = refused.err().unwrap().to_string();
+            assert!(error.contains("the platform allows 6 us to 1022 us, or 0us"), "{error}");
+        }
+        bench.platform.can.set_moderation = false;
+        let error = bench.make("napi:moderation=84us", None).err().unwrap().to_string();
+        assert!(error.contains("moderation = 84 us: the period of interrupts cannot"), "{error}");
+        assert!(bench.make("napi", None).is_ok());
+    }
+}

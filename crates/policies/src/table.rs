@@ -1,0 +1,127 @@
+//! A look-up table from measured rate to operating point.
+
+use super::oracle::{LOAD, take_step};
+use wattline_policy::{
+    AskAgain, BuildContext, Envelope, Kind, Observation, OperatingPoint, Parameter, Parameters,
+    Policy, PolicyInfo, Trigger, Wait,
+};
+use wattline_server::{Application, ServerFile, library};
+use wattline_units::{PacketsPerSecond, Span, Time};
+
+/// See the module.
+pub static INFO: PolicyInfo = PolicyInfo {
+    name: "table",
+    summary: "Measures the rate and looks the operating point up in a table that was computed for a server",
+    source: "PowerSave, section 6 (the rejected alternative: it needs the rate, and a table per server)",
+    parameters: &[
+        Parameter {
+            name: "period",
+            kind: Kind::Duration { min_micros: 10, max_micros: 10_000_000 },
+            default: "10ms",
+            meaning: "time over which the rate is measured",
+            source: "ours",
+        },
+        Parameter {
+            name: "headroom",
+            kind: Kind::Number { min: 1.0, max: 10.0 },
+            default: "1.1",
+            meaning: "the rate looked up is so many times the measured one",
+            source: "ours: the next period may bring more",
+        },
+        Parameter {
+            name: "server",
+            kind: Kind::Word,
+            default: "same",
+            meaning: "server whose table it is, by name; `same` for the one that runs",
+            source: "ours: another server's table shows what a wrong one costs",
+        },
+        LOAD,
+    ],
+    make,
+};
+
+struct Table {
+    envelope: Envelope,
+    period: Span,
+    headroom: f64,
+    last: (Time, u64),
+}
+
+fn make(parameters: &Parameters, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, String> {
+    let cores = context.platform.cores;
+    let load = parameters.number("load");
+    let envelope = match (parameters.word("server"), context.server, context.packet) {
+        ("same", Some(server), Some((cost, bytes))) => {
+            Envelope::of(server, cores, cost, bytes, load)
+        }
+        ("same", _, _) => return Err("needs a server model and the cost of a packet".into()),
+        (name, _, packet) => {
+            let text = library::text_of(name, library::Kind::Servers)
+                .ok_or_else(|| format!("server = \"{name}\": no model of this name is built in"))?;
+            let file = ServerFile::parse(name, text).map_err(|error| error.to_string())?;
+            let model = file.model().map_err(|error| error.to_string())?;
+            let bytes = packet.map_or(64, |(_, bytes)| bytes);
+            let cost = model
+                .packet_cost(Application::Ipv4, bytes)
+                .ok_or_else(|| format!("server = \"{name}\": has no cost of ipv4"))?;
+            Envelope::of(model, cores.min(model.processor.cores()), cost, bytes, load)
+        }
+    };
+    Ok(Box::new(Table {
+        envelope,
+        period: parameters.span("period"),
+        headroom: parameters.number("headroom"),
+        last: (Time::ZERO, 0),
+    }))
+}
+
+impl Policy for Table {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn decide(
+        &mut self,
+        now: Time,
+        seen: &Observation<'_>,
+        point: &mut OperatingPoint,
+    ) -> AskAgain {
+        let arrivals = seen.arrivals();
+        let elapsed = now.since(self.last.0).as_seconds();
+        let rate = match seen.trigger {
+            // Nothing was measured yet.
+            Trigger::Start => f64::INFINITY,
+            _ if elapsed > 0.0 => (arrivals - self.last.1) as f64 / elapsed * self.headroom,
+            _ => return AskAgain::at(now + self.period),
+        };
+        self.last = (now, arrivals);
+        point.set_wait(Wait::Interrupt);
+        take_step(&self.envelope, PacketsPerSecond(rate), seen, point);
+        AskAgain::at(now + self.period)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, server};
+
+    #[test]
+    fn starts_with_everything_and_then_looks_up() {
+        let model = server();
+        let mut bench = Bench::new();
+        let mut table = bench.make("table", Some(&model)).unwrap();
+        bench.start(&mut *table);
+        assert_eq!(bench.rung(), (12, 13));
+        bench.pass(&mut *table, Span::from_millis(10), &[], 50_000);
+        let (cores, frequency) = bench.rung();
+        assert!(cores <= 4 && frequency == 0, "5 Mpps take 3 cores at 1.6 GHz, got {cores}");
+    }
+
+    #[test]
+    fn an_unknown_server_is_named() {
+        let bench = Bench::new();
+        let error = bench.make("table:server=none", None).err();
+        assert!(error.unwrap().to_string().contains("no model of this name"));
+    }
+}

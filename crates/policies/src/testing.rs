@@ -1,0 +1,132 @@
+//! A bench to hold a policy in: scripted observations, the operating points that follow.
+
+use crate::POLICIES;
+use wattline_policy::testing::westmere;
+use wattline_policy::*;
+use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_units::{PacketsPerSecond, Span, Time};
+
+/// The shipped model of PowerSave's machine.
+pub(crate) fn server() -> ServerModel {
+    ServerFile::load("westmere-2010").unwrap().model().unwrap().clone()
+}
+
+/// A platform with what a policy would see on it.
+pub(crate) struct Bench {
+    pub platform: Platform,
+    pub queues: Vec<QueueView>,
+    pub cores: Vec<CoreView>,
+    pub offered: Option<PacketsPerSecond>,
+    /// Shown to policies that look at latency.
+    pub latency: Option<LatencyView>,
+    pub point: OperatingPoint,
+    pub now: Time,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        let platform = westmere();
+        Self {
+            queues: vec![QueueView::default(); platform.queues.len()],
+            cores: vec![CoreView::default(); platform.cores],
+            offered: Some(PacketsPerSecond(5e6)),
+            latency: None,
+            point: OperatingPoint::full(&platform),
+            now: Time::ZERO,
+            platform,
+        }
+    }
+
+    /// Makes a policy for this platform. With a model of the server it may reckon with
+    /// 64-byte packets that are routed.
+    pub fn make(
+        &self,
+        text: &str,
+        model: Option<&ServerModel>,
+    ) -> Result<Box<dyn Policy>, SpecError> {
+        let packet = model.and_then(|model| model.packet_cost(Application::Ipv4, 64));
+        let context = BuildContext {
+            platform: &self.platform,
+            server: model,
+            packet: packet.map(|cost| (cost, 64)),
+            seed: 0,
+        };
+        build(&POLICIES.parse(text)?, &context)
+    }
+
+    fn ask(&mut self, policy: &mut dyn Policy, trigger: Trigger) -> AskAgain {
+        let observation = Observation {
+            platform: &self.platform,
+            trigger,
+            queues: &self.queues,
+            cores: &self.cores,
+            latency: self.latency.filter(|_| policy.looks_at().latency),
+            power: None,
+            entries: &[],
+            offered: self.offered.filter(|_| policy.looks_at().offered),
+        };
+        policy.decide(self.now, &observation, &mut self.point)
+    }
+
+    pub fn start(&mut self, policy: &mut dyn Policy) -> AskAgain {
+        self.ask(policy, Trigger::Start)
+    }
+
+    /// A batch on a queue whose ring holds `fill` packets.
+    pub fn batch(&mut self, policy: &mut dyn Policy, queue: usize, fill: u32) -> AskAgain {
+        self.queues[queue].fill = fill;
+        self.now += Span::from_micros(10);
+        self.ask(policy, Trigger::Batch { queue, taken: fill.clamp(1, 32), batches: 1 })
+    }
+
+    /// A batch of so many packets, all that the ring holds.
+    pub fn burst(&mut self, policy: &mut dyn Policy, queue: usize, taken: u32) -> AskAgain {
+        self.queues[queue].fill = taken;
+        self.now += Span::from_micros(10);
+        self.ask(policy, Trigger::Batch { queue, taken, batches: 1 })
+    }
+
+    /// A core has found its queues empty as often as was asked for.
+    pub fn empty_polls(&mut self, policy: &mut dyn Policy, core: usize) -> AskAgain {
+        self.now += Span::from_micros(10);
+        self.ask(policy, Trigger::EmptyPolls { core })
+    }
+
+    /// A streak above the upper level of a queue, or below the lower one.
+    pub fn streak(&mut self, policy: &mut dyn Policy, queue: usize, above: bool) -> AskAgain {
+        self.now += Span::from_micros(10);
+        self.ask(policy, Trigger::Streak { queue, above })
+    }
+
+    /// A core has had no sample for a long time.
+    pub fn silence(&mut self, policy: &mut dyn Policy, core: usize) -> AskAgain {
+        self.now += Span::from_millis(1);
+        self.ask(policy, Trigger::Silence { core })
+    }
+
+    /// Time passes: each core is useful for its fraction of it, parked ones sleep, `packets` arrive.
+    pub fn pass(
+        &mut self,
+        policy: &mut dyn Policy,
+        span: Span,
+        useful: &[f64],
+        packets: u64,
+    ) -> AskAgain {
+        self.now += span;
+        for (core, view) in self.cores.iter_mut().enumerate() {
+            let fraction = useful.get(core).copied().unwrap_or(0.0);
+            let useful = Span::from_seconds(span.as_seconds() * fraction);
+            view.useful += useful;
+            view.asleep += span - useful;
+            let is_parked = !self.point.active.contains(core);
+            view.idle_state = is_parked.then_some(self.point.cores[core].idle_limit);
+        }
+        self.queues[0].arrivals += packets;
+        self.ask(policy, Trigger::Timer)
+    }
+
+    /// Number of active cores and index of their frequency.
+    pub fn rung(&self) -> (usize, usize) {
+        (self.point.active.len(), self.point.fastest_active())
+    }
+}

@@ -1,0 +1,189 @@
+//! Notices what the machine makes of a decision: frequencies that it refuses, and slow changes of cores.
+
+use super::constants::*;
+use super::machine::At;
+use wattline_policy::CoreView;
+use wattline_units::{Span, Time};
+
+/// Frequencies that the machine takes, as indices. One that is refused for [`STEADY`] seconds is left out
+/// for a second; a write that only fails now and then is repeated sooner.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Frequencies {
+    all: (usize, usize),
+    /// Since when, when last, and which one held instead of the one that was asked for.
+    refused: Option<(Time, Time, usize)>,
+    limits: Option<((usize, usize), Time)>,
+}
+
+impl Frequencies {
+    pub fn new(fastest: usize) -> Self {
+        Self { all: (0, fastest), refused: None, limits: None }
+    }
+
+    /// Takes the frequency that was asked for and the one that holds. Returns the lowest and the highest.
+    pub fn look(&mut self, now: Time, asked: usize, held: usize) -> (usize, usize) {
+        self.limits = self.limits.filter(|(_, until)| now < *until);
+        // A policy that asks for what holds has been granted nothing.
+        let still = |(_, last, before): &(Time, Time, usize)| {
+            *before == held && now.since(*last).as_seconds() < RECENT
+        };
+        self.refused = self.refused.filter(still);
+        let usable = self.limits.map_or(self.all, |(usable, _)| usable);
+        if asked == held {
+            return usable;
+        }
+        let since = self.refused.map_or(now, |refused| refused.0);
+        self.refused = Some((since, now, held));
+        if now.since(since).as_seconds() < STEADY {
+            return usable;
+        }
+        let usable =
+            if held > asked { (held, usable.1.max(held)) } else { (usable.0.min(held), held) };
+        self.limits = Some((usable, now + Span::from_seconds(1.0)));
+        usable
+    }
+}
+
+/// Time that the machine takes for each core that is added or parked. A look shows only whether a change is
+/// complete, so the time from the change to the last look before that is certain.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Steps {
+    /// A change that is not seen to be complete: its time, its cores, the packets that added ones had
+    /// served, and the idle state that parked ones are to reach.
+    change: Option<(Time, At, Result<u64, usize>)>,
+    /// The last two measurements; at first the worst that the machine promises. The lower one counts: a
+    /// step that is slow once may have failed once. One that is longer than a failure counts as both.
+    last: [f64; 2],
+}
+
+impl Steps {
+    /// Makes the account of a machine of which a core takes at most so many seconds to wake.
+    pub fn new(worst: f64) -> Self {
+        Self { change: None, last: [worst; 2] }
+    }
+
+    /// Returns seconds for each core and for the tables; zero if they do not matter.
+    pub fn seconds(&self) -> f64 {
+        self.last[0].min(self.last[1])
+    }
+
+    /// Notes a change of cores. Those that are parked sleep as deep as `parked`, or deeper.
+    pub fn ask(&mut self, now: Time, (from, to): (usize, usize), parked: usize, seen: &[CoreView]) {
+        let (low, high) = (from.min(to), from.max(to));
+        if low < high {
+            let goal = if to > from { Ok(packets(&seen[low..high])) } else { Err(parked) };
+            // Few cores say little: leaving an idle state takes most of the time.
+            self.change = (high > low + 2).then_some((now, (low, high), goal));
+        }
+    }
+
+    /// Looks whether the change is complete: added cores serve packets, which takes `usual` in any case, and
+    /// parked ones sleep. `before` is the time of the last look.
+    pub fn look(&mut self, before: Time, usual: Span, seen: &[CoreView]) {
+        let Some((asked, (low, high), goal)) = self.change else { return };
+        let cores = &seen[low..high];
+        let complete = match goal {
+            Ok(had) => packets(cores) > had,
+            Err(parked) => cores.iter().all(|core| core.idle_state.is_some_and(|at| at >= parked)),
+        };
+        if complete {
+            self.change = None;
+            let usual = goal.map_or(0.0, |_| usual.as_seconds());
+            let took = before.max(asked).since(asked).as_seconds() - usual;
+            let each = took.max(0.0) / (high - low + 1) as f64;
+            let each = if took <= ALERT.as_seconds() { 0.0 } else { each };
+            self.last =
+                [each, if took > (LOOK + ALERT).as_seconds() { each } else { self.last[0] }];
+        }
+    }
+}
+
+fn packets(cores: &[CoreView]) -> u64 {
+    cores.iter().map(|core| core.packets).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Time {
+        Time::ZERO + Span::from_micros(micros)
+    }
+
+    #[test]
+    fn refused_frequency_is_left_out_for_a_second() {
+        let mut frequencies = Frequencies::new(13);
+        // One write fails and is repeated.
+        frequencies.look(at(0), 3, 13);
+        frequencies.look(at(200), 3, 13);
+        frequencies.look(at(400), 3, 3);
+        let looks = |frequencies: &mut Frequencies, looks: std::ops::Range<u64>| {
+            looks.map(|look| frequencies.look(at(1_000 + 200 * look), 3, 13)).last()
+        };
+        assert_eq!(looks(&mut frequencies, 0..39), Some((0, 13)));
+        assert_eq!(looks(&mut frequencies, 39..42), Some((13, 13)), "it cannot be slower");
+        assert_eq!(frequencies.look(at(900_000), 13, 13), (13, 13));
+        assert_eq!(frequencies.look(at(1_100_000), 13, 13), (0, 13), "it is tried again");
+        let fast = (0..42).map(|look| frequencies.look(at(2_000_000 + 200 * look), 9, 4)).last();
+        assert_eq!(fast, Some((0, 4)), "it cannot be faster");
+    }
+
+    /// Every other time the policy takes what holds.
+    #[test]
+    fn frequency_asked_for_every_other_time_is_refused_all_the_time() {
+        let mut frequencies = Frequencies::new(13);
+        let asked = |look: u64| if look.is_multiple_of(2) { 3 } else { 13 };
+        let usable = (0..90).map(|look| frequencies.look(at(100 * look), asked(look), 13)).last();
+        assert_eq!(usable, Some((13, 13)));
+        // It was granted in between, or not wanted for long.
+        for (again, held) in [(100, 3), (2_000, 13)] {
+            let mut frequencies = Frequencies::new(13);
+            for look in 0..90 {
+                frequencies.look(at(2 * again * look), 3, 13);
+                let usable = frequencies.look(at(2 * again * look + again), held, held);
+                assert_eq!(usable, (0, 13), "{again}");
+            }
+        }
+    }
+
+    /// Eleven cores are added or parked, and looked at every 50 us, until they are there.
+    fn changes(steps: &mut Steps, from: u64, cores: (usize, usize), until: u64) {
+        let mut seen = [CoreView::default(); 12];
+        steps.ask(at(from), cores, 2, &seen);
+        for look in 1..14u64 {
+            if look * 50 > until {
+                let there = |core: &mut CoreView| (core.packets, core.idle_state) = (10, Some(2));
+                seen.iter_mut().for_each(there);
+            }
+            // The next decisions change no cores.
+            steps.ask(at(from + look * 50), (cores.1, cores.1), 2, &seen);
+            steps.look(at(from + (look - 1) * 50), Span::from_micros(90), &seen);
+        }
+    }
+
+    #[test]
+    fn slow_steps_are_timed_when_two_changes_were_slow_or_one_was_longer_than_a_failure() {
+        let mut steps = Steps::new(0.0);
+        changes(&mut steps, 0, (1, 12), 250);
+        assert_eq!(steps.seconds(), 0.0, "once says nothing");
+        changes(&mut steps, 10_000, (1, 12), 250);
+        assert!((10e-6..20e-6).contains(&steps.seconds()), "{}", steps.seconds());
+        for cores in [(1, 12), (12, 1)] {
+            changes(&mut steps, 20_000, cores, 600);
+            assert!((40e-6..=50e-6).contains(&steps.seconds()), "{}", steps.seconds());
+            changes(&mut steps, 30_000, cores, 0);
+            assert_eq!(steps.seconds(), 0.0, "the machine is quick again");
+        }
+    }
+
+    #[test]
+    fn worst_promised_time_of_a_step_counts_until_one_is_timed() {
+        for (took, expected) in [(0, 0.0..1e-9), (600, 40e-6..51e-6)] {
+            let mut steps = Steps::new(90e-6);
+            changes(&mut steps, 0, (1, 3), took);
+            assert_eq!(steps.seconds(), 90e-6, "few cores say little");
+            changes(&mut steps, 10_000, (12, 1), took);
+            assert!(expected.contains(&steps.seconds()), "{took}: {}", steps.seconds());
+        }
+    }
+}
