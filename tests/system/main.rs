@@ -12,6 +12,7 @@ mod audit;
 mod bgp;
 mod capture_ports;
 mod chain;
+mod consumers;
 mod control;
 mod cores;
 mod crafted;

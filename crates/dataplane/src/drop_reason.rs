@@ -75,8 +75,6 @@ drop_reasons! {
     PuntRefused = "punt-refused",
     /// The router has no TUN device by which packets reach the kernel.
     PuntUnavailable = "punt-unavailable",
-    /// The worker reached its limit for packets to the kernel, each of which costs a system call.
-    PuntLimited = "punt-limited",
     /// An encoded packet refers to a packet that this decoder does not have.
     RedundancyMissing = "redundancy-missing",
     /// The encoded packet is not authentic: forged, or the two routers have different secrets.

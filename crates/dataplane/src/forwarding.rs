@@ -28,6 +28,8 @@ pub struct PortConfig {
     pub mac: [u8; 6],
     /// Whether to accept frames for other stations as if they were for this one.
     pub promiscuous: bool,
+    /// Whether senders may leave checksums unfinished: the interface is virtual.
+    pub is_virtual: bool,
     /// IP addresses of the port with their prefix lengths.
     pub addresses: Vec<IpNet>,
     /// VLANs that are routed; frames of all others go to the kernel.

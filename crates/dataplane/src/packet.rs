@@ -116,6 +116,13 @@ impl Packet {
         let start = self.network_offset();
         memory.get(start..start + self.network_length()).unwrap_or_default()
     }
+
+    /// The same, for changes.
+    #[inline]
+    pub fn network_bytes_mut<'a>(&self, memory: &'a mut ChunkMemory) -> &'a mut [u8] {
+        let start = self.network_offset();
+        memory.get_mut(start..start + self.network_length()).unwrap_or_default()
+    }
 }
 
 /// The `N` bytes at offset `AT` of a header, without a bounds check at run time and in one load.

@@ -80,12 +80,14 @@ pub fn ports() -> Vec<PortConfig> {
         PortConfig {
             mac: MAC_A,
             promiscuous: false,
+            is_virtual: false,
             addresses: vec![net("192.0.2.1/24"), net("2001:db8:1::1/64")],
             vlans: vec![VlanConfig { id: 7, addresses: vec![net("192.0.7.1/24")] }],
         },
         PortConfig {
             mac: MAC_B,
             promiscuous: false,
+            is_virtual: false,
             addresses: vec![net("198.51.100.1/24"), net("2001:db8:2::1/64")],
             vlans: vec![],
         },

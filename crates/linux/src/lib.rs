@@ -15,6 +15,7 @@ pub mod napi;
 pub mod netlink;
 pub mod perf;
 pub mod privileges;
+pub mod redirects;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_round_trips;

@@ -54,9 +54,12 @@ impl VlanTag {
 pub fn is_of_link(kind: u16) -> bool {
     /// Lengths: LLC, with spanning tree and IS-IS behind it.
     const LENGTHS: u16 = 0x0600;
-    /// Wake-on-LAN, RARP, PPPoE discovery, EAPOL, LLDP, MVRP, PTP, CFM and the loopback test.
-    const OTHERS: [u16; 9] =
-        [0x0842, 0x8035, 0x8863, 0x888e, 0x88cc, 0x88f5, 0x88f7, 0x8902, 0x9000];
+    /// Wake-on-LAN, MSRP, RARP, PPPoE discovery, EAPOL, IEEE 1905.1, EAPOL before a station changes its
+    /// access point, LLDP, MVRP, MMRP, PTP, CFM and the loopback test.
+    const OTHERS: [u16; 13] = [
+        0x0842, 0x22ea, 0x8035, 0x8863, 0x888e, 0x893a, 0x88c7, 0x88cc, 0x88f5, 0x88f6, 0x88f7,
+        0x8902, 0x9000,
+    ];
     /// Slow protocols: LACP and OAM.
     const SLOW: u16 = 0x8809;
     kind < LENGTHS || kind == ARP || kind == SLOW || OTHERS.contains(&kind)

@@ -20,6 +20,7 @@ pub mod ipv6;
 pub mod kernel_hash;
 pub mod redundancy;
 pub mod toeplitz;
+pub mod unfinished;
 
 pub use family::Family;
 pub use zerocopy::{FromBytes, IntoBytes};

@@ -31,7 +31,7 @@ pub use audit::{Treatment, route_errors};
 pub use links::{FIRST_STATIC_LINK, PortSpec};
 pub use local_sources::Local;
 pub use source::Source;
-pub use view::{NeighbourView, RouteView};
+pub use view::{Egress, NeighbourView, RouteView};
 pub use way::Way;
 
 use addresses::Addresses;
@@ -48,7 +48,7 @@ use wattline_dataplane::forwarding::PortConfig;
 use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
-use wattline_dataplane::source_addresses::SourceAddress;
+use wattline_dataplane::source_addresses::{PortInterface, SourceAddress};
 use wattline_linux::netlink::{
     Address, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
 };
@@ -293,6 +293,11 @@ impl Rib {
     pub fn interfaces_of(&self, port: PortId) -> Vec<(u32, String)> {
         let own = self.link_of(port).or_else(|| self.link_named_as(port));
         own.map_or_else(Vec::new, |link| self.links.names_of_those_on(link.index))
+    }
+
+    /// Port and VLAN (0 without a tag) whose interface a link is, if it is one.
+    pub fn interface(&self, link: u32) -> Option<PortInterface> {
+        self.links.interface(link)
     }
 
     /// Numbers of the VLANs that have subinterfaces on a link.

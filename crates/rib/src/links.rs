@@ -277,6 +277,7 @@ impl Links {
             if let Some(port) = self.own_port(link) {
                 let config = &mut configs[usize::from(port.0)];
                 config.mac = link.mac.unwrap_or_default();
+                config.is_virtual = link.is_virtual;
                 config.addresses = addresses(link.index);
             } else if let Egress::Port { port, vlan: Some(id), .. } = self.egress(link.index) {
                 let vlan = VlanConfig { id, addresses: addresses(link.index) };

@@ -26,6 +26,7 @@ fn link(index: u32, running: bool) -> Event {
         enabled: running,
         running,
         vlan,
+        is_virtual: false,
         aggregation: None,
         left_because: None,
     })

@@ -4,9 +4,10 @@ use super::hops::HopKey;
 use super::prefixes::{Candidate, Rank};
 use super::{Rib, Source};
 use ipnet::IpNet;
-use std::collections::{BTreeSet, BinaryHeap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet};
 use std::net::IpAddr;
 use wattline_dataplane::next_hop::NextHop;
+use wattline_dataplane::source_addresses::PortInterface;
 use wattline_linux::netlink::{Hop, RouteKind};
 
 /// A route.
@@ -26,6 +27,16 @@ pub struct RouteView {
     pub nexthop: Option<u32>,
     /// Whether it is the one of its prefix that counts.
     pub counts: bool,
+}
+
+/// Egress of the packets to a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Egress {
+    /// The kernel forwards them: out of links that are no ports, or by routes that only it understands.
+    Kernel,
+    /// They leave by one of these interfaces of ports, by routes that the kernel has too; by none if there
+    /// is no such route, or if its interfaces are not of interest.
+    Ports(Vec<PortInterface>),
 }
 
 /// A neighbour.
@@ -114,29 +125,46 @@ impl Rib {
         (found.iter().take(most).map(view).collect(), found.len())
     }
 
-    /// Prefixes whose packets the workers leave to the kernel by their routes: over links that are no
-    /// ports, or by routes that only the kernel understands. Those of own addresses are not among
-    /// them. `None` if there are more than `most`.
-    pub fn prefixes_to_kernel(&self, most: usize) -> Option<BTreeSet<IpNet>> {
-        let mut found = BTreeSet::new();
+    /// Egress of the packets to each prefix, in order; without prefixes of own addresses. If there are more
+    /// than `most` prefixes, only the kernel's are known as such, and nothing is returned if it has none.
+    pub fn egresses(&self, most: usize) -> BTreeMap<IpNet, Egress> {
+        let is_large = self.prefixes.len() > most;
         let left = self.audited.left.iter().copied();
-        for prefix in self.prefixes.with_routes().chain(left) {
-            let Some(entry) = self.prefixes.get(prefix) else { continue };
+        let egress_of = |prefix| {
+            let entry = self.prefixes.get(prefix)?;
             let is_own = entry.candidates.first().is_some_and(|it| it.rank == Rank::Local);
-            if !is_own && entry.installed.as_ref().is_some_and(|key| self.punts(key)) {
-                found.insert(prefix);
-                if found.len() > most {
-                    return None;
-                }
-            }
+            let key = entry.installed.as_ref().filter(|_| !is_own)?;
+            Some(if self.punts(key) {
+                Egress::Kernel
+            } else {
+                let is_kernels = entry.candidates.iter().all(|it| it.source == Source::Kernel);
+                let is_shown = is_kernels && !is_large;
+                Egress::Ports(if is_shown { self.interfaces_to(key) } else { Vec::new() })
+            })
+        };
+        let prefixes = || self.prefixes.with_routes().chain(left.clone());
+        if is_large && !prefixes().any(|prefix| egress_of(prefix) == Some(Egress::Kernel)) {
+            return BTreeMap::new();
         }
-        Some(found)
+        prefixes().filter_map(|prefix| Some((prefix, egress_of(prefix)?))).collect()
     }
 
     fn punts(&self, key: &HopKey) -> bool {
         match key {
             HopKey::Group(members) => members.iter().any(|(member, _)| self.punts(member)),
             key => matches!(self.meaning(key), NextHop::Punt),
+        }
+    }
+
+    fn interfaces_to(&self, key: &HopKey) -> Vec<PortInterface> {
+        match key {
+            HopKey::Group(members) => {
+                members.iter().flat_map(|(member, _)| self.interfaces_to(member)).collect()
+            }
+            HopKey::Gateway { link, .. } | HopKey::OnLink { link, .. } => {
+                self.links.interface(*link).into_iter().collect()
+            }
+            _ => Vec::new(),
         }
     }
 

@@ -37,6 +37,7 @@ mod flows;
 mod governing;
 mod inbox;
 mod kernel;
+mod kernel_routes;
 mod link_state;
 pub mod metrics;
 mod neighbour_requests;
@@ -62,7 +63,6 @@ mod succession;
 mod surplus;
 mod takeover;
 mod tun;
-mod unpuntable;
 mod view;
 mod watch;
 mod workers;
@@ -82,13 +82,13 @@ use control::Control;
 use governing::Governing;
 use inbox::Message;
 use kernel::KernelSide;
+use kernel_routes::KernelRoutes;
 use port_states::Ports;
 use pulse::Change;
 use rates::RecentRates;
 use std::time::{Duration, Instant};
 use surplus::Surplus;
 use takeover::Lookout;
-use unpuntable::Unpuntable;
 use view::View;
 use watch::watchers::{self, Watchers};
 use wattline_daemon::notify::Notifier;
@@ -119,8 +119,8 @@ pub struct Router {
     audit: Option<Audit>,
     /// The device by which packets enter the kernel.
     tun: Option<String>,
-    /// Handling of packets for the kernel where there is no such device.
-    unpuntable: Option<Unpuntable>,
+    /// Routes by which programs leave packets to the kernel, where there are interfaces.
+    kernel_routes: Option<KernelRoutes>,
     workers: Workers,
     /// Workers that were not started.
     surplus: Option<Surplus>,
@@ -161,8 +161,8 @@ impl Router {
             }
             self.commit();
             self.compare_decisions();
-            if let (Some(unpuntable), Some(kernel)) = (&mut self.unpuntable, &mut self.kernel) {
-                unpuntable.leave(&mut kernel.programs, &self.rib, self.lookout.as_ref());
+            if let (Some(routes), Some(kernel)) = (&mut self.kernel_routes, &mut self.kernel) {
+                routes.update(&mut kernel.programs, &self.rib);
             }
             self.ports.attachments.tell_manager(&notifier, &mut told);
             failure = self
@@ -189,7 +189,7 @@ impl Router {
         let deadlines = deadlines.chain(self.lookout.iter().map(Lookout::deadline));
         let deadlines = deadlines.chain(power.as_ref().and_then(|power| power.due()));
         let deadlines = deadlines.chain(self.audit.iter().map(Audit::deadline));
-        deadlines.chain(self.unpuntable.iter().filter_map(|it| it.deadline(now))).min()
+        deadlines.chain(self.kernel_routes.iter().map(KernelRoutes::deadline)).min()
     }
 
     /// Follows everything that changes outside of the router.
@@ -391,7 +391,7 @@ impl Router {
         if !self.rib.has_changes() {
             return;
         }
-        self.unpuntable.iter_mut().for_each(Unpuntable::routes_changed);
+        self.kernel_routes.iter_mut().for_each(KernelRoutes::routes_changed);
         let port_changes = self.rib.port_changes();
         if let Err(errors) = self.rib.commit(&mut self.routes) {
             self.refused += errors.len() as u64;

@@ -58,6 +58,7 @@ mod tests {
                 enabled,
                 running,
                 vlan: None,
+                is_virtual: false,
                 aggregation: None,
                 left_because: None,
             };

@@ -7,7 +7,7 @@ use super::xdp_counts::{Counted, XdpCounts};
 use super::xdp_forward::{BEHIND_BOND, Egress, Forwarding};
 use crate::stats::{Departed, XdpTraffic};
 use crate::watch::copying::Copying;
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,9 +20,14 @@ use wattline_ports::afxdp::largest_mtu;
 use wattline_rib::Rib;
 use wattline_xdp::bpf::BpfError;
 use wattline_xdp::{
-    Copies, ForwardedByCpu, KeptLink, LEFT_PREFIXES_MAX, LocalAddress, Verdict, XdpCounters,
-    XdpError, XdpMode, XdpModeChoice, XdpProgram,
+    Copies, ForwardedByCpu, KeptLink, Leaves, LocalAddress, Routed, Verdict, XdpCounters, XdpError,
+    XdpMode, XdpModeChoice, XdpProgram,
 };
+
+/// Description of packets with unfinished checksums, and the remedy.
+pub(super) const UNFINISHED: &str = "packets come in whose senders leave checksums to hardware that a virtual \
+    interface does not have; the kernel forwards them. `ethtool -K INTERFACE tx off` at the far end lets \
+    Wattline forward them";
 
 /// XDP programs by port, and the state that all of them share.
 pub(super) struct Programs {
@@ -37,11 +42,10 @@ pub(super) struct Programs {
     pub by_workers: BTreeMap<PortId, String>,
     /// Addresses of this machine at which tunnels end.
     tunnel_ends: HashSet<IpAddr>,
+    /// Addresses of other machines for which the kernel answers at ports.
+    proxied: Vec<(PortId, IpAddr)>,
     /// Ports whose programs leave the kernel nothing to forward, once traffic is handed over.
     pub guarded: HashSet<PortId>,
-    /// Prefixes whose packets workers cannot punt: programs of all other ports leave them to the
-    /// kernel. Call [`Self::leave_prefixes`] after a change.
-    pub unpuntable: BTreeSet<IpNet>,
     /// Attachments inherited from the previous router.
     pub inherited: Inherited,
     /// The longest IP packet that sockets take, once traffic is handed over.
@@ -82,10 +86,14 @@ pub(super) struct Program {
     vlans: HashSet<u16>,
     /// Prefixes whose packets are left to the kernel.
     left: BTreeSet<IpNet>,
+    /// Treatment of packets by route.
+    routes: BTreeMap<IpNet, Routed>,
     /// Longest IP packet that is taken over.
     longest: u16,
     /// MTU at the last check, so that a change is warned of once.
     warned_of: u32,
+    /// Whether packets with unfinished checksums have come in, so that they are left to the kernel.
+    sees_unfinished: bool,
 }
 
 impl Programs {
@@ -100,8 +108,8 @@ impl Programs {
             copying: Copying::new(copies),
             by_workers: BTreeMap::new(),
             tunnel_ends: HashSet::new(),
+            proxied: Vec::new(),
             guarded: HashSet::new(),
-            unpuntable: BTreeSet::new(),
             inherited: Inherited::default(),
             longest: u16::MAX,
             places: 0,
@@ -160,6 +168,7 @@ impl Programs {
             None => anew(),
         };
         let program = program?;
+        program.set_leaves(Leaves::Unfinished, link.is_virtual)?;
         self.egress.add(port, link.index, name)?;
         let mode = mode_of(&program, self.reason(port));
         self.keep(port, Program::new(name, mac, program, self.longest));
@@ -206,8 +215,6 @@ impl Programs {
         blocked: bool,
     ) -> Result<String, XdpError> {
         let Target { name, link, left } = *to;
-        let none = BTreeSet::new();
-        let left = &join(left, self.unpuntable(port).unwrap_or(&none));
         // Asks first, since loading costs far more and an occupied interface is tried once a
         // second.
         if let Ok(Some(_)) = attached_program(link.index) {
@@ -217,7 +224,7 @@ impl Programs {
         self.leave_bond_to_workers(port, link);
         let by_workers = self.by_workers.contains_key(&port);
         let forward = self.egress.forwarding().filter(|_| !by_workers).map(Forwarding::forward);
-        let local = local_addresses(rib, &self.tunnel_ends);
+        let local = self.local_addresses(port, rib);
         let longest = self.longest;
         let mut tell = |program: &XdpProgram| {
             program.set_longest(longest)?;
@@ -231,7 +238,8 @@ impl Programs {
             for prefix in left {
                 program.add_left(prefix.addr(), prefix.prefix_len())?;
             }
-            program.set_leaves(!left.is_empty())
+            program.set_leaves(Leaves::Unfinished, link.is_virtual)?;
+            program.set_leaves(Leaves::Prefixes, !left.is_empty())
         };
         let program = XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut tell)?;
         if !blocked {
@@ -431,11 +439,37 @@ impl Programs {
         }
     }
 
+    /// Sets the addresses of other machines for which the kernel answers at ports, and updates the programs if
+    /// they have changed.
+    pub fn set_proxied(&mut self, proxied: Vec<(PortId, IpAddr)>, rib: &Rib) {
+        if self.proxied != proxied {
+            self.proxied = proxied;
+            self.tell(rib);
+        }
+    }
+
+    /// Returns the addresses of this machine, the shared ones of its IPv4 networks and those for which it
+    /// answers at a port.
+    fn local_addresses(&self, port: PortId, rib: &Rib) -> HashMap<IpAddr, LocalAddress> {
+        let proxied = self.proxied.iter().filter(|(at, _)| *at == port);
+        let mut local: HashMap<_, _> =
+            proxied.map(|(_, address)| (*address, LocalAddress::Proxied)).collect();
+        let shared = rib.own_networks().filter(|network| network.addr().is_ipv4()).flat_map(shared);
+        local.extend(shared.map(|address| (address, LocalAddress::Shared)));
+        for address in rib.own_networks().map(|network| network.addr()) {
+            let ends_tunnels = self.tunnel_ends.contains(&address);
+            let kind = if ends_tunnels { LocalAddress::EndsTunnels } else { LocalAddress::Host };
+            local.insert(address, kind);
+        }
+        local
+    }
+
     /// Writes the addresses of this machine and the routed VLANs to the XDP programs.
     pub fn tell(&mut self, rib: &Rib) {
-        let local = local_addresses(rib, &self.tunnel_ends);
         let configs = rib.port_configs();
-        for (port, program) in &mut self.each {
+        for port in self.ports() {
+            let local = self.local_addresses(port, rib);
+            let Some(program) = self.each.get_mut(&port) else { continue };
             let config = &configs[usize::from(port.0)];
             let vlans = config.vlans.iter().map(|vlan| vlan.id).collect();
             if let Err(error) = program.tell(config.mac, &local, &vlans) {
@@ -454,23 +488,49 @@ impl Programs {
         }
     }
 
+    /// Warns once of each port whose senders leave checksums unfinished.
+    pub fn warn_of_unfinished(&mut self) {
+        for Program { program, name, sees_unfinished, .. } in self.each.values_mut() {
+            let count = || program.counters().unwrap_or_default().get(Verdict::Unfinished);
+            if !*sees_unfinished && count() > 0 {
+                *sees_unfinished = true;
+                tracing::warn!("port {name}: {UNFINISHED}");
+            }
+        }
+    }
+
+    /// Returns true if senders at a port leave checksums unfinished.
+    pub fn sees_unfinished(&self, port: PortId) -> bool {
+        self.each.get(&port).is_some_and(|program| program.sees_unfinished)
+    }
+
     /// Leaves packets of each port's prefixes to the kernel, and takes over all other packets.
     pub fn leave_prefixes<'a>(&mut self, of: impl Fn(PortId) -> Option<&'a BTreeSet<IpNet>>) {
         let none = BTreeSet::new();
-        let Self { each, guarded, unpuntable, .. } = self;
-        for (port, program) in each {
-            let left = of(*port).unwrap_or(&none);
-            let left = if guarded.contains(port) { left.clone() } else { join(left, unpuntable) };
-            if let Err(error) = program.leave(&left) {
+        for (port, program) in &mut self.each {
+            if let Err(error) = program.leave(of(*port).unwrap_or(&none)) {
                 tracing::error!("[[port]] {}: {error}", program.name);
             }
         }
     }
 
-    /// Returns the prefixes whose packets a port leaves to the kernel because no worker could punt
-    /// them.
-    pub fn unpuntable(&self, port: PortId) -> Option<&BTreeSet<IpNet>> {
-        (!self.guarded.contains(&port) && !self.unpuntable.is_empty()).then_some(&self.unpuntable)
+    /// Returns the ports with a program, attached or not.
+    pub fn ports(&self) -> Vec<PortId> {
+        self.each.keys().copied().collect()
+    }
+
+    /// Returns true if the program of a port itself forwards.
+    pub fn does_forward(&self, port: PortId) -> bool {
+        self.each.get(&port).is_some_and(|it| it.program.does_forward())
+    }
+
+    /// Sets the treatment of packets by route at a port, and if the kernel sends IPv4 redirects by its
+    /// interface.
+    pub fn set_routes(&mut self, port: PortId, routes: BTreeMap<IpNet, Routed>, redirects: bool) {
+        let Some(program) = self.each.get_mut(&port) else { return };
+        if let Err(error) = program.set_routes(routes, redirects) {
+            tracing::error!("[[port]] {}: {error}", program.name);
+        }
     }
 }
 
@@ -571,8 +631,10 @@ impl Program {
             local: HashMap::new(),
             vlans: HashSet::new(),
             left: BTreeSet::new(),
+            routes: BTreeMap::new(),
             longest,
             warned_of: 0,
+            sees_unfinished: false,
         }
     }
 
@@ -625,8 +687,27 @@ impl Program {
         for prefix in prefixes.difference(&self.left) {
             self.program.add_left(prefix.addr(), prefix.prefix_len())?;
         }
-        self.program.set_leaves(!prefixes.is_empty())?;
+        self.program.set_leaves(Leaves::Prefixes, !prefixes.is_empty())?;
         self.left.clone_from(prefixes);
+        Ok(())
+    }
+
+    fn set_routes(
+        &mut self,
+        routes: BTreeMap<IpNet, Routed>,
+        redirects: bool,
+    ) -> Result<(), BpfError> {
+        for prefix in self.routes.keys().filter(|prefix| !routes.contains_key(prefix)) {
+            self.program.remove_route(prefix.addr(), prefix.prefix_len())?;
+        }
+        for (prefix, routed) in &routes {
+            if self.routes.get(prefix) != Some(routed) {
+                self.program.add_route(prefix.addr(), prefix.prefix_len(), *routed)?;
+            }
+        }
+        self.program.set_leaves(Leaves::Routes, !routes.is_empty())?;
+        self.program.set_leaves(Leaves::SameInterface, redirects)?;
+        self.routes = routes;
         Ok(())
     }
 
@@ -672,57 +753,8 @@ fn mode_of(program: &XdpProgram, by_workers: Option<&String>) -> String {
     }
 }
 
-/// Returns the addresses of this machine, and the shared ones of its IPv4 networks.
-fn local_addresses(rib: &Rib, tunnel_ends: &HashSet<IpAddr>) -> HashMap<IpAddr, LocalAddress> {
-    let mut local: HashMap<_, _> = rib
-        .own_networks()
-        .filter(|network| network.addr().is_ipv4())
-        .flat_map(shared)
-        .map(|address| (address, LocalAddress::Shared))
-        .collect();
-    for address in rib.own_networks().map(|network| network.addr()) {
-        let ends_tunnels = tunnel_ends.contains(&address);
-        let kind = if ends_tunnels { LocalAddress::EndsTunnels } else { LocalAddress::Host };
-        local.insert(address, kind);
-    }
-    local
-}
-
 /// Chooses the mode of a program: generic on a bond, where it runs at the bond itself. In native
 /// mode the kernel would run it in the members' drivers, whose frames no socket of the bond takes.
 fn mode_for(link: &Link) -> XdpModeChoice {
     if link.is_bond() { XdpModeChoice::Only(XdpMode::Generic) } else { XdpModeChoice::Auto }
-}
-
-/// Joins two sets of prefixes that are left to the kernel. If a program has no room for all
-/// prefixes of a family, the whole family is left.
-fn join(left: &BTreeSet<IpNet>, more: &BTreeSet<IpNet>) -> BTreeSet<IpNet> {
-    let mut joined: BTreeSet<IpNet> = left.union(more).copied().collect();
-    for whole in [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())] {
-        let is_of_family = |it: &IpNet| it.addr().is_ipv4() == whole.addr().is_ipv4();
-        if joined.iter().filter(|it| is_of_family(it)).count() > LEFT_PREFIXES_MAX as usize {
-            joined.retain(|it| !is_of_family(it));
-            joined.insert(whole);
-        }
-    }
-    joined
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn family_without_room_is_left_as_a_whole() {
-        let net = |number: u32| IpNet::from(std::net::IpAddr::from(number.to_be_bytes()));
-        let most = LEFT_PREFIXES_MAX;
-        let (few, many) = ((0..most).map(net).collect(), (1..=most).map(net).collect());
-        let other = BTreeSet::from(["2001:db8::/32".parse().unwrap()]);
-        assert_eq!(join(&few, &other).len(), most as usize + 1);
-        let joined = join(&join(&few, &many), &other);
-        assert_eq!(
-            joined,
-            BTreeSet::from([Ipv4Net::default().into(), "2001:db8::/32".parse().unwrap()])
-        );
-    }
 }

@@ -529,6 +529,7 @@ mod tests {
             enabled: true,
             running: true,
             vlan: None,
+            is_virtual: false,
             aggregation: None,
             left_because: None,
         };

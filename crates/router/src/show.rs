@@ -221,8 +221,7 @@ impl View<'_> {
                 return Some(format!("the port is {state}: {}", reason.unwrap_or_default()));
             }
             let left = self.lookout.as_ref().and_then(|it| it.left_prefixes(port));
-            let unpuntable = self.kernel.as_ref().and_then(|it| it.programs.unpuntable(port));
-            let mut prefixes = left.into_iter().chain(unpuntable).flatten();
+            let mut prefixes = left.into_iter().flatten();
             let prefix = prefixes.find(|prefix| prefix.contains(&address))?;
             Some(format!("the kernel forwards packets from and to {prefix}"))
         };

@@ -97,7 +97,8 @@ impl Router {
             &mut opened,
             (&mut power, &inlets.inbox_sender),
         )?;
-        let unpuntable = running::take_over(&settled, &mut known, &judged, &mut opened, &workers)?;
+        let kernel_routes =
+            running::take_over(&settled, &mut known, &judged, &mut opened, &workers)?;
         let Settled { config, sections, extra_routes, socket, surplus, .. } = settled;
         let Known { devices, rib, routes, kernel, port_links, .. } = known;
         let control = inlets.serve(socket)?;
@@ -141,7 +142,7 @@ impl Router {
             lookout: judged.lookout,
             audit,
             tun: opened.tunnel.map(|tunnel| tunnel.name),
-            unpuntable,
+            kernel_routes,
             workers,
             surplus,
             applications: judged.applications,

@@ -63,6 +63,7 @@ fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks) -> Vec<Ev
                 enabled: true,
                 running: true,
                 vlan: None,
+                is_virtual: false,
                 aggregation: None,
                 left_because: None,
             }));

@@ -19,8 +19,8 @@ pub(super) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Makes the device. Nothing where that is impossible: the programs of ports then leave to the
-    /// kernel what workers would punt by their routes ([`super::unpuntable`]), and the rest is dropped.
+    /// Makes the device. Nothing where that is impossible: what a worker has already taken, and would give
+    /// to the kernel, is then dropped.
     pub fn open() -> Option<Self> {
         match Tun::open("wattline%d") {
             Ok(tun) => {
@@ -53,8 +53,8 @@ fn advice(error: &std::io::Error) -> String {
         _ => "see that the kernel has the driver tun",
     };
     format!(
-        "{DEVICE}: {error}: workers cannot give packets to the kernel, so ports leave to it what is \
-         routed over other interfaces, and workers drop the rest as {}; {remedy}, and restart",
+        "{DEVICE}: {error}: workers cannot give packets to the kernel that they have already taken, and drop \
+         them as {}; {remedy}, and restart",
         DropReason::PuntUnavailable.name()
     )
 }

@@ -6,6 +6,7 @@ use super::configured::Configured;
 use super::kernel::KernelSide;
 use super::port_states::Ports;
 use super::power::Power;
+use super::programs::UNFINISHED;
 use super::rates::RecentRates;
 use super::surplus::Surplus;
 use super::takeover::{self, Lookout};
@@ -191,13 +192,8 @@ impl View<'_> {
     /// Describes the packets of a port that are left to the kernel, if any.
     pub fn left_alone(&self, port: usize) -> Option<String> {
         let port = PortId(port as u16);
-        let unpuntable = self.kernel.as_ref().and_then(|kernel| kernel.programs.unpuntable(port));
         let left = self.lookout.as_ref().and_then(|lookout| lookout.left_prefixes(port));
-        let prefixes: BTreeSet<_> = left.into_iter().chain(unpuntable).flatten().collect();
-        let why = match unpuntable {
-            Some(_) => ", as workers could not give them to it without /dev/net/tun",
-            None => "",
-        };
+        let prefixes: BTreeSet<_> = left.into_iter().flatten().collect();
         // Those of whole families are named with their reason.
         let families: Vec<&str> =
             self.lookout.iter().flat_map(|lookout| lookout.left_families(port)).collect();
@@ -211,7 +207,7 @@ impl View<'_> {
         let guarded = self.lookout.as_ref().is_some_and(|lookout| lookout.is_guarded(port));
         let some = (!some.is_empty()).then(|| match guarded {
             false => {
-                format!("the kernel forwards packets from and to {}{more}{why}", some.join(", "))
+                format!("the kernel forwards packets from and to {}{more}", some.join(", "))
             }
             true => format!(
                 "packets from and to {}{more} are dropped: {}",
@@ -228,8 +224,16 @@ impl View<'_> {
         let audited = (!audited.is_empty()).then(|| {
             format!("the kernel decides otherwise than Wattline about {}", audited.join(", "))
         });
-        let all: Vec<String> =
-            families.into_iter().map(str::to_owned).chain(some).chain(audited).collect();
+        let sees_unfinished =
+            self.kernel.as_ref().is_some_and(|kernel| kernel.programs.sees_unfinished(port));
+        let unfinished = sees_unfinished.then(|| UNFINISHED.to_owned());
+        let all: Vec<String> = families
+            .into_iter()
+            .map(str::to_owned)
+            .chain(some)
+            .chain(audited)
+            .chain(unfinished)
+            .collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 

@@ -4,8 +4,9 @@
  *
  *   Ethernet   to us?        no  -> kernel (ARP requests, ND, routing protocols, bridging)
  *   VLAN       routed here?  no  -> kernel
- *   IPv4/IPv6  transit?      no  -> kernel (local, options, TTL, multicast, link-local)
- *                            yes -> kernel, where its prefix is left to that; else
+ *   IPv4/IPv6  transit?      no  -> kernel (local, options, TTL, multicast, link-local, DHCP replies,
+ *                                   neighbour discovery)
+ *                            yes -> kernel, where its prefix or route is left to that; else
  *                                   forwarded by the program itself, where it may (forward.h),
  *                                   else socket of the receive queue; kernel if there is none
  *   local      ESP, and a tunnel ends here? -> to the socket
@@ -95,7 +96,8 @@ static __always_inline __u8 local_kind(const __u8 *entry)
 /* Whether the kernel forwards nothing to an address of this kind. */
 static __always_inline bool is_local(const struct frame *frame, __u8 address)
 {
-    return address != NOT_LOCAL && (address != IS_SHARED || !frame->guarded);
+    return address != NOT_LOCAL && address != IS_PROXIED &&
+           (address != IS_SHARED || !frame->guarded);
 }
 
 /* Whether packets from this address, or to it, are the kernel's. */
@@ -116,17 +118,139 @@ static __always_inline bool is_left_v6(const __be32 *address)
 }
 
 /*
- * A packet that is for another machine. What is left on a guarded interface the kernel does not forward:
- * it would as soon as it is told to, unchecked.
+ * A packet that is for another machine, by a route (BY_KERNEL and so on). What is left on a guarded
+ * interface the kernel does not forward: it would as soon as it is told to, unchecked.
  */
-static __always_inline enum owner transit(const struct frame *frame, bool is_left,
+static __always_inline enum owner transit(const struct frame *frame, bool is_left, __u16 route,
                                           enum owner transit, enum verdict *verdict)
 {
     if (is_left && frame->guarded)
         VERDICT(FORWARDING_OFF);
     if (is_left)
         VERDICT(LEFT);
-    return frame->guarded ? judged(frame, verdict) : transit;
+    if (frame->guarded)
+        return judged(frame, verdict);
+    if (route == BY_KERNEL)
+        VERDICT(KERNEL_ROUTE);
+    if (route == BY_VLAN + frame->vlan)
+        VERDICT(SAME_INTERFACE);
+    return transit;
+}
+
+/* The route to an address. */
+static __always_inline __u16 route_v4(const struct frame *frame, __be32 address)
+{
+    struct prefix_v4 key = { .length = 32, .address = address };
+    __u16 *route;
+
+    if (frame->guarded || !(frame->leaves & LEAVES_ROUTES))
+        return BY_FAST_PATH;
+    route = bpf_map_lookup_elem(&wl_routes_v4, &key);
+    return route ? *route : BY_FAST_PATH;
+}
+
+static __always_inline __u16 route_v6(const struct frame *frame, const __be32 *address)
+{
+    struct prefix_v6 key = { .length = 128 };
+    __u16 *route;
+
+    if (frame->guarded || !(frame->leaves & LEAVES_ROUTES))
+        return BY_FAST_PATH;
+    for (int word = 0; word < 4; word++)
+        key.address[word] = address[word];
+    route = bpf_map_lookup_elem(&wl_routes_v6, &key);
+    return route ? *route : BY_FAST_PATH;
+}
+
+/*
+ * Whether a packet's checksum is that of its pseudo header alone, as a sender leaves it to hardware that a
+ * virtual interface does not have; for one in 65,536 others, too, with which the kernel does no harm.
+ * SCTP leaves 0. `pseudo` is the sum of the addresses.
+ */
+static __always_inline bool is_unfinished(const struct frame *frame, __u8 protocol, __u64 pseudo,
+                                          __u16 length, const void *payload)
+{
+    const void *field;
+
+    if (!(frame->leaves & LEAVES_UNFINISHED))
+        return false;
+    if (protocol == PROTOCOL_TCP)
+        field = payload + CHECKSUM_OF_TCP;
+    else if (protocol == PROTOCOL_UDP)
+        field = payload + CHECKSUM_OF_UDP;
+    else if (protocol == PROTOCOL_SCTP)
+        field = payload + CHECKSUM_OF_SCTP;
+    else
+        return false;
+    if (!has(frame, field, 4))
+        return false;
+    if (protocol == PROTOCOL_SCTP)
+        return word_at(field) == 0;
+    pseudo += bpf_htons(protocol);
+    pseudo += bpf_htons(length);
+    pseudo = (pseudo & 0xffff) + ((pseudo >> 16) & 0xffff) + (pseudo >> 32);
+    pseudo = (pseudo & 0xffff) + (pseudo >> 16);
+    pseudo = (pseudo & 0xffff) + (pseudo >> 16);
+    return half_at(field) == pseudo;
+}
+
+/*
+ * Whether a packet is a reply to a DHCP client: to an address that the client does not have yet, so that it
+ * reads the frame itself (packet(7)).
+ */
+static __always_inline bool is_to_client(const struct frame *frame, const struct ipv4 *ip)
+{
+    const struct ports *ports = (const void *)(ip + 1);
+
+    return ip->protocol == PROTOCOL_UDP && ip->version_words == IPV4_PLAIN &&
+           !(bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT) && has(frame, ports, sizeof(*ports)) &&
+           bpf_ntohs(ports->from) == PORT_BOOTP_SERVER && bpf_ntohs(ports->to) == PORT_BOOTP_CLIENT;
+}
+
+/*
+ * Brings a reply to a DHCP client of a guarded interface to whoever reads frames, and to nobody else: by
+ * its Ethernet address it is for another station, and no interface has this one. False if it is for the
+ * client of another machine.
+ */
+static __always_inline bool bring_to_client(const struct frame *frame, const struct ipv4 *ip)
+{
+    const struct bootp *reply = (const void *)(ip + 1);
+    struct ethernet *ethernet = (void *)(long)frame->context->data;
+    __u32 first;
+    __u16 last;
+
+    if (frame->unseen != VERDICT_REDIRECTED && frame->unseen != VERDICT_LINK_MULTICAST)
+        return false;
+    if (!has(frame, reply, sizeof(*reply)) || !has(frame, ethernet, sizeof(*ethernet)))
+        return false;
+    first = word_at(reply->client);
+    last = half_at(reply->client + 4);
+    if (reply->operation != BOOTP_REPLY)
+        return false;
+    if ((first || last) && (first != word_at(station.mac) || last != half_at(station.mac + 4)))
+        return false;
+    *(__u32 *)&ethernet->to[0] = 0;
+    *(__u16 *)&ethernet->to[4] = 0;
+    return true;
+}
+
+/* The sum of the addresses of a packet, in words of four bytes. */
+static __always_inline __u64 sum_of_addresses(const struct ipv6 *ip)
+{
+    __u64 sum = 0;
+
+    for (int word = 0; word < 4; word++)
+        sum += (__u64)ip->from[word] + ip->to[word];
+    return sum;
+}
+
+/* Whether a packet is a message of neighbour discovery. */
+static __always_inline bool is_discovery(const struct frame *frame, const struct ipv6 *ip)
+{
+    const struct icmp *icmp = (const void *)(ip + 1);
+
+    return ip->next_header == PROTOCOL_ICMPV6 && has(frame, icmp, 1) &&
+           icmp->type >= ICMPV6_DISCOVERY_FIRST && icmp->type <= ICMPV6_DISCOVERY_LAST;
 }
 
 /* The first 16 bits of 169.254.0.0/16 (RFC 3927). */
@@ -178,11 +302,17 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
     /* To all of a network: no frame for a group is forwarded. */
     if (address != NOT_LOCAL && frame->unseen == VERDICT_LINK_MULTICAST)
         VERDICT(LOCAL);
-    is_left = frame->leaves && (is_left_v4(ip->from) || is_left_v4(ip->to));
+    is_left = frame->leaves & LEAVES_PREFIXES && (is_left_v4(ip->from) || is_left_v4(ip->to));
     if (is_local(frame, address))
         return local(frame, address, ip->protocol,
                      bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT, is_left, ip + 1, verdict);
-    return transit(frame, is_left, OWNER_TRANSIT_V4, verdict);
+    if (is_to_client(frame, ip) && (!frame->guarded || bring_to_client(frame, ip)))
+        VERDICT(CLIENT);
+    if (!frame->guarded && !(bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT) &&
+        is_unfinished(frame, ip->protocol, (__u64)ip->from + ip->to,
+                      bpf_ntohs(ip->length) - sizeof(*ip), ip + 1))
+        VERDICT(UNFINISHED);
+    return transit(frame, is_left, route_v4(frame, ip->to), OWNER_TRANSIT_V4, verdict);
 }
 
 /* fe80::/10 (RFC 4291, section 2.5.6). */
@@ -254,13 +384,21 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
         VERDICT(TOO_LONG);
 
     address = local_kind(bpf_map_lookup_elem(&wl_local_v6, ip->to));
-    is_left = frame->leaves && (is_left_v6(ip->from) || is_left_v6(ip->to));
+    is_left = frame->leaves & LEAVES_PREFIXES && (is_left_v6(ip->from) || is_left_v6(ip->to));
     if (is_local(frame, address)) {
         if (frame->guarded && may_be_routed(frame, ip))
             return judged(frame, verdict);
         return local(frame, address, ip->next_header, false, is_left, ip + 1, verdict);
     }
-    return transit(frame, is_left, OWNER_TRANSIT_V6, verdict);
+    /* The kernel may answer, or another program, for machines behind this one (RFC 4389). */
+    if (is_discovery(frame, ip) &&
+        (!frame->guarded || (address == IS_PROXIED && ip->hop_limit == DISCOVERY_HOP_LIMIT &&
+                             !frame->tagged && frame->unseen == VERDICT_REDIRECTED)))
+        VERDICT(NEIGHBOUR_DISCOVERY);
+    if (!frame->guarded && is_unfinished(frame, ip->next_header, sum_of_addresses(ip),
+                                         bpf_ntohs(ip->payload), ip + 1))
+        VERDICT(UNFINISHED);
+    return transit(frame, is_left, route_v6(frame, ip->to), OWNER_TRANSIT_V6, verdict);
 }
 
 /* Whether frames of this VLAN are routed here. */
@@ -280,12 +418,16 @@ static __always_inline bool is_of_link(__u16 type)
     switch (type) {
     case ETHERTYPE_ARP:
     case 0x0842: /* Wake-on-LAN */
+    case 0x22ea: /* MSRP */
     case 0x8035: /* RARP */
     case 0x8809: /* slow protocols: LACP, OAM */
     case 0x8863: /* PPPoE discovery */
     case 0x888e: /* EAPOL */
+    case 0x893a: /* IEEE 1905.1 */
+    case 0x88c7: /* EAPOL before a station changes its access point */
     case 0x88cc: /* LLDP */
     case 0x88f5: /* MVRP */
+    case 0x88f6: /* MMRP */
     case 0x88f7: /* PTP */
     case 0x8902: /* CFM */
     case 0x9000: /* loopback test */
@@ -332,6 +474,7 @@ static __always_inline enum owner classify(struct frame *frame, enum verdict *ve
     frame->guarded = station.guarded;
     frame->leaves = station.leaves;
     frame->tagged = false;
+    frame->vlan = 0;
     frame->odd = IS_PLAIN;
     frame->unseen = VERDICT_REDIRECTED;
 
@@ -362,6 +505,7 @@ static __always_inline enum owner classify(struct frame *frame, enum verdict *ve
         } else if (vlan != 0 && (type == ETHERTYPE_SERVICE_VLAN || !is_routed(vlan))) {
             frame->unseen = VERDICT_TAGS;
         }
+        frame->vlan = vlan;
         type = bpf_ntohs(tag->type);
         frame->tagged = true;
         frame->header += sizeof(*tag);

@@ -20,7 +20,9 @@ int wattline(struct xdp_md *context)
         owner = forward_v4(&frame, &verdict);
     else if (owner == OWNER_TRANSIT_V6 && !frame.tagged)
         owner = forward_v6(&frame, &verdict);
-    if (owner != OWNER_KNOWN)
+    if (owner != OWNER_KNOWN && frame.returns)
+        verdict = VERDICT_SAME_INTERFACE;
+    else if (owner != OWNER_KNOWN)
         verdict = frame.odd == IS_TOO_LONG ? VERDICT_TOO_LONG : to_socket(&frame);
     count_verdict(verdict);
     return action_of(verdict);

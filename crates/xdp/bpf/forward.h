@@ -154,15 +154,32 @@ static __always_inline void note_quoted_v6(const struct frame *frame, const stru
     note_quoted_ports(frame, quoted->next_header, (const void *)(quoted + 1), way);
 }
 
+/*
+ * Whether a packet leaves by the interface that it came in by, of which the kernel may inform its sender
+ * (RFC 1812, section 5.2.7.2; RFC 4861, section 8.2).
+ */
+static __always_inline bool is_same_interface(const struct frame *frame, const struct way *way,
+                                              int answer)
+{
+    if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
+        return false;
+    if (way->route.ifindex != frame->context->ingress_ifindex || frame->guarded)
+        return false;
+    return way->route.family == AF_INET6 || frame->leaves & LEAVES_SAME_INTERFACE;
+}
+
 /* Asks the kernel for the way; false unless it leads out of an interface that takes frames. */
-static __always_inline bool find_way(const struct frame *frame, struct way *way)
+static __always_inline bool find_way(struct frame *frame, struct way *way)
 {
     struct bpf_fib_lookup *route = &way->route;
     struct out *out;
+    int answer;
 
     /* Before the lookup that of the way in, behind it that of the way out. */
     route->ifindex = frame->context->ingress_ifindex;
-    if (bpf_fib_lookup(frame->context, route, sizeof(*route), 0) != BPF_FIB_LKUP_RET_SUCCESS)
+    answer = bpf_fib_lookup(frame->context, route, sizeof(*route), 0);
+    frame->returns = is_same_interface(frame, way, answer);
+    if (answer != BPF_FIB_LKUP_RET_SUCCESS || frame->returns)
         return false;
     out = bpf_map_lookup_elem(&wl_outs, &route->ifindex);
     if (!out || (way->in_fragments && !out->takes_fragments))

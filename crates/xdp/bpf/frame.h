@@ -39,14 +39,18 @@ struct frame {
     /* As in `struct station`, which may change meanwhile. */
     __u16 longest;
     bool guarded;
-    bool leaves;
+    __u32 leaves;
     bool tagged;
+    /* The VLAN that is routed here, 0 without a tag. */
+    __u16 vlan;
     /*
      * On a guarded interface, the verdict for a packet that may be forwarded and that no worker sees, as
      * the frame is for another station or VLAN; VERDICT_LINK_MULTICAST for a group of the link;
      * VERDICT_REDIRECTED where workers see it.
      */
     enum verdict unseen;
+    /* Whether it is the kernel's since it leaves by the interface that it came in by. */
+    bool returns;
     /* Whether the program forwards by itself, also what is too long for sockets. */
     bool forwards;
     /*

@@ -12,6 +12,7 @@
 #define LOCAL_ADDRESSES_MAX 16384
 #define VLANS 4096
 #define LEFT_PREFIXES_MAX 1024
+#define ROUTED_PREFIXES_MAX 65536
 
 /* The interface. */
 struct station {
@@ -20,9 +21,18 @@ struct station {
     __u16 longest;
     /* 1 while policies say what may leave, else 0. */
     __u32 guarded;
-    /* 1 while packets of some prefixes are the kernel's, else 0. */
+    /* Bits LEAVES_... */
     __u32 leaves;
 };
+
+/* Packets of some prefixes are the kernel's. */
+#define LEAVES_PREFIXES 1
+/* Packets by some routes are. */
+#define LEAVES_ROUTES 2
+/* IPv4 packets that leave by the interface they came in are: the kernel may send redirects. */
+#define LEAVES_SAME_INTERFACE 4
+/* Packets with an unfinished checksum are: the interface is virtual. */
+#define LEAVES_UNFINISHED 8
 
 struct station station SEC(".data.station");
 
@@ -53,6 +63,8 @@ struct {
  * (the network's own address since Linux 5.14, the other with bc_forwarding).
  */
 #define IS_SHARED 3
+/* An address of another machine for which the kernel answers neighbour discovery here. */
+#define IS_PROXIED 4
 
 /* IPv4 addresses of this machine, as on the wire. */
 struct {
@@ -89,6 +101,30 @@ struct {
     __uint(max_entries, LEFT_PREFIXES_MAX);
     __uint(map_flags, BPF_F_NO_PREALLOC);
 } wl_left_v6 SEC(".maps");
+
+/*
+ * Routes by destination: BY_KERNEL, BY_FAST_PATH for a longer prefix inside such a one, or BY_VLAN and the
+ * VLAN of this interface that the route leaves by (0 without a tag), from which the kernel redirects.
+ */
+#define BY_FAST_PATH 0
+#define BY_KERNEL 1
+#define BY_VLAN 2
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LPM_TRIE);
+    __type(key, struct prefix_v4);
+    __type(value, __u16);
+    __uint(max_entries, ROUTED_PREFIXES_MAX);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+} wl_routes_v4 SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LPM_TRIE);
+    __type(key, struct prefix_v6);
+    __type(value, __u16);
+    __uint(max_entries, ROUTED_PREFIXES_MAX);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+} wl_routes_v6 SEC(".maps");
 
 /* IPv6 addresses of this machine, likewise. */
 struct {

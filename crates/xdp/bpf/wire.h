@@ -119,10 +119,37 @@ struct icmp {
     __be32 rest;
 };
 
+/* Neighbour discovery (RFC 4861): router solicitation to redirect. */
+#define ICMPV6_DISCOVERY_FIRST 133
+#define ICMPV6_DISCOVERY_LAST 137
+/* The hop limit of such a message, which no router has forwarded. */
+#define DISCOVERY_HOP_LIMIT 255
+
 /* Types of ICMP for IPv4 that quote a packet, as bits. */
 #define ICMP_ERRORS (1 << 3 | 1 << 4 | 1 << 5 | 1 << 11 | 1 << 12)
 /* The last type of ICMP for IPv6 that is now an error. */
 #define ICMPV6_LAST_ERROR 4
+
+/* BOOTP and DHCP in UDP (RFC 951, RFC 2131), as far as it is read here. */
+struct bootp {
+    struct ports ports;
+    __be16 length;
+    __be16 checksum;
+    __u8 operation;
+    /* Hardware type and length, hops, transaction, seconds, flags, four addresses. */
+    __u8 between[27];
+    /* Hardware address of the client. */
+    __u8 client[6];
+};
+
+#define PORT_BOOTP_SERVER 67
+#define PORT_BOOTP_CLIENT 68
+#define BOOTP_REPLY 2
+
+/* Offsets of the checksum behind the IP header. */
+#define CHECKSUM_OF_TCP 16
+#define CHECKSUM_OF_UDP 6
+#define CHECKSUM_OF_SCTP 8
 
 /* RFC 768, and what tells ESP from IKE behind it (RFC 3948). */
 struct esp_in_udp {

@@ -37,7 +37,7 @@ pub use error::XdpError;
 pub use flows::FlowLookup;
 pub use forward::XdpForward;
 pub use kept::KeptLink;
-pub use left::LEFT_PREFIXES_MAX;
+pub use left::{LEFT_PREFIXES_MAX, Leaves, ROUTED_PREFIXES_MAX, Routed};
 pub use load::{CountingSink, LiveGenerator, PassAll};
 pub use mode::{XdpMode, XdpModeChoice};
 pub use program::{LOCAL_ADDRESSES_MAX, LocalAddress, QUEUES_MAX, XdpProgram};

@@ -21,6 +21,8 @@ pub(crate) struct Maps {
     pub(crate) local_v6: Map,
     pub(crate) left_v4: Map,
     pub(crate) left_v6: Map,
+    pub(crate) routes_v4: Map,
+    pub(crate) routes_v6: Map,
     pub(crate) counters: Arc<Map>,
     /// Maps of a program that forwards by itself.
     pub(crate) forward: Option<ForwardMaps>,
@@ -29,8 +31,9 @@ pub(crate) struct Maps {
 impl Maps {
     fn all(&self) -> Vec<&Map> {
         let Self { sockets, station, vlans, local_v4, local_v6, .. } = self;
-        let Self { left_v4, left_v6, counters, forward, .. } = self;
-        let mut all = vec![sockets, station, vlans, local_v4, local_v6, left_v4, left_v6, counters];
+        let Self { left_v4, left_v6, routes_v4, routes_v6, counters, forward, .. } = self;
+        let mut all = vec![sockets, station, vlans, local_v4, local_v6, left_v4, left_v6];
+        all.extend([routes_v4, routes_v6, counters.as_ref()]);
         all.extend(forward.iter().flat_map(ForwardMaps::all));
         all
     }
@@ -101,10 +104,12 @@ impl Maps {
             local_v6: object.create("wl_local_v6")?,
             left_v4: object.create("wl_left_v4")?,
             left_v6: object.create("wl_left_v6")?,
+            routes_v4: object.create("wl_routes_v4")?,
+            routes_v6: object.create("wl_routes_v6")?,
             counters: Arc::new(object.create("wl_verdicts")?),
             forward: ways.map(|ways| ForwardMaps::new(ways, object)).transpose()?,
         };
-        Station { mac, longest: u16::MAX, guarded: false, leaves: false }.write(&maps.station)?;
+        Station { mac, longest: u16::MAX, guarded: false, leaves: 0 }.write(&maps.station)?;
         Ok(maps)
     }
 }

@@ -31,6 +31,8 @@ pub enum LocalAddress {
     EndsTunnels = 2,
     /// Address of a network, or of all in it: the kernel answers to it, or forwards to it.
     Shared = 3,
+    /// IPv6 address of another machine for which the kernel answers neighbour discovery at this interface.
+    Proxied = 4,
 }
 
 /// The program on one interface, attached until this is dropped.
@@ -165,6 +167,11 @@ impl XdpProgram {
     /// Only from the kernel.
     pub fn sent(&self, slot: u32) -> Result<Sent, BpfError> {
         self.loaded.maps.forward.as_ref().map_or(Ok(Sent::default()), |forward| forward.sent(slot))
+    }
+
+    /// Returns true if the program itself forwards, by the kernel's tables.
+    pub fn does_forward(&self) -> bool {
+        self.loaded.maps.forward.is_some()
     }
 
     /// Returns the mode in which the program runs.

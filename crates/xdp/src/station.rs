@@ -12,22 +12,20 @@ pub(crate) struct Station {
     pub(crate) longest: u16,
     /// Whether policies say what may leave.
     pub(crate) guarded: bool,
-    /// Whether packets of some prefixes are left to the kernel.
-    pub(crate) leaves: bool,
+    /// Bits of packets that are left to the kernel, as [`crate::Leaves`].
+    pub(crate) leaves: u32,
 }
 
 impl Station {
     pub(crate) fn read(map: &Map) -> Result<Self, BpfError> {
         let value = map.get(&0_u32.to_ne_bytes())?.unwrap_or_default();
         let field = |at: usize| value.get(at..).unwrap_or_default();
-        let is_set = |at: usize| {
-            field(at).first_chunk().is_some_and(|bytes| u32::from_ne_bytes(*bytes) != 0)
-        };
+        let word = |at: usize| field(at).first_chunk().map_or(0, |it| u32::from_ne_bytes(*it));
         Ok(Self {
             mac: field(0).first_chunk().copied().unwrap_or_default(),
             longest: field(6).first_chunk().map_or(u16::MAX, |bytes| u16::from_ne_bytes(*bytes)),
-            guarded: is_set(8),
-            leaves: is_set(12),
+            guarded: word(8) != 0,
+            leaves: word(12),
         })
     }
 
@@ -36,7 +34,7 @@ impl Station {
         value[..6].copy_from_slice(&self.mac);
         value[6..8].copy_from_slice(&self.longest.to_ne_bytes());
         value[8..12].copy_from_slice(&u32::from(self.guarded).to_ne_bytes());
-        value[12..].copy_from_slice(&u32::from(self.leaves).to_ne_bytes());
+        value[12..].copy_from_slice(&self.leaves.to_ne_bytes());
         map.set(&0_u32.to_ne_bytes(), &value)
     }
 }

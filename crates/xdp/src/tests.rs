@@ -186,6 +186,120 @@ fn every_frame_gets_its_verdict_and_is_counted_once() {
     }
 }
 
+/// Bytes of a UDP packet from the server to the client of DHCP, with a reply for this hardware address.
+fn dhcp(client: [u8; 6]) -> Vec<u8> {
+    let mut frame = ipv4(|header| {
+        header[3] = 68;
+        header[20..24].copy_from_slice(&[0, 67, 0, 68]);
+    });
+    let mut reply = [0; 40];
+    reply[0] = 2;
+    reply[28..34].copy_from_slice(&client);
+    frame.extend(reply);
+    frame
+}
+
+fn discovery(kind: u8, destination: &str) -> Vec<u8> {
+    ipv6(|header| {
+        header[6] = 58;
+        header[7] = 255;
+        header[24..40].copy_from_slice(&destination.parse::<Ipv6Addr>().unwrap().octets());
+        header[40] = kind;
+    })
+}
+
+/// A packet whose checksum is the sum of its pseudo header.
+fn unfinished(protocol: u8, ipv6_too: bool) -> Vec<u8> {
+    let (mut frame, addresses) = match ipv6_too {
+        false => (ipv4(|header| header[9] = protocol), 26..34),
+        true => (ipv6(|header| header[6] = protocol), 22..54),
+    };
+    let start = addresses.end;
+    frame.resize(start + 20, 0);
+    let length = frame.len() - start;
+    let at = if ipv6_too { 18 } else { 16 };
+    let total = if ipv6_too { length } else { length + 20 };
+    frame[at..at + 2].copy_from_slice(&(total as u16).to_be_bytes());
+    let words = frame[addresses].chunks(2).map(|it| u32::from(u16::from_be_bytes([it[0], it[1]])));
+    let mut sum = words.sum::<u32>() + u32::from(protocol) + length as u32;
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    let field = start + if protocol == 6 { 16 } else { 6 };
+    if protocol != 132 {
+        frame[field..field + 2].copy_from_slice(&(sum as u16).to_be_bytes());
+    }
+    frame
+}
+
+#[test]
+fn packets_of_other_consumers_are_left_to_the_kernel() {
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    program.set_vlan(7, true).unwrap();
+    let route = |address: &str, bits, routed| {
+        program.add_route(address.parse().unwrap(), bits, routed).unwrap();
+    };
+    route("203.0.0.0", 16, Routed::Kernel);
+    route("203.0.113.0", 24, Routed::FastPath);
+    route("203.0.114.0", 24, Routed::SameInterface(0));
+    route("203.0.115.0", 24, Routed::SameInterface(7));
+    route("2001:db8:9::", 48, Routed::Kernel);
+    for kind in [Leaves::Routes, Leaves::Unfinished] {
+        program.set_leaves(kind, true).unwrap();
+    }
+    program.add_local("2001:db8:2::7".parse().unwrap(), LocalAddress::Proxied).unwrap();
+    use Verdict::*;
+    let finished = |mut frame: Vec<u8>| {
+        let last = frame.len() - 3;
+        frame[last] ^= 1;
+        frame
+    };
+    let cases: Vec<(&str, Vec<u8>, Verdict, Verdict)> = vec![
+        ("reply to our client", dhcp(MAC), Client, Client),
+        ("reply to a client", dhcp([0; 6]), Client, Client),
+        ("reply in a VLAN", tagged(7, &dhcp(MAC)), Client, Client),
+        ("reply to a client behind us", dhcp([2, 0, 0, 0, 0, 9]), Client, Redirected),
+        ("solicitation", discovery(135, "2001:db8:2::5"), NeighbourDiscovery, Redirected),
+        ("first type", discovery(133, "2001:db8:2::5"), NeighbourDiscovery, Redirected),
+        ("last type", discovery(137, "2001:db8:2::5"), NeighbourDiscovery, Redirected),
+        ("type before", discovery(132, "2001:db8:2::5"), Redirected, Redirected),
+        ("type behind", discovery(138, "2001:db8:2::5"), Redirected, Redirected),
+        ("proxied", discovery(135, "2001:db8:2::7"), NeighbourDiscovery, NeighbourDiscovery),
+        ("echo to a proxied address", discovery(128, "2001:db8:2::7"), Redirected, Redirected),
+        ("kernel route", destination_v4([203, 0, 1, 1]), KernelRoute, Redirected),
+        ("kernel route, IPv6", destination_v6("2001:db8:9::1"), KernelRoute, Redirected),
+        ("route inside it", destination_v4([203, 0, 113, 1]), Redirected, Redirected),
+        ("same interface", destination_v4([203, 0, 114, 1]), SameInterface, Redirected),
+        ("another VLAN", tagged(7, &destination_v4([203, 0, 114, 1])), Redirected, Redirected),
+        ("same VLAN", tagged(7, &destination_v4([203, 0, 115, 1])), SameInterface, Redirected),
+        ("no tag", destination_v4([203, 0, 115, 1]), Redirected, Redirected),
+        ("unfinished TCP", unfinished(6, false), Unfinished, Redirected),
+        ("unfinished UDP", unfinished(17, false), Unfinished, Redirected),
+        ("unfinished SCTP", unfinished(132, false), Unfinished, Redirected),
+        ("unfinished TCP, IPv6", unfinished(6, true), Unfinished, Redirected),
+        ("unfinished UDP, IPv6", unfinished(17, true), Unfinished, Redirected),
+        ("finished TCP", finished(unfinished(6, false)), Redirected, Redirected),
+        ("finished TCP, IPv6", finished(unfinished(6, true)), Redirected, Redirected),
+        ("no checksum", unfinished(47, false), Redirected, Redirected),
+    ];
+    for guarded in [false, true] {
+        program.set_guarded(guarded).unwrap();
+        for (name, packet, open, judged) in &cases {
+            let expected = if guarded { *judged } else { *open };
+            let before = program.counters().unwrap();
+            let run = program.loaded.program.test_run(packet).unwrap();
+            let after = program.counters().unwrap();
+            assert_eq!(after.get(expected) - before.get(expected), 1, "{name}, {guarded}");
+            let mut sent_on = packet.clone();
+            if guarded && expected == Client {
+                // For readers of frames alone.
+                sent_on[..6].fill(0);
+            }
+            assert_eq!(run.packet, sent_on, "{name}, {guarded}");
+        }
+    }
+}
+
 /// While policies decide what may leave, nothing is left to the kernel that it would forward.
 #[test]
 fn a_guarded_interface_leaves_nothing_to_the_kernel_that_it_would_forward() {
@@ -412,7 +526,7 @@ fn guarded_interface_drops_a_family_that_the_kernel_does_not_forward() {
         ("ESP", esp, XDP_REDIRECT, XDP_PASS),
     ];
     for leaves in [true, false] {
-        program.set_leaves(leaves).unwrap();
+        program.set_leaves(Leaves::Prefixes, leaves).unwrap();
         for guarded in [false, true] {
             program.set_guarded(guarded).unwrap();
             for (name, frame, plain, strict) in &cases {

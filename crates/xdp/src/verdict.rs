@@ -65,11 +65,21 @@ pub enum Verdict {
     /// From or to a prefix that the kernel would do more with than route, or of a family that it does not
     /// forward, on an interface that is guarded: dropped.
     ForwardingOff,
+    /// Reply to a DHCP client, which reads frames itself: its address is not one of this machine yet.
+    Client,
+    /// Neighbour discovery for another machine, for which this one may answer.
+    NeighbourDiscovery,
+    /// By a route that leaves by no port, or that the kernel alone understands.
+    KernelRoute,
+    /// Leaves by the interface that it came in by, so that the kernel may send its sender a redirect.
+    SameInterface,
+    /// Its checksum is left to hardware that a virtual interface does not have.
+    Unfinished,
 }
 
 impl Verdict {
     /// All verdicts, in the order of their numbers.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 29] = [
         Self::Redirected,
         Self::Forwarded,
         Self::NoEgressPort,
@@ -94,6 +104,11 @@ impl Verdict {
         Self::Station,
         Self::Protocol,
         Self::ForwardingOff,
+        Self::Client,
+        Self::NeighbourDiscovery,
+        Self::KernelRoute,
+        Self::SameInterface,
+        Self::Unfinished,
     ];
 
     /// Those of frames that the kernel's stack never sees.
@@ -136,6 +151,11 @@ impl Verdict {
             Self::Station => "station_dropped",
             Self::Protocol => "protocol_dropped",
             Self::ForwardingOff => "forwarding_off_dropped",
+            Self::Client => "dhcp_client",
+            Self::NeighbourDiscovery => "neighbour_discovery",
+            Self::KernelRoute => "kernel_route",
+            Self::SameInterface => "same_interface",
+            Self::Unfinished => "unfinished_checksum",
         }
     }
 }
@@ -207,7 +227,7 @@ mod tests {
         let mut sum = one;
         sum.merge(&one);
         let dropped: u64 = sum.dropped().values().sum();
-        assert_eq!((sum.passed(), dropped), (2 * 15, 2 * 6), "{:?}", sum.dropped());
+        assert_eq!((sum.passed(), dropped), (2 * 20, 2 * 6), "{:?}", sum.dropped());
         assert_eq!(sum.dropped()["xdp-no-worker"], 2);
         assert!(XdpCounters::default().dropped().is_empty());
     }

@@ -2,7 +2,8 @@
 //!
 //! IP frames for the port's own MAC address are routed; on a promiscuous port, those for any single
 //! station are. Tagged frames are routed if their VLAN is routed on that port. Group addresses,
-//! ARP, other protocols and other VLANs go to the kernel.
+//! ARP, other protocols and other VLANs go to the kernel. Checksums that senders left unfinished at virtual
+//! interfaces are finished.
 //!
 //! - next: `ip4-input`, `ip6-input`, `punt`, `drop` (`truncated`, `other-station`)
 
@@ -12,7 +13,7 @@ use crate::frame::ChunkMemory;
 use crate::graph::{Context, Edge, Node};
 use crate::packet::{Packet, field};
 use crate::port::PortId;
-use wattline_packet::ethernet;
+use wattline_packet::{ethernet, unfinished};
 
 const IP4: Edge = 0;
 const IP6: Edge = 1;
@@ -67,7 +68,7 @@ impl Node for EthernetInput {
         // All frames of a batch usually come from one port.
         let mut port_in = packets.first().map_or(PortId(0), |packet| packet.frame.port_in);
         let mut station = Station::new(table, port_in);
-        for (packet, edge) in packets.iter_mut().zip(edges) {
+        for (packet, edge) in packets.iter_mut().zip(&mut *edges) {
             if packet.frame.port_in != port_in {
                 port_in = packet.frame.port_in;
                 station = Station::new(table, port_in);
@@ -89,6 +90,13 @@ impl Node for EthernetInput {
                 let group = header[0] & GROUP != 0;
                 slow(packet, memory, table, ours, group, u16::from_be_bytes(kind))
             };
+        }
+        let memory = context.pool.memory();
+        for (packet, edge) in packets.iter().zip(edges) {
+            let is_ip = *edge == IP4 || *edge == IP6;
+            if is_ip && table.port(packet.frame.port_in).is_some_and(|port| port.is_virtual) {
+                unfinished::finish(packet.network_bytes_mut(memory));
+            }
         }
     }
 }

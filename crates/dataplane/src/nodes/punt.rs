@@ -1,33 +1,26 @@
 //! `punt`: leaves packets to the kernel, unchanged.
 //!
-//! Each punted packet costs a system call. A worker therefore punts at most 50,000 packets per
-//! second, so that a flood of packets for the kernel does not delay all others.
+//! Each punted packet costs a system call, in which the kernel forwards it. XDP programs leave packets to the
+//! kernel at their own interface wherever they can; only packets that a worker has already taken come here.
 //!
 //! - next: `drop` (`punt-queue-full`: the way to the kernel takes no more; `punt-refused`: it
-//!   takes none or not this; `punt-unavailable`: there is none; `punt-limited`)
+//!   takes none or not this; `punt-unavailable`: there is none)
 
-use crate::drop_reason::DropReason;
 use crate::graph::{CONSUMED, Context, Edge, Node};
 use crate::packet::Packet;
 use crate::punt::PuntSink;
-use crate::token_bucket::TokenBucket;
 
 const DROP: Edge = 0;
-
-/// Largest number of punted packets per second, and in a burst.
-const RATE: u32 = 50_000;
-const BURST: u32 = 5_000;
 
 /// Node `punt`; see the module.
 pub struct Punt {
     sink: Box<dyn PuntSink>,
-    bucket: TokenBucket,
 }
 
 impl Punt {
     /// Makes the node; it hands packets to `sink`.
     pub fn new(sink: Box<dyn PuntSink>) -> Self {
-        Self { sink, bucket: TokenBucket::new(RATE, BURST) }
+        Self { sink }
     }
 }
 
@@ -43,11 +36,7 @@ impl Node for Punt {
     fn process(&mut self, context: &mut Context, packets: &mut [Packet], edges: &mut [Edge]) {
         let mut taken = 0;
         for (packet, edge) in packets.iter_mut().zip(edges) {
-            let result = match self.bucket.take(context.now) {
-                true => self.sink.punt(&mut context.pool, &packet.received()),
-                false => Err(DropReason::PuntLimited),
-            };
-            *edge = match result {
+            *edge = match self.sink.punt(&mut context.pool, &packet.received()) {
                 Ok(()) => {
                     taken += 1;
                     CONSUMED
@@ -65,9 +54,9 @@ impl Node for Punt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drop_reason::DropReason;
     use crate::frame::{Frame, FramePool};
     use crate::testing::{Bench, MAC_A, frame4};
-    use wattline_units::{Span, Time};
 
     /// A sink that accepts every other packet.
     struct Choosy(bool);
@@ -94,28 +83,5 @@ mod tests {
         assert_eq!(edges, [CONSUMED, DROP, CONSUMED, DROP, CONSUMED]);
         assert_eq!(packets[3].reason, DropReason::PuntRefused);
         assert_eq!(bench.context.counters.snapshot().punted, 3);
-    }
-
-    #[test]
-    fn a_flood_is_limited() {
-        let mut bench = Bench::new();
-        let mut node = Punt::new(Box::new(crate::punt::Discard));
-        let bytes = frame4(MAC_A, 64, b"payload");
-        let mut punted = |bench: &mut Bench, count: u32| {
-            let taken = (0..count).filter(|_| {
-                let packet = bench.packet(&bytes);
-                let (edge, packet) = bench.process(&mut node, packet);
-                if edge == DROP {
-                    assert_eq!(packet.reason, DropReason::PuntLimited);
-                    bench.context.pool.free(packet.frame.offset);
-                }
-                edge == CONSUMED
-            });
-            taken.count()
-        };
-        bench.context.now = Time::ZERO + Span::from_millis(1);
-        assert_eq!(punted(&mut bench, 2 * BURST), BURST as usize);
-        bench.context.now += Span::from_millis(1);
-        assert_eq!(punted(&mut bench, 1000), 50);
     }
 }

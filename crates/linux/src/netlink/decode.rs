@@ -61,6 +61,7 @@ fn link(message: &LinkMessage) -> Option<Link> {
         running: flags.contains(LinkFlags::Up)
             && flags.intersects(LinkFlags::Running | LinkFlags::LowerUp),
         vlan: None,
+        is_virtual: false,
         aggregation: None,
         left_because: None,
     };
@@ -73,6 +74,7 @@ fn link(message: &LinkMessage) -> Option<Link> {
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Link(index) => below = Some(*index),
             LinkAttribute::LinkInfo(info) => {
+                link.is_virtual = info.iter().any(|info| matches!(info, LinkInfo::Kind(_)));
                 link.aggregation = aggregation(info);
                 match vlan(info) {
                     Ok(vlan) => vlan_id = vlan,

@@ -23,6 +23,7 @@ mod link_states;
 mod model;
 mod netconf;
 mod nexthop;
+mod proxied;
 mod request;
 mod socket;
 mod value;
@@ -36,4 +37,5 @@ pub use model::{
     Address, Aggregation, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, SourceRank,
     Table,
 };
+pub use proxied::proxied_addresses;
 pub use request::{Requester, add_host_address};

@@ -50,6 +50,8 @@ pub struct Link {
     pub running: bool,
     /// The link below and the VLAN id, for a VLAN subinterface.
     pub vlan: Option<(u32, u16)>,
+    /// Made by software (veth, bridge, tun), whose senders may leave checksums unfinished.
+    pub is_virtual: bool,
     /// Set where it stands for several others.
     pub aggregation: Option<Aggregation>,
     /// Setting because of which only the kernel can send through it, where there is one.

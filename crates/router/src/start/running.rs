@@ -5,9 +5,9 @@ use super::super::error::RouterError;
 use super::super::exception::KernelSink;
 use super::super::governing;
 use super::super::inbox::InboxSender;
+use super::super::kernel_routes::KernelRoutes;
 use super::super::power::Power;
 use super::super::tun::Tunnel;
-use super::super::unpuntable::Unpuntable;
 use super::super::workers::{Equipment, Workers, waiter_of};
 use super::super::{fallback, xdp_forward};
 use super::judged::Judged;
@@ -76,8 +76,8 @@ pub(super) fn start_workers(
     Ok(workers)
 }
 
-/// Takes the traffic over: there are tables now, and workers to use them. Returns the handling of
-/// packets for the kernel where no device leads there.
+/// Takes the traffic over: there are tables now, and workers to use them. Returns the follower of routes by
+/// which programs leave packets to the kernel, if ports are interfaces.
 ///
 /// # Errors
 /// When the programs or the tables refuse it.
@@ -87,16 +87,14 @@ pub(super) fn take_over(
     judged: &Judged,
     opened: &mut Opened,
     workers: &Workers,
-) -> Result<Option<Unpuntable>, RouterError> {
+) -> Result<Option<KernelRoutes>, RouterError> {
     let config = &settled.config;
-    let mut unpuntable =
-        (settled.has_interfaces && opened.tunnel.is_none()).then(Unpuntable::default);
-    unpuntable.iter_mut().for_each(Unpuntable::routes_changed);
+    let mut routes = settled.has_interfaces.then(|| KernelRoutes::new(Instant::now()));
     // Else what the kernel does not forward is not forwarded here, either, and named by port.
     if settled.has_interfaces && !config.router.kernel_routes {
         fallback::warn();
     }
-    let Some(mut kernel) = known.kernel.take() else { return Ok(unpuntable) };
+    let Some(mut kernel) = known.kernel.take() else { return Ok(routes) };
     let mut around = Surroundings {
         config,
         programs: &mut kernel.programs,
@@ -111,8 +109,8 @@ pub(super) fn take_over(
     }
     known.apply_statics(config, &settled.extra_routes);
     known.commit()?;
-    if let Some(unpuntable) = &mut unpuntable {
-        unpuntable.leave(&mut kernel.programs, &known.rib, judged.lookout.as_ref());
+    if let Some(routes) = &mut routes {
+        routes.update(&mut kernel.programs, &known.rib);
     }
     let programs = &mut kernel.programs;
     let sockets = std::mem::take(&mut opened.sockets).into_iter();
@@ -122,5 +120,5 @@ pub(super) fn take_over(
     programs.egress.set_obstacles(xdp_forward::obstacles(config, opened.zero_copy));
     programs.update_egress_ports(&known.rib, Instant::now());
     known.kernel = Some(kernel);
-    Ok(unpuntable)
+    Ok(routes)
 }
