@@ -24,7 +24,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 fn capture_ports_agree_with_the_kernel() {
     let test = "capture_ports_agree_with_the_kernel";
     privileged(test, || {
-        let options = Options { static_neighbours: true, ..Options::default() };
+        let options =
+            Options { static_neighbours: true, unlimited_errors: true, ..Options::default() };
         let bench = Bench::start(options, KERNEL);
         let mut frames = frames(test);
         frames.retain(|frame| is_wattlines(frame));

@@ -38,7 +38,7 @@ pub fn frames(test: &str) -> Vec<Vec<u8>> {
 }
 
 fn output(forwarder: Forwarder, frames: &[Vec<u8>]) -> Output {
-    let options = Options { static_neighbours: true, ..Options::default() };
+    let options = Options { static_neighbours: true, unlimited_errors: true, ..Options::default() };
     let bench = Bench::start(options, forwarder);
     let Crossing { to_sink, to_source, .. } = cross(&bench.topology, frames, RATE_PPS).unwrap();
     bench.finish();

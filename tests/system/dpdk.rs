@@ -89,7 +89,8 @@ mod live {
             return;
         }
         privileged(test, || {
-            let options = Options { static_neighbours: true, ..Options::default() };
+            let options =
+                Options { static_neighbours: true, unlimited_errors: true, ..Options::default() };
             let mut frames = frames(test);
             let all = frames.len();
             frames.retain(|frame| comparable(frame));

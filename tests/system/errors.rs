@@ -20,7 +20,7 @@ quietly_with_every_kind_of_forwarder!(
 
 /// A router that cannot reach the crafted packets' far destinations.
 fn start(forwarder: Forwarder, prepare: impl FnOnce(&Topology)) -> Bench {
-    let options = Options { static_neighbours: true, ..Options::default() };
+    let options = Options { static_neighbours: true, unlimited_errors: true, ..Options::default() };
     let bench = Bench::start(options, forwarder);
     prepare(&bench.topology);
     let router = &bench.topology.router;

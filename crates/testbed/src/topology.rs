@@ -70,11 +70,19 @@ pub struct Options {
     /// The router's interfaces are served by kernel threads (`/sys/class/net/*/threaded`)
     /// instead of in the context of whoever sends: nearer to a card with its own interrupts.
     pub threaded_napi: bool,
+    /// ICMP errors are sent without the kernel's limits, so that each one can be compared.
+    pub unlimited_errors: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { queues: 1, sink_mtu: 1500, static_neighbours: false, threaded_napi: false }
+        Self {
+            queues: 1,
+            sink_mtu: 1500,
+            static_neighbours: false,
+            threaded_napi: false,
+            unlimited_errors: false,
+        }
     }
 }
 
@@ -101,7 +109,10 @@ impl Topology {
         let router = Namespace::create("router")?;
         let sink = Namespace::create("sink")?;
         for namespace in [&source, &router, &sink] {
-            namespace.sysctl(EVERYWHERE)?;
+            namespace.sysctl(PINGS)?;
+            if options.unlimited_errors {
+                namespace.sysctl(UNLIMITED_ERRORS)?;
+            }
         }
         connect(&router, LEFT, &source, SOURCE, 1500, options.queues)?;
         connect(&router, RIGHT, &sink, SINK, options.sink_mtu, options.queues)?;
@@ -172,8 +183,8 @@ pub fn connect(
         far.name(),
     ))?;
     for (namespace, end) in [(near, near_end), (far, far_end)] {
-        // A veth leaves checksums and segmentation to hardware that is not there; a packet
-        // that goes through XDP would arrive with its checksum unfinished. GRO would merge
+        // A veth leaves checksums and segmentation to hardware that is not there; the kernel would
+        // forward packets with unfinished checksums. GRO would merge
         // packets before they are forwarded, so that no two ways of forwarding compare.
         let off = ["-K", end.interface, "tx", "off", "rx", "off", "sg", "off", "gro", "off"];
         namespace.run("ethtool", &off, LIMIT)?;
@@ -188,29 +199,18 @@ pub fn connect(
     Ok(())
 }
 
-/// Nothing that these machines do by themselves disturbs an experiment: no duplicate-address
-/// detection (addresses work at once), no router solicitations, no reverse-path filter
-/// (captures come from anywhere), no limit on ICMP errors (each one can be compared).
-const EVERYWHERE: &[(&str, &str)] = &[
-    ("ipv4/conf/all/rp_filter", "0"),
-    ("ipv4/conf/default/rp_filter", "0"),
+/// Lets anybody ping. All other settings are the kernel's defaults, unless a test is about them.
+const PINGS: &[(&str, &str)] = &[("ipv4/ping_group_range", "0 2147483647")];
+
+/// Settings for [`Options::unlimited_errors`].
+const UNLIMITED_ERRORS: &[(&str, &str)] = &[
     ("ipv4/icmp_ratelimit", "0"),
     ("ipv4/icmp_msgs_per_sec", "1000000"),
     ("ipv4/icmp_msgs_burst", "1000000"),
-    ("ipv4/ping_group_range", "0 2147483647"),
     ("ipv6/icmp/ratelimit", "0"),
-    ("ipv6/conf/all/accept_ra", "0"),
-    ("ipv6/conf/default/accept_ra", "0"),
-    ("ipv6/conf/all/router_solicitations", "0"),
-    ("ipv6/conf/default/router_solicitations", "0"),
-    ("ipv6/conf/default/accept_dad", "0"),
 ];
 
-const ROUTER: &[(&str, &str)] = &[
-    ("ipv4/ip_forward", "1"),
-    ("ipv4/conf/all/send_redirects", "0"),
-    ("ipv6/conf/all/forwarding", "1"),
-];
+const ROUTER: &[(&str, &str)] = &[("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
 
 #[cfg(test)]
 mod tests {
