@@ -170,28 +170,28 @@ static __always_inline __u16 route_v6(const struct frame *frame, const __be32 *a
 static __always_inline bool is_unfinished(const struct frame *frame, __u8 protocol, __u64 pseudo,
                                           __u16 length, const void *payload)
 {
-    const void *field;
+    __u32 field;
 
-    if (!(frame->leaves & LEAVES_UNFINISHED))
-        return false;
-    if (protocol == PROTOCOL_TCP)
-        field = payload + CHECKSUM_OF_TCP;
-    else if (protocol == PROTOCOL_UDP)
-        field = payload + CHECKSUM_OF_UDP;
-    else if (protocol == PROTOCOL_SCTP)
-        field = payload + CHECKSUM_OF_SCTP;
-    else
-        return false;
-    if (!has(frame, field, 4))
+    if (!(frame->leaves & LEAVES_UNFINISHED) || !has(frame, payload, CHECKSUM_OF_UDP + 2))
         return false;
     if (protocol == PROTOCOL_SCTP)
-        return word_at(field) == 0;
+        return has(frame, payload, CHECKSUM_OF_SCTP + 4) && word_at(payload + CHECKSUM_OF_SCTP) == 0;
+    if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP)
+        return false;
+    field = half_at(payload + CHECKSUM_OF_UDP);
+    /* Keeps both reads: a pointer with an offset that varies is none for verifiers without CAP_PERFMON. */
+    asm volatile("" : "+r"(field));
+    if (protocol == PROTOCOL_TCP) {
+        if (!has(frame, payload, CHECKSUM_OF_TCP + 2))
+            return false;
+        field = half_at(payload + CHECKSUM_OF_TCP);
+    }
     pseudo += bpf_htons(protocol);
     pseudo += bpf_htons(length);
     pseudo = (pseudo & 0xffff) + ((pseudo >> 16) & 0xffff) + (pseudo >> 32);
     pseudo = (pseudo & 0xffff) + (pseudo >> 16);
     pseudo = (pseudo & 0xffff) + (pseudo >> 16);
-    return half_at(field) == pseudo;
+    return field == pseudo;
 }
 
 /*
