@@ -2,7 +2,7 @@
 //! family `netdev` (Documentation/netlink/specs/netdev.yaml; Documentation/networking/napi.rst).
 //!
 //! An instance is asked for by interface and receive queue: its number changes whenever the
-//! interface goes down and up. Linux 6.13 or newer.
+//! interface goes down and up. Settings need Linux 6.13 or newer, the rest 6.8.
 
 use crate::netlink::frame::{error, number};
 use crate::netlink::generic::Family;
@@ -49,6 +49,56 @@ impl Napi {
             Self::IrqSuspendTimeout => 7,
         }
     }
+}
+
+/// A NAPI instance of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Its number, of the whole machine.
+    pub id: u32,
+    /// Receive queues that it serves.
+    pub queues: Vec<u32>,
+    /// Its interrupt, if the driver links it to one.
+    pub interrupt: Option<u32>,
+    /// The kernel thread that polls it, if it has one (`/sys/class/net/*/threaded`).
+    pub thread: Option<u32>,
+}
+
+/// Lists the NAPI instances of an interface, by number; none while it is down.
+///
+/// # Errors
+/// ENODEV without such an interface, EOPNOTSUPP before Linux 6.8.
+pub fn instances(interface: &str) -> io::Result<Vec<Instance>> {
+    let mut family = Family::open(FAMILY)?;
+    let index = family.interface_index(interface)?;
+    let numbered = |answer: &[u8], kind| u32::try_from(number(answer, kind)?).ok();
+    let queues = family.list(NETDEV_CMD_QUEUE_GET, &[(NETDEV_A_QUEUE_IFINDEX, index)])?;
+    let receiving: Vec<(Option<u32>, Option<u32>)> = queues
+        .iter()
+        .filter(|answer| numbered(answer, NETDEV_A_QUEUE_TYPE) == Some(RECEIVE))
+        .map(|it| (numbered(it, NETDEV_A_QUEUE_NAPI_ID), numbered(it, NETDEV_A_QUEUE_ID)))
+        .collect();
+    let listed = family.list(NETDEV_CMD_NAPI_GET, &[(NETDEV_A_NAPI_IFINDEX, index)])?;
+    let instance = |answer: &Vec<u8>| {
+        let id = numbered(answer, NETDEV_A_NAPI_ID)?;
+        let own = receiving.iter().filter(|(napi, _)| *napi == Some(id));
+        Some(Instance {
+            id,
+            queues: own.filter_map(|(_, queue)| *queue).collect(),
+            interrupt: numbered(answer, NETDEV_A_NAPI_IRQ),
+            thread: numbered(answer, NETDEV_A_NAPI_PID).filter(|thread| *thread != 0),
+        })
+    };
+    let mut instances: Vec<Instance> = listed.iter().filter_map(instance).collect();
+    instances.sort_unstable_by_key(|instance| instance.id);
+    // As `unlinked` has it.
+    let linked = receiving.iter().any(|(napi, _)| napi.is_some());
+    if !linked && instances.len() == receiving.len() {
+        for (instance, queue) in instances.iter_mut().zip(0..) {
+            instance.queues = vec![queue];
+        }
+    }
+    Ok(instances)
 }
 
 /// One setting of the NAPI instance that serves a receive queue.

@@ -1,6 +1,6 @@
 //! PowerSave's queue estimator (PowerSave, section 6.1): counts streaks of batches.
 
-use crate::{FillRead, StreakReset, StreakRule};
+use crate::{FillRead, Level, StreakReset, StreakRule};
 use wattline_units::{Span, Time};
 
 /// Samples in a row above and below the levels (c_h and c_l), of one queue.
@@ -93,19 +93,17 @@ impl QueueEstimator {
         self.last = now;
     }
 
-    /// A sample says less than the batches that it represents, so it counts for no more than an
-    /// eighth of those that an event takes: several in a row have to agree.
     fn sample(&mut self, port: usize, fill: u32, batches: u64) -> Option<bool> {
         let StreakRule { above, below, reset, .. } = self.rule;
         let counters = self.counters.get_mut(port)?;
-        let worth = |samples: u32| batches.clamp(1, u64::from(samples) / 8 + 1);
+        let worth = |level: Level| batches.clamp(1, level.most_of_a_sample().into());
         let event = if fill > above.packets {
             counters.low = 0;
-            counters.high += worth(above.samples);
+            counters.high += worth(above);
             (counters.high > u64::from(above.samples)).then_some(true)
         } else if fill < below.packets {
             counters.high = 0;
-            counters.low += worth(below.samples);
+            counters.low += worth(below);
             (counters.low > u64::from(below.samples)).then_some(false)
         } else {
             (counters.high, counters.low) = (0, 0);
@@ -125,7 +123,6 @@ impl QueueEstimator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Level;
 
     fn estimator(c_up: u32, c_down: u32, change: impl Fn(&mut StreakRule)) -> QueueEstimator {
         let mut rule = StreakRule {

@@ -70,6 +70,15 @@ pub enum StreakReset {
     Own,
 }
 
+impl Level {
+    /// Returns the most batches that a sample counts for. A sample says less than the batches that it
+    /// represents, so it counts for no more than an eighth of those that an event takes: several in a
+    /// row have to agree.
+    pub const fn most_of_a_sample(self) -> u32 {
+        self.samples / 8 + 1
+    }
+}
+
 impl Streaks {
     /// No streaks.
     pub const NEVER: Self = Self {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use wattline_testbed::Error;
 use wattline_testbed::rig::{Machine, Options, Rig};
 use wattline_xdp::measured::{MeasuredLoad, MeasuredReceiver, MeasuredSender};
+use wattline_xdp::polls::Polls;
 use wattline_xdp::steer::{Steering, TABLE_ENTRIES};
 use wattline_xdp::{
     Copies, CountingSink, LiveGenerator, PassAll, XdpForward, XdpMode, XdpModeChoice, XdpProgram,
@@ -32,7 +33,7 @@ const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Objects that are loaded together, and how: on an interface of its own.
 type Load = (&'static [&'static str], fn(u32) -> Result<(), String>);
 
-const LOADS: [Load; 9] = [
+const LOADS: [Load; 10] = [
     (&["sockets"], |ifindex| {
         let program = XdpProgram::load(ifindex, MAC, XdpModeChoice::Only(XdpMode::Native));
         program.map(drop).map_err(|e| e.to_string())
@@ -59,6 +60,9 @@ const LOADS: [Load; 9] = [
         MeasuredReceiver::attach(ifindex, 1).map(drop).map_err(|e| e.to_string())
     }),
     (&["pass"], |ifindex| PassAll::attach(ifindex).map(drop).map_err(|e| e.to_string())),
+    (&["napi_poll", "softirq_entry", "softirq_exit"], |_| {
+        Polls::observe().map(drop).map_err(|e| e.to_string())
+    }),
     (&["steer"], |ifindex| {
         Steering::attach(ifindex, &[0; TABLE_ENTRIES]).map(drop).map_err(|e| e.to_string())
     }),

@@ -31,6 +31,12 @@ struct net_device {
     possible_net_t nd_net;
 };
 
+/* An instance that polls the queues of an interface's interrupt. */
+struct napi_struct {
+    struct net_device *dev;
+    unsigned int napi_id;
+};
+
 struct dst_entry {
     struct net_device *dev;
 };

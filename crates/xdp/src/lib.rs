@@ -8,6 +8,7 @@
 //! - [`Copies`]: copies of what programs forward, for captures and traces
 //! - [`bpf`]: compiled programs, maps and links; the programs themselves are C, in `bpf/`
 //! - [`measured`]: load that is made and accounted for in the kernel
+//! - [`polls`]: polls of receive queues by the kernel, and time in its soft interrupts
 //! - [`steer`], [`CountingSink`], [`LiveGenerator`], [`PassAll`]: what test beds are made of
 
 pub mod bpf;
@@ -22,6 +23,7 @@ mod load;
 mod loaded;
 pub mod measured;
 mod mode;
+pub mod polls;
 mod program;
 mod station;
 pub mod steer;

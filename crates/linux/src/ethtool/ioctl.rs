@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const GDRVINFO: u32 = 0x03;
 const GCOALESCE: u32 = 0x0e;
 const SCOALESCE: u32 = 0x0f;
 const GRINGPARAM: u32 = 0x10;
@@ -32,6 +33,20 @@ const RXFH_WORDS: usize = 6;
 const WITHOUT_HASH_FUNCTION: u32 = !u32::from_ne_bytes([0xff, 0, 0, 0]);
 /// The largest table and key of any driver in the kernel, with room.
 const MOST_RSS_WORDS: usize = 16_384;
+
+/// Words of `struct ethtool_drvinfo`, command included.
+const DRIVER_WORDS: usize = 49;
+/// Bytes of the driver's name there, behind the command.
+const DRIVER_NAME: std::ops::Range<usize> = 4..36;
+
+pub(super) fn driver(interface: &str) -> io::Result<String> {
+    let mut words = [0; DRIVER_WORDS];
+    words[0] = GDRVINFO;
+    request(interface, &mut words)?;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let name = bytes[DRIVER_NAME].split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
 
 /// A parameter's word in `struct ethtool_coalesce`.
 fn word(parameter: Coalesce) -> usize {

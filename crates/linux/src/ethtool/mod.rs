@@ -108,6 +108,14 @@ pub fn set_combined_channels(interface: &str, combined: u32) -> io::Result<()> {
     )
 }
 
+/// Returns the name of an interface's driver, of devices that the kernel makes too.
+///
+/// # Errors
+/// EOPNOTSUPP where it has none, ENODEV where there is no such interface.
+pub fn driver(interface: &str) -> io::Result<String> {
+    ioctl::driver(interface)
+}
+
 /// The ring sizes of an interface.
 ///
 /// # Errors
@@ -205,6 +213,7 @@ mod tests {
                 let number = |error: io::Error| error.raw_os_error();
                 assert_eq!(one.map_err(number), other.map_err(number));
             }
+            assert_eq!(driver("v0").unwrap(), "veth");
             for name in ["v0", "t0", "lo", "no-such-if", "", "a-name-that-is-far-too-long"] {
                 same(ethtool.coalesce(name), ioctl::coalesce(name));
                 same(ethtool.channels(name), ioctl::channels(name));

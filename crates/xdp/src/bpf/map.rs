@@ -5,6 +5,7 @@ use super::syscall::{Attributes, Command};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
+use std::sync::OnceLock;
 
 /// `enum bpf_map_type`, as far as we use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum MapKind {
     Hash = 1,
     /// An array, whose keys are 32-bit indices.
     Array = 2,
+    /// A hash table with its own values for each processor.
+    PerCpuHash = 5,
     /// An array with its own values for each processor.
     PerCpuArray = 6,
     /// A table of prefixes, of which the longest that matches is found.
@@ -34,6 +37,7 @@ impl MapKind {
         let all = [
             Self::Hash,
             Self::Array,
+            Self::PerCpuHash,
             Self::PerCpuArray,
             Self::Prefixes,
             Self::Maps,
@@ -139,7 +143,10 @@ impl Map {
     /// When key or value have another size than the map's.
     pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
         assert!(key.len() == self.key_size && value.len() == self.value_size);
-        assert!(self.kind != MapKind::PerCpuArray, "per-CPU values are only read");
+        assert!(
+            !matches!(self.kind, MapKind::PerCpuHash | MapKind::PerCpuArray),
+            "per-CPU values are only read"
+        );
         Attributes::new()
             .word(0, self.fd_number())
             .input(8, key)
@@ -178,7 +185,9 @@ impl Map {
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, BpfError> {
         assert_eq!(key.len(), self.key_size);
         let length = match self.kind {
-            MapKind::PerCpuArray => self.value_size.next_multiple_of(8) * possible_cpus(),
+            MapKind::PerCpuHash | MapKind::PerCpuArray => {
+                self.value_size.next_multiple_of(8) * possible_cpus()
+            }
             _ => self.value_size,
         };
         let mut value = vec![0; length];
@@ -192,6 +201,32 @@ impl Map {
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(self.error("reading", errno)),
         }
+    }
+
+    /// Returns the keys of a hash table, in ascending order. Keys that come or go meanwhile may be there or not.
+    ///
+    /// # Errors
+    /// Only if the descriptor is no longer a map.
+    pub fn keys(&self) -> Result<Vec<Vec<u8>>, BpfError> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        // Where a key goes meanwhile, the kernel begins again with the first one.
+        for _ in 0..2 * self.entries {
+            let mut next = vec![0; self.key_size];
+            let attributes = Attributes::new().word(0, self.fd_number());
+            // Without a key before it, the first one.
+            let attributes = match keys.last() {
+                Some(last) => attributes.input(8, last),
+                None => attributes,
+            };
+            match attributes.output(16, &mut next).call(Command::MapNextKey) {
+                Ok(_) => keys.push(next),
+                Err(Errno::NOENT) => break,
+                Err(errno) => return Err(self.error("listing the keys of", errno)),
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(keys)
     }
 
     /// Sets all values of an array at once (Linux 5.6).
@@ -284,10 +319,13 @@ impl AsFd for Map {
 /// a buffer is never too short.
 fn possible_cpus() -> usize {
     const LARGEST: usize = 8192;
-    std::fs::read_to_string("/sys/devices/system/cpu/possible")
-        .ok()
-        .and_then(|text| parse_last_cpu(&text))
-        .map_or(LARGEST, |last| last + 1)
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        std::fs::read_to_string("/sys/devices/system/cpu/possible")
+            .ok()
+            .and_then(|text| parse_last_cpu(&text))
+            .map_or(LARGEST, |last| last + 1)
+    })
 }
 
 /// The last processor of a list such as `0-3,8`.
@@ -321,6 +359,8 @@ mod tests {
         let key = [192, 0, 2, 1];
         assert_eq!(map.get(&key).unwrap(), None);
         map.set(&key, &[7]).unwrap();
+        map.set(&[198, 51, 100, 1], &[8]).unwrap();
+        assert_eq!(map.keys().unwrap(), [[192, 0, 2, 1], [198, 51, 100, 1]]);
         assert_eq!(map.get(&key).unwrap(), Some(vec![7]));
         assert!(map.remove(&key).unwrap());
         assert!(!map.remove(&key).unwrap());

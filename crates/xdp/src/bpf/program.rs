@@ -59,6 +59,8 @@ impl ProgramKind {
 
 /// Room for the verifier's messages.
 const LOG_BYTES: usize = 1 << 18;
+/// `BPF_F_TEST_RUN_ON_CPU`.
+const TEST_RUN_ON_CPU: u32 = 1 << 0;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18.
 const TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
@@ -225,6 +227,20 @@ impl Program {
         let duration = Duration::from_nanos(attributes.read_word(36).into());
         output.truncate(length as usize);
         Ok(TestRun { result, packet: output, duration })
+    }
+
+    /// Runs a [`ProgramKind::RawTracepoint`] once on a CPU with these arguments (Linux 5.10).
+    ///
+    /// # Errors
+    /// ENXIO where the CPU is not on line.
+    pub fn test_tracepoint(&self, cpu: u32, arguments: &[u64]) -> Result<(), BpfError> {
+        let mut attributes = Attributes::new()
+            .word(0, self.descriptor.as_raw_fd() as u32)
+            .word(40, size_of_val(arguments) as u32)
+            .input(48, arguments)
+            .word(64, TEST_RUN_ON_CPU)
+            .word(68, cpu);
+        self.run(&mut attributes)
     }
 
     /// Runs the XDP program `count` times on live frames that are copies of `packet`: what

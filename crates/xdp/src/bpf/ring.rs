@@ -10,7 +10,7 @@
 
 use super::error::BpfError;
 use super::map::{Definition, Map, MapKind};
-use rustix::fd::{AsFd, AsRawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ptr::NonNull;
@@ -96,6 +96,11 @@ impl Ring {
         self.map.as_fd().as_raw_fd() as u32
     }
 
+    /// Its map, as programs that write to it take it.
+    pub(crate) fn map(&self) -> &Map {
+        &self.map
+    }
+
     /// Reads the complete records, `most` of them at most; returns their number.
     pub fn read(&mut self, most: usize, mut with: impl FnMut(&[u8])) -> usize {
         let mut position = self.reader.position().load(Ordering::Relaxed);
@@ -128,6 +133,13 @@ impl Ring {
             self.reader.position().store(position, Ordering::Release);
         }
         count
+    }
+}
+
+impl AsFd for Ring {
+    /// Readable while there is a record.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
     }
 }
 

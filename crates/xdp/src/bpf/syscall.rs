@@ -13,6 +13,7 @@ pub(super) enum Command {
     MapLookup = 1,
     MapUpdate = 2,
     MapDelete = 3,
+    MapNextKey = 4,
     ProgramLoad = 5,
     ProgramTestRun = 10,
     ObjectInfo = 15,

@@ -1,0 +1,343 @@
+//! The observer: counts of the BPF programs in the terms of the policies.
+
+use crate::drivers::FullPoll;
+use crate::places::{Place, Places};
+use crate::softnet::{self, Softnet};
+use rustix::fd::{AsFd, BorrowedFd};
+use std::collections::BTreeMap;
+use wattline_linux::sysfs::Tree;
+use wattline_policy::{Asks, FillRead, Level, QueueView, Sees, StreakReset, Streaks, Timing};
+use wattline_units::{Span, Time};
+use wattline_xdp::bpf::BpfError;
+use wattline_xdp::polls::{
+    CPUS_MAX, InstanceId, PollCounts, PollLevel, PollRule, PolledInstance, PollingCore, Polls,
+};
+
+/// Packets of a poll at most (`NAPI_POLL_WEIGHT`).
+const BUDGET: u32 = 64;
+const PICOS_PER_NANO: u128 = 1_000;
+/// Polls whose packets a queue's counters may lag behind, as they are read at different times.
+const LAG: u64 = 16;
+
+/// Reason why polls cannot be observed. Everything else goes on with what `/proc` tells.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the kernel's polls are not observed, so busy time comes in ticks and streaks are unknown: {0}"
+)]
+pub struct Unavailable(#[from] BpfError);
+
+/// Reason why streaks cannot be counted on this path by a policy's rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// The rule reads the queue after the batch, or at passes that find nothing.
+    #[error(
+        "read: the kernel does not tell how many packets wait after a poll, and has no pass over all \
+         queues: only `before` works where it forwards"
+    )]
+    Read,
+    /// No poll takes more packets than the level.
+    #[error(
+        "level {0}: a poll of the kernel takes {BUDGET} packets at most, so more are never found: it \
+         must be below {BUDGET}"
+    )]
+    Level(u32),
+    /// There is no bit for the CPU.
+    #[error("CPU {0}: only CPUs below {CPUS_MAX} count streaks")]
+    Cpu(u32),
+    /// The kernel refused the rule.
+    #[error("the kernel refused the rule for streaks")]
+    Kernel,
+}
+
+/// End of a streak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreakEnd {
+    /// Time of the poll that ended it.
+    pub at: Time,
+    /// The instance.
+    pub napi: u32,
+    /// The CPU that polled it.
+    pub cpu: u32,
+    /// Whether it was above the upper level; else below the lower one.
+    pub above: bool,
+}
+
+/// A CPU, since the observer began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuSample {
+    /// Time in soft interrupts for received packets that took packets, those in `ksoftirqd` included.
+    pub useful: Span,
+    /// Time in those that found none: spurious ones, and those that clean sent frames alone.
+    pub empty: Span,
+    /// Soft interrupts for received packets.
+    pub runs: u64,
+    /// Packets of all polls.
+    pub packets: u64,
+    /// Time of the last sample of a streak; `None` without one. Silence is counted from it.
+    pub last: Option<Time>,
+    /// Ends of streaks that nobody learned of, since the ring was full.
+    pub lost: u64,
+    /// Polls of instances for which the table had no room.
+    pub unlisted: u64,
+    /// Drops and cut polls; `None` for a CPU that is off line.
+    pub softnet: Option<Softnet>,
+}
+
+/// A receive queue, since the observer began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueSample<'a> {
+    /// The queue.
+    pub place: &'a Place,
+    /// Polls and packets on all CPUs.
+    pub counts: PollCounts,
+    /// The same by CPU, for those that polled it.
+    pub cpus: BTreeMap<u32, PollCounts>,
+    /// Processor time of the thread that polls it since it was started, if it has one.
+    pub thread: Option<Span>,
+}
+
+impl QueueSample<'_> {
+    /// Returns the queue as a policy sees it. `counted` are arrivals and drops by the queue's own
+    /// counters since the observer began, if the driver has any: they win. `fill` and `oldest` are not
+    /// measured on this path, and neither are drops without counters.
+    pub fn view(&self, counted: Option<(u64, u64)>) -> QueueView {
+        let (arrivals, drops) = counted.unwrap_or((self.counts.packets, 0));
+        QueueView { arrivals, drops, ..QueueView::default() }
+    }
+
+    /// Returns true if a streak above the upper level shows packets that wait: if the driver's full
+    /// polls are full of packets, or the packets of the queue's counters (drops excluded) are those of
+    /// the polls. Without counters, drivers of [`FullPoll::Unfinished`] and unknown ones are not trusted.
+    pub fn trusts_full_polls(&self, received: Option<u64>) -> bool {
+        let packets = self.place.work.is_some_and(|work| work.full == FullPoll::Packets);
+        let agrees = |received: u64| {
+            let lag = LAG * u64::from(BUDGET) + self.counts.packets / 64;
+            self.counts.packets <= received.saturating_add(lag)
+        };
+        received.map_or(packets, agrees)
+    }
+}
+
+/// The BPF programs at work, until dropped. Its descriptor is readable at the end of a streak, and
+/// for no other reason.
+#[derive(Debug)]
+pub struct Observer {
+    polls: Polls,
+    tree: Tree,
+    /// Nanoseconds of the monotonic clock at [`Time::ZERO`].
+    origin: u64,
+}
+
+impl Observer {
+    /// Figures that this path shows beyond queues and cores.
+    pub const SEES: Sees = Sees { softirq: true, ..Sees::NOTHING };
+    /// Events at which this path can ask. Batches and empty polls would wake the governor at each poll.
+    pub const ASKS: Asks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
+
+    /// Begins to count; `now` is the time of this call on the clock of the policies.
+    ///
+    /// # Errors
+    /// Without CAP_BPF or CAP_PERFMON, without type information of the kernel, without the tracepoints.
+    pub fn begin(now: Time) -> Result<Self, Unavailable> {
+        let origin = monotonic().wrapping_sub(nanos(now.since(Time::ZERO)));
+        Ok(Self { polls: Polls::observe()?, tree: Tree::live(), origin })
+    }
+
+    /// Counts streaks of these queues by the rule of a policy from now on; `cpus` are those of its
+    /// cores, by number. No core means no streaks. To be called again when places have changed.
+    ///
+    /// # Errors
+    /// When this path cannot show what the rule asks for; the rule before remains.
+    pub fn set_streaks(
+        &mut self,
+        now: Time,
+        streaks: &Streaks,
+        cpus: &[u32],
+        places: &Places,
+    ) -> Result<(), Denied> {
+        let rule = if streaks.cores.is_empty() {
+            None
+        } else {
+            let since = self.origin.wrapping_add(nanos(now.since(Time::ZERO)));
+            let napis = places.all().iter().map(|place| place.napi);
+            Some(poll_rule(since, streaks, cpus, napis)?)
+        };
+        self.polls.set_rule(rule.as_ref()).map_err(|_| Denied::Kernel)
+    }
+
+    /// Hands over the ends of streaks since the last call, and returns their number.
+    pub fn streaks(&mut self, mut with: impl FnMut(StreakEnd)) -> usize {
+        let origin = self.origin;
+        self.polls.ends(|end| {
+            let at = time(origin, end.time);
+            with(StreakEnd { at, napi: end.id.napi, cpu: end.cpu, above: end.above });
+        })
+    }
+
+    /// Returns all CPUs, by number.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn cpus(&self) -> Result<Vec<CpuSample>, BpfError> {
+        let softnet = softnet::read(&self.tree);
+        let sample = |(cpu, core): (u32, PollingCore)| CpuSample {
+            useful: Span::from_nanos(core.useful),
+            empty: Span::from_nanos(core.empty),
+            runs: core.runs,
+            packets: core.packets,
+            last: (core.last != 0).then(|| time(self.origin, core.last)),
+            lost: core.lost,
+            unlisted: core.unlisted,
+            softnet: softnet.get(&cpu).copied(),
+        };
+        Ok((0..).zip(self.polls.cores()?).map(sample).collect())
+    }
+
+    /// Returns the instances that were polled, of all network namespaces.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn instances(&self) -> Result<Vec<PolledInstance>, BpfError> {
+        self.polls.instances()
+    }
+
+    /// Returns these queues, those included that were not polled yet.
+    ///
+    /// # Errors
+    /// Only from the kernel.
+    pub fn queues<'a>(&self, places: &'a Places) -> Result<Vec<QueueSample<'a>>, BpfError> {
+        let polled = self.instances()?;
+        let sample = |place: &'a Place| {
+            let counts = polled.iter().find(|it| it.id.napi == place.napi);
+            let counts = counts.map(|it| it.cpus.as_slice()).unwrap_or_default();
+            let cpus = (0..).zip(counts.iter().copied()).filter(|(_, it)| it.polls > 0).collect();
+            let thread = place.thread.and_then(|thread| self.thread_time(thread));
+            QueueSample { place, counts: sum(&cpus), cpus, thread }
+        };
+        Ok(places.all().iter().map(sample).collect())
+    }
+
+    /// Processor time of a thread (Documentation/scheduler/sched-stats.rst).
+    fn thread_time(&self, thread: u32) -> Option<Span> {
+        let text = self.tree.text(format!("/proc/{thread}/schedstat")).ok()?;
+        text.split_ascii_whitespace().next()?.parse().ok().map(Span::from_nanos)
+    }
+}
+
+impl AsFd for Observer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.polls.as_fd()
+    }
+}
+
+fn sum(cpus: &BTreeMap<u32, PollCounts>) -> PollCounts {
+    cpus.values().fold(PollCounts::default(), |sum, cpu| PollCounts {
+        polls: sum.polls + cpu.polls,
+        packets: sum.packets + cpu.packets,
+        full: sum.full + cpu.full,
+        outside: sum.outside + cpu.outside,
+    })
+}
+
+/// Puts the rule of a policy into the words of the BPF program; `since` is its begin in nanoseconds of
+/// the monotonic clock, `napis` are the instances that count.
+///
+/// # Errors
+/// When polls do not show what the rule asks for.
+pub fn poll_rule(
+    since: u64,
+    streaks: &Streaks,
+    cpus: &[u32],
+    napis: impl Iterator<Item = u32>,
+) -> Result<PollRule, Denied> {
+    let rule = &streaks.rule;
+    if rule.read != FillRead::Before {
+        return Err(Denied::Read);
+    }
+    if streaks.at_above && rule.above.packets >= BUDGET {
+        return Err(Denied::Level(rule.above.packets));
+    }
+    let cpus: Vec<u32> = streaks.cores.iter().filter_map(|core| cpus.get(core).copied()).collect();
+    if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= CPUS_MAX) {
+        return Err(Denied::Cpu(*cpu));
+    }
+    let level = |level: Level, reported| PollLevel {
+        packets: level.packets,
+        samples: level.samples,
+        worth: level.most_of_a_sample(),
+        reported,
+    };
+    Ok(PollRule {
+        since,
+        look: nanos(rule.look),
+        silence: nanos(rule.silence),
+        above: level(rule.above, streaks.at_above),
+        below: level(rule.below, streaks.at_below),
+        own: rule.reset == StreakReset::Own,
+        cpus,
+        instances: napis.map(|napi| InstanceId { napi, ifindex: 0 }).collect(),
+    })
+}
+
+/// Nanoseconds of a span, rounded up so that none becomes zero.
+fn nanos(span: Span) -> u64 {
+    u64::try_from(u128::from(span.as_picos()).div_ceil(PICOS_PER_NANO)).unwrap_or(u64::MAX)
+}
+
+fn time(origin: u64, nanos: u64) -> Time {
+    Time::ZERO + Span::from_nanos(nanos.wrapping_sub(origin))
+}
+
+fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drivers::meaning;
+    use wattline_policy::{CoreSet, StreakRule};
+
+    fn streaks(rule: StreakRule) -> Streaks {
+        let cores = CoreSet::only(1);
+        Streaks { cores, rule, at_above: true, at_below: true, at_silence: false }
+    }
+
+    #[test]
+    fn rules_that_polls_cannot_answer_are_denied() {
+        let rule = StreakRule { above: Level { packets: 63, samples: 7 }, ..StreakRule::NEVER };
+        let denied = |rule, cpus: &[u32]| poll_rule(0, &streaks(rule), cpus, [].into_iter()).err();
+        assert_eq!(denied(rule, &[4, 5]), None);
+        let counted = poll_rule(0, &streaks(rule), &[4, 5], [9].into_iter()).unwrap();
+        assert_eq!((counted.cpus, counted.instances.len()), (vec![5], 1));
+        let after = StreakRule { read: FillRead::After, ..rule };
+        assert_eq!(denied(after, &[4, 5]), Some(Denied::Read));
+        let high = StreakRule { above: Level { packets: 64, samples: 7 }, ..rule };
+        assert_eq!(denied(high, &[4, 5]), Some(Denied::Level(64)));
+        assert_eq!(denied(rule, &[4, 5000]), Some(Denied::Cpu(5000)));
+    }
+
+    #[test]
+    fn counters_of_a_queue_win_over_polls() {
+        let place = |driver| Place {
+            napi: 9,
+            interface: "eth0".to_owned(),
+            queue: 0,
+            interrupts: Vec::new(),
+            cpus: Vec::new(),
+            thread: None,
+            work: meaning(driver),
+        };
+        let counts = PollCounts { polls: 20_000, packets: 1_000_000, full: 10_000, outside: 0 };
+        let (igb, veth) = (place("igb"), place("veth"));
+        let sample = |place| QueueSample { place, counts, cpus: BTreeMap::new(), thread: None };
+        assert_eq!(sample(&igb).view(Some((600_000, 5))).arrivals, 600_000);
+        assert_eq!(sample(&igb).view(None).arrivals, 1_000_000);
+        // Polls that only cleaned sent frames look full of packets.
+        assert!(!sample(&igb).trusts_full_polls(Some(600_000)));
+        assert!(sample(&igb).trusts_full_polls(Some(999_000)));
+        assert!(!sample(&igb).trusts_full_polls(None));
+        assert!(sample(&veth).trusts_full_polls(None));
+    }
+}
