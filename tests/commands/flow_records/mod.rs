@@ -174,6 +174,47 @@ fn prefixes_gateways_and_interfaces_are_told() {
 }
 
 #[test]
+fn types_and_codes_of_icmp_reach_collectors() {
+    if missing(&["nfcapd", "nfdump"]) {
+        return;
+    }
+    let four = |icmp| {
+        let mut frame = Vec::new();
+        let ip = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], router::MAC);
+        let ip = ip.ipv4([192, 0, 2, 9], [203, 0, 113, 1], 64).icmpv4(icmp);
+        ip.write(&mut frame, &[0; 28]).unwrap();
+        frame
+    };
+    let six = |icmp| {
+        let mut frame = Vec::new();
+        let to = [0x20, 1, 0xd, 0xb8, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let from = [0x20, 1, 0xd, 0xb8, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let ip = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 9], router::MAC);
+        ip.ipv6(from, to, 64).icmpv6(icmp).write(&mut frame, &[0; 28]).unwrap();
+        frame
+    };
+    use etherparse::{IcmpEchoHeader, Icmpv4Type, Icmpv6Type, icmpv4, icmpv6};
+    let echo = IcmpEchoHeader { id: 1, seq: 1 };
+    let (ipfix, netflow9) = (Nfcapd::start(), Nfcapd::start());
+    let folder = Folder::new([
+        four(Icmpv4Type::EchoRequest(echo)),
+        four(Icmpv4Type::DestinationUnreachable(icmpv4::DestUnreachableHeader::Port)),
+        six(Icmpv6Type::EchoRequest(echo)),
+        six(Icmpv6Type::DestinationUnreachable(icmpv6::DestUnreachableCode::Port)),
+    ]);
+    folder.run(&format!(
+        "collectors = [\"ipfix://{}\", \"netflow9://{}\"]",
+        ipfix.address, netflow9.address
+    ));
+    for (name, collector) in [("ipfix", ipfix), ("netflow9", netflow9)] {
+        let text = collector.stop_with("fmt:%pr %dp");
+        let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        let seen: std::collections::BTreeSet<_> = words.filter(|line| !line.is_empty()).collect();
+        assert_eq!(Vec::from_iter(seen), ["1 3.3", "1 8.0", "58 1.4", "58 128.0"], "{name}");
+    }
+}
+
+#[test]
 fn unrouted_packets_are_recorded_at_reception() {
     let mut frames = synthetic();
     // Nobody has a route to it.

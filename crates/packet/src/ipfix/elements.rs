@@ -88,12 +88,13 @@ pub(super) fn of(version: Version) -> &'static [Element] {
 
 /// Length of a flow record in bytes.
 pub(super) fn record_length(version: Version, ipv6: bool) -> usize {
-    of(version).iter().map(|element| usize::from(element.wire(ipv6).1)).sum()
+    of(version).iter().map(|element| usize::from(element.wire(version, ipv6).1)).sum()
 }
 
 impl Element {
-    /// Number and length in bytes. Flags take one byte, as RFC 7125 allows.
-    pub fn wire(self, ipv6: bool) -> (u16, u16) {
+    /// Number and length in bytes. Flags take one byte, as RFC 7125 allows. Version 9 has one
+    /// number for ICMP of both families (RFC 3954 section 8); 139 is IPFIX's alone.
+    pub fn wire(self, version: Version, ipv6: bool) -> (u16, u16) {
         let by = |four, six| if ipv6 { six } else { four };
         match self {
             SourceAddress => by((8, 4), (27, 16)),
@@ -104,6 +105,7 @@ impl Element {
             Protocol => (4, 1),
             ClassOfService => (5, 1),
             TcpControlBits => (6, 1),
+            IcmpTypeCode if version == Version::Netflow9 => (32, 2),
             IcmpTypeCode => by((32, 2), (139, 2)),
             IngressInterface => (10, 4),
             EgressInterface => (14, 4),

@@ -53,7 +53,7 @@ impl Encoder {
             let fields = of(version);
             self.words(&[id, fields.len() as u16]);
             for field in fields {
-                let (number, length) = field.wire(ipv6);
+                let (number, length) = field.wire(version, ipv6);
                 self.words(&[number, length]);
             }
             self.count += 1;

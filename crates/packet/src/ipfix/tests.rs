@@ -1,6 +1,7 @@
 //! Encoded messages are decoded by a decoder that knows only the templates.
 
 use super::*;
+use crate::protocol;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -134,6 +135,15 @@ fn compare(version: Version, id: u16, decoded: &HashMap<u16, Vec<u8>>, record: &
     is(10, record.ingress.into());
     is(14, record.egress.into());
     is(58, record.vlan.into());
+    // Version 9 has one field for both families (RFC 3954 section 8).
+    let icmp = matches!(record.protocol, protocol::ICMP | protocol::ICMP6);
+    is(
+        if six && version == Version::Ipfix { 139 } else { 32 },
+        match icmp {
+            true => record.destination_port.into(),
+            false => 0,
+        },
+    );
     is(1, record.bytes);
     is(2, record.packets);
     is(if six { 30 } else { 13 }, record.destination_prefix.into());
@@ -157,6 +167,11 @@ fn records() -> impl Strategy<Value = FlowRecord> {
     (addresses, numbers, times).prop_map(|(addresses, numbers, (first, lasted, end_reason))| {
         let (six, source, destination, next_hop) = addresses;
         let ([protocol, service, tcp_flags, source_prefix, destination_prefix], ..) = numbers;
+        let protocol = match protocol {
+            0..64 => protocol::ICMP,
+            64..128 => protocol::ICMP6,
+            other => other,
+        };
         let (_, [source_port, destination_port, vlan], [ingress, egress], [packets, bytes]) =
             numbers;
         FlowRecord {
