@@ -16,7 +16,7 @@ pub struct Constant {
 #[derive(Debug, Clone, Copy)]
 enum Spacing {
     PerPacket(f64),
-    PerByte(f64),
+    PerByte { picos: f64, overhead: f64 },
 }
 
 impl Constant {
@@ -24,7 +24,10 @@ impl Constant {
     pub fn new(rate: Rate, content: Content) -> Self {
         let spacing = match rate {
             Rate::Packets(rate) => Spacing::PerPacket(1e12 / rate),
-            Rate::Bits(rate) => Spacing::PerByte(8e12 / rate),
+            Rate::Bits(rate) => Spacing::PerByte { picos: 8e12 / rate, overhead: 0.0 },
+            Rate::Link { bits, overhead } => {
+                Spacing::PerByte { picos: 8e12 / bits, overhead: overhead.into() }
+            }
         };
         Self { content, spacing, picos: 0.0 }
     }
@@ -38,8 +41,8 @@ impl Source for Constant {
                 *picos += gap;
                 *picos
             }),
-            Spacing::PerByte(gap) => content.fill(out, |length| {
-                *picos += gap * f64::from(length);
+            Spacing::PerByte { picos: gap, overhead } => content.fill(out, |length| {
+                *picos += gap * (f64::from(length) + overhead);
                 *picos
             }),
         }

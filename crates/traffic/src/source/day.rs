@@ -24,6 +24,8 @@ const PIECES: usize = 16;
 impl DayProfile {
     /// Number of steps in a day: one every five minutes.
     pub const STEPS: usize = 288;
+    /// Changes of the rate in a day.
+    pub(crate) const CHANGES: usize = PIECES * Self::STEPS;
 
     /// Makes the profile from mean and highest rate in packets per second (the mean below the
     /// highest), the length of the day in seconds, and the number of spikes.
@@ -88,7 +90,7 @@ impl Modulator for DayProfile {
         let (from, to) = (self.rates[step], self.rates[(step + 1) % self.rates.len()]);
         // The middle of the piece, so that the mean over a day equals that of the steps.
         let rate = from + (to - from) * (piece as f64 + 0.5) / PIECES as f64;
-        self.next = (self.next + 1) % (PIECES * self.rates.len());
+        self.next = (self.next + 1) % Self::CHANGES;
         (rate, self.step_seconds / PIECES as f64)
     }
 }

@@ -53,6 +53,13 @@ pub enum Rate {
     Packets(f64),
     /// Bits per second of the packets' lengths, without preamble and gap.
     Bits(f64),
+    /// A share of what links carry.
+    Link {
+        /// Bits per second on the links.
+        bits: f64,
+        /// Bytes that a packet takes beside its length.
+        overhead: u16,
+    },
 }
 
 impl Rate {
@@ -61,6 +68,7 @@ impl Rate {
         match self {
             Self::Packets(rate) => rate,
             Self::Bits(rate) => rate / (8.0 * mean_bytes),
+            Self::Link { bits, overhead } => bits / (8.0 * (mean_bytes + f64::from(overhead))),
         }
     }
     /// The rate times a factor, in the same unit.
@@ -68,13 +76,14 @@ impl Rate {
         match self {
             Self::Packets(rate) => Self::Packets(rate * factor),
             Self::Bits(rate) => Self::Bits(rate * factor),
+            Self::Link { bits, overhead } => Self::Link { bits: bits * factor, overhead },
         }
     }
     /// The rate in bits per second, for packets of this mean length in bytes.
     pub fn bits_per_second(self, mean_bytes: f64) -> f64 {
         match self {
-            Self::Packets(rate) => rate * 8.0 * mean_bytes,
             Self::Bits(rate) => rate,
+            _ => self.packets_per_second(mean_bytes) * 8.0 * mean_bytes,
         }
     }
 }
@@ -99,6 +108,12 @@ impl Links {
     pub fn packets_per_second(&self, mean_bytes: f64) -> f64 {
         let bits = 8.0 * (mean_bytes + f64::from(self.overhead));
         f64::from(self.ports) * self.bits_per_second / bits
+    }
+
+    /// A share of the rate of all links together, with what packets take beside their length.
+    pub fn share(&self, share: f64) -> Rate {
+        let bits = share * f64::from(self.ports) * self.bits_per_second;
+        Rate::Link { bits, overhead: self.overhead }
     }
 
     /// Time in picoseconds for which a packet occupies its link.

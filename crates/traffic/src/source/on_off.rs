@@ -59,6 +59,9 @@ impl Port {
             self.began += match rate {
                 Rate::Packets(rate) => 1e12 * f64::from(burst) / rate,
                 Rate::Bits(rate) => 8e12 * self.bytes as f64 / rate,
+                Rate::Link { bits, overhead } => {
+                    8e12 * (self.bytes as f64 + f64::from(overhead) * f64::from(burst)) / bits
+                }
             };
             // With mixed sizes, a burst may last longer than its share of time.
             self.picos = self.picos.max(self.began);

@@ -19,6 +19,12 @@ impl Steps {
         steps.iter().any(|step| step.rate_pps > 0.0).then_some(Self { steps, next: 0 })
     }
 
+    /// Changes of the rate for each packet.
+    pub fn changes_per_packet(&self) -> f64 {
+        let packets: f64 = self.steps.iter().map(|step| step.rate_pps * step.seconds).sum();
+        self.steps.len() as f64 / packets
+    }
+
     /// Highest rate in packets per second.
     pub fn peak(&self) -> f64 {
         self.steps.iter().map(|step| step.rate_pps).fold(0.0, f64::max)

@@ -23,6 +23,9 @@ pub struct Wave {
 const PIECES: usize = 32;
 
 impl Wave {
+    /// Changes of the rate in a period, at most.
+    pub(crate) const CHANGES: usize = 2 * PIECES + 2;
+
     /// Makes the wave from the mean rate in packets per second, the ratio of the high to the low
     /// rate, the period in seconds, the share of it that is high, and the duration of a rise or
     /// fall of a square.

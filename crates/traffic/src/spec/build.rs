@@ -1,6 +1,6 @@
 //! From a description to the source itself.
 
-use super::kinds::{Common, Kind};
+use super::kinds::{Common, Kind, MOST_CHANGES_PER_PACKET};
 use super::{Mistake, Part, Spec, SpecError};
 use crate::capture::{CaptureError, Reader};
 use crate::rates::{self, RatesError};
@@ -109,6 +109,13 @@ impl Part {
                 None => Box::new(Silent),
                 Some(steps) => {
                     self.check(steps.peak(), most, mean)?;
+                    let changes = steps.changes_per_packet() * f64::from(common.trains.mean);
+                    if changes > MOST_CHANGES_PER_PACKET {
+                        return Err(self.mistake(format!(
+                            "the rate changes {changes:.0} times for each packet; allowed: at most \
+                             {MOST_CHANGES_PER_PACKET:.0} times (keys file, scale)"
+                        )));
+                    }
                     Box::new(Modulated::new(steps, content, seed))
                 }
             },
@@ -142,7 +149,7 @@ impl Part {
         Self { kind: self.kind.times(share), common, ..self.clone() }
     }
 
-    fn check(&self, rate: f64, most: f64, mean: f64) -> Result<(), SpecError> {
+    fn check(&self, rate: f64, most: f64, mean: f64) -> Result<(), BuildError> {
         if rate <= most * (1.0 + 1e-9) {
             return Ok(());
         }
@@ -152,8 +159,11 @@ impl Part {
             rate / 1e6,
             most / 1e6
         );
-        Err(SpecError {
-            mistakes: vec![Mistake { place: format!("{}: rate", self.name), problem }],
-        })
+        Err(self.mistake(problem))
+    }
+
+    fn mistake(&self, problem: String) -> BuildError {
+        let mistakes = vec![Mistake { place: format!("{}: rate", self.name), problem }];
+        SpecError { mistakes }.into()
     }
 }

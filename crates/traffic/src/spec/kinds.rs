@@ -4,7 +4,9 @@ use super::error::did_you_mean;
 use super::fields::Fields;
 use super::quantity::RATE_FORMS;
 use super::sizes::SizeSpec;
-use crate::source::{Links, Rate, TrainFlows, TrainLengths, TrainShape, WaveShape};
+use crate::source::{
+    DayProfile, Links, Rate, TrainFlows, TrainLengths, TrainShape, Wave, WaveShape,
+};
 use crate::{Popularity, Spread};
 use std::path::PathBuf;
 use wattline_units::Span;
@@ -29,6 +31,8 @@ pub const KINDS: [(&str, &str, &str); 13] = [
 const MINUTE: Span = Span::from_millis(60_000);
 const DAY: Span = Span::from_millis(86_400_000);
 const TINY: Span = Span::from_micros(1);
+/// Changes of the rate for each packet, at most: a block of packets takes less than a second.
+pub(super) const MOST_CHANGES_PER_PACKET: f64 = 2e5;
 
 /// Keys of all kinds.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +74,25 @@ impl Kind {
             Self::Rates { .. } => None,
             Self::Capture { rate, .. } => *rate,
         }
+    }
+
+    /// Changes of the rate per second, at most; 0 if it never changes.
+    fn changes_per_second(&self) -> f64 {
+        match self {
+            Self::Mmpp { high, low, .. } => 2.0 / (*high + *low).as_seconds(),
+            Self::SelfSimilar { sources, shortest, .. } => {
+                f64::from(*sources) / shortest.as_seconds()
+            }
+            Self::Day { duration, .. } => DayProfile::CHANGES as f64 / duration.as_seconds(),
+            Self::Wave { period, .. } => Wave::CHANGES as f64 / period.as_seconds(),
+            _ => 0.0,
+        }
+    }
+
+    /// The lowest mean rate in packets per second: a source that changes its rate for hours
+    /// before a packet comes would keep a simulation from its end.
+    pub(super) fn least_rate(&self) -> f64 {
+        self.changes_per_second() / MOST_CHANGES_PER_PACKET
     }
 
     /// The same kind with the rate times a factor.
@@ -132,8 +155,8 @@ pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
     };
     let rate = match kind {
         "capture" | "rates" => None,
-        "day" => Some(fields.rate("rate", &links).unwrap_or(share(0.35, &links))),
-        _ if stand_in.is_some() => Some(fields.rate("rate", &links).unwrap_or(share(0.25, &links))),
+        "day" => Some(fields.rate("rate", &links).unwrap_or(links.share(0.35))),
+        _ if stand_in.is_some() => Some(fields.rate("rate", &links).unwrap_or(links.share(0.25))),
         _ => {
             fields.required("rate", RATE_FORMS);
             fields.rate("rate", &links)
@@ -172,7 +195,9 @@ pub(super) fn read(kind: &str, fields: &mut Fields<'_>) -> (Kind, Common) {
         _ => self_similar(rate, stand_in.as_ref().map_or(0.8, |s| s.hurst), fields),
     };
     let common = common(&kind, stand_in.as_ref(), links, fields);
-    if let Kind::Capture { rate: Some(Rate::Packets(0.0) | Rate::Bits(0.0)), .. } = kind {
+    if let Kind::Capture { rate: Some(rate), .. } = kind
+        && rate.packets_per_second(1.0) == 0.0
+    {
         fields.wrong("rate", "is not positive, as a replay needs", RATE_FORMS);
     }
     if let Kind::SelfSimilar { shortest, longest, .. } = kind
@@ -195,10 +220,6 @@ fn wave(rate: Rate, shape: WaveShape, [share, rise]: [f64; 2], fields: &mut Fiel
         ),
     };
     Kind::Wave { rate, shape, ratio, period, share, rise }
-}
-
-fn share(share: f64, links: &Links) -> Rate {
-    Rate::Bits(share * f64::from(links.ports) * links.bits_per_second)
 }
 
 fn links(fields: &mut Fields<'_>) -> Links {

@@ -95,6 +95,8 @@ impl Spec {
             let part = Part { name, kind, common };
             if let Some(problem) = part.overload() {
                 fields.wrong("rate", &problem, &part.most());
+            } else if let Some((problem, allowed)) = part.rarity() {
+                fields.wrong("rate", &problem, &allowed);
             } else {
                 load += part.load().unwrap_or(0.0);
             }
@@ -138,7 +140,7 @@ impl Spec {
             let rate = part.kind.rate()?;
             let mean = match rate {
                 Rate::Packets(rate) => return Some(rate),
-                Rate::Bits(_) => part.mean_bytes()?,
+                Rate::Bits(_) | Rate::Link { .. } => part.mean_bytes()?,
             };
             Some(rate.packets_per_second(mean))
         });
@@ -151,7 +153,7 @@ impl Spec {
             let rate = part.kind.rate()?;
             let mean = match rate {
                 Rate::Bits(rate) => return Some(rate),
-                Rate::Packets(_) => part.mean_bytes()?,
+                Rate::Packets(_) | Rate::Link { .. } => part.mean_bytes()?,
             };
             Some(rate.bits_per_second(mean))
         });
@@ -205,6 +207,18 @@ impl Part {
         let mean = self.mean_bytes()?;
         let rate = self.kind.rate()?.packets_per_second(mean);
         Some(rate / self.common.links.packets_per_second(mean))
+    }
+
+    /// Description of the fault if hardly a packet would ever come, and the rates allowed.
+    fn rarity(&self) -> Option<(String, String)> {
+        let rate = self.kind.rate()?.packets_per_second(self.mean_bytes()?);
+        let rate = rate / f64::from(self.common.trains.mean);
+        let least = self.kind.least_rate();
+        (0.0 < rate && rate < least).then(|| {
+            let changes = kinds::MOST_CHANGES_PER_PACKET * least / rate;
+            let problem = format!("lets the rate change {changes:.0} times for each packet");
+            (problem, format!("0, or at least {least:.3e} pps with these times"))
+        })
     }
 
     /// Description of the fault if the links cannot carry the rate.

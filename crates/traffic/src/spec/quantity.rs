@@ -8,19 +8,18 @@ pub(super) const RATE_FORMS: &str = "a number with pps, kpps, Mpps, Gpps, bps, k
                                      or a percentage of all links (35%); units are case-sensitive, \
                                      and B for bytes is none of them";
 
-/// `5Mpps`, `2.5 Gbps`, `35%` (of all links together, in bits). Finite, with the units that all
+/// `5Mpps`, `2.5 Gbps`, `35%` (of what all links together carry). Finite, with the units that all
 /// quantities have; 0 is no traffic.
 pub(super) fn rate(text: &str, links: &Links) -> Option<Rate> {
     let text = text.trim();
     let rate = if let Some(percent) = text.strip_suffix('%') {
-        let share = percent.trim_end().parse::<f64>().ok()? / 100.0;
-        Rate::Bits(share * f64::from(links.ports) * links.bits_per_second)
+        links.share(percent.trim_end().parse::<f64>().ok()? / 100.0)
     } else if let Ok(packets) = text.parse::<PacketsPerSecond>() {
         Rate::Packets(packets.0)
     } else {
         Rate::Bits(text.parse::<BitsPerSecond>().ok()?.0)
     };
-    let (Rate::Packets(value) | Rate::Bits(value)) = rate;
+    let (Rate::Packets(value) | Rate::Bits(value) | Rate::Link { bits: value, .. }) = rate;
     (value.is_finite() && value >= 0.0).then_some(rate)
 }
 
@@ -34,9 +33,9 @@ mod tests {
         assert_eq!(rate("5Mpps", &links), Some(Rate::Packets(5e6)));
         assert_eq!(rate("2.5 Gbps", &links), Some(Rate::Bits(2.5e9)));
         assert_eq!(rate("1e3pps", &links), Some(Rate::Packets(1e3)));
-        assert_eq!(rate("25%", &links), Some(Rate::Bits(10e9)));
+        assert_eq!(rate("25%", &links), Some(links.share(0.25)));
         assert_eq!(rate("0pps", &links), Some(Rate::Packets(0.0)));
-        assert_eq!(rate("0%", &links), Some(Rate::Bits(0.0)));
+        assert_eq!(rate("0%", &links), Some(links.share(0.0)));
         assert_eq!(rate("2.5 Gbit/s", &links), Some(Rate::Bits(2.5e9)));
         assert_eq!(rate("1Tbps", &links), Some(Rate::Bits(1e12)));
         for wrong in ["", "5", "5Mp", "Mpps", "-1pps", "nanpps", "infbps", "-1%"] {

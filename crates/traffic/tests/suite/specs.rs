@@ -107,6 +107,44 @@ fn a_rate_beyond_the_links_is_refused() {
 }
 
 #[test]
+fn a_percentage_is_of_what_the_links_carry() {
+    for size in [64, 1024] {
+        let frame = f64::from(size) + 20.0;
+        let packets = 40e9 / (8.0 * frame);
+        let text = format!("constant:100%,size={size},overhead=20");
+        delivers(&text, 0.05, packets * 8.0 * f64::from(size));
+        delivers(&text.replace("constant", "onoff"), 0.2, packets * 8.0 * f64::from(size));
+        let rate = Spec::parse(&text).unwrap().packet_rate().unwrap().0;
+        assert!((rate / packets - 1.0).abs() < 1e-9, "{rate}");
+    }
+    assert!(mistakes("constant:101%,size=64,overhead=20").contains("is 101 % of what the links"));
+}
+
+#[test]
+fn a_rate_that_changes_for_ever_before_a_packet_comes_is_refused() {
+    for text in [
+        "day:0.1pps,duration=2ms",
+        "day:1e-9pps,duration=60s",
+        "square:1pps,period=1us",
+        "sawtooth:1e-300pps",
+        "flash:1e-6pps",
+        "mmpp:0.001pps,high=1us,low=1us",
+        "self-similar:0.1pps,sources=65536,shortest=1us",
+        "poisson:1Mpps + day:0.1bps,duration=1ms",
+        "day:1e-9pps,duration=1s,trains=100",
+    ] {
+        assert!(
+            mistakes(text).contains("times for each packet; allowed: 0, or at least"),
+            "{text}"
+        );
+    }
+    for text in ["day:1kpps,duration=2ms", "day:0pps", "poisson:1e-9pps", "mmpp:1pps"] {
+        let mut source = Spec::parse(text).unwrap().build(1).unwrap();
+        source.next_block(&mut Block::new()).unwrap();
+    }
+}
+
+#[test]
 fn missing_and_invalid_keys_are_named() {
     assert!(mistakes("").contains("is not a kind of traffic"));
     assert!(mistakes("poisson").contains("poisson: rate: is missing"));
