@@ -14,6 +14,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 quietly_with_every_kind_of_forwarder!(
     rules_that_come_and_go_are_heeded,
     filter_of_the_page_takes_its_own_packets_alone,
+    features_that_appear_are_noticed_and_decide,
     nothing_is_forwarded_from_local_routes,
     forwarding_that_is_switched_off_stops_and_is_reported
 );
@@ -107,6 +108,68 @@ fn rules_that_come_and_go_are_heeded(forwarder: Forwarder) {
             passes(topology) && (before.is_none() || sent() > before)
         });
     }
+    bench.finish();
+}
+
+/// Each row has what makes the kernel stop a ping, what ends that, and a word of the reason.
+fn features_that_appear_are_noticed_and_decide(forwarder: Forwarder) {
+    let test = "features_that_appear_are_noticed_and_decide";
+    if !has("ping", test) || !has("tc", test) {
+        return;
+    }
+    let bench = Bench::start(Options::default(), forwarder);
+    let topology = &bench.topology;
+    let run = |line: &str| {
+        let (program, arguments) = line.split_once(' ').unwrap();
+        in_router(topology, program, arguments)
+    };
+    until(&bench, "a ping", || passes(topology));
+    for (feature, end, said) in [
+        (
+            "ip xfrm policy setdefault fwd block",
+            "ip xfrm policy setdefault fwd accept",
+            "fwd block",
+        ),
+        (
+            "ip xfrm policy setdefault out block",
+            "ip xfrm policy setdefault out accept",
+            "out block",
+        ),
+        ("ip rule add uidrange 0-999 blackhole pref 9", "ip rule del pref 9", "uidrange 0-999"),
+        ("ip rule add not oif nowhere prohibit pref 9", "ip rule del pref 9", "not from all"),
+        ("ip rule add not uidrange 5-9 prohibit pref 9", "ip rule del pref 9", "uidrange 5-9"),
+        ("ip rule add dscp 0 prohibit pref 9", "ip rule del pref 9", "dscp"),
+        ("ip rule add fwmark 0/0xff prohibit pref 9", "ip rule del pref 9", "fwmask"),
+        (
+            "iptables-legacy -P FORWARD DROP",
+            "iptables-legacy -P FORWARD ACCEPT",
+            "policy of FORWARD",
+        ),
+        (
+            "iptables-legacy -t mangle -P POSTROUTING DROP",
+            "iptables-legacy -t mangle -P POSTROUTING ACCEPT",
+            "policy of POSTROUTING",
+        ),
+        ("tc qdisc add dev right root pfifo limit 0", "tc qdisc del dev right root", "limit 0"),
+    ] {
+        // Older kernels and tools lack some.
+        if !run(feature) {
+            eprintln!("left out: {feature}");
+            continue;
+        }
+        until(&bench, feature, || !passes(topology));
+        until(&bench, "the reason", || {
+            stats(&bench).is_none_or(|it| it["takeover"]["passed_by"].to_string().contains(said))
+        });
+        assert!(!passes(topology), "{feature}");
+        assert!(run(end), "{end}");
+        until(&bench, "the end of it", || are(&bench, "up") && passes(topology));
+    }
+    let sent = || stats(&bench).map(|it| it["ports"][1]["transmitted_packets"].as_u64());
+    let before = sent();
+    until(&bench, "a ping by Wattline", || {
+        passes(topology) && (before.is_none() || sent() > before)
+    });
     bench.finish();
 }
 

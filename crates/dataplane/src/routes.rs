@@ -355,6 +355,13 @@ impl Routes {
         }
     }
 
+    /// Number of ids that next hops can still get.
+    pub fn free_ids(&mut self) -> usize {
+        self.reclaim();
+        let never_used = usize::from(NextHopId::MAX.0) + 1 - self.entries.len();
+        self.unused.iter().map(Vec::len).sum::<usize>() + never_used
+    }
+
     /// An id that nobody uses, of this range as long as it has any.
     fn unused_id(&mut self, range: IdRange) -> Result<NextHopId, RouteError> {
         let (own, other) = (range as usize, 1 - range as usize);

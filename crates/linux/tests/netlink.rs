@@ -565,8 +565,19 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         // What concerns no forwarded packet is none.
         near.ip("rule add from all oif a lookup 100 pref 50");
         near.ip("rule add iif lo lookup 100 pref 51");
-        near.ip("rule add uidrange 0-1 lookup 100 pref 52");
+        near.ip("rule add uidrange 1-2 lookup 100 pref 52");
         assert_eq!(forward_path::read(), bare);
+        for (rule, text) in [
+            ("uidrange 0-2 lookup 100", "53: from all uidrange 0-2 lookup 100"),
+            ("not oif a lookup 100", "53: not from all lookup 100"),
+            ("not iif lo lookup 100", "53: not from all iif lo lookup 100"),
+        ] {
+            near.ip(&format!("rule add {rule} pref 53"));
+            let rules = forward_path::read().rules;
+            assert!(rules.len() == 1 && rules[0].text == text, "{rules:?}");
+            assert_eq!(rules[0].input, None);
+            near.ip("rule del pref 53");
+        }
         near.ip("rule add from 10.9.0.0/16 prohibit pref 60");
         changed(&mut watch);
         near.ip("rule add iif a lookup 100 pref 61");
@@ -633,6 +644,15 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
             assert_eq!((legacy[0].name.as_str(), legacy[0].rules), ("filter", 1));
             run("iptables-legacy", "-F");
             assert_eq!(forward_path::read(), bare, "a table without rules");
+            run("iptables-legacy", "-P INPUT DROP");
+            assert_eq!(forward_path::read(), bare, "for packets to this machine");
+            run("iptables-legacy", "-P FORWARD DROP");
+            assert_eq!(forward_path::read().legacy[0].drops, Some("FORWARD"));
+            run("iptables-legacy", "-P FORWARD ACCEPT");
+            if run("ip6tables-legacy", "-t mangle -P PREROUTING DROP") {
+                assert_eq!(forward_path::read().legacy[0].drops, Some("PREROUTING"));
+                run("ip6tables-legacy", "-t mangle -P PREROUTING ACCEPT");
+            }
         }
         run("tc", "qdisc add dev a clsact");
         assert_eq!(forward_path::read(), bare, "no filter");
@@ -667,6 +687,15 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         assert_eq!(forward_path::read().ipsec_policies.len(), 1);
         near.ip("xfrm policy flush");
         assert_eq!(forward_path::read(), bare);
+        for direction in ["fwd", "out"] {
+            watch.has_changed();
+            if run("ip", &format!("xfrm policy setdefault {direction} block")) {
+                changed(&mut watch);
+                assert_eq!(forward_path::read().ipsec_blocks, [direction]);
+                run("ip", &format!("xfrm policy setdefault {direction} accept"));
+            }
+        }
+        assert_eq!(forward_path::read(), bare);
 
         // A namespace begins without forwarding.
         let of = |ipv6: bool| forward_path::read().settings.for_link(link, ipv6);
@@ -688,6 +717,54 @@ fn what_has_a_say_in_the_kernels_forwarding_is_found() {
         assert_eq!((of(false).off_because, of(true).off_because), (off[0], None));
         set("ipv6/conf/a/forwarding", "0");
         assert_eq!(of(true).off_because, None, "the kernel forwards all the same");
+    });
+}
+
+#[test]
+fn disciplines_are_found_at_any_depth() {
+    let Some((near, _far)) = pair() else { return };
+    near.ip("link add q numtxqueues 2 numrxqueues 2 type veth peer name r");
+    near.ip("link set q up");
+    let run = |arguments: &str| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &near.0, "tc"]).args(arguments.split_whitespace());
+        command.status().is_ok_and(|status| status.success())
+    };
+    near.enter(|| {
+        let link = wattline_linux::namespace::interface_index("q").unwrap();
+        let kinds = || {
+            let found = forward_path::read().queueing.into_iter().filter(|it| it.link == link);
+            found.map(|it| it.kind).collect::<Vec<_>>()
+        };
+        let named = |name: &str| QueueingKind::Discipline(name.to_owned());
+        assert!(run("qdisc replace dev q root handle 1: mq"));
+        assert_eq!(kinds(), [], "its children are plain");
+        for (discipline, name) in [
+            ("tbf rate 1mbit burst 10k latency 50ms", "tbf"),
+            ("netem loss 1%", "netem"),
+            ("cake", "cake"),
+            ("pfifo limit 0", "pfifo with limit 0"),
+            ("fq maxrate 1mbit", "fq with maxrate"),
+        ] {
+            if run(&format!("qdisc replace dev q parent 1:2 {discipline}")) {
+                assert_eq!(kinds(), [named(name)], "{discipline}");
+                assert!(run("qdisc del dev q parent 1:2"));
+            }
+        }
+        for discipline in ["fq_codel", "sfq"] {
+            if !run(&format!("qdisc replace dev q parent 1:1 handle 2: {discipline}")) {
+                continue;
+            }
+            assert_eq!(kinds(), []);
+            let filter = "filter add dev q parent 2: prio 1";
+            if ["matchall", "protocol ip u32 match u32 0 0 flowid 2:1", "fw"]
+                .iter()
+                .any(|it| run(&format!("{filter} {it}")))
+            {
+                assert_eq!(kinds(), [QueueingKind::Filters], "{discipline}");
+            }
+            run("qdisc del dev q parent 1:1");
+        }
     });
 }
 

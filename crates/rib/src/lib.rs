@@ -45,9 +45,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use wattline_dataplane::flow_hash::KernelHash;
 use wattline_dataplane::forwarding::PortConfig;
+use wattline_dataplane::next_hop::NextHop;
 use wattline_dataplane::own_addresses::shared;
 use wattline_dataplane::port::PortId;
-use wattline_dataplane::routes::{RouteError, Routes};
+use wattline_dataplane::routes::{IdRange, RouteError, Routes};
 use wattline_dataplane::source_addresses::{PortInterface, SourceAddress};
 use wattline_linux::netlink::{
     Address, Event, Hop, Link, Neighbour, Placement, Route, RouteKind, Table,
@@ -84,6 +85,16 @@ pub struct Rib {
     local_sources: LocalSources,
     /// Prefixes that are left to the kernel, of which a route has its own MTU.
     left_with_mtu: HashSet<IpNet>,
+    /// IPv4 prefixes in the workers' tables whose packets are discarded, or left because only the kernel
+    /// understands their routes.
+    discarded: BTreeSet<IpNet>,
+    /// Prefixes that are left to the kernel because a gateway is, or was, in a local route; changes so far.
+    by_own_gateways: BTreeSet<IpNet>,
+    own_gateway_changes: u64,
+    /// Prefixes that are left to the kernel because no id of a next hop was free.
+    refused: BTreeSet<IpNet>,
+    /// Whether next hops that leave packets to the kernel have their ids, so that they never lack them.
+    has_reserved: bool,
     /// Number of the last dump of each source.
     generations: [u32; 2],
     /// Whether a dump of each source has not ended.
@@ -112,6 +123,11 @@ impl Rib {
             local_networks: BTreeSet::new(),
             local_sources: LocalSources::default(),
             left_with_mtu: HashSet::new(),
+            discarded: BTreeSet::new(),
+            by_own_gateways: BTreeSet::new(),
+            own_gateway_changes: 0,
+            refused: BTreeSet::new(),
+            has_reserved: false,
             generations: [0; 2],
             dumping: [false; 2],
             neighbour_generations: [0; 2],
@@ -183,12 +199,23 @@ impl Rib {
         if std::mem::take(&mut self.hash_changed) {
             routes.set_kernel_hash(self.kernel_hash);
         }
+        if !std::mem::replace(&mut self.has_reserved, true) {
+            for range in [IdRange::Byte, IdRange::Any] {
+                let held = self.hops.hold(&HopKey::Punt, range, &|_| NextHop::Punt, routes);
+                errors.extend(held.err());
+            }
+        }
         for key in std::mem::take(&mut self.dirty_hops) {
             let meaning = self.meaning(&key);
             self.hops.update(&key, &meaning, routes, &mut errors);
         }
         for prefix in std::mem::take(&mut self.dirty_prefixes) {
             self.audited.note(prefix);
+            self.install(prefix, routes, &mut errors);
+        }
+        // Ids that became free are for those that were refused one.
+        let free = routes.free_ids();
+        for prefix in self.refused.iter().copied().take(free).collect::<Vec<_>>() {
             self.install(prefix, routes, &mut errors);
         }
         errors.extend(routes.publish().err().into_iter().flatten());
@@ -246,15 +273,36 @@ impl Rib {
         self.addresses.networks()
     }
 
-    /// Number of changes of [`Self::local`], but for those that addresses make.
+    /// Prefixes of routes by gateways that are, or were, in local routes.
+    pub fn by_own_gateways(&self) -> &BTreeSet<IpNet> {
+        &self.by_own_gateways
+    }
+
+    /// Number of changes of [`Self::local`], but for those that addresses make, and of
+    /// [`Self::by_own_gateways`].
     pub fn local_changes(&self) -> u64 {
-        self.local_sources.changes()
+        self.local_sources.changes() + self.own_gateway_changes
     }
 
     /// Prefixes of local routes, as sources.
     pub fn local(&self) -> Local {
         let networks: Vec<IpNet> = self.own_networks().collect();
         self.local_sources.told_apart(&networks)
+    }
+
+    /// Sources, within the default route of IPv4, whose packets a loose reverse-path filter drops: those of
+    /// routes that lead nowhere. `None` without a default route, when there are more.
+    pub fn loosely_dropped(&self) -> Option<BTreeSet<IpNet>> {
+        let default = IpNet::V4(ipnet::Ipv4Net::default());
+        let way = self.prefixes.get(default)?.installed.as_ref()?;
+        let leads =
+            matches!(way, HopKey::Gateway { .. } | HopKey::OnLink { .. } | HopKey::Group(_));
+        leads.then(|| self.discarded.clone())
+    }
+
+    /// Whether a link has an address of IPv4.
+    pub fn has_ipv4(&self, link: u32) -> bool {
+        self.addresses.networks_on(link).any(|network| network.addr().is_ipv4())
     }
 
     /// Number of commits that changed links or addresses.
@@ -486,7 +534,16 @@ impl Rib {
                 self.dirty_prefixes.extend(self.prefixes.within(prefix));
             }
         }
-        self.local_sources.note(prefix, self.prefixes.has_local(prefix));
+        if self.local_sources.note(prefix, self.prefixes.has_local(prefix)) {
+            let within = |key: &HopKey| match key {
+                HopKey::Gateway { address, .. } => prefix.contains(address),
+                _ => false,
+            };
+            // Rare, and so not indexed.
+            if self.hops.keys().any(within) {
+                self.dirty_prefixes.extend(self.prefixes.by_gateways_in(prefix));
+            }
+        }
         self.dirty_prefixes.insert(prefix);
         let (first, last) = (prefix.network(), last_address(prefix));
         let within = self.neighbours.range((first, 0)..=(last, u32::MAX));

@@ -5,23 +5,39 @@
 
 use ipnet::IpNet;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use wattline_dataplane::own_addresses::shared;
 
 #[derive(Debug, Default)]
 pub(super) struct LocalSources {
     prefixes: BTreeSet<IpNet>,
+    /// Those that there are or were, and a bit for each length of theirs.
+    ever: BTreeSet<IpNet>,
+    lengths: u64,
     changes: u64,
 }
 
 impl LocalSources {
-    /// Notes whether there is a local route to a prefix.
-    pub fn note(&mut self, prefix: IpNet, is_local: bool) {
+    /// Notes whether there is a local route to a prefix. True if that is the first one.
+    pub fn note(&mut self, prefix: IpNet, is_local: bool) -> bool {
         if !prefix.addr().is_ipv4() {
-            return;
+            return false;
         }
         let is_new =
             if is_local { self.prefixes.insert(prefix) } else { self.prefixes.remove(&prefix) };
         self.changes += u64::from(is_new);
+        self.lengths |= u64::from(is_local) << prefix.prefix_len();
+        is_local && self.ever.insert(prefix)
+    }
+
+    /// Whether an address is, or was, in a local route. The kernel sends to the destination itself if the
+    /// gateway was in one as the route was added (`fib_check_nh_v4_gw`), and does not say so.
+    pub fn ever_held(&self, address: IpAddr) -> bool {
+        let lengths = (0..=32).filter(|length| self.lengths & 1 << length != 0);
+        address.is_ipv4()
+            && lengths
+                .filter_map(|length| IpNet::new(address, length).ok())
+                .any(|prefix| self.ever.contains(&prefix.trunc()))
     }
 }
 
@@ -77,7 +93,9 @@ mod tests {
         };
         assert_eq!(sources.told_apart(&own), local(&added));
         let before = sources.changes();
-        added.iter().for_each(|prefix| sources.note(*prefix, false));
+        for prefix in added {
+            sources.note(prefix, false);
+        }
         sources.note(added[0], false);
         assert_eq!(sources.told_apart(&own), local(&[]));
         assert_eq!(sources.changes(), before + 2);

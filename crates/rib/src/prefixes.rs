@@ -248,6 +248,15 @@ impl Prefixes {
         self.entries.iter().filter(move |(_, entry)| over(entry)).map(|(prefix, _)| *prefix)
     }
 
+    /// The prefixes with a route by a gateway within a network.
+    pub fn by_gateways_in(&self, network: IpNet) -> impl Iterator<Item = IpNet> {
+        let within = move |entry: &Entry| {
+            let mut hops = entry.candidates.iter().flat_map(|candidate| &candidate.hops);
+            hops.any(|hop| hop.gateway.is_some_and(|gateway| network.contains(&gateway)))
+        };
+        self.entries.iter().filter(move |(_, entry)| within(entry)).map(|(prefix, _)| *prefix)
+    }
+
     /// Stores the workers' present next hop, and forgets a prefix of which nothing is left.
     pub fn set_installed(&mut self, prefix: IpNet, installed: Option<HopKey>) {
         let entry = self.entries.entry(prefix).or_default();

@@ -27,8 +27,32 @@ impl Rib {
             true => self.left_with_mtu.insert(prefix),
             false => self.left_with_mtu.remove(&prefix),
         };
+        let discards = prefix.addr().is_ipv4()
+            && match wanted {
+                Some(HopKey::Blackhole | HopKey::Unreachable | HopKey::Prohibit) => true,
+                // Addresses of this machine, and what lies in local routes, are judged elsewhere.
+                Some(HopKey::Punt) => {
+                    let entry = self.prefixes.get(prefix);
+                    let mut kinds = entry.into_iter().flat_map(|it| &it.candidates);
+                    kinds.any(|it| it.kind == RouteKind::Kernel)
+                }
+                _ => false,
+            };
+        match discards {
+            true => self.discarded.insert(prefix),
+            false => self.discarded.remove(&prefix),
+        };
+        let entry = self.prefixes.get(prefix).filter(|_| wanted == Some(HopKey::Punt));
+        let by_own =
+            entry.is_some_and(|it| it.candidates.iter().any(|it| self.has_own_gateway(it)));
+        let is_other = match by_own {
+            true => self.by_own_gateways.insert(prefix),
+            false => self.by_own_gateways.remove(&prefix),
+        };
+        self.own_gateway_changes += u64::from(is_other);
         let installed = self.prefixes.get(prefix).and_then(|entry| entry.installed.clone());
         if wanted == installed {
+            self.refused.remove(&prefix);
             self.prefixes.set_installed(prefix, installed);
             return;
         }
@@ -37,8 +61,22 @@ impl Rib {
         if let Some(key) = wanted {
             // The meaning needs all of `self` except the next hops, which are being changed.
             let mut hops = std::mem::take(&mut self.hops);
-            match hops.hold(&key, range, &|key| self.meaning(key), routes) {
-                Ok(id) => {
+            let held = hops.hold(&key, range, &|key| self.meaning(key), routes);
+            self.refused.remove(&prefix);
+            let held = match held {
+                Ok(id) => Ok((key, id)),
+                // The kernel has room for what does not fit here.
+                Err(error) => {
+                    if installed.as_ref() != Some(&HopKey::Punt) {
+                        errors.push(error);
+                    }
+                    self.refused.insert(prefix);
+                    let id = hops.hold(&HopKey::Punt, range, &|_| NextHop::Punt, routes);
+                    id.map(|id| (HopKey::Punt, id))
+                }
+            };
+            match held {
+                Ok((key, id)) => {
                     errors.extend(routes.insert(prefix, id).err());
                     now = Some(key);
                 }
@@ -160,6 +198,7 @@ impl Rib {
             .collect();
         match usable.as_slice() {
             [] => None,
+            _ if self.has_own_gateway(candidate) => Some(HopKey::Punt),
             [(key, _)] => Some(key.clone()),
             // The neighbour depends on the member that the kernel chooses, and a member that is the kernel's
             // would get a share of its share alone: the kernel chooses among all once more.
@@ -171,6 +210,13 @@ impl Rib {
             }
             _ => Some(HopKey::group(usable)),
         }
+    }
+
+    /// Whether the kernel may send by a route to the destination itself, though it has a gateway.
+    fn has_own_gateway(&self, candidate: &Candidate) -> bool {
+        let is_own = |hop: &Hop| hop.gateway.is_some_and(|it| self.local_sources.ever_held(it));
+        let counts = candidate.source == Source::Kernel && candidate.kind == RouteKind::Unicast;
+        counts && candidate.hops.iter().any(is_own)
     }
 
     fn hop(&self, hop: &Hop, sender: Option<IpAddr>) -> Option<HopKey> {

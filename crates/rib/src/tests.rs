@@ -494,7 +494,7 @@ fn a_full_table_of_a_hundred_thousand_routes_comes_and_goes() {
     }));
     assert_eq!(bench.routes.len().0, 0);
     assert_eq!(bench.rib.prefixes(), 0);
-    assert!(bench.rib.hops.keys().next().is_none(), "next hops leak");
+    assert!(bench.rib.hops.keys().all(|key| *key == HopKey::Punt), "next hops leak");
 }
 
 // Computes the tables from scratch, from the list of all events.
@@ -547,6 +547,8 @@ struct Naive {
     routes: HashMap<(IpNet, u32), Route>,
     neighbours: HashMap<(u32, IpAddr), Option<[u8; 6]>>,
     addresses: HashSet<Address>,
+    /// Local addresses so far.
+    local: HashSet<IpAddr>,
 }
 
 impl Naive {
@@ -565,7 +567,11 @@ impl Naive {
             Event::Neighbour(known) => {
                 self.neighbours.insert((known.link, known.address), known.mac);
             }
-            Event::Address(address) => drop(self.addresses.insert(address.clone())),
+            Event::Address(address) => {
+                let net = address.address;
+                self.local.extend([net.addr(), net.network(), net.broadcast()]);
+                self.addresses.insert(address.clone());
+            }
             Event::AddressGone(address) => drop(self.addresses.remove(address)),
             _ => unreachable!("not generated"),
         }
@@ -596,6 +602,10 @@ impl Naive {
                     hop.link == 3 || hop.gateway.is_none() || is_wider
                 };
                 if running().count() > 1 && running().any(of_kernel) {
+                    return vec![NextHop::Punt];
+                }
+                let is_local = |hop: &Hop| hop.gateway.is_some_and(|it| self.local.contains(&it));
+                if running().next().is_some() && route.hops.iter().any(is_local) {
                     return vec![NextHop::Punt];
                 }
                 let hops = running();
@@ -712,4 +722,82 @@ proptest! {
             prop_assert_eq!(found, naive.towards(address), "{}", address);
         }
     }
+}
+
+fn local(prefix: &str) -> Route {
+    Route { table: Table::Local, ..Route::new(net(prefix), 0, RouteKind::Local, vec![via(1, "")]) }
+}
+
+/// The kernel then sends to the destination itself, also after the local route is gone.
+#[test]
+fn route_by_a_gateway_in_a_local_route_is_the_kernels() {
+    let mut bench = Bench::new();
+    bench.kernel([route("10.0.0.0/8", 0, vec![via(1, "198.51.100.3")])]);
+    bench.kernel([neighbour(1, "198.51.100.3", Some(MACS[0]))]);
+    assert_eq!(bench.towards("10.1.1.1"), forward(0, MACS[0]));
+    let placement = Placement::Last;
+    bench.kernel([Event::Route { route: local("198.51.100.0/24"), placement }]);
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
+    assert_eq!(*bench.rib.by_own_gateways(), BTreeSet::from([net("10.0.0.0/8")]));
+    bench.kernel([Event::RouteGone(local("198.51.100.0/24"))]);
+    bench.kernel([route("10.2.0.0/16", 0, vec![via(1, "198.51.100.3")])]);
+    assert_eq!(
+        bench.towards("10.2.1.1"),
+        NextHop::Punt,
+        "the kernel does not say if it was in time"
+    );
+    bench.kernel([route("10.3.0.0/16", 0, vec![via(1, "192.0.2.2")])]);
+    assert_eq!(bench.towards("10.3.1.1"), resolve(0, Some("192.0.2.2")));
+}
+
+#[test]
+fn next_hops_beyond_the_table_are_the_kernels() {
+    let mut bench = Bench::new();
+    bench.kernel([route("172.16.0.0/12", 0, vec![via(1, "")])]);
+    let address = |number: u32| IpAddr::from((0xac10_0002 + number).to_be_bytes()).to_string();
+    let state = |number: u32, mac| neighbour(1, &address(number), mac);
+    let mut refused = 0;
+    for numbers in (0..40_000_u32).collect::<Vec<_>>().chunks(1000) {
+        for number in numbers {
+            bench.rib.apply(Source::Kernel, state(*number, Some(MACS[0])));
+        }
+        let errors = bench.rib.commit(&mut bench.routes).err().unwrap_or_default();
+        refused += errors.len();
+    }
+    assert!((7_000..8_000).contains(&refused), "{refused}");
+    assert_eq!(bench.towards(&address(0)), forward(0, MACS[0]));
+    assert_eq!(bench.towards(&address(39_999)), NextHop::Punt);
+    // Routes of networks, too.
+    let via = vec![via(1, "192.0.2.2")];
+    bench.rib.apply(Source::Kernel, route("10.0.0.0/8", 0, via));
+    assert!(bench.rib.commit(&mut bench.routes).is_err());
+    assert_eq!(bench.towards("10.1.1.1"), NextHop::Punt);
+    for number in 0..10_000 {
+        bench.rib.apply(Source::Kernel, state(number, None));
+    }
+    // Ids are free once nobody can read the old tables.
+    for _ in 0..3 {
+        let _ = bench.rib.commit(&mut bench.routes);
+    }
+    assert_eq!(bench.towards("10.1.1.1"), resolve(0, Some("192.0.2.2")));
+    assert_eq!(bench.towards(&address(39_999)), forward(0, MACS[0]));
+}
+
+#[test]
+fn loose_filter_drops_sources_of_discarding_routes_alone() {
+    let mut bench = Bench::new();
+    let kind = |prefix: &str, kind| {
+        let route = Route::new(net(prefix), 0, kind, Vec::new());
+        Event::Route { route, placement: Placement::Last }
+    };
+    bench.kernel([
+        kind("10.66.0.0/16", RouteKind::Blackhole),
+        kind("10.67.0.0/16", RouteKind::Kernel),
+    ]);
+    assert_eq!(bench.rib.loosely_dropped(), None, "there is no default route");
+    bench.kernel([route("0.0.0.0/0", 0, vec![via(1, "192.0.2.2")])]);
+    let both = BTreeSet::from([net("10.66.0.0/16"), net("10.67.0.0/16")]);
+    assert_eq!(bench.rib.loosely_dropped(), Some(both));
+    bench.kernel([link(1, false)]);
+    assert_eq!(bench.rib.loosely_dropped(), None);
 }

@@ -237,6 +237,10 @@ fn route(message: &RouteMessage) -> Option<Route> {
             }
             RouteAttribute::Metrics(metrics) => {
                 mtu = largest_packet(metrics, unspecified);
+                let is_other = |metric: &RouteMetric| matches!(metric, RouteMetric::Other(_));
+                if metrics.iter().any(is_other) {
+                    strange = strange.or_else(|| Some("an unknown metric".to_owned()));
+                }
                 format!("{metrics:?}").hash(&mut identity);
             }
             // Address and realm of what this machine sends itself.

@@ -33,6 +33,8 @@ const NHA_GATEWAY: u16 = 6;
 const NHA_GROUP_TYPE: u16 = 3;
 const NHA_ENCAP: u16 = 8;
 const NHA_FDB: u16 = 11;
+/// Type of encapsulation, master, and from the fields of resilient groups to statistics of cards.
+const NO_CHOICE: [u16; 8] = [7, 10, 12, 13, 14, 15, 16, 17];
 
 /// A message about one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,11 +75,13 @@ pub(super) fn change(message: &[u8]) -> Option<Change> {
             NHA_GROUP => group = Some(members(content)?),
             // Of a resilient group, the buckets decide, which only the kernel knows.
             NHA_GROUP_TYPE if content != [0, 0] => other = Some(Meaning::Kernel),
+            NHA_GROUP_TYPE => {}
             NHA_BLACKHOLE => other = Some(Meaning::Blackhole),
             NHA_ENCAP | NHA_FDB => other = Some(Meaning::Kernel),
             NHA_OIF => hop.link = u32::from_ne_bytes(*content.first_chunk()?),
             NHA_GATEWAY => hop.gateway = Some(address(content)?),
-            _ => {}
+            kind if NO_CHOICE.contains(&kind) => {}
+            _ => other = Some(Meaning::Kernel),
         }
     }
     let id = id?;
@@ -222,11 +226,17 @@ mod tests {
         let gateway = attribute(NHA_GATEWAY, &[192, 0, 2, 3]);
         let read = change(&message(NEW, &[id(5), out, gateway]));
         assert_eq!(read, Some(Change::New(5, Meaning::Single(way(3)))));
+        for kind in [9, 18, 40] {
+            let message =
+                message(NEW, &[id(5), attribute(NHA_OIF, &[7, 0, 0, 0]), attribute(kind, &[])]);
+            assert_eq!(change(&message), Some(Change::New(5, Meaning::Kernel)), "attribute {kind}");
+        }
         let mut group = vec![0; 16];
         group[..4].copy_from_slice(&5_u32.to_ne_bytes());
         group[4..6].copy_from_slice(&[2, 1]);
         group[8..12].copy_from_slice(&6_u32.to_ne_bytes());
-        let read = change(&message(NEW, &[id(9), attribute(NHA_GROUP, &group)]));
+        let kind = attribute(NHA_GROUP_TYPE, &[0, 0]);
+        let read = change(&message(NEW, &[id(9), attribute(NHA_GROUP, &group), kind]));
         assert_eq!(read, Some(Change::New(9, Meaning::Group(vec![(5, 259), (6, 1)]))));
         let read = change(&message(NEW, &[id(4), attribute(NHA_BLACKHOLE, &[])]));
         assert_eq!(read, Some(Change::New(4, Meaning::Blackhole)));

@@ -71,6 +71,14 @@ pub(super) struct Circumstances<'a> {
     pub strips_tags: &'a dyn Fn(&str) -> bool,
     /// Whether an interface merges received packets (GRO).
     pub merges_packets: &'a dyn Fn(&str) -> bool,
+    /// Value of a setting below `/proc/sys/net`, 0 without.
+    pub setting: &'a dyn Fn(&str) -> u32,
+    /// Whether an interface has an address of IPv4.
+    pub has_ipv4: &'a dyn Fn(u32) -> bool,
+    /// Prefixes of routes by gateways in local routes.
+    pub by_own_gateways: &'a BTreeSet<IpNet>,
+    /// Sources that a loose reverse-path filter drops; `None` for all without a route.
+    pub loosely_dropped: Option<&'a BTreeSet<IpNet>>,
     /// The `xmit_hash_policy` of a bond, if it uses more than MAC addresses.
     pub spreads_by: &'a dyn Fn(&str) -> Option<String>,
 }
@@ -91,6 +99,8 @@ pub(super) fn judge(
     reasons.extend(judge_ipsec_policies(found, circumstances));
     let unseen = |what: &String| format!("it cannot be seen what the kernel does: {what}");
     reasons.extend(found.unread.iter().map(|what| Reason::weighty(None, unseen(what))));
+    reasons.extend(judge_programs(found, &by_link));
+    reasons.extend(judge_machine(found, circumstances));
     reasons.extend(judge_links(found, &by_link, circumstances));
     for of in ports {
         reasons.extend(judge_stripped_tags(found, of, circumstances));
@@ -155,7 +165,11 @@ fn judge_filters(
         }
     }
     for table in &found.legacy {
-        let text = format!("{}: table {} has {} rules", table.program, table.name, table.rules);
+        let what = match table.drops {
+            Some(chain) => format!("drops packets by the policy of {chain}"),
+            None => format!("has {} rules", table.rules),
+        };
+        let text = format!("{}: table {} {what}", table.program, table.name);
         reasons.push(Reason { spares_flows: true, ..Reason::weighty(None, text) });
     }
     reasons
@@ -210,9 +224,17 @@ fn judge_rules(
 
 /// Local routes as sources. Where IPsec is carried out, a prefix would block a whole port.
 fn judge_local_routes(circumstances: &Circumstances<'_>) -> Vec<Reason> {
-    let Circumstances { follows_kernel, local, has_own_lookups, guards, .. } = circumstances;
-    if !(*follows_kernel && *has_own_lookups) {
+    let Circumstances { follows_kernel, local, has_own_lookups, guards, by_own_gateways, .. } =
+        circumstances;
+    if !follows_kernel {
         return Vec::new();
+    }
+    let by_own = by_own_gateways.iter().map(|prefix| {
+        let text = format!("route {prefix}: a gateway is, or was, in a local route");
+        Reason { only: Some(*prefix), is_mild: *guards, ..Reason::weighty(None, text) }
+    });
+    if !has_own_lookups {
+        return by_own.collect();
     }
     let text = |which: &str| format!("{which}: the kernel drops what comes from there");
     let added = local.added.iter().map(|it| (it, text(&format!("local route {it}"))));
@@ -224,7 +246,7 @@ fn judge_local_routes(circumstances: &Circumstances<'_>) -> Vec<Reason> {
         is_mild: *guards,
         ..Reason::weighty(None, text)
     };
-    added.chain(shared).map(reason).collect()
+    added.chain(shared).map(reason).chain(by_own).collect()
 }
 
 /// Policies of the kernel's IPsec, where no application carries them out.
@@ -248,6 +270,47 @@ fn judge_ipsec_policies(found: &ForwardPath, circumstances: &Circumstances<'_>) 
     prefixes.into_iter().map(reason).collect()
 }
 
+/// BPF programs of others at interfaces and of netfilter.
+fn judge_programs(found: &ForwardPath, by_link: &ByLink<'_>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for program in &found.programs {
+        let (port, place, shown) = match program.link {
+            None => (None, String::new(), "link"),
+            Some(link) => match by_link.get(&link) {
+                Some((of, name)) => (Some(of.port), format!(" of {name}"), "net"),
+                None => continue,
+            },
+        };
+        let text =
+            format!("BPF: there is a program at {}{place} (`bpftool {shown}`)", program.hook);
+        reasons.push(Reason::weighty(port, text));
+    }
+    let mild = |text: &str| Reason { is_mild: true, ..Reason::weighty(None, text.to_owned()) };
+    reasons.extend(found.unseen.map(mild));
+    reasons
+}
+
+/// Settings and services of the whole machine.
+fn judge_machine(found: &ForwardPath, circumstances: &Circumstances<'_>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for direction in &found.ipsec_blocks {
+        let text = format!(
+            "IPsec: packets without a policy are dropped (`ip xfrm policy getdefault`: {direction} block)"
+        );
+        reasons.push(Reason::weighty(None, text));
+    }
+    if found.virtual_services > 0 {
+        let text =
+            format!("IPVS: there are {} virtual services (`ipvsadm`)", found.virtual_services);
+        reasons.push(Reason::weighty(None, text));
+    }
+    if (circumstances.setting)("ipv4/ip_forward_use_pmtu") != 0 {
+        let text = "forwarded packets obey path MTUs (net.ipv4.ip_forward_use_pmtu = 1)";
+        reasons.push(Reason::weighty(None, text.to_owned()));
+    }
+    reasons
+}
+
 /// Bridges, VRFs and bonds to which interfaces belong, and their queueing.
 fn judge_links(
     found: &ForwardPath,
@@ -269,6 +332,10 @@ fn judge_links(
         if let Some((of, name)) = by_link.get(&aggregate.link) {
             reasons.extend(judge_aggregate(aggregate, of, name, circumstances));
         }
+    }
+    for strange in &found.strange {
+        let Some((of, name)) = by_link.get(&strange.link) else { continue };
+        reasons.push(Reason::weighty(Some(of.port), strange.text.replace('%', name)));
     }
     for queueing in &found.queueing {
         let Some((of, name)) = by_link.get(&queueing.link) else { continue };
@@ -329,20 +396,56 @@ fn settings_reasons(
             reasons.push(Reason { only: Some(whole), ..Reason::weighty(Some(of.port), text) });
         }
     }
-    let (check, kind, is_mild) = match found.settings.for_link(link, false).reverse_path {
-        0 => return reasons,
-        1 => (SourceCheck::Strict, "strict", false),
-        _ => (SourceCheck::Loose, "loose", true),
-    };
-    if circumstances.checks.get(&of.port).is_none_or(|here| *here < check) {
-        let text = format!(
-            "the reverse-path filter of {name} is {kind} (net.ipv4.conf.{name}.rp_filter and that of \
-             all; the larger counts)"
-        );
-        let reason = Reason::weighty(Some(of.port), text);
-        reasons.push(Reason { is_mild, spares_flows: true, ..reason });
+    if let Some(mtu) = found.settings.for_link(link, true).mtu {
+        let text =
+            format!("packets of IPv6 leave {name} up to {mtu} bytes (net.ipv6.conf.{name}.mtu)");
+        reasons.push(Reason::weighty(Some(of.port), text));
     }
+    for (setting, needs_both, what) in [
+        ("accept_local", false, "forwards packets that have a source address of this machine"),
+        ("route_localnet", false, "forwards packets of 127.0.0.0/8"),
+        ("accept_redirects", true, "changes routes by received redirects"),
+    ] {
+        let value = |whose: &str| (circumstances.setting)(&format!("ipv4/conf/{whose}/{setting}"));
+        let (own, all) = (value(name) != 0, value("all") != 0);
+        if if needs_both { own && all } else { own || all } {
+            let text = format!("{name} {what} (net.ipv4.conf.{name}.{setting} and that of all)");
+            reasons.push(Reason::weighty(Some(of.port), text));
+        }
+    }
+    let filter = found.settings.for_link(link, false).reverse_path;
+    reasons.extend(reverse_path_reasons(filter, of, link, name, circumstances));
     reasons
+}
+
+/// Sources that the reverse-path filter of an interface drops. Beside a default route a loose one drops
+/// those alone that a route discards.
+fn reverse_path_reasons(
+    filter: u32,
+    of: &Interfaces,
+    link: u32,
+    name: &str,
+    circumstances: &Circumstances<'_>,
+) -> Vec<Reason> {
+    let (check, kind) = match filter {
+        0 => return Vec::new(),
+        1 => (SourceCheck::Strict, "strict"),
+        _ => (SourceCheck::Loose, "loose"),
+    };
+    if circumstances.checks.get(&of.port).is_some_and(|here| *here >= check) {
+        return Vec::new();
+    }
+    let text = format!(
+        "the reverse-path filter of {name} is {kind} (net.ipv4.conf.{name}.rp_filter and that of \
+         all; the larger counts)"
+    );
+    let reason = Reason { spares_flows: true, ..Reason::weighty(Some(of.port), text) };
+    match circumstances.loosely_dropped {
+        Some(dropped) if check == SourceCheck::Loose && (circumstances.has_ipv4)(link) => {
+            dropped.iter().map(|it| Reason { only: Some(*it), ..reason.clone() }).collect()
+        }
+        _ => vec![reason],
+    }
 }
 
 /// Interfaces of the kernel that take frames of guarded ports, in sentences: what it would forward from
@@ -542,7 +645,7 @@ fn lines_for_flowtable(found: &ForwardPath, names: &[&str]) -> Option<String> {
 mod tests {
     use super::*;
     use wattline_linux::netlink::forward_path::{
-        LegacyTable, LinkSettings, Master, Queueing, Rule,
+        AttachedProgram, LegacyTable, LinkSettings, Master, Queueing, Rule, Strange,
     };
 
     fn ports() -> Vec<Interfaces> {
@@ -555,6 +658,7 @@ mod tests {
 
     /// Describes a router that follows the kernel, with nothing of note about its ports.
     fn plain() -> Circumstances<'static> {
+        static NO_GATEWAYS: BTreeSet<IpNet> = BTreeSet::new();
         static NO_LOCAL: Local = Local { added: BTreeSet::new(), shared: BTreeSet::new() };
         static NO_CHECKS: BTreeMap<PortId, SourceCheck> = BTreeMap::new();
         Circumstances {
@@ -567,6 +671,10 @@ mod tests {
             strips_tags: &|_| false,
             merges_packets: &|_| false,
             spreads_by: &|_| None,
+            setting: &|_| 0,
+            has_ipv4: &|_| true,
+            loosely_dropped: None,
+            by_own_gateways: &NO_GATEWAYS,
         }
     }
 
@@ -623,7 +731,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].1.contains("eth1") && found[0].1.contains("htb"), "{found:?}");
         let name = "filter".to_owned();
-        let legacy = vec![LegacyTable { program: "iptables-legacy", name, rules: 1 }];
+        let legacy = vec![LegacyTable { program: "iptables-legacy", name, rules: 1, drops: None }];
         assert_eq!(of(&ForwardPath { legacy, ..Default::default() }), [None]);
         let all: [IpNet; 2] = ["0.0.0.0/0".parse().unwrap(); 2];
         assert_eq!(of(&ForwardPath { ipsec_policies: vec![all], ..Default::default() }), [None]);
@@ -711,6 +819,9 @@ mod tests {
             "IPsec would block the port"
         );
         assert_eq!(left(&Circumstances { follows_kernel: false, ..with }), None);
+        let by_own = BTreeSet::from([net("10.20.0.0/16")]);
+        let with_gateway = Circumstances { by_own_gateways: &by_own, ..without };
+        assert_eq!(left(&with_gateway), Some(by_own.clone()));
     }
 
     #[test]
@@ -731,13 +842,77 @@ mod tests {
     }
 
     #[test]
-    fn a_loose_filter_is_told_and_a_strict_one_leaves_its_port() {
+    fn loose_filter_leaves_what_it_drops() {
         let found = set(&[(1, false, filter(2)), (2, false, filter(1))]);
-        let reasons = judge(&found, &ports(), &plain());
-        assert_eq!(reasons.iter().map(|it| it.is_mild).collect::<Vec<_>>(), [true, false]);
-        let left = left(&reasons, &ports(), &BTreeMap::new());
-        assert_eq!(left.keys().collect::<Vec<_>>(), [&PortId(1)]);
-        assert!(left[&PortId(1)].contains("eth1 is strict"), "{left:?}");
+        let judged = |around: &Circumstances<'_>| {
+            let reasons = judge(&found, &ports(), around);
+            let prefixes = left_prefixes(&reasons, &ports(), &BTreeSet::new());
+            (left(&reasons, &ports(), &prefixes), prefixes)
+        };
+        let (whole, _) = judged(&plain());
+        assert!(whole[&PortId(0)].contains("eth0 is loose"), "{whole:?}");
+        assert!(whole[&PortId(1)].contains("eth1 is strict"), "{whole:?}");
+        // Beside a default route.
+        let dropped = BTreeSet::from(["10.66.0.0/16".parse().unwrap()]);
+        let around = Circumstances { loosely_dropped: Some(&dropped), ..plain() };
+        let (whole, prefixes) = judged(&around);
+        assert_eq!(whole.keys().collect::<Vec<_>>(), [&PortId(1)]);
+        assert_eq!(prefixes, BTreeMap::from([(PortId(0), dropped.clone())]));
+        let (whole, _) = judged(&Circumstances { has_ipv4: &|_| false, ..around });
+        assert_eq!(
+            whole.len(),
+            2,
+            "without an address the kernel takes the default route for none"
+        );
+    }
+
+    /// Each row has what is found, the port that it leaves (`None`: all) and a word of its reason.
+    #[test]
+    fn everything_that_may_decide_leaves_its_packets() {
+        let program = |link, hook: &str| ForwardPath {
+            programs: vec![AttachedProgram { link, hook: hook.to_owned() }],
+            ..Default::default()
+        };
+        let strange = |text: &str| ForwardPath {
+            strange: vec![Strange { link: 2, text: text.to_owned() }],
+            ..Default::default()
+        };
+        let policy = |drops| {
+            let (program, name) = ("ip6tables-legacy", "filter".to_owned());
+            let legacy = vec![LegacyTable { program, name, rules: 0, drops }];
+            ForwardPath { legacy, ..Default::default() }
+        };
+        let mtu = LinkSettings { mtu: Some(1280), ..filter(0) };
+        let blocks = ForwardPath { ipsec_blocks: vec!["fwd"], ..Default::default() };
+        let services = ForwardPath { virtual_services: 1, ..Default::default() };
+        for (found, port, word) in [
+            (program(Some(2), "tcx at ingress"), Some(1), "tcx at ingress of eth1"),
+            (program(None, "netfilter at forward of IPv4"), None, "netfilter at forward"),
+            (strange("% has the attribute 80"), Some(1), "eth1 has the attribute 80"),
+            (policy(Some("FORWARD")), None, "ip6tables-legacy: table filter drops"),
+            (set(&[(2, true, mtu)]), Some(1), "net.ipv6.conf.eth1.mtu"),
+            (blocks, None, "fwd block"),
+            (services, None, "IPVS"),
+        ] {
+            let judged = judged(&found);
+            assert_eq!(judged.len(), 1, "{judged:?}");
+            assert_eq!(judged[0].0, port, "{judged:?}");
+            assert!(judged[0].1.contains(word), "{judged:?}");
+        }
+        assert!(judged(&program(Some(9), "tcx at ingress")).is_empty(), "no interface of a port");
+        for (setting, port) in [
+            ("ipv4/ip_forward_use_pmtu", None),
+            ("ipv4/conf/eth1/accept_local", Some(PortId(1))),
+            ("ipv4/conf/eth1/route_localnet", Some(PortId(1))),
+        ] {
+            let is_set = |path: &str| u32::from(path == setting);
+            let around = Circumstances { setting: &is_set, ..plain() };
+            let reasons = judge(&ForwardPath::default(), &ports(), &around);
+            assert_eq!(reasons.iter().map(|it| it.port).collect::<Vec<_>>(), [port], "{setting}");
+        }
+        let unseen = ForwardPath { unseen: Some("it"), ..Default::default() };
+        let reasons = judge(&unseen, &ports(), &plain());
+        assert!(reasons.len() == 1 && reasons[0].is_mild, "{reasons:?}");
     }
 
     /// Honours checks that are as strict as the kernel's.

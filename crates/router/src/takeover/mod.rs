@@ -5,6 +5,8 @@
 //! something has changed, and every few seconds, as it says nothing of some. What becomes of the
 //! ports is the configuration's to say ([`Takeover`]).
 
+#[cfg(test)]
+mod hooks;
 mod judge;
 
 use crate::application::SourceCheck;
@@ -16,7 +18,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::ethtool;
-use wattline_linux::netlink::forward_path::{self, ForwardPath, Watch};
+use wattline_linux::netlink::forward_path::{self, AttachedProgram, ForwardPath, Watch};
 use wattline_rib::Rib;
 
 /// Longest time between two looks.
@@ -45,6 +47,8 @@ pub(super) struct Lookout {
     guarded: BTreeSet<PortId>,
     /// Whether a user has added a local route or a routing rule, which the kernel does not forget.
     had_own_lookups: bool,
+    /// BPF programs of netfilter when they could be seen last.
+    of_netfilter: Vec<AttachedProgram>,
     /// See [`Rib::local_changes`].
     local_changes: u64,
     /// Interfaces on top of those, and the ones that were logged.
@@ -75,6 +79,7 @@ impl Lookout {
             flows: BTreeMap::new(),
             guarded,
             had_own_lookups: false,
+            of_netfilter: Vec::new(),
             local_changes: 0,
             cut_off,
             cut_off_logged,
@@ -171,7 +176,15 @@ impl Lookout {
     fn judge(&mut self, config: &Config, rib: &Rib, now: Instant) -> Vec<Reason> {
         self.due = now + LOOK_EVERY;
         let ports = interfaces(config, rib);
-        let found = forward_path::read();
+        let mut found = forward_path::read();
+        // The right to see them is given up after the start.
+        match found.unseen {
+            Some(_) => found.programs.extend(self.of_netfilter.iter().cloned()),
+            None => {
+                let all = found.programs.iter().filter(|it| it.link.is_none());
+                self.of_netfilter = all.cloned().collect();
+            }
+        }
         self.had_own_lookups |= has_own_lookups(&found, rib);
         let lookups = self.had_own_lookups;
         let reasons = reasons(&found, config, rib, &ports, self.guards, &self.checks, lookups);
@@ -324,7 +337,12 @@ fn reasons(
     has_own_lookups: bool,
 ) -> Vec<Reason> {
     let own: Vec<IpAddr> = rib.own_networks().map(|network| network.addr()).collect();
+    let dropped = rib.loosely_dropped();
     let circumstances = Circumstances {
+        setting: &forward_path::setting,
+        has_ipv4: &|link| rib.has_ipv4(link),
+        loosely_dropped: dropped.as_ref(),
+        by_own_gateways: rib.by_own_gateways(),
         follows_kernel: config.router.kernel_routes,
         guards,
         own: &own,

@@ -68,8 +68,28 @@ pub struct Stacked {
 /// Kinds of such interfaces. Tunnels are none: their packets are for this machine.
 const STACKED: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
 
+/// An interface with a property that Wattline does not honour or know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strange {
+    /// The interface's number.
+    pub link: u32,
+    /// The property, for the user; `%` stands for the name of the link.
+    pub text: String,
+}
+
+/// The last attribute of links with a known meaning (IFLA_TAILROOM).
+const IFLA_LAST: u16 = 69;
+
 /// Everything that a dump of links says about them.
-pub(super) type Found = (Vec<Master>, Vec<Aggregate>, Vec<Stacked>);
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub masters: Vec<Master>,
+    pub aggregates: Vec<Aggregate>,
+    pub stacked: Vec<Stacked>,
+    pub strange: Vec<Strange>,
+    /// All interfaces.
+    pub links: Vec<u32>,
+}
 
 /// All of them.
 ///
@@ -90,13 +110,19 @@ struct Links {
     owned: Vec<(u32, u32)>,
     /// Links and those below them, in this namespace.
     lower: Vec<(u32, u32)>,
+    strange: Vec<Strange>,
 }
 
 impl Links {
     /// Notes the body of one message.
     fn note(&mut self, answer: &[u8]) {
-        let Self { names, owned, lower } = self;
+        let Self { names, owned, lower, strange } = self;
         let Some(index) = answer.get(4..).and_then(number) else { return };
+        let mut has = |text: String| strange.push(Strange { link: index, text });
+        let flags = answer.get(8..).and_then(number).unwrap_or(0).cast_signed();
+        if flags & libc::IFF_NOARP != 0 && flags & libc::IFF_LOOPBACK == 0 {
+            has("% resolves no neighbours (`ip link set % arp on` changes that)".to_owned());
+        }
         let (mut name, mut kind) = (String::new(), String::new());
         let (mut below, mut is_elsewhere) = (None, false);
         for (attribute, content) in attributes(answer.get(HEADER..).unwrap_or_default()) {
@@ -109,8 +135,14 @@ impl Links {
                     let found = attributes(content).find(|(it, _)| *it == IFLA_INFO_KIND);
                     kind = found.map(|(_, content)| text(content)).unwrap_or_default();
                 }
+                unknown if unknown > IFLA_LAST && content.iter().any(|byte| *byte != 0) => {
+                    has(format!("% has the attribute {unknown}, which Wattline does not know"));
+                }
                 _ => {}
             }
+        }
+        if kind == "netkit" {
+            has("% is a netkit, whose programs and policy decide about packets".to_owned());
         }
         if STACKED.contains(&kind.as_str()) && !is_elsewhere {
             lower.extend(below.map(|below| (index, below)));
@@ -119,7 +151,7 @@ impl Links {
     }
 
     fn found(self) -> Found {
-        let Self { names, owned, lower } = self;
+        let Self { names, owned, lower, strange } = self;
         let master = |(link, master): (u32, u32)| {
             let (name, kind) = names.get(&master).cloned().unwrap_or_default();
             let kind = match kind.as_str() {
@@ -144,7 +176,9 @@ impl Links {
             Some(Stacked { link: *link, lower: *lower, kind, name })
         });
         let stacked = stacked.collect();
-        (owned.into_iter().map(master).collect(), aggregates, stacked)
+        let links = names.keys().copied().collect();
+        let masters = owned.into_iter().map(master).collect();
+        Found { masters, aggregates, stacked, strange, links }
     }
 }
 
@@ -185,7 +219,7 @@ mod tests {
             frames(&message).for_each(|frame| links.note(frame.payload));
         }
         links.note(&[0; 3]);
-        let (masters, aggregates, stacked) = links.found();
+        let Found { masters, aggregates, stacked, .. } = links.found();
         assert_eq!(stacked, []);
         let of_bond = |link| {
             let (kind, name) = (MasterKind::Other("bond".to_owned()), "bond0".to_owned());
@@ -196,6 +230,30 @@ mod tests {
         let bond = Aggregate { link: 5, kind: Aggregation::Bond, members };
         let team = Aggregate { link: 6, kind: Aggregation::Team, members: Vec::new() };
         assert_eq!(aggregates, [bond, team]);
+    }
+
+    #[test]
+    fn property_without_a_known_meaning_is_named() {
+        let of = |flags: i32, attribute: Option<(u16, &[u8])>, kind: &str| {
+            let mut header = [0; HEADER];
+            header[4..8].copy_from_slice(&2_u32.to_ne_bytes());
+            header[8..12].copy_from_slice(&flags.to_ne_bytes());
+            let mut message = Request::new(RTM_GETLINK - 2, 0);
+            message.put(&header);
+            message.nest(IFLA_LINKINFO, |info| info.attribute(IFLA_INFO_KIND, kind.as_bytes()));
+            attribute.into_iter().for_each(|(kind, value)| message.attribute(kind, value));
+            let mut links = Links::default();
+            frames(&message.finish(1)).for_each(|frame| links.note(frame.payload));
+            links.found().strange.into_iter().map(|it| it.text).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(of(0, Some((IFLA_LAST, &[1])), "veth"), "");
+        assert_eq!(of(libc::IFF_NOARP | libc::IFF_LOOPBACK, Some((80, &[0; 4])), ""), "");
+        for unknown in [70, 71, 80, 200] {
+            let text = of(0, Some((unknown, &[0, 1])), "veth");
+            assert!(text.contains(&format!("attribute {unknown}")), "{text}");
+        }
+        assert!(of(libc::IFF_NOARP, None, "veth").contains("arp on"));
+        assert!(of(0, None, "netkit").contains("netkit"));
     }
 
     #[test]
@@ -214,6 +272,6 @@ mod tests {
             frames(&message.finish(1)).for_each(|frame| links.note(frame.payload));
         }
         let (kind, name) = ("macvlan".to_owned(), "vrrp7".to_owned());
-        assert_eq!(links.found().2, [Stacked { link: 3, lower: 2, kind, name }]);
+        assert_eq!(links.found().stacked, [Stacked { link: 3, lower: 2, kind, name }]);
     }
 }

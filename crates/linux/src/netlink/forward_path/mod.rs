@@ -11,24 +11,27 @@ mod legacy;
 mod masters;
 mod matches;
 mod nftables;
+mod programs;
 mod queueing;
 mod rules;
 mod settings;
 mod spread;
+mod virtual_services;
 mod watch;
 
 pub use flowtables::Flowtable;
 pub use legacy::LegacyTable;
-pub use masters::{Aggregate, Master, MasterKind, Stacked};
+pub use masters::{Aggregate, Master, MasterKind, Stacked, Strange};
 pub use matches::{Concern, InterfaceMatch};
 pub use nftables::Chain;
+pub use programs::AttachedProgram;
 pub use queueing::{Queueing, QueueingKind};
 pub use rules::Rule;
 pub use settings::{LinkSettings, SettingsOfLinks};
 pub use spread::spread_of_bond;
 pub use watch::Watch;
 
-use super::xfrm::{PolicyAction, PolicyDirection, XfrmFollower};
+use super::xfrm::{self, PolicyAction, PolicyDirection, XfrmFollower};
 use ipnet::IpNet;
 use std::io;
 
@@ -51,12 +54,22 @@ pub struct ForwardPath {
     pub aggregates: Vec<Aggregate>,
     /// Interfaces that take some frames of others.
     pub stacked: Vec<Stacked>,
+    /// Interfaces with a property that Wattline does not honour or know.
+    pub strange: Vec<Strange>,
+    /// BPF programs at interfaces and of netfilter.
+    pub programs: Vec<AttachedProgram>,
     /// Sources and destinations of IPsec policies for packets that are sent or forwarded.
     pub ipsec_policies: Vec<[IpNet; 2]>,
+    /// Number of virtual services (`ipvsadm`).
+    pub virtual_services: usize,
+    /// Directions in which packets without an IPsec policy are dropped (`ip xfrm policy setdefault`).
+    pub ipsec_blocks: Vec<&'static str>,
     /// Settings of links.
     pub settings: SettingsOfLinks,
     /// Unreadable parts, with the reason.
     pub unread: Vec<String>,
+    /// Parts that need a right which this process does not have.
+    pub unseen: Option<&'static str>,
 }
 
 /// Reads the state of this thread's network namespace.
@@ -90,12 +103,30 @@ pub fn read() -> ForwardPath {
         note("queueing disciplines and filters (`tc`)", error);
         Vec::new()
     });
-    let (masters, aggregates, stacked) = masters::read().unwrap_or_else(|error| {
-        note("bridges, VRFs and bonds (`ip link`)", error);
-        (Vec::new(), Vec::new(), Vec::new())
+    let masters::Found { masters, aggregates, stacked, strange, links } = masters::read()
+        .unwrap_or_else(|error| {
+            note("bridges, VRFs and bonds (`ip link`)", error);
+            masters::Found::default()
+        });
+    let mut programs = programs::at_interfaces(&links).unwrap_or_else(|error| {
+        note("BPF programs at interfaces (`bpftool net`)", error);
+        Vec::new()
     });
+    let mut unseen = None;
+    match programs::of_netfilter() {
+        Ok(found) => programs.extend(found),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            unseen =
+                Some("BPF programs of netfilter (`bpftool link`) need CAP_SYS_ADMIN to be seen");
+        }
+        Err(error) => note("BPF programs of netfilter (`bpftool link`)", error),
+    }
     let ipsec_policies = ipsec_policies().unwrap_or_else(|error| {
         note("the policies of IPsec (`ip xfrm policy`)", error);
+        Vec::new()
+    });
+    let ipsec_blocks = xfrm::blocked_by_default().unwrap_or_else(|error| {
+        note("defaults of IPsec (`ip xfrm policy getdefault`)", error);
         Vec::new()
     });
     let settings = settings::read().unwrap_or_else(|error| {
@@ -111,10 +142,21 @@ pub fn read() -> ForwardPath {
         masters,
         aggregates,
         stacked,
+        strange,
+        programs,
+        virtual_services: virtual_services::count(),
         ipsec_policies,
+        ipsec_blocks,
         settings,
         unread,
+        unseen,
     }
+}
+
+/// Reads a setting of this thread's network namespace below `/proc/sys/net`; 0 where there is none.
+pub fn setting(path: &str) -> u32 {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/{path}")).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
 }
 
 fn ipsec_policies() -> io::Result<Vec<[IpNet; 2]>> {

@@ -13,6 +13,8 @@ const RTM_GETRULE: u16 = 34;
 /// Length of `struct fib_rule_hdr`.
 const HEADER: usize = 12;
 const FIB_RULE_INVERT: u32 = 2;
+/// Flags that decide nothing: permanent, inverted, unresolved, detached from either interface.
+const KNOWN_FLAGS: u32 = 0x1f;
 const FR_ACT_TO_TBL: u8 = 1;
 const TABLES: [(u32, &str); 3] = [(255, "local"), (254, "main"), (253, "default")];
 
@@ -48,10 +50,14 @@ pub(super) fn read() -> io::Result<Vec<Rule>> {
             if answer.first() != Some(&family) {
                 return;
             }
-            match read_one(answer) {
-                Some(Read::Lookup { priority, table }) => lookups.push((priority, table)),
-                Some(Read::Rule(rule)) => rules.push(rule),
-                Some(Read::Elsewhere) | None => {}
+            let unreadable = || {
+                let text = "a rule that Wattline cannot read".to_owned();
+                Read::Rule(Rule { ipv6, input: None, source: None, destination: None, text })
+            };
+            match read_one(answer).unwrap_or_else(unreadable) {
+                Read::Lookup { priority, table } => lookups.push((priority, table)),
+                Read::Rule(rule) => rules.push(rule),
+                Read::Elsewhere => {}
             }
         })?;
         if let Some(text) = another_order(lookups, ipv6) {
@@ -104,6 +110,12 @@ fn read_one(body: &[u8]) -> Option<Read> {
     let mut destination =
         if destination_length > 0 { Some(zero(destination_length)?) } else { None };
     let mut other = String::new();
+    let inverted = flags & FIB_RULE_INVERT != 0;
+    // A selector that no forwarded packet meets.
+    let mut is_elsewhere = false;
+    if flags & !KNOWN_FLAGS != 0 {
+        let _ = write!(other, " flags {:#x}", flags & !KNOWN_FLAGS);
+    }
     if tos != 0 {
         let _ = write!(other, " tos {tos:#x}");
     }
@@ -121,21 +133,34 @@ fn read_one(body: &[u8]) -> Option<Read> {
                 let _ = write!(other, " {what} {}", number(content)?);
             }
             15 => table = number(content)?,
-            // Forwarded packets are looked up without an interface out, and have no user; what is
-            // in a VRF is told by its interface.
-            17 | 20 => return Some(Read::Elsewhere),
-            19 if content.first() == Some(&1) => return Some(Read::Elsewhere),
+            16 if number(content)? != u32::MAX => {
+                let _ = write!(other, " fwmask {:#x}", number(content)?);
+            }
+            // Forwarded packets are looked up without an interface out; what is in a VRF is told by
+            // its interface.
+            17 => is_elsewhere = true,
+            19 => is_elsewhere |= content.first() != Some(&0),
+            // Forwarded packets are looked up as user 0.
+            20 => {
+                let (first, last) = (number(content)?, number(content.get(4..)?)?);
+                is_elsewhere |= first > 0;
+                let _ = write!(other, " uidrange {first}-{last}");
+            }
             22 => drop(write!(other, " ipproto {}", content.first()?)),
             23 => other += " sport",
             24 => other += " dport",
-            _ => {}
+            25 => drop(write!(other, " dscp {:#x}", content.first()?)),
+            26 => other += " flowlabel",
+            // Target of `goto`, realms, padding, the routing daemon that added it, masks of those above.
+            4 | 11 | 13 | 14 | 16 | 18 | 21 | 27..=30 => {}
+            unknown => drop(write!(other, " attribute {unknown}")),
         }
     }
     // `iif lo` is what this machine sends itself.
-    if input.as_deref() == Some("lo") && flags & FIB_RULE_INVERT == 0 {
+    is_elsewhere |= input.as_deref() == Some("lo");
+    if is_elsewhere && !inverted {
         return Some(Read::Elsewhere);
     }
-    let inverted = flags & FIB_RULE_INVERT != 0;
     let plain = source.is_none() && destination.is_none() && input.is_none();
     let plain = plain && other.is_empty() && !inverted;
     if plain && action == FR_ACT_TO_TBL && TABLES.iter().any(|(number, _)| *number == table) {
@@ -181,7 +206,47 @@ fn prefix(content: &[u8], length: u8) -> Option<IpNet> {
 
 #[cfg(test)]
 mod tests {
-    use super::another_order;
+    use super::super::super::frame::attribute_bytes as attribute;
+    use super::{FIB_RULE_INVERT, HEADER, Read, another_order, read_one};
+
+    /// The rule in the place of the main one, with a flag and an attribute more.
+    fn read(flags: u32, more: &[u8]) -> Read {
+        let mut body = [0; HEADER];
+        (body[0], body[4], body[7]) = (libc::AF_INET as u8, 254, 1);
+        body[8..].copy_from_slice(&flags.to_ne_bytes());
+        let priority = attribute(6, &32766_u32.to_ne_bytes());
+        read_one(&[&body[..], &priority, more].concat()).unwrap()
+    }
+
+    #[test]
+    fn attribute_or_flag_without_a_known_meaning_makes_another_rule() {
+        assert!(matches!(read(0, &[]), Read::Lookup { priority: 32766, table: 254 }));
+        let unknown = [5, 7, 8, 9, 31, 32, 40, 99];
+        for kind in unknown {
+            let Read::Rule(rule) = read(0, &attribute(kind, &[0; 4])) else { panic!("{kind}") };
+            assert!(rule.text.contains(&format!("attribute {kind}")), "{}", rule.text);
+        }
+        for kind in [25, 26] {
+            assert!(matches!(read(0, &attribute(kind, &[8, 0, 0, 0])), Read::Rule(_)), "{kind}");
+        }
+        assert!(matches!(read(0x40, &[]), Read::Rule(_)));
+        for kind in [11, 18, 21] {
+            assert!(matches!(read(0, &attribute(kind, &[0; 4])), Read::Lookup { .. }), "{kind}");
+        }
+    }
+
+    #[test]
+    fn rule_that_forwarded_packets_never_meet_concerns_all_of_them_with_not() {
+        let users = |first: u32| attribute(20, &[first.to_ne_bytes(), [255; 4]].concat());
+        let elsewhere =
+            [attribute(17, b"a\0"), attribute(19, &[1]), attribute(3, b"lo\0"), users(1)];
+        for selector in elsewhere {
+            assert!(matches!(read(0, &selector), Read::Elsewhere));
+            let Read::Rule(rule) = read(FIB_RULE_INVERT, &selector) else { panic!() };
+            assert!(rule.text.contains("not") && rule.input.is_none(), "{}", rule.text);
+        }
+        assert!(matches!(read(0, &users(0)), Read::Rule(_)));
+    }
 
     #[test]
     fn tables_are_looked_up_in_the_usual_order_or_it_is_told() {

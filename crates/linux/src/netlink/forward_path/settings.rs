@@ -14,8 +14,10 @@ const RTM_GETLINK: u16 = 18;
 const IFINFOMSG: usize = 16;
 const IFLA_AF_SPEC: u16 = 26;
 const IFLA_INET6_CONF: u16 = 2;
-/// DEVCONF_DISABLE_IPV6 (include/uapi/linux/ipv6.h), an index into IFLA_INET6_CONF.
+const IFLA_MTU: u16 = 4;
+/// DEVCONF_DISABLE_IPV6 and DEVCONF_MTU6 (include/uapi/linux/ipv6.h), indexes into IFLA_INET6_CONF.
 const DISABLE_IPV6: usize = 26;
+const MTU6: usize = 2;
 
 /// Settings in force on a link for one family.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct LinkSettings {
     pub off_because: Option<&'static str>,
     /// Reverse-path filter: 0 none, 1 strict, 2 loose. Of IPv4 alone.
     pub reverse_path: u32,
+    /// The limit of packets that leave here (`net.ipv6.conf.%.mtu`), if it is below the link's MTU.
+    pub mtu: Option<u32>,
     /// Settings without a known meaning that are not 0, as number and value.
     pub not_understood: Vec<(u16, u32)>,
 }
@@ -66,14 +70,17 @@ pub(super) fn read() -> io::Result<SettingsOfLinks> {
             _ => answered?,
         }
         let of_all = read.iter().find(|it| it.scope == Scope::All).cloned().unwrap_or_default();
-        for (link, disables_ipv6) in &links {
+        for (link, conf) in &links {
             let one = read.iter().find(|it| it.scope == Scope::Link(*link));
             // The kernel drops packets of a family that the link has no settings for.
             let without =
                 LinkSettings { off_because: Some("% is without it"), ..Default::default() };
             let mut settings = one.map_or(without, |one| in_force(one, &of_all));
-            if ipv6 && *disables_ipv6 {
-                settings.off_because = Some("net.ipv6.conf.%.disable_ipv6 = 1");
+            if ipv6 {
+                settings.mtu = conf.mtu;
+                if conf.is_disabled {
+                    settings.off_because = Some("net.ipv6.conf.%.disable_ipv6 = 1");
+                }
             }
             all.set(*link, ipv6, settings);
         }
@@ -95,29 +102,42 @@ fn in_force(one: &Netconf, all: &Netconf) -> LinkSettings {
     };
     let reverse_path = one.reverse_path.max(all.reverse_path);
     let not_understood = one.not_understood.iter().chain(&all.not_understood).copied().collect();
-    LinkSettings { off_because, reverse_path, not_understood }
+    LinkSettings { off_because, reverse_path, mtu: None, not_understood }
 }
 
-/// Lists all links, with true for those on which the kernel drops all packets of IPv6.
-fn links() -> io::Result<BTreeMap<u32, bool>> {
+/// Settings of IPv6 that only descriptions of links have.
+struct Ipv6Conf {
+    /// Whether the kernel drops all packets.
+    is_disabled: bool,
+    /// The MTU, if it is below that of the link.
+    mtu: Option<u32>,
+}
+
+/// Lists all links.
+fn links() -> io::Result<BTreeMap<u32, Ipv6Conf>> {
     let mut links = BTreeMap::new();
     dump(NETLINK_ROUTE, RTM_GETLINK, &[0; IFINFOMSG], |answer| {
-        links.extend(answer.get(4..).and_then(number).map(|link| (link, disables_ipv6(answer))));
+        links.extend(answer.get(4..).and_then(number).map(|link| (link, ipv6_conf(answer))));
     })?;
     Ok(links)
 }
 
-fn disables_ipv6(answer: &[u8]) -> bool {
+fn ipv6_conf(answer: &[u8]) -> Ipv6Conf {
     let inner = |bytes, wanted: u16| {
         attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, content)| content)
     };
-    let values = answer
-        .get(IFINFOMSG..)
+    let link = answer.get(IFINFOMSG..);
+    let values = link
         .and_then(|all| inner(all, IFLA_AF_SPEC))
         .and_then(|families| inner(families, libc::AF_INET6 as u16))
         .and_then(|ipv6| inner(ipv6, IFLA_INET6_CONF));
-    let value = values.and_then(|values| values.get(DISABLE_IPV6 * 4..)).and_then(number);
-    value.is_some_and(|value| value != 0)
+    let value = |index: usize| values.and_then(|it| it.get(index * 4..)).and_then(number);
+    let of_link = link.and_then(|all| inner(all, IFLA_MTU)).and_then(number);
+    let is_lower = |mtu: &u32| of_link.is_some_and(|of_link| *mtu < of_link);
+    Ipv6Conf {
+        is_disabled: value(DISABLE_IPV6).is_some_and(|value| value != 0),
+        mtu: value(MTU6).filter(is_lower),
+    }
 }
 
 #[cfg(test)]

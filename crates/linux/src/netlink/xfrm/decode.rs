@@ -29,6 +29,10 @@ const XFRMA_TMPL: u16 = 5;
 const XFRMA_REPLAY_VAL: u16 = 10;
 const XFRMA_ALG_AEAD: u16 = 18;
 const XFRMA_ALG_AUTH_TRUNC: u16 = 20;
+/// The kind of a policy; the main one is 0.
+const XFRMA_POLICY_TYPE: u16 = 16;
+const XFRMA_PAD: u16 = 27;
+const XFRMA_OFFLOAD_DEV: u16 = 28;
 const XFRMA_MARK: u16 = 21;
 const XFRMA_REPLAY_ESN_VAL: u16 = 23;
 const XFRMA_IF_ID: u16 = 31;
@@ -174,7 +178,10 @@ pub(super) fn policy(body: &[u8]) -> Option<Policy> {
             // Value and mask: a mask of 0 matches any packet.
             XFRMA_MARK => found.bound |= u32_at(content, 4)? != 0,
             XFRMA_IF_ID => found.bound |= u32_at(content, 0)? != 0,
-            _ => {}
+            XFRMA_POLICY_TYPE => found.bound |= content.first() != Some(&0),
+            XFRMA_TMPL | XFRMA_PAD | XFRMA_OFFLOAD_DEV => {}
+            // Selects by more than Wattline knows, as a security context does.
+            _ => found.bound = true,
         }
         if kind == XFRMA_TMPL {
             for template in content.chunks_exact(USER_TMPL) {
@@ -295,6 +302,10 @@ mod tests {
         let bound = |attributes: &[Vec<u8>]| policy(&body(1, attributes)).unwrap().bound;
         assert!(!bound(&[]) && !bound(&[mark(0)]));
         assert!(bound(&[mark(0xff)]) && bound(&[attribute(XFRMA_IF_ID, &[1, 0, 0, 0])]));
+        // A security context, and attributes that are newer than Wattline.
+        for kind in [8, 40, 63] {
+            assert!(bound(&[attribute(kind, &[0; 8])]), "attribute {kind}");
+        }
         assert!(is_of_socket(&body(4, &[])) && !is_of_socket(&body(2, &[])));
         assert!(!is_of_socket(&[]));
     }

@@ -26,6 +26,9 @@ use zeroize::Zeroizing;
 const GROUPS: [u32; 3] = [2, 3, 4];
 const XFRM_MSG_GETSA: u16 = 0x12;
 const XFRM_MSG_GETPOLICY: u16 = 0x15;
+const XFRM_MSG_GETDEFAULT: u16 = 0x28;
+/// XFRM_USERPOLICY_ACCEPT; 0 is none, as in kernels that have no default.
+const ACCEPT: u8 = 2;
 /// As much as the kernel puts into one datagram of a dump.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -88,6 +91,26 @@ impl XfrmFollower {
         self.dumped = true;
         Ok(Some(snapshot))
     }
+}
+
+/// Lists the directions, of those that forwarded packets take, in which packets without a policy are
+/// dropped (`ip xfrm policy setdefault`, Linux 5.15).
+///
+/// # Errors
+/// Only from the kernel; `EINVAL` before Linux 5.15.
+pub(super) fn blocked_by_default() -> io::Result<Vec<&'static str>> {
+    let mut request = Request::new(XFRM_MSG_GETDEFAULT, 0);
+    request.put(&[0; 4]);
+    let mut blocked = Vec::new();
+    Exchange::open(NETLINK_XFRM)?.ask(request, &mut vec![0; BUFFER_BYTES], |frame| {
+        // `struct xfrm_userpolicy_default`: in, fwd, out.
+        for (value, name) in frame.payload.iter().skip(1).zip(["fwd", "out"]) {
+            if ![0, ACCEPT].contains(value) {
+                blocked.push(name);
+            }
+        }
+    })?;
+    Ok(blocked)
 }
 
 /// All that the kernel has of a kind: `body` is the length of the structure that selects, if any.
