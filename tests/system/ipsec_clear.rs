@@ -154,12 +154,31 @@ impl Gateway {
         gateway
     }
 
-    /// One whose kernel has none of its policies, so that the router alone keeps packets back.
+    /// One whose kernel lets everything pass, so that the router alone keeps packets back.
     fn alone() -> Self {
         let gateway = Self::new();
-        // A kernel without XFRM has none anyway.
-        let _ = gateway.topology.router.ip("xfrm policy flush");
+        for any in ["0.0.0.0/0", "::/0"] {
+            for direction in ["in", "out", "fwd"] {
+                let policy = format!("src {any} dst {any} dir {direction} priority 1");
+                // A kernel without XFRM blocks nothing anyway.
+                let _ = gateway.topology.router.ip(&format!("xfrm policy add {policy}"));
+            }
+        }
         gateway
+    }
+
+    /// Waits until the states of both ports are as wanted.
+    fn await_states(&self, wanted: impl Fn([&str; 2]) -> bool) {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let stats = self.stats();
+            let state = |port: usize| stats["ports"][port]["state"].as_str().unwrap_or_default();
+            if wanted([state(0), state(1)]) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{:#}", stats["ports"]);
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     fn start(&mut self, more: &str) {
@@ -315,6 +334,77 @@ fn packets_that_no_socket_takes_do_not_pass_in_clear() {
         let stats = gateway.stats();
         let dropped = &stats["ports"][0]["verdicts"]["too_long_dropped"];
         assert!(dropped.as_u64().is_some_and(|dropped| dropped > 0), "{stats:#}");
+    });
+}
+
+/// Whatever the kernel would do beside routing, a port with IPsec is blocked, never left: the kernel
+/// would forward in clear what came in in clear.
+#[test]
+fn port_that_would_be_left_is_blocked() {
+    quiet("port_that_would_be_left_is_blocked", || {
+        let gateway = Gateway::alone();
+        let router = &gateway.topology.router;
+        let counter = "add table inet x; add chain inet x c { type filter hook forward priority 0; }; \
+                       add rule inet x c counter";
+        let set = "root tbf rate 1gbit burst 100kb latency 50ms";
+        let tbf = format!("qdisc add dev {} {set}", RIGHT.interface);
+        let no_tbf = format!("qdisc del dev {} root", RIGHT.interface);
+        let rule = |change: &str| format!("rule {change} fwmark 7 lookup main pref 10");
+        let (add, del) = (rule("add"), rule("del"));
+        // The kernel then sends what a policy would hold back.
+        for interface in [LEFT.interface, RIGHT.interface] {
+            let setting = format!("net.ipv4.conf.{interface}.disable_xfrm=1");
+            router.run("sysctl", &["-qw", &setting], LIMIT).unwrap();
+        }
+        let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
+        let reasons = [
+            ("nft", vec![counter.to_owned()], vec!["delete table inet x".to_owned()]),
+            ("tc", words(&tbf), words(&no_tbf)),
+            ("ip", words(&add), words(&del)),
+        ];
+        for (program, begin, end) in reasons {
+            let run = |arguments: &[String]| {
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                router.run(program, &arguments, LIMIT).unwrap();
+            };
+            run(&begin);
+            gateway.await_states(|states| states.contains(&"blocked"));
+            gateway.await_states(|states| !states.contains(&"left"));
+            gateway.none_in_clear(BACK, &BACK.forwarded());
+            gateway.none_in_clear(OUT, &OUT.forwarded());
+            // An interface that goes down and returns meanwhile.
+            for link in ["down", "up"] {
+                router.ip(&format!("link set {} {link}", RIGHT.interface)).unwrap();
+            }
+            gateway.none_in_clear(BACK, &BACK.forwarded());
+            run(&end);
+            gateway.await_states(|states| states == ["up"; 2]);
+            gateway.none_in_clear(BACK, &BACK.forwarded());
+        }
+    });
+}
+
+/// An IKE daemon may flush all policies as it starts.
+#[test]
+fn flushed_policies_return_before_the_router_is_killed() {
+    quiet("flushed_policies_return_before_the_router_is_killed", || {
+        let mut gateway = Gateway::new();
+        let policies = gateway.policies();
+        if policies.is_empty() {
+            return wattline_needs::machine("the kernel has no XFRM");
+        }
+        let deadline = Instant::now() + LIMIT;
+        for restored in 1..=2 {
+            gateway.topology.router.ip("xfrm policy flush").unwrap();
+            while gateway.policies().len() < policies.len() {
+                assert!(Instant::now() < deadline, "{:?}", gateway.policies());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let ipsec = &gateway.stats()["applications"]["ipsec"];
+            assert_eq!(ipsec["restored_in_kernel"], restored * policies.len(), "{ipsec}");
+        }
+        gateway.wattline.take().unwrap().kill();
+        gateway.none_in_clear(OUT, &OUT.forwarded());
     });
 }
 

@@ -366,6 +366,12 @@ fn serve<R: Into<Reply>>(
         if (&mut reader).take(LONGEST_REQUEST).read_line(&mut line)? == 0 {
             return Ok(());
         }
+        if line.len() as u64 == LONGEST_REQUEST && !line.ends_with('\n') {
+            // The rest must not be read as further requests.
+            let message = format!("the request is longer than {LONGEST_REQUEST} bytes");
+            reader.get_mut().write_all(format!("{}\n", json_error(&message)).as_bytes())?;
+            return Ok(());
+        }
         let in_flight = pending.begin();
         let read = Instant::now();
         let refused = |message: String| Reply::Answer(Answer::Error(message));
@@ -536,6 +542,30 @@ mod tests {
         drop(UnixListener::bind(&dead).unwrap());
         assert!(dead.exists());
         Server::bind(&dead).unwrap();
+    }
+
+    /// The rest of a request that is too long is not read as further requests.
+    #[test]
+    fn request_over_the_limit_ends_the_connection() {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::bind(&directory.path().join("s.sock")).unwrap();
+        let (asked, requests) = std::sync::mpsc::channel();
+        let answer = move |request: Request| {
+            let _ = asked.send(request);
+            Some(Answer::Ok(Value::Null))
+        };
+        serve_all(server.listener().unwrap(), answer).unwrap();
+        let mut stream = UnixStream::connect(server.path()).unwrap();
+        let mut text = " ".repeat(LONGEST_REQUEST as usize);
+        text += "{\"request\":\"stop\"}\n";
+        // The connection may end before all is written.
+        let _ = stream.write_all(text.as_bytes());
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        assert!(line.contains("the request is longer than 65536 bytes"), "{line}");
+        assert!(matches!(reader.read_line(&mut line), Ok(0) | Err(_)), "{line}");
+        assert!(requests.try_recv().is_err());
     }
 
     /// Nobody can use the time between bind(2) and the final mode and group of the file.

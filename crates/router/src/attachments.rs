@@ -11,6 +11,7 @@ use super::busy_poll::why_in_vain;
 use super::channels;
 use super::flows::FlowTarget;
 use super::link_state::LinkState;
+use super::port::guard::{Change, Guard, Passage};
 use super::programs::{Program, Programs, Target};
 use super::queues::{self, Interface, Unopened, Why, WorkerInterfaces, describe, duplicate};
 use super::takeover::Lookout;
@@ -118,9 +119,8 @@ struct Attachment {
     renamed: Option<String>,
     /// Whether packets can go through its interface, while it is served and the kernel knows it.
     link: Option<LinkState>,
-    /// The application that filters arriving packets, if any. While the port is not served, the
-    /// kernel must not forward them unfiltered.
-    judged: Option<String>,
+    /// Guard of its frames, also while the port is not served.
+    guard: Guard,
     /// Reason why it could not be blocked, and the time of the next try.
     unblocked: Option<(String, Instant)>,
 }
@@ -181,7 +181,7 @@ impl Attachments {
         unopened: &[Unopened],
         workers: Vec<WorkerInterfaces>,
         statuses: &[(PortId, QueueStatus)],
-        judged: &BTreeMap<PortId, String>,
+        guards: &BTreeMap<PortId, Guard>,
         with_program: &dyn Fn(PortId) -> bool,
     ) -> Self {
         let vacant = |port: PortId| {
@@ -202,7 +202,7 @@ impl Attachments {
                 released_by: Instant::now(),
                 renamed: None,
                 link: None,
-                judged: judged.get(&port).cloned(),
+                guard: guards.get(&port).cloned().unwrap_or_default(),
                 unblocked: None,
             }
         };
@@ -288,8 +288,8 @@ impl Attachments {
         None
     }
 
-    /// Opens the sockets of a port that is added, whose `program` is attached, and whose packets
-    /// `judged` judges, if something does. [`Self::begin`] or [`Self::forget`] has to follow.
+    /// Opens the sockets of a port that is added, whose `program` is attached, and whose frames
+    /// pass `guard`. [`Self::begin`] or [`Self::forget`] has to follow.
     ///
     /// # Errors
     /// Why not; nothing stays open then.
@@ -298,7 +298,7 @@ impl Attachments {
         interface: &Interface,
         config: &Config,
         program: &str,
-        judged: Option<String>,
+        guard: Guard,
     ) -> Result<OpenPort, String> {
         let Interface { port, link, queues } = interface;
         let now = Instant::now();
@@ -330,7 +330,7 @@ impl Attachments {
             released_by: Instant::now(),
             renamed: None,
             link: None,
-            judged,
+            guard,
             unblocked: None,
         });
         Ok(OpenPort { port: *port, queues: opened })
@@ -547,7 +547,7 @@ impl Attachment {
             State::HandedOver { .. } => ("attaching", Some("workers take its queues".to_owned())),
             State::Without { why: Why::Absent(why), .. } => ("absent", Some(why.clone())),
             State::Without { why: Why::Failed(why), .. } => {
-                let judged = self.judged.as_ref().map(|what| match &self.unblocked {
+                let judged = self.guard.judges().map(|what| match &self.unblocked {
                     None => {
                         format!("; what comes in for others is dropped, as {what} would not hold")
                     }
@@ -558,7 +558,7 @@ impl Attachment {
                 });
                 ("failed", Some(format!("{why}{}", judged.unwrap_or_default())))
             }
-            State::Without { why: Why::Left(why), .. } => match &self.judged {
+            State::Without { why: Why::Left(why), .. } => match self.guard.judges() {
                 None => ("left", Some(why.clone())),
                 Some(what) => (
                     "blocked",
@@ -718,7 +718,7 @@ impl Attachment {
     /// Sees to it that a port whose packets are judged has a program that leaves none to the
     /// kernel, also where its interface comes back while the port is left.
     fn keep_blocked(&mut self, around: &mut Surroundings<'_>, now: Instant) {
-        if self.judged.is_none() || self.ifindex().is_some() {
+        if self.guard.passage(self.ifindex().is_some()) != Passage::Blocked {
             self.unblocked = None;
             return;
         }
@@ -731,11 +731,12 @@ impl Attachment {
             Some(link) => {
                 let left = (around.left_prefixes)(self.port);
                 let to = Target { name: &self.name, link: &link, left: &left };
-                let blocked = around.programs.block_again(self.port, &to, around.rib);
+                let held = Change::Hold;
+                let blocked = around.programs.attach_again(self.port, held, &to, around.rib);
                 if blocked.is_ok() {
                     self.is_bond = Some(link.is_bond());
                 }
-                blocked.map_err(|it| it.to_string())
+                blocked.map(drop).map_err(|it| it.to_string())
             }
             // Moved to another namespace, where it is nobody's port.
             None if attached.is_some() => {
@@ -749,7 +750,7 @@ impl Attachment {
             tracing::error!(
                 "port {}: cannot be blocked: {error}; the kernel forwards what comes in without {}",
                 self.name,
-                self.judged.as_deref().unwrap_or_default()
+                self.guard.judges().unwrap_or_default()
             );
         }
         self.unblocked = Some((error, now + TRY_AGAIN));
@@ -799,11 +800,7 @@ impl Attachment {
     }
 
     fn detach(&self, around: &mut Surroundings<'_>) {
-        let done = match self.judged {
-            None => around.programs.detach_port(self.port),
-            Some(_) => around.programs.block_port(self.port),
-        };
-        if let Err(error) = done {
+        if let Err(error) = around.programs.change(self.port, Change::Leave, &[]) {
             tracing::error!("port {}: {error}", self.name);
         }
     }
@@ -896,7 +893,7 @@ impl Attachment {
         }
         let left = (around.left_prefixes)(self.port);
         let to = Target { name: &self.name, link, left: &left };
-        let program = around.programs.attach_again(self.port, &to, around.rib);
+        let program = around.programs.attach_again(self.port, Change::Return, &to, around.rib);
         let program = program.map_err(|error| match error {
             // It goes while it is looked at.
             XdpError::NoInterface { .. } => Why::Absent(format!("{} is gone", link.name)),
@@ -951,14 +948,7 @@ impl Attachment {
             return;
         }
         let (ifindex, mode) = (*ifindex, std::mem::take(mode));
-        let done = around.programs.begin_guard(self.port).and_then(|()| {
-            sockets.iter().try_for_each(|(queue, socket)| {
-                match around.programs.program_mut(self.port) {
-                    Some(program) => program.set_socket(*queue, Some(socket.as_fd())),
-                    None => Ok(()),
-                }
-            })
-        });
+        let done = around.programs.change(self.port, Change::Serve, sockets);
         match done {
             Ok(()) => {
                 let how = std::mem::replace(&mut self.attached_words, AGAIN);

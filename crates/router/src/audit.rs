@@ -35,6 +35,8 @@ const BETWEEN_CHECKS: Duration = Duration::from_millis(250);
 const POSTPONED: Duration = Duration::from_millis(50);
 /// Differences that are followed at once.
 const MOST_SUSPECTS: usize = 16;
+/// The same while an audit on demand runs: 2,000 prefixes that differ take ten seconds.
+const MOST_ON_DEMAND: usize = 256;
 /// Prefixes that are drawn from a table at once.
 const DRAWN: usize = 4096;
 /// Times that a prefix has to agree before it is taken back, with a period between them.
@@ -323,7 +325,7 @@ impl Audit {
         let Some(mut audit) = self.on_demand.take().filter(OnDemand::is_wanted) else { return };
         let ports = ports(state.rib);
         let began = Instant::now();
-        while self.suspects.len() < MOST_SUSPECTS && began.elapsed() < SLICE {
+        while self.suspects.len() < MOST_ON_DEMAND && began.elapsed() < SLICE {
             let comparison = &mut self.comparison;
             let Some(address) = audit.next(|prefix| comparison.address_in(prefix)) else { break };
             match comparison.about(state, &ports, address, true) {

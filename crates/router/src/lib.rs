@@ -42,6 +42,7 @@ mod link_state;
 pub mod metrics;
 mod neighbour_requests;
 pub mod platform;
+mod port;
 mod port_changes;
 mod port_states;
 mod power;
@@ -323,9 +324,8 @@ impl Router {
         }
         let config = &self.configured.config;
         for (number, settings) in (0..).zip(&config.ports) {
-            let judged = self.applications.iter().any(|it| it.judges(PortId(number)));
-            if judged && lookout.left(PortId(number)).is_some() {
-                let what = config.why_by_workers(usize::from(number)).join(", ");
+            let guard = port::guard::Guard::new(config, PortId(number), &self.applications);
+            if let (Some(what), Some(_)) = (guard.judges(), lookout.left(PortId(number))) {
                 let name = &settings.name;
                 tracing::error!(
                     "port {name}: {what} would not hold if the kernel forwarded the packets of this \

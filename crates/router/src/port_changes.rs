@@ -8,6 +8,7 @@
 
 use super::Router;
 use super::attachments::{EMPTYING, OpenPort};
+use super::port::guard::Guard;
 use super::programs::NewPort;
 use super::queues::{self, Interface};
 use super::statics::port_spec;
@@ -203,24 +204,23 @@ impl Router {
         let Self { kernel: Some(kernel), rib, lookout, ports, applications, .. } = self else {
             return Err(vec!["[[port]]: nothing is known of interfaces".to_owned()]);
         };
-        let guards = applications.iter().any(|it| it.guards());
         let (mut opened, mut wrong, mut attached) = (Vec::new(), Vec::new(), Vec::new());
         for interface in interfaces {
             let Interface { port, link, .. } = interface;
             let name = &wanted.ports[usize::from(port.0)].name;
             let by_workers = wanted.why_by_workers(usize::from(port.0));
             let judges = (!by_workers.is_empty()).then(|| by_workers.join(", "));
-            let guarded = guards || judges.is_some();
+            let guard = Guard::new(wanted, *port, applications);
             if let Some(lookout) = lookout {
                 let check = applications.iter().filter_map(|it| it.will_check(*port, wanted)).max();
-                lookout.add(*port, guarded, check, (wanted, rib));
+                lookout.add(*port, guard.is_guarded(), check, (wanted, rib));
                 if let (Some(judges), Some(why)) = (&judges, lookout.left(*port)) {
                     wrong.push(judged_and_left(name, judges, why));
                     continue;
                 }
             }
             let left = left_at_first(lookout.as_ref(), *port);
-            let new = NewPort { by_workers: &by_workers, guarded, left: &left };
+            let new = NewPort { by_workers: &by_workers, guard: &guard, left: &left };
             let program = match kernel.programs.add_port(*port, name, link, rib, &new) {
                 Ok(program) => program,
                 Err(error) => {
@@ -229,7 +229,7 @@ impl Router {
                 }
             };
             attached.push(*port);
-            match ports.attachments.open(interface, wanted, &program, judges) {
+            match ports.attachments.open(interface, wanted, &program, guard) {
                 Ok(port) => opened.push(port),
                 Err(error) => wrong.push(format!("[[port]] {name}: {error}")),
             }

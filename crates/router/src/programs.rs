@@ -2,6 +2,7 @@
 
 use super::error::RouterError;
 use super::flows::Flows;
+use super::port::guard::{Change, Guard, Step};
 use super::succession::{self, Inherited};
 use super::xdp_counts::{Counted, XdpCounts};
 use super::xdp_forward::{BEHIND_BOND, Egress, Forwarding};
@@ -44,8 +45,8 @@ pub(super) struct Programs {
     tunnel_ends: HashSet<IpAddr>,
     /// Addresses of other machines for which the kernel answers at ports.
     proxied: Vec<(PortId, IpAddr)>,
-    /// Ports whose programs leave the kernel nothing to forward, once traffic is handed over.
-    pub guarded: HashSet<PortId>,
+    /// Guards of the ports; they hold once traffic is handed over.
+    pub guards: BTreeMap<PortId, Guard>,
     /// Attachments inherited from the previous router.
     pub inherited: Inherited,
     /// The longest IP packet that sockets take, once traffic is handed over.
@@ -61,8 +62,8 @@ pub(super) struct Programs {
 pub(super) struct NewPort<'a> {
     /// Reasons for forwarding by workers.
     pub by_workers: &'a [&'a str],
-    /// Whether it leaves the kernel nothing to forward.
-    pub guarded: bool,
+    /// Guard of its frames.
+    pub guard: &'a Guard,
     /// Prefixes whose packets are left to the kernel.
     pub left: &'a BTreeSet<IpNet>,
 }
@@ -109,7 +110,7 @@ impl Programs {
             by_workers: BTreeMap::new(),
             tunnel_ends: HashSet::new(),
             proxied: Vec::new(),
-            guarded: HashSet::new(),
+            guards: BTreeMap::new(),
             inherited: Inherited::default(),
             longest: u16::MAX,
             places: 0,
@@ -177,8 +178,7 @@ impl Programs {
 
     /// Loads the program of a port that is added while others forward, fills its maps and then
     /// attaches it. Until sockets are set, all frames go to the kernel except those that the
-    /// program forwards. It forwards none if `new.by_workers` has a reason. For `new.guarded` see
-    /// [`Self::guarded`].
+    /// program forwards. It forwards none if `new.by_workers` has a reason.
     ///
     /// # Errors
     /// Returns errors of the kernel only; nothing stays attached then.
@@ -193,14 +193,18 @@ impl Programs {
         if !new.by_workers.is_empty() {
             self.by_workers.insert(port, new.by_workers.join(", "));
         }
-        if new.guarded {
-            self.guarded.insert(port);
-        }
+        self.guards.insert(port, new.guard.clone());
         // A guarded program drops packets that need a socket, so the guard begins once there are
-        // sockets.
-        self.load(port, &Target { name, link, left: new.left }, rib, false).map_err(|error| {
+        // sockets. Until then the kernel forwards as before.
+        let added = self.load(port, &Target { name, link, left: new.left }, rib, false);
+        let added = added.and_then(|mode| {
+            self.egress.add(port, link.index, name)?;
+            Ok(mode)
+        });
+        added.map_err(|error| {
+            self.each.remove(&port);
             self.by_workers.remove(&port);
-            self.guarded.remove(&port);
+            self.guards.remove(&port);
             RouterError::Xdp { port: name.to_owned(), error }
         })
     }
@@ -242,9 +246,6 @@ impl Programs {
             program.set_leaves(Leaves::Prefixes, !left.is_empty())
         };
         let program = XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut tell)?;
-        if !blocked {
-            self.egress.add(port, link.index, name)?;
-        }
         let mode = mode_of(&program, self.reason(port));
         let mut program = Program::new(name, mac, program, longest);
         program.local = local;
@@ -271,19 +272,13 @@ impl Programs {
             self.gone.merge(&program.program.counters().unwrap_or_default());
         }
         self.by_workers.remove(&port);
-        self.guarded.remove(&port);
+        self.guards.remove(&port);
         closed
     }
 
-    /// Begins the guard of an added port that has all its sockets: if guarded, its program leaves
-    /// the kernel nothing to forward from now on.
-    ///
-    /// # Errors
-    /// Returns errors of the kernel only.
-    pub fn begin_guard(&mut self, port: PortId) -> Result<(), BpfError> {
-        let guarded = self.guarded.contains(&port);
-        let program = self.each.get_mut(&port).filter(|_| guarded);
-        program.map_or(Ok(()), |program| program.program.set_guarded(true))
+    /// Returns true if the kernel may forward no frame that the port receives.
+    pub fn is_guarded(&self, port: PortId) -> bool {
+        self.guards.get(&port).is_some_and(Guard::is_guarded)
     }
 
     /// Detaches a port whose interface is gone. If the interface still exists, for example in
@@ -298,62 +293,73 @@ impl Programs {
         self.egress.remove(port)
     }
 
-    /// Blocks a port: neither workers nor the kernel get packets of it to forward. The program
-    /// drops them until there are sockets again.
+    /// Takes the steps of a change that needs no interface, as the guard of the port orders them.
     ///
     /// # Errors
-    /// Returns errors of the kernel only.
-    pub fn block_port(&mut self, port: PortId) -> Result<(), BpfError> {
-        if let Some(program) = self.each.get_mut(&port) {
-            program.program.set_guarded(true)?;
-            program.program.clear_sockets()?;
-        }
-        self.egress.remove(port)
-    }
-
-    /// Keeps a port blocked whose interface was missing or has been replaced.
-    ///
-    /// # Errors
-    /// See [`XdpError`]; the program is attached nowhere then.
-    pub fn block_again(
+    /// Returns errors of the kernel only; later steps are not taken then.
+    pub fn change(
         &mut self,
         port: PortId,
-        to: &Target<'_>,
-        rib: &Rib,
+        change: Change,
+        sockets: &[(u32, OwnedFd)],
     ) -> Result<(), XdpError> {
-        let link = to.link;
-        let Some(program) = self.each.get_mut(&port) else {
-            return self.load(port, to, rib, true).map(|_| ());
-        };
-        let mac = link.mac.unwrap_or_default();
-        program.program.set_guarded(true)?;
-        program.program.attach_again(link.index, mac)?;
-        program.mac = mac;
-        Ok(())
+        self.take(port, change, None, sockets)
     }
 
     /// Attaches the program of a port to a link that replaces a lost one, or that was missing at
-    /// the start. Until sockets are set, all frames go to the kernel except those that the program
-    /// forwards.
+    /// the start. A guarded port is blocked until its sockets are set; of others, all frames go to
+    /// the kernel except those that the program forwards. Returns its mode in words.
     ///
     /// # Errors
-    /// See [`XdpError`]; the program is attached nowhere then.
+    /// See [`XdpError`]; later steps are not taken then.
     pub fn attach_again(
         &mut self,
         port: PortId,
+        change: Change,
         to: &Target<'_>,
         rib: &Rib,
     ) -> Result<String, XdpError> {
-        let link = to.link;
-        let Some(program) = self.each.get_mut(&port) else {
-            return self.load(port, to, rib, false);
-        };
-        let mac = link.mac.unwrap_or_default();
-        program.program.attach_again(link.index, mac)?;
-        (program.mac, program.warned_of) = (mac, 0);
-        self.egress.add(port, link.index, &program.name)?;
+        self.take(port, change, Some((to, rib)), &[])?;
         let program = self.each.get(&port);
         Ok(program.map_or_else(String::new, |it| mode_of(&it.program, self.reason(port))))
+    }
+
+    fn take(
+        &mut self,
+        port: PortId,
+        change: Change,
+        to: Option<(&Target<'_>, &Rib)>,
+        sockets: &[(u32, OwnedFd)],
+    ) -> Result<(), XdpError> {
+        let guard = self.guards.get(&port).cloned().unwrap_or_default();
+        for step in guard.steps(change) {
+            let program = self.each.get_mut(&port);
+            match (step, program, to) {
+                (Step::Guard, Some(it), _) => it.program.set_guarded(true)?,
+                (Step::ClearSockets, Some(it), _) => it.program.clear_sockets()?,
+                (Step::SetSockets, Some(it), _) => {
+                    for (queue, socket) in sockets {
+                        it.set_socket(*queue, Some(socket.as_fd()))?;
+                    }
+                }
+                (Step::Detach, Some(it), _) => it.program.detach(),
+                (Step::Attach, None, Some((to, rib))) => {
+                    self.load(port, to, rib, guard.is_guarded())?;
+                }
+                (Step::Attach, Some(it), Some((to, _))) => {
+                    let mac = to.link.mac.unwrap_or_default();
+                    it.program.attach_again(to.link.index, mac)?;
+                    (it.mac, it.warned_of) = (mac, 0);
+                }
+                (Step::OpenEgress, _, Some((to, _))) => {
+                    self.egress.add(port, to.link.index, to.name)?;
+                }
+                (Step::CloseEgress, ..) => self.egress.remove(port)?,
+                // Without a program, or an interface to attach it to.
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Leaves forwarding to workers if the link of a port is a bond.
@@ -382,7 +388,8 @@ impl Programs {
             program.longest = longest;
             // Begins the guard right before the sockets are set: meanwhile, packets that need one
             // are dropped. Until here the kernel forwards as before the router's start.
-            program.program.set_guarded(self.guarded.contains(port))?;
+            let guard = self.guards.get(port);
+            program.program.set_guarded(guard.is_some_and(Guard::is_guarded))?;
         }
         for (port, queue, socket) in sockets {
             if let Some(program) = self.each.get_mut(&port) {
@@ -483,7 +490,8 @@ impl Programs {
     pub fn warn_of_mtus(&mut self, rib: &Rib) {
         for (port, link) in rib.port_links() {
             if let Some(program) = self.each.get_mut(&port) {
-                program.warn_of_mtu(link.mtu, self.guarded.contains(&port));
+                let is_guarded = self.guards.get(&port).is_some_and(Guard::is_guarded);
+                program.warn_of_mtu(link.mtu, is_guarded);
             }
         }
     }

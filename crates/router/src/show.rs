@@ -172,7 +172,7 @@ impl View<'_> {
             // Programs leave such packets to the kernel, unless they are guarded.
             let judged = |port: PortId| match self.kernel {
                 Some(KernelSide { programs, .. }) => {
-                    programs.of(port).is_none() || programs.guarded.contains(&port)
+                    programs.of(port).is_none() || programs.is_guarded(port)
                 }
                 None => true,
             };

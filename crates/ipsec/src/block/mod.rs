@@ -62,7 +62,7 @@ fn add(file: &Path, blocks: &[xfrm::Block]) -> io::Result<()> {
         // First: nothing else could say whose policies they are.
         registry::note(owner, &absolute(file));
     }
-    owner.install(blocks)
+    owner.install(blocks).map(drop)
 }
 
 /// Makes these policies the only ones of a configuration file, and removes those of configurations

@@ -8,7 +8,7 @@ use crate::section::IpsecSettings;
 use ipnet::IpNet;
 use std::io;
 use std::path::{Path, PathBuf};
-use wattline_linux::netlink::xfrm::Block;
+use wattline_linux::netlink::xfrm::{Block, XfrmFollower};
 use wattline_status::applications::BlockStats;
 
 /// The policies that this router has in the kernel.
@@ -20,8 +20,14 @@ pub(super) struct Blocks {
     next: (Protected, bool),
     /// The device by which the kernel gets packets of the router.
     tun: Option<u32>,
+    /// The policies that were set last.
+    wanted: Vec<Block>,
+    /// Notifications of changes; none if the kernel has no XFRM.
+    changes: Option<XfrmFollower>,
     /// Number of policies in the kernel.
     pub count: usize,
+    /// Number of policies that somebody else removed and that were put back.
+    pub restored: u64,
     ended: bool,
 }
 
@@ -35,7 +41,10 @@ impl Blocks {
             next: (in_force.clone(), settings.block_when_stopped),
             in_force,
             tun,
+            wanted: Vec::new(),
+            changes: XfrmFollower::of_policies().ok(),
             count: 0,
+            restored: 0,
             ended: false,
         };
         blocks.set(&blocks.in_force.blocks(tun));
@@ -57,6 +66,34 @@ impl Blocks {
         self.ended = true;
     }
 
+    /// Puts policies back that somebody else has removed or changed, such as an IKE daemon that
+    /// flushes all policies as it starts. Without them, protected packets would leave in clear after
+    /// a crash, and on interfaces that are no ports.
+    pub fn restore(&mut self) {
+        let Some(changes) = &mut self.changes else { return };
+        if self.ended || !changes.has_changed().unwrap_or(true) {
+            return;
+        }
+        match block::owner(&self.file).install(&self.wanted) {
+            Ok(0) => {}
+            Ok(restored) => {
+                self.restored += restored as u64;
+                self.count = self.wanted.len();
+                tracing::warn!(
+                    "ipsec: another program has removed {restored} of the {} kernel policies that \
+                     block protected packets; they are in force again. An IKE daemon that flushes all \
+                     policies as it starts should be configured not to",
+                    self.count
+                );
+            }
+            Err(error) if block::is_missing(&error) => {}
+            Err(error) => {
+                self.count = 0;
+                log(&error);
+            }
+        }
+    }
+
     /// Removes the policies at the end, whatever the configuration says.
     pub fn open(&mut self) {
         self.next.1 = false;
@@ -70,6 +107,7 @@ impl Blocks {
 
     fn set(&mut self, blocks: &[Block]) {
         let set = block::set(&self.file, blocks);
+        self.wanted = blocks.to_vec();
         self.count = if set.is_ok() { blocks.len() } else { 0 };
         let Err(error) = set else { return };
         if !block::is_missing(&error) {

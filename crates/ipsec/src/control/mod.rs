@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use store::Store;
 use tunnel::{Receiving, Sending};
+use wattline_daemon::metrics::{Exposition, Kind};
 use wattline_dataplane::feature::Feature;
 use wattline_dataplane::routes::Routes;
 use wattline_linux::namespace::interface_index;
@@ -240,6 +241,7 @@ impl Ipsec {
         IpsecStats {
             tunnels: self.tunnels.iter().map(tunnel).collect(),
             blocked_in_kernel: self.blocks.as_ref().map_or(0, |blocks| blocks.count),
+            restored_in_kernel: self.blocks.as_ref().map_or(0, |blocks| blocks.restored),
             block: self.blocks.as_ref().map(Blocks::stats),
             kernel: self.kernel.as_ref().map(kernel),
         }
@@ -280,6 +282,7 @@ impl Application for Ipsec {
     }
 
     fn tick(&mut self, now: Instant) -> Instant {
+        self.blocks.iter_mut().for_each(Blocks::restore);
         if now >= self.due {
             if self.follow_kernel() {
                 self.publish();
@@ -301,6 +304,12 @@ impl Application for Ipsec {
 
     fn stats(&self, to: &mut ApplicationStats) {
         to.ipsec = Some(self.counted());
+    }
+
+    fn metrics(&self, to: &mut Exposition) {
+        let help = "Blocking policies put back in the kernel after another program removed them.";
+        to.family("wattline_ipsec_policies_restored_total", Kind::Counter, help);
+        to.sample(&[], self.blocks.as_ref().map_or(0, |blocks| blocks.restored) as f64);
     }
 
     fn says_of_address(&self, address: IpAddr) -> Vec<String> {

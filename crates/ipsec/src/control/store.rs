@@ -452,6 +452,13 @@ fn open_locked(path: &Path) -> Result<Option<(File, String)>, String> {
         if !status.is_file() {
             return Err(unusable(path, "is not a regular file"));
         }
+        if status.mode() & 0o077 != 0 {
+            let (mode, path) = (status.mode() & 0o7777, path.display());
+            return Err(format!(
+                "{path}: has mode {mode:04o}, so others can read or change which nonces the key has \
+                 used: `chmod 600 {path}` (0600 or 0400)"
+            ));
+        }
         lock_file(&file, path)?;
         // Its owner may have replaced it before the lock was free.
         let there = path.symlink_metadata().map(|it| (it.dev(), it.ino()));

@@ -439,6 +439,34 @@ fn listen(path: &Path) -> std::os::unix::net::UnixListener {
     std::os::unix::net::UnixListener::bind(path).unwrap()
 }
 
+fn write_private(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    set_mode(path, 0o600);
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// It shows which nonces a key has used, and whoever may change it makes them come twice.
+#[test]
+fn state_that_others_may_read_is_refused() {
+    let site = Site::declared();
+    drop(site.start(&Tunnel::plain()).unwrap());
+    for path in [site.key_file("send"), site.key_file("receive"), site.file(".in")] {
+        for mode in [0o644, 0o640, 0o602] {
+            set_mode(&path, mode);
+            let error = site.start(&Tunnel::plain()).err().unwrap();
+            let remedy = format!("`chmod 600 {}`", path.display());
+            assert!(error.contains(&format!("has mode {mode:04o}")), "{error}");
+            assert!(error.contains(&remedy), "{error}");
+        }
+        set_mode(&path, 0o600);
+        drop(site.start(&Tunnel::plain()).unwrap());
+    }
+}
+
 fn interrupted(path: &Path) {
     std::fs::copy(path, path.with_extension("state.new")).unwrap();
     std::fs::write(path, "").unwrap();
@@ -631,7 +659,7 @@ fn state_of_earlier_versions_is_taken_over() {
     std::fs::create_dir(site.state()).unwrap();
     let write = |name: &str, text: &str| {
         let path = site.state().join(name);
-        std::fs::write(&path, text).unwrap();
+        write_private(&path, text);
         path
     };
     let old = [0x1002, 0x2002].map(|spi| earlier(KEY_OUT, spi, "out"));
@@ -678,7 +706,7 @@ fn damaged_state_of_earlier_versions_is_refused_and_kept() {
             (earlier(KEY_OUT, 0x2002, "out"), text.to_owned()),
             (earlier(KEY_IN, 0x1001, "in"), format!("{:020}\n", 5)),
         ] {
-            std::fs::write(site.state().join(name), text).unwrap();
+            write_private(&site.state().join(name), &text);
         }
         let error = site.start(&Tunnel::plain()).err().unwrap();
         let name = earlier(KEY_OUT, 0x2002, "out");
@@ -693,7 +721,7 @@ fn swapped_key_of_an_earlier_version_is_refused() {
     let site = Site::new();
     std::fs::create_dir(site.state()).unwrap();
     for name in [earlier(KEY_IN, 0x1002, "out"), earlier(KEY_OUT, 0x1001, "in")] {
-        std::fs::write(site.state().join(name), format!("{:020}\n", 5)).unwrap();
+        write_private(&site.state().join(name), &format!("{:020}\n", 5));
     }
     let error = site.start(&Tunnel::plain()).err().unwrap();
     assert!(error.contains("has been used for receiving before"), "{error}");

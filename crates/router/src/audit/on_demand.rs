@@ -29,13 +29,19 @@ pub(super) struct OnDemand {
     found: BTreeSet<IpNet>,
     not_compared: BTreeMap<String, u64>,
     report: AuditReport,
-    to: Sender<AuditReport>,
+    to: Sender<Finding>,
     reader: Weak<()>,
 }
 
-/// Receiver of the report.
+/// Part of an audit on demand: a difference as soon as it was found, and last the report.
+enum Finding {
+    Difference(AuditDifference),
+    Report(AuditReport),
+}
+
+/// Receiver of the differences and the report.
 pub(crate) struct Awaited {
-    report: Receiver<AuditReport>,
+    findings: Receiver<Finding>,
     _reader: Arc<()>,
 }
 
@@ -52,7 +58,7 @@ impl OnDemand {
         }
         prefixes.sort_unstable();
         prefixes.dedup();
-        let (to, report) = channel();
+        let (to, findings) = channel();
         let reader = Arc::new(());
         let audit = Self {
             within,
@@ -64,7 +70,7 @@ impl OnDemand {
             to,
             reader: Arc::downgrade(&reader),
         };
-        (audit, Awaited { report, _reader: reader })
+        (audit, Awaited { findings, _reader: reader })
     }
 
     /// Returns true while somebody waits for the report.
@@ -110,7 +116,10 @@ impl OnDemand {
         }
         self.report.total += 1;
         if self.report.differences.len() < MOST_LISTED {
-            self.report.differences.push(shown(rib, question, difference));
+            let difference = shown(rib, question, difference);
+            self.report.differences.push(difference.clone());
+            // The reader may have gone.
+            let _ = self.to.send(Finding::Difference(difference));
         }
     }
 
@@ -118,7 +127,7 @@ impl OnDemand {
     pub fn finish(mut self) {
         self.report.not_compared = self.not_compared;
         // The reader may have gone.
-        let _ = self.to.send(self.report);
+        let _ = self.to.send(Finding::Report(self.report));
     }
 }
 
@@ -126,17 +135,21 @@ impl Awaited {
     /// Returns the report if it is there.
     #[cfg(test)]
     pub fn report(&self) -> Option<AuditReport> {
-        self.report.try_recv().ok()
+        self.findings.try_iter().find_map(|finding| match finding {
+            Finding::Report(report) => Some(report),
+            Finding::Difference(_) => None,
+        })
     }
 
-    /// Sends the report when it is there, unless the other side goes before.
+    /// Sends differences as they are found and the report at the end, unless the other side goes before.
     ///
     /// # Errors
     /// When the connection fails.
     pub fn send(&self, out: &mut Outlet<'_>) -> io::Result<()> {
         loop {
-            match self.report.recv_timeout(LOOK) {
-                Ok(report) => return out.end(&report),
+            match self.findings.recv_timeout(LOOK) {
+                Ok(Finding::Difference(difference)) => out.event(&difference)?,
+                Ok(Finding::Report(report)) => return out.end(&report),
                 Err(RecvTimeoutError::Timeout) if out.is_wanted() => {}
                 Err(_) => return Ok(()),
             }

@@ -7,6 +7,7 @@ use super::known::Known;
 use super::settled::{Settled, judging_sections};
 use crate::application::{self, Application, Applications, SourceCheck};
 use crate::config::{Config, Takeover};
+use crate::port::guard::Guard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use wattline_dataplane::port::PortId;
@@ -15,10 +16,8 @@ use wattline_rib::Rib;
 /// Applications, and what they mean for the ports.
 pub(super) struct Judged {
     pub applications: Vec<Box<dyn Application>>,
-    /// Ports whose packets an application judges, with the sections that say so.
-    pub judges: BTreeMap<PortId, String>,
-    /// Ports from which no packet may go by the applications.
-    pub guarded: BTreeSet<PortId>,
+    /// Guards of the ports.
+    pub guards: BTreeMap<PortId, Guard>,
     /// The kernel's work beside routing, where there are interfaces.
     pub lookout: Option<Lookout>,
 }
@@ -37,26 +36,23 @@ impl Judged {
         let applications = application::start(applications, config)?;
         let guards = applications.iter().any(|it| it.guards());
         let ports = || (0..config.ports.len() as u16).map(PortId);
-        let judged = |port: &PortId| applications.iter().any(|it| it.judges(*port));
-        let judges: BTreeMap<_, _> =
-            ports().filter(judged).map(|port| (port, judging_sections(config, port))).collect();
+        let by_port: BTreeMap<_, _> =
+            ports().map(|port| (port, Guard::new(config, port, &applications))).collect();
         let strictest = |port| applications.iter().filter_map(|it| it.checks_sources(port)).max();
         let checks = ports().filter_map(|port| Some((port, strictest(port)?))).collect();
-        let guarded: BTreeSet<PortId> =
-            ports().filter(|port| guards || judges.contains_key(port)).collect();
         if known.devices.have_taps() {
             look_once(config, &known.rib, guards, &checks)?;
         }
         let mut lookout = settled.has_interfaces.then(|| {
-            let mut lookout = Lookout::new(guards, checks, guarded.iter().copied().collect());
+            let mut lookout = Lookout::new(guards, checks, guarded(&by_port));
             lookout.look_first(config, &known.rib, Instant::now());
             lookout
         });
         if let Some(lookout) = &mut lookout {
-            refuse(lookout, config, &judges)?;
+            refuse(lookout, config)?;
             lookout.tell_first(config);
         }
-        Ok(Self { applications, judges, guarded, lookout })
+        Ok(Self { applications, guards: by_port, lookout })
     }
 
     /// Returns the reason for which a port is left to the kernel, if it is.
@@ -65,20 +61,24 @@ impl Judged {
     }
 }
 
-/// Ports that are judged are never left, and with `takeover = "refuse"` none is.
-fn refuse(
-    lookout: &Lookout,
-    config: &Config,
-    judges: &BTreeMap<PortId, String>,
-) -> Result<(), RouterError> {
+/// Returns the ports of which the kernel may forward no frame.
+fn guarded(guards: &BTreeMap<PortId, Guard>) -> BTreeSet<PortId> {
+    guards.iter().filter(|(_, guard)| guard.is_guarded()).map(|(port, _)| *port).collect()
+}
+
+/// Refuses to start with a port that lists or source checks judge and that would be left to the
+/// kernel, and, with `takeover = "refuse"`, with any port that would be.
+fn refuse(lookout: &Lookout, config: &Config) -> Result<(), RouterError> {
     if let Some(refusal) = lookout.refusal(config) {
         return Err(RouterError::Obstructed(refusal));
     }
-    let left: Vec<String> = judges
-        .iter()
-        .filter_map(|(port, what)| {
-            let name = &config.ports[usize::from(port.0)].name;
-            Some(takeover::judged_and_left(name, what, lookout.left(*port)?))
+    let left: Vec<String> = (0..)
+        .map(PortId)
+        .zip(&config.ports)
+        .filter_map(|(port, settings)| {
+            let what = judging_sections(config, port);
+            let why = lookout.left(port).filter(|_| !what.is_empty())?;
+            Some(takeover::judged_and_left(&settings.name, &what, why))
         })
         .collect();
     if left.is_empty() { Ok(()) } else { Err(RouterError::Obstructed(left.join("\n"))) }

@@ -71,7 +71,7 @@ impl Opened {
             &known.unopened,
             opened.interfaces,
             &opened.states,
-            &judged.judges,
+            &judged.guards,
             &has_program,
         );
         let modes = modes(config, opened.modes, attached, known);
@@ -100,7 +100,7 @@ fn attach(
     judged: &Judged,
 ) -> Result<BTreeMap<PortId, String>, RouterError> {
     programs.inherited = Inherited::take();
-    programs.guarded = judged.guarded.iter().copied().collect();
+    programs.guards.clone_from(&judged.guards);
     for port in (0..config.ports.len() as u16).map(PortId) {
         let why = config.why_by_workers(usize::from(port.0));
         if !why.is_empty() {

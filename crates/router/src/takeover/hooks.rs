@@ -184,7 +184,7 @@ const HOOKS: &[Hook] = &[
         standing: Detected,
         feature: "the same, and `ip rule` by a prefix, on ports with `[[acl]]` or `[urpf]`",
         treatment: "these packets dropped, none left, others judged as usual; with `[ipsec]` the whole port blocked",
-        tests: &["filter/tests/live.rs::rule_of_a_prefix_stops_its_packets_alone_on_a_port_with_a_list", "filter/tests/live.rs::a_list_holds_when_a_rule_of_the_kernel_appears"],
+        tests: &["system/ipsec_clear.rs::port_that_would_be_left_is_blocked", "filter/tests/live.rs::rule_of_a_prefix_stops_its_packets_alone_on_a_port_with_a_list", "filter/tests/live.rs::a_list_holds_when_a_rule_of_the_kernel_appears"],
     },
     Hook {
         standing: Understood,

@@ -27,6 +27,9 @@ pub struct IpsecStats {
     pub tunnels: Vec<TunnelStats>,
     /// Wattline's blocking policies in the kernel.
     pub blocked_in_kernel: usize,
+    /// Policies put back after another program removed them.
+    #[serde(default)]
+    pub restored_in_kernel: u64,
     /// Traffic that these policies block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<BlockStats>,

@@ -29,12 +29,20 @@ impl Which {
     }
 
     /// Asks for a document that takes the daemon some time.
-    pub fn wait_for<T: Document>(&self, request: &Request) -> Result<T, ExitError> {
+    pub fn wait_for<T: Document>(
+        &self,
+        request: &Request,
+        mut event: impl FnMut(serde_json::Value) -> Result<(), ExitError>,
+    ) -> Result<T, ExitError> {
         let (_, mut inlet) = socket::listen(&self.path()?, request)?;
         let failed = |error| ExitError::new(ExitError::IO, format_args!("the router: {error}"));
         loop {
-            if let Part::End(document) = inlet.part().map_err(failed)? {
-                return Ok(wattline_status::read(document).map_err(SocketError::from)?);
+            match inlet.part().map_err(failed)? {
+                Part::End(document) => {
+                    return Ok(wattline_status::read(document).map_err(SocketError::from)?);
+                }
+                Part::Event(it) => event(it)?,
+                Part::Bytes(_) => {}
             }
         }
     }

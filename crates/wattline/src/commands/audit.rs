@@ -7,7 +7,7 @@ use crate::output;
 use ipnet::IpNet;
 use std::io::{self, BufWriter, Write};
 use wattline_daemon::socket::Request;
-use wattline_status::{AuditDecision, AuditReport};
+use wattline_status::{AuditDecision, AuditDifference, AuditReport};
 
 /// Addresses to compare.
 #[derive(Debug, clap::Args)]
@@ -25,9 +25,18 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let report: AuditReport = args.which.wait_for(&Request::Audit { within: args.prefix })?;
     let mut out = BufWriter::new(output::stdout());
-    if json { print_json(&mut out, &report) } else { write(&report, &mut out) }?;
+    // Differences as they are found: comparing a large table takes its time.
+    let print = |event| -> Result<(), ExitError> {
+        if let (false, Ok(difference)) = (json, serde_json::from_value(event)) {
+            write_difference(&difference, &mut out)?;
+            out.flush()?;
+        }
+        Ok(())
+    };
+    let request = Request::Audit { within: args.prefix };
+    let report: AuditReport = args.which.wait_for(&request, print)?;
+    if json { print_json(&mut out, &report) } else { write_sum(&report, &mut out) }?;
     out.flush()?;
     match report.total {
         0 if report.compared == 0 => Err(ExitError::new(
@@ -46,13 +55,14 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
 }
 
-fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
-    for it in &report.differences {
-        let ingress = it.ingress.as_deref().unwrap_or("-");
-        writeln!(out, "{}: from {} to {}, in by {ingress}", it.prefix, it.source, it.destination)?;
-        writeln!(out, "  kernel    {}", decision(&it.kernel))?;
-        writeln!(out, "  wattline  {}", decision(&it.wattline))?;
-    }
+fn write_difference(it: &AuditDifference, out: &mut impl Write) -> io::Result<()> {
+    let ingress = it.ingress.as_deref().unwrap_or("-");
+    writeln!(out, "{}: from {} to {}, in by {ingress}", it.prefix, it.source, it.destination)?;
+    writeln!(out, "  kernel    {}", decision(&it.kernel))?;
+    writeln!(out, "  wattline  {}", decision(&it.wattline))
+}
+
+fn write_sum(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
     let AuditReport { compared, left_to_kernel, total, .. } = report;
     writeln!(
         out,
@@ -76,7 +86,7 @@ fn decision(decision: &AuditDecision) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_status::{AuditDifference, AuditHop};
+    use wattline_status::AuditHop;
 
     #[test]
     fn both_answers_of_a_difference_are_shown() {
@@ -104,7 +114,8 @@ mod tests {
             ..AuditReport::default()
         };
         let mut out = Vec::new();
-        write(&report, &mut out).unwrap();
+        write_difference(&report.differences[0], &mut out).unwrap();
+        write_sum(&report, &mut out).unwrap();
         let expected = "203.0.113.0/24: from 198.18.0.9 to 203.0.113.5, in by eth0\n  \
                         kernel    no route\n  \
                         wattline  forward via 192.0.2.1 dev eth1 or via 192.0.2.2 dev eth1\n\

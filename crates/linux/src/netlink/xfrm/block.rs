@@ -126,12 +126,13 @@ impl BlockOwner {
     }
 
     /// Adds these policies, of which the first that matches a packet applies. Policies that the owner
-    /// has already stay, with the treatment and the place that they have here.
+    /// has already stay, with the treatment and the place that they have here. Returns the number of
+    /// policies that were not in the kernel like this.
     ///
     /// # Errors
     /// When the kernel has no XFRM, or refuses them: some may be there then. More than
     /// [`Self::MOST`] are `InvalidInput`.
-    pub fn install(self, blocks: &[Block]) -> io::Result<()> {
+    pub fn install(self, blocks: &[Block]) -> io::Result<usize> {
         if blocks.len() > Self::MOST {
             let most = Self::MOST;
             let message = format!("{} policies, where {most} are the most", blocks.len());
@@ -139,7 +140,7 @@ impl BlockOwner {
         }
         let known = listed()?;
         let known: HashMap<_, _> = known.iter().map(|it| (it.key(), it)).collect();
-        let mut last = Self::PRIORITY;
+        let (mut last, mut written) = (Self::PRIORITY, 0);
         for block in blocks {
             let of_interface = matches!(block.only, Some(Only::To(_)));
             last += u32::from(!of_interface);
@@ -147,9 +148,10 @@ impl BlockOwner {
             let same = known.get(&block.key(self));
             if same.is_none_or(|it| (it.priority, it.action) != (priority, block.action)) {
                 ask(message(XFRM_MSG_UPDPOLICY, 0, &block.body(self.0, priority)))?;
+                written += 1;
             }
         }
-        Ok(())
+        Ok(written)
     }
 
     /// Removes all policies of this owner but these; returns their number.

@@ -23,7 +23,8 @@ use std::io;
 use zeroize::Zeroizing;
 
 /// XFRMNLGRP_EXPIRE, SA, POLICY.
-const GROUPS: [u32; 3] = [2, 3, 4];
+const GROUPS: [u32; 3] = [2, 3, POLICY];
+const POLICY: u32 = 4;
 const XFRM_MSG_GETSA: u16 = 0x12;
 const XFRM_MSG_GETPOLICY: u16 = 0x15;
 const XFRM_MSG_GETDEFAULT: u16 = 0x28;
@@ -45,13 +46,48 @@ impl XfrmFollower {
     /// # Errors
     /// When the kernel has no XFRM or refuses the socket.
     pub fn new() -> io::Result<Self> {
+        Self::of_groups(&GROUPS)
+    }
+
+    /// Subscribes to changes of policies alone, for [`Self::has_changed`].
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_policies() -> io::Result<Self> {
+        Self::of_groups(&[POLICY])
+    }
+
+    fn of_groups(groups: &[u32]) -> io::Result<Self> {
         let mut notifications = Socket::new(NETLINK_XFRM)?;
         notifications.bind_auto()?;
-        for group in GROUPS {
-            notifications.add_membership(group)?;
+        for group in groups {
+            notifications.add_membership(*group)?;
         }
         notifications.set_non_blocking(true)?;
         Ok(Self { notifications, dumped: false })
+    }
+
+    /// Returns true if anything has changed since the last call, or notifications were lost.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn has_changed(&mut self) -> io::Result<bool> {
+        self.listen(&mut Zeroizing::new(vec![0; BUFFER_BYTES]))?;
+        Ok(!std::mem::replace(&mut self.dumped, true))
+    }
+
+    fn listen(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        loop {
+            match self.notifications.recv(&mut &mut buffer[..], 0) {
+                // Until the list is whole: should the kernel not answer now, it is asked again.
+                Ok(_) => self.dumped = false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Some were lost: all the more reason.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.dumped = false,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Everything that there is, where anything has changed since the last call. Changes are
@@ -61,17 +97,7 @@ impl XfrmFollower {
     /// When the kernel does not answer.
     pub fn poll(&mut self) -> io::Result<Option<Snapshot>> {
         let mut buffer = Zeroizing::new(vec![0; BUFFER_BYTES]);
-        loop {
-            match self.notifications.recv(&mut &mut buffer[..], 0) {
-                // Until the list is whole: should the kernel not answer now, it is asked again.
-                Ok(_) => self.dumped = false,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Some were lost: all the more reason.
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => self.dumped = false,
-                Err(error) => return Err(error),
-            }
-        }
+        self.listen(&mut buffer)?;
         if self.dumped {
             return Ok(None);
         }

@@ -1,0 +1,3 @@
+//! State of one port.
+
+pub(crate) mod guard;
