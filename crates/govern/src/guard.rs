@@ -31,6 +31,16 @@ pub enum Rule {
 impl Rule {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Policy, Self::Late, Self::Silent, Self::Pressure];
+
+    /// Reason of a decision by this rule.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Policy => "the policy decides",
+            Self::Late => "the latency target was missed",
+            Self::Silent => "a source of latency is silent",
+            Self::Pressure => "tasks wait longer for a CPU than usual",
+        }
+    }
 }
 
 /// The present rule, for readers.
@@ -88,6 +98,17 @@ impl Bounds {
         if let Some(span) = self.moderation {
             point.set_moderation(platform, span);
         }
+    }
+
+    /// Makes an operating point the one of a rule that overrules the policy.
+    pub fn overrule(&self, rule: Rule, platform: &Platform, point: &mut OperatingPoint) {
+        let safe = self.frequency.map(|(_, busy)| busy);
+        let safe = safe.filter(|_| rule == Rule::Pressure).unwrap_or(platform.fastest());
+        point.set_frequency(safe.min(platform.fastest()));
+        // A limit that the policy chose does not follow the frequency.
+        point.uncore = point.uncore.and(platform.uncore.len().checked_sub(1));
+        point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
+        point.leave_moderation(platform);
     }
 }
 
@@ -217,14 +238,7 @@ impl Policy for Guarded {
         point.copy_from(wanted);
         self.bounds.apply(seen.platform, point);
         if rule != Rule::Policy {
-            let platform = seen.platform;
-            let safe = self.bounds.frequency.map(|(_, busy)| busy);
-            let safe = safe.filter(|_| rule == Rule::Pressure).unwrap_or(platform.fastest());
-            point.set_frequency(safe.min(platform.fastest()));
-            // A limit that the policy chose does not follow the frequency.
-            point.uncore = point.uncore.and(platform.uncore.len().checked_sub(1));
-            point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
-            point.leave_moderation(platform);
+            self.bounds.overrule(rule, seen.platform, point);
         }
         let mut ask = self.ask;
         if self.target.is_some() {
@@ -239,9 +253,8 @@ impl Policy for Guarded {
     fn reason(&self) -> Option<Reason> {
         let words = match self.seen.get() {
             Rule::Policy => return self.inner.reason(),
-            Rule::Late => "the latency target was missed",
-            Rule::Silent => "a source of latency is silent",
             Rule::Pressure => self.risen,
+            rule => rule.words(),
         };
         Some(Reason { words, rate: None, phase: None })
     }

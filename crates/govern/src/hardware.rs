@@ -21,6 +21,12 @@ const CALM: f64 = 0.3;
 /// Time for which it has to be calm.
 const CALM_FOR: Span = Span::from_millis(30_000);
 
+/// Reasons of its decisions.
+const BUSY_WORDS: &str = "a CPU was busy for more than 60 % of a second";
+const CALM_WORDS: &str = "no CPU was busy for more than 30 % of any second for half a minute";
+/// Changes of a setting per second at most: calm and busy again.
+pub(crate) const CHANGES_PER_SECOND: f64 = 2.0 / 31.0;
+
 /// Preferences of a busy and of a calm machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Preferences {
@@ -93,6 +99,28 @@ impl Hardware {
         Self { preferences, looked: Time::ZERO, asleep, calm_since: None, words }
     }
 
+    /// Points to which the policy leads, with the reasons.
+    pub fn points(
+        &self,
+        platform: &Platform,
+        full: &OperatingPoint,
+    ) -> Vec<(String, OperatingPoint)> {
+        let point = |words: &str, preference| {
+            let mut point = full.clone();
+            Self::begin(platform, &mut point);
+            self.set(preference, platform, &mut point);
+            (words.to_owned(), point)
+        };
+        let Preferences { busy, calm } = self.preferences;
+        vec![point(CALM_WORDS, calm), point(BUSY_WORDS, busy)]
+    }
+
+    /// Leaves idle states and moderation to the kernel.
+    fn begin(platform: &Platform, point: &mut OperatingPoint) {
+        point.cores.iter_mut().for_each(|core| core.idle_limit = platform.deepest());
+        point.leave_moderation(platform);
+    }
+
     /// Load of the busiest core since the last look.
     fn load(&mut self, now: Time, seen: &Observation<'_>) -> f64 {
         let elapsed = now.since(self.looked).as_seconds();
@@ -131,19 +159,18 @@ impl Policy for Hardware {
         let platform = seen.platform;
         let load = self.load(now, seen);
         if seen.trigger == Trigger::Start {
-            point.cores.iter_mut().for_each(|core| core.idle_limit = platform.deepest());
-            point.leave_moderation(platform);
+            Self::begin(platform, point);
             self.set(self.preferences.busy, platform, point);
         } else if load >= CALM {
             self.calm_since = None;
             if load >= BUSY {
-                self.words = "a CPU was busy for more than 60 % of a second";
+                self.words = BUSY_WORDS;
                 self.set(self.preferences.busy, platform, point);
             }
         } else {
             let since = *self.calm_since.get_or_insert(now);
             if now.since(since) >= CALM_FOR {
-                self.words = "no CPU was busy for more than 30 % of any second for half a minute";
+                self.words = CALM_WORDS;
                 self.set(self.preferences.calm, platform, point);
             }
         }
@@ -182,6 +209,7 @@ mod tests {
             meters: false,
             rights: Rights::ALL,
             override_limits: false,
+            may_raise: false,
             preferences: true,
             scope,
         };
@@ -258,7 +286,8 @@ mod tests {
                 let (writes, count) = run(name, loads);
                 for (file, value) in &writes {
                     let allowed: &[&str] = match (file.as_str(), name) {
-                        ("scaling_governor", "acpi-cpufreq" | "cppc") => &["schedutil"],
+                        ("scaling_governor", "acpi-cpufreq") => &[],
+                        ("scaling_governor", "cppc") => &["schedutil"],
                         ("scaling_governor", _) => &["powersave"],
                         ("energy_performance_preference", _) => {
                             &["balance_performance", "balance_power"]
@@ -314,15 +343,14 @@ mod tests {
             };
             (of("energy_perf_bias"), of("boost"))
         };
-        // 4 is the balanced bias of a machine whose own is none of the four.
         let (bias, boost_values) = values("max-save", &calm[..20]);
-        assert_eq!((bias, boost_values.len()), (vec!["4".to_owned(), "8".to_owned()], 0));
+        assert_eq!((bias, boost_values.len()), (vec!["8".to_owned()], 0));
         let (bias, boost_values) = values("max-save", &calm);
         assert!(bias.contains(&"15".to_owned()) && boost_values == ["0"], "{bias:?}");
         let busy: Vec<f64> = calm.iter().copied().chain([0.9]).collect();
         assert_eq!(values("max-save", &busy).1, ["0", "1"]);
         assert_eq!(values("balanced", &calm).1, Vec::<String>::new());
-        assert_eq!(values("latency", &calm).0, ["0", "4"]);
+        assert_eq!(values("latency", &calm).0, Vec::<String>::new(), "6 saves more");
         // An administrator who has switched it off is not overruled.
         std::fs::write(&boost, "0\n").unwrap();
         assert_eq!(values("max-save", &busy).1, Vec::<String>::new());

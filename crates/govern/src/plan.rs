@@ -2,15 +2,17 @@
 
 use crate::choice;
 use crate::config::Config;
-use crate::guard::{Bounds, RuleSeen};
+use crate::guard::{Bounds, Rule, RuleSeen};
+use crate::hardware::{self, Hardware};
 use crate::inventory::{Inventory, LeftOut};
 use crate::left_alone;
+use crate::pressure;
 use crate::session::options;
 use crate::tell;
 use serde::Serialize;
-use wattline_host::{PlanError, PowerPlan, plan_with};
+use wattline_host::{Course, PlanError, PowerPlan, plan_with};
 use wattline_linux::sysfs::Tree;
-use wattline_policy::Policy;
+use wattline_policy::{OperatingPoint, Platform, Policy};
 
 /// A plan, and what it is about.
 #[derive(Debug, Clone, Serialize)]
@@ -66,12 +68,40 @@ pub fn plan(config: &Config, tree: &Tree) -> Result<GovernPlan, GovernPlanError>
         intent.extend(policy.remark());
         Ok(policy)
     };
-    let bound = |platform: &_, point: &mut _| Bounds::of(config, platform).apply(platform, point);
     let options = options(config, &inventory, tree);
-    let mut plan = plan_with(config.policy.clone(), make, bound, options)?;
+    let course = |platform: &Platform, full: &OperatingPoint| course(config, tree, platform, full);
+    let mut plan = plan_with(config.policy.clone(), make, course, options)?;
     plan.rivals = tell::relevant(plan.rivals, config);
     let left_out = inventory.left_out;
     Ok(GovernPlan { profile: config.profile.name, intent, left_out, plan, remedies })
+}
+
+/// Operating points that the configuration may lead to, each with its rule.
+fn course(config: &Config, tree: &Tree, platform: &Platform, full: &OperatingPoint) -> Course {
+    let bounds = Bounds::of(config, platform);
+    let mut course = match hardware::parse(&config.policy).and_then(Result::ok) {
+        Some(preferences) => Course {
+            points: Hardware::new(preferences, platform).points(platform, full),
+            changes_per_second: Some(hardware::CHANGES_PER_SECOND),
+        },
+        None => Course::of_any(&format!("as {} decides", config.policy), platform, full),
+    };
+    course.points.iter_mut().for_each(|(_, point)| bounds.apply(platform, point));
+    let rules = [
+        (Rule::Pressure, pressure::gauge(tree).is_some()),
+        (Rule::Late, config.latency_target.is_some()),
+        (Rule::Silent, config.latency_target.is_some()),
+    ];
+    for (rule, _) in rules.into_iter().filter(|(_, rules)| *rules) {
+        let mut point = full.clone();
+        bounds.overrule(rule, platform, &mut point);
+        course.points.push((rule.words().to_owned(), point));
+    }
+    if config.latency_target.is_some() {
+        let hold = config.latency_hold.as_seconds().max(0.1);
+        course.changes_per_second = course.changes_per_second.map(|own| own + 2.0 / hold);
+    }
+    course
 }
 
 #[cfg(test)]
@@ -93,6 +123,179 @@ mod tests {
         write("ethtool/eth9/rx-usecs", "3");
         write("ethtool/eth9/combined-channels", "2");
         root
+    }
+
+    const CPU: &str = "sys/devices/system/cpu";
+
+    /// A machine of two CPUs as a driver and whoever set it leave it: governor, preference, bias and
+    /// limits in MHz.
+    fn set_up(
+        driver: &str,
+        governor: &str,
+        (preference, bias): (&str, &str),
+        limits: (u32, u32),
+    ) -> tempfile::TempDir {
+        let root = machine();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(CPU).join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        };
+        std::fs::write(root.path().join("ethtool/eth9/adaptive-rx"), "0\n").unwrap();
+        let autonomous = ["intel_pstate", "amd-pstate-epp"].contains(&driver);
+        for cpu in 0..2 {
+            let file = |name: &str| format!("cpufreq/policy{cpu}/{name}");
+            // The second is of the slow kind.
+            let highest = if cpu == 0 { 3_600_000 } else { 2_800_000 };
+            let speed = if governor == "userspace" { "1500000" } else { "<unsupported>" };
+            let governors = if autonomous {
+                "performance powersave"
+            } else {
+                "conservative ondemand userspace powersave performance schedutil"
+            };
+            for (name, text) in [
+                ("related_cpus", cpu.to_string()),
+                ("affected_cpus", cpu.to_string()),
+                ("scaling_driver", driver.to_owned()),
+                ("scaling_governor", governor.to_owned()),
+                ("scaling_available_governors", governors.to_owned()),
+                ("scaling_setspeed", speed.to_owned()),
+                ("cpuinfo_min_freq", "800000".to_owned()),
+                ("cpuinfo_max_freq", highest.to_string()),
+                ("scaling_min_freq", (limits.0 * 1000).to_string()),
+                ("scaling_max_freq", (limits.1 * 1000).min(highest).to_string()),
+                ("scaling_cur_freq", "800000".to_owned()),
+            ] {
+                write(&file(name), &text);
+            }
+            if !preference.is_empty() {
+                write(&file("energy_performance_preference"), preference);
+                let names = "default performance balance_performance balance_power power";
+                write(&file("energy_performance_available_preferences"), names);
+            }
+            if !bias.is_empty() {
+                write(&format!("cpu{cpu}/power/energy_perf_bias"), bias);
+            }
+            write(&format!("cpu{cpu}/power/pm_qos_resume_latency_us"), "0");
+            for (state, name, latency) in [(0, "POLL", 0), (1, "C1", 2), (2, "C6", 133)] {
+                let file = |file: &str| format!("cpu{cpu}/cpuidle/state{state}/{file}");
+                write(&file("name"), name);
+                write(&file("latency"), &latency.to_string());
+                write(&file("residency"), &latency.to_string());
+                for zero in ["disable", "usage", "time"] {
+                    write(&file(zero), "0");
+                }
+            }
+        }
+        write(
+            if driver == "intel_pstate" { "intel_pstate/no_turbo" } else { "cpufreq/boost" },
+            "0",
+        );
+        root
+    }
+
+    /// Rank of a value by the power that it allows, apart from the code that is tested.
+    fn rank(file: &str, value: &str, autonomous: bool) -> f64 {
+        let number = value.parse::<f64>();
+        match file {
+            "energy_performance_preference" => match value {
+                "performance" => 0.0,
+                "default" | "balance_performance" => -128.0,
+                "balance_power" => -192.0,
+                "power" => -255.0,
+                _ => -number.unwrap(),
+            },
+            "scaling_governor" => match value {
+                "performance" => 2.0,
+                "powersave" if !autonomous => 0.0,
+                // At 1.5 of 0.8 to 3.6 GHz.
+                "userspace" => 0.25,
+                _ => 1.0,
+            },
+            "energy_perf_bias" | "no_turbo" | "rx-usecs" => -number.unwrap(),
+            "pm_qos_resume_latency_us" if value == "0" => f64::MIN,
+            "pm_qos_resume_latency_us" => -number.unwrap(),
+            // A speed in the place of none.
+            _ => number.unwrap_or(f64::MIN),
+        }
+    }
+
+    /// TuneD, power-profiles-daemon or an administrator has set the machine to save, to balance or to
+    /// perform: no profile and no policy goes beyond it, whatever the load does.
+    #[test]
+    fn no_write_lets_the_machine_draw_more_than_it_was_found_with() {
+        let all = (800, 3600);
+        let machines = [
+            ("intel_pstate", "powersave", ("power", ""), all),
+            ("intel_pstate", "powersave", ("balance_power", ""), (800, 2000)),
+            ("intel_pstate", "powersave", ("balance_performance", ""), all),
+            ("intel_pstate", "performance", ("performance", ""), (2000, 3600)),
+            ("intel_pstate", "powersave", ("170", ""), all),
+            ("intel_pstate", "powersave", ("", "15"), all),
+            ("amd-pstate-epp", "powersave", ("power", ""), all),
+            ("amd-pstate-epp", "powersave", ("default", ""), all),
+            ("amd-pstate-epp", "performance", ("performance", ""), all),
+            ("acpi-cpufreq", "powersave", ("", "15"), all),
+            ("acpi-cpufreq", "userspace", ("", "6"), all),
+            ("acpi-cpufreq", "ondemand", ("", ""), (800, 2400)),
+            ("acpi-cpufreq", "performance", ("", "0"), all),
+            ("cppc_cpufreq", "powersave", ("", ""), all),
+            ("cppc_cpufreq", "schedutil", ("", ""), (1000, 1000)),
+            ("cppc_cpufreq", "conservative", ("", ""), all),
+            ("intel_cpufreq", "schedutil", ("balance_performance", "6"), all),
+            ("amd-pstate", "performance", ("", ""), all),
+        ];
+        let every = "knobs = [\"frequency\", \"idle\", \"moderation\"]\n";
+        let configurations = [
+            String::new(),
+            "profile = \"latency\"\n".to_owned(),
+            "profile = \"max-save\"\n".to_owned(),
+            "profile = \"max-save\"\nlatency_target = \"1ms\"\nmoderation = \"0us\"\n".to_owned(),
+            format!("policy = \"hardware:busy=performance,calm=power\"\n{every}"),
+            format!("policy = \"ondemand\"\n{every}moderation = \"policy\"\n"),
+            format!("policy = \"performance\"\n{every}"),
+            format!("policy = \"conservative\"\n{every}override_limits = true\n"),
+        ];
+        let (mut lowered, mut kept, mut raised) = (0, 0, 0);
+        for (driver, governor, set, limits) in machines {
+            let root = set_up(driver, governor, set, limits);
+            let autonomous = ["intel_pstate", "amd-pstate-epp"].contains(&driver);
+            for text in &configurations {
+                let of = |more: &str| {
+                    let text = format!("[govern]\n{more}{text}");
+                    let config = Config::parse(&text, "test", POLICIES).unwrap();
+                    plan(&config, &Tree::at(root.path())).unwrap().plan
+                };
+                let found = |setting: &str| {
+                    let path = setting.replacen(':', "/", 1);
+                    let path = root.path().join(path.trim_start_matches('/'));
+                    std::fs::read_to_string(path).unwrap().trim().to_owned()
+                };
+                let writes = |plan: &PowerPlan| {
+                    let start =
+                        plan.at_start.iter().map(|it| (it.setting.to_string(), it.value.clone()));
+                    let later = plan.later.iter().flat_map(|it| {
+                        it.values.iter().map(|value| (it.setting.to_string(), value.clone()))
+                    });
+                    start.chain(later).collect::<Vec<_>>()
+                };
+                let rises = |(setting, value): &(String, String)| {
+                    let file = setting.rsplit('/').next().unwrap();
+                    let ranks = [value, &found(setting)].map(|one| rank(file, one, autonomous));
+                    ranks[0] > ranks[1]
+                };
+                let own = of("");
+                for write in writes(&own) {
+                    assert!(!rises(&write), "{driver} {governor} {set:?}, {text}: {write:?}");
+                    lowered += 1;
+                }
+                kept += own.kept.len();
+                assert!(own.problems.is_empty(), "{driver} {governor}, {text}: {:?}", own.problems);
+                // The same configuration raises where the user asks for it.
+                raised += writes(&of("may_raise = true\n")).iter().filter(|it| rises(it)).count();
+            }
+        }
+        assert!(lowered > 100 && kept > 50 && raised > 100, "{lowered} {kept} {raised}");
     }
 
     fn told(root: &Path, text: &str) -> (String, Vec<&'static str>) {

@@ -92,6 +92,7 @@ pub(crate) fn options(config: &Config, inventory: &Inventory, tree: &Tree) -> Ho
         meters: true,
         rights,
         override_limits: config.override_limits,
+        may_raise: config.may_raise,
         preferences: hardware::is_named(&config.policy),
         scope,
     }

@@ -75,6 +75,7 @@ pub fn govern(
         meters: false,
         rights: Rights::ALL,
         override_limits: false,
+        may_raise: true,
         preferences: false,
         scope: Scope::KERNEL,
     };

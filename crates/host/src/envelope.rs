@@ -56,8 +56,8 @@ impl Preference {
     }
 }
 
-/// The kernel's governor that follows the load where the hardware does not.
-const KERNEL: &str = "schedutil";
+/// The kernel's governors that follow the load where the hardware does not, the preferred first.
+const KERNEL: [&str; 3] = ["schedutil", "ondemand", "conservative"];
 
 /// The writes that give a policy a preference: limits stay as they are. Turbo is off at the least power
 /// alone. Empty where the policy has nothing to choose.
@@ -65,8 +65,8 @@ pub(super) fn changes(policy: &cpufreq::Policy, preference: Preference) -> Vec<C
     let mut changes = Vec::new();
     let fastest = preference == Preference::Performance;
     if !policy.driver.is_autonomous() {
-        let governor = if fastest { "performance" } else { KERNEL };
-        changes.extend(policy.govern(governor).unwrap_or_default());
+        let governor = if fastest { Some("performance") } else { follower(policy) };
+        changes.extend(governor.and_then(|one| policy.govern(one).ok()).unwrap_or_default());
     } else if policy.preferences.is_empty() {
         // intel_pstate without hardware P-states has a control of its own under this name.
         let governor = if fastest { "performance" } else { "powersave" };
@@ -78,13 +78,19 @@ pub(super) fn changes(policy: &cpufreq::Policy, preference: Preference) -> Vec<C
     changes
 }
 
+/// Governor that follows the load: the present one if it does, since all of them do.
+fn follower(policy: &cpufreq::Policy) -> Option<&str> {
+    let present = KERNEL.into_iter().find(|one| policy.governor == *one);
+    present.or_else(|| KERNEL.into_iter().find(|one| policy.governors.iter().any(|has| has == one)))
+}
+
 /// Returns the reason why nothing controls the frequency of a policy, with the remedy; `None` if something does.
 pub(super) fn lacking(policy: &cpufreq::Policy) -> Option<String> {
-    let has = policy.driver.is_autonomous() || policy.governors.iter().any(|one| one == KERNEL);
+    let has = policy.driver.is_autonomous() || follower(policy).is_some();
     (!has).then(|| {
         format!(
-            "frequency: cpufreq policy {} has no governor {KERNEL} (load the module \
-             cpufreq_schedutil), so that its governor {} stays",
+            "frequency: cpufreq policy {} has no governor that follows the load (load the module \
+             cpufreq_ondemand), so that its governor {} stays",
             policy.number, policy.governor
         )
     })

@@ -41,6 +41,8 @@ struct Domain {
     cores: CoreSet,
     /// Whether it may leave the limits that it had at the start.
     beyond: bool,
+    /// Whether its lower limit may rise and its governor change, to fix a frequency exactly.
+    may_raise: bool,
     /// The limits as others left them last.
     theirs: (Hertz, Hertz),
     /// The limits as the last write of ours left them.
@@ -54,7 +56,7 @@ impl Frequencies {
     pub fn find(
         tree: &Tree,
         layout: &Layout,
-        (beyond, preferences): (bool, bool),
+        (beyond, preferences, may_raise): (bool, bool, bool),
         notes: &mut Vec<String>,
     ) -> Self {
         let (policies, broken) = cpufreq::find(tree);
@@ -117,6 +119,7 @@ impl Frequencies {
             },
             cores: *cores,
             beyond,
+            may_raise,
             theirs: (policy.minimum_hertz, policy.maximum_hertz),
             ours: None,
         };
@@ -256,7 +259,9 @@ impl Domain {
         let narrower = (!self.beyond).then(|| policy.within(self.theirs.0, self.theirs.1));
         let wanted = narrower.as_ref().unwrap_or(policy);
         let (low, high) = range(wanted);
-        let changes = match wanted.run_at(Hertz(wish.get().min(high).max(low))) {
+        let wish = Hertz(wish.get().min(high).max(low));
+        let changes = if self.may_raise { wanted.run_at(wish) } else { wanted.cap_at(wish) };
+        let changes = match changes {
             Ok(changes) => changes,
             Err(error) => return Taken::Failed { why: error.to_string() },
         };

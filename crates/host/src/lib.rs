@@ -52,7 +52,7 @@ pub use kernel_stack::KernelStack;
 pub use kernel_time::KernelShare;
 pub use layout::{Layout, Port};
 pub use options::HostOptions;
-pub use plan::{LaterWrite, PlanError, PowerPlan, plan, plan_with};
+pub use plan::{Course, LaterWrite, PlanError, PowerPlan, plan, plan_with};
 pub use scope::Scope;
 pub use status::{Status, Stuck};
 pub use take_over::{
@@ -61,6 +61,7 @@ pub use take_over::{
 };
 pub use watchdog::{COMMAND as GUARD_COMMAND, Watchdog, guard};
 pub use workers::{NoWorkers, Streak, Work, Workers};
+pub use writes::Kept;
 
 use core_time::Core;
 use energy::{EnergyMeter, MeanPower};
@@ -84,7 +85,7 @@ use wattline_policy::{
     AskAgain, CoreSet, OperatingPoint, Platform, PlatformError, Sees, Timing, Wait,
 };
 use wattline_units::{Span, Time};
-use writes::Writes;
+use writes::{Ceiling, Writes};
 
 /// As many troubles are kept for statistics; all are logged.
 const MOST_TROUBLES: usize = 100;
@@ -118,6 +119,8 @@ pub struct Host<K> {
     latency: Option<Box<dyn LatencyFeed>>,
     watch: Watch,
     status: Arc<Mutex<Status>>,
+    /// Number of kept values that were logged.
+    kept_logged: usize,
 }
 
 impl<K: Knobs> Host<K> {
@@ -132,6 +135,7 @@ impl<K: Knobs> Host<K> {
     ) -> Result<Self, PlatformError> {
         let mut survey = Survey::find(&options, &knobs);
         let HostOptions { tree, layout, ring_size, busy_poll, sample, meters, scope, .. } = options;
+        let ceiling = if options.may_raise { Ceiling::None } else { Ceiling::Found };
         let polling = Polling::find(&knobs, &layout, busy_poll, &mut survey.notes);
         let mut platform = survey.platform(&layout, ring_size, sample, scope);
         if scope.every_packet {
@@ -167,9 +171,10 @@ impl<K: Knobs> Host<K> {
             power: MeanPower::default(),
             senses,
             latency: None,
+            kept_logged: 0,
             began: Instant::now(),
             status: Arc::new(Mutex::new(Status { missing, ..Status::default() })),
-            writes: Writes::new(knobs),
+            writes: Writes::new(knobs, ceiling),
             tree,
             layout,
             platform,
@@ -332,7 +337,16 @@ impl<K: Knobs> Host<K> {
         }
     }
 
+    /// Values that were kept because the wanted ones would let the machine draw more power.
+    pub fn kept(&self) -> impl Iterator<Item = &Kept> {
+        self.writes.kept.iter()
+    }
+
     fn publish(&mut self) {
+        for kept in self.writes.kept.iter().skip(self.kept_logged) {
+            tracing::info!("governor: {kept}");
+        }
+        self.kept_logged = self.writes.kept.len();
         let kernel = self.watch.kernel(&self.tree, &self.layout.cpus);
         let stuck = self.writes.knobs.stuck();
         let mut others = self.meter.troubles();

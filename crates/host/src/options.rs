@@ -29,6 +29,8 @@ pub struct HostOptions {
     /// Whether CPUs may be governed beyond the limits that they had at the start: minimum and
     /// maximum frequency, forbidden idle states, wake-up latency, range of the uncore.
     pub override_limits: bool,
+    /// Whether settings may let the machine draw more power than it was found with.
+    pub may_raise: bool,
     /// Whether hardware or the kernel controls the frequency. The frequencies of an operating point
     /// are then preferences between power and performance ([`super::Preference`]).
     pub preferences: bool,

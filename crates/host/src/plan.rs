@@ -1,13 +1,15 @@
 //! Every write that a governor would make on a machine, and why; nothing is written.
 
+use super::writes::Kept;
 use super::{Host, HostOptions, NoWorkers};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wattline_governor::machine::{Machine, Taken, View};
 use wattline_governor::step::{Step, between};
+use wattline_knobs::power::Direction;
 use wattline_knobs::registration::Registration;
 use wattline_knobs::rivals::{self, Rival};
-use wattline_knobs::{Machine as Settings, Plan, Planned, Setting};
+use wattline_knobs::{Access, Machine as Settings, Plan, Planned, Setting};
 use wattline_linux::sysfs::Tree;
 use wattline_policy::{
     BuildContext, Observation, OperatingPoint, Platform, PlatformError, Policy, PolicySpec,
@@ -25,9 +27,10 @@ pub struct PowerPlan {
     pub at_start: Vec<Planned>,
     /// Writes that may follow, by setting.
     pub later: Vec<LaterWrite>,
-    /// As many of these are made a second in the long run, less where one costs more than one;
-    /// `None` where nothing holds them back.
+    /// As many of these are made a second at most, in the long run.
     pub writes_per_second: Option<f64>,
+    /// Values that save more than the policy asks for and that stay.
+    pub kept: Vec<Kept>,
     /// Knobs that cannot be set, and why.
     pub missing: Vec<String>,
     /// Steps that would fail.
@@ -43,8 +46,10 @@ pub struct LaterWrite {
     pub setting: Setting,
     /// The values that it may get; of indirection tables as many as there are numbers of cores.
     pub values: Vec<String>,
-    /// Reason of the first write.
+    /// Reason of the first write, with the rule that leads to it.
     pub why: String,
+    /// Effect of each value on power, compared with the value before the first write.
+    pub directions: Vec<Direction>,
     /// Cost of each write in writes of the budget per second.
     pub write_cost: u32,
     /// Time that the setting stays after each write, in seconds.
@@ -78,18 +83,36 @@ pub fn plan(
         let context = BuildContext { platform, server: Some(server), packet: None, seed };
         build(spec, &context)
     };
-    plan_with(spec.to_string(), make, |_, _| {}, options)
+    let course = |platform: &Platform, full: &OperatingPoint| {
+        Course::of_any(&format!("as {} decides", spec.policy.name), platform, full)
+    };
+    plan_with(spec.to_string(), make, course, options)
 }
 
-/// The plan of a policy that is called so and that `make` makes. `bound` makes of any operating
-/// point one that the policy could ask for.
+/// Operating points that a policy may ask for, and its pace.
+pub struct Course {
+    /// The points, each with the rule that leads to it.
+    pub points: Vec<(String, OperatingPoint)>,
+    /// Changes of one setting per second at most; `None` to go by the policy's own times.
+    pub changes_per_second: Option<f64>,
+}
+
+impl Course {
+    /// Course of a policy that may ask for any point, by one rule.
+    pub fn of_any(rule: &str, platform: &Platform, full: &OperatingPoint) -> Self {
+        let points = extremes(full, platform).into_iter().map(|point| (rule.to_owned(), point));
+        Self { points: points.collect(), changes_per_second: None }
+    }
+}
+
+/// The plan of a policy that is called so and that `make` makes, on its course.
 ///
 /// # Errors
 /// [`PlanError`].
 pub fn plan_with(
     name: String,
     make: impl FnOnce(&Platform) -> Result<Box<dyn Policy>, SpecError>,
-    bound: impl Fn(&Platform, &mut OperatingPoint),
+    course: impl FnOnce(&Platform, &OperatingPoint) -> Course,
     options: HostOptions,
 ) -> Result<PowerPlan, PlanError> {
     let tree = options.tree.clone();
@@ -113,24 +136,37 @@ pub fn plan_with(
         entries: &[],
         offered: None,
     };
-    policy.decide(Time::ZERO, &observation, &mut first);
+    let ask = policy.decide(Time::ZERO, &observation, &mut first);
     first.bound(&platform, &full);
     go(&mut host, &full, &first, &mut problems);
     let at_start = host.knobs().writes().to_vec();
     let mut from = first;
-    let mut round = extremes(&full, &platform);
-    round.iter_mut().for_each(|point| bound(&platform, point));
+    let course = course(&platform, &full);
+    let mut rules = Vec::new();
     // Twice: what the first is at when it begins is a value, too.
-    for to in round.iter().chain(&round).cloned() {
-        go(&mut host, &from, &to, &mut problems);
-        from = to;
+    for (rule, to) in course.points.iter().chain(&course.points) {
+        go(&mut host, &from, to, &mut problems);
+        rules.resize(host.knobs().writes().len() - at_start.len(), rule.as_str());
+        from = to.clone();
     }
-    let later = group(&tree, &host.knobs().writes()[at_start.len()..]);
-    let writes_per_second = host.pace().budget.map(|budget| budget.writes_per_second);
+    let writes = &host.knobs().writes()[at_start.len()..];
+    let later = group(&tree, writes.iter().zip(rules));
+    let budget = host.pace().budget.map_or(f64::INFINITY, |budget| budget.writes_per_second);
+    let timed = ask.watched().is_empty() && ask.after_empty_polls.is_none();
+    let own = (Time::ZERO < ask.at && timed).then(|| match ask.at {
+        Time::NEVER => 0.0,
+        at => 1.0 / at.since(Time::ZERO).as_seconds(),
+    });
+    let cost: u32 = later.iter().map(|write| write.write_cost).sum();
+    let most = course.changes_per_second.or(own).map(|changes| changes * f64::from(cost));
+    let most = most.map_or(budget, |most| most.min(budget));
+    let writes_per_second = most.is_finite().then_some(most);
+    let kept = host.kept().cloned().collect();
     problems.dedup();
     let missing = super::status_of(&host).missing;
     let rivals = rivals::find(&tree, &interfaces);
-    Ok(PowerPlan { policy: name, at_start, later, writes_per_second, missing, problems, rivals })
+    let policy = name;
+    Ok(PowerPlan { policy, at_start, later, writes_per_second, kept, missing, problems, rivals })
 }
 
 /// Takes the steps between two operating points.
@@ -168,21 +204,26 @@ fn extremes(full: &OperatingPoint, platform: &Platform) -> Vec<OperatingPoint> {
     points
 }
 
-fn group(tree: &Tree, writes: &[Planned]) -> Vec<LaterWrite> {
+fn group<'a>(tree: &Tree, writes: impl Iterator<Item = (&'a Planned, &'a str)>) -> Vec<LaterWrite> {
+    let read = |one: &Setting| Settings::new(tree).read(one).ok();
     let mut order: Vec<LaterWrite> = Vec::new();
-    let mut places: BTreeMap<&Setting, usize> = BTreeMap::new();
-    for write in writes {
-        let place = *places.entry(&write.setting).or_insert_with(|| {
+    let mut places: BTreeMap<&Setting, (usize, &str)> = BTreeMap::new();
+    for (write, rule) in writes {
+        let (place, found) = *places.entry(&write.setting).or_insert_with(|| {
             let Planned { setting, why, .. } = write.clone();
+            let why = format!("{why}: {rule}");
             // Every setting that is planned belongs to a knob.
             let knob = wattline_knobs::owner(&setting).unwrap_or(&Registration::NOTHING);
             let (write_cost, dwell) = (knob.write_cost, (knob.dwell.on)(tree));
             let dwell_seconds = dwell.as_seconds();
-            order.push(LaterWrite { setting, values: Vec::new(), why, write_cost, dwell_seconds });
-            order.len() - 1
+            let (values, directions) = (Vec::new(), Vec::new());
+            order.push(LaterWrite { setting, values, why, directions, write_cost, dwell_seconds });
+            (order.len() - 1, write.present.as_str())
         });
-        let values = &mut order[place].values;
+        let LaterWrite { values, directions, .. } = &mut order[place];
         if !values.contains(&write.value) {
+            let change = (found, write.value.as_str());
+            directions.push(Direction::of(&write.setting, change, read));
             values.push(write.value.clone());
         }
     }

@@ -39,7 +39,7 @@ impl Survey {
         let frequencies = Frequencies::find(
             tree,
             layout,
-            (options.override_limits, options.preferences),
+            (options.override_limits, options.preferences, options.may_raise),
             &mut notes,
         );
         let idle = IdleStates::find(tree, layout, (rights, options.override_limits), &mut notes);

@@ -1,7 +1,11 @@
-//! Making changes, and saying what became of them.
+//! Making changes, and saying what became of them. Unless it may raise, no change lets the machine
+//! draw more power than the settings that were found.
 
+use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use wattline_governor::machine::Taken;
+use wattline_knobs::power::{Direction, not_above};
 use wattline_knobs::{AccessError, Change, Knobs, Outcome, SetError, Setting};
 
 /// Counts of writes: by kind of knob and by outcome.
@@ -13,11 +17,80 @@ pub(super) struct Writes<K> {
     pub counts: Counts,
     /// Setting among the last changes that can be read but not set.
     pub unsupported: Option<Setting>,
+    ceiling: Ceiling,
+    /// Values before our first write.
+    found: BTreeMap<Setting, String>,
+    /// Values that stay because they save more than the wanted ones, each once by file and value.
+    pub kept: Vec<Kept>,
+}
+
+/// Settings that may not let the machine draw more than they were found to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ceiling {
+    /// None: the user allows it to raise.
+    None,
+    /// All of them.
+    Found,
+}
+
+/// A value that saves more than what a policy asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// The settings that have it.
+    pub settings: Vec<Setting>,
+    /// The value, which stays.
+    pub found: String,
+    /// The value that was asked for first.
+    pub wanted: String,
 }
 
 impl<K: Knobs> Writes<K> {
-    pub fn new(knobs: K) -> Self {
-        Self { knobs, counts: Counts::new(), unsupported: None }
+    pub fn new(knobs: K, ceiling: Ceiling) -> Self {
+        let (counts, found, kept) = (Counts::new(), BTreeMap::new(), Vec::new());
+        Self { knobs, counts, unsupported: None, ceiling, found, kept }
+    }
+
+    /// Returns the change, or the one back to what was found if this would let the machine draw more.
+    /// A value that cannot be read is left to fail.
+    fn bounded(&mut self, change: &Change) -> Change {
+        let Change { setting, value, why } = change;
+        let Ok(present) = self.knobs.read(setting) else { return change.clone() };
+        // Nothing of ours holds before the first write, so others may have moved it until then.
+        let found = self.found.get(setting).unwrap_or(&present);
+        let read = |one: &Setting| self.knobs.read(one).ok();
+        let bounded = match self.ceiling {
+            Ceiling::None => value.clone(),
+            Ceiling::Found => not_above(setting, (found, value), read),
+        };
+        if bounded == *value {
+            if bounded != present && !self.found.contains_key(setting) {
+                self.found.insert(setting.clone(), present);
+            }
+            return change.clone();
+        }
+        let (from, value_of) = (found.clone(), bounded.clone());
+        if Direction::of(setting, (&from, value), read) == Direction::More {
+            self.keep(setting, from, value);
+        }
+        let why = format!("{why}; back to what was found");
+        Change { setting: setting.clone(), value: value_of, why }
+    }
+
+    /// Notes that a value stays although another was wanted.
+    fn keep(&mut self, setting: &Setting, found: String, wanted: &str) {
+        let file = |one: &Setting| one.to_string().rsplit('/').next().map(str::to_owned);
+        let alike = |kept: &&mut Kept| {
+            kept.found == found
+                && kept.settings.first().is_some_and(|one| file(one) == file(setting))
+        };
+        match self.kept.iter_mut().find(alike) {
+            Some(kept) if kept.settings.contains(setting) => {}
+            Some(kept) => kept.settings.push(setting.clone()),
+            None => {
+                let (settings, wanted) = (vec![setting.clone()], wanted.to_owned());
+                self.kept.push(Kept { settings, found, wanted });
+            }
+        }
     }
 
     /// Makes the changes in their order. One that fails, or that somebody else has set, ends
@@ -26,6 +99,7 @@ impl<K: Knobs> Writes<K> {
         let mut altered = None;
         self.unsupported = None;
         for change in changes {
+            let change = &self.bounded(change);
             let taken = match self.knobs.take(change) {
                 Ok(Outcome::Unchanged | Outcome::Written) => Taken::Done,
                 Ok(Outcome::Altered { found }) => Taken::Altered { found },
@@ -48,6 +122,22 @@ impl<K: Knobs> Writes<K> {
             }
         }
         altered.unwrap_or(Taken::Done)
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { settings, found, wanted } = self;
+        if let [first, others @ ..] = &settings[..] {
+            write!(f, "{first}")?;
+            if !others.is_empty() {
+                write!(f, " and {} more", others.len())?;
+            }
+        }
+        write!(
+            f,
+            ": {found} saves more than {wanted} and stays; to raise it: may_raise = true in [govern]"
+        )
     }
 }
 

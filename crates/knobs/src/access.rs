@@ -52,6 +52,8 @@ pub trait Access {
     /// # Errors
     /// [`AccessError`].
     fn write(&mut self, setting: &Setting, value: &str) -> Result<(), AccessError>;
+    /// Removes what a killed process left of a write.
+    fn tidy(&self, _: &Setting) {}
     /// Settings that have not answered yet, with the time since they were asked.
     fn stuck(&self) -> Vec<(Setting, Duration)> {
         Vec::new()
@@ -100,6 +102,10 @@ impl Access for Machine {
             return answer.map_err(failed);
         }
         self.tree.write(setting.path(), value).map_err(failed)
+    }
+
+    fn tidy(&self, setting: &Setting) {
+        self.tree.discard_unfinished(setting.path());
     }
 }
 

@@ -153,6 +153,10 @@ impl<A: Access + Clone + Send + 'static> Access for Bounded<A> {
         self.call(setting, Call::Write(setting.clone(), value.to_owned())).map(|_| ())
     }
 
+    fn tidy(&self, setting: &Setting) {
+        self.access.tidy(setting);
+    }
+
     fn stuck(&self) -> Vec<(Setting, Duration)> {
         let calls = self.calls();
         calls.stuck.iter().map(|(setting, it)| (setting.clone(), it.since.elapsed())).collect()

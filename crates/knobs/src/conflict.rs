@@ -24,6 +24,10 @@ pub enum Sign {
     Files(&'static [&'static str]),
     /// A setting of an interface that is not 0.
     Interface(fn(&str) -> Setting),
+    /// A scheduler that the kernel says is loaded, or a process that loads one.
+    Scheduler,
+    /// CPUs that a top-level control group is confined to.
+    Cpuset,
 }
 
 /// Settings of a knob that a contender changes.
@@ -77,6 +81,33 @@ pub static CPUPOWER: Contender = Contender {
     name: "cpupower",
     sign: Sign::Process("cpupower"),
     remedy: "systemctl disable --now cpupower",
+};
+/// A default of Fedora on Intel's laptops.
+pub static LPMD: Contender = Contender {
+    name: "intel_lpmd",
+    sign: Sign::Process("intel_lpmd"),
+    remedy: "systemctl disable --now intel_lpmd",
+};
+/// Sets governors and preferences by rules.
+pub static WATT: Contender =
+    Contender { name: "watt", sign: Sign::Process("watt"), remedy: "systemctl disable --now watt" };
+/// Profiles of Pop!_OS.
+pub static SYSTEM76: Contender = Contender {
+    name: "system76-power",
+    sign: Sign::Process("system76-power"),
+    remedy: "systemctl disable --now com.system76.PowerDaemon",
+};
+/// Schedulers in BPF ask for the speed of each CPU.
+pub static SCHED_EXT: Contender = Contender {
+    name: "sched_ext",
+    sign: Sign::Scheduler,
+    remedy: "systemctl disable --now scx, or end the process that loaded it",
+};
+/// Whoever moves work to few CPUs.
+pub static CPUSET: Contender = Contender {
+    name: "cpuset",
+    sign: Sign::Cpuset,
+    remedy: "systemctl revert UNIT, or stop what sets AllowedCPUs",
 };
 /// Leaves no process behind.
 pub static TLP: Contender = Contender {

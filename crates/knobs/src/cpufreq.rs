@@ -254,6 +254,24 @@ impl Policy {
         Ok(changes)
     }
 
+    /// The writes that let it run no faster than `wish`, with the preference of [`Self::run_at`]. Its
+    /// governor goes on to choose below that, so that it never draws more than before.
+    ///
+    /// # Errors
+    /// [`FrequencyError::OutOfRange`].
+    pub fn cap_at(&self, wish: Hertz) -> Result<Vec<Change>, FrequencyError> {
+        let step = self.steps_hertz.iter().find(|step| step.get() >= wish.get());
+        let target = step.copied().unwrap_or(wish);
+        let minimum = Hertz(self.minimum_hertz.get().min(target.get()));
+        let mut changes = self.limit(minimum, target)?;
+        if self.driver.is_autonomous()
+            && let Some(preference) = self.preference_at(target)
+        {
+            changes.extend(self.prefer(preference)?);
+        }
+        Ok(changes)
+    }
+
     /// The preference for a frequency: `performance` for the highest, `power` for the lowest,
     /// the balanced ones for the halves between.
     fn preference_at(&self, frequency: Hertz) -> Option<&'static str> {
@@ -340,7 +358,13 @@ impl Policy {
     /// [`FrequencyError::NotAvailable`].
     pub fn govern(&self, governor: &str) -> Result<Vec<Change>, FrequencyError> {
         self.among("governor", governor, &self.governors)?;
-        Ok(vec![self.change("scaling_governor", governor, "choose the governor")])
+        let why = match governor {
+            "performance" => "it keeps the highest frequency",
+            "userspace" => "it takes the speed that is set",
+            "powersave" if !self.driver.is_autonomous() => "it keeps the lowest frequency",
+            _ => "it lets the frequency follow the load",
+        };
+        Ok(vec![self.change("scaling_governor", governor, why)])
     }
 
     /// The writes that choose an energy performance preference. Under the governor
@@ -355,7 +379,7 @@ impl Policy {
             let why = "the governor performance locks the preference";
             changes.push(self.change("scaling_governor", "powersave", why));
         }
-        let why = "preference by which the hardware chooses the frequency";
+        let why = "the hardware chooses the frequency by this preference";
         changes.push(self.change("energy_performance_preference", preference, why));
         Ok(changes)
     }
@@ -432,6 +456,11 @@ pub const FREQUENCY: Registration = Registration {
         conflict::THERMALD.sets("frequency limits"),
         conflict::CPUPOWER.sets("governor, limits"),
         conflict::TLP.sets("governor, limits"),
+        conflict::LPMD.sets("preference, CPUs of services"),
+        conflict::WATT.sets("governor, preference, limits"),
+        conflict::SYSTEM76.sets("governor, limits, turbo"),
+        conflict::SCHED_EXT.sets("the speed that each CPU asks for"),
+        conflict::CPUSET.sets("CPUs of its tasks"),
     ],
     notes: "by driver, below",
     owns: |setting| {

@@ -26,6 +26,7 @@ pub mod moderation;
 pub mod on_exit;
 pub mod plan;
 pub mod polling;
+pub mod power;
 pub mod redirect;
 pub mod reference;
 pub mod registration;

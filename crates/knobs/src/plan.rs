@@ -3,6 +3,7 @@
 
 use crate::access::{Access, AccessError};
 use crate::change::{Change, Knobs, Outcome, SetError};
+use crate::power::Direction;
 use crate::setting::Setting;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub struct Planned {
     pub value: String,
     /// The purpose.
     pub why: String,
+    /// Whether the machine may draw more or less power under it.
+    pub direction: Direction,
 }
 
 /// Takes changes and writes nothing.
@@ -52,8 +55,10 @@ impl<A: Access + Send> Knobs for Plan<A> {
             return Ok(Outcome::Unchanged);
         }
         let Change { setting, value, why } = change.clone();
+        let values = (present.as_str(), value.as_str());
+        let direction = Direction::of(&setting, values, |one| self.read(one).ok());
         self.values.insert(setting.clone(), value.clone());
-        self.writes.push(Planned { setting, present, value, why });
+        self.writes.push(Planned { setting, present, value, why, direction });
         Ok(Outcome::Written)
     }
 

@@ -85,6 +85,7 @@ impl Report {
 
 /// Gives every setting its old value, the last changed first.
 pub fn restore(access: &mut impl Access, entries: &[Entry]) -> Vec<Line> {
+    entries.iter().for_each(|entry| access.tidy(&entry.setting));
     let mut lines: Vec<(&Entry, Restored)> =
         entries.iter().rev().map(|entry| (entry, restore_one(access, entry, false))).collect();
     for _ in 1..MOST_PASSES {

@@ -58,6 +58,19 @@ pub fn find(tree: &Tree, interfaces: &[String]) -> Vec<Rival> {
                     rival(name.to_string(), file.to_string(), remedy.to_string());
                 }
             }
+            Sign::Scheduler => {
+                if let Some((scheduler, seen)) = scheduler(tree) {
+                    rival(format!("{name} {scheduler}"), seen, remedy.to_string());
+                }
+            }
+            Sign::Cpuset => {
+                for group in tree.entries(CGROUPS) {
+                    let file = format!("{CGROUPS}/{group}/cpuset.cpus");
+                    if tree.text(&file).is_ok_and(|cpus| !cpus.is_empty()) {
+                        rival(format!("{name} of {group}"), file, remedy.to_string());
+                    }
+                }
+            }
             Sign::Interface(setting) => {
                 for interface in interfaces {
                     let setting = setting(interface);
@@ -70,6 +83,22 @@ pub fn find(tree: &Tree, interfaces: &[String]) -> Vec<Rival> {
         }
     }
     rivals
+}
+
+/// Control groups of the whole machine.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Name and sign of the scheduler that is loaded in place of the kernel's own.
+fn scheduler(tree: &Tree) -> Option<(String, String)> {
+    const STATE: &str = "/sys/kernel/sched_ext/state";
+    if tree.text(STATE).is_ok_and(|state| state == "enabled") {
+        let ops = tree.text("/sys/kernel/sched_ext/root/ops").unwrap_or_default();
+        return Some((ops, STATE.to_owned()));
+    }
+    tree.numbered("/proc", "").into_iter().find_map(|(pid, _)| {
+        let comm = tree.text(format!("/proc/{pid}/comm")).ok()?;
+        comm.starts_with("scx_").then(|| (comm, format!("process {pid}")))
+    })
 }
 
 /// Each contender once.
@@ -161,6 +190,23 @@ mod tests {
         assert_eq!(tuned.labels, ["frequency", "idle"]);
         assert_eq!(tuned.seen, "process 41");
         assert_eq!(rivals[3].labels, ["affinity"]);
+    }
+
+    #[test]
+    fn holders_of_knobs_are_found_without_a_known_name() {
+        let (_root, tree) = machine(&[
+            ("sys/kernel/sched_ext/state", "enabled\n"),
+            ("sys/kernel/sched_ext/root/ops", "novel\n"),
+            ("sys/fs/cgroup/system.slice/cpuset.cpus", "0-3\n"),
+            ("sys/fs/cgroup/user.slice/cpuset.cpus", "\n"),
+        ]);
+        let names: Vec<String> = find(&tree, &[]).into_iter().map(|rival| rival.name).collect();
+        assert_eq!(names, ["sched_ext novel", "cpuset of system.slice"]);
+        for name in ["intel_lpmd", "watt", "system76-power", "scx_lavd"] {
+            let (_root, tree) = machine(&[("proc/7/comm", &format!("{name}\n"))]);
+            let found = find(&tree, &[]);
+            assert!(found.len() == 1 && found[0].name.contains(name), "{name}: {found:?}");
+        }
     }
 
     #[test]

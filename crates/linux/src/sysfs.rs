@@ -130,6 +130,20 @@ impl Tree {
         self.root.replace(path.as_ref(), line.as_bytes())
     }
 
+    /// Removes what a killed process left of writing `path` to a recording.
+    pub fn discard_unfinished(&self, path: impl AsRef<Path>) {
+        let path = path.as_ref();
+        let Some((parent, name)) = path.parent().zip(path.file_name()) else { return };
+        if !self.is_live()
+            && let Ok(directory) = self.directory(&self.path(parent))
+        {
+            let mut new = name.to_owned();
+            new.push(".new");
+            // What cannot be removed does no harm.
+            let _ = directory.remove(Path::new(&new));
+        }
+    }
+
     /// Opens the directory `path` of this machine, as [`Self::path`] names it. Below the root of a
     /// recording no link is followed.
     ///

@@ -143,7 +143,7 @@ impl Machine {
     /// Writes the configuration, with what every test wants beside.
     pub fn configure(&self, text: &str) {
         let own = format!(
-            "[metrics]\nlisten = \"127.0.0.1:{}\"\n[govern]\nsocket = \"{}\"\n",
+            "[metrics]\nlisten = \"127.0.0.1:{}\"\n[govern]\nmay_raise = true\nsocket = \"{}\"\n",
             self.metrics,
             self.socket().display()
         );

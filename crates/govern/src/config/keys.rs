@@ -29,6 +29,8 @@ pub const KEYS: &[Key] = &[
         "The upper frequency limit of caches and memory controllers goes with the fastest core, where the module\nintel_uncore_frequency offers it."),
     Key::new(GOVERN, "override_limits", Some("false"), "true", "true or false",
         "Govern also beyond the limits that the administrator of this machine has set: lowest and highest\nfrequency, forbidden idle states, wake-up latency, range of the uncore."),
+    Key::new(GOVERN, "may_raise", Some("false"), "true", "true or false",
+        "Also set values that draw more power than those found: preference, governor, limits, turbo, idle states,\nmoderation."),
     Key::duration(GOVERN, "latency_target", None, "\"2ms\"", ("1us", "1h", "2ms"),
         "Highest allowed 99th percentile of the [[latency]] sources. Above it the machine runs at its highest\ncapacity until the target was kept for `latency_hold`. Default: none; sources are then shown, and\nused by policies that go by latency (copi)."),
     Key::duration(GOVERN, "latency_hold", Some("\"5s\""), "\"1min\"", ("0s", "1h", "5s"),

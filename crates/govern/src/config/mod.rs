@@ -95,7 +95,7 @@ mod tests {
             "[log]\nlevel = \"debug\"\n[metrics]\nlisten = \"127.0.0.1:9\"\n\
              [govern]\nprofile = \"max-save\"\npolicy = \"napi\"\nknobs = [\"idle\"]\n\
              cpus = [3, 1]\ninterfaces = [\"eth0\"]\nidle_latency = \"7us\"\n\
-             moderation = \"policy\"\nuncore = false\noverride_limits = true\nlatency_target = \"2ms\"\n\
+             moderation = \"policy\"\nuncore = false\noverride_limits = true\nmay_raise = true\nlatency_target = \"2ms\"\n\
              latency_hold = \"1s\"\nlatency_silence = \"3s\"\nserver = \"own.toml\"\nseed = 7\n\
              on_exit = \"keep\"\nsocket = \"/run/x\"\n\
              [[latency]]\nname = \"a\"\nclients = \"a.sock\"\nwindow = \"1s\"\n\
@@ -110,6 +110,7 @@ mod tests {
         assert_eq!(config.idle_latency, Some(Span::from_micros(7)));
         assert_eq!((config.moderation, config.uncore), (Moderation::Policy, false));
         assert!(config.override_limits && !Config::built_in(POLICIES).override_limits);
+        assert!(config.may_raise && !Config::built_in(POLICIES).may_raise);
         assert_eq!(config.latency_target, Some(Span::from_millis(2)));
         assert_eq!(config.latency_hold, Span::from_millis(1000));
         assert_eq!(config.latency_silence, Span::from_millis(3000));

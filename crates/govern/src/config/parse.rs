@@ -132,6 +132,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table, policies: Registry) -> Con
         moderation,
         uncore,
         override_limits: reader.flag(&table, "override_limits"),
+        may_raise: reader.flag(&table, "may_raise"),
         latency_target: reader.duration(&table, "latency_target").map(|span| span.value.into()),
         latency_hold: defaulted(reader.duration(&table, "latency_hold")).into(),
         latency_silence: defaulted(reader.duration(&table, "latency_silence")).into(),

@@ -34,6 +34,8 @@ pub struct Config {
     pub uncore: bool,
     /// Whether the limits that the administrator has set may be left.
     pub override_limits: bool,
+    /// Whether settings may let the machine draw more power than it was found with.
+    pub may_raise: bool,
     /// The 99th percentile that is to be kept.
     pub latency_target: Option<Span>,
     /// Time that the target has to be kept before the policy decides again.

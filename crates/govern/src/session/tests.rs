@@ -42,7 +42,8 @@ fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
     let before = tree.text(GOVERNOR).unwrap();
     let begin =
         |config: &Config| Session::begin_with(config, &tree, |_, _| Ok(Box::new(Panics(false))));
-    let config = Config::parse("[govern]\npolicy = \"ondemand\"\n", "test", POLICIES).unwrap();
+    let config = Config::parse("[govern]\nmay_raise = true\n", "test", POLICIES).unwrap();
+    let config = Config { policy: "ondemand".to_owned(), ..config };
     let mut session = begin(&config).unwrap();
     assert_ne!(tree.text(GOVERNOR).unwrap(), before, "it governs");
     let end = Instant::now() + Duration::from_secs(60);

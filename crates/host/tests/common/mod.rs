@@ -68,6 +68,7 @@ impl Fixture {
             meters: false,
             rights: Rights::ALL,
             override_limits: false,
+            may_raise: true,
             preferences: false,
             scope: Scope::ROUTER,
         }

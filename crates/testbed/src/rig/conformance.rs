@@ -148,6 +148,7 @@ fn options(subject: &str, tree: &Tree) -> Result<HostOptions, String> {
         meters: true,
         rights: Rights::ALL,
         override_limits: false,
+        may_raise: true,
         preferences: false,
         scope,
     })

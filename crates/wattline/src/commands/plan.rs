@@ -153,18 +153,24 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
     }
     let at_start = plan.at_start.iter().map(|write| {
         let (from, to) = (shortened(&write.present), shortened(&write.value));
-        (write.setting.to_string(), format!("{from} -> {to} ({})", write.why))
+        let direction = write.direction.words();
+        (write.setting.to_string(), format!("{from} -> {to} ({direction}: {})", write.why))
     });
     for (settings, change) in grouped(at_start) {
         writeln!(out, "  {settings}: {change}")?;
     }
     if !plan.later.is_empty() {
-        let most = plan.writes_per_second.map(|most| format!(", at most {most} writes a second"));
+        let most = plan.writes_per_second.map(|most| match most {
+            most if most >= 1.0 => format!(", at most {most:.0} writes a second"),
+            most => format!(", at most {:.0} writes a minute", (most * 60.0).ceil()),
+        });
         writeln!(out, "later, as the policy decides{}:", most.unwrap_or_default())?;
     }
     let later = plan.later.iter().map(|write| {
-        let shown: Vec<String> =
-            write.values.iter().take(VALUES_SHOWN).map(|value| shortened(value)).collect();
+        let values = write.values.iter().zip(&write.directions).take(VALUES_SHOWN);
+        let shown = values
+            .map(|(value, direction)| format!("{} ({})", shortened(value), direction.words()));
+        let shown: Vec<String> = shown.collect();
         let more = write.values.len().saturating_sub(VALUES_SHOWN);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let mut why = write.why.clone();
@@ -178,6 +184,9 @@ fn print(out: &mut impl Write, plan: &PowerPlan) -> std::io::Result<()> {
     });
     for (settings, change) in grouped(later) {
         writeln!(out, "  {settings}: {change}")?;
+    }
+    for kept in &plan.kept {
+        writeln!(out, "saves more already: {kept}")?;
     }
     for (head, lines) in [("not governed", &plan.missing), ("would fail", &plan.problems)] {
         for line in lines {

@@ -39,6 +39,25 @@ pub struct FirstHour {
     pub steps: Vec<Step>,
 }
 
+impl FirstHour {
+    /// Returns the error of the first step that was not done, by its exit code.
+    pub fn verdict(&self) -> Result<(), ExitError> {
+        let failed: Vec<&Step> =
+            self.steps.iter().filter(|step| step.exit_code != Some(0)).collect();
+        let Some(first) = failed.first() else { return Ok(()) };
+        let commands: Vec<&str> = failed.iter().map(|step| &*step.command).collect();
+        let code = first.exit_code.and_then(|code| u8::try_from(code).ok());
+        let message = format!(
+            "the report is written, but {} of {} steps were not done ({}); first-hour/steps.json in it \
+             says why",
+            failed.len(),
+            self.steps.len(),
+            commands.join("; ")
+        );
+        Err(ExitError::new(code.unwrap_or(ExitError::IO), message).after_result())
+    }
+}
+
 /// A command that was run.
 #[derive(Serialize)]
 pub struct Step {

@@ -66,7 +66,7 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
             }
             writeln!(out, "{} files in {}", report.files, place.display())?;
         }
-        return Ok(());
+        return report.verdict();
     }
     let tree = args.root.tree()?;
     if let Some(place) = &args.record {
