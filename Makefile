@@ -2,7 +2,7 @@
 CARGO ?= cargo
 SECONDS_OF_LOAD ?= 3
 BASE ?= main
-# What is tested in one build. `make libraries` needs another.
+# What is tested in one build.
 export FEATURES = wattline-lab/arrow,commands-tests/arrow
 # Names no directory of this machine. All targets use it for what is built for release: other flags would build everything anew.
 RELEASE = CARGO="$(CARGO)" scripts/cargo-release
@@ -12,7 +12,7 @@ REQUIRE = $${WATTLINE_REQUIRE-$$(cat target/tools/required 2>/dev/null)}
 REQUIRE_LONG = $${WATTLINE_REQUIRE-$$(cat target/tools/required-long 2>/dev/null)}
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-long libraries lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test boot-test figures python site bpf rig rig-copi rig-shell clean-experiments
+.PHONY: help demo check test test-long lint dependencies tools tools-long build install deb rpm archive container reproducible-test package-test rpm-test container-test units-test boot-test figures python site bpf rig rig-copi rig-shell clean-experiments
 
 help:             ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,8 +79,8 @@ test: tools       ## lints, dependency checks and all tests, those with real com
 	WATTLINE_REQUIRE="$(REQUIRE)" WATTLINE_SECONDS=$(SECONDS_OF_LOAD) CARGO="$(CARGO)" scripts/run-tests
 
 # Longer than `test`, and why it is not there: figures of all papers, long loads, soaks, series of guarded frames and
-# fuzzing take from minutes to hours; the build with DPDK, the program without applications and the
-# release build compile most of the workspace once more; packages, units and kernels need whole systems.
+# fuzzing take from minutes to hours; the program without applications and the release build
+# compile most of the workspace once more; packages, units and kernels need whole systems.
 test-long: tools-long test build ## that, and what takes longer: every figure of all papers, long loads, the examples of CONTRIBUTING.md compiled, the program without applications, every page of the documentation with long measurements, the request generator beside h2load, wrk and memcaslap, minutes of fuzzing, the Python package, the Debian package, kernels 6.1 to 6.18, the emulated machine
 	$(RELEASE) test --release -p wattline-reproduce --lib --test reproduce -- --ignored --nocapture
 	WATTLINE_SECONDS=30 WATTLINE_SOAK_SECONDS=600 WATTLINE_SOAK_CYCLES=300 \
@@ -95,13 +95,9 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 		$(CARGO) test --workspace --features $(FEATURES) --lib --bins
 	WATTLINE_REQUIRE="$(REQUIRE_LONG)" $(MAKE) python package-test rpm-test container-test units-test boot-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
-	WATTLINE_REQUIRE="$(REQUIRE)" CARGO="$(CARGO)" scripts/test-libraries
 	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --nocapture
 	$(CARGO) test -p wattline-testbed --lib -- --ignored --nocapture
 	$(MAKE) rig
-
-libraries:        ## what needs DPDK's libraries, where they are installed: lints and tests
-	@CARGO="$(CARGO)" scripts/test-libraries
 
 lint:             ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check

@@ -10,7 +10,6 @@ fn wattline(folder: &Path, args: &[&str]) -> Output {
 }
 
 /// Returns the error of both commands about a configuration, which is the same.
-#[cfg(not(feature = "dpdk"))]
 fn refused(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("r.toml"), text).unwrap();
@@ -28,11 +27,12 @@ const CAPTURE: &str = "[[port]]\nname = \"a\"\ncapture = { read = \"a.pcap\" }\n
                        mac = \"02:00:00:00:00:01\"\n";
 
 #[test]
-#[cfg(not(feature = "dpdk"))]
-fn ports_over_dpdk_are_refused_where_the_program_has_none() {
-    let text = "[router]\nmode = \"poll\"\n[[port]]\nname = \"x\"\ndpdk = \"net_null0\"\n";
-    let told = refused(text);
-    assert!(told.contains("[[port]] x") && told.contains("--features dpdk"), "{told}");
+fn keys_of_removed_ports_are_unknown() {
+    let port = "[[port]]\nname = \"x\"\ndpdk = \"net_null0\"\n";
+    let error = refused(&format!("[dpdk]\narguments = []\n{port}"));
+    for unknown in ["1: [dpdk]: unknown", "5: [[port]] dpdk: unknown"] {
+        assert!(error.contains(unknown), "{error}");
+    }
 }
 
 #[test]

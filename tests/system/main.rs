@@ -18,7 +18,6 @@ mod cores;
 mod crafted;
 mod decisions;
 mod differential;
-mod dpdk;
 mod errors;
 mod faults;
 mod governed_ports;

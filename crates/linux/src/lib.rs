@@ -17,7 +17,6 @@ pub mod perf;
 pub mod privileges;
 pub mod redirects;
 pub mod sysfs;
-pub mod tap;
 pub mod tcp_round_trips;
 pub mod tun;
 pub mod xdp_features;

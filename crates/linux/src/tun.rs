@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// `TUNSETIFF`: _IOW('T', 202, int).
-pub(crate) const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 
 /// The file by which devices are made.
 pub const DEVICE: &str = "/dev/net/tun";

@@ -3,16 +3,14 @@
 //! Every port is a set of [`wattline_dataplane::port::PortQueue`]s, one per worker:
 //!
 //! - [`afxdp`]: a network interface of this Linux machine, through AF_XDP sockets;
-//! - [`dpdk`]: cards and virtual devices of DPDK, behind the feature `dpdk`;
 //! - [`memory`]: rings within the process, for tests and benchmarks;
 //! - [`capture`]: files of packets;
 //! - [`waiter`]: what a worker blocks on when there is no work.
 //!
 //! Unsafe code lives in `afxdp::ring` (memory shared with the kernel) and `afxdp::socket` (socket
-//! options that rustix lacks), and in `dpdk`; the frames' memory is a [`wattline_memory::ChunkMemory`].
+//! options that rustix lacks); the frames' memory is a [`wattline_memory::ChunkMemory`].
 
 pub mod afxdp;
 pub mod capture;
-pub mod dpdk;
 pub mod memory;
 pub mod waiter;

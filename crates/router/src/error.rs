@@ -3,7 +3,6 @@
 use std::io;
 use wattline_daemon::settings::ConfigError;
 use wattline_ports::afxdp::OpenError;
-use wattline_ports::dpdk::DpdkError;
 use wattline_server::LoadError;
 use wattline_traffic::capture::{CaptureError, Problem};
 use wattline_xdp::XdpError;
@@ -58,14 +57,6 @@ pub enum RouterError {
         port: String,
         /// Reason.
         error: XdpError,
-    },
-    /// A device of DPDK could not be opened.
-    #[error("[[port]] {port}: {error}")]
-    Dpdk {
-        /// Name of the port; of all where the environment did not start.
-        port: String,
-        /// Reason.
-        error: DpdkError,
     },
     /// A map of the XDP program could not be written.
     #[error(transparent)]
@@ -139,10 +130,7 @@ impl RouterError {
                 BpfError::MissingCapability { .. } => Remedy::Permission,
                 _ => Remedy::Machine,
             },
-            Self::Dpdk { error: DpdkError::NotBuilt | DpdkError::TooFewQueues { .. }, .. } => {
-                Remedy::Config
-            }
-            Self::Dpdk { .. } | Self::Xdp { .. } | Self::Obstructed(_) => Remedy::Machine,
+            Self::Xdp { .. } | Self::Obstructed(_) => Remedy::Machine,
             Self::Captures(errors) => match errors.first().map(|error| &error.problem) {
                 Some(Problem::Open(_)) => Remedy::Input,
                 Some(Problem::Io(_)) => Remedy::System,

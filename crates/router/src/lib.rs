@@ -29,9 +29,7 @@ pub mod config;
 mod configured;
 mod control;
 mod cpu;
-mod dpdk;
 mod error;
-mod exception;
 mod fallback;
 mod flows;
 mod governing;
@@ -212,7 +210,6 @@ impl Router {
             let stats = self.view().stats();
             self.rates.note(&stats, now);
         }
-        self.ports.devices.look(Instant::now());
         if let Some(kernel) = &mut self.kernel {
             let ends = self.applications.iter().flat_map(|it| it.tunnel_ends()).collect();
             kernel.programs.end_tunnels(ends, &self.rib);

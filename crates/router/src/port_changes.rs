@@ -85,8 +85,7 @@ impl PortChanges {
 /// Lists keys that differ between two ports of one name, beside their addresses.
 fn fixed_keys(before: &PortSettings, after: &PortSettings) -> Vec<&'static str> {
     let keys = [
-        ("interface", before.kind.in_kernel() != after.kind.in_kernel()),
-        ("dpdk", before.kind.is_dpdk() && before.kind != after.kind),
+        ("interface", before.kind.taken_over() != after.kind.taken_over()),
         ("capture", is_capture(before) && before.kind != after.kind),
         ("mac", before.mac != after.mac),
         ("mtu", before.mtu != after.mtu),

@@ -1,14 +1,12 @@
 //! The ports of a router with what serves them.
 
 use super::attachments::Attachments;
-use super::dpdk::Devices;
 use super::statics::PortLinks;
 use wattline_ports::capture::CaptureStatus;
 
-/// The ports by kind: interfaces, devices of DPDK and captures.
+/// The ports by kind: interfaces and captures.
 pub(super) struct Ports {
     pub attachments: Attachments,
-    pub devices: Devices,
     pub captures: Vec<CaptureStatus>,
     /// In words, by place.
     pub modes: Vec<String>,

@@ -3,7 +3,6 @@
 use super::bundle::Bundle;
 use super::channels;
 use super::cpu::on_cpu_of;
-use super::dpdk::Devices;
 use super::error::RouterError;
 use super::slot::{Handover, Slot};
 use crate::config::{Config, PortKind, PortSettings};
@@ -237,7 +236,7 @@ pub(super) fn receive_queues(name: &str) -> io::Result<u32> {
 }
 
 /// Opens everything that can be. There is memory for the queues of all other ports, to open them
-/// later. The devices give their queues away.
+/// later.
 ///
 /// # Errors
 /// With what concerns more than one port.
@@ -245,12 +244,11 @@ pub(super) fn open(
     config: &Config,
     interfaces: &[Interface],
     unopened: &[Unopened],
-    devices: &mut Devices,
 ) -> Result<Opened, RouterError> {
     let mut failed = BTreeMap::new();
     let (mut interfaces, mut unopened) = (interfaces.to_vec(), unopened.to_vec());
     loop {
-        let error = match open_all(config, &interfaces, &unopened, devices) {
+        let error = match open_all(config, &interfaces, &unopened) {
             Err(RouterError::Socket(error)) => error,
             other => return Ok(Opened { failed, ..other? }),
         };
@@ -264,13 +262,12 @@ pub(super) fn open(
 }
 
 /// Opens the queues of these interfaces. Worker q serves the queues q, q + workers,
-/// q + 2 workers … of each interface, so that none is unserved; a device of DPDK has a queue for each;
-/// captures have one queue, which the first serves.
+/// q + 2 workers … of each interface, so that none is unserved; captures have one
+/// queue, which the first serves.
 fn open_all(
     config: &Config,
     interfaces: &[Interface],
     unopened: &[Unopened],
-    devices: &mut Devices,
 ) -> Result<Opened, RouterError> {
     let workers = usize::from(config.router.workers);
     let spare = config.spare_ports();
@@ -284,9 +281,7 @@ fn open_all(
         captures: Vec::new(),
         states: Vec::new(),
         zero_copy: false,
-        modes: (0..config.ports.len() as u16)
-            .map(|port| devices.mode(PortId(port)).unwrap_or_else(|| "capture".to_owned()))
-            .collect(),
+        modes: vec!["capture".to_owned(); config.ports.len()],
         failed: BTreeMap::new(),
     };
     let mut bad_captures = Vec::new();
@@ -296,19 +291,14 @@ fn open_all(
             descriptors: Vec::new(),
         };
         let pool = if interfaces.is_empty() && unopened.is_empty() {
-            pool_without_interfaces(config, devices, worker)
+            capture_pool(config, worker)
         } else {
             open_sockets(config, (interfaces, unopened), worker, &mut opened, &mut places)?
         };
         if worker == 0 {
             bad_captures = open_captures(config, &mut opened.captures, &mut places)?;
         }
-        let Places { mut ports, descriptors } = places;
-        for (place, queue) in ports.iter_mut().enumerate() {
-            if let Some(of_device) = devices.take_queue(PortId(place as u16), worker) {
-                *queue = Some(of_device);
-            }
-        }
+        let Places { ports, descriptors } = places;
         // A capture of another worker.
         let none = || -> Box<dyn PortQueue> { Box::new(Bundle::<CaptureQueue>::new(Vec::new())) };
         let ports = ports.into_iter().map(|port| port.unwrap_or_else(none)).collect();
@@ -325,16 +315,10 @@ struct Places {
     descriptors: Vec<(PortId, OwnedFd)>,
 }
 
-/// Memory of a worker that has captures or devices only.
-fn pool_without_interfaces(config: &Config, devices: &Devices, worker: usize) -> FramePool {
-    // Only the first worker has captures to read.
-    let has_work = worker == 0 || !devices.is_empty();
-    let chunks = if has_work { config.router.frames } else { 1 };
-    let (chunk, headroom) = match has_captures(config) {
-        true => (CAPTURE_CHUNK, CAPTURE_HEADROOM),
-        false => devices.chunk(),
-    };
-    FramePool::zeroed(chunks, chunk, headroom)
+/// Returns the memory of a worker whose ports are all captures: the first worker reads them.
+fn capture_pool(config: &Config, worker: usize) -> FramePool {
+    let chunks = if worker == 0 { config.router.frames } else { 1 };
+    FramePool::zeroed(chunks, CAPTURE_CHUNK, CAPTURE_HEADROOM)
 }
 
 /// Opens a worker's sockets, with memory for those of ports that are not there yet.
@@ -484,7 +468,7 @@ fn check_captures(config: &Config) -> Result<(), RouterError> {
     };
     let captures = |port: &'_ PortSettings| match &port.kind {
         PortKind::Capture { read, write, .. } => (read.clone(), write.clone()),
-        PortKind::Interface(_) | PortKind::Dpdk { .. } | PortKind::Vacant => (None, None),
+        PortKind::Interface(_) | PortKind::Vacant => (None, None),
     };
     let (read, written): (Vec<_>, Vec<_>) = config.ports.iter().map(captures).unzip();
     let mut seen: HashSet<(u64, u64)> = read.iter().flatten().filter_map(identity).collect();
@@ -554,7 +538,7 @@ mod tests {
             // Sockets of an interface that is not there cannot be opened.
             let interfaces = [interface(0, "v0", index), interface(1, "x0", index + 1000)];
             let open = |interfaces: &[Interface], unopened: &[Unopened]| {
-                open(&config, interfaces, unopened, &mut Devices::default())
+                open(&config, interfaces, unopened)
             };
             if let Err(error) = open(&interfaces[..1], &[]) {
                 return wattline_needs::rights(&error);

@@ -170,7 +170,6 @@ fn compare(old: &Config, new: &Config, ports: &PortChanges, file_differs: bool) 
         restart(name, !same_ports && differs);
     }
     restart("[power]", old.power != new.power);
-    restart("[dpdk]", old.dpdk_arguments != new.dpdk_arguments);
     restart("[router] workers", before.workers != after.workers);
     restart("[router] cpus", before.cpus != after.cpus);
     restart("[router] busy_poll", before.busy_poll != after.busy_poll);

@@ -12,7 +12,6 @@ mod settled;
 use super::Router;
 use super::audit::Audit;
 use super::configured::Configured;
-use super::dpdk;
 use super::error::RouterError;
 use super::inbox::InboxSender;
 use super::platform::Platforms;
@@ -61,8 +60,7 @@ impl Router {
             routes_file::load(path, config)?;
         }
         power::check(config)?;
-        check_steered(config)?;
-        dpdk::check(config)
+        check_steered(config)
     }
 
     /// Reads a configuration and starts the router that it describes, with the program's
@@ -100,7 +98,7 @@ impl Router {
         let kernel_routes =
             running::take_over(&settled, &mut known, &judged, &mut opened, &workers)?;
         let Settled { config, sections, extra_routes, socket, surplus, .. } = settled;
-        let Known { devices, rib, routes, kernel, port_links, .. } = known;
+        let Known { rib, routes, kernel, port_links, .. } = known;
         let control = inlets.serve(socket)?;
         if let Some(address) = config.metrics {
             serve_metrics(address, &control.inbox_sender)?;
@@ -132,7 +130,6 @@ impl Router {
             refused: 0,
             ports: Ports {
                 attachments: opened.attachments,
-                devices,
                 captures: opened.captures,
                 modes: opened.modes,
                 links: port_links,

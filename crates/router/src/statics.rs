@@ -22,20 +22,19 @@ pub(super) fn port_spec(port: &PortSettings) -> PortSpec {
         return PortSpec::default();
     }
     let largest = port.kind.taken_over().map_or(u16::MAX, |_| largest_mtu(0) as u16);
-    let link = port.kind.in_kernel().map_or_else(|| own_link(port), str::to_owned);
+    let link = port.kind.taken_over().map_or_else(|| own_link(port), str::to_owned);
     let largest_mtu = port.mtu.unwrap_or(largest).min(largest);
     PortSpec { link, largest_mtu, promiscuous: port.promiscuous }
 }
 
 /// The link of a port that the kernel has none for. No interface can have such a name.
 fn own_link(port: &PortSettings) -> String {
-    let kind = if port.kind.is_dpdk() { "dpdk" } else { "capture" };
-    format!("{kind}/{}", port.name)
+    format!("capture/{}", port.name)
 }
 
 /// The link numbers of the ports, given those of the interfaces by name.
 pub(super) fn port_links(config: &Config, interfaces: &HashMap<String, u32>) -> PortLinks {
-    let number = |(place, port): (usize, &PortSettings)| match port.kind.in_kernel() {
+    let number = |(place, port): (usize, &PortSettings)| match port.kind.taken_over() {
         Some(name) => interfaces.get(name).copied().unwrap_or(0),
         None if port.is_vacant() => 0,
         None => FIRST_STATIC_LINK + place as u32,
@@ -54,7 +53,7 @@ pub(super) fn apply(rib: &mut Rib, config: &Config, extra: &[RouteSettings], lin
 fn events(config: &Config, extra: &[RouteSettings], links: &PortLinks) -> Vec<Event> {
     let mut events = vec![Event::DumpBegin];
     for (place, port) in config.ports.iter().enumerate() {
-        if !port.is_vacant() && port.kind.in_kernel().is_none() {
+        if !port.is_vacant() && port.kind.taken_over().is_none() {
             events.push(Event::Link(Link {
                 index: links[place],
                 name: own_link(port),

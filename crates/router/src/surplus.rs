@@ -34,7 +34,7 @@ impl Surplus {
                 let what = format!("port {} is a capture, which has one queue", port.name);
                 Some((1, what, "no captures beside other ports".to_owned()))
             }
-            PortKind::Capture { .. } | PortKind::Dpdk { .. } | PortKind::Vacant => None,
+            PortKind::Capture { .. } | PortKind::Vacant => None,
         });
         let (queues, what, remedy) = of_ports.min_by_key(|(queues, ..)| *queues)?;
         let wanted = config.router.workers;

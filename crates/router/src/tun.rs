@@ -74,7 +74,7 @@ impl PuntSink for TunnelSink {
 }
 
 /// Writes a packet to the device, which counts what follows (`ip -s link`).
-pub(super) fn write(mut device: &File, packet: &[u8]) -> Result<(), DropReason> {
+fn write(mut device: &File, packet: &[u8]) -> Result<(), DropReason> {
     match device.write(packet) {
         Ok(length) if length == packet.len() => Ok(()),
         Ok(_) => Err(DropReason::PuntRefused),

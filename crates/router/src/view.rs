@@ -137,9 +137,6 @@ impl View<'_> {
                     _ => {}
                 }
             }
-            if let Some(state) = self.ports.devices.state(number) {
-                (port.state, port.reason) = (Some(state.0.to_owned()), state.1);
-            }
             if let Some(kernel) = self.kernel {
                 let programs = &kernel.programs;
                 port.verdicts = programs.counts().verdicts(number);

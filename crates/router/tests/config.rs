@@ -152,7 +152,7 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
     refused("\"1ms\"", "\"1 ages\"", 9, "[router] idle", "duration");
     refused("\"debug\"", "\"loud\"", 14, "[log] level", "\"warn\"");
     refused("interface = \"eth0\"", "interface = \"a/b\"", 17, "[[port]] interface", "1 to 127");
-    refused("interface = \"eth0\"", "", 15, "[[port]]", "either interface, dpdk or capture");
+    refused("interface = \"eth0\"", "", 15, "[[port]]", "either interface or capture");
     refused(
         "paced = true",
         "original_length = 3",

@@ -75,11 +75,6 @@ fn parts_of_configurations_are_read_as_the_pages_show_them() {
     let (mut read, mut wrong) = (0, Vec::new());
     for path in pages() {
         for block in blocks(&page(&path)).iter().filter(|block| is_configuration(block)) {
-            // A program without ports over DPDK refuses their section; its own test reads it.
-            if block.starts_with("[dpdk]") {
-                assert!(root().join("tests/system/dpdk.rs").exists());
-                continue;
-            }
             // A part of a league is read by the league's own test.
             if block.starts_with("[tuning]") {
                 assert!(root().join("crates/league/tests/leagues.rs").exists());

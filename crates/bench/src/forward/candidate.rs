@@ -1,8 +1,8 @@
-//! The candidates: the kernel, xdp-forward, Wattline's data plane, the bare loop, and programs over DPDK.
+//! The candidates: the kernel, xdp-forward, Wattline's data plane, the bare loop, and DPDK's l3fwd.
 
 use super::arrangement::INSIDE;
 use super::bare::Bare;
-use super::over_dpdk::{Driver, Process};
+use super::l3fwd::L3fwd;
 use super::round::Round;
 use super::setup::{LEFT_MAC, RIGHT_MAC, SINK_MAC, Setup, addresses, kernel};
 use super::threads::{Level, Thread};
@@ -44,10 +44,8 @@ pub enum Candidate {
     },
     /// xdp-tools' xdp-forward at this path: the kernel's routes, in the context of its receiving thread.
     XdpForward(PathBuf),
-    /// The complete router at this path, over DPDK's AF_PACKET driver.
-    WattlineDpdk(PathBuf),
-    /// The l3fwd program at this path, over one of DPDK's drivers.
-    L3fwd(PathBuf, Driver),
+    /// The l3fwd program at this path, over DPDK's AF_XDP driver.
+    L3fwd(PathBuf),
 }
 
 impl Candidate {
@@ -63,9 +61,7 @@ impl Candidate {
             Self::BareLoop { polls: false } => "bare_loop_adaptive",
             Self::BareLoop { polls: true } => "bare_loop_poll",
             Self::XdpForward(_) => "xdp_forward",
-            Self::WattlineDpdk(_) => "wattline_af_packet",
-            Self::L3fwd(_, Driver::AfXdp) => "l3fwd_af_xdp",
-            Self::L3fwd(_, Driver::AfPacket) => "l3fwd_af_packet",
+            Self::L3fwd(_) => "l3fwd_af_xdp",
         }
     }
 
@@ -98,18 +94,12 @@ impl Candidate {
                 command::run(&mut load, LIMIT)?;
                 observe(setup, duration, || Ok(Vec::new()))
             }
-            Self::WattlineDpdk(program) => {
-                by_process(setup, duration, &Process::wattline(setup, program)?)
-            }
-            Self::L3fwd(program, driver) => {
-                by_process(setup, duration, &Process::l3fwd(setup, program, *driver)?)
+            Self::L3fwd(program) => {
+                let process = L3fwd::start(setup, program)?;
+                observe(setup, duration, || process.threads())
             }
         }
     }
-}
-
-fn by_process(setup: &Setup, duration: Duration, process: &Process) -> Result<Round, Error> {
-    observe(setup, duration, || process.threads())
 }
 
 fn by_wattline(

@@ -29,7 +29,7 @@ pub(crate) mod arrangement;
 mod bare;
 pub(crate) mod candidate;
 mod duty_cycle;
-mod over_dpdk;
+mod l3fwd;
 mod page;
 mod round;
 pub(crate) mod setup;
@@ -37,7 +37,6 @@ pub(crate) mod threads;
 
 pub use arrangement::{Arrangement, Load, Placement, Sink};
 use candidate::Candidate;
-use over_dpdk::Driver;
 pub use page::html;
 pub use round::Round;
 use serde::Serialize;
@@ -59,20 +58,11 @@ pub struct Options {
     pub l3fwd: Option<PathBuf>,
     /// Path of xdp-tools' xdp-forward; `None` leaves it out.
     pub xdp_forward: Option<PathBuf>,
-    /// Path of a `wattline` with the feature `dpdk`, which then forwards over DPDK's AF_PACKET driver,
-    /// as l3fwd does on the same devices; `None` leaves both out.
-    pub dpdk: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            rounds: 3,
-            duration: Duration::from_secs(2),
-            l3fwd: None,
-            xdp_forward: None,
-            dpdk: None,
-        }
+        Self { rounds: 3, duration: Duration::from_secs(2), l3fwd: None, xdp_forward: None }
     }
 }
 
@@ -193,7 +183,7 @@ fn entries(options: &Options) -> Vec<(Candidate, Arrangement)> {
     let bare = |polls| Candidate::BareLoop { polls };
     let workers = || [adaptive(), bare(false), Candidate::Wattline(Mode::Poll), bare(true)];
     let xdp_forward = || options.xdp_forward.clone().map(Candidate::XdpForward).into_iter();
-    let over_dpdk = || over_dpdk(options);
+    let l3fwd = || options.l3fwd.clone().map(Candidate::L3fwd).into_iter();
     let mut entries = Vec::new();
     for sink in [Sink::Local, Sink::Remote] {
         let mut add = |candidate, placement, load| {
@@ -205,7 +195,7 @@ fn entries(options: &Options) -> Vec<(Candidate, Arrangement)> {
         add(adaptive(), Shared, Load::Full);
         add(bare(false), Shared, Load::Full);
         workers().into_iter().for_each(|candidate| add(candidate, Split, Load::Full));
-        over_dpdk().for_each(|candidate| add(candidate, Split, Load::Full));
+        l3fwd().for_each(|candidate| add(candidate, Split, Load::Full));
     }
     // A polling candidate uses all of its processor at any load, so paced it gives no figure.
     for load in [Load::Ample, Load::Paced] {
@@ -218,25 +208,15 @@ fn entries(options: &Options) -> Vec<(Candidate, Arrangement)> {
         add(adaptive(), Split);
         add(bare(false), Split);
         if load == Load::Ample {
-            over_dpdk().for_each(|candidate| add(candidate, Split));
+            l3fwd().for_each(|candidate| add(candidate, Split));
         }
     }
     let rationed = Arrangement { placement: Rationed, sink: Sink::Remote, load: Load::Full };
     // Not the bare loop: the few chunks that it lends do not last while it may not run.
     let ours = [adaptive(), Candidate::Wattline(Mode::Poll)];
     entries.extend(ours.map(|candidate| (candidate, rationed)));
-    entries.extend(over_dpdk().map(|candidate| (candidate, rationed)));
+    entries.extend(l3fwd().map(|candidate| (candidate, rationed)));
     entries
-}
-
-/// The candidates over DPDK: l3fwd over AF_XDP, then both over the same AF_PACKET devices.
-fn over_dpdk(options: &Options) -> impl Iterator<Item = Candidate> {
-    let Options { l3fwd, dpdk, .. } = options;
-    let af_xdp = l3fwd.clone().map(|program| Candidate::L3fwd(program, Driver::AfXdp));
-    let ours = dpdk.clone().map(Candidate::WattlineDpdk);
-    let both = l3fwd.clone().filter(|_| dpdk.is_some());
-    let af_packet = both.map(|program| Candidate::L3fwd(program, Driver::AfPacket));
-    af_xdp.into_iter().chain(ours).chain(af_packet)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -273,7 +273,7 @@ fn chosen(settings: &FlowRecordsSettings, config: &Config) -> Vec<bool> {
 /// its position in the configuration, counted from 1.
 fn interface_numbers(config: &Config) -> Vec<u32> {
     let number = |(place, port): (usize, &PortSettings)| {
-        let Some(name) = port.kind.in_kernel() else { return place as u32 + 1 };
+        let Some(name) = port.kind.taken_over() else { return place as u32 + 1 };
         let text = std::fs::read_to_string(format!("/sys/class/net/{name}/ifindex"));
         text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     };

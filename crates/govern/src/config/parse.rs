@@ -24,8 +24,7 @@ const MOST_CPUS: u32 = 4096;
 const SECTIONS: [&str; 4] = ["govern", "latency", log::NAME, metrics::NAME];
 
 /// Keys that only a router's configuration has at its top level.
-const OF_ROUTER: &[&str] =
-    &["routes_file", "router", "port", "route", "neighbour", "power", "dpdk"];
+const OF_ROUTER: &[&str] = &["routes_file", "router", "port", "route", "neighbour", "power"];
 
 /// Reads a text in which the sections of a governor may stand. `what` is what reads it, as messages
 /// name it.

@@ -102,7 +102,7 @@ pub fn follow(file: &Path, config: &Result<Config, ConfigError>) -> io::Result<O
     match config {
         Ok(config) => {
             let settings = config.of::<IpsecSettings>();
-            let in_kernel = |port: &PortSettings| port.kind.in_kernel().is_some();
+            let in_kernel = |port: &PortSettings| port.kind.taken_over().is_some();
             if !config.ports.iter().any(in_kernel) {
                 return Ok(Outcome::nothing("no port is an interface, so nothing is blocked"));
             }

@@ -1,21 +1,20 @@
 //! The list of configuration keys, and what is printed from it.
 
 use super::section::Sections;
-use super::{dpdk, ports, power, router, routes_file, statics};
+use super::{ports, power, router, routes_file, statics};
 use wattline_daemon::settings::{Key, Schema, Section, log, metrics, reference};
 
 /// The router's sections, as they stand at the top level.
-const SECTIONS: [&str; 8] =
-    ["router", log::NAME, metrics::NAME, "port", "route", "neighbour", "power", "dpdk"];
+const SECTIONS: [&str; 7] =
+    ["router", log::NAME, metrics::NAME, "port", "route", "neighbour", "power"];
 
 /// Every key of the router itself, in the order of the reference.
-const KEYS: [&[Key]; 8] = [
+const KEYS: [&[Key]; 7] = [
     routes_file::KEYS,
     router::KEYS,
     log::KEYS,
     metrics::KEYS,
     power::KEYS,
-    dpdk::KEYS,
     ports::KEYS,
     statics::KEYS,
 ];
@@ -46,7 +45,7 @@ pub fn as_toml(sections: Sections<'_>) -> String {
 /// Returns true for sections that hold without being in the file: others may be repeated, or are not there
 /// unless they are wanted.
 pub fn stands_once(section: Section) -> bool {
-    [Section::Top, router::SECTION, log::SECTION, metrics::SECTION, power::SECTION, dpdk::SECTION]
+    [Section::Top, router::SECTION, log::SECTION, metrics::SECTION, power::SECTION]
         .contains(&section)
 }
 

@@ -6,7 +6,6 @@
 //! only the first.
 
 mod application;
-mod dpdk;
 pub mod keys;
 mod mac;
 mod parse;

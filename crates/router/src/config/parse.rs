@@ -2,7 +2,7 @@
 
 use super::section::{ApplicationSection, Sections};
 use super::settings::{Config, PortKind, PortSettings};
-use super::{dpdk, keys, ports, power, router, routes_file, statics};
+use super::{keys, ports, power, router, routes_file, statics};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -141,7 +141,7 @@ fn read(
 ) -> Config {
     // Before anything names a port by its place.
     let ports = ports::place(ports::read(reader, root), present);
-    let has_interface = ports.iter().any(|port| port.kind.in_kernel().is_some());
+    let has_interface = ports.iter().any(|port| port.kind.taken_over().is_some());
     let of_router = single_or_empty(reader, root, router::SECTION, "router");
     let (router, xdp_forward) = router::read(reader, &of_router, has_interface);
     let log_level = log::read(reader, root);
@@ -150,11 +150,6 @@ fn read(
     let metrics = metrics::read(reader, root);
     let of_power = single_or_empty(reader, root, power::SECTION, "power");
     let power = power::read(reader, &of_power, policies);
-    let of_dpdk = single_or_empty(reader, root, dpdk::SECTION, "dpdk");
-    let dpdk_arguments = dpdk::read(reader, &of_dpdk);
-    if ports.iter().any(|port| port.kind.is_dpdk()) {
-        dpdk::check(reader, (&ports, root), (&router, &of_router), (&power, &of_power));
-    }
     let read = |section: &&dyn ApplicationSection| section.read(reader, root, &ports);
     let applications = sections.iter().filter_map(read).collect();
     let config = Config {
@@ -169,7 +164,6 @@ fn read(
         metrics,
         applications,
         power,
-        dpdk_arguments,
         notes: std::mem::take(&mut reader.notes),
     };
     if let Some(place) = xdp_forward {

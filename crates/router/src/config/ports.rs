@@ -12,7 +12,6 @@ use wattline_daemon::settings::{
     At, Key, Reader, Section, Table, each, parse_any_interface, parse_name, required,
 };
 use wattline_linux::netlink::interface_name;
-use wattline_ports::dpdk::DeviceText;
 
 /// The section.
 pub(super) const SECTION: Section = Section::Named("[[port]]");
@@ -25,9 +24,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new(SECTION, "name", None, "\"a\"", "a name of letters, digits, '-', '_' and '.', unique among the ports",
         "The port's name in this file and in all output. Required."),
     Key::new(SECTION, "interface", None, "\"eth0\"", "the name of an interface, or an alternative one, 1 to 127 bytes without '/' or space",
-        "The Linux interface whose traffic is taken over, through AF_XDP; it may be a bond, not a member of one.\nBeside `dpdk`: the TAP device by which the kernel has its part of the port."),
-    Key::new(SECTION, "dpdk", None, "\"0000:03:00.0\"", "the PCI address of a card, or a virtual device of DPDK such as \"net_af_packet0,iface=veth1\"; both may have parameters behind commas",
-        "Instead of AF_XDP: a device of DPDK, in a program built with the feature `dpdk`. Needs mode = \"poll\".\nWith `interface`, a TAP device, the kernel's addresses, neighbours and routes hold; without it only those of this file."),
+        "The Linux interface whose traffic is taken over, through AF_XDP; it may be a bond, not a member of one."),
     Key::new(SECTION, "capture", None, "{ read = \"in.pcap\", write = \"out.pcap\", paced = false }", "a table with read, write or both, paced and original_length",
         "Instead of an interface: capture files (pcap or pcapng). The run ends when all are read."),
     Key::new(CAPTURE, "read", None, "\"in.pcap\"", "the path of a file, relative to this one",
@@ -60,7 +57,6 @@ const IPV6_MTU: u16 = 1280;
 struct Taken {
     names: HashSet<String>,
     interfaces: HashSet<String>,
-    devices: HashSet<String>,
     addresses: HashSet<IpAddr>,
     read: HashSet<PathBuf>,
     written: HashSet<PathBuf>,
@@ -85,7 +81,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
         let kind = read_port_kind(reader, table, &mut taken);
         let mac =
             reader.parsed(table, "mac", |text| parse_mac(text).filter(|mac| is_unicast(*mac)));
-        let is_interface = kind.as_ref().is_some_and(|kind| kind.in_kernel().is_some());
+        let is_interface = kind.as_ref().is_some_and(|kind| kind.taken_over().is_some());
         if let (Some(mac), true) = (&mac, is_interface) {
             let message = "an interface has its own: leave this out".to_owned();
             reader.problem(SECTION, "mac", &mac.span, message);
@@ -135,14 +131,11 @@ pub(super) fn place(ports: Vec<PortSettings>, present: &[PortSettings]) -> Vec<P
 }
 
 fn read_port_kind(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<PortKind> {
-    let (is_interface, is_dpdk) = (table.has("interface"), table.has("dpdk"));
-    if (is_interface || is_dpdk) == table.has("capture") {
-        let message = "needs either interface, dpdk or capture".to_owned();
+    let is_interface = table.has("interface");
+    if is_interface == table.has("capture") {
+        let message = "needs either interface or capture".to_owned();
         reader.problem_in(table, "", message);
         return None;
-    }
-    if is_dpdk {
-        return read_device(reader, table, taken);
     }
     if is_interface {
         return Some(PortKind::Interface(read_interface(reader, table, taken)?));
@@ -176,21 +169,6 @@ fn read_interface(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Opti
         reader.problem(SECTION, "interface", &interface.span, message);
     }
     Some(interface.value)
-}
-
-fn read_device(reader: &mut Reader, table: &Table, taken: &mut Taken) -> Option<PortKind> {
-    let device = reader.parsed(table, "dpdk", DeviceText::parse);
-    let is_new =
-        device.as_ref().is_none_or(|device| taken.devices.insert(device.value.name().to_owned()));
-    if let Some(device) = device.as_ref().filter(|_| !is_new) {
-        let message = "another port has this device already".to_owned();
-        reader.problem(SECTION, "dpdk", &device.span, message);
-    }
-    let interface = match table.has("interface") {
-        true => Some(read_interface(reader, table, taken)?),
-        false => None,
-    };
-    Some(PortKind::Dpdk { device: device?.value, interface })
 }
 
 /// The path of a capture. A file that is written must be no other's: neither would survive.

@@ -38,7 +38,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::duration(SECTION, "drain", Some("\"500ms\""), "\"2s\"", ("0s", "60s", "500ms"),
         "How long workers may continue to forward queued packets after the router was told to stop."),
     Key::whole(SECTION, "frames", Some("4096"), "16384", 1024..=32768,
-        "Chunks of packet memory per worker, where all ports are captures or over DPDK. AF_XDP sizes its own."),
+        "Chunks of packet memory per worker, where all ports are captures. AF_XDP sizes its own."),
     Key::whole(SECTION, "spare_ports", Some("2"), "8", 0..=64,
         "How many ports `wattline reload` can add to those at the start. Memory for their packets is taken at the\nstart: 13 MB per port and worker, 25 MB where an MTU is above 1774, 100 MB at an MTU of 9000, and as much again for\neach further queue of the interface. A port that is removed leaves its memory to the next one. None is taken on\n[power] platform \"scale\", whose ports are fixed."),
     Key::new(SECTION, "socket", None, "\"/run/wattline/edge.sock\"", "the path of a Unix socket, at most 100 bytes",

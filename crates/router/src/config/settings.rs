@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use wattline_daemon::settings::LogLevel;
 use wattline_dataplane::port::PortId;
-use wattline_ports::dpdk::DeviceText;
 
 /// A whole configuration. Whoever holds one may rely on it: names are unique, ports
 /// that are named exist, and values are in range.
@@ -40,8 +39,6 @@ pub struct Config {
     pub applications: Vec<Arc<dyn Settings>>,
     /// The `[power]` section.
     pub power: PowerSettings,
-    /// Arguments of DPDK's environment.
-    pub dpdk_arguments: Vec<String>,
     /// Remarks on values that hold, for whoever maintains the file.
     pub notes: Vec<String>,
 }
@@ -99,13 +96,6 @@ pub struct SteerSettings {
 pub enum PortKind {
     /// A Linux interface, through AF_XDP.
     Interface(String),
-    /// A device of DPDK.
-    Dpdk {
-        /// The device.
-        device: DeviceText,
-        /// The TAP device that stands for it in the kernel.
-        interface: Option<String>,
-    },
     /// Capture files.
     Capture {
         /// Frames are read from here.
@@ -126,22 +116,8 @@ impl PortKind {
     pub fn taken_over(&self) -> Option<&str> {
         match self {
             Self::Interface(name) => Some(name),
-            Self::Dpdk { .. } | Self::Capture { .. } | Self::Vacant => None,
-        }
-    }
-
-    /// The interface that has the port's addresses, neighbours and routes in the kernel.
-    pub fn in_kernel(&self) -> Option<&str> {
-        match self {
-            Self::Interface(name) => Some(name),
-            Self::Dpdk { interface, .. } => interface.as_deref(),
             Self::Capture { .. } | Self::Vacant => None,
         }
-    }
-
-    /// Whether it is a device of DPDK.
-    pub fn is_dpdk(&self) -> bool {
-        matches!(self, Self::Dpdk { .. })
     }
 }
 

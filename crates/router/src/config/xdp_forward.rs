@@ -23,7 +23,6 @@ impl Config {
             ("[router] mode = \"poll\"", polls),
             ("[router] kernel_routes = false", !settings.kernel_routes),
             ("[[port]] capture", self.ports.iter().any(|port| is_capture(&port))),
-            ("[[port]] dpdk", self.ports.iter().any(|port| port.kind.is_dpdk())),
             ("[[port]] addresses", ports(|port| !port.addresses.is_empty())),
             ("[[port]] mtu", ports(|port| port.mtu.is_some())),
             ("[[port]] promiscuous", ports(|port| port.promiscuous)),

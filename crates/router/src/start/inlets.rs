@@ -36,11 +36,9 @@ impl Inlets {
         let (inbox_sender, inbox) = InboxSender::new(waiter.waker());
         if settled.has_interfaces {
             allow_locked_memory();
-        }
-        if (settled.has_interfaces || !known.devices.is_empty())
-            && let Err(error) = privileges::drop_unneeded()
-        {
-            tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
+            if let Err(error) = privileges::drop_unneeded() {
+                tracing::warn!("cannot drop capabilities that are no longer needed: {error}");
+            }
         }
         let signals = watch_signals(&inbox_sender)?;
         Ok(Self { waiter, inbox, inbox_sender, signals })

@@ -5,13 +5,12 @@ use super::super::error::RouterError;
 use super::super::takeover::{self, Lookout};
 use super::known::Known;
 use super::settled::{Settled, judging_sections};
-use crate::application::{self, Application, Applications, SourceCheck};
-use crate::config::{Config, Takeover};
+use crate::application::{self, Application, Applications};
+use crate::config::Config;
 use crate::port::guard::Guard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use wattline_dataplane::port::PortId;
-use wattline_rib::Rib;
 
 /// Applications, and what they mean for the ports.
 pub(super) struct Judged {
@@ -40,9 +39,6 @@ impl Judged {
             ports().map(|port| (port, Guard::new(config, port, &applications))).collect();
         let strictest = |port| applications.iter().filter_map(|it| it.checks_sources(port)).max();
         let checks = ports().filter_map(|port| Some((port, strictest(port)?))).collect();
-        if known.devices.have_taps() {
-            look_once(config, &known.rib, guards, &checks)?;
-        }
         let mut lookout = settled.has_interfaces.then(|| {
             let mut lookout = Lookout::new(guards, checks, guarded(&by_port));
             lookout.look_first(config, &known.rib, Instant::now());
@@ -82,29 +78,4 @@ fn refuse(lookout: &Lookout, config: &Config) -> Result<(), RouterError> {
         })
         .collect();
     if left.is_empty() { Ok(()) } else { Err(RouterError::Obstructed(left.join("\n"))) }
-}
-
-/// A port over DPDK cannot be left to the kernel: where the kernel would do more than to route, the router
-/// does not start, unless it is told to forward all the same.
-fn look_once(
-    config: &Config,
-    rib: &Rib,
-    guards: bool,
-    checks: &BTreeMap<PortId, SourceCheck>,
-) -> Result<(), RouterError> {
-    let reasons = takeover::weighty_reasons(config, rib, guards, checks);
-    if reasons.is_empty() {
-        return Ok(());
-    }
-    if config.router.takeover == Takeover::Force {
-        for reason in reasons {
-            tracing::warn!("{reason}: Wattline forwards packets without it");
-        }
-        return Ok(());
-    }
-    Err(RouterError::Obstructed(format!(
-        "packets that are forwarded here would pass by what the kernel does:\n{}\nports over DPDK cannot be \
-         left to the kernel: remove that, or say [router] takeover = \"force\" to forward all the same",
-        reasons.join("\n")
-    )))
 }

@@ -1,6 +1,5 @@
 //! Second phase: what the kernel has, read whole before anything is attached.
 
-use super::super::dpdk::Devices;
 use super::super::error::RouterError;
 use super::super::kernel::KernelSide;
 use super::super::queues::{self, Interface, Unopened};
@@ -9,39 +8,30 @@ use super::settled::Settled;
 use crate::config::{Config, RouteSettings, XdpForwarding};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
-use wattline_dataplane::port::PortId;
 use wattline_dataplane::routes::{RouteError, Routes};
 use wattline_rib::Rib;
 
 /// Tables, and the ports as they are now.
 pub(super) struct Known {
-    /// Those of ports over DPDK.
-    pub devices: Devices,
     pub rib: Rib,
     pub routes: Routes,
     pub kernel: Option<KernelSide>,
     pub interfaces: Vec<Interface>,
     pub unopened: Vec<Unopened>,
     pub port_links: statics::PortLinks,
-    /// Whether packets come from interfaces or devices, so that some are for this machine.
-    pub is_live: bool,
 }
 
 impl Known {
-    /// Opens the devices, reads the kernel's state until it is complete, and looks up the ports'
-    /// interfaces.
+    /// Reads the kernel's state until it is complete, and looks up the ports' interfaces.
     ///
     /// # Errors
     /// When an interface can never be a port, or the tables refuse a route.
     pub fn learn(settled: &Settled) -> Result<Self, RouterError> {
         let Settled { config, extra_routes, has_interfaces, .. } = settled;
-        // Before the kernel's state is read: TAP devices get their address and carrier.
-        let devices = Devices::open(config)?;
-        let is_live = *has_interfaces || devices.have_taps();
         let mut rib = Rib::new(statics::port_specs(config));
         let mut routes = Routes::new(rib.port_configs());
         routes.set_flow_seed(flow_seed(config, *has_interfaces));
-        let kernel = if is_live || config.router.kernel_routes {
+        let kernel = if *has_interfaces || config.router.kernel_routes {
             let egress = xdp_forward::prepare(config)?;
             let flows = config.router.xdp_forward == XdpForwarding::On;
             let mut kernel = KernelSide::new(config.router.kernel_routes, egress, flows)?;
@@ -53,11 +43,9 @@ impl Known {
         let (interfaces, unopened) = queues::interfaces(config, &rib)?;
         let links = interfaces.iter().map(|it| &it.link);
         let links = links.chain(unopened.iter().filter_map(|it| it.link.as_ref()));
-        let numbers = links.map(|link| (link.name.clone(), link.index));
-        let numbers = numbers.chain(taps(config, &rib)?).collect();
+        let numbers = links.map(|link| (link.name.clone(), link.index)).collect();
         let port_links = statics::port_links(config, &numbers);
-        let mut known =
-            Self { devices, rib, routes, kernel, interfaces, unopened, port_links, is_live };
+        let mut known = Self { rib, routes, kernel, interfaces, unopened, port_links };
         known.apply_statics(config, extra_routes);
         for port in known.unopened.iter().map(|it| it.port) {
             // Else the next link of its name would be the port before it is attached.
@@ -99,25 +87,6 @@ pub(super) fn read_all(kernel: &mut KernelSide, rib: &mut Rib) -> Result<(), Rou
             return Ok(());
         }
     }
-}
-
-/// The TAP devices that stand for ports, with the numbers of their links; all that are unfit are named.
-fn taps(config: &Config, rib: &Rib) -> Result<Vec<(String, u32)>, RouterError> {
-    let mut fit = Vec::new();
-    let mut wrong = Vec::new();
-    for (port, settings) in (0..).map(PortId).zip(&config.ports) {
-        let Some(name) = settings.kind.in_kernel().filter(|_| settings.kind.is_dpdk()) else {
-            continue;
-        };
-        match rib.link_of(port) {
-            Some(link) if link.enabled => fit.push((name.to_owned(), link.index)),
-            _ => wrong.push(format!(
-                "[[port]] {}: interface = \"{name}\": it is down: `ip link set dev {name} up`",
-                settings.name
-            )),
-        }
-    }
-    if wrong.is_empty() { Ok(fit) } else { Err(RouterError::Unfit(wrong.join("\n"))) }
 }
 
 /// Returns the seed of the choice between several next hops. Routers in a row that choose

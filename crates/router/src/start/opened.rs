@@ -46,12 +46,12 @@ impl Opened {
         judged: &mut Judged,
     ) -> Result<Self, RouterError> {
         let config = &settled.config;
-        let tunnel = known.is_live.then(Tunnel::open).flatten();
+        let tunnel = settled.has_interfaces.then(Tunnel::open).flatten();
         // The program first: it finds another instance before that one's queues are touched.
         let mut attached = match known.kernel.take() {
             Some(mut kernel) => {
                 let attached = attach(config, &mut kernel.programs, known, judged)?;
-                if known.is_live {
+                if settled.has_interfaces {
                     let tun = tunnel.as_ref().map(|tunnel| &*tunnel.name);
                     judged.applications.iter_mut().for_each(|it| it.take_over(&known.rib, tun));
                 }
@@ -60,7 +60,7 @@ impl Opened {
             }
             None => BTreeMap::new(),
         };
-        let opened = queues::open(config, &known.interfaces, &known.unopened, &mut known.devices)?;
+        let opened = queues::open(config, &known.interfaces, &known.unopened)?;
         known.give_up(config, |interface| opened.failed.get(&interface.port).cloned());
         attached.retain(|port, _| !opened.failed.contains_key(port));
         let kernel = known.kernel.as_ref();

@@ -23,7 +23,7 @@ use wattline_status::PortPlan;
 pub fn plan_ports(config: &Config) -> Result<Vec<PortPlan>, RouterError> {
     let interfaces = || {
         let ports = (0..).map(PortId).zip(&config.ports);
-        ports.filter(|(_, settings)| settings.kind.in_kernel().is_some())
+        ports.filter(|(_, settings)| settings.kind.taken_over().is_some())
     };
     if interfaces().next().is_none() {
         return Ok(Vec::new());

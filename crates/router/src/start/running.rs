@@ -2,7 +2,6 @@
 
 use super::super::attachments::{Surroundings, left_prefixes};
 use super::super::error::RouterError;
-use super::super::exception::KernelSink;
 use super::super::governing;
 use super::super::inbox::InboxSender;
 use super::super::kernel_routes::KernelRoutes;
@@ -46,9 +45,6 @@ pub(super) fn start_workers(
     for (worker, (queues, waiter)) in (0..).zip(queues.into_iter().zip(waiters)) {
         let tunnel = opened.tunnel.as_ref().map(Tunnel::sink);
         let punt: Box<dyn PuntSink> = match tunnel {
-            tunnel if known.devices.have_taps() => {
-                Box::new(KernelSink::new(known.devices.taps(config.ports.len()), tunnel))
-            }
             Some(tunnel) => Box::new(tunnel),
             None if settled.has_interfaces => Box::new(Unavailable),
             None => Box::new(Discard),

@@ -356,20 +356,6 @@ fn reasons(
     judge::judge(found, ports, &circumstances)
 }
 
-/// Lists grave reasons, in sentences, for ports that cannot be left to the kernel.
-pub(super) fn weighty_reasons(
-    config: &Config,
-    rib: &Rib,
-    guards: bool,
-    checks: &BTreeMap<PortId, SourceCheck>,
-) -> Vec<String> {
-    let found = forward_path::read();
-    let lookups = has_own_lookups(&found, rib);
-    let reasons = reasons(&found, config, rib, &interfaces(config, rib), guards, checks, lookups);
-    let weighty: Vec<&Reason> = reasons.iter().filter(|it| !it.is_mild).collect();
-    sentences(&weighty, config)
-}
-
 /// Reasons that differ in nothing but the prefix, together.
 fn chunks<'a, 'b>(reasons: &'b [&'a Reason]) -> impl Iterator<Item = &'b [&'a Reason]> {
     reasons.chunk_by(|one, other| one.port == other.port && one.text == other.text)

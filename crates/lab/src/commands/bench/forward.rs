@@ -7,7 +7,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use wattline::exit::ExitError;
-use wattline::laboratory;
 use wattline::progress::Counted;
 use wattline_bench::forward::{self, Options, Report};
 use wattline_testbed::leftovers::clean_up_on_signals;
@@ -21,10 +20,6 @@ pub struct Args {
     /// xdp-tools' xdp-forward, packaged or built by bench/peers/build-xdp-forward.sh; omitted by default.
     #[arg(long, value_name = "PROGRAM")]
     xdp_forward: Option<PathBuf>,
-    /// Forward over DPDK's AF_PACKET driver too, and l3fwd on the same devices: only in a program with
-    /// the feature `dpdk`.
-    #[arg(long)]
-    dpdk: bool,
     /// Number of runs of each candidate, in turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
@@ -43,7 +38,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         duration: Duration::from_secs(args.seconds),
         l3fwd: args.l3fwd.clone(),
         xdp_forward: args.xdp_forward.clone(),
-        dpdk: args.dpdk.then(router).transpose()?,
     };
     let bar = Counted::new(forward::runs(&options) as u64, "runs");
     let report = clean_up_on_signals(|| forward::run(&options, || bar.step()));
@@ -51,16 +45,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     let report = report.and_then(|report| report).map_err(testbed_error)?;
     let written = args.page.write(|| forward::html(&report));
     results::print_with_page(written, &report, json, table)
-}
-
-/// The program which the benchmark starts as a router over DPDK.
-fn router() -> Result<PathBuf, ExitError> {
-    if !cfg!(feature = "dpdk") {
-        let why = "--dpdk: this program was built without ports over DPDK: build it by `cargo build \
-                   --release -p wattline-lab --features dpdk`, which needs libdpdk-dev";
-        return Err(ExitError::new(ExitError::USAGE, why));
-    }
-    Ok(laboratory::operator())
 }
 
 /// Explanation of the columns.
