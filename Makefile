@@ -2,8 +2,6 @@
 CARGO ?= cargo
 SECONDS_OF_LOAD ?= 3
 BASE ?= main
-# What is tested in one build.
-export FEATURES = wattline-lab/arrow,commands-tests/arrow
 # Names no directory of this machine. All targets use it for what is built for release: other flags would build everything anew.
 RELEASE = CARGO="$(CARGO)" scripts/cargo-release
 # Needs for which no test may be skipped (`tools`, `rights`, `data`, `machine`, `all`): what `make tools` found.
@@ -92,7 +90,7 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 	WATTLINE_BINARY=target/release/wattline $(CARGO) test -p commands-tests documented -- --ignored --nocapture
 	$(CARGO) test -p wattline-requests --test suite -- --ignored --test-threads 1
 	BOLERO_RANDOM_TEST_TIME_MS=20000 BOLERO_RANDOM_ITERATIONS=100000000 PROPTEST_CASES=4096 \
-		$(CARGO) test --workspace --features $(FEATURES) --lib --bins
+		$(CARGO) test --workspace --lib --bins
 	WATTLINE_REQUIRE="$(REQUIRE_LONG)" $(MAKE) python package-test rpm-test container-test units-test boot-test
 	$(CARGO) test -p wattline-testbed --test kernels -- --ignored --nocapture
 	WATTLINE_RESTARTS=20 $(CARGO) test -p wattline-testbed --test restart -- --nocapture
@@ -102,7 +100,7 @@ test-long: tools-long test build ## that, and what takes longer: every figure of
 lint:             ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path python/Cargo.toml --check
-	$(CARGO) clippy --workspace --all-targets --features $(FEATURES) -- -D warnings
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 dependencies:     ## licences, sources and advisories of all dependencies; that packed crates are whole
 	scripts/check-dependencies

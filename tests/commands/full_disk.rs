@@ -51,13 +51,7 @@ fn a_sweep_is_printed_without_its_files() {
         &["a.csv", "a.html"],
     );
     tells_and_leaves_nothing(&format!("{sweep} --page a.html --json"), &["results"], &["a.html"]);
-    if cfg!(feature = "arrow") {
-        tells_and_leaves_nothing(
-            &format!("{sweep} --arrow a.arrow"),
-            &["westmere-2010"],
-            &["a.arrow"],
-        );
-    }
+    tells_and_leaves_nothing(&format!("{sweep} --arrow a.arrow"), &["westmere-2010"], &["a.arrow"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 }
 
 const PAGE: &str = "docs/reference/json.md";
-const RENEW: &str = "UPDATE_GOLDEN=1 cargo test -p commands-tests --features arrow json_reference";
+const RENEW: &str = "UPDATE_GOLDEN=1 cargo test -p commands-tests json_reference";
 
 const HEAD: &str = "\
 # JSON

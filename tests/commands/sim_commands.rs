@@ -147,7 +147,6 @@ fn sweep_gives_a_row_for_every_case() {
 }
 
 /// The file read back by the crate that wrote it, and by pyarrow where that is installed.
-#[cfg(feature = "arrow")]
 #[test]
 fn sweep_writes_arrow_that_others_read() {
     use arrow_array::cast::AsArray;
@@ -206,13 +205,6 @@ fn sweep_writes_arrow_that_others_read() {
             assert!(equal(ours[key].as_f64(), theirs[key].as_f64()), "{key}: {theirs}");
         }
     }
-}
-
-#[cfg(not(feature = "arrow"))]
-#[test]
-fn without_arrow_the_option_says_how_to_get_it() {
-    let args = ["sweep", "--traffic", "poisson:1Mpps", "--arrow", "/nowhere/sweep.arrow"];
-    refused(&args, 69, &["--arrow", "--features arrow", "--csv"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 use crate::harness::{Bench, XDP, quiet};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::ops::Range;
 use std::sync::Arc;
@@ -447,12 +448,12 @@ struct Traffic {
 impl Traffic {
     fn start(topology: &Topology) -> Self {
         let sink = &topology.sink;
-        let listen = || UdpSocket::bind((Ipv6Addr::UNSPECIFIED, PORT)).unwrap();
+        let listen = || bound(Ipv6Addr::UNSPECIFIED.into(), PORT);
         let listener = sink.enter(listen).unwrap();
         let ways = [SINK.interface, SECOND.interface].map(|interface| {
             Sniffer::start(sink, interface, |frame| parse(frame).is_some()).unwrap()
         });
-        let bind = |own: IpAddr| FLOWS.map(move |port| UdpSocket::bind((own, port)).unwrap());
+        let bind = |own: IpAddr| FLOWS.map(move |port| bound(own, port));
         let sockets = topology.source.enter(|| {
             [SOURCE.v4.into(), SOURCE.v6.into()].map(|own| bind(own).collect::<Vec<_>>())
         });
@@ -508,6 +509,20 @@ impl Traffic {
             flows.entry(flow).or_default().push(Packet { sequence, way });
         }
         flows
+    }
+}
+
+/// Returns a socket with this port. A test beside this one that starts a program holds copies of all sockets
+/// until the program runs, so the port of an earlier round may be in use for a moment.
+fn bound(own: IpAddr, port: u16) -> UdpSocket {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match UdpSocket::bind((own, port)) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(PAUSE);
+            }
+            outcome => return outcome.unwrap(),
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 //! are meaningful, absolute figures are not.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "applications")]
 pub mod app;
 pub mod breakdown;
 pub mod calibration;
@@ -19,7 +18,6 @@ pub mod memory_router;
 pub mod nic;
 pub mod pipeline;
 pub mod prefixes;
-#[cfg(feature = "applications")]
 pub mod redundancy;
 pub mod rfc2544;
 pub mod sample;

@@ -40,7 +40,6 @@ pub mod worker;
 
 #[cfg(test)]
 mod router_tests;
-#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod worker_tests;

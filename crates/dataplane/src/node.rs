@@ -81,7 +81,6 @@ impl Context {
     }
 
     /// Packets spawned by a node under test.
-    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn take_spawned(&mut self) -> Vec<(Edge, Packet)> {
         std::mem::take(&mut self.spawned)
     }

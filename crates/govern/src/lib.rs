@@ -27,7 +27,6 @@ mod metrics;
 mod plan;
 mod pressure;
 pub mod profile;
-#[cfg(feature = "laboratory")]
 pub mod profiling;
 mod session;
 #[cfg(test)]

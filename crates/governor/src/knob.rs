@@ -111,7 +111,6 @@ pub(super) enum Which {
 
 /// Properties of a knob.
 pub(super) struct Facts {
-    #[cfg_attr(not(any(test, feature = "conformance")), expect(dead_code))]
     pub knob: Knob,
     pub order: Order,
     pub places: Places,
@@ -121,7 +120,6 @@ pub(super) struct Facts {
     pub step: fn(&OperatingPoint, usize) -> Option<Step>,
     /// Sets a value that no platform starts with, for tests of platforms; `None` for a knob with
     /// tests of its own.
-    #[cfg_attr(not(any(test, feature = "conformance")), expect(dead_code))]
     pub other: Option<fn(&Platform, &mut OperatingPoint)>,
     /// Adds the steps from one point to another, which differ in these places.
     pub changes: fn(&Can, &Different, [&OperatingPoint; 2], Which, &mut Vec<Step>),

@@ -14,7 +14,6 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod account;
-#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod control_loop;
 pub mod decisions;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 const LABORATORY: &str = "wattline-lab";
-const BUILD: &str = "cargo build -p wattline -p wattline-lab --features wattline-lab/arrow";
+const BUILD: &str = "cargo build -p wattline -p wattline-lab";
 
 /// Path of the `wattline` that tests of the whole program run: `WATTLINE_BINARY` where it is set (relative paths from
 /// the folder of the workspace), otherwise the one that Cargo built beside the test program.

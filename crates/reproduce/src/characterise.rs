@@ -1,15 +1,15 @@
 //! Characterisation of a modelled router, as Bolla et al. measure one: power and throughput over
 //! frequencies, numbers of cores and loads, each in its steady state. The rows are those of
-//! [`wattline_server::fit`]. Points are simulated here; whoever emulates the server measures them
+//! [`wattline_study::fit`]. Points are simulated here; whoever emulates the server measures them
 //! elsewhere, with the packets and the policy of this file.
 
 use crate::error::ReproduceError;
 use std::fmt::Write;
 use wattline_policies::POLICIES;
 use wattline_policy::PolicySpec;
-use wattline_server::fit::Row;
 use wattline_server::{Application, ServerModel};
 use wattline_sim::{Report, Setting, run, sweep};
+use wattline_study::fit::Row;
 use wattline_traffic::source::{Content, Poisson, Rate, Silent};
 use wattline_traffic::{Popularity, Sizes, Source, Spread};
 use wattline_units::{Hertz, Span};
@@ -185,7 +185,7 @@ fn outer_and_middle<T: Copy>(all: &[T]) -> Vec<T> {
     places.into_iter().filter_map(|place| all.get(place).copied()).collect()
 }
 
-/// The rows as [`wattline_server::fit::rows`] reads them.
+/// The rows as [`wattline_study::fit::rows`] reads them.
 pub fn to_csv(rows: &[Row]) -> String {
     let mut text = "frequency_hertz,cores,throughput_pps,power_watts,offered_pps\n".to_owned();
     for row in rows {
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use rand::{RngExt, SeedableRng, rngs::StdRng};
     use wattline_server::ServerFile;
-    use wattline_server::fit::{Estimate, FitOptions, fit};
+    use wattline_study::fit::{Estimate, FitOptions, fit};
 
     /// A server with parameters drawn from a seed, no two of which anything was chosen on.
     fn drawn(seed: u64) -> (String, [f64; 5]) {

@@ -42,7 +42,7 @@ pub enum ReproduceError {
     Traffic(#[from] wattline_traffic::spec::BuildError),
     /// A fit failed.
     #[error(transparent)]
-    Fit(#[from] wattline_server::fit::FitError),
+    Fit(#[from] wattline_study::fit::FitError),
     /// A step could not get a value from the model.
     #[error("{0}")]
     Model(String),

@@ -3,8 +3,8 @@
 use crate::error::ReproduceError;
 use toml::Value;
 use wattline_server::library::{Kind, text_of};
-use wattline_server::receive::{ReceivePath, Streams};
 use wattline_server::{MeasuredCosts, ServerFile};
+use wattline_study::receive::{ReceivePath, Streams};
 use wattline_traffic::requests::{RequestSpec, Workload};
 
 /// Name of the receive path in a change.

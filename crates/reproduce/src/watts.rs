@@ -10,10 +10,10 @@ use crate::worth::worth;
 use std::path::{Path, PathBuf};
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_server::fit::CONFIDENCE;
-use wattline_server::fit::routers::SnakeTest;
-use wattline_server::fit::spec::{Load, SpecError, SpecFit, SpecResult, SpecResults, two_of_three};
 use wattline_server::{Application, ServerFile, ServerModel};
+use wattline_study::fit::CONFIDENCE;
+use wattline_study::fit::routers::SnakeTest;
+use wattline_study::fit::spec::{Load, SpecError, SpecFit, SpecResult, SpecResults, two_of_three};
 use wattline_units::PacketsPerSecond;
 
 /// First year of the results that are predicted from earlier ones.

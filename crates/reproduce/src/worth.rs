@@ -9,7 +9,7 @@ use crate::curves::{Curve, LEVELS};
 use crate::figure::Figure;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_server::fit::spec::SpecResult;
+use wattline_study::fit::spec::SpecResult;
 use wattline_traffic::source::DayProfile;
 
 /// Least number of results from which a year's median is taken.
@@ -308,7 +308,7 @@ pub(crate) fn worth(servers: &[SpecResult], curves: &[Curve]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wattline_server::fit::spec::SpecResults;
+    use wattline_study::fit::spec::SpecResults;
 
     /// Ten servers of each year, which draw 200 W at full load and a share of it when idle.
     fn servers(years: &[(u32, f64)]) -> Vec<SpecResult> {

@@ -8,22 +8,12 @@
 
 pub mod bolla;
 mod busy_time;
-#[cfg(feature = "laboratory")]
-pub mod cards;
 pub mod components;
 mod costs;
 mod file;
-#[cfg(feature = "laboratory")]
-pub mod fit;
 mod input;
 pub mod library;
 mod model;
-#[cfg(feature = "laboratory")]
-pub mod optimise;
-#[cfg(feature = "laboratory")]
-pub mod race;
-#[cfg(feature = "laboratory")]
-pub mod receive;
 mod requests;
 pub mod sparse;
 pub mod tables;
@@ -33,7 +23,7 @@ pub use components::ComponentFile;
 pub use costs::{CostsError, MeasuredCosts, Scaling, SizeCost};
 pub use file::{Platform, ServerFile};
 pub use input::{
-    Figure, FigureValue, Incomplete, InvalidFile, LoadError, Origin, Problem, ProblemKind,
+    Figure, FigureValue, Incomplete, InvalidFile, LoadError, Origin, Problem, ProblemKind, nearest,
 };
 pub use model::{
     Application, ApplicationCost, Capacity, Component, DvfsDomain, ETHERNET_OVERHEAD_BYTES,

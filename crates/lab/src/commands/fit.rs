@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use wattline::exit::ExitError;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_server::fit::spec::{Load, SpecError, SpecResults, two_of_three};
-use wattline_server::fit::{Fit, FitError, FitOptions, fit, rows};
+use wattline_study::fit::spec::{Load, SpecError, SpecResults, two_of_three};
+use wattline_study::fit::{Fit, FitError, FitOptions, fit, rows};
 use wattline_units::{Accuracy, Source};
 
 /// What to fit, and to what.

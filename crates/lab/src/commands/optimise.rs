@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use std::io::Write;
 use wattline::exit::ExitError;
 use wattline::output;
-use wattline_server::optimise::trace::Interval;
-use wattline_server::optimise::{
+use wattline_server::{Application, ServerFile};
+use wattline_study::optimise::trace::Interval;
+use wattline_study::optimise::{
     Choice, LoadedServer, OperatingPoints, TraceChoices, cheapest, over_trace,
 };
-use wattline_server::{Application, ServerFile};
 use wattline_traffic::rates::{self, RateStep};
 use wattline_units::{PacketsPerSecond, Provenance, Span};
 

@@ -10,8 +10,8 @@ use rand_distr::{Distribution as _, Normal};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Grounds, Table};
 use wattline_server::bolla::BollaModel;
-use wattline_server::fit::{Fit, FitOptions, Row, fit};
-use wattline_server::optimise::{cheapest, choices};
+use wattline_study::fit::{Fit, FitOptions, Row, fit};
+use wattline_study::optimise::{cheapest, choices};
 use wattline_units::PacketsPerSecond;
 
 /// Relative standard deviation of the noise on the synthetic powers.
@@ -106,7 +106,7 @@ fn checks(truth: &BollaModel, fit: &Fit) -> Result<Vec<Check>, ReproduceError> {
         )];
     for (found, known) in fit.frequencies.iter().zip(&truth.frequencies) {
         let at = format!("{} GHz", known.frequency.gigahertz());
-        let inside = |quantity: &str, estimate: &wattline_server::fit::Estimate, value: f64| {
+        let inside = |quantity: &str, estimate: &wattline_study::fit::Estimate, value: f64| {
             let ours = match (estimate.low, estimate.high) {
                 (Some(low), Some(high)) => format!("{:.3} ({low:.3} to {high:.3})", estimate.value),
                 _ => format!("{:.3}", estimate.value),

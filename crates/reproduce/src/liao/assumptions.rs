@@ -7,7 +7,7 @@ use crate::inputs::Inputs;
 use crate::printed::printed;
 use wattline_report::Table;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_server::receive::{Data, Outcome, PageStruct, Phase, ReceivePath, Streams};
+use wattline_study::receive::{Data, Outcome, PageStruct, Phase, ReceivePath, Streams};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {
     Ok(vec![readings(inputs.receive_path()?)?, rings(inputs.receive_path()?)?])

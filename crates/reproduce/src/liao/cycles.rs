@@ -6,7 +6,7 @@ use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use wattline_report::table::number;
 use wattline_report::{Grounds, Table};
-use wattline_server::receive::cost::{
+use wattline_study::receive::cost::{
     self, COPY_PARTS, COPY_SHARE, Cycles, DRIVER_CYCLES, REGISTER_CYCLES, RELEASE_CYCLES,
 };
 use wattline_units::BitsPerSecond;

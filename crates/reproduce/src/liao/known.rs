@@ -2,7 +2,7 @@
 
 use crate::error::ReproduceError;
 use wattline_server::ComponentFile;
-use wattline_server::receive::InvalidPath;
+use wattline_study::receive::InvalidPath;
 
 /// Packets per simulator run, not counting those that warm its caches.
 pub(super) const PACKETS: u64 = 60_000;

@@ -10,8 +10,8 @@ use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::table::number;
 use wattline_report::{Check, Grounds, Table};
-use wattline_server::receive::cost::{self, DRIVER_CYCLES, REGISTER_CYCLES};
-use wattline_server::receive::{
+use wattline_study::receive::cost::{self, DRIVER_CYCLES, REGISTER_CYCLES};
+use wattline_study::receive::{
     Data, FRAME_LINES, Outcome, Phase, ReceivePath, Step, Streams, transmitted_accesses,
 };
 
@@ -85,7 +85,7 @@ fn driver(
     unprefetched: &Outcome,
 ) -> Result<Vec<Check>, ReproduceError> {
     let of = |outcome: &Outcome, data: Data| outcome.misses(Phase::Conversion, data);
-    let distance = |distance: wattline_server::receive::Distance| distance.mean().unwrap_or(0.0);
+    let distance = |distance: wattline_study::receive::Distance| distance.mean().unwrap_or(0.0);
     let (skb, page) = (distance(base.skb_distance), distance(base.page_distance));
     let (skb_misses, descriptor) = (of(base, Data::Skb), of(base, Data::Descriptor));
     let conversion = base.phase_misses(Phase::Conversion);

@@ -9,9 +9,9 @@ use wattline_meters::attribution::{self, CoreTime, Experiment, State, attribute}
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Grounds, Table};
 use wattline_server::ComponentFile;
-use wattline_server::cards::shunt_power;
 use wattline_server::components::{Direction, Scenario};
-use wattline_server::receive::io_size::{
+use wattline_study::cards::shunt_power;
+use wattline_study::receive::io_size::{
     Basis, Power, boundary_bytes, call_seconds, power, throughput,
 };
 use wattline_units::{BitsPerSecond, Watts};

@@ -7,10 +7,10 @@ use crate::inputs::Inputs;
 use crate::planned::{self, Plan};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::{Grounds, Table};
-use wattline_server::receive::cost::{Energy, small_core_slowdown};
-use wattline_server::receive::proposals::{Effect, Proposal, effects};
-use wattline_server::receive::rate_adaptive::RateAdaptive;
-use wattline_server::receive::{Data, FRAME_LINES, Outcome, Phase, ReceivePath};
+use wattline_study::receive::cost::{Energy, small_core_slowdown};
+use wattline_study::receive::proposals::{Effect, Proposal, effects};
+use wattline_study::receive::rate_adaptive::RateAdaptive;
+use wattline_study::receive::{Data, FRAME_LINES, Outcome, Phase, ReceivePath};
 use wattline_units::{BitsPerSecond, Span};
 
 pub(super) fn figures(inputs: &Inputs) -> Result<Vec<Figure>, ReproduceError> {

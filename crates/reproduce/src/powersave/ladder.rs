@@ -10,7 +10,7 @@ use crate::printed::printed_at;
 use wattline_report::plot::{Axis, Chart, Mark};
 use wattline_report::{Basis, Check, Table};
 use wattline_server::ServerModel;
-use wattline_server::optimise::{LoadedServer, cheapest};
+use wattline_study::optimise::{LoadedServer, cheapest};
 use wattline_units::{Hertz, PacketsPerSecond, Span};
 
 /// PowerSave's rungs: first more cores at the lowest frequency, then higher frequencies.

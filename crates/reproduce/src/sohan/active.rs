@@ -9,10 +9,8 @@ use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
 use wattline_report::table::number;
 use wattline_report::{Check, Table};
 use wattline_server::ComponentFile;
-use wattline_server::cards::analysis::{
-    bounds, order_limit, rank_correlation, ranked, ten_gigabit,
-};
 use wattline_server::components::NicCard;
+use wattline_study::cards::analysis::{bounds, order_limit, rank_correlation, ranked, ten_gigabit};
 use wattline_units::Watts;
 
 /// Card, claim of active minus idle power, claim of throughput per watt; in Table IV's order.
@@ -92,7 +90,7 @@ fn ranges(
     let idle = ten.iter().filter_map(|card| card.idle()).map(|watts| watts.0);
     let active = ten.iter().filter_map(|card| card.active).map(|watts| watts.0);
     let (least, most) = of(idle.chain(active).collect())?;
-    let one = wattline_server::cards::analysis::one_gigabit(&file.cards);
+    let one = wattline_study::cards::analysis::one_gigabit(&file.cards);
     let one = of(one.iter().filter_map(|card| card.active).map(|watts| watts.0).collect())?;
     let cpu = of(ten.iter().filter_map(|card| card.host_cpu_percent).collect())?;
     Ok(vec![

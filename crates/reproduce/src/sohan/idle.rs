@@ -8,9 +8,9 @@ use crate::planned::{self, Plan};
 use crate::printed::printed_at;
 use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
 use wattline_report::{Check, Table};
-use wattline_server::cards::analysis::{bounds, by_medium, offload, one_gigabit, ten_gigabit};
-use wattline_server::cards::{LinkModel, accepted_mean, shunt_power};
 use wattline_server::components::{Medium, NicCard};
+use wattline_study::cards::analysis::{bounds, by_medium, offload, one_gigabit, ten_gigabit};
+use wattline_study::cards::{LinkModel, accepted_mean, shunt_power};
 
 /// Claims about the totals of Table II, in the table's order.
 const TOTALS: [(&str, &str); 6] = [

@@ -9,8 +9,8 @@ use wattline_report::plot::{Axis, BarSeries, Bars};
 use wattline_report::table::number;
 use wattline_report::{Check, Table};
 use wattline_server::ComponentFile;
-use wattline_server::cards::analysis::{PortUse, one_gigabit, ports, ranked, ten_gigabit};
 use wattline_server::components::{Medium, NicCard};
+use wattline_study::cards::analysis::{PortUse, one_gigabit, ports, ranked, ten_gigabit};
 
 /// Card, claim of theoretical throughput, claim of throughput per watt; in Table V's order.
 const ROWS: [(&str, &str, &str); 4] = [

@@ -1,7 +1,7 @@
 //! Suggestion for a mistyped word.
 
-/// The candidate that is nearest to a mistyped word; `None` if no candidate is near enough.
-pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+/// Finds the candidate that is nearest to a mistyped word; `None` if no candidate is near enough.
+pub fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     candidates
         .iter()
         .map(|candidate| (strsim::jaro_winkler(word, candidate), *candidate))

@@ -12,7 +12,7 @@ use wattline::exit::ExitError;
 use wattline::progress::Counted;
 use wattline_reproduce::characterise::{Grid, Router, to_csv};
 use wattline_server::Application;
-use wattline_server::fit::{FitOptions, Row, fit};
+use wattline_study::fit::{FitOptions, Row, fit};
 use wattline_units::{Accuracy, Source};
 
 /// Reason for the refusal of a real machine.

@@ -4,7 +4,7 @@
 use wattline_demo::scale::{Plan, run};
 use wattline_reproduce::characterise::{Grid, Interval, Point, Router};
 use wattline_scale::Setting;
-use wattline_server::fit::Row;
+use wattline_study::fit::Row;
 use wattline_units::Span;
 
 /// Real time of a second of the model.

@@ -7,7 +7,7 @@ use wattline::exit::ExitError;
 use wattline::output;
 use wattline_report::columns::{Columns, number, text};
 use wattline_server::ComponentFile;
-use wattline_server::cards::{Candidate, HostPower, Need, choose};
+use wattline_study::cards::{Candidate, HostPower, Need, choose};
 use wattline_units::{BitsPerSecond, Watts};
 
 /// Load of the cards, and the budgets.

@@ -8,11 +8,11 @@ use wattline::exit::ExitError;
 use wattline::output;
 use wattline_report::columns::{Columns, number, text};
 use wattline_server::ComponentFile;
-use wattline_server::cards::LinkModel;
-use wattline_server::cards::analysis::{
+use wattline_server::components::NicCard;
+use wattline_study::cards::LinkModel;
+use wattline_study::cards::analysis::{
     MediumPower, OffloadPower, PortUse, by_medium, offload, one_gigabit, ports, ranked, ten_gigabit,
 };
-use wattline_server::components::NicCard;
 
 #[derive(Serialize)]
 struct Comparison<'f> {

@@ -7,9 +7,9 @@ use std::io::Write;
 use wattline::exit::ExitError;
 use wattline::output;
 use wattline_report::columns::{Columns, number, text};
-use wattline_server::cards::{DevicePowerModel, LinkModel};
 use wattline_server::components::NicCard;
 use wattline_server::{ComponentFile, Figure, FigureValue};
+use wattline_study::cards::{DevicePowerModel, LinkModel};
 
 /// Card to show.
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use wattline::exit::ExitError;
 use wattline::output;
 use wattline_report::columns::{Columns, number, text};
-use wattline_server::cards::{DevicePowerModel, PortState, PowerModelError};
+use wattline_study::cards::{DevicePowerModel, PortState, PowerModelError};
 use wattline_units::{BitsPerSecond, PacketsPerSecond};
 
 /// Model and questions.

@@ -12,8 +12,8 @@ use wattline::exit::ExitError;
 use wattline::output;
 use wattline_report::columns::Columns;
 use wattline_server::ComponentFile;
-use wattline_server::receive::proposals::Proposal;
-use wattline_server::receive::{Calibration, Data, Outcome, Phase, ReceivePath};
+use wattline_study::receive::proposals::Proposal;
+use wattline_study::receive::{Calibration, Data, Outcome, Phase, ReceivePath};
 use wattline_units::{BitsPerSecond, Provenance};
 
 /// The measured host that the watts come from.

@@ -1,8 +1,8 @@
 //! Results of `wattline receive`, and their rows in tables.
 
 use serde::Serialize;
-use wattline_server::receive::proposals::Proposal;
-use wattline_server::receive::{Data, Estimate, Phase, ReceivePath};
+use wattline_study::receive::proposals::Proposal;
+use wattline_study::receive::{Data, Estimate, Phase, ReceivePath};
 use wattline_units::{Accuracy, Source};
 
 /// Accesses to a kind of data in a phase, per packet.

@@ -5,7 +5,7 @@ use crate::commands::results;
 use wattline_report::escape;
 use wattline_report::page::{begin, end, put, table};
 use wattline_report::plot::{Axis, BarSeries, Bars};
-use wattline_server::receive::Data;
+use wattline_study::receive::Data;
 
 const TITLE: &str = "Receive path of a host";
 

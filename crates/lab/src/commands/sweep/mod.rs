@@ -61,7 +61,7 @@ pub struct Args {
     /// Write the main figures as comma-separated values to this file too.
     #[arg(long)]
     csv: Option<PathBuf>,
-    /// Write the same figures as an Arrow IPC file (needs a build with the feature `arrow`).
+    /// Write the same figures as an Arrow IPC file.
     #[arg(long)]
     arrow: Option<PathBuf>,
     /// Write a page with plots and a table of all cases.
@@ -112,9 +112,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     }
     let files = args.csv.iter().chain(&args.arrow).chain(&args.page);
     problems.keep(args.overwrite.check(files.map(PathBuf::as_path)));
-    if args.arrow.is_some() && !arrow::BUILT_IN {
-        problems.note(ExitError::UNAVAILABLE, arrow::MISSING);
-    }
     problems.check()?;
     let mut cases = Vec::new();
     for server in &with_costs {

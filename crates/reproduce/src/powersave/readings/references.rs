@@ -5,8 +5,8 @@ use super::runs::{Look, Runs, STEADY};
 use crate::error::ReproduceError;
 use crate::inputs::Inputs;
 use wattline_server::ServerModel;
-use wattline_server::optimise::{LoadedServer, cheapest};
 use wattline_sim::Report;
+use wattline_study::optimise::{LoadedServer, cheapest};
 use wattline_units::PacketsPerSecond;
 
 /// Fixed points and baselines under one look and one seed.

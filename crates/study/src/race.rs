@@ -2,7 +2,7 @@
 //!
 //! Sections 5.1 and 5.2 of the paper compare ways to do the same work in the same time on ideal
 //! cores. The result depends on how active power grows with frequency. For a real machine, the
-//! fitted [`crate::ServerModel`] decides.
+//! fitted [`wattline_server::ServerModel`] decides.
 
 use wattline_units::{Hertz, Joules, Span, Watts};
 

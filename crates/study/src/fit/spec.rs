@@ -6,11 +6,11 @@
 
 use super::Estimate;
 use super::error::FitError;
-use crate::input::columns::Findings;
-use crate::input::{InvalidFile, LoadError, ProblemKind};
+use crate::columns::Findings;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use wattline_files::{MOST_TEXT, read_text};
+use wattline_server::{InvalidFile, LoadError, ProblemKind};
 
 /// One published result.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -5,8 +5,8 @@
 //! Between known sizes, power is **interpolated** over the logarithm of the size and marked as
 //! such.
 
-use crate::components::{ComponentFile, Direction, Scenario};
 use serde::Serialize;
+use wattline_server::components::{ComponentFile, Direction, Scenario};
 use wattline_units::{BitsPerSecond, Watts};
 
 use super::cost::line_rate;

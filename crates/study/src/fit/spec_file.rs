@@ -2,9 +2,9 @@
 
 use super::spec::{Load, SpecFit, SpecResult, SpecResults};
 use super::{Estimate, FitError};
-use crate::library::{Kind, text_of};
-use crate::model::MAX_CORES;
 use toml::{Table, Value};
+use wattline_server::MAX_CORES;
+use wattline_server::library::{Kind, text_of};
 
 /// Shipped server whose costs, card and idle states are assumed for the written one.
 const REFERENCE: &str = "xeon-platinum-8470";

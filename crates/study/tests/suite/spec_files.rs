@@ -1,9 +1,9 @@
 //! Server files from published results of SPECpower.
 
 use std::path::{Path, PathBuf};
-use wattline_server::fit::routers::SnakeTest;
-use wattline_server::fit::spec::{Load, SpecError, SpecResults, two_of_three};
 use wattline_server::{Origin, ServerFile};
+use wattline_study::fit::routers::SnakeTest;
+use wattline_study::fit::spec::{Load, SpecError, SpecResults, two_of_three};
 
 const HEAD: &str =
     "published,vendor,system,cpu,chips,cores,processor_mhz,memory_gb,watts_full,watts_idle";
@@ -86,7 +86,7 @@ fn shipped_server_is_what_its_row_gives() {
     let Some(data) = data() else { return };
     let results = SpecResults::load(data.join("specpower-2026-03.csv").to_str().unwrap()).unwrap();
     for (name, system, published) in SHIPPED {
-        let is_it = |row: &&wattline_server::fit::spec::SpecResult| {
+        let is_it = |row: &&wattline_study::fit::spec::SpecResult| {
             row.system == system && row.published == published
         };
         let Some(row) = results.rows.iter().find(is_it) else {

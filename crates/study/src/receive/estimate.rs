@@ -3,8 +3,8 @@
 use super::cost::{CLOCK, Cycles, Energy, packets};
 use super::outcome::Outcome;
 use super::path::{InvalidPath, ReceivePath};
-use crate::components::{ComponentFile, Direction};
 use serde::Serialize;
+use wattline_server::components::{ComponentFile, Direction};
 use wattline_units::{BitsPerSecond, Watts};
 
 /// The paper's server: its misses, and the energy of its cycles and lines of memory.

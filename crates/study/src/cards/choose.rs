@@ -1,7 +1,7 @@
 //! Choice of cards that carry a throughput within the budgets of a host.
 
-use crate::components::NicCard;
 use serde::Serialize;
+use wattline_server::components::NicCard;
 use wattline_units::{BitsPerSecond, Watts};
 
 /// Power of a host: constant when idle, plus a part proportional to processor load (Sohan et al.,
@@ -153,7 +153,7 @@ fn candidate(card: &NicCard, each: BitsPerSecond, need: &Need) -> Candidate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ComponentFile;
+    use wattline_server::ComponentFile;
 
     fn need(gigabits: f64) -> Need {
         let throughput = BitsPerSecond(gigabits * 1e9);

@@ -1,9 +1,9 @@
 //! The optimiser compared with an exhaustive search that was written independently.
 
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
-use wattline_server::optimise::trace::Interval;
-use wattline_server::optimise::{Infeasible, LoadedServer, cheapest, over_trace};
 use wattline_server::{Application, ServerModel};
+use wattline_study::optimise::trace::Interval;
+use wattline_study::optimise::{Infeasible, LoadedServer, cheapest, over_trace};
 use wattline_units::{Hertz, PacketsPerSecond, Span, Watts};
 
 fn bolla() -> BollaModel {

@@ -3,7 +3,7 @@
 //! That caches, order of use and prefetcher count right at all is shown by their own tests, which
 //! compare them with plain lists.
 
-use wattline_server::receive::{Buffers, Delivery, PageStruct, ReceivePath, Streams};
+use wattline_study::receive::{Buffers, Delivery, PageStruct, ReceivePath, Streams};
 
 const PACKETS: u64 = 4_000;
 

@@ -3,8 +3,8 @@
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Normal};
 use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
-use wattline_server::fit::{Estimate, Fit, FitError, FitOptions, Row, fit};
 use wattline_server::{Origin, ServerFile};
+use wattline_study::fit::{Estimate, Fit, FitError, FitOptions, Row, fit};
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
 const CORES: [usize; 3] = [1, 2, 4];
@@ -156,7 +156,7 @@ fn gamma_between_measured_cores_is_assumed() {
     fit.gamma.truncate(2);
     assert_eq!(figure(&fit, "bolla.gamma").origin, Origin::Fitted, "1 and 2 were measured");
     let known = FitOptions { base_watts: Some(80.0), ..FitOptions::default() };
-    let fit = wattline_server::fit::fit(&rows, &known).unwrap();
+    let fit = wattline_study::fit::fit(&rows, &known).unwrap();
     assert_eq!(figure(&fit, "bolla.base_watts").origin, Origin::User);
 }
 

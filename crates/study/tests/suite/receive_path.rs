@@ -1,6 +1,6 @@
 //! The receive path compared with results that need no simulation.
 
-use wattline_server::receive::{
+use wattline_study::receive::{
     Buffers, Data, Delivery, FRAME_LINES, Phase, ReceivePath, Step, Streams,
 };
 
@@ -83,7 +83,7 @@ fn windows_stand_and_chains_are_released_whole() {
     let of = |path: ReceivePath| path.run(PACKETS).unwrap();
     let full = of(plain());
     let empty = of(ReceivePath { window_bytes: 0, ..plain() });
-    let lookups = |outcome: &wattline_server::receive::Outcome| {
+    let lookups = |outcome: &wattline_study::receive::Outcome| {
         outcome.per_packet(outcome.counts(Phase::Release, Data::Page).touches)
     };
     // One line for the page of the buffer, one for that of the SKB; more only where objects return
@@ -92,10 +92,10 @@ fn windows_stand_and_chains_are_released_whole() {
         assert!((1.9..2.2).contains(&lookups(outcome)), "{}", lookups(outcome));
     }
     let both =
-        of(ReceivePath { page_struct: wattline_server::receive::PageStruct::BothLines, ..plain() });
+        of(ReceivePath { page_struct: wattline_study::receive::PageStruct::BothLines, ..plain() });
     assert_eq!(lookups(&both), 2.0 * lookups(&full));
     // TCP/IP sees the first packet of each chain: two lines of headers.
-    let seen = |outcome: &wattline_server::receive::Outcome| {
+    let seen = |outcome: &wattline_study::receive::Outcome| {
         outcome.per_packet(outcome.counts(Phase::Protocol, Data::Payload).touches)
     };
     assert_eq!(seen(&of(ReceivePath { chain: 1, ..plain() })), 2.0);

@@ -1,8 +1,7 @@
 //! Reads CSV files of numbers by the names of their columns, and collects all errors.
 
-use super::nearest::nearest;
-use super::{InvalidFile, Problem, ProblemKind};
 use std::ops::RangeInclusive;
+use wattline_server::{InvalidFile, Problem, ProblemKind, nearest};
 
 /// A required or optional column.
 pub(crate) struct Column {

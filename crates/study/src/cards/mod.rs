@@ -1,6 +1,6 @@
 //! Network cards: power, throughput, comparison and choice.
 //!
-//! The data is in [`crate::ComponentFile`]. The computations follow R. Sohan et al., Characterizing
+//! The data is in [`wattline_server::ComponentFile`]. The computations follow R. Sohan et al., Characterizing
 //! 10 Gbps network interface energy consumption (LCN 2010).
 
 pub mod analysis;

@@ -1,8 +1,8 @@
 //! Comparisons of cards: by medium, by offload, by ports, and 1G with 10G.
 
-use crate::components::{Medium, NicCard};
 use serde::Serialize;
 use std::cmp::Ordering;
+use wattline_server::components::{Medium, NicCard};
 use wattline_units::{BitsPerSecond, Watts};
 
 /// Idle power of the cards of one medium.

@@ -7,9 +7,9 @@
 //! alone can hold several interfaces.
 
 use super::LinkModel;
-use crate::components::{Medium, NicCard};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wattline_server::components::{Medium, NicCard};
 use wattline_units::{BitsPerSecond, PacketsPerSecond, Watts};
 
 /// Terms of one kind of interface, in watts unless said otherwise. `None` for a term that was not
@@ -437,7 +437,7 @@ fn read_terms(keys: &Keys, at: &str, shape: Shape<'_>) -> Result<Terms, PowerMod
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ComponentFile;
+    use wattline_server::ComponentFile;
 
     /// NetPowerBench's nested layout with invented figures.
     const NESTED: &str = "

@@ -1,9 +1,9 @@
 //! For any measured rows, `fit` returns a fit or a reason.
 
 use proptest::prelude::*;
-use wattline_server::fit::{FitOptions, Row, fit, rows};
-use wattline_server::optimise::cheapest;
 use wattline_server::{ServerFile, bolla::Chi};
+use wattline_study::fit::{FitOptions, Row, fit, rows};
+use wattline_study::optimise::cheapest;
 use wattline_units::PacketsPerSecond;
 
 fn any_row() -> impl Strategy<Value = Row> {

@@ -1,8 +1,8 @@
 //! A fit as a model, and as a server file.
 
 use super::{Estimate, Fit, interpolated};
-use crate::bolla::{BollaModel, Chi, FrequencyPoint};
 use std::fmt::Write;
+use wattline_server::bolla::{BollaModel, Chi, FrequencyPoint};
 use wattline_units::{Hertz, PacketsPerSecond, Watts};
 
 impl Fit {

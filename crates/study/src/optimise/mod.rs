@@ -5,11 +5,11 @@
 
 pub mod trace;
 
-use crate::bolla::BollaModel;
-use crate::model::{PacketCost, ServerModel};
 use serde::Serialize;
 use thiserror::Error;
 use trace::Interval;
+use wattline_server::bolla::BollaModel;
+use wattline_server::{PacketCost, ServerModel};
 use wattline_units::{Hertz, Joules, PacketsPerSecond, Span, Watts};
 
 /// A model with operating points to choose from.

@@ -1,9 +1,9 @@
 //! Reads measured rows from CSV, and refuses rows to which no model can be fitted.
 
-use crate::input::columns::{self, Column, Findings, Line};
-use crate::input::{InvalidFile, LoadError, ProblemKind};
+use crate::columns::{self, Column, Findings, Line};
 use std::ops::RangeInclusive;
 use wattline_files::{MOST_TEXT, read_text};
+use wattline_server::{InvalidFile, LoadError, ProblemKind};
 
 /// One measurement: a server under a steady load.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@
 //! receive path. Run with `cargo run --release -p wattline-server --example cache_speed`.
 
 use std::hint::black_box;
-use wattline_server::receive::{Cache, Data, Phase, ReceivePath};
+use wattline_study::receive::{Cache, Data, Phase, ReceivePath};
 
 /// Processor time of this thread in seconds; other programs do not count.
 fn processor_seconds() -> Result<f64, Box<dyn std::error::Error>> {
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 at = at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let line = if at & 1 == 0 { at >> 15 } else { at >> 27 };
                 misses += u64::from(
-                    cache.access(line, at & 2 == 0) != wattline_server::receive::Found::Hit,
+                    cache.access(line, at & 2 == 0) != wattline_study::receive::Found::Hit,
                 );
             }
             black_box(misses);
