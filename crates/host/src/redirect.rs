@@ -196,6 +196,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::layout::Port;
+    use crate::writes::Ceiling;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::time::Duration;
@@ -277,7 +278,7 @@ mod tests {
             cards.tables.insert(redirect::setting(name), "0,1,0,1".into());
         }
         let mut tables = Tables::find(&cards, &layout, Rights::ALL, &mut Vec::new());
-        let mut writes = Writes::new(cards);
+        let mut writes = Writes::new(cards, Ceiling::None);
         let mut send_to = |active, refuses, tables: &mut Tables| {
             writes.knobs.refuses = refuses;
             let taken = tables.send_to((active, &[1, 1]), &layout, &mut writes);
