@@ -1,11 +1,11 @@
-//! Order of χ: as high as the rows determine, then as low as the bound allows.
+//! Order of χ: as high as the rows tell from noise, then as low as the bound allows.
 
 use super::power::{self, Base, PowerFit, Sample};
 use super::{FitError, linear};
 use nalgebra::{DMatrix, DVector};
 
 /// Highest order that the distinct loads between idle and saturated determine.
-pub(super) fn richest_order(samples: &[Sample], order_max: usize) -> usize {
+fn richest_order(samples: &[Sample], order_max: usize) -> usize {
     const SAME_LOAD: f64 = 0.02;
     let mut loads: Vec<f64> = samples.iter().map(|sample| sample.load).collect();
     loads.retain(|load| (SAME_LOAD..=1.0 - SAME_LOAD).contains(load));
@@ -21,51 +21,82 @@ pub(super) fn richest_order(samples: &[Sample], order_max: usize) -> usize {
     order_max.min(distinct + 1)
 }
 
-/// Order above which the rows do not tell terms of χ from noise: the least of Bayes's information
-/// criterion over fits of every order. The richest fit follows the noise too, so it is no measure
-/// of a simpler one.
-pub(super) fn order_above_noise(
+/// The fit whose χ the others are measured by, and the order that suffices.
+pub(super) struct Richest {
+    /// The fit of least AICc.
+    pub(super) fitted: PowerFit,
+    /// Order of the fit of least BIC: terms above it are not told from noise.
+    pub(super) above_noise: usize,
+}
+
+/// Fits all orders and takes the richest that the rows support: of those whose χ rises, the one of
+/// least AICc (Hurvich and Tsai, Biometrika 76, 1989), which is stricter where rows are few.
+pub(super) fn richest(
     samples: &[Sample],
     frequencies: usize,
-    richest: usize,
+    order_max: usize,
     base: Base,
-) -> usize {
+) -> Result<Richest, FitError> {
+    let highest = richest_order(samples, order_max);
+    // Rows that cannot fix it are too few for a choice.
+    let last = power::fit(samples, frequencies, highest, base)?;
+    let lower = (1..highest).filter_map(|order| power::fit(samples, frequencies, order, base).ok());
     let count = samples.len() as f64;
-    let criterion = |order: usize| {
-        let fitted = power::fit(samples, frequencies, order, base).ok()?;
+    let scored = lower.chain([last]).filter(|fitted| rises(&fitted.shape)).map(|fitted| {
         let error =
             |sample: &Sample| (fitted.predict(sample, &fitted.shape) - sample.power) / sample.power;
         // Errors below the digits of a file are none, whatever the order.
         let squares = samples.iter().map(|sample| error(sample).powi(2)).sum::<f64>().max(1e-18);
-        Some(count * (squares / count).ln() + order as f64 * count.ln())
-    };
-    let orders = (1..=richest).filter_map(|order| Some((order, criterion(order)?)));
-    orders.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(richest, |(order, _)| order)
+        // Powers of each frequency, platform, shape, and the variance.
+        let free = usize::from(base == Base::Free);
+        let parameters = (2 * frequencies + free + fitted.shape.len() + 1) as f64;
+        let fit = count * (squares / count).ln();
+        let few = (count - parameters - 1.0).max(1e-9);
+        let akaike = fit + 2.0 * parameters * (1.0 + (parameters + 1.0) / few);
+        (akaike, fit + parameters * count.ln(), fitted)
+    });
+    let scored: Vec<_> = scored.collect();
+    let simple = scored.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|it| it.2.shape.len() + 1);
+    let best = scored.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    match (best, simple) {
+        (Some((.., fitted)), Some(above_noise)) => Ok(Richest { fitted, above_noise }),
+        // Order 1 rises whenever it can be fitted.
+        _ => Err(FitError::Unidentified("no form function that rises fits the rows".into())),
+    }
 }
 
-/// χ of the lowest order whose departure from the fitted, richest one is within the bound at every
+/// Largest fall of χ that noise explains; the printed χ falls by some hundredths, too.
+const FALL: f64 = 0.1;
+
+/// Returns true if χ rises with load, as power does.
+fn rises(shape: &[f64]) -> bool {
+    let mut highest = 0.0;
+    (0..=200).map(|step| power::chi(shape, f64::from(step) / 200.0)).all(|chi| {
+        highest = f64::max(highest, chi);
+        chi >= highest - FALL
+    })
+}
+
+/// χ of the lowest order whose departure from the richest one is within the bound at every
 /// measured load, or of the order that the rows tell from noise; also returns the departure.
-pub(super) fn simplest(
-    samples: &[Sample],
-    fitted: &PowerFit,
-    error_bound: f64,
-    above_noise: usize,
-) -> Result<(Vec<f64>, f64), FitError> {
+pub(super) fn simplest(samples: &[Sample], richest: &Richest, error_bound: f64) -> (Vec<f64>, f64) {
+    let Richest { fitted, above_noise } = richest;
     for order in 1..=fitted.shape.len() {
-        let Some(shape) = fit_shape(samples, fitted, order) else { continue };
+        let shape = fit_shape(samples, fitted, order).filter(|shape| rises(shape));
+        let Some(shape) = shape else { continue };
         let departure = samples
             .iter()
             .map(|sample| power::chi(&shape, sample.load) - power::chi(&fitted.shape, sample.load))
             .fold(0.0, |largest: f64, departure| largest.max(departure.abs()));
-        if departure <= error_bound || order >= above_noise {
-            return Ok((shape, departure));
+        if departure <= error_bound || order >= *above_noise {
+            return (shape, departure);
         }
     }
-    Ok((fitted.shape.clone(), 0.0))
+    (fitted.shape.clone(), 0.0)
 }
 
 /// Least squares for the shape of χ alone, with the fitted powers.
-pub(super) fn fit_shape(samples: &[Sample], fitted: &PowerFit, order: usize) -> Option<Vec<f64>> {
+fn fit_shape(samples: &[Sample], fitted: &PowerFit, order: usize) -> Option<Vec<f64>> {
     if order == 1 {
         return Some(Vec::new());
     }

@@ -1,7 +1,7 @@
 //! Prediction error of the model on rows to which it was not fitted.
 
-use super::form;
-use super::power::{self, Base, Sample};
+use super::power::{Base, Sample};
+use super::{FitOptions, form};
 use serde::Serialize;
 
 /// Number of parts of the rows; each is left out in turn.
@@ -20,12 +20,12 @@ pub struct HeldOutError {
     pub largest: f64,
 }
 
-/// Repeats the fit without every fifth row and predicts those; r_max and gamma stay.
+/// Repeats the fit, with its choice of an order, without every fifth row and predicts those; r_max
+/// and gamma stay.
 pub(super) fn error(
     samples: &[Sample],
     frequencies: usize,
-    richest: usize,
-    order: usize,
+    options: &FitOptions,
     base: Base,
 ) -> Option<HeldOutError> {
     // Sorted, so that every part has rows of all frequencies and loads.
@@ -39,10 +39,9 @@ pub(super) fn error(
             rows.filter(|(index, _)| (index % FOLDS == fold) != keep).map(|(_, row)| *row).collect()
         };
         let (seen, unseen) = (part(true), part(false));
-        let richest = richest.min(form::richest_order(&seen, richest));
-        let fitted = power::fit(&seen, frequencies, richest, base).ok()?;
-        let shape = form::fit_shape(&seen, &fitted, order.min(richest))?;
-        let error = |row: &Sample| (fitted.predict(row, &shape) - row.power) / row.power;
+        let richest = form::richest(&seen, frequencies, options.order_max, base).ok()?;
+        let (shape, _) = form::simplest(&seen, &richest, options.error_bound);
+        let error = |row: &Sample| (richest.fitted.predict(row, &shape) - row.power) / row.power;
         errors.extend(unseen.iter().map(error));
     }
     let count = errors.len() as f64;

@@ -3,10 +3,10 @@
 //! Rows of (frequency, cores, throughput, power) give Φ_idle(f), Φ_active(f), r_max(f), gamma(n),
 //! the platform's power if the number of cores varies, and χ as the polynomial of the lowest order
 //! whose error stays within a bound. The powers are fitted together with the richest χ that the
-//! rows determine, so that their intervals hold whatever order is chosen later. The fit then takes
+//! rows support, so that their intervals hold whatever order is chosen later. The fit then takes
 //! the simplest χ that departs from the richest by no more than the bound, or whose departures the
-//! rows' noise explains. Errors on rows that were
-//! left out show how far the model can be trusted.
+//! rows' noise explains. χ rises, as power does. Errors on rows that were left out show how far the
+//! model can be trusted: large ones are reported, larger ones refused.
 
 mod error;
 mod estimate;
@@ -27,6 +27,7 @@ pub use estimate::{CONFIDENCE, Estimate};
 pub use held_out::HeldOutError;
 pub use rows::Row;
 
+use form::Richest;
 use groups::Groups;
 use power::{Base, PowerFit, Sample};
 use serde::Serialize;
@@ -78,7 +79,7 @@ pub struct GammaFit {
 pub struct ChiFit {
     /// Order of the polynomial.
     pub order: usize,
-    /// Order of the richest polynomial that the rows determine.
+    /// Order of the richest polynomial that the rows support.
     pub richest_order: usize,
     /// Coefficients, constant first; they sum to 1.
     pub coefficients: Vec<f64>,
@@ -163,14 +164,12 @@ pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
         })
         .collect();
 
-    let richest = form::richest_order(&samples, options.order_max);
-    let frequencies = groups.frequencies.len();
-    let (fitted, base) = fit_with_base(&samples, &groups, richest, options, &mut notes)?;
-    check_rise(&fitted, &groups)?;
-    let above_noise = form::order_above_noise(&samples, frequencies, richest, base);
-    let (shape, departure) = form::simplest(&samples, &fitted, options.error_bound, above_noise)?;
-    let order = shape.len() + 1;
-    let held_out = held_out::error(&samples, frequencies, richest, order, base);
+    let (richest, base) = fit_with_base(&samples, &groups, options, &mut notes)?;
+    let fitted = &richest.fitted;
+    check_rise(fitted, &groups)?;
+    let (shape, departure) = form::simplest(&samples, &richest, options.error_bound);
+    let held_out = held_out::error(&samples, groups.frequencies.len(), options, base);
+    notes.extend(trust(held_out.as_ref())?);
 
     let residuals = rows.iter().zip(&samples).map(|(row, sample)| Residual {
         line: row.line,
@@ -196,8 +195,8 @@ pub fn fit(rows: &[Row], options: &FitOptions) -> Result<Fit, FitError> {
         frequencies: by_frequency.collect(),
         gamma: by_cores.map(|(&cores, &gamma)| GammaFit { cores, gamma }).collect(),
         chi: ChiFit {
-            order,
-            richest_order: richest,
+            order: shape.len() + 1,
+            richest_order: fitted.shape.len() + 1,
             coefficients: form::coefficients(&shape),
             departure,
             error_bound: options.error_bound,
@@ -234,10 +233,9 @@ fn check(options: &FitOptions) -> Result<(), FitError> {
 fn fit_with_base(
     samples: &[Sample],
     groups: &Groups,
-    order: usize,
     options: &FitOptions,
     notes: &mut Vec<String>,
-) -> Result<(PowerFit, Base), FitError> {
+) -> Result<(Richest, Base), FitError> {
     let frequencies = groups.frequencies.len();
     let base = match options.base_watts {
         Some(watts) => Base::Fixed(watts),
@@ -251,13 +249,46 @@ fn fit_with_base(
                 .to_string(),
         );
     }
-    let fitted = power::fit(samples, frequencies, order, base)?;
-    if base == Base::Free && fitted.base.contains(0.0) {
+    let richest = form::richest(samples, frequencies, options.order_max, base)?;
+    if base == Base::Free && richest.fitted.base.contains(0.0) {
         notes.push("the platform's power cannot be told from 0 W and is taken as 0 W".to_string());
         let base = Base::Fixed(0.0);
-        return Ok((power::fit(samples, frequencies, order, base)?, base));
+        return Ok((form::richest(samples, frequencies, options.order_max, base)?, base));
     }
-    Ok((fitted, base))
+    Ok((richest, base))
+}
+
+/// Mean error on rows left out above which the fit says so.
+const DOUBTFUL: f64 = 0.05;
+/// Mean error on rows left out above which there is no model.
+const USELESS: f64 = 0.2;
+
+/// Returns a remark if the model predicts rows that it has not seen badly, or cannot be tried.
+///
+/// # Errors
+/// Fails if it predicts none of use.
+fn trust(held_out: Option<&HeldOutError>) -> Result<Option<String>, FitError> {
+    let Some(error) = held_out else {
+        return Ok(Some(
+            "too few rows to leave some out, so nothing shows how far the model can be trusted"
+                .to_string(),
+        ));
+    };
+    let percent = 100.0 * error.mean;
+    // Written so that NaN fails as well.
+    if !(error.mean <= USELESS) {
+        return Err(FitError::Unidentified(format!(
+            "power of rows left out of the fit is missed by {percent:.0} % on average (at most \
+             {:.0} %): measure more loads between idle and saturated, at every frequency",
+            100.0 * USELESS
+        )));
+    }
+    Ok((error.mean > DOUBTFUL).then(|| {
+        format!(
+            "power of rows left out of the fit is missed by {percent:.1} % on average: measure more \
+             loads before you trust the model between the measured ones"
+        )
+    }))
 }
 
 /// Refuses a model whose power does not rise with load.

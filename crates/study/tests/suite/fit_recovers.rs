@@ -139,6 +139,57 @@ fn noise_does_not_raise_the_order_of_a_parabola() {
     }
 }
 
+/// Three or five loads at three frequencies and three numbers of cores: orders of 5 to 7 follow
+/// the noise and are off by 37 to 285 % between the loads.
+#[test]
+fn few_noisy_rows_are_not_overfitted() {
+    let mut truth = truth(70.0, Chi::polynomial(vec![0.0, 1.6, -0.9, 0.3]));
+    truth.gamma = vec![1.0, 1.9, 2.75, 3.6];
+    let mut kept = 0;
+    for seed in 0..60 {
+        let random = &mut StdRng::seed_from_u64(300 + seed);
+        let (error, rate_error) =
+            (Normal::new(1.0, 0.02).unwrap(), Normal::new(1.0, 0.01).unwrap());
+        let mut rows: Vec<Row> = Vec::new();
+        for (index, point) in truth.frequencies.iter().enumerate() {
+            for (cores, loads) in
+                [(1, &[0.0, 0.5, 1.2][..]), (2, &[0.6, 1.2]), (4, &[0.0, 0.3, 0.6, 0.9, 1.2])]
+            {
+                let capacity = truth.even_capacity(cores, index).0;
+                for load in loads {
+                    let forwarded = PacketsPerSecond((capacity * load).min(capacity));
+                    rows.push(Row {
+                        line: rows.len() + 2,
+                        frequency_hertz: point.frequency.0,
+                        cores,
+                        throughput_pps: (forwarded.0 * rate_error.sample(random)).min(capacity),
+                        power_watts: truth.even_power(cores, index, forwarded).0
+                            * error.sample(random),
+                        offered_pps: Some(capacity * load),
+                    });
+                }
+            }
+        }
+        let Ok(fit) = fit(&rows, &FitOptions::default()) else { continue };
+        kept += 1;
+        let fitted = fit.model("fitted");
+        for (index, cores) in [(0, 1), (1, 2), (2, 4)] {
+            let capacity = truth.even_capacity(cores, index).0;
+            for step in 0..=20 {
+                let rate = PacketsPerSecond(capacity * f64::from(step) / 20.0);
+                let ratio =
+                    fitted.even_power(cores, index, rate) / truth.even_power(cores, index, rate);
+                assert!(
+                    (ratio - 1.0).abs() < 0.2,
+                    "seed {seed}, {step}/20: {ratio}, {:?}",
+                    fit.chi
+                );
+            }
+        }
+    }
+    assert!(kept > 50, "{kept} of 60 were fitted");
+}
+
 #[test]
 fn gamma_between_measured_cores_is_assumed() {
     let truth = truth(80.0, Chi::printed());
