@@ -185,7 +185,7 @@ fn readers_of_frames_get_them() {
     });
 }
 
-/// What a guard forbids to forward, and a reader gets, is forwarded by nobody.
+/// Nobody forwards packets that a guard forbids to forward and a reader gets.
 #[test]
 fn frames_for_readers_are_not_forwarded_past_a_guard() {
     quiet("frames_for_readers_are_not_forwarded_past_a_guard", || {

@@ -84,7 +84,7 @@ fn course(config: &Config, tree: &Tree, platform: &Platform, full: &OperatingPoi
             points: Hardware::new(preferences, platform).points(platform, full),
             changes_per_second: Some(hardware::CHANGES_PER_SECOND),
         },
-        None => Course::of_any(&format!("as {} decides", config.policy), platform, full),
+        None => Course::any(&format!("as {} decides", config.policy), platform, full),
     };
     course.points.iter_mut().for_each(|(_, point)| bounds.apply(platform, point));
     let rules = [

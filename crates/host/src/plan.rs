@@ -84,7 +84,7 @@ pub fn plan(
         build(spec, &context)
     };
     let course = |platform: &Platform, full: &OperatingPoint| {
-        Course::of_any(&format!("as {} decides", spec.policy.name), platform, full)
+        Course::any(&format!("as {} decides", spec.policy.name), platform, full)
     };
     plan_with(spec.to_string(), make, course, options)
 }
@@ -99,7 +99,7 @@ pub struct Course {
 
 impl Course {
     /// Course of a policy that may ask for any point, by one rule.
-    pub fn of_any(rule: &str, platform: &Platform, full: &OperatingPoint) -> Self {
+    pub fn any(rule: &str, platform: &Platform, full: &OperatingPoint) -> Self {
         let points = extremes(full, platform).into_iter().map(|point| (rule.to_owned(), point));
         Self { points: points.collect(), changes_per_second: None }
     }

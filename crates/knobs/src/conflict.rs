@@ -103,7 +103,7 @@ pub static SCHED_EXT: Contender = Contender {
     sign: Sign::Scheduler,
     remedy: "systemctl disable --now scx, or end the process that loaded it",
 };
-/// Whoever moves work to few CPUs.
+/// Programs that move work to few CPUs.
 pub static CPUSET: Contender = Contender {
     name: "cpuset",
     sign: Sign::Cpuset,

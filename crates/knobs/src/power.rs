@@ -171,7 +171,7 @@ fn is_autonomous(driver: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(setting: &str, from: &str, to: &str, driver: &str) -> Direction {
+    fn direction(setting: &str, from: &str, to: &str, driver: &str) -> Direction {
         let read = |setting: &Setting| {
             let path = setting.to_string();
             let file = path.rsplit('/').next().unwrap_or_default();
@@ -219,21 +219,28 @@ mod tests {
             let setting = format!("{CPU}/{file}");
             for (place, low) in ascending.iter().enumerate() {
                 for high in &ascending[place + 1..] {
-                    assert_eq!(of(&setting, low, high, driver), Direction::More, "{low} {high}");
                     assert_eq!(
-                        of(&setting, high, low, driver) == Direction::Less,
+                        direction(&setting, low, high, driver),
+                        Direction::More,
+                        "{low} {high}"
+                    );
+                    assert_eq!(
+                        direction(&setting, high, low, driver) == Direction::Less,
                         !(*low == "userspace" && *high == "schedutil"),
                         "{high} {low}"
                     );
                 }
             }
-            assert_eq!(of(&setting, ascending[0], "odd value", driver) == Direction::Less, false);
+            assert_eq!(
+                direction(&setting, ascending[0], "odd value", driver) == Direction::Less,
+                false
+            );
         }
         let governor = format!("{CPU}/cpufreq/policy0/scaling_governor");
         for (one, other) in [("ondemand", "schedutil"), ("schedutil", "conservative")] {
-            assert_eq!(of(&governor, one, other, "acpi-cpufreq"), Direction::Neither);
+            assert_eq!(direction(&governor, one, other, "acpi-cpufreq"), Direction::Neither);
         }
-        assert_eq!(of("ethtool:eth0/rx-usecs", "100", "50", ""), Direction::More);
-        assert_eq!(of("ethtool:eth0/combined-channels", "1", "8", ""), Direction::Neither);
+        assert_eq!(direction("ethtool:eth0/rx-usecs", "100", "50", ""), Direction::More);
+        assert_eq!(direction("ethtool:eth0/combined-channels", "1", "8", ""), Direction::Neither);
     }
 }

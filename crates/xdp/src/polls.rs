@@ -359,7 +359,7 @@ impl Rehearsal {
     /// returns the end of a streak.
     ///
     /// # Errors
-    /// Where the CPU is not on line.
+    /// Fails while the CPU is off line.
     pub fn poll(
         &mut self,
         cpu: u32,

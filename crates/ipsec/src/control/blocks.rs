@@ -42,7 +42,7 @@ impl Blocks {
             in_force,
             tun,
             wanted: Vec::new(),
-            changes: XfrmFollower::of_policies().ok(),
+            changes: XfrmFollower::policies().ok(),
             count: 0,
             restored: 0,
             ended: false,

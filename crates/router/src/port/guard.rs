@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// What happens to a port: it is left, its interface goes or returns, its workers come and go.
+    /// Events of a port: it is left, its interface goes or returns, its workers come and go.
     #[derive(Debug, Clone, Copy)]
     enum Event {
         Change(Change),

@@ -22,7 +22,7 @@ struct Hook {
     standing: Standing,
     /// The mechanism, for users.
     feature: &'static str,
-    /// What becomes of the packets.
+    /// Fate of the packets.
     treatment: &'static str,
     /// Files and names of tests.
     tests: &'static [&'static str],

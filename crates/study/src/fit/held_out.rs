@@ -1,7 +1,8 @@
 //! Prediction error of the model on rows to which it was not fitted.
 
+use super::form;
+use super::options::FitOptions;
 use super::power::{Base, Sample};
-use super::{FitOptions, form};
 use serde::Serialize;
 
 /// Number of parts of the rows; each is left out in turn.

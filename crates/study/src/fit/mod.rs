@@ -14,6 +14,7 @@ mod form;
 mod groups;
 mod held_out;
 mod linear;
+mod options;
 mod output;
 mod power;
 pub mod routers;
@@ -25,32 +26,13 @@ mod spec_file;
 pub use error::FitError;
 pub use estimate::{CONFIDENCE, Estimate};
 pub use held_out::HeldOutError;
+pub use options::FitOptions;
 pub use rows::Row;
 
 use form::Richest;
 use groups::Groups;
 use power::{Base, PowerFit, Sample};
 use serde::Serialize;
-
-/// Options of a fit.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FitOptions {
-    /// Highest order of χ to consider, at least 1; the paper's is 7.
-    pub order_max: usize,
-    /// Largest departure of the chosen χ from the richest one at any measured load, as a fraction
-    /// of the difference between idle and active power. Larger ones are accepted where the rows do
-    /// not tell them from noise.
-    pub error_bound: f64,
-    /// Power of the platform without its cores in watts, if known. Otherwise it is fitted if the
-    /// number of cores varies, and stays part of Φ if not.
-    pub base_watts: Option<f64>,
-}
-
-impl Default for FitOptions {
-    fn default() -> Self {
-        Self { order_max: 7, error_bound: 0.02, base_watts: None }
-    }
-}
 
 /// Results for one frequency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

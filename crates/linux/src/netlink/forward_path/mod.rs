@@ -113,7 +113,7 @@ pub fn read() -> ForwardPath {
         Vec::new()
     });
     let mut unseen = None;
-    match programs::of_netfilter() {
+    match programs::netfilter() {
         Ok(found) => programs.extend(found),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             unseen =

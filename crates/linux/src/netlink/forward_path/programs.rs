@@ -99,7 +99,7 @@ fn open(command: libc::c_int, arguments: &mut Arguments) -> io::Result<OwnedFd> 
 ///
 /// # Errors
 /// Without CAP_SYS_ADMIN, or if there are too many links.
-pub(super) fn of_netfilter() -> io::Result<Vec<AttachedProgram>> {
+pub(super) fn netfilter() -> io::Result<Vec<AttachedProgram>> {
     let (mut found, mut id) = (Vec::new(), 0);
     for _ in 0..MOST_LINKS {
         let mut next = Arguments::default();
@@ -231,11 +231,11 @@ mod tests {
                 ));
             }
         };
-        let found = one.enter(of_netfilter).unwrap().unwrap();
+        let found = one.enter(netfilter).unwrap().unwrap();
         let hook = "netfilter at forward of IPv4".to_owned();
         assert_eq!(found, [AttachedProgram { link: None, hook }]);
-        assert_eq!(other.enter(of_netfilter).unwrap().unwrap(), []);
+        assert_eq!(other.enter(netfilter).unwrap().unwrap(), []);
         drop(link);
-        assert_eq!(one.enter(of_netfilter).unwrap().unwrap(), []);
+        assert_eq!(one.enter(netfilter).unwrap().unwrap(), []);
     }
 }

@@ -46,18 +46,18 @@ impl XfrmFollower {
     /// # Errors
     /// When the kernel has no XFRM or refuses the socket.
     pub fn new() -> io::Result<Self> {
-        Self::of_groups(&GROUPS)
+        Self::with_groups(&GROUPS)
     }
 
     /// Subscribes to changes of policies alone, for [`Self::has_changed`].
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of_policies() -> io::Result<Self> {
-        Self::of_groups(&[POLICY])
+    pub fn policies() -> io::Result<Self> {
+        Self::with_groups(&[POLICY])
     }
 
-    fn of_groups(groups: &[u32]) -> io::Result<Self> {
+    fn with_groups(groups: &[u32]) -> io::Result<Self> {
         let mut notifications = Socket::new(NETLINK_XFRM)?;
         notifications.bind_auto()?;
         for group in groups {
