@@ -257,8 +257,9 @@ fn trust(held_out: Option<&HeldOutError>) -> Result<Option<String>, FitError> {
         ));
     };
     let percent = 100.0 * error.mean;
-    // Written so that NaN fails as well.
-    if !(error.mean <= USELESS) {
+    // NaN is of no use either.
+    let is_useful = error.mean <= USELESS;
+    if !is_useful {
         return Err(FitError::Unidentified(format!(
             "power of rows left out of the fit is missed by {percent:.0} % on average (at most \
              {:.0} %): measure more loads between idle and saturated, at every frequency",
