@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn program_of_netfilter_is_found_in_its_namespace_alone() {
         let name = |it: &str| format!("wl-nf{it}-{}", std::process::id());
-        let (one, other) = match (Namespace::create(&name("a")), Namespace::create(&name("b"))) {
+        let (one, other) = match (Namespace::create(name("a")), Namespace::create(name("b"))) {
             (Ok(one), Ok(other)) => (one, other),
             (Err(error), _) | (_, Err(error)) => return wattline_needs::rights(&error),
         };
