@@ -231,10 +231,8 @@ mod tests {
                     );
                 }
             }
-            assert_eq!(
-                direction(&setting, ascending[0], "odd value", driver) == Direction::Less,
-                false
-            );
+            let odd = direction(&setting, ascending[0], "odd value", driver);
+            assert!(odd != Direction::Less, "{setting}");
         }
         let governor = format!("{CPU}/cpufreq/policy0/scaling_governor");
         for (one, other) in [("ondemand", "schedutil"), ("schedutil", "conservative")] {
