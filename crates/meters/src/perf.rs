@@ -22,6 +22,9 @@ const EVENTS: [(&str, &str, Scope); 4] = [
 /// Registers move about every millisecond: what stands still for this long does not measure.
 const STANDSTILL: Span = Span::from_millis(500);
 
+/// Time in which a counter that works moves many times.
+const PROBE: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// Something that counts; a test's, or the kernel's.
 pub trait Count: Send {
     /// Returns the count since it was opened.
@@ -57,7 +60,25 @@ pub fn find(tree: &Tree, others: &[&Description]) -> (Vec<PerfRapl>, Vec<Missing
     let open = |unit, config, cpu| -> io::Result<Box<dyn Count>> {
         Ok(Box::new(Counter::open(unit, config, cpu)?))
     };
-    find_with(tree, others, open)
+    let (mut meters, mut missing) = find_with(tree, others, open);
+    missing.extend(remove_still(&mut meters));
+    (meters, missing)
+}
+
+/// Removes counters of the platform that do not move: the board may connect them to nothing, and a
+/// hypervisor may offer the event without counting. Those of packages always move.
+fn remove_still(meters: &mut Vec<PerfRapl>) -> Option<Missing> {
+    let still = |meter: &mut PerfRapl| {
+        let Ok(before) = meter.counter.count() else { return false };
+        std::thread::sleep(PROBE);
+        meter.counter.count().is_ok_and(|now| now == before)
+    };
+    let count = meters.len();
+    meters.retain_mut(|it| it.description.scope != Scope::Platform || !still(it));
+    (meters.len() < count).then(|| {
+        let remedy = "use a meter of the platform: IPMI, hwmon, or an external one";
+        Missing::because("RAPL by perf: energy-psys", "has counted nothing", remedy)
+    })
 }
 
 /// The same with counters that `open` gives for a unit, an event and a CPU.
@@ -247,3 +268,31 @@ pub const KIND: Registration = Registration {
     },
     recorded: &[(UNIT, &[])],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Step(u64, u64);
+
+    impl Count for Step {
+        fn count(&mut self) -> io::Result<u64> {
+            self.0 += self.1;
+            Ok(self.0)
+        }
+    }
+
+    #[test]
+    fn still_counter_of_the_platform_is_no_meter() {
+        let meter = |scope, step| {
+            let description = describe("package-0", "psys", scope, &[]);
+            PerfRapl::new(Box::new(Step(7, step)), description, 0.5)
+        };
+        let mut meters =
+            vec![meter(Scope::Platform, 0), meter(Scope::Package, 0), meter(Scope::Platform, 3)];
+        assert!(remove_still(&mut meters).is_some());
+        let scopes: Vec<_> = meters.iter().map(|it| it.description.scope).collect();
+        assert_eq!(scopes, [Scope::Package, Scope::Platform]);
+        assert!(remove_still(&mut meters).is_none());
+    }
+}
