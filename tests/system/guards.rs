@@ -612,8 +612,6 @@ impl Lab {
             let of = of.replace('/', ".");
             for (key, value) in [
                 ("ipv4/conf/IF/accept_source_route", "1"),
-                ("ipv4/conf/IF/accept_local", "1"),
-                ("ipv4/conf/IF/route_localnet", "1"),
                 ("ipv4/conf/IF/bc_forwarding", "1"),
                 ("ipv6/conf/IF/seg6_enabled", "1"),
                 ("ipv6/conf/IF/rpl_seg_enabled", "1"),

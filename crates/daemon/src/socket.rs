@@ -800,7 +800,7 @@ mod tests {
     fn an_endless_request_ends() {
         let endless = vec![b'['; 3 * LONGEST_REQUEST as usize];
         let answers = answers(&endless);
-        assert!(answers.starts_with(b"{\"error\":\"not a request"));
+        assert!(answers.starts_with(b"{\"error\":\"the request is longer than"));
     }
 
     #[test]

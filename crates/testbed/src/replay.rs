@@ -5,7 +5,7 @@ use crate::Error;
 use crate::clock::monotonic_nanos;
 use crate::raw::{RawSocket, Received, Sniffer};
 use crate::topology::{LEFT, RIGHT, SINK, SOURCE, Station, Topology};
-use etherparse::{NetSlice, SlicedPacket};
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -66,7 +66,11 @@ pub fn is_transit(frame: &[u8]) -> bool {
                     || address.octets()[0] == 0
                     || address.octets()[0] >= 240)
             };
+            // Replies of DHCP to clients are left to whoever reads frames.
+            let to_dhcp_client = matches!(&packet.transport,
+                Some(TransportSlice::Udp(udp)) if udp.destination_port() == 68);
             header.ttl() > 1
+                && !to_dhcp_client
                 && header.options().is_empty()
                 && travels(header.source_addr())
                 && travels(header.destination_addr())
