@@ -408,7 +408,10 @@ fn settings_reasons(
     ] {
         let value = |whose: &str| (circumstances.setting)(&format!("ipv4/conf/{whose}/{setting}"));
         let (own, all) = (value(name) != 0, value("all") != 0);
-        if if needs_both { own && all } else { own || all } {
+        // Redirects are accepted by default where IPv4 is not forwarded, and decide nothing there.
+        if found.settings.for_link(link, false).off_because.is_none()
+            && if needs_both { own && all } else { own || all }
+        {
             let text = format!("{name} {what} (net.ipv4.conf.{name}.{setting} and that of all)");
             reasons.push(Reason::weighty(Some(of.port), text));
         }
