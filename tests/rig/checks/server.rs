@@ -100,8 +100,8 @@ fn unconfigured(
 
 /// Another program puts settings back to what they were before: they are set again.
 fn put_back(machine: &mut Machine, checks: &mut Checks) -> Result<(), Error> {
-    let line = "cd /sys/devices/system/cpu/cpufreq/policy0; cat cpuinfo_max_freq > scaling_max_freq; \
-                until grep -q 'scaling_max_freq: it was put back' /tmp/govern.log; do sleep 0.2; done; \
+    let line = "echo performance > /sys/devices/system/cpu/cpufreq/policy0/scaling_governor; \
+                until grep -q 'scaling_governor: it was put back' /tmp/govern.log; do sleep 0.2; done; \
                 grep -c 'the governor leaves it' /tmp/govern.log; true";
     let left = machine.run(line, INSIDE)?;
     checks.equal("settings left to another program", Witness::Inside, &"0", &left.trim());
@@ -159,7 +159,8 @@ fn watts_within(machine: &mut Machine, range: &Range<f64>) -> Result<f64, Error>
 }
 
 fn start(machine: &mut Machine) -> Result<(), Error> {
-    start_by(machine, &format!("profile = \"max-save\"\n{POLICY}\n"))
+    // Allowed to raise, so that it turns every knob, also back.
+    start_by(machine, &format!("profile = \"max-save\"\nmay_raise = true\n{POLICY}\n"))
 }
 
 /// Governs by what stands behind `[govern]`, and waits until it answers.
