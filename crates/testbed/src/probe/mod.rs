@@ -118,7 +118,9 @@ mod tests {
         if !can_build_namespaces("packets_that_do_not_arrive_are_lost") {
             return;
         }
-        let topology = Topology::build(Options::default()).unwrap();
+        // The kernel asks for no neighbour before its own addresses are known to be unique.
+        let options = Options { static_neighbours: true, ..Options::default() };
+        let topology = Topology::build(options).unwrap();
         topology.router.sysctl(&[("ipv4/ip_forward", "0")]).unwrap();
         let load = Load {
             rate_pps: 1_000.0,
