@@ -91,9 +91,7 @@ impl Case<'_> {
             policy: match &self.governor {
                 Governor::Named(spec) => spec.clone(),
                 // Not asked: the object takes its place.
-                Governor::Python(_) => {
-                    POLICIES.parse("performance").map_err(ModelError::from)?
-                }
+                Governor::Python(_) => POLICIES.parse("performance").map_err(ModelError::from)?,
             },
             traffic: &self.traffic.spec,
             duration: run.duration,
