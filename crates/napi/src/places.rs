@@ -68,7 +68,7 @@ impl Places {
     }
 
     /// Returns the queue that an instance serves.
-    pub fn of(&self, napi: u32) -> Option<&Place> {
+    pub fn place(&self, napi: u32) -> Option<&Place> {
         self.places.iter().find(|place| place.napi == napi)
     }
 }
