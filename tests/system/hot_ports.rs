@@ -201,7 +201,8 @@ impl Row {
         let settings = router.run("sh", &["-c", files], LIMIT).unwrap();
         [
             run(router, "ip", "-d link show side"),
-            run(router, "ip", "address show side"),
+            // Duplicate address detection may still be under way when the test begins.
+            run(router, "ip", "address show side").replace(" tentative", ""),
             run(router, "ip", "route show dev side"),
             run(router, "ethtool", "-k side"),
             run(router, "ethtool", "-l side"),

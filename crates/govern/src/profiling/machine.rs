@@ -205,6 +205,8 @@ fn begin(
     let inventory = Inventory::find(tree, config);
     let (kernel, _) = KernelStack::new(tree, &inventory.layout);
     let mut options = options(config, &inventory, tree);
+    // A profile measures every state, those above the one found among them, and gives the machine back.
+    options.may_raise = true;
     let scope = &mut options.scope;
     (scope.frequency, scope.idle, scope.moderation) = (true, false, moderates);
     let (mut machine, supervision) = take_over(options, config.on_exit, Box::new(kernel))?;

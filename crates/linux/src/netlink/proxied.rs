@@ -59,13 +59,13 @@ mod tests {
             Ok(namespace) => namespace,
             Err(error) => return wattline_needs::rights(&error),
         };
-        namespace.ip("link add d type veth peer name e").unwrap();
-        namespace.ip("link set d up").unwrap();
-        namespace.ip("neighbour add proxy 2001:db8::9 dev d").unwrap();
+        namespace.ip("link add d0 type veth peer name d1").unwrap();
+        namespace.ip("link set d0 up").unwrap();
+        namespace.ip("neighbour add proxy 2001:db8::9 dev d0").unwrap();
         let found = || namespace.enter(|| proxied_addresses().unwrap()).unwrap();
         assert_eq!(found(), []);
         namespace.sysctl("net.ipv6.conf.all.proxy_ndp", "1").unwrap();
-        let link = namespace.enter(|| interface_index("d").unwrap()).unwrap();
+        let link = namespace.enter(|| interface_index("d0").unwrap()).unwrap();
         assert_eq!(found(), [(link, "2001:db8::9".parse().unwrap())]);
     }
 }
