@@ -101,11 +101,12 @@ pub fn all_pass_by_the_port(bench: &Bench, address: &str) {
     let output =
         output.unwrap_or_else(|error| panic!("{error}\n{:?}\n{}", right(bench), log(bench)));
     assert!(output.contains(" 0% packet loss"), "{output}");
-    // What a worker without load has counted is told with its next batch.
+    // What a worker without load has counted is told with its next batch. The kernel takes the first packet
+    // to a neighbour that it has to find.
     let deadline = Instant::now() + PATIENCE;
     for key in ["transmitted_packets", "received_packets"] {
         while bench.running.wattline.is_some()
-            && count(&right(bench), key) < count(&before, key) + 20
+            && count(&right(bench), key) < count(&before, key) + 18
         {
             assert!(Instant::now() < deadline, "{key}: {before:?}, then {:?}", right(bench));
             std::thread::sleep(Duration::from_millis(20));

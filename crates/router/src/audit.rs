@@ -494,10 +494,12 @@ mod tests {
             assert_eq!(ways.first().map(|way| Some(way.1)), Some(gateway(9)), "as before");
 
             laboratory.feed.request_dump(Instant::now());
+            // The kernel answers in real time, on a busy machine after many seconds of the audit's.
+            let end = Instant::now() + Duration::from_secs(20);
             while laboratory.audit.left().next().is_some() {
-                seconds += 1;
-                assert!(seconds < 600, "never taken back");
+                assert!(Instant::now() < end, "never taken back");
                 laboratory.second();
+                std::thread::sleep(Duration::from_millis(5));
             }
             laboratory.second();
             let Laboratory { audit, rib, routes, .. } = laboratory;

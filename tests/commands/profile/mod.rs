@@ -35,6 +35,7 @@ fn latency(points: &[Value], which: &str, load: u64, period: u64) -> f64 {
 }
 
 #[test]
+#[ignore = "measures for minutes, and waits for a machine at rest; `make test-long` runs it"]
 fn a_real_memcached_is_profiled_and_its_latency_follows_the_period() {
     let test = "a_real_memcached_is_profiled_and_its_latency_follows_the_period";
     let Some(bench) = Bench::build(test, Server::Memcached) else { return };
@@ -177,6 +178,7 @@ fn nginx_is_profiled_over_six_periods_and_governed_within_its_latency() {
 
 /// Watts by a server's model where no meter is: said to be modelled, wherever they are shown.
 #[test]
+#[ignore = "measures for minutes, and waits for a machine at rest; `make test-long` runs it"]
 fn without_a_meter_a_model_of_the_server_reckons_watts_and_is_named() {
     let test = "without_a_meter_a_model_of_the_server_reckons_watts_and_is_named";
     let Some(bench) = Bench::build(test, Server::Memcached) else { return };

@@ -133,8 +133,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn all_applications_are_measured_on_all_sizes() {
+        measured_on_all_sizes(&mut ["ipv4", "all"].into_iter());
+    }
+
+    #[test]
+    #[ignore = "takes two minutes; `make test-long` runs it"]
     fn every_application_is_measured_on_all_sizes() {
-        for application in names().map(str::to_owned) {
+        measured_on_all_sizes(&mut names());
+    }
+
+    fn measured_on_all_sizes(applications: &mut dyn Iterator<Item = &str>) {
+        for application in applications.map(str::to_owned) {
             let plain = application == "ipv4";
             let args = Args { application, flows: 1000, repeats: 1, ..Args::default() };
             let report = run(&args).unwrap();
