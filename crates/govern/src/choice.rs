@@ -5,7 +5,8 @@ use crate::guard::{Bounds, Guarded, RuleSeen, Target};
 use crate::hardware::{self, Hardware};
 use wattline_policy::tables::check_tables;
 use wattline_policy::{
-    BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, build,
+    Asks, BuildContext, NeedsWorkers, Platform, Policy, PolicySpec, SpecError, SpecProblem, Timing,
+    build,
 };
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_units::Span;
@@ -43,9 +44,8 @@ fn from_registry(config: &Config, platform: &Platform) -> Result<Box<dyn Policy>
     let mut own = platform.clone();
     own.can.set_moderation &= config.moderation == Moderation::Policy;
     let context = context(config, &own, server);
-    if let Some(why) = unfit(&mut *build(&spec, &context)?, platform) {
-        return Err(refused(&spec, format!("{why}; {INSTEAD}")));
-    }
+    unfit(&mut *build(&spec, &context)?, platform)
+        .map_err(|why| refused(&spec, format!("{why}; {INSTEAD}")))?;
     // Anew: the one that was tried has seen a start already.
     build(&spec, &context)
 }
@@ -64,7 +64,8 @@ pub fn check(config: &Config) -> Result<(), SpecError> {
     if let Some(why) = spec.needs_simulated_driver() {
         return Err(refused(&spec, why));
     }
-    if let Some(needs) = NeedsWorkers::of_text(&spec) {
+    let streaks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
+    if let Some(needs) = NeedsWorkers::of_text(&spec, streaks) {
         return Err(refused(&spec, format!("{}; {INSTEAD}", lacking(needs))));
     }
     let read = check_tables(&spec);
@@ -114,17 +115,25 @@ fn context<'a>(
     }
 }
 
-/// Returns the reason why a policy cannot work where the kernel serves the packets.
-fn unfit(policy: &mut dyn Policy, platform: &Platform) -> Option<&'static str> {
-    NeedsWorkers::of(policy, platform).map(lacking)
+/// Checks that a policy can work where the kernel serves the packets.
+fn unfit(policy: &mut dyn Policy, platform: &Platform) -> Result<(), String> {
+    let ask = NeedsWorkers::and_ask(policy, platform).map_err(|needs| lacking(needs).to_owned())?;
+    let streaks = ask.on_streak;
+    let cpus: Vec<u32> = (0..).take(platform.cores).collect();
+    if streaks.cores.is_empty() {
+        return Ok(());
+    }
+    let rule = wattline_napi::poll_rule(0, &streaks, &cpus, std::iter::empty());
+    rule.map(drop).map_err(|why| why.to_string())
 }
 
 fn lacking(needs: NeedsWorkers) -> &'static str {
     match needs {
         NeedsWorkers::OfferedRate => "it needs the offered rate, which only a simulator knows",
         NeedsWorkers::Batches => {
-            "it decides at batches of packets and fill levels of rings, which only Wattline's own \
-             workers see (`wattline run`); here the kernel serves the packets"
+            "it decides at batches of packets or fill levels of rings; here the kernel serves the \
+             packets, and of its polls only streaks can be counted, with CAP_BPF and CAP_PERFMON (the \
+             log says what is missing). Wattline's own workers (`wattline run`) see all"
         }
         NeedsWorkers::Polling => {
             "it lets cores poll for packets; here the kernel waits for interrupts"
@@ -291,14 +300,28 @@ mod tests {
         for name in ["ondemand", "conservative", "table", "performance", "napi"] {
             assert!(works.contains(&name), "{name}: {works:?}");
         }
-        for name in ["queue-length", "oracle", "poll"] {
+        for name in ["oracle", "poll"] {
             assert!(refused.contains(&name), "{name}: {refused:?}");
             assert!(known.contains(&name), "{name}: {known:?}");
         }
+        assert!(refused.contains(&"queue-length"), "{refused:?}");
+        assert!(!known.contains(&"queue-length"), "another machine may count streaks: {known:?}");
         let config =
             Config::parse("[govern]\npolicy = \"queue-length\"\n", "test", POLICIES).unwrap();
         let error = policy(&config, &platform(), RuleSeen::default()).err().unwrap().to_string();
-        assert!(error.contains("batches") && error.contains("use ondemand"), "{error}");
+        assert!(error.contains("CAP_PERFMON") && error.contains("use ondemand"), "{error}");
+        let mut observed = platform();
+        observed.can.asks.streaks = Timing::Exact;
+        let mut of = |text: &str| {
+            let text = format!("[govern]\npolicy = \"{text}\"\n");
+            let config = Config::parse(&text, "test", POLICIES).unwrap();
+            policy(&config, &observed, RuleSeen::default()).map(drop).map_err(|e| e.to_string())
+        };
+        assert_eq!(of("queue-length"), Ok(()));
+        for (text, word) in [("read=after", "only `before` works"), ("q_h=64", "below 64")] {
+            let error = of(&format!("queue-length:{text}")).unwrap_err();
+            assert!(error.contains(word), "{text}: {error}");
+        }
         let config =
             Config::parse("[govern]\nserver = \"nobodys-2099\"\n", "test", POLICIES).unwrap();
         let error = check(&config).unwrap_err().to_string();

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use wattline_linux::sysfs::Tree;
 use wattline_policy::{
     AskAgain, LatencyView, Looks, Observation, OperatingPoint, Platform, Policy, Reason, Trigger,
 };
@@ -12,8 +13,10 @@ use crate::config::{Config, Moderation};
 use crate::hardware;
 use crate::pressure;
 
-/// The target is looked at this often.
+/// The target and drops are looked at this often.
 const CHECK: Span = Span::from_millis(100);
+/// Time with all cores after a drop.
+const AFTER_DROP: Span = Span::from_millis(1_000);
 
 /// Rule of the operating point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,10 +108,56 @@ impl Bounds {
         let safe = self.frequency.map(|(_, busy)| busy);
         let safe = safe.filter(|_| rule == Rule::Pressure).unwrap_or(platform.fastest());
         point.set_frequency(safe.min(platform.fastest()));
+        activate_all(platform, point);
         // A limit that the policy chose does not follow the frequency.
         point.uncore = point.uncore.and(platform.uncore.len().checked_sub(1));
         point.cores.iter_mut().for_each(|core| core.idle_limit = 0);
         point.leave_moderation(platform);
+    }
+}
+
+/// Makes all cores active if they can be chosen.
+fn activate_all(platform: &Platform, point: &mut OperatingPoint) {
+    let first = point.active.lowest().and_then(|core| point.cores.get(core));
+    let Some(limit) = first.map(|core| core.idle_limit).filter(|_| platform.can.set_cores) else {
+        return;
+    };
+    for core in platform.all_cores().without(point.active).iter() {
+        point.cores.get_mut(core).into_iter().for_each(|core| core.idle_limit = limit);
+    }
+    point.active = platform.all_cores();
+}
+
+/// Drops of the CPUs' backlogs, and polls cut short while packets waited.
+pub struct Drops {
+    tree: Tree,
+    cpus: Vec<u32>,
+    last: Option<u32>,
+    looked: Time,
+    until: Time,
+    /// Whether all cores are active for them.
+    hold: bool,
+}
+
+impl Drops {
+    /// Counts those of these CPUs.
+    pub fn new(tree: &Tree, cpus: &[u32]) -> Self {
+        let (tree, cpus) = (tree.clone(), cpus.to_vec());
+        Self { tree, cpus, last: None, looked: Time::ZERO, until: Time::ZERO, hold: false }
+    }
+
+    /// Returns true if there was one since the last look.
+    fn look(&mut self, now: Time) -> bool {
+        if self.last.is_some() && now.since(self.looked) < CHECK {
+            return false;
+        }
+        self.looked = now;
+        let all = wattline_napi::softnet::read(&self.tree);
+        let own = self.cpus.iter().filter_map(|cpu| all.get(cpu));
+        // Both counters wrap.
+        let sum =
+            own.fold(0_u32, |sum, cpu| sum.wrapping_add(cpu.dropped.wrapping_add(cpu.squeezed)));
+        self.last.replace(sum).is_some_and(|last| last != sum)
     }
 }
 
@@ -138,6 +187,8 @@ pub struct Guarded {
     late_until: Time,
     /// Watches the tasks that wait for a CPU, where the kernel counts them.
     pressure: Option<pressure::Watch>,
+    /// Watches drops, where cores can be chosen.
+    drops: Option<Drops>,
     /// Reason for the safe point.
     risen: &'static str,
 }
@@ -163,6 +214,7 @@ impl Guarded {
             ask: AskAgain::NEVER,
             late_until: Time::ZERO,
             pressure: None,
+            drops: None,
             risen: "",
         }
     }
@@ -172,6 +224,25 @@ impl Guarded {
     pub fn watching(mut self, gauge: Option<pressure::Gauge>) -> Self {
         self.pressure = gauge.map(pressure::Watch::new);
         self
+    }
+
+    /// Activates all cores as soon as packets are dropped.
+    #[must_use]
+    pub fn counting(mut self, drops: Option<Drops>) -> Self {
+        self.drops = drops;
+        self
+    }
+
+    /// Returns true while all cores are active since packets were dropped.
+    fn dropped(&mut self, now: Time, platform: &Platform) -> bool {
+        let Some(drops) = &mut self.drops else { return false };
+        if drops.look(now) {
+            drops.until = now + AFTER_DROP;
+            // The policy goes on from there.
+            self.wanted.iter_mut().for_each(|wanted| activate_all(platform, wanted));
+        }
+        drops.hold = now < drops.until;
+        drops.hold
     }
 
     /// Judges the latency.
@@ -229,6 +300,8 @@ impl Policy for Guarded {
             self.overruled = Some(now);
         }
         let seen = &Observation { latency: self.own_latency(now, seen.latency), ..*seen };
+        self.wanted.get_or_insert_with(|| point.clone());
+        let dropped = self.dropped(now, seen.platform);
         let wanted = self.wanted.get_or_insert_with(|| point.clone());
         // Between its own times the policy is not asked: its rules count periods.
         let due = seen.trigger != Trigger::Timer || now >= self.ask.at;
@@ -240,8 +313,11 @@ impl Policy for Guarded {
         if rule != Rule::Policy {
             self.bounds.overrule(rule, seen.platform, point);
         }
+        if dropped {
+            activate_all(seen.platform, point);
+        }
         let mut ask = self.ask;
-        if self.target.is_some() {
+        if self.target.is_some() || self.drops.is_some() {
             ask.at = ask.at.min(now + CHECK);
         }
         if self.pressure.is_some() {
@@ -252,6 +328,9 @@ impl Policy for Guarded {
 
     fn reason(&self) -> Option<Reason> {
         let words = match self.seen.get() {
+            Rule::Policy if self.drops.as_ref().is_some_and(|drops| drops.hold) => {
+                "packets were dropped, or a poll was cut short while packets waited"
+            }
             Rule::Policy => return self.inner.reason(),
             Rule::Pressure => self.risen,
             rule => rule.words(),
@@ -350,6 +429,37 @@ mod tests {
     fn p99(micros: u64) -> Option<LatencyView> {
         let p99 = Span::from_micros(micros);
         Some(LatencyView { samples: 10, p99, ..LatencyView::default() })
+    }
+
+    #[test]
+    fn first_drop_activates_all_cores_for_a_while() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("proc/net")).unwrap();
+        let softnet = |squeezed: u32, of_other: u32| {
+            let line = |cpu: u32, squeezed: u32| {
+                format!("10 0 {squeezed:x}{} {cpu:x} 0 0\n", " 0".repeat(9))
+            };
+            let text = line(0, squeezed) + &line(7, of_other);
+            std::fs::write(root.path().join("proc/net/softnet_stat"), text).unwrap();
+        };
+        softnet(3, 0);
+        let mut bench = Bench::new("[govern]\npolicy = \"queue-length\"\n");
+        let drops = Drops::new(&Tree::at(root.path()), &[0, 1]);
+        bench.policy = bench.policy.counting(Some(drops));
+        assert!(bench.ask(0, Trigger::Start, None).at <= bench.now + CHECK);
+        assert_eq!(bench.point.active.len(), 1);
+        softnet(3, 5);
+        bench.ask(200, Trigger::Timer, None);
+        assert_eq!(bench.point.active.len(), 1, "of a CPU that is not governed");
+        softnet(4, 5);
+        bench.ask(200, Trigger::Timer, None);
+        assert_eq!(bench.point.active.len(), 2);
+        assert!(bench.policy.reason().unwrap().words.contains("dropped"));
+        let below = Trigger::Streak { queue: 0, above: false };
+        bench.ask(200, below, None);
+        assert_eq!(bench.point.active.len(), 2, "whatever the policy says");
+        bench.ask(900, Trigger::Timer, None);
+        assert_eq!(bench.point.active.len(), 1, "as the policy said");
     }
 
     #[test]

@@ -23,6 +23,7 @@ fn is_there(knob: Listed, can: Can) -> bool {
         Listed::Frequency => can.set_frequency,
         Listed::Idle => can.limit_idle,
         Listed::Moderation => can.set_moderation,
+        Listed::Cores => can.set_cores,
     }
 }
 
@@ -51,6 +52,9 @@ pub(crate) fn line(knob: Listed, config: &Config, inventory: &Inventory) -> Stri
         Listed::Moderation => {
             format!("interrupt moderation of {}", inventory.interfaces().join(", "))
         }
+        Listed::Cores => {
+            format!("cores that get packets of {}", inventory.interfaces().join(", "))
+        }
     };
     let mut remedies = Vec::new();
     if !knob.is_in(config.scope) {
@@ -69,10 +73,13 @@ pub(crate) fn line(knob: Listed, config: &Config, inventory: &Inventory) -> Stri
         })
         .map(|profile| format!("\"{}\"", profile.name))
         .collect();
+    let profiles = match &profiles[..] {
+        [] => String::new(),
+        names => format!(", or profile {}", names.join(" or ")),
+    };
     format!(
         "{what}: there is this knob, and this configuration leaves it alone; to use it: {} in \
-         [govern], or profile {}",
+         [govern]{profiles}",
         remedies.join(" and "),
-        profiles.join(" or ")
     )
 }

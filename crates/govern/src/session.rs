@@ -4,7 +4,7 @@
 use crate::choice;
 use crate::config::Config;
 use crate::error::GovernError;
-use crate::guard::{Rule, RuleSeen};
+use crate::guard::{Drops, Rule, RuleSeen};
 use crate::hardware;
 use crate::inventory::Inventory;
 use crate::latency::{Feed, SharedFeed, SourceState};
@@ -111,9 +111,10 @@ impl Session {
                  /proc/schedstat can be read"
             );
         }
-        Self::begin_with(config, tree, |platform, rule| {
+        Self::begin_with(config, tree, |platform, cpus, rule| {
             let guarded = choice::policy(config, platform, rule)?;
-            Ok(Box::new(guarded.watching(gauge)))
+            let drops = platform.can.set_cores.then(|| Drops::new(tree, cpus));
+            Ok(Box::new(guarded.watching(gauge).counting(drops)))
         })
     }
 
@@ -121,7 +122,7 @@ impl Session {
     fn begin_with(
         config: &Config,
         tree: &Tree,
-        policy: impl FnOnce(&Platform, RuleSeen) -> Result<Box<dyn Policy>, SpecError>,
+        policy: impl FnOnce(&Platform, &[u32], RuleSeen) -> Result<Box<dyn Policy>, SpecError>,
     ) -> Result<Self, GovernError> {
         let inventory = Inventory::find(tree, config);
         if let Some(why) = inventory.refusal() {
@@ -134,13 +135,14 @@ impl Session {
         for note in notes {
             tracing::info!("{note}");
         }
+        let kernel = if tree.is_live() { kernel.observing() } else { kernel };
         let options = options(config, &inventory, tree);
         let rule = RuleSeen::default();
         let made = |machine: &mut ThisMachine| {
             if !config.latency.is_empty() {
                 machine.attach_latency(Box::new(feed.clone()));
             }
-            policy(machine.platform(), rule.clone())
+            policy(machine.platform(), &inventory.layout.cpus, rule.clone())
         };
         let access = Bounded::new(Settings::new(tree));
         let begun = take_over_by(access, options, config.on_exit, Box::new(kernel), made);

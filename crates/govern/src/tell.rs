@@ -94,7 +94,7 @@ pub(crate) fn lines(
 
 /// Whether nothing can be turned.
 fn has_none(can: Can) -> bool {
-    !(can.set_frequency || can.limit_idle || can.set_moderation)
+    !(can.set_frequency || can.limit_idle || can.set_moderation || can.set_cores)
 }
 
 /// To the nanosecond, without the digits that a binary fraction adds.
@@ -146,6 +146,10 @@ fn remedy(knob: Listed) -> &'static str {
         Listed::Moderation => {
             "interrupt moderation: needs a network card whose driver offers `ethtool -c`, or an \
              interface with NAPI (virtio_net; veth with GRO on) that [govern] interfaces names"
+        }
+        Listed::Cores => {
+            "cores: need two CPUs, and interfaces with an indirection table or RPS (CONFIG_RPS) that \
+             nobody else has set"
         }
     }
 }

@@ -77,7 +77,7 @@ pub fn govern(
         override_limits: false,
         may_raise: true,
         preferences: false,
-        scope: Scope::KERNEL,
+        scope: Scope { cores: false, ..Scope::KERNEL },
     };
     // Every old value is on disk before its setting changes.
     let state = tree.path(STATE_DIRECTORY);

@@ -17,11 +17,11 @@ impl Affinity {
     /// Looks for the interrupts; `notes` gets what is missing.
     pub fn find(tree: &Tree, knobs: &impl Knobs, layout: &Layout, notes: &mut Vec<String>) -> Self {
         let mut changes = Vec::new();
-        for port in &layout.ports {
+        for (number, port) in layout.ports.iter().enumerate() {
             let Some(interface) = &port.interface else { continue };
             let mut unknown = 0;
             for queue in 0..port.queues {
-                let worker = layout.worker(queue);
+                let worker = layout.worker(number, queue);
                 let Some(&cpu) = layout.cpus.get(worker) else { continue };
                 let own = affinity::interrupts(tree, interface, queue);
                 unknown += usize::from(own.is_empty());
@@ -29,7 +29,7 @@ impl Affinity {
                     match knobs.read(&affinity::setting(interrupt)) {
                         Ok(_) => {
                             let why = format!(
-                                "queue {queue} of {interface} is worker {worker}'s, on CPU {cpu}"
+                                "queue {queue} of {interface} is core {worker}'s, on CPU {cpu}"
                             );
                             changes.push(affinity::give(interrupt, cpu, why));
                         }

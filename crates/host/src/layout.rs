@@ -37,20 +37,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The worker that serves a queue of a card.
-    pub fn worker(&self, queue: u32) -> usize {
-        queue as usize % self.workers.max(1)
+    /// The worker that serves a queue of a port, or the core of its interrupts.
+    pub fn worker(&self, port: usize, queue: u32) -> usize {
+        let fixed = self.ports.get(port).and_then(|port| port.cores.get(queue as usize));
+        fixed.copied().unwrap_or(queue as usize % self.workers.max(1))
     }
 
     /// The queues of a port that a worker serves.
     pub fn queues(&self, port: usize, worker: usize) -> impl Iterator<Item = u32> {
-        let port = self.ports.get(port);
-        let count = port.map_or(0, |port| port.queues);
-        let serves = move |queue: &u32| {
-            let fixed = port.and_then(|port| port.cores.get(*queue as usize));
-            fixed.copied().unwrap_or_else(|| self.worker(*queue)) == worker
-        };
-        (0..count).filter(serves)
+        let count = self.ports.get(port).map_or(0, |port| port.queues);
+        (0..count).filter(move |queue| self.worker(port, *queue) == worker)
     }
 
     /// The queues as a policy sees them: by port, and there by worker.
@@ -70,7 +66,7 @@ mod tests {
         let port = |queues| Port { interface: Some("eth0".into()), queues, cores: Vec::new() };
         let layout = Layout { workers: 3, cpus: vec![], ports: vec![port(8), port(1)] };
         assert_eq!(layout.queues(0, 1).collect::<Vec<_>>(), [1, 4, 7]);
-        assert_eq!(layout.worker(7), 1);
+        assert_eq!(layout.worker(0, 7), 1);
         let mut all: Vec<u32> = (0..3).flat_map(|worker| layout.queues(0, worker)).collect();
         all.sort_unstable();
         assert_eq!(all, (0..8).collect::<Vec<u32>>());

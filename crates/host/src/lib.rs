@@ -37,6 +37,7 @@ mod redirect;
 mod scope;
 mod senses;
 mod status;
+mod steered;
 mod survey;
 mod take_over;
 mod uncore;
@@ -131,7 +132,7 @@ impl<K: Knobs> Host<K> {
     pub fn new(
         options: HostOptions,
         knobs: K,
-        workers: Box<dyn Workers>,
+        mut workers: Box<dyn Workers>,
     ) -> Result<Self, PlatformError> {
         let mut survey = Survey::find(&options, &knobs);
         let HostOptions { tree, layout, ring_size, busy_poll, sample, meters, scope, .. } = options;
@@ -141,9 +142,12 @@ impl<K: Knobs> Host<K> {
         if scope.every_packet {
             platform.can.waits = workers.waits();
             platform.batch_max = workers.batch_max();
-            if workers.count_streaks() {
-                platform.can.asks.streaks = Timing::Exact;
-            }
+        }
+        if platform.can.set_cores {
+            workers.steer(survey.tables.steered());
+        }
+        if workers.count_streaks() {
+            platform.can.asks.streaks = Timing::Exact;
         }
         platform.check()?;
         let senses = Senses::find(&tree, &layout, &platform.idle_states);
@@ -152,10 +156,11 @@ impl<K: Knobs> Host<K> {
             power: meters && meter.is_there(),
             residency: senses.residency(),
             frequency: senses.frequency(),
-            softirq: senses.softirq(),
+            softirq: senses.softirq() || workers.count_streaks(),
             bytes: workers.count_bytes(),
             ..Sees::NOTHING
         };
+        survey.notes.extend(workers.missing());
         let missing = survey.notes.clone();
         Ok(Self {
             watch: Watch::new(&tree, &knobs, &layout, scope.workers),
@@ -431,6 +436,9 @@ impl<K: Knobs> Machine for Host<K> {
         let looks = view.looks;
         if looks.counters {
             self.senses.show(now, &mut view.cores);
+            for (number, core) in view.cores.iter_mut().enumerate() {
+                core.softirq = self.workers.softirq(number).or(core.softirq);
+            }
         }
         view.latency = self.latency.as_mut().and_then(|feed| {
             feed.take_in(now);

@@ -43,7 +43,9 @@ impl Notices {
                 self.asked = Some(core);
                 let mut queues = platform.queues.iter();
                 let queue = queues.position(|it| it.port == streak.port && it.core == core);
-                if let Some(queue) = queue {
+                // RPS leads packets of a port to cores that have none of its queues.
+                let any = || platform.queues.iter().position(|it| it.port == streak.port);
+                if let Some(queue) = queue.or_else(any) {
                     return Notice::Event(Trigger::Streak { queue, above: streak.above });
                 }
             }

@@ -1,10 +1,12 @@
 //! Indirection tables: to which cores the cards send packets.
 
-use super::layout::Layout;
+use super::layout::{Layout, Port};
+use super::steered::Steered;
 use super::writes::{Writes, worse};
 use wattline_governor::machine::Taken;
 use wattline_knobs::{Knobs, redirect};
 use wattline_linux::privileges::Rights;
+use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 
 /// Nobody knows which packets a card has steered by the old table, so none could be waited for.
@@ -21,6 +23,8 @@ pub(super) struct Tables {
     /// overtaken by what comes after.
     pub gave: Vec<(usize, usize)>,
     tables: Vec<Table>,
+    /// Interfaces whose packets the kernel spreads.
+    steered: Vec<Steered>,
 }
 
 struct Table {
@@ -72,12 +76,55 @@ impl Tables {
         if can_set {
             notes.push(NO_ORDER.into());
         }
-        Self { can_set, moved: 0, gave: Vec::new(), tables }
+        Self { can_set, tables, ..Self::default() }
     }
 
-    /// Returns the number of tables.
+    /// Finds the tables of cards whose queues the kernel serves, and RPS of other interfaces; `notes`
+    /// gets what is left alone.
+    pub fn of_kernel(
+        tree: &Tree,
+        knobs: &impl Knobs,
+        layout: &Layout,
+        rights: Rights,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let mut all = Self::default();
+        let before = notes.len();
+        for (number, port) in layout.ports.iter().enumerate() {
+            let Some(interface) = &port.interface else { continue };
+            let found = match table(knobs, (number, interface), port) {
+                Some(table) => table.map(|table| all.tables.push(table)),
+                None => Steered::find(tree, knobs, interface).map(|it| all.steered.push(it)),
+            };
+            notes.extend(found.err().map(|why| format!("cores: {why}")));
+        }
+        if layout.workers < 2 {
+            notes.push("cores: there is one CPU, which always serves".into());
+        }
+        let none = all.tables.is_empty() && all.steered.is_empty();
+        if none && notes.len() == before {
+            notes.push("cores: there is no interface whose packets could go elsewhere".into());
+        }
+        all.can_set = !none && notes.len() == before && rights.set_cards;
+        if all.can_set {
+            notes.push(NO_ORDER.into());
+        }
+        all
+    }
+
+    /// Returns true if any table of a card can be set.
+    pub fn has_cards(&self) -> bool {
+        self.can_set && !self.tables.is_empty()
+    }
+
+    /// Returns the interfaces whose packets RPS spreads.
+    pub fn steered(&self) -> Vec<String> {
+        self.steered.iter().map(|steered| steered.interface.clone()).collect()
+    }
+
+    /// Returns the number of tables and of interfaces with RPS.
     pub fn count(&self) -> u32 {
-        self.tables.len() as u32
+        (self.tables.len() + self.steered.len()) as u32
     }
 
     /// Sends packets to these cores and no others, with shares by their weights (even ones differ
@@ -113,7 +160,8 @@ impl Tables {
             if taken == Taken::Done {
                 let pairs = queues.iter().zip(&table.queues);
                 let left = pairs.filter(|(new, old)| new != old);
-                self.gave.extend(left.map(|(_, old)| (table.port, layout.worker(*old))));
+                self.gave
+                    .extend(left.map(|(_, old)| (table.port, layout.worker(table.port, *old))));
                 table.queues = queues;
                 self.moved += moved as u64;
             } else if let Ok(text) = writes.knobs.read(&redirect::setting(&table.interface))
@@ -128,6 +176,11 @@ impl Tables {
         }
         self.gave.sort_unstable();
         self.gave.dedup();
+        for steered in &mut self.steered {
+            let (taken, moved) = steered.send_to(active, layout, writes);
+            self.moved += moved;
+            outcome = worse(outcome, taken);
+        }
         outcome
     }
 }
@@ -140,17 +193,50 @@ impl Tables {
                 .queues
                 .iter()
                 .chain(table.perhaps.iter().flatten())
-                .map(|queue| layout.worker(*queue))
+                .map(|queue| layout.worker(table.port, *queue))
         });
-        let cores: CoreSet = entries.collect();
+        let steered = self.steered.iter().filter_map(|it| it.active);
+        let cores = steered.fold(entries.collect(), CoreSet::union);
         (!cores.is_empty()).then_some(cores)
     }
 
     /// Whether the last change was made of some tables and not of others.
     pub fn differ(&self) -> bool {
-        let failed = self.tables.iter().filter(|table| table.failed).count();
-        failed > 0 && failed < self.tables.len()
+        let failed = self.tables.iter().map(|table| table.failed);
+        let failed: Vec<bool> = failed.chain(self.steered.iter().map(|it| it.failed)).collect();
+        failed.contains(&true) && failed.contains(&false)
     }
+}
+
+/// The table of a card with several queues; `None` if it has none, an error if it was set by an
+/// administrator.
+fn table(
+    knobs: &impl Knobs,
+    (number, interface): (usize, &str),
+    port: &Port,
+) -> Option<Result<Table, String>> {
+    if port.queues < 2 {
+        return None;
+    }
+    let text = knobs.read(&redirect::setting(interface)).ok()?;
+    let queues = redirect::from_text(&text).filter(|queues| !queues.is_empty())?;
+    // As the kernel makes it (`ethtool_rxfh_indir_default`).
+    if queues.iter().zip(0..).any(|(queue, entry): (_, u32)| *queue != entry % port.queues) {
+        return Some(Err(format!(
+            "the indirection table of {interface} is not the default, so an administrator has set it; \
+             it is left alone (to have it governed: ethtool -X {interface} default)"
+        )));
+    }
+    let interface = interface.to_owned();
+    Some(Ok(Table { port: number, interface, queues, perhaps: None, failed: false }))
+}
+
+/// The active cores that have a queue of a port; if none has, the first core with one.
+fn served(active: CoreSet, layout: &Layout, port: usize) -> CoreSet {
+    let all = (0..layout.workers).filter(|core| layout.queues(port, *core).next().is_some());
+    let all: CoreSet = all.collect();
+    let served = active.intersection(all);
+    if served.is_empty() { all.lowest().map_or(active, CoreSet::only) } else { served }
 }
 
 impl Table {
@@ -161,7 +247,8 @@ impl Table {
         layout: &Layout,
         held: &mut [usize; MAX_CORES],
     ) -> Vec<u32> {
-        let core = |queue: &u32| layout.worker(*queue) as u8;
+        let core = |queue: &u32| layout.worker(self.port, *queue) as u8;
+        let active = served(active, layout, self.port);
         let mut table = IndirectionTable::from_cores(self.queues.iter().map(core).collect());
         table.spread_weighted(active, weights, held);
         let mut own: Vec<Vec<(usize, u32)>> = (0..layout.workers)
@@ -313,7 +400,7 @@ mod tests {
             prop_assume!(!active.is_empty());
             let new = table.spread((active, &[]), &layout, &mut [0; MAX_CORES]);
             prop_assert_eq!(new.len(), size);
-            prop_assert!(new.iter().all(|queue| active.contains(layout.worker(*queue))));
+            prop_assert!(new.iter().all(|queue| active.contains(layout.worker(0, *queue))));
             prop_assert!(new.iter().all(|queue| *queue < layout.ports[0].queues));
         }
     }

@@ -5,11 +5,13 @@
 pub struct Scope {
     /// Workers of ours serve the queues: interrupts follow them, indirection tables choose among
     /// them, they poll or wait as a policy says, and it can be asked at their batches. Without them
-    /// the kernel serves the queues, and all of this stays as it is.
+    /// the kernel serves the queues, and polls and waits as it does.
     pub workers: bool,
     /// Whether they see every packet, so that a policy can be asked at their batches and have them
     /// poll: not where XDP programs forward beside them ([`super::BesideXdp`]).
     pub every_packet: bool,
+    /// Cores that get packets.
+    pub cores: bool,
     /// Frequencies, with the energy performance preference that goes with each.
     pub frequency: bool,
     /// Idle states.
@@ -20,8 +22,14 @@ pub struct Scope {
 
 impl Scope {
     /// Scope of a router: everything.
-    pub const ROUTER: Self =
-        Self { workers: true, every_packet: true, frequency: true, idle: true, moderation: true };
+    pub const ROUTER: Self = Self {
+        workers: true,
+        every_packet: true,
+        cores: true,
+        frequency: true,
+        idle: true,
+        moderation: true,
+    };
     /// Scope of a router whose XDP programs forward beside its workers.
     pub const XDP_ROUTER: Self = Self { every_packet: false, ..Self::ROUTER };
     /// Scope where the kernel serves the packets: all that makes sense without workers.
@@ -30,6 +38,7 @@ impl Scope {
     /// Drops notes on parts that are not governed, and adds that they are left alone.
     pub(super) fn notes(self, mut notes: Vec<String>) -> Vec<String> {
         for (knob, listed, governed) in [
+            ("cores", "cores", self.cores),
             ("frequency", "frequency", self.frequency),
             ("idle states", "idle", self.idle),
             ("interrupt moderation", "moderation", self.moderation),

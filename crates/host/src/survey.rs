@@ -50,6 +50,11 @@ impl Survey {
         if scope.workers {
             tables = Tables::find(knobs, layout, rights, &mut notes);
             affinity = Affinity::find(tree, knobs, layout, &mut notes);
+        } else if scope.cores {
+            tables = Tables::of_kernel(tree, knobs, layout, rights, &mut notes);
+            if tables.has_cards() {
+                affinity = Affinity::find(tree, knobs, layout, &mut notes);
+            }
         }
         let hardware = super::hardware::find(tree, layout, &idle, &moderation);
         let notes = scope.notes(notes);
@@ -81,11 +86,11 @@ impl Survey {
             // Workers that see every packet say theirs.
             batch_max: None,
             can: Can {
-                set_cores: self.tables.can_set && scope.workers,
+                set_cores: self.tables.can_set && scope.cores,
                 set_frequency: self.frequencies.can_set && scope.frequency,
                 limit_idle: self.idle.can_limit && scope.idle,
                 set_moderation: self.moderation.can_set && scope.moderation,
-                set_weights: self.tables.can_set && scope.workers,
+                set_weights: self.tables.can_set && scope.cores && self.tables.steered().is_empty(),
                 set_batch: scope.every_packet,
                 set_uncore: !self.uncores.limits().is_empty() && scope.frequency,
                 driver_rules: false,

@@ -65,6 +65,20 @@ pub trait Workers: Send {
         false
     }
 
+    /// Returns the reason if they see less than they could.
+    fn missing(&self) -> Option<String> {
+        None
+    }
+
+    /// RPS spreads the packets of these interfaces: the backlogs of the CPUs are their queues.
+    fn steer(&mut self, _interfaces: Vec<String>) {}
+
+    /// Returns the time of a worker's CPU in soft interrupts for received packets, where it is known
+    /// more exactly than in ticks.
+    fn softirq(&self, _worker: usize) -> Option<Span> {
+        None
+    }
+
     /// Has a worker count streaks from now on; `None` for none.
     fn watch(&mut self, _worker: usize, _streaks: Option<Streaks>) {}
 

@@ -101,7 +101,11 @@ impl Access for Machine {
         {
             return answer.map_err(failed);
         }
-        self.tree.write(setting.path(), value).map_err(failed)
+        let mut path = setting.path();
+        if self.tree.is_live() && matches!(setting, Setting::Steering { .. }) {
+            path = device_path(&path).map_err(failed)?;
+        }
+        self.tree.write(path, value).map_err(failed)
     }
 
     fn tidy(&self, setting: &Setting) {
@@ -109,10 +113,17 @@ impl Access for Machine {
     }
 }
 
+/// Follows the kernel's link from `/sys/class/net` to the device, which [`Tree::write`] does not.
+fn device_path(path: &str) -> io::Result<String> {
+    let real = std::fs::canonicalize(path)?;
+    let real = real.to_str().filter(|real| real.starts_with("/sys/devices/"));
+    real.map(str::to_owned).ok_or_else(|| io::Error::other("leads out of /sys/devices"))
+}
+
 /// The value of a setting that is no file.
 fn ask_kernel(setting: &Setting) -> Option<io::Result<String>> {
     Some(match setting {
-        Setting::File(_) | Setting::Affinity { .. } => return None,
+        Setting::File(_) | Setting::Affinity { .. } | Setting::Steering { .. } => return None,
         Setting::Coalesce { interface, parameter } => {
             ethtool::coalesce(interface).map(|values| values.get(*parameter).to_string())
         }
@@ -138,7 +149,7 @@ fn tell_kernel(setting: &Setting, value: &str) -> Option<io::Result<()>> {
         value.parse().map_err(|_| io::Error::other(format!("{value:?} is not a number")))
     }
     Some(match setting {
-        Setting::File(_) | Setting::Affinity { .. } => return None,
+        Setting::File(_) | Setting::Affinity { .. } | Setting::Steering { .. } => return None,
         Setting::Coalesce { interface, parameter } => {
             number(value).and_then(|value| ethtool::set_coalesce(interface, *parameter, value))
         }

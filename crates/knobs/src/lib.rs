@@ -34,6 +34,7 @@ pub mod restore;
 pub mod rivals;
 mod session;
 mod setting;
+pub mod steering;
 mod table_text;
 pub mod uncore;
 
@@ -67,6 +68,7 @@ pub static KNOBS: &[&Registration] = &[
     &channels::KNOB,
     &polling::KNOB,
     &affinity::KNOB,
+    &steering::KNOB,
 ];
 
 /// Probes a machine for all knobs.

@@ -1,13 +1,14 @@
 //! The address of one value that can be set.
 
+use crate::steering::{self, Mask};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use wattline_linux::ethtool::Coalesce;
 use wattline_linux::napi::Napi;
 
-/// Everything that this crate sets in sysfs lies below it; a journal that names another file
-/// has been tampered with.
+/// Everything that this crate sets in sysfs lies below it, or is a mask of [`crate::steering`]; a
+/// journal that names another file has been tampered with.
 const CPUS: &str = "/sys/devices/system/cpu/";
 
 /// One value of the machine.
@@ -56,6 +57,15 @@ pub enum Setting {
         /// The setting.
         setting: Napi,
     },
+    /// The CPUs of a queue in software: RPS or XPS.
+    Steering {
+        /// The interface.
+        interface: String,
+        /// The queue.
+        queue: u32,
+        /// Whose CPUs.
+        mask: Mask,
+    },
 }
 
 /// Around an interrupt's number.
@@ -67,7 +77,7 @@ const CHANNELS: &str = "combined-channels";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a setting: expected a file below {CPUS}, /proc/irq/N/smp_affinity_list, \
-     ethtool:INTERFACE[/queue-N]/PARAMETER or napi:INTERFACE/queue-N/SETTING"
+     /sys/class/net/INTERFACE/queues/rx-N/rps_cpus, ethtool:INTERFACE[/queue-N]/PARAMETER or napi:INTERFACE/queue-N/SETTING"
 )]
 pub struct NoSetting(String);
 
@@ -87,7 +97,7 @@ impl Setting {
     pub(crate) fn path(&self) -> String {
         match self {
             Self::File(path) => path.clone(),
-            Self::Affinity { .. } => self.to_string(),
+            Self::Affinity { .. } | Self::Steering { .. } => self.to_string(),
             other => format!("/{}", other.to_string().replacen(':', "/", 1)),
         }
     }
@@ -100,7 +110,8 @@ impl Setting {
             | Self::QueueCoalesce { interface, .. }
             | Self::IndirectionTable { interface }
             | Self::Channels { interface }
-            | Self::Napi { interface, .. } => Some(interface),
+            | Self::Napi { interface, .. }
+            | Self::Steering { interface, .. } => Some(interface),
         }
     }
 
@@ -113,7 +124,9 @@ impl Setting {
         };
         match self {
             Self::File(path) => format!("echo {} > {}", quoted(value), quoted(path)),
-            Self::Affinity { .. } => format!("echo {} > {self}", quoted(value)),
+            Self::Affinity { .. } | Self::Steering { .. } => {
+                format!("echo {} > {}", quoted(value), quoted(&self.path()))
+            }
             Self::Coalesce { interface, parameter } => {
                 format!("ethtool -C {} {parameter} {}", quoted(interface), switch(parameter))
             }
@@ -183,6 +196,9 @@ impl fmt::Display for Setting {
             Self::Napi { interface, queue, setting } => {
                 write!(f, "napi:{interface}/queue-{queue}/{setting}")
             }
+            Self::Steering { interface, queue, mask } => {
+                steering::path(f, interface, *queue, *mask)
+            }
         }
     }
 }
@@ -207,6 +223,9 @@ fn parse(text: &str) -> Option<Setting> {
     if let Some(below) = text.strip_prefix(AFFINITY.0) {
         let interrupt = below.strip_suffix(AFFINITY.1)?.parse().ok()?;
         return Some(Setting::Affinity { interrupt });
+    }
+    if text.starts_with('/') {
+        return steering::parse(text);
     }
     let (family, rest) = text.split_once(':')?;
     let words: Vec<&str> = rest.split('/').collect();

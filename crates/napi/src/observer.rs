@@ -2,7 +2,6 @@
 
 use crate::drivers::FullPoll;
 use crate::places::{Place, Places};
-use crate::softnet::{self, Softnet};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 use wattline_linux::sysfs::Tree;
@@ -79,8 +78,6 @@ pub struct CpuSample {
     pub lost: u64,
     /// Polls of instances for which the table had no room.
     pub unlisted: u64,
-    /// Drops and cut polls; `None` for a CPU that is off line.
-    pub softnet: Option<Softnet>,
 }
 
 /// A receive queue, since the observer began.
@@ -139,8 +136,14 @@ impl Observer {
     /// # Errors
     /// Without CAP_BPF or CAP_PERFMON, without type information of the kernel, without the tracepoints.
     pub fn begin(now: Time) -> Result<Self, Unavailable> {
-        let origin = monotonic().wrapping_sub(nanos(now.since(Time::ZERO)));
-        Ok(Self { polls: Polls::observe()?, tree: Tree::live(), origin })
+        let mut observer = Self { polls: Polls::observe()?, tree: Tree::live(), origin: 0 };
+        observer.set_clock(now);
+        Ok(observer)
+    }
+
+    /// Sets the clock of the policies: it is `now`.
+    pub fn set_clock(&mut self, now: Time) {
+        self.origin = monotonic().wrapping_sub(nanos(now.since(Time::ZERO)));
     }
 
     /// Counts streaks of these queues by the rule of a policy from now on; `cpus` are those of its
@@ -159,8 +162,7 @@ impl Observer {
             None
         } else {
             let since = self.origin.wrapping_add(nanos(now.since(Time::ZERO)));
-            let napis = places.all().iter().map(|place| place.napi);
-            Some(poll_rule(since, streaks, cpus, napis)?)
+            Some(poll_rule(since, streaks, cpus, places.instances())?)
         };
         self.polls.set_rule(rule.as_ref()).map_err(|_| Denied::Kernel)
     }
@@ -179,8 +181,7 @@ impl Observer {
     /// # Errors
     /// Only from the kernel.
     pub fn cpus(&self) -> Result<Vec<CpuSample>, BpfError> {
-        let softnet = softnet::read(&self.tree);
-        let sample = |(cpu, core): (u32, PollingCore)| CpuSample {
+        let sample = |core: PollingCore| CpuSample {
             useful: Span::from_nanos(core.useful),
             empty: Span::from_nanos(core.empty),
             runs: core.runs,
@@ -188,9 +189,8 @@ impl Observer {
             last: (core.last != 0).then(|| time(self.origin, core.last)),
             lost: core.lost,
             unlisted: core.unlisted,
-            softnet: softnet.get(&cpu).copied(),
         };
-        Ok((0..).zip(self.polls.cores()?).map(sample).collect())
+        Ok(self.polls.cores()?.into_iter().map(sample).collect())
     }
 
     /// Returns the instances that were polled, of all network namespaces.

@@ -30,6 +30,8 @@ pub struct Place {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
     places: Vec<Place>,
+    /// Whether the backlogs of the CPUs count, too.
+    backlogs: bool,
 }
 
 impl Places {
@@ -59,7 +61,19 @@ impl Places {
             }
         }
         places.sort_by(|a, b| (&a.interface, a.queue).cmp(&(&b.interface, b.queue)));
-        Self { places }
+        Self { places, backlogs: false }
+    }
+
+    /// Adds the backlogs of the CPUs, which are the queues of packets that RPS spreads.
+    #[must_use]
+    pub fn and_backlogs(self) -> Self {
+        Self { backlogs: true, ..self }
+    }
+
+    /// Returns the numbers of the instances. Backlogs have none, which is 0.
+    pub fn instances(&self) -> impl Iterator<Item = u32> {
+        let places = self.places.iter().map(|place| place.napi);
+        places.chain(self.backlogs.then_some(0))
     }
 
     /// Returns the queues, by interface and number.

@@ -71,7 +71,6 @@ fn packets_of_the_kernels_path_are_counted_exactly() {
         assert!(after.useful > before.useful && after.runs > before.runs, "{after:?}");
         assert!(after.packets - before.packets >= counts.packets);
         assert_eq!((after.lost, after.unlisted), (0, 0));
-        assert!(after.softnet.is_some());
     }
 }
 

@@ -118,7 +118,7 @@ mod moderated {
 
 mod needs {
     use crate::POLICIES;
-    use wattline_policy::NeedsWorkers;
+    use wattline_policy::{Asks, NeedsWorkers, Timing};
 
     #[test]
     fn policies_by_load_need_no_workers_and_those_by_batches_do() {
@@ -135,7 +135,12 @@ mod needs {
             ("copi:tables=/nonexistent", None),
         ] {
             let spec = POLICIES.parse(text).unwrap();
-            assert_eq!(NeedsWorkers::of_text(&spec), needs, "{text}");
+            assert_eq!(NeedsWorkers::of_text(&spec, Asks::NOTHING), needs, "{text}");
+        }
+        let streaks = Asks { streaks: Timing::Exact, ..Asks::NOTHING };
+        for (text, needs) in [("queue-length", None), ("poll", Some(NeedsWorkers::Polling))] {
+            let spec = POLICIES.parse(text).unwrap();
+            assert_eq!(NeedsWorkers::of_text(&spec, streaks), needs, "{text}");
         }
     }
 }

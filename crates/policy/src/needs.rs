@@ -4,8 +4,8 @@
 //! no core polls. A policy that needs them is refused there, or workers get the packets.
 
 use crate::{
-    Asks, Can, CoreView, FrequencyDomain, IdleState, Observation, OperatingPoint, Platform, Policy,
-    PolicySpec, Queue, QueueView, Trigger, Wait, Waits, build,
+    AskAgain, Asks, Can, CoreView, FrequencyDomain, IdleState, Observation, OperatingPoint,
+    Platform, Policy, PolicySpec, Queue, QueueView, Trigger, Wait, Waits, build,
 };
 use crate::{BuildContext, Sees};
 use wattline_units::{Hertz, Span, Time};
@@ -24,8 +24,16 @@ pub enum NeedsWorkers {
 impl NeedsWorkers {
     /// Finds the need of a policy by its first decision on a platform that does not meet it.
     pub fn of(policy: &mut dyn Policy, platform: &Platform) -> Option<Self> {
+        Self::and_ask(policy, platform).err()
+    }
+
+    /// The same; a policy without one gives its first answer.
+    ///
+    /// # Errors
+    /// The need.
+    pub fn and_ask(policy: &mut dyn Policy, platform: &Platform) -> Result<AskAgain, Self> {
         if policy.looks_at().offered {
-            return Some(Self::OfferedRate);
+            return Err(Self::OfferedRate);
         }
         let observation = Observation {
             platform,
@@ -39,18 +47,27 @@ impl NeedsWorkers {
         };
         let mut point = OperatingPoint::full(platform);
         let ask = policy.decide(Time::ZERO, &observation, &mut point);
-        if !ask.watched().is_empty() || ask.after_empty_polls.is_some() {
-            return Some(Self::Batches);
+        let asks = platform.can.asks;
+        let unnoticed = [
+            (!ask.on_batch.is_empty(), asks.batch),
+            (!ask.on_fill.cores.is_empty(), asks.fill),
+            (!ask.on_streak.cores.is_empty(), asks.streaks),
+            (ask.after_empty_polls.is_some(), asks.empty_polls),
+        ];
+        if unnoticed.into_iter().any(|(wanted, noticed)| wanted && !noticed.is_noticed()) {
+            return Err(Self::Batches);
         }
         let polls = point.cores.iter().any(|core| core.wait != Wait::Interrupt);
-        polls.then_some(Self::Polling)
+        if polls { Err(Self::Polling) } else { Ok(ask) }
     }
 
     /// The same from the policy's text, on a stand-in machine, for checking a configuration. `None`
     /// also if the policy cannot be built there, such as one that reads tables of another machine;
     /// the governor checks again.
-    pub fn of_text(spec: &PolicySpec) -> Option<Self> {
-        let platform = stand_in();
+    /// `asks` are the events that are noticed.
+    pub fn of_text(spec: &PolicySpec, asks: Asks) -> Option<Self> {
+        let mut platform = stand_in();
+        platform.can.asks = asks;
         let server = wattline_server::ServerFile::load("westmere-2010").ok();
         let server = server.as_ref().and_then(|file| file.model().ok());
         let application = wattline_server::Application::Ipv4;
@@ -81,7 +98,6 @@ fn stand_in() -> Platform {
         moderation: (Span::ZERO, Span::from_millis(1)),
         can: Can {
             waits: Waits { interrupt: true, ..Waits::NONE },
-            asks: Asks::NOTHING,
             sees: Sees::NOTHING,
             driver_rules: false,
             ..Can::EVERY_KNOB

@@ -1,6 +1,7 @@
 //! `wattline govern`: its life on a copy of a machine's files, and on this machine.
 
 mod cost;
+mod router;
 pub mod running;
 mod waiting;
 

@@ -9,11 +9,12 @@ pub(crate) enum Listed {
     Frequency,
     Idle,
     Moderation,
+    Cores,
 }
 
 impl Listed {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Frequency, Self::Idle, Self::Moderation];
+    pub const ALL: [Self; 4] = [Self::Frequency, Self::Idle, Self::Moderation, Self::Cores];
 
     /// Its name in the configuration.
     pub fn name(self) -> &'static str {
@@ -21,6 +22,7 @@ impl Listed {
             Self::Frequency => "frequency",
             Self::Idle => "idle",
             Self::Moderation => "moderation",
+            Self::Cores => "cores",
         }
     }
 
@@ -35,6 +37,7 @@ impl Listed {
             Self::Frequency => scope.frequency,
             Self::Idle => scope.idle,
             Self::Moderation => scope.moderation,
+            Self::Cores => scope.cores,
         }
     }
 
@@ -44,6 +47,7 @@ impl Listed {
             frequency: list.contains(&Self::Frequency),
             idle: list.contains(&Self::Idle),
             moderation: list.contains(&Self::Moderation),
+            cores: list.contains(&Self::Cores),
             ..Scope::KERNEL
         }
     }

@@ -131,7 +131,7 @@ mod tests {
         for (text, says) in [
             ("[govern]\nprofile = \"fast\"\n", "\"max-save\""),
             ("[govern]\npolicy = \"ondemnd\"\n", "ondemand"),
-            ("[govern]\nknobs = [\"cores\"]\n", "\"moderation\""),
+            ("[govern]\nknobs = [\"fans\"]\n", "\"moderation\""),
             ("[govern]\ncpus = [1, 1]\n", "without repetition"),
             ("[govern]\ninterfaces = [\"a b\"]\n", "names of interfaces"),
             ("[govern]\nidle_latency = \"never\"\n", "\"any\""),

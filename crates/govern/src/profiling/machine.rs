@@ -209,6 +209,7 @@ fn begin(
     options.may_raise = true;
     let scope = &mut options.scope;
     (scope.frequency, scope.idle, scope.moderation) = (true, false, moderates);
+    scope.cores = false;
     let (mut machine, supervision) = take_over(options, config.on_exit, Box::new(kernel))?;
     // Writes what the run begins with: the fastest frequency, the shortest moderation.
     let _ = machine.present();

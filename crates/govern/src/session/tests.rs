@@ -41,7 +41,7 @@ fn a_governor_that_panics_ends_the_stretch_and_leaves_nothing_set() {
     let (_root, tree) = machine();
     let before = tree.text(GOVERNOR).unwrap();
     let begin =
-        |config: &Config| Session::begin_with(config, &tree, |_, _| Ok(Box::new(Panics(false))));
+        |config: &Config| Session::begin_with(config, &tree, |_, _, _| Ok(Box::new(Panics(false))));
     let config = Config::parse("[govern]\nmay_raise = true\n", "test", POLICIES).unwrap();
     let config = Config { policy: "ondemand".to_owned(), ..config };
     let mut session = begin(&config).unwrap();
@@ -72,7 +72,7 @@ fn a_machine_with_sources_of_latency_keeps_its_word() {
         let period = Span::from_millis(20);
         let circumstances = Circumstances { period, traffic: false, follows: Follows::NOTHING };
         let (mut findings, mut sees) = (None, None);
-        let mut session = Session::begin_with(&config, &tree, |platform, _| {
+        let mut session = Session::begin_with(&config, &tree, |platform, _, _| {
             let (policy, found) = probe(platform, circumstances);
             (findings, sees) = (Some(found), Some(platform.can.sees));
             Ok(policy)

@@ -6,20 +6,25 @@
 //! | busy time of a core | `/proc/stat`: the time that is neither idle nor iowait; its resolution is a tick, mostly 10 ms |
 //! | packets that a core took | `/proc/net/softnet_stat`, first column: all that NAPI passed on there |
 //! | arrivals at a queue | the driver's statistics where they name the queue, else the interface's |
+//! | streaks, time in soft interrupts | programs on the kernel's tracepoints ([`KernelStack::observing`]) |
 //!
-//! Rings show no fill: the kernel does not tell it. So a policy that wants to be asked at batches
-//! cannot work here ([`super::Scope::workers`]).
+//! Rings show no fill: the kernel does not tell it. A policy can be asked at streaks of polls, and
+//! not at batches ([`super::Scope::workers`]).
 
 mod cards;
 pub(crate) mod cpus;
+mod polls;
 mod text;
 
 use super::layout::Layout;
-use super::workers::{Work, Workers};
+use super::workers::{Streak, Work, Workers};
 use cards::Card;
 use cpus::Cpus;
+use polls::Polls;
+use std::thread::Thread;
 use wattline_linux::sysfs::Tree;
-use wattline_policy::{QueueView, Wait};
+use wattline_napi::Unavailable;
+use wattline_policy::{QueueView, Streaks, Wait};
 use wattline_units::{Span, Time};
 
 /// Cards are not asked more often: some drivers read a hundred registers for an answer.
@@ -33,6 +38,9 @@ pub struct KernelStack {
     asked: Option<Time>,
     /// The last look.
     looked: Time,
+    polls: Option<Polls>,
+    unobserved: Option<Unavailable>,
+    tree: Tree,
 }
 
 impl KernelStack {
@@ -48,7 +56,19 @@ impl KernelStack {
         });
         let cards = cards.collect();
         let cpus = Cpus::new(tree, &layout.cpus);
-        (Self { cpus, cards, layout: layout.clone(), asked: None, looked: Time::ZERO }, notes)
+        let (layout, tree) = (layout.clone(), tree.clone());
+        let (asked, looked, polls, unobserved) = (None, Time::ZERO, None, None);
+        (Self { cpus, cards, layout, asked, looked, polls, unobserved, tree }, notes)
+    }
+
+    /// Observes the polls of receive queues, too, where the kernel allows it.
+    #[must_use]
+    pub fn observing(mut self) -> Self {
+        match Polls::observe(&self.tree, &self.layout) {
+            Ok(polls) => self.polls = Some(polls),
+            Err(why) => self.unobserved = Some(why),
+        }
+        self
     }
 }
 
@@ -56,6 +76,9 @@ impl Workers for KernelStack {
     fn look(&mut self, now: Time) {
         self.cpus.look(now);
         self.looked = now;
+        if let Some(polls) = &mut self.polls {
+            polls.look(now);
+        }
         if self.asked.is_none_or(|asked| now.since(asked) >= CARDS) {
             self.asked = Some(now);
             self.cards.iter_mut().flatten().for_each(Card::look);
@@ -91,6 +114,50 @@ impl Workers for KernelStack {
     }
 
     fn set_batch(&mut self, _packets: u32) {}
+
+    fn count_streaks(&self) -> bool {
+        self.polls.is_some()
+    }
+
+    fn missing(&self) -> Option<String> {
+        self.unobserved.as_ref().map(Unavailable::to_string)
+    }
+
+    fn steer(&mut self, interfaces: Vec<String>) {
+        if let Some(polls) = &mut self.polls {
+            polls.steer(interfaces);
+        }
+    }
+
+    fn softirq(&self, core: usize) -> Option<Span> {
+        self.polls.as_ref()?.softirq(core)
+    }
+
+    fn watch(&mut self, core: usize, streaks: Option<Streaks>) {
+        if let Some(polls) = &mut self.polls {
+            polls.watch(core, streaks);
+        }
+    }
+
+    fn wake_at_streaks(&mut self, thread: &Thread) {
+        if let Some(polls) = &mut self.polls {
+            polls.wake(thread);
+        }
+    }
+
+    fn streak(&mut self, now: Time, core: usize) -> Option<Streak> {
+        self.polls.as_mut()?.streak(now, core)
+    }
+
+    fn answer(&mut self, core: usize) {
+        if let Some(polls) = &mut self.polls {
+            polls.answer(core);
+        }
+    }
+
+    fn silent_for(&mut self, core: usize) -> Span {
+        self.polls.as_ref().map_or(Span::ZERO, |polls| polls.silent_for(core))
+    }
 }
 
 #[cfg(test)]

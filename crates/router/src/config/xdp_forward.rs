@@ -3,7 +3,7 @@
 use super::power::{PowerPlatform, PowerSettings};
 use super::router::{Mode, XdpForwarding};
 use super::settings::{Config, PortKind, PortSettings};
-use wattline_policy::NeedsWorkers;
+use wattline_policy::{Asks, NeedsWorkers};
 
 /// Most ports between which XDP programs forward.
 const PORTS_MAX: usize = wattline_xdp::FORWARD_PORTS_MAX as usize;
@@ -56,7 +56,7 @@ impl Config {
 /// Returns the need of a policy on this machine that only workers can meet. All others see the
 /// packets of XDP programs, too.
 fn obstacle_of_policy(power: &PowerSettings) -> Option<&'static str> {
-    match NeedsWorkers::of_text(&power.policies.parse(&power.policy).ok()?)? {
+    match NeedsWorkers::of_text(&power.policies.parse(&power.policy).ok()?, Asks::NOTHING)? {
         // It works on no machine, whoever forwards.
         NeedsWorkers::OfferedRate => None,
         NeedsWorkers::Batches => Some("[power] policy, which decides at batches of packets"),

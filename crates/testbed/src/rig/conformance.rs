@@ -127,7 +127,7 @@ fn options(subject: &str, tree: &Tree) -> Result<HostOptions, String> {
     let (who, interfaces) = subject.split_once(' ').ok_or_else(refused)?;
     let scope = match who {
         "router" => Scope::ROUTER,
-        "kernel" => Scope::KERNEL,
+        "kernel" => Scope { cores: false, ..Scope::KERNEL },
         _ => return Err(refused()),
     };
     let port = |interface: &str| Port {

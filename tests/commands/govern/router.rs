@@ -1,0 +1,142 @@
+//! `wattline govern` on a router whose kernel forwards through a masquerade, in a namespace: cores follow
+//! the traffic by RPS.
+
+use super::running::until;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use wattline_daemon::socket::{Request, ask};
+
+#[path = "../../../crates/napi/tests/common/mod.rs"]
+mod scene;
+
+use scene::Scene;
+
+const MASK: &str = "/sys/class/net/r0/queues/rx-0/rps_cpus";
+/// A sample at each poll, so that a test does not depend on the processor's speed.
+const POLICY: &str = "queue-length:c_down=40,silence=0us";
+
+struct Router {
+    scene: Arc<Scene>,
+    folder: tempfile::TempDir,
+    child: Option<Child>,
+}
+
+impl Router {
+    /// `None` where privileges or CPUs are missing.
+    fn build() -> Option<Self> {
+        if std::thread::available_parallelism().unwrap().get() < 2 {
+            wattline_needs::machine("two CPUs");
+            return None;
+        }
+        let scene = Arc::new(Scene::build()?);
+        Some(Self { scene, folder: tempfile::tempdir().unwrap(), child: None })
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("control")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Governs the router's interfaces by this policy, and waits until it answers.
+    fn govern(&mut self, policy: &str) {
+        let file = self.folder.path().join("govern.toml");
+        let text = format!(
+            "[govern]\npolicy = \"{policy}\"\nknobs = [\"cores\"]\ninterfaces = [\"r0\"]\n\
+             socket = \"{}\"\n",
+            self.socket().display()
+        );
+        fs::write(&file, text).unwrap();
+        let log = fs::File::create(self.folder.path().join("log")).unwrap();
+        // The journal is this test's own.
+        let script = format!(
+            "mount -t tmpfs none /var/lib && exec {} govern {}",
+            wattline_needs::program(),
+            file.display()
+        );
+        let mut command = self.scene.router.command("sh");
+        command.args(["-c", &script]).stdout(Stdio::null()).stderr(log);
+        self.child = Some(command.spawn().unwrap());
+        until("it governs", || {
+            let ended = self.child.as_mut().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "{}", self.log());
+            self.stats()
+        });
+    }
+
+    fn stats(&self) -> Option<Value> {
+        ask(&self.socket(), Request::Stats).ok()
+    }
+
+    fn mask(&self) -> String {
+        self.scene
+            .router
+            .run("cat", &[MASK])
+            .unwrap()
+            .trim()
+            .trim_start_matches(['0', ','])
+            .to_owned()
+    }
+
+    /// Sends bursts of so many packets every 2 ms until the mask is this.
+    fn load(&self, burst: u32, mask: &str) {
+        let (scene, over) = (Arc::clone(&self.scene), Arc::new(AtomicBool::new(false)));
+        let ended = Arc::clone(&over);
+        let load = std::thread::spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                scene.send(burst, 1);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        until(&format!("mask {mask} under {burst} packets\n{}", self.log()), || {
+            (self.mask() == mask).then_some(())
+        });
+        over.store(true, Ordering::Relaxed);
+        load.join().unwrap();
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn cores_follow_the_traffic_of_the_kernel_and_masks_are_restored_after_a_kill() {
+    let Some(mut router) = Router::build() else { return };
+    assert_eq!(router.mask(), "");
+    router.govern(POLICY);
+    if router.log().contains("polls are not observed") {
+        return wattline_needs::rights(router.log());
+    }
+    until("one core", || (router.mask() == "1").then_some(()));
+    for _ in 0..3 {
+        router.load(200, "3");
+        router.load(1, "1");
+    }
+    let stats = router.stats().unwrap();
+    assert_eq!(stats["power"]["can"]["cores"], true, "{stats}");
+    router.child.as_mut().unwrap().kill().unwrap();
+    until("the watchdog restores the mask", || (router.mask().is_empty()).then_some(()));
+}
+
+#[test]
+fn mask_of_an_administrator_is_left_alone_and_named() {
+    let Some(mut router) = Router::build() else { return };
+    router.scene.router.run("sh", &["-c", &format!("echo 2 > {MASK}")]).unwrap();
+    router.govern("ondemand");
+    assert!(router.log().contains("which an administrator has set"), "{}", router.log());
+    assert_eq!(router.mask(), "2");
+    assert_eq!(router.stats().unwrap()["power"]["can"]["cores"], false);
+}
