@@ -10,7 +10,7 @@ use wattline_linux::sysfs::Tree;
 use wattline_policy::{CoreSet, IndirectionTable, MAX_CORES};
 
 /// Nobody knows which packets a card has steered by the old table, so none could be waited for.
-pub(super) const NO_ORDER: &str = "order of packets: a card uses a new indirection table at once, and none is held back: \
+pub(super) const NO_ORDER: &str = "order of packets: a new indirection table or RPS mask holds at once, and no packet is held back: \
      those that wait at a core that loses entries can be overtaken by later ones of their flow";
 
 /// The tables of all cards.
