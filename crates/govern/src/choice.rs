@@ -312,7 +312,7 @@ mod tests {
         assert!(error.contains("CAP_PERFMON") && error.contains("use ondemand"), "{error}");
         let mut observed = platform();
         observed.can.asks.streaks = Timing::Exact;
-        let mut of = |text: &str| {
+        let of = |text: &str| {
             let text = format!("[govern]\npolicy = \"{text}\"\n");
             let config = Config::parse(&text, "test", POLICIES).unwrap();
             policy(&config, &observed, RuleSeen::default()).map(drop).map_err(|e| e.to_string())

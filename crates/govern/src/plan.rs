@@ -338,7 +338,7 @@ mod tests {
             assert!(intent.contains(words), "{words}: {intent}");
         }
         assert!(!intent.contains("this machine has no knob"), "{intent}");
-        assert_eq!(remedies.len(), 2, "{remedies:?}");
+        assert_eq!(remedies.len(), 3, "{remedies:?}");
         assert!(!remedies.iter().any(|hint| hint.starts_with("interrupt")), "{remedies:?}");
 
         // What is listed needs only a value.
@@ -351,6 +351,6 @@ mod tests {
         std::fs::remove_dir_all(root.path().join("ethtool")).unwrap();
         let (intent, remedies) = told(root.path(), "");
         assert!(intent.contains("this machine has no knob that could be turned"), "{intent}");
-        assert_eq!(remedies.len(), 3, "{remedies:?}");
+        assert_eq!(remedies.len(), 4, "{remedies:?}");
     }
 }
