@@ -8,6 +8,7 @@
 pub mod card_statistics;
 pub mod ethtool;
 pub mod handed_over;
+pub mod kernel_types;
 pub mod missing;
 pub mod multipath;
 pub mod namespace;

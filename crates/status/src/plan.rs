@@ -15,6 +15,9 @@ pub struct PortPlan {
     pub left_because: Option<String>,
     /// Prefixes whose packets alone would be the kernel's.
     pub left_prefixes: Vec<String>,
+    /// Reasons for these prefixes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefixes_because: Vec<String>,
     /// Its flowtable, whose flows XDP programs may forward, or how one would be added to the ruleset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flowtable: Option<String>,

@@ -1,8 +1,9 @@
 //! The program that forwards flows of an nftables flowtable (`bpf/flow.h`), and what it has to know of the
 //! running kernel.
 
-use crate::bpf::{BpfError, KernelFunction, KernelTypes, Object};
+use crate::bpf::{BpfError, KernelFunction, Object};
 use rustix::io::Errno;
+use wattline_linux::kernel_types::KernelTypes;
 
 /// Number in the place of which the program calls the kernel's function, as in `bpf/flow.h`.
 const LOOKUP: i32 = 0x57a1_1e01;

@@ -46,6 +46,7 @@ pub fn plan_ports(config: &Config) -> Result<Vec<PortPlan>, RouterError> {
             .flatten()
             .map(ToString::to_string)
             .collect(),
+        prefixes_because: lookout.prefixes_because(port),
         flowtable: lookout.flows(port).map(|flows| match flows {
             Ok(flowtable) => {
                 format!("XDP programs can forward the established flows of {flowtable}")

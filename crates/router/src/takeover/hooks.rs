@@ -267,7 +267,7 @@ const HOOKS: &[Hook] = &[
     Hook {
         standing: Detected,
         feature: "BPF programs of netfilter (`bpftool link`)",
-        treatment: "all ports left, by those at the start. Later ones, and without CAP_SYS_ADMIN all: a warning, refused by `strict`",
+        treatment: "all ports left within five seconds. Without CAP_PERFMON or `/sys/kernel/btf`: a warning, refused by `strict`",
         tests: &["linux/src/netlink/forward_path/programs.rs::program_of_netfilter_is_found_in_its_namespace_alone", "system/takeover.rs::features_that_appear_are_noticed_and_decide", "router/src/takeover/judge.rs::everything_that_may_decide_leaves_its_packets"],
     },
     Hook {

@@ -286,7 +286,7 @@ fn judge_programs(found: &ForwardPath, by_link: &ByLink<'_>) -> Vec<Reason> {
         reasons.push(Reason::weighty(port, text));
     }
     let mild = |text: &str| Reason { is_mild: true, ..Reason::weighty(None, text.to_owned()) };
-    reasons.extend(found.unseen.map(mild));
+    reasons.extend(found.unseen.as_deref().map(mild));
     reasons
 }
 
@@ -913,7 +913,7 @@ mod tests {
             let reasons = judge(&ForwardPath::default(), &ports(), &around);
             assert_eq!(reasons.iter().map(|it| it.port).collect::<Vec<_>>(), [port], "{setting}");
         }
-        let unseen = ForwardPath { unseen: Some("it"), ..Default::default() };
+        let unseen = ForwardPath { unseen: Some("it".to_owned()), ..Default::default() };
         let reasons = judge(&unseen, &ports(), &plain());
         assert!(reasons.len() == 1 && reasons[0].is_mild, "{reasons:?}");
     }

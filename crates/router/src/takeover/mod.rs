@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wattline_dataplane::port::PortId;
 use wattline_linux::ethtool;
-use wattline_linux::netlink::forward_path::{self, AttachedProgram, ForwardPath, Watch};
+use wattline_linux::netlink::forward_path::{self, ForwardPath, Watch};
 use wattline_rib::Rib;
 
 /// Longest time between two looks.
@@ -47,8 +47,6 @@ pub(super) struct Lookout {
     guarded: BTreeSet<PortId>,
     /// Whether a user has added a local route or a routing rule, which the kernel does not forget.
     had_own_lookups: bool,
-    /// BPF programs of netfilter when they could be seen last.
-    of_netfilter: Vec<AttachedProgram>,
     /// See [`Rib::local_changes`].
     local_changes: u64,
     /// Interfaces on top of those, and the ones that were logged.
@@ -79,7 +77,6 @@ impl Lookout {
             flows: BTreeMap::new(),
             guarded,
             had_own_lookups: false,
-            of_netfilter: Vec::new(),
             local_changes: 0,
             cut_off,
             cut_off_logged,
@@ -176,15 +173,7 @@ impl Lookout {
     fn judge(&mut self, config: &Config, rib: &Rib, now: Instant) -> Vec<Reason> {
         self.due = now + LOOK_EVERY;
         let ports = interfaces(config, rib);
-        let mut found = forward_path::read();
-        // The right to see them is given up after the start.
-        match found.unseen {
-            Some(_) => found.programs.extend(self.of_netfilter.iter().cloned()),
-            None => {
-                let all = found.programs.iter().filter(|it| it.link.is_none());
-                self.of_netfilter = all.cloned().collect();
-            }
-        }
+        let found = forward_path::read();
         self.had_own_lookups |= has_own_lookups(&found, rib);
         let lookups = self.had_own_lookups;
         let reasons = reasons(&found, config, rib, &ports, self.guards, &self.checks, lookups);
@@ -304,6 +293,17 @@ impl Lookout {
     /// The prefixes whose packets alone a port leaves to the kernel.
     pub fn left_prefixes(&self, port: PortId) -> Option<&BTreeSet<IpNet>> {
         self.prefixes.get(&port)
+    }
+
+    /// Lists the reasons for [`Self::left_prefixes`].
+    pub fn prefixes_because(&self, port: PortId) -> Vec<String> {
+        let of = |it: &&Reason| it.port.is_none_or(|whose| whose == port) && !it.is_mild;
+        let mut texts = Vec::new();
+        if self.prefixes.get(&port).is_some_and(|it| !it.is_empty()) {
+            texts.extend(self.reasons.iter().filter(of).map(|it| it.text.clone()));
+            texts.dedup();
+        }
+        texts
     }
 
     /// Everything that is, or would be, passed by, in sentences.

@@ -108,8 +108,8 @@ fn print_ports(out: &mut impl Write, ports: &[PortPlan]) -> std::io::Result<()> 
 }
 
 fn print_port(out: &mut impl Write, port: &PortPlan) -> std::io::Result<()> {
-    let PortPlan { name, is_absent, left_because, left_prefixes, is_guarded, .. } = port;
-    let fate = if *is_guarded {
+    let PortPlan { name, is_absent, left_because, left_prefixes, prefixes_because, .. } = port;
+    let fate = if port.is_guarded {
         "not forwarded, since an application judges them"
     } else {
         "the kernel's"
@@ -120,8 +120,9 @@ fn print_port(out: &mut impl Write, port: &PortPlan) -> std::io::Result<()> {
         None if left_prefixes.is_empty() => writeln!(out, "port {name}: Wattline forwards")?,
         None => writeln!(
             out,
-            "port {name}: Wattline forwards, but packets from and to {} are {fate}",
-            left_prefixes.join(", ")
+            "port {name}: Wattline forwards, but packets from and to {} are {fate}: {}",
+            left_prefixes.join(", "),
+            prefixes_because.join("; ")
         )?,
     }
     Ok(())
@@ -289,6 +290,7 @@ mod tests {
             is_absent: false,
             left_because: (!flowtable.is_empty()).then(|| "a chain".to_owned()),
             left_prefixes: Vec::new(),
+            prefixes_because: Vec::new(),
             flowtable: (!flowtable.is_empty()).then(|| flowtable.to_owned()),
             is_guarded: false,
         };
@@ -301,6 +303,20 @@ mod tests {
                         port c: all packets are the kernel's: a chain\n\
                         a, c: a flowtable is fast; to add one:\n    nft 'add x'\n    nft 'insert y'\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn prefixes_that_are_the_kernels_have_their_reason() {
+        let port = PortPlan {
+            name: "lan".to_owned(),
+            left_prefixes: vec!["::/0".to_owned()],
+            prefixes_because: vec!["IPv6 forwarding is off".to_owned()],
+            ..PortPlan::default()
+        };
+        let mut out = Vec::new();
+        print_port(&mut out, &port).unwrap();
+        let expected = "packets from and to ::/0 are the kernel's: IPv6 forwarding is off\n";
+        assert!(String::from_utf8(out).unwrap().ends_with(expected));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Functions of kernel modules that programs call (kfuncs, Linux 5.18).
 
 use super::error::BpfError;
-use super::kernel_types::KernelTypes;
 use super::syscall::{Attributes, Command};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
+use wattline_linux::kernel_types::KernelTypes;
 
 /// Bytes of `struct bpf_btf_info`, and of a module's name there at most.
 const INFO_BYTES: usize = 32;

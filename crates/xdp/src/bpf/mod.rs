@@ -8,7 +8,6 @@
 
 mod error;
 mod kernel_function;
-mod kernel_types;
 mod link;
 mod map;
 mod object;
@@ -18,7 +17,6 @@ mod syscall;
 
 pub use error::BpfError;
 pub(crate) use kernel_function::KernelFunction;
-pub(crate) use kernel_types::KernelTypes;
 pub use link::{Attached, Link};
 pub use map::{Map, MapKind};
 pub use object::Object;

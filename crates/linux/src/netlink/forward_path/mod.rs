@@ -68,8 +68,8 @@ pub struct ForwardPath {
     pub settings: SettingsOfLinks,
     /// Unreadable parts, with the reason.
     pub unread: Vec<String>,
-    /// Parts that need a right which this process does not have.
-    pub unseen: Option<&'static str>,
+    /// Parts that cannot be seen here, with the reason.
+    pub unseen: Option<String>,
 }
 
 /// Reads the state of this thread's network namespace.
@@ -115,11 +115,7 @@ pub fn read() -> ForwardPath {
     let mut unseen = None;
     match programs::netfilter() {
         Ok(found) => programs.extend(found),
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-            unseen =
-                Some("BPF programs of netfilter (`bpftool link`) need CAP_SYS_ADMIN to be seen");
-        }
-        Err(error) => note("BPF programs of netfilter (`bpftool link`)", error),
+        Err(error) => unseen = Some(format!("BPF programs of netfilter (`bpftool link`): {error}")),
     }
     let ipsec_policies = ipsec_policies().unwrap_or_else(|error| {
         note("the policies of IPsec (`ip xfrm policy`)", error);

@@ -1,5 +1,5 @@
-//! Type information of the running kernel and of its modules (Documentation/bpf/btf.rst), as far as calls
-//! of the kernel's own functions need it. `aya-obj` reads that of the kernel alone.
+//! Type information of the running kernel and of its modules (Documentation/bpf/btf.rst), as far as BPF
+//! programs need it that call the kernel's functions or read its structures.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ const FUNCTION: u32 = 12;
 
 /// Types of the kernel, followed by those of one module.
 #[derive(Debug, Default)]
-pub(crate) struct KernelTypes {
+pub struct KernelTypes {
     parts: Vec<Part>,
 }
 
@@ -48,13 +48,17 @@ struct Type<'a> {
 }
 
 impl KernelTypes {
-    /// Reads the types of the kernel and those of a module; `None` where it is not loaded, without type
-    /// information, and where it cannot be understood.
-    pub(crate) fn read(module: &str) -> Option<Self> {
-        let file = |name: &str| std::fs::read(Path::new(FOLDER).join(name)).ok();
-        let of_module = file(module)?;
+    /// Reads the types of the kernel; `None` without type information, and where it cannot be understood.
+    pub fn of_kernel() -> Option<Self> {
         let mut types = Self::default();
         types.add(&file("vmlinux")?)?;
+        Some(types)
+    }
+
+    /// Reads the types of the kernel and those of a module; `None` where it is not loaded, too.
+    pub fn read(module: &str) -> Option<Self> {
+        let of_module = file(module)?;
+        let mut types = Self::of_kernel()?;
         types.add(&of_module)?;
         Some(types)
     }
@@ -85,20 +89,20 @@ impl KernelTypes {
         Some(())
     }
 
-    /// Returns the number of a function of the module.
-    pub(crate) fn function(&self, name: &str) -> Option<u32> {
+    /// Returns the number of a function of the module, or of the kernel without one.
+    pub fn function(&self, name: &str) -> Option<u32> {
         let (part, number) = self.find(FUNCTION, name)?;
-        (part > 0).then_some(number)
+        (part + 1 == self.parts.len()).then_some(number)
     }
 
     /// Returns the size of a structure.
-    pub(crate) fn size(&self, structure: &str) -> Option<u32> {
+    pub fn size(&self, structure: &str) -> Option<u32> {
         let (_, number) = self.find(STRUCT, structure)?;
         Some(self.by_number(number)?.size)
     }
 
     /// Returns the offset in bits of a member of a structure; members of members without a name count.
-    pub(crate) fn member(&self, structure: &str, member: &str) -> Option<u32> {
+    pub fn member(&self, structure: &str, member: &str) -> Option<u32> {
         let (_, number) = self.find(STRUCT, structure)?;
         self.member_of(number, member, DEEPEST)
     }
@@ -153,6 +157,10 @@ impl Part {
         let members = self.types.get(start..start + bytes_behind(info)?)?;
         Some(Type { name, kind: kind_of(info), has_sizes: info >> 31 != 0, size, members })
     }
+}
+
+fn file(name: &str) -> Option<Vec<u8>> {
+    std::fs::read(Path::new(FOLDER).join(name)).ok()
 }
 
 fn kind_of(info: u32) -> u32 {
@@ -224,13 +232,11 @@ mod tests {
 
     #[test]
     fn structures_of_this_kernel_are_found() {
-        let Ok(bytes) = std::fs::read(Path::new(FOLDER).join("vmlinux")) else {
+        let Some(types) = KernelTypes::of_kernel() else {
             return wattline_needs::machine("a kernel with type information");
         };
-        let mut types = KernelTypes::default();
-        types.add(&bytes).unwrap();
         assert!(types.size("net_device").is_some_and(|size| size > 100));
         assert!(types.member("rtable", "rt_gw4").is_some_and(|offset| offset > 0));
-        assert_eq!(types.function("vfs_read"), None, "it is of no module");
+        assert!(types.function("vfs_read").is_some());
     }
 }
