@@ -116,7 +116,7 @@ fn cpus(tree: &Tree, config: &Config, left_out: &mut Vec<LeftOut>) -> Vec<u32> {
     }
     if taken.len() > MAX_CORES {
         let surplus = taken.split_off(MAX_CORES);
-        leave(&surplus, "a policy handles 128 CPUs: choose them by [govern] cpus");
+        leave(&surplus, "a policy handles 4096 CPUs: choose them by [govern] cpus");
     }
     taken
 }

@@ -247,14 +247,14 @@ impl Table {
         layout: &Layout,
         held: &mut [usize; MAX_CORES],
     ) -> Vec<u32> {
-        let core = |queue: &u32| layout.worker(self.port, *queue) as u8;
+        let core = |queue: &u32| layout.worker(self.port, *queue) as u16;
         let active = served(active, layout, self.port);
         let mut table = IndirectionTable::from_cores(self.queues.iter().map(core).collect());
         table.spread_weighted(active, weights, held);
         let mut own: Vec<Vec<(usize, u32)>> = (0..layout.workers)
             .map(|worker| layout.queues(self.port, worker).map(|queue| (0, queue)).collect())
             .collect();
-        let kept = |old: &u32, new: u8| core(old) == new;
+        let kept = |old: &u32, new: u16| core(old) == new;
         for (old, new) in self.queues.iter().zip(table.entries()).filter(|(o, n)| kept(o, **n)) {
             let at = own
                 .get_mut(usize::from(*new))

@@ -9,7 +9,7 @@ use wattline_units::{Hertz, Span, Time};
 /// Number of active cores.
 pub(super) const CORES: Parameter = Parameter {
     name: "cores",
-    kind: Kind::Count { min: 0, max: 128 },
+    kind: Kind::Count { min: 0, max: wattline_policy::MAX_CORES as u64 },
     default: "0",
     meaning: "active cores; 0 for all",
     source: "PowerSave, section 3: all cores serve",

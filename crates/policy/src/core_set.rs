@@ -3,73 +3,139 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-pub use wattline_server::MAX_CORES;
+/// Most cores of one machine.
+pub const MAX_CORES: usize = 4096;
+/// Bits of a word of the mask.
+const BITS: usize = u64::BITS as usize;
+const WORDS: usize = MAX_CORES / BITS;
 
-/// A set of cores, numbered from 0, as a bit mask.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CoreSet(u128);
+/// A set of cores, numbered from 0, as a bit mask; a list of numbers in JSON.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "Vec<usize>", into = "Vec<usize>")]
+pub struct CoreSet {
+    /// Words that may have bits, so that sets of usual machines cost no more than they need.
+    used: usize,
+    words: [u64; WORDS],
+}
 
 impl CoreSet {
     /// No core.
-    pub const EMPTY: Self = Self(0);
+    pub const EMPTY: Self = Self { used: 0, words: [0; WORDS] };
 
     /// The cores `0..count`; at most [`MAX_CORES`].
     pub const fn first(count: usize) -> Self {
-        if count >= MAX_CORES { Self(u128::MAX) } else { Self((1 << count) - 1) }
+        let count = if count > MAX_CORES { MAX_CORES } else { count };
+        let mut set = Self { used: count.div_ceil(BITS), ..Self::EMPTY };
+        let mut word = 0;
+        while word < count / BITS {
+            set.words[word] = u64::MAX;
+            word += 1;
+        }
+        if word < set.used {
+            set.words[word] = (1 << (count % BITS)) - 1;
+        }
+        set
     }
     /// One core; the empty set when there is no such number.
     pub const fn only(core: usize) -> Self {
-        if core < MAX_CORES { Self(1 << core) } else { Self::EMPTY }
+        let mut set = Self::EMPTY;
+        if core < MAX_CORES {
+            set.words[core / BITS] = 1 << (core % BITS);
+            set.used = core / BITS + 1;
+        }
+        set
+    }
+    /// The words that may have bits.
+    fn words(&self) -> &[u64] {
+        self.words.get(..self.used).unwrap_or(&self.words)
+    }
+    /// Applies `of` to each pair of words; no other words have bits.
+    fn with(mut self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        let most = self.used.max(other.used);
+        for (own, other) in self.words.iter_mut().zip(&other.words).take(most) {
+            *own = of(*own, *other);
+        }
+        // Equal sets have equal numbers of words.
+        self.used = most;
+        while self.used > 0 && self.words[self.used - 1] == 0 {
+            self.used -= 1;
+        }
+        self
     }
     /// Counts its cores.
-    pub const fn len(self) -> usize {
-        self.0.count_ones() as usize
+    pub fn len(&self) -> usize {
+        self.words().iter().map(|word| word.count_ones() as usize).sum()
     }
     /// Whether no core is in it.
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
+    pub const fn is_empty(&self) -> bool {
+        self.used == 0
     }
     /// Whether this core is in it.
-    pub const fn contains(self, core: usize) -> bool {
-        core < MAX_CORES && self.0 & (1 << core) != 0
+    pub const fn contains(&self, core: usize) -> bool {
+        core < MAX_CORES && self.words[core / BITS] & (1 << (core % BITS)) != 0
     }
     /// Adds a core.
     pub fn insert(&mut self, core: usize) {
-        *self = self.union(Self::only(core));
+        if core < MAX_CORES {
+            self.words[core / BITS] |= 1 << (core % BITS);
+            self.used = self.used.max(core / BITS + 1);
+        }
     }
     /// Takes a core away.
     pub fn remove(&mut self, core: usize) {
         *self = self.without(Self::only(core));
     }
     /// The cores of either set.
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+    pub fn union(self, other: Self) -> Self {
+        self.with(&other, |own, other| own | other)
     }
     /// The cores of both sets.
-    pub const fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
+    pub fn intersection(self, other: Self) -> Self {
+        self.with(&other, |own, other| own & other)
     }
     /// The cores of this set that are not in the other.
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+    pub fn without(self, other: Self) -> Self {
+        self.with(&other, |own, other| own & !other)
     }
     /// The lowest numbered core.
     pub fn lowest(self) -> Option<usize> {
-        (!self.is_empty()).then(|| self.0.trailing_zeros() as usize)
+        self.iter().next()
     }
     /// The highest numbered core.
-    pub fn highest(self) -> Option<usize> {
-        (!self.is_empty()).then(|| MAX_CORES - 1 - self.0.leading_zeros() as usize)
+    pub fn highest(&self) -> Option<usize> {
+        let last = self.words().last()?;
+        Some(self.used * BITS - 1 - last.leading_zeros() as usize)
     }
     /// The cores in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        let mut rest = self.0;
+        let (mut word, mut rest) = (0, self.words[0]);
         std::iter::from_fn(move || {
-            let core = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+            while rest == 0 {
+                word += 1;
+                rest = *self.words().get(word)?;
+            }
+            let core = word * BITS + rest.trailing_zeros() as usize;
             rest &= rest - 1;
             Some(core)
         })
+    }
+}
+
+impl Default for CoreSet {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl From<Vec<usize>> for CoreSet {
+    fn from(cores: Vec<usize>) -> Self {
+        cores.into_iter().collect()
+    }
+}
+
+impl From<CoreSet> for Vec<usize> {
+    fn from(set: CoreSet) -> Self {
+        set.iter().collect()
     }
 }
 
@@ -94,15 +160,21 @@ mod tests {
 
     #[test]
     fn ends_of_the_range() {
-        assert_eq!(CoreSet::first(128).len(), 128);
-        assert_eq!(CoreSet::first(128).highest(), Some(127));
-        assert!(CoreSet::only(128).is_empty());
+        for count in [1, 63, 64, 65, 128, 384, MAX_CORES] {
+            let first = CoreSet::first(count);
+            assert_eq!((first.len(), first.highest()), (count, Some(count - 1)));
+            assert_eq!(first, (0..count).collect());
+            assert_eq!(first.without(CoreSet::first(count - 1)), CoreSet::only(count - 1));
+            assert_eq!(CoreSet::only(count - 1).lowest(), Some(count - 1));
+        }
+        assert!(CoreSet::only(MAX_CORES).is_empty());
+        assert_eq!(CoreSet::first(MAX_CORES + 1), CoreSet::first(MAX_CORES));
         assert_eq!(CoreSet::EMPTY.lowest(), None);
     }
 
     proptest! {
         #[test]
-        fn iterates_what_was_inserted(cores in prop::collection::btree_set(0usize..128, 0..20)) {
+        fn iterates_what_was_inserted(cores in prop::collection::btree_set(0..MAX_CORES, 0..20)) {
             let set: CoreSet = cores.iter().copied().collect();
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), cores.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!(set.len(), cores.len());

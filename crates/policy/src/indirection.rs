@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 /// (PowerSave, section 6.2: 128 entries, 7 bits).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndirectionTable {
-    entries: Vec<u8>,
+    entries: Vec<u16>,
 }
 
 impl IndirectionTable {
     /// A table of `size` entries (a power of two) spread evenly over the active cores.
     pub fn new(size: usize, active: CoreSet) -> Self {
-        let mut table = Self { entries: vec![active.lowest().unwrap_or(0) as u8; size] };
+        let mut table = Self { entries: vec![active.lowest().unwrap_or(0) as u16; size] };
         table.spread(active);
         table
     }
 
     /// A table as a card has it already: the core of each entry.
-    pub fn from_cores(entries: Vec<u8>) -> Self {
+    pub fn from_cores(entries: Vec<u16>) -> Self {
         Self { entries }
     }
 
     /// The core of each entry.
-    pub fn entries(&self) -> &[u8] {
+    pub fn entries(&self) -> &[u16] {
         &self.entries
     }
 
@@ -133,7 +133,7 @@ impl IndirectionTable {
             }
             let core = cores[turn % cores.len()];
             room[core] -= 1;
-            self.entries[index] = core as u8;
+            self.entries[index] = core as u16;
             turn += 1;
         }
         homeless.len()

@@ -124,7 +124,7 @@ impl Can {
 /// The machine as a policy sees it; fixed during a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Platform {
-    /// Number of cores that can forward packets, 1 to 128.
+    /// Number of cores that can forward packets, 1 to [`MAX_CORES`].
     pub cores: usize,
     /// Frequencies in ascending order: index 0 is the slowest P-state.
     pub frequencies: Vec<Hertz>,

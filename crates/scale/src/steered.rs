@@ -135,6 +135,6 @@ impl Redirect for Steered {
 
 fn as_queues(table: &IndirectionTable) -> Table {
     let mut queues = [0; TABLE_ENTRIES];
-    queues.iter_mut().zip(table.entries()).for_each(|(queue, core)| *queue = u16::from(*core));
+    queues.iter_mut().zip(table.entries()).for_each(|(queue, core)| *queue = *core);
     queues
 }
