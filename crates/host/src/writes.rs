@@ -136,7 +136,7 @@ impl fmt::Display for Kept {
         }
         write!(
             f,
-            ": {found} saves more than {wanted} and stays; to raise it: may_raise = true in [govern]"
+            ": {found} saves more than {wanted} and stays; to raise it: may_raise = true in [govern] or [power]"
         )
     }
 }

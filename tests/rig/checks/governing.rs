@@ -11,7 +11,8 @@ use wattline_testbed::Error;
 use wattline_testbed::rig::Machine;
 
 /// Addition to the router's configuration.
-const POWER: &str = "[power]\nplatform = \"host\"\npolicy = \"queue-length:silence=500ms\"\n";
+const POWER: &str =
+    "[power]\nplatform = \"host\"\nmay_raise = true\npolicy = \"queue-length:silence=500ms\"\n";
 /// Frames a second that an emulated machine forwards without loss even on a busy host.
 const LITTLE: f64 = 50.0;
 /// Then so many, one after the other until the router asks for all of its machine: what one

@@ -84,7 +84,11 @@ fn governed<T: Copy + PartialEq + std::fmt::Debug>(
     expected: [T; 3],
 ) -> Result<(), Error> {
     let before = machine.run(SETTINGS, INSIDE)?;
-    launch(machine, "xdp_forward = \"on\"", &format!("[power]\nplatform = \"host\"\n{power}"))?;
+    launch(
+        machine,
+        "xdp_forward = \"on\"",
+        &format!("[power]\nplatform = \"host\"\nmay_raise = true\n{power}"),
+    )?;
     let counted = Counted::ask(machine)?;
     let mut came = 0;
     let rates = [LITTLE, MUCH, LITTLE];

@@ -30,6 +30,8 @@ pub(super) const KEYS: &[Key] = &[
         "On host: the state of the machine after the end, also when the router is killed. restore: as before.\nkeep: as it is. performance: as before, but with the CPUs at their fastest. `wattline restore` undoes the last two."),
     Key::new(SECTION, "uncore", Some("false"), "true", "true or false",
         "On host: whether the upper limit of the uncore's frequency (caches, mesh, memory controllers)\ngoes with the fastest core. It holds for all cores of a processor, those without workers too."),
+    Key::new(SECTION, "may_raise", Some("false"), "true", "true or false",
+        "On host: also set values that draw more power than those found: preference, governor, limits, idle states, moderation."),
 ];
 
 /// Object of a governor.
@@ -58,6 +60,8 @@ pub struct PowerSettings {
     pub on_exit: OnExit,
     /// Whether on platform host the uncore's frequency goes with the cores'.
     pub uncore: bool,
+    /// True if platform host may draw more power than the machine was found with.
+    pub may_raise: bool,
 }
 
 /// Reads the section. The default holds for what is left out and, after a note, for what is wrong.
@@ -89,6 +93,7 @@ pub(super) fn read(reader: &mut Reader, table: &Table, policies: Registry) -> Po
         sample: defaulted(reader.duration(table, "sample")),
         on_exit: defaulted(reader.parsed(table, "on_exit", |text| text.parse().ok())),
         uncore: reader.flag(table, "uncore"),
+        may_raise: reader.flag(table, "may_raise"),
     }
 }
 
@@ -120,7 +125,7 @@ mod tests {
     fn every_key_is_read() {
         let all = "platform = \"scale\"\npolicy = \"ondemand\"\nserver = \"own.toml\"\n\
                    application = \"ipsec\"\nscale = 100\nseed = 7\n\
-                   sample = \"500us\"\non_exit = \"keep\"\nuncore = true\n";
+                   sample = \"500us\"\non_exit = \"keep\"\nuncore = true\nmay_raise = true\n";
         let expected = PowerSettings {
             platform: PowerPlatform::Scale,
             policy: "ondemand".to_owned(),
@@ -132,6 +137,7 @@ mod tests {
             sample: Duration::from_micros(500),
             on_exit: OnExit::Keep,
             uncore: true,
+            may_raise: true,
         };
         assert_eq!(parse(all), Ok(expected));
         let absent = Config::parse_whole(PORT, "x", &[], POLICIES);
@@ -141,6 +147,7 @@ mod tests {
             (absent.platform, absent.policy.as_str()),
             (PowerPlatform::None, "queue-length")
         );
+        assert!(!absent.may_raise);
         assert_eq!((absent.scale, absent.sample), (500, Duration::from_millis(1)));
     }
 

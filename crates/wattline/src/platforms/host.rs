@@ -297,7 +297,7 @@ pub(super) fn options_of(
         meters: true,
         rights,
         override_limits: false,
-        may_raise: true,
+        may_raise: config.power.may_raise,
         preferences: false,
         scope: if by_xdp { Scope::XDP_ROUTER } else { Scope::ROUTER },
     }
