@@ -13,6 +13,8 @@ use wattline_knobs::{Machine, OnExit, Session, SessionError};
 use wattline_linux::sysfs::Tree;
 
 const ROOT: &str = "WATTLINE_GUARDED_WRITER";
+/// A governor that may set any frequency.
+const RAISING: &str = "[power]\nplatform = \"host\"\nmay_raise = true";
 const GOVERNOR: &str = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor";
 
 /// A copy of a recorded machine, with a card of four queues.
@@ -60,7 +62,7 @@ fn plan(root: &Path, power: &str, more: &[&str]) -> Output {
 fn a_plan_names_every_write_with_its_reason_and_makes_none() {
     let root = machine();
     let before = snapshot(root.path());
-    let output = plan(root.path(), "[power]\nplatform = \"host\"", &["--json"]);
+    let output = plan(root.path(), RAISING, &["--json"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(snapshot(root.path()), before);
     assert!(!root.path().join("var").exists(), "not even a journal");
@@ -92,7 +94,7 @@ fn a_plan_names_every_write_with_its_reason_and_makes_none() {
     assert!(all().any(|setting| setting.ends_with("cpu0/power/pm_qos_resume_latency_us")));
     assert!(!all().any(|setting| setting.contains("cpuidle")), "{plan_json:#}");
 
-    let text = plan(root.path(), "[power]\nplatform = \"host\"", &[]);
+    let text = plan(root.path(), RAISING, &[]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("nothing has been written") && text.contains("at the start:"), "{text}");
 }
@@ -124,6 +126,32 @@ fn a_plan_of_another_user_says_what_it_cannot_see() {
 }
 
 #[test]
+fn router_raises_nothing_unless_asked_by_name() {
+    let root = machine();
+    let output = plan(root.path(), "[power]\nplatform = \"host\"", &["--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let plan = String::from_utf8(output.stdout).unwrap();
+    assert!(!plan.contains("userspace") && plan.contains("scaling_max_freq"), "{plan}");
+}
+
+#[test]
+fn status_begins_with_what_the_machine_wastes() {
+    let root = machine();
+    for policy in [0, 1] {
+        let governor = GOVERNOR.replace('0', &policy.to_string());
+        fs::write(root.path().join(governor), "performance\n").unwrap();
+    }
+    let before = snapshot(root.path());
+    let mut command = Command::new(wattline_needs::program());
+    let output = command.arg("status").arg("--root").arg(root.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert!(lines.starts_with("wasted: ") && lines.contains("`wattline govern`"), "{lines}");
+    assert!(lines.contains("no router and no governor runs"), "{lines}");
+    assert_eq!(snapshot(root.path()), before);
+}
+
+#[test]
 fn a_plan_has_limits_and_preferences_where_the_processor_chooses_itself() {
     let from = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../crates/knobs/tests/fixtures/amd-pstate-epp");
@@ -140,7 +168,7 @@ fn a_plan_has_limits_and_preferences_where_the_processor_chooses_itself() {
         write(&format!("proc/irq/{}/smp_affinity_list", 50 + queue), "0-1\n");
         write(&format!("proc/irq/{}/eth9-TxRx-{queue}/x", 50 + queue), "");
     }
-    let output = plan(root.path(), "[power]\nplatform = \"host\"", &["--json"]);
+    let output = plan(root.path(), RAISING, &["--json"]);
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     let writes = |list: &str, setting: &str| -> Vec<String> {
         let list = plan[list].as_array().unwrap().iter();
@@ -209,7 +237,7 @@ fn is_recorded_whole(interrupts: &str) {
     let recorded = probe.args(["probe", "--root"]).arg(root.path()).arg("--record").arg(&copy);
     assert!(recorded.output().unwrap().status.success());
     let of = |root: &Path| -> Value {
-        let output = plan(root, "[power]\nplatform = \"host\"", &["--json"]);
+        let output = plan(root, RAISING, &["--json"]);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
     };
@@ -246,7 +274,7 @@ fn a_plan_says_when_there_is_nothing_to_do_and_what_is_wrong() {
     assert_eq!(impossible.status.code(), Some(78));
     assert!(String::from_utf8_lossy(&impossible.stderr).contains("q_l = 50: must be below"));
     fs::remove_dir_all(root.path().join("ethtool")).unwrap();
-    let gone = plan(root.path(), "[power]\nplatform = \"host\"", &[]);
+    let gone = plan(root.path(), RAISING, &[]);
     assert_eq!(gone.status.code(), Some(78));
     let told = String::from_utf8_lossy(&gone.stderr).into_owned();
     assert!(told.contains("eth9\": there is no such interface"), "{told}");

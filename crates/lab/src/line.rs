@@ -6,7 +6,7 @@ use wattline::cli::{self, Cli};
 
 /// The command line of this program. It is called as `wattline`.
 pub fn own<C: Subcommand>() -> Command {
-    cli::complete(Cli::<C>::command().bin_name("wattline"), EXAMPLES)
+    cli::complete(Cli::<C>::command().bin_name("wattline"), EXAMPLES, true)
 }
 
 /// The command line of both programs: help, manual pages, completions and the reference page are all made

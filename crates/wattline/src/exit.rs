@@ -18,7 +18,7 @@ pub struct ExitError {
 
 #[allow(dead_code, reason = "the list is complete, whichever commands are built in")]
 impl ExitError {
-    /// Two things that were compared differ.
+    /// Two things that were compared differ, or something needs attention.
     pub const DIFFERENCE: u8 = 1;
     /// Nothing could be compared.
     pub const NOTHING_COMPARED: u8 = 3;

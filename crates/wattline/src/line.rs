@@ -8,7 +8,8 @@ use clap::{Command, CommandFactory};
 /// over before it is read.
 pub fn own() -> Command {
     let named = |(name, about)| Command::new(name).about(about);
-    with_laboratory(laboratory::COMMANDS.map(named), &[])
+    let line = Cli::<commands::Command>::command().subcommands(laboratory::COMMANDS.map(named));
+    cli::complete(line, &[], false)
 }
 
 /// The commands of this program and these of the laboratory, with examples.
@@ -17,7 +18,7 @@ pub fn with_laboratory(
     examples: &[Examples],
 ) -> Command {
     let line = Cli::<commands::Command>::command();
-    cli::complete(line.subcommands(commands), examples)
+    cli::complete(line.subcommands(commands), examples, true)
 }
 
 #[cfg(test)]
@@ -33,6 +34,7 @@ mod tests {
         };
         assert_eq!(read("wattline show neighbors"), read("wattline show neighbours"));
         let help = own().render_long_help().to_string();
+        assert!(help.contains("Laboratory (wattline-lab): sim,"), "{help}");
         assert!(help.contains("optimise") && !help.contains("optimize"), "{help}");
     }
 

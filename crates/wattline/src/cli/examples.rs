@@ -280,6 +280,7 @@ pub const EXAMPLES: &[Examples] = &[
             ),
         ],
     ),
+    ("status", &[("What this machine wastes, and what needs attention", "wattline status")]),
     (
         "plan",
         &[

@@ -12,8 +12,8 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Watch what runs",
         &[
-            "top", "stats", "explain", "show", "audit", "trace", "capture", "graph", "clear",
-            "schema",
+            "status", "top", "stats", "explain", "show", "audit", "trace", "capture", "graph",
+            "clear", "schema",
         ],
     ),
     (
@@ -41,8 +41,12 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Lets the help show the commands in groups; one that is in none comes last.
-pub fn apply(command: clap::Command) -> clap::Command {
+/// Start of the headings of the laboratory.
+const LABORATORY: &str = "Laboratory";
+
+/// Lets the help show the commands in groups; one that is in none comes last. Those of the laboratory are
+/// one line where it is not this program.
+pub fn apply(command: clap::Command, is_laboratory: bool) -> clap::Command {
     let header = *command.get_styles().get_header();
     let literal = *command.get_styles().get_literal();
     let mut rest: Vec<&clap::Command> =
@@ -62,15 +66,24 @@ pub fn apply(command: clap::Command) -> clap::Command {
         }
         list.push('\n');
     };
+    let mut elsewhere = Vec::new();
     for (heading, names) in GROUPS {
         let mut members = Vec::new();
         for name in names {
             let place = rest.iter().position(|command| command.get_name() == *name);
             members.extend(place.map(|place| rest.remove(place)));
         }
-        show(heading, &members);
+        if is_laboratory || !heading.starts_with(LABORATORY) {
+            show(heading, &members);
+        } else {
+            elsewhere.extend(members.iter().map(|member| member.get_name()));
+        }
     }
     show("Others", &rest);
+    if !elsewhere.is_empty() {
+        let (names, program) = (elsewhere.join(", "), crate::laboratory::PROGRAM);
+        let _ = writeln!(list, "{header}{LABORATORY} ({program}):{header:#} {names}\n");
+    }
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}\
          {header}Options:{header:#}\n{{options}}{{after-help}}"
@@ -112,10 +125,10 @@ mod tests {
         let is_laboratory =
             |name: &&str| laboratory::COMMANDS.iter().any(|(command, _)| command == name);
         for (heading, names) in GROUPS {
-            let named = heading.starts_with("Laboratory");
+            let named = heading.starts_with(LABORATORY);
             let wrong: Vec<_> = names.iter().filter(|name| is_laboratory(name) != named).collect();
             assert!(wrong.is_empty(), "{heading}: {wrong:?}");
         }
-        assert!(GROUPS.is_sorted_by_key(|(heading, _)| heading.starts_with("Laboratory")));
+        assert!(GROUPS.is_sorted_by_key(|(heading, _)| heading.starts_with(LABORATORY)));
     }
 }

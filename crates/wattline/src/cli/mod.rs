@@ -32,8 +32,8 @@ pub struct Cli<C: Subcommand> {
 static BUILD: LazyLock<String> = LazyLock::new(|| Build::default().to_string());
 
 /// Gives the command line of a program groups, examples and the build.
-pub fn complete(line: Command, examples: &[Examples]) -> Command {
-    groups::apply(examples::apply(line, examples)).version(BUILD.as_str())
+pub fn complete(line: Command, examples: &[Examples], is_laboratory: bool) -> Command {
+    groups::apply(examples::apply(line, examples), is_laboratory).version(BUILD.as_str())
 }
 
 /// Reads the arguments of this process.

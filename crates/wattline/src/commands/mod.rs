@@ -28,6 +28,7 @@ pub mod run;
 pub mod schema;
 mod show;
 mod stats;
+mod status;
 mod stop;
 mod top;
 mod trace;
@@ -44,6 +45,9 @@ pub enum Command {
     Run(run::Args),
     /// Govern this machine: let its power follow its load, without a router.
     Govern(govern::Args),
+    /// Say in one screen what this machine wastes, what would change that, and what needs attention; exit
+    /// code 1 if anything does.
+    Status(status::Args),
     /// Print the counters of a running router or governor.
     Stats(stats::Args),
     /// Explain the last decisions of a running router or governor: why it uses these cores and
@@ -109,6 +113,7 @@ impl Commands for Command {
     fn run(self, json: bool) -> Result<(), ExitError> {
         match self {
             Self::Run(args) => run::run(&args, json),
+            Self::Status(args) => status::run(&args, json),
             Self::Stats(args) => stats::run(&args, json),
             Self::Explain(args) => explain::run(&args, json),
             Self::Show(args) => show::run(&args, json),

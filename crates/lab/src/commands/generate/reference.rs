@@ -16,7 +16,7 @@ A default is in brackets. Options after \"Also\" are described under [options of
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | an audit found a difference |
+| 1 | an audit found a difference, or `status` something to do |
 | 2 | the command line is wrong |
 | 3 | an audit compared nothing |
 | 65 | a capture, table or measurement holds something that it must not |
