@@ -101,6 +101,8 @@ def sweep(
     governors = _several(policies)
     offered = [_traffic(it) for it in _several(traffics)]
     numbers = [_seed(it) for it in _several(seeds)]
+    if len(set(numbers)) < len(numbers):
+        raise _wattline.Error("seeds: one is there twice, and would count as two draws")
     options = _options(duration, warmup, None, output_links, "")
     show, end = _shown(progress)
     try:

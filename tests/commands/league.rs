@@ -249,6 +249,10 @@ fn impossible_league_is_refused() {
             &["allowed is 0, for one per core of this machine, or a number up to 1024"][..],
         ),
         (&["sweep", "--traffic", "poisson:1Mpps", "--threads", "x"][..], &["up to 1024"][..]),
+        (
+            &["sweep", "--traffic", "poisson:1Mpps", "--seed", "1,2", "--seed", "1"][..],
+            &["seed: one is there twice"][..],
+        ),
     ] {
         let output = wattline(args);
         let message = String::from_utf8_lossy(&output.stderr);

@@ -2,13 +2,19 @@
 
 use wattline_units::Span;
 
-/// A span of time that is not empty.
+/// Longest time that can be simulated.
+const LONGEST: Span = Span::from_millis(10 * 24 * 3_600 * 1_000);
+
+/// A span of time that is not empty, and can be simulated.
 ///
 /// # Errors
 /// A message that says what is wrong.
 pub(crate) fn above_zero(text: &str) -> Result<Span, String> {
     match text.parse::<Span>() {
         Ok(Span::ZERO) => Err(format!("\"{text}\" is 0; it must be above 0")),
+        Ok(span) if span > LONGEST => {
+            Err(format!("\"{text}\" is too long; allowed: at most 10 days"))
+        }
         read => read.map_err(|error| error.to_string()),
     }
 }

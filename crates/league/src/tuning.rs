@@ -239,6 +239,12 @@ mod tests {
     }
 
     #[test]
+    fn time_that_cannot_be_simulated_is_refused() {
+        let error = read("seeds = [3]\nduration = \"1000000s\"\ngrids = [\"poll\"]").unwrap_err();
+        assert!(error.contains("tuning.duration: \"1000000s\" is too long"), "{error}");
+    }
+
+    #[test]
     fn all_mistakes_are_told_at_once() {
         let error = read(
             "seeds = [2, 3]\nduration = \"0ms\"\ntraffics = { \"poisson:1Mpps\" = \"poisson:2Mpps\" }\n\

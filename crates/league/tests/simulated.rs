@@ -147,6 +147,7 @@ fn a_sweep_shows_the_least_power_and_all_cases() {
             application: "ipv4",
             seed: *seed,
             report,
+            parts: &[],
         })
         .collect();
     let html = Sweep { rows: &rows, command: "wattline sweep" }.html();
@@ -161,11 +162,19 @@ fn a_sweep_shows_the_least_power_and_all_cases() {
     let least = "[...document.querySelectorAll('table')[0].tBodies[0].rows].map(r => r.cells[3].innerText + r.cells[6].innerText).join()";
     assert_eq!(browser.value(least), "queue-length2,queue-length2,queue-length2");
 
+    // A capture is the same for each seed: parts of its time scatter.
+    let [one, .., other] = &reports[..] else { panic!() };
+    let parts = [one.3.clone(), other.3.clone()];
+    let rows = [rows[0], rows[0]].map(|row| SweepRow { parts: &parts, ..row });
+    let html = Sweep { rows: &rows, command: "wattline sweep" }.html();
+    assert!(html.contains("by batch means, of 2 equal parts") && !html.contains("± 0.00"));
+    let rows: Vec<SweepRow<'_>> = rows.map(|row| SweepRow { parts: &[], ..row }).into();
+
     // A large sweep stays a page.
     let many: Vec<String> = (0..2_000).map(|number| format!("poisson:{number}kpps")).collect();
     let rows: Vec<SweepRow<'_>> =
         many.iter().map(|traffic| SweepRow { traffic, ..rows[0] }).collect();
     let html = Sweep { rows: &rows, command: "wattline sweep" }.html();
     assert!(html.len() < 1 << 20, "{} bytes", html.len());
-    assert!(html.contains("The first 1000 of 2000; <code>--csv</code> writes all."));
+    assert!(html.contains("The first 800 of 2000; <code>--csv</code> writes all."));
 }

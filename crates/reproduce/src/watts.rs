@@ -20,6 +20,8 @@ use wattline_units::PacketsPerSecond;
 const LATER: f64 = 2019.0;
 /// Shipped model whose shape is held against measured curves.
 const SHAPE: &str = "westmere-2010";
+/// Contradictory rows that are named.
+const MOST_NAMED: usize = 10;
 /// Makes the figures about published watts in a directory.
 ///
 /// # Errors
@@ -75,6 +77,7 @@ fn servers(results: &SpecResults) -> Result<Figure, ReproduceError> {
         "median_error_percent",
         "nine_tenths_error_percent",
         "within_interval_percent",
+        "nearest_median_error_percent",
     ]);
     type Seen = fn(&SpecResult) -> bool;
     let splits: [(&str, Seen); 2] =
@@ -92,12 +95,14 @@ fn servers(results: &SpecResults) -> Result<Figure, ReproduceError> {
                 percent(error.median),
                 percent(error.nine_tenths),
                 percent(error.within),
+                percent(error.nearest_median),
             ]);
             sentences.push(format!(
-                "{} from {name}: half of the errors are below {} %, and {} % of the results lie in \
-                 their {} % interval",
+                "{} from {name}: half of the errors are below {} % ({} % for the mean of the five most \
+                 similar results), and {} % of the results lie in their {} % interval",
                 load.name(),
                 percent(error.median),
+                percent(error.nearest_median),
                 percent(error.within),
                 percent(CONFIDENCE)
             ));
@@ -118,7 +123,14 @@ fn servers(results: &SpecResults) -> Result<Figure, ReproduceError> {
     }
     let refused = match results.refused.as_slice() {
         [] => String::new(),
-        rows => format!(" Left out as contradictory: {} rows.", rows.len()),
+        rows => {
+            let named = rows.iter().take(MOST_NAMED).map(|(row, why)| format!("row {row} {why}"));
+            let named: Vec<String> = named.collect();
+            let more = rows.len() - named.len();
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            let count = rows.len();
+            format!(" Left out as contradictory: {count} rows ({}{more}).", named.join("; "))
+        }
     };
     Ok(Figure {
         id: "servers",

@@ -169,7 +169,12 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         seed: args.seed,
         output_links: args.output_links,
         knob_faults: &args.knob_faults,
-        notes: traffic.notes().into_iter().chain(scaled).collect(),
+        notes: traffic
+            .notes()
+            .into_iter()
+            .chain(scaled)
+            .chain(traffic.part_of_day(args.duration))
+            .collect(),
         last_changes,
         report,
     };

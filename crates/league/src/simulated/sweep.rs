@@ -8,7 +8,7 @@ use wattline_report::plot::{Axis, BarSeries, Bars, Chart, Mark};
 use wattline_sim::Report;
 
 /// Rows of a table at most, and groups of plots: a page stays below a megabyte.
-const MOST_ROWS: usize = 1_000;
+const MOST_ROWS: usize = 800;
 const MOST_GROUPS: usize = 24;
 /// Lines of a plot at most.
 const MOST_LINES: usize = 12;
@@ -28,6 +28,9 @@ pub struct SweepRow<'a> {
     pub seed: u64,
     /// Results.
     pub report: &'a Report,
+    /// Results of equal parts of the time, of traffic that is the same for each seed: their means give
+    /// the interval.
+    pub parts: &'a [Report],
 }
 
 /// All of them.
@@ -46,11 +49,15 @@ struct Point<'a> {
 }
 
 impl Point<'_> {
-    /// Mean over the seeds of what each has; NaN where one lacks it.
+    /// Mean over the seeds of what each has; NaN where one lacks it. Its interval is by the seeds, or by
+    /// parts of the time where they give the same packets (batch means).
     fn spread(&self, of: impl Fn(&Report) -> Option<f64>) -> Spread {
-        let values: Vec<f64> =
-            self.reports.iter().map(|report| of(report).unwrap_or(f64::NAN)).collect();
-        Spread::of(values.iter().copied())
+        let value = |report: &Report| of(report).unwrap_or(f64::NAN);
+        let spread = Spread::of(self.reports.iter().map(|report| value(report)));
+        if self.row.parts.is_empty() {
+            return spread;
+        }
+        Spread { half: Spread::of(self.row.parts.iter().map(value)).half, ..spread }
     }
 
     fn mean(&self, of: impl Fn(&Report) -> Option<f64>) -> f64 {
@@ -317,6 +324,14 @@ fn all(page: &mut String, points: &[Point<'_>]) {
     }
     if points.iter().any(|point| point.reports.len() > 1) {
         page.push_str("<p>Means over the seeds; ± is half their 95 % confidence interval.</p>\n");
+    }
+    let batches = points.iter().map(|point| point.row.parts.len()).max().unwrap_or(0);
+    if batches > 0 {
+        let text = format!(
+            "Some traffic, such as captures, is the same for each seed: its ± is by batch means, of \
+             {batches} equal parts of the time."
+        );
+        put(page, format_args!("<p>{text}</p>\n"));
     }
     let beyond: u64 =
         points.iter().flat_map(|it| &it.reports).map(|it| it.beyond_link_packets).sum();

@@ -74,6 +74,15 @@ impl SpecResult {
                 "idles at {watts_idle} W, not below its {watts_full} W at full load"
             ));
         }
+        if watts_full / (*chips as f64) < LEAST_WATTS {
+            return Some(format!(
+                "claims {chips} processors at {watts_full} W, less than {LEAST_WATTS} W each"
+            ));
+        }
+        if self.memory_gb / (*cores as f64) < LEAST_MEMORY {
+            let memory = self.memory_gb;
+            return Some(format!("has {memory} GB for {cores} cores: another unit than GB"));
+        }
         (cores % chips != 0).then(|| format!("{cores} cores are no multiple of {chips} processors"))
     }
 
@@ -90,6 +99,14 @@ impl SpecResult {
         ]
     }
 }
+
+/// Power of a processor at full load, with its share of the server, in W: a ninth of the least that any
+/// other published result has.
+const LEAST_WATTS: f64 = 5.0;
+/// Memory for each core in GB, an eighth of the least. Results that state terabytes have far less.
+const LEAST_MEMORY: f64 = 1.0 / 16.0;
+/// Results that are averaged for a prediction without a model.
+const NEIGHBOURS: usize = 5;
 
 /// Constant, cores, chips, memory, date and its square.
 const FEATURES: usize = 6;
@@ -226,6 +243,31 @@ impl SpecFit {
     }
 }
 
+/// Predicts the power of a server in W without a model: geometric mean of the most similar results, by
+/// cores, processors, memory, frequency and date, each in standard deviations.
+fn nearest(results: &[&SpecResult], of: &SpecResult, load: Load) -> f64 {
+    let place = |it: &SpecResult| {
+        let [_, cores, chips, memory, date, _] = it.features();
+        [cores, chips, memory, date, it.processor_mhz.ln()]
+    };
+    let count = results.len() as f64;
+    let scale: [f64; 5] = std::array::from_fn(|axis| {
+        let mean = results.iter().map(|it| place(it)[axis]).sum::<f64>() / count;
+        let squares: f64 = results.iter().map(|it| (place(it)[axis] - mean).powi(2)).sum();
+        (squares / count).sqrt().max(f64::MIN_POSITIVE)
+    });
+    let own = place(of);
+    let distance = |it: &SpecResult| {
+        let there = place(it);
+        (0..5).map(|axis| ((there[axis] - own[axis]) / scale[axis]).powi(2)).sum::<f64>()
+    };
+    let mut near: Vec<(f64, f64)> =
+        results.iter().map(|it| (distance(it), load.watts(it).ln())).collect();
+    near.sort_by(|one, other| one.0.total_cmp(&other.0));
+    near.truncate(NEIGHBOURS);
+    (near.iter().map(|(_, watts)| watts).sum::<f64>() / near.len() as f64).exp()
+}
+
 /// Errors of a fit on results that it did not see.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SpecError {
@@ -237,6 +279,8 @@ pub struct SpecError {
     pub median: f64,
     /// Nine of ten errors are smaller.
     pub nine_tenths: f64,
+    /// Half of the errors of the mean of the most similar results are smaller.
+    pub nearest_median: f64,
     /// Share of results within the interval of [`super::CONFIDENCE`].
     pub within: f64,
 }
@@ -258,13 +302,16 @@ impl SpecError {
         }
         let fit = SpecFit::new(&fitted, load)?;
         let mut errors = Vec::with_capacity(others.len());
+        let mut of_nearest = Vec::with_capacity(others.len());
         let mut within = 0;
         for result in &others {
             let (estimate, watts) = (fit.predict(result), load.watts(result));
             errors.push((estimate.value / watts - 1.0).abs());
+            of_nearest.push((nearest(&fitted, result, load) / watts - 1.0).abs());
             within += usize::from(estimate.contains(watts));
         }
         errors.sort_by(f64::total_cmp);
+        of_nearest.sort_by(f64::total_cmp);
         let at = |share: f64| {
             let index = (share * errors.len() as f64) as usize;
             errors[index.min(errors.len() - 1)]
@@ -274,6 +321,7 @@ impl SpecError {
             predicted: others.len(),
             median: at(0.5),
             nine_tenths: at(0.9),
+            nearest_median: of_nearest[of_nearest.len() / 2],
             within: within as f64 / others.len() as f64,
         })
     }
@@ -324,7 +372,7 @@ mod tests {
             for seen in [two_of_three as fn(&SpecResult) -> bool, |result| result.year < 2019.0] {
                 let error = SpecError::measure(&results, load, seen).unwrap();
                 assert!(error.median < 0.04 && error.nine_tenths < 0.07, "{error:?}");
-                assert!(error.within > 0.9, "{error:?}");
+                assert!(error.within > 0.9 && error.nearest_median < 0.3, "{error:?}");
                 assert_eq!(error.fitted + error.predicted, 300);
             }
         }
@@ -346,6 +394,8 @@ mod tests {
             "Nov-2008,a,b,2,8,2500,8,170,86",
             "Nov-2008,a,b,2,8,2500,8,86,170",
             "Nov-2008,a,b,2,9,2500,8,170,86",
+            "Dec-2021,a,b,384,384,2000,256,269,206",
+            "Mar-2025,a,b,4,640,2000,1,1557,300",
         ];
         let text = format!("{head}\n{}\n", rows.join("\n"));
         let results = SpecResults::parse("a.csv", &text).unwrap();
@@ -354,6 +404,8 @@ mod tests {
         assert!(results.row(2).is_none());
         let why: Vec<&str> = results.refused.iter().map(|(_, why)| why.as_str()).collect();
         assert!(why[0].contains("idles at 170 W") && why[1].contains("9 cores"), "{why:?}");
+        assert!(why[2].contains("384 processors at 269 W"), "{why:?}");
+        assert!(why[3].contains("1 GB for 640 cores"), "{why:?}");
         for (wrong, expected) in [("170", "much"), ("Nov-2008", "2008-11")] {
             let error = SpecResults::parse("a.csv", &text.replacen(wrong, expected, 1));
             assert!(error.unwrap_err().to_string().starts_with("a.csv:2"), "{wrong}");

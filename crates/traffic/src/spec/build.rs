@@ -2,11 +2,11 @@
 
 use super::kinds::{Common, Kind, MOST_CHANGES_PER_PACKET};
 use super::{Mistake, Part, Spec, SpecError};
-use crate::capture::{CaptureError, Reader};
+use crate::capture::CaptureError;
 use crate::rates::{self, RatesError};
 use crate::source::{
     Constant, Content, DayProfile, Links, Mix, Mmpp, Modulated, OnOff, Poisson, Replay,
-    SelfSimilar, Silent, Source, Steps, Trace, TrainShape, Trains, Wave,
+    SelfSimilar, Silent, Source, Steps, TrainShape, Trains, Wave,
 };
 
 /// Reasons why a source cannot be built.
@@ -120,7 +120,7 @@ impl Part {
                 }
             },
             Kind::Capture { ref file, rate, copies, repeat } => {
-                let trace = Trace::read(&mut Reader::open(file)?)?;
+                let trace = file.read()?;
                 let mean = trace.mean_bytes();
                 let total = rate.map_or(f64::from(copies) * trace.packets_per_second(), |rate| {
                     rate.packets_per_second(mean)

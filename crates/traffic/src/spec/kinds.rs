@@ -1,5 +1,6 @@
 //! Kinds of sources by name, with their keys.
 
+use super::capture_file::CaptureFile;
 use super::error::did_you_mean;
 use super::fields::Fields;
 use super::quantity::RATE_FORMS;
@@ -57,7 +58,7 @@ pub(super) enum Kind {
     Day { rate: Rate, duration: Span, spikes: u32 },
     Wave { rate: Rate, shape: WaveShape, ratio: f64, period: Span, share: f64, rise: Span },
     Rates { file: PathBuf, scale: f64 },
-    Capture { file: PathBuf, rate: Option<Rate>, copies: u32, repeat: bool },
+    Capture { file: CaptureFile, rate: Option<Rate>, copies: u32, repeat: bool },
 }
 
 impl Kind {

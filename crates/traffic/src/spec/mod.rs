@@ -5,6 +5,7 @@
 //! same keys. `docs/reference/traffic.md` lists them all.
 
 mod build;
+mod capture_file;
 mod error;
 mod fields;
 mod kinds;
@@ -25,7 +26,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use toml::de::{DeTable, DeValue};
-use wattline_units::{BitsPerSecond, PacketsPerSecond};
+use wattline_units::{BitsPerSecond, PacketsPerSecond, Span};
 
 /// A checked description of traffic; nothing has been opened or drawn yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,7 +123,7 @@ impl Spec {
     pub fn captures(&self) -> impl Iterator<Item = &Path> {
         self.parts.iter().flat_map(|part| {
             let replayed = match &part.kind {
-                Kind::Capture { file, .. } => Some(file.as_path()),
+                Kind::Capture { file, .. } => Some(file.path()),
                 _ => None,
             };
             replayed.into_iter().chain(part.common.size.capture())
@@ -132,6 +133,13 @@ impl Spec {
     /// Whether it replays a capture's packets.
     pub fn replays(&self) -> bool {
         self.parts.iter().any(|part| matches!(part.kind, Kind::Capture { .. }))
+    }
+
+    /// Returns true if each seed gives the same packets: captures, and sources with a seed of their own.
+    pub fn ignores_seeds(&self) -> bool {
+        self.parts.iter().all(|Part { kind, common, .. }| {
+            common.seed.is_some() || matches!(kind, Kind::Capture { copies: 1, .. })
+        })
     }
 
     /// Mean packet rate; `None` if it depends on a capture.
@@ -163,6 +171,19 @@ impl Spec {
     /// Number of ports on which packets arrive.
     pub fn ports(&self) -> u8 {
         self.parts.iter().map(|part| part.common.links.ports).max().unwrap_or(1)
+    }
+
+    /// Returns a remark if a run of this length covers a part of a day alone.
+    pub fn part_of_day(&self, run: Span) -> Option<String> {
+        self.parts.iter().find_map(|part| match part.kind {
+            Kind::Day { duration, .. } if duration > run => Some(format!(
+                "the run covers {:.2} % of the day of {} s, from midnight; the key `duration` of day \
+                 makes it shorter",
+                100.0 * run.as_seconds() / duration.as_seconds(),
+                duration.as_seconds()
+            )),
+            _ => None,
+        })
     }
 
     /// Remarks for readers of the results, such as which sources are stand-ins.

@@ -1,10 +1,10 @@
 //! Parses packet lengths as people write them.
 
+use super::capture_file::CaptureFile;
 use crate::Sizes;
-use crate::capture::{CaptureError, Reader};
-use crate::source::Trace;
+use crate::capture::CaptureError;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Forms of lengths, for error messages.
 pub(super) const FORMS: &str = "20 to 65535 bytes; imix; a list such as 64*7+594*4+1518*1; \
@@ -15,7 +15,7 @@ pub(super) enum SizeSpec {
     Fixed(u16),
     Weighted(Vec<(u16, f64)>),
     /// Lengths of a capture's packets, weighted by their frequency.
-    Empirical(PathBuf),
+    Empirical(CaptureFile),
 }
 
 impl SizeSpec {
@@ -54,7 +54,7 @@ impl SizeSpec {
     /// The capture whose lengths are taken.
     pub(super) fn capture(&self) -> Option<&Path> {
         match self {
-            Self::Empirical(file) => Some(file),
+            Self::Empirical(file) => Some(file.path()),
             Self::Fixed(_) | Self::Weighted(_) => None,
         }
     }
@@ -65,7 +65,7 @@ impl SizeSpec {
             // The weights were checked when the list was parsed.
             Self::Weighted(list) => Ok(Sizes::weighted(list).unwrap_or(Sizes::fixed(64))),
             Self::Empirical(file) => {
-                let trace = Trace::read(&mut Reader::open(file)?)?;
+                let trace = file.read()?;
                 let mut counts = BTreeMap::new();
                 for packet in trace.packets() {
                     *counts.entry(packet.length).or_insert(0.0) += 1.0;

@@ -11,9 +11,11 @@ use crate::commands::simulation::{self, Problems};
 use row::Row;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use wattline::exit::ExitError;
+use wattline::output::note;
 use wattline::progress::Counted;
 use wattline_league::simulated::{Sweep, SweepRow};
 use wattline_policy::PolicySpec;
@@ -71,6 +73,10 @@ pub struct Args {
     overwrite: Overwrite,
 }
 
+/// Parts of the time whose means give an interval where seeds give none: few enough to be nearly
+/// independent of each other.
+const BATCHES: u64 = 20;
+
 /// One simulation of the sweep.
 struct Case<'a> {
     server: &'a ServerModel,
@@ -110,6 +116,11 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
     if args.duration == Span::ZERO {
         problems.note(ExitError::USAGE, "duration: 0s is not above zero; allowed: 1ns to 10d");
     }
+    let seeds: BTreeSet<u64> = args.seed.iter().copied().collect();
+    if seeds.len() < args.seed.len() {
+        let problem = "seed: one is there twice, and would count as two draws; leave one out";
+        problems.note(ExitError::USAGE, problem);
+    }
     let files = args.csv.iter().chain(&args.arrow).chain(&args.page);
     problems.keep(args.overwrite.check(files.map(PathBuf::as_path)));
     problems.check()?;
@@ -124,6 +135,13 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
                     }
                 }
             }
+        }
+    }
+    let parts = traffics.iter().filter_map(|(_, spec)| spec.part_of_day(args.duration));
+    parts.for_each(|note| note!("note: {note}"));
+    if seeds.len() > 1 {
+        for (text, _) in traffics.iter().filter(|(_, spec)| spec.ignores_seeds()) {
+            note!("note: {text}: the packets are the same for each seed");
         }
     }
     let bar = Counted::new(cases.len() as u64, "simulations");
@@ -163,6 +181,7 @@ fn page(rows: &[Row]) -> String {
             application: row.application.name(),
             seed: row.seed,
             report: &row.report,
+            parts: &row.parts,
         })
         .collect();
     Sweep { rows: &rows, command: &results::command_line() }.html()
@@ -176,18 +195,21 @@ fn simulate(case: &Case<'_>, args: &Args) -> Result<Row, ExitError> {
         traffic: case.traffic.1,
         duration: args.duration,
         warmup: args.warmup,
-        interval: None,
+        interval: case.traffic.1.ignores_seeds().then(|| args.duration / BATCHES),
         output_links: args.output_links,
         seed: case.seed,
         profile: false,
     };
+    let mut report = scenario.run().map_err(simulation_error)?;
+    let parts = std::mem::take(&mut report.intervals);
     Ok(Row {
         server: case.server.name.clone(),
         policy: case.policy.to_string(),
         traffic: case.traffic.0.to_owned(),
         application: case.application,
         seed: case.seed,
-        report: scenario.run().map_err(simulation_error)?,
+        report,
+        parts,
     })
 }
 

@@ -15,4 +15,7 @@ pub struct Row {
     pub seed: u64,
     #[serde(flatten)]
     pub report: Report,
+    /// Equal parts of its time, for traffic that is the same with each seed.
+    #[serde(skip)]
+    pub parts: Vec<Report>,
 }
