@@ -46,6 +46,13 @@ mod tests {
     use super::*;
     use std::path::Path;
 
+    #[test]
+    fn readme_counts_the_policies() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+        let count = crate::POLICIES.iter().count();
+        assert!(std::fs::read_to_string(path).unwrap().contains(&format!("{count} policies (")));
+    }
+
     /// `UPDATE_GOLDEN=1 cargo test -p wattline-policies` rewrites the page.
     #[test]
     fn the_page_in_docs_is_the_registry() {

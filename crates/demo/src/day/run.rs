@@ -28,7 +28,7 @@ pub fn run(settings: &Settings, watch: &Watch) -> Result<Report, Error> {
     let conditions = Conditions::of(settings, &spec);
     let checks = checks::of(&conditions, &days);
     watch.meanwhile("the same traffic on a newer server, in the simulator");
-    let modern = modern::days(settings, &spec);
+    let modern = modern::days(settings);
     Ok(Report::new(conditions, days, modern, checks))
 }
 

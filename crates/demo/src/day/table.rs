@@ -87,7 +87,7 @@ pub(super) const MODERN_HEAD: [&str; 5] =
 /// Title of the table of a newer server.
 pub(super) fn modern_title() -> String {
     format!(
-        "The same traffic on {SERVER} (2023), simulated; saved over {KERNEL}, the kernel's own way there \
+        "The same traffic on {SERVER} (2023), simulated over a second or more; saved over {KERNEL}, the kernel's own way there \
          (watts modelled, static)"
     )
 }
