@@ -6,9 +6,8 @@ use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::stop::Stop;
 use crate::view::Before;
-use pyo3::exceptions::{PyAttributeError, PyFutureWarning};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
-use std::ffi::CString;
 use std::time::Duration;
 use wattline_policies::POLICIES;
 use wattline_policy::{
@@ -28,13 +27,7 @@ impl Governor {
     /// By its text; of a class a new object; any other object as it is.
     pub fn new(policy: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(text) = policy.extract::<&str>() {
-            let spec = POLICIES.parse(text).map_err(wrong)?;
-            if let Some(former) = spec.former {
-                let py = policy.py();
-                let note = CString::new(former.to_string())?;
-                PyErr::warn(py, &py.get_type::<PyFutureWarning>(), &note, 2)?;
-            }
-            return Ok(Self::Named(spec));
+            return Ok(Self::Named(POLICIES.parse(text).map_err(wrong)?));
         }
         let object = if policy.is_instance_of::<pyo3::types::PyType>() {
             policy.call0()?

@@ -94,19 +94,10 @@ def test_objects_and_texts_describe_the_same():
     assert len(energies) == 1
 
 
-def test_a_former_name_of_a_policy_decides_the_same_with_a_warning():
-    given = {"traffic": LIGHT, "duration": "5ms"}
-    with pytest.warns(FutureWarning, match='"powersave" is called "queue-length" now') as told:
-        former = wl.simulate(policy="powersave:c_up=1", **given)
-    assert len(told) == 1 and told[0].filename == __file__
-    present = wl.simulate(policy="queue-length:c_up=1", **given)
-    assert without_clock(former.to_dict()) == without_clock(present.to_dict())
-
-
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({"policy": "powersav"}, 'did you mean "queue-length"'),
+        ({"policy": "queue-lenght"}, 'did you mean "queue-length"'),
         ({"traffic": "poison:1Mpps"}, "traffic"),
         ({"duration": "10 bananas"}, "duration"),
         ({"duration": "0s"}, "duration"),

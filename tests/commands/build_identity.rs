@@ -2,18 +2,15 @@
 
 use crate::govern::running::Machine;
 use crate::metrics::{free_port, get, router, until};
+use crate::program::wattline;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn wattline(arguments: &[&str]) -> Output {
-    Command::new(wattline_needs::program()).args(arguments).output().unwrap()
 }
 
 /// The build that `--version` prints.

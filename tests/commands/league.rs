@@ -1,17 +1,8 @@
 //! `envelope` and `league` as a user runs them: the promised keys, and messages.
 
+use crate::program::{json, wattline};
 use serde_json::Value;
-use std::process::{Command, Output};
-
-fn wattline(args: &[&str]) -> Output {
-    Command::new(wattline_needs::program()).args(args).output().expect("the program starts")
-}
-
-fn json(args: &[&str]) -> Value {
-    let output = wattline(args);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
-}
+use std::process::Command;
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number: {}", value[key]))

@@ -1,15 +1,12 @@
 //! `wattline load` as a user runs it: output, exit codes, messages.
 
 use crate::govern::running::{Machine, until};
+use crate::program::wattline;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-
-fn wattline(args: &[&str]) -> Output {
-    Command::new(wattline_needs::program()).args(args).output().expect("the program starts")
-}
 
 /// A command that must fail with this exit code and a message that has all these parts.
 fn refused(args: &[&str], code: i32, parts: &[&str]) {

@@ -1,9 +1,9 @@
 //! `wattline new-keys`: keys of tunnels are used only once they were declared new.
 
+use crate::program::{errors, wattline};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
 
 /// A router between captures, whose tunnel encrypts what `lan.pcap` holds.
 const CONFIG: &str = r#"
@@ -32,14 +32,6 @@ spi_out = 0x1002
 key_in_file = "in.key"
 key_out_file = "out.key"
 "#;
-
-fn wattline(arguments: &[&str]) -> Output {
-    Command::new(wattline_needs::program()).args(arguments).output().unwrap()
-}
-
-fn errors(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

@@ -1,17 +1,6 @@
 //! `nics` as a user runs it: lists, choices, power models, messages.
 
-use serde_json::Value;
-use std::process::{Command, Output};
-
-fn wattline(args: &[&str]) -> Output {
-    Command::new(wattline_needs::program()).args(args).output().expect("the program starts")
-}
-
-fn json(args: &[&str]) -> Value {
-    let output = wattline(args);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
-}
+use crate::program::{json, wattline};
 
 fn refused(args: &[&str]) -> (i32, String) {
     let output = wattline(args);

@@ -1,13 +1,9 @@
 //! `wattline report`: simulations compared.
 
+use crate::program::wattline;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
 use wattline_needs::browser::{Browser, look, url_of};
-
-fn wattline(arguments: &[&str]) -> Output {
-    Command::new(wattline_needs::program()).args(arguments).output().unwrap()
-}
 
 /// Three simulations of a policy, as a user would keep them.
 fn simulate(folder: &Path, policy: &str) -> String {

@@ -1,18 +1,8 @@
 //! `fit`, `optimise` and `servers` as a user runs them: output, exit codes, messages.
 
+use crate::program::{json, wattline};
 use serde_json::Value;
 use std::fmt::Write;
-use std::process::{Command, Output};
-
-fn wattline(args: &[&str]) -> Output {
-    Command::new(wattline_needs::program()).args(args).output().expect("the program starts")
-}
-
-fn json(args: &[&str]) -> Value {
-    let output = wattline(args);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
-}
 
 /// Exit code and message of a command that fails.
 fn refused(args: &[&str]) -> (i32, String) {

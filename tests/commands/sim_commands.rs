@@ -1,17 +1,8 @@
 //! `sim`, `sweep` and `policies` as a user runs them: output, exit codes, messages.
 
+use crate::program::{json, wattline};
 use serde_json::Value;
-use std::process::{Command, Output};
-
-fn wattline(args: &[&str]) -> Output {
-    Command::new(wattline_needs::program()).args(args).output().expect("the program starts")
-}
-
-fn json(args: &[&str]) -> Value {
-    let output = wattline(args);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON on standard output")
-}
+use std::process::Command;
 
 /// A command that must fail with this exit code and a message that has all these parts.
 fn refused(args: &[&str], code: i32, parts: &[&str]) {

@@ -9,7 +9,6 @@ use crate::tuning::{self, Judged, Tuning};
 use crate::twice;
 use serde::Deserialize;
 use std::path::Path;
-use wattline_policy::FormerName;
 use wattline_server::{Application, ServerFile, ServerModel};
 use wattline_traffic::Spec;
 use wattline_units::Span;
@@ -66,8 +65,6 @@ pub struct Plan {
     pub envelope: bool,
     /// Rivals that are tuned first.
     pub tuning: Option<Tuning>,
-    /// A former name by which the file calls a policy; here it has its present one.
-    pub former: Option<&'static FormerName>,
 }
 
 impl Plan {
@@ -136,8 +133,7 @@ impl Plan {
 
 impl Written {
     /// Reads the fields; what is wrong with them is noted.
-    fn read(mut self, problems: &mut Problems<'_>) -> Option<Plan> {
-        let former = self.use_present_names();
+    fn read(self, problems: &mut Problems<'_>) -> Option<Plan> {
         for (field, empty) in [
             ("servers", self.servers.is_empty()),
             ("policies", self.policies.is_empty()),
@@ -204,21 +200,7 @@ impl Written {
             warmup: warmup?,
             envelope: self.envelope,
             tuning,
-            former,
         })
-    }
-
-    /// Calls policies by their present names, and returns a former one that is replaced.
-    fn use_present_names(&mut self) -> Option<&'static FormerName> {
-        let grids = self.tuning.iter_mut().flat_map(|tuning| &mut tuning.grids);
-        let mut former = None;
-        for text in self.policies.iter_mut().chain(grids) {
-            if let Some((name, present)) = FormerName::replace_in(text) {
-                *text = present;
-                former = Some(name);
-            }
-        }
-        former
     }
 }
 

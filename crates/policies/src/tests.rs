@@ -20,35 +20,10 @@ mod spec {
     fn a_mistyped_policy_is_suggested() {
         let text = POLICIES.parse("queue-lenght").unwrap_err().to_string();
         assert!(text.contains("did you mean \"queue-length\"?"), "{text}");
-        let text = POLICIES.parse("powersav").unwrap_err().to_string();
-        let hint = "did you mean \"queue-length\" (formerly \"powersave\")? (known: poll, ";
-        assert!(text.contains(hint), "{text}");
         let text = POLICIES.parse("powersave-govenor").unwrap_err().to_string();
         assert!(text.contains("did you mean \"powersave-governor\"?"), "{text}");
         let text = POLICIES.parse("xyzzy").unwrap_err().to_string();
         assert!(!text.contains("did you mean") && text.contains("ondemand"), "{text}");
-    }
-
-    #[test]
-    fn former_name_is_read_as_the_present_one_with_a_note() {
-        for rest in ["", "+84us", ":preset=efficient,q_h=16", "+dim:c_up=1"] {
-            let former = POLICIES.parse(&format!("powersave{rest}")).unwrap();
-            let present = POLICIES.parse(&format!("queue-length{rest}")).unwrap();
-            assert_eq!(former.to_string(), present.to_string());
-            assert_eq!(former.policy.name, "queue-length");
-            assert_eq!(former.parameters, present.parameters);
-            assert_eq!(former.moderation, present.moderation);
-            assert_eq!(
-                former.former.unwrap().to_string(),
-                "policy \"powersave\" is called \"queue-length\" now; Linux's governor of that name is \
-                 \"powersave-governor\""
-            );
-            assert_eq!(present.former, None);
-        }
-        assert_eq!(POLICIES.parse("powersave-governor").unwrap().former, None);
-        // What is wrong is named as it was written.
-        let text = POLICIES.parse("powersave:q_h=0").unwrap_err().to_string();
-        assert!(text.starts_with("policy \"powersave:q_h=0\": q_h"), "{text}");
     }
 
     #[test]

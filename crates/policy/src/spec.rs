@@ -1,6 +1,5 @@
 //! The text form of a policy: `name`, `name+moderation` or `name+moderation:key=value,key=value`.
 
-use crate::former::{FORMER_NAMES, FormerName};
 use crate::moderated::{self, Choice};
 use crate::{Kind, Parameters, PolicyInfo};
 use serde::Serialize;
@@ -16,9 +15,7 @@ pub struct PolicySpec {
     pub parameters: Parameters,
     /// Moderation of the queues that replaces the policy's own.
     pub moderation: Option<Choice>,
-    /// A former name by which the text called the policy: to be shown to whoever wrote it.
-    pub former: Option<&'static FormerName>,
-    /// The text, with the policy's present name.
+    /// The text.
     text: String,
 }
 
@@ -33,13 +30,12 @@ impl PolicySpec {
 
     /// Reads the text form of one of these policies.
     pub(crate) fn read(text: &str, policies: &'static [PolicyInfo]) -> Result<Self, SpecError> {
-        let (former, present) =
-            FormerName::replace_in(text).map_or((None, text.to_owned()), |(f, p)| (Some(f), p));
-        let (names, settings) = present.split_once(':').unwrap_or((&present, ""));
+        let (names, settings) = text.split_once(':').unwrap_or((text, ""));
         let (name, rule) = names.split_once('+').map_or((names, None), |(n, r)| (n, Some(r)));
         let fail = |problems| SpecError { text: text.to_owned(), problems };
         let policy = policies.iter().find(|policy| policy.name == name).ok_or_else(|| {
-            fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::policies(name, policies))])
+            let names = policies.iter().map(|policy| policy.name);
+            fail(vec![SpecProblem::UnknownPolicy(name.into(), Known::new(name, names))])
         })?;
         let mut problems = Vec::new();
         let moderation = rule.and_then(|rule| {
@@ -101,7 +97,7 @@ impl PolicySpec {
             return Err(fail(problems));
         }
         let parameters = Parameters::new(values);
-        Ok(Self { policy, parameters, moderation, former, text: present })
+        Ok(Self { policy, parameters, moderation, text: text.to_owned() })
     }
 }
 
@@ -155,41 +151,23 @@ pub enum SpecProblem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Known {
     nearest: Option<String>,
-    /// The former name of the nearest, where that is what is near.
-    formerly: Option<String>,
     names: Vec<String>,
 }
 
 impl Known {
-    /// Policies, with the present name of one whose former name is the nearest.
-    fn policies(mistyped: &str, policies: &'static [PolicyInfo]) -> Self {
-        let present = policies.iter().map(|policy| policy.name);
-        let former = FORMER_NAMES.iter().map(|former| former.name);
-        let mut known = Self::new(mistyped, present.chain(former));
-        known.names.truncate(policies.len());
-        if let Some((former, present)) = known.nearest.as_deref().and_then(FormerName::replace_in) {
-            (known.nearest, known.formerly) = (Some(present), Some(former.name.to_owned()));
-        }
-        known
-    }
-
     fn new(mistyped: &str, names: impl Iterator<Item = &'static str>) -> Self {
         let names: Vec<String> = names.map(str::to_owned).collect();
         let closeness = |name: &String| strsim::jaro_winkler(mistyped, name);
         let nearest = names.iter().max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
         let nearest = nearest.filter(|name| closeness(name) > 0.75).cloned();
-        Self { nearest, formerly: None, names }
+        Self { nearest, names }
     }
 }
 
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(nearest) = &self.nearest {
-            write!(f, ", did you mean \"{nearest}\"")?;
-            if let Some(name) = &self.formerly {
-                write!(f, " (formerly \"{name}\")")?;
-            }
-            f.write_str("?")?;
+            write!(f, ", did you mean \"{nearest}\"?")?;
         }
         if self.names.is_empty() {
             return f.write_str(" (it has none)");

@@ -66,13 +66,7 @@ impl Base {
 
     fn read(reader: &mut Reader, table: &Table, policies: Registry, mut base: Self) -> Self {
         if let Some(policy) = reader.string(table, "policy") {
-            let of_registry = || {
-                let spec = policies.parse(&policy.value);
-                spec.map(|spec| {
-                    reader.notes.extend(spec.former.map(|former| format!("[govern] {former}")));
-                    spec.to_string()
-                })
-            };
+            let of_registry = || policies.parse(&policy.value).map(|spec| spec.to_string());
             let own = hardware::parse(&policy.value).map(|own| own.map(|_| policy.value.clone()));
             match own.unwrap_or_else(of_registry) {
                 Ok(policy) => base.policy = policy,

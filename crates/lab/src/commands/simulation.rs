@@ -2,13 +2,11 @@
 
 use super::server_errors;
 use std::fmt::Display;
-use std::sync::Once;
 use wattline::exit::ExitError;
-use wattline::output::note;
 use wattline_cores::ModelError;
 use wattline_governor::ledger::Entry;
 use wattline_policies::POLICIES;
-use wattline_policy::{FormerName, PolicySpec};
+use wattline_policy::PolicySpec;
 use wattline_server::{Application, MeasuredCosts, Scaling, ServerFile, ServerModel};
 use wattline_sim::{KnobBehaviour, SimError};
 use wattline_traffic::Spec;
@@ -103,19 +101,9 @@ pub fn split(text: &str) -> Vec<String> {
     items
 }
 
-/// Returns the policy of this text. A former name is noted on standard error.
+/// Returns the policy of this text.
 pub fn policy(text: &str) -> Result<PolicySpec, ExitError> {
-    let spec = POLICIES.parse(text).map_err(|error| ExitError::new(ExitError::USAGE, error))?;
-    note_former(spec.former);
-    Ok(spec)
-}
-
-/// Writes the note on a policy's former name to standard error, once in a command.
-pub fn note_former(former: Option<&FormerName>) {
-    static NOTED: Once = Once::new();
-    if let Some(former) = former {
-        NOTED.call_once(|| note!("note: {former}"));
-    }
+    POLICIES.parse(text).map_err(|error| ExitError::new(ExitError::USAGE, error))
 }
 
 /// Parses the behaviour of a simulated server's knobs.

@@ -70,10 +70,7 @@ pub(super) fn read(reader: &mut Reader, table: &Table, policies: Registry) -> Po
     let mut policy = reader.string(table, "policy");
     if let Some(policy) = policy.as_mut().filter(|_| !policies.is_empty()) {
         match policies.parse(&policy.value) {
-            Ok(spec) => {
-                reader.notes.extend(spec.former.map(|former| format!("[power] {former}")));
-                policy.value = spec.to_string();
-            }
+            Ok(spec) => policy.value = spec.to_string(),
             // It says what the policy allows, which the list of keys cannot.
             Err(error) => {
                 let message = format!("is wrong: {error}");

@@ -1,11 +1,11 @@
 //! `wattline policies`: what governors there are.
 
 use crate::exit::ExitError;
-use crate::output::{self, note};
+use crate::output;
 use serde::Serialize;
 use std::io::Write;
 use wattline_policies::{POLICIES, reference_markdown};
-use wattline_policy::{FormerName, PolicyInfo};
+use wattline_policy::PolicyInfo;
 
 /// Policies to show, and the form.
 #[derive(Debug, clap::Args)]
@@ -24,14 +24,10 @@ struct List {
 
 /// Runs the command.
 pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
-    let former = args.name.as_deref().and_then(FormerName::replace_in);
-    if let Some((former, _)) = &former {
-        note!("note: {former}");
-    }
-    let name = former.map(|(_, present)| present).or_else(|| args.name.clone());
+    let name = &args.name;
     let asked = |policy: &&PolicyInfo| name.as_deref().is_none_or(|name| name == policy.name);
     let policies: Vec<_> = POLICIES.iter().filter(asked).collect();
-    if let (Some(name), true) = (&name, policies.is_empty()) {
+    if let (Some(name), true) = (name, policies.is_empty()) {
         let names: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
         let message =
             format!("policy {name:?} is not known; the policies are {}", names.join(", "));

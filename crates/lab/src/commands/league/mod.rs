@@ -68,7 +68,6 @@ pub fn run(args: &Args, json: bool) -> Result<(), ExitError> {
         None if args.tuned => Plan::tuned().map_err(league_error)?,
         None => Plan::full().map_err(league_error)?,
     };
-    simulation::note_former(plan.former);
     if let Some(path) = &page_file {
         // Before an hour of work. Its own page is replaced: a league goes on in the same directory.
         let own = std::fs::read(path).is_ok_and(|text| is_page(&String::from_utf8_lossy(&text)));
