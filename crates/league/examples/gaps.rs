@@ -1,14 +1,11 @@
-//! Policies against the lower bound alone, without the search for schedules: a league for tuning.
-//! `cargo run --release -p wattline-league --example gaps -- [FILE [why|schedule|play|untold|misled]]`: with `why` every
-//! change of a policy with its reason, with `schedule` how far the found schedule is above the bound,
-//! with `play` joules alone, without the bound, which takes most of the time, with `untold` the same for
-//! policies that have no server file, with `misled` for one that is wrong by 30 % in power and 20 % in capacity.
+//! Plays policies without yardsticks: `cargo run --release -p wattline-league --example gaps -- [FILE
+//! [play|untold|misled]]`; with `untold` they have no server file, with `misled` one that is wrong by 30 % in
+//! power and 20 % in capacity.
 
 use std::path::Path;
-use wattline_league::bound::{lower_bound, slot_length};
+use wattline_league::bound::slot_length;
 use wattline_league::{
-    Arrivals, Budget, Case, LeagueError, Plan, Played, Wrong, best_fixed, best_schedule, plan,
-    play_policy, play_wrong,
+    Arrivals, Budget, Case, LeagueError, Plan, Wrong, plan, play_policy, play_wrong,
 };
 
 fn main() -> Result<(), LeagueError> {
@@ -34,27 +31,6 @@ fn main() -> Result<(), LeagueError> {
         let (allowed, budget) = (Budget::p99(*within), within.as_seconds() * 1e6);
         let slack = case.slack_seconds(allowed, 64)?;
         let arrivals = Arrivals::of(case, slot_length(case, slack))?;
-        let bound = match more.as_str() {
-            "play" | "untold" | "misled" => None,
-            _ => lower_bound(case, allowed, &arrivals)?,
-        };
-        if let Some(bound) = bound.filter(|_| more == "schedule") {
-            let fixed = best_fixed(case, allowed, &arrivals)?;
-            let began = std::time::Instant::now();
-            let found = best_schedule(case, allowed, &arrivals, fixed.as_ref())?;
-            let took = began.elapsed().as_secs_f64();
-            let above = |played: &Played| (played.energy_joules / bound.joules - 1.0) * 100.0;
-            println!(
-                "{text:<46} {budget:>4.0} us seed {:<5} fixed {:?} schedule {:?} % above {:.4} J of which base {:.4}, prices {:?}; {:?}, {took:.0} s",
-                case.seed,
-                fixed.as_ref().map(|fixed| above(&fixed.played)),
-                found.as_ref().map(|found| above(&found.played)),
-                bound.joules,
-                bound.base_joules,
-                bound.late_price_joules,
-                fixed.as_ref().map(|fixed| fixed.point),
-            );
-        }
         for written in &plan.policies {
             let spec = plan::policy(written, *within).map_err(|error| LeagueError::File {
                 place: written.clone(),
@@ -71,12 +47,10 @@ fn main() -> Result<(), LeagueError> {
                 None => play_policy(case, &spec, allowed, &arrivals)?,
             };
             println!(
-                "{text:<46} {budget:>4.0} us seed {:<5} {written:<20} {} {:>7.3} % above {:.4} J, {:.4} J, late {:>7.3} %, p99 {:>7.1} us, \
+                "{text:<46} {budget:>4.0} us seed {:<5} {written:<20} {} {:.4} J, late {:>7.3} %, p99 {:>7.1} us, \
                  lost {:>5}, reordered {:>3}, cores {:>5.2}, changes {:>5.0}/s, p99.9 {:>7.1} us",
                 case.seed,
                 if played.feasible { "kept  " } else { "BROKEN" },
-                bound.map_or(f64::NAN, |bound| (played.energy_joules / bound.joules - 1.0) * 100.0),
-                bound.map_or(f64::NAN, |bound| bound.joules),
                 played.energy_joules,
                 played.late_fraction * 100.0,
                 played.p99_seconds.unwrap_or(f64::NAN) * 1e6,
@@ -86,11 +60,6 @@ fn main() -> Result<(), LeagueError> {
                 played.changes_per_second,
                 played.p999_seconds.unwrap_or(f64::NAN) * 1e6,
             );
-            if more == "why" {
-                for change in &played.last_changes {
-                    println!("{:>5} {:>11.6} s  {change}", change.number, change.at_seconds);
-                }
-            }
         }
         Ok(())
     };

@@ -3,7 +3,6 @@
 use crate::arrivals::Arrivals;
 use crate::bound::{base_joules, lower_bound, slot_length};
 use crate::case::{Budget, Case};
-use crate::causal::causal;
 use crate::error::LeagueError;
 use crate::fixed::best_fixed;
 use crate::schedule::best_schedule;
@@ -25,11 +24,6 @@ pub struct Envelope {
     pub static_best: Option<String>,
     /// Gap of the schedule to the bound, as a share of the bound.
     pub feasible_gap: Option<f64>,
-    /// Energy that a policy without foresight needs at least on average, on a simple model of traffic
-    /// that switches between two rates; `None` for other traffic.
-    pub without_foresight_joules: Option<f64>,
-    /// Share by which that exceeds the least energy with foresight, on the same model.
-    pub without_foresight_gap: Option<f64>,
     /// Part of the bound that no decision changes.
     pub base_joules: f64,
     /// Packets that came.
@@ -49,8 +43,6 @@ pub fn envelope(case: &Case<'_>, budget: Budget) -> Result<Envelope, LeagueError
             static_best_joules: None,
             static_best: None,
             feasible_gap: None,
-            without_foresight_joules: None,
-            without_foresight_gap: None,
             base_joules: base_joules(case, &arrivals),
             packets: arrivals.total(),
         });
@@ -58,7 +50,6 @@ pub fn envelope(case: &Case<'_>, budget: Budget) -> Result<Envelope, LeagueError
     let fixed = best_fixed(case, budget, &arrivals)?;
     let schedule = best_schedule(case, budget, &arrivals, fixed.as_ref())?;
     let feasible = schedule.map(|schedule| schedule.played.energy_joules);
-    let causal = causal(case, budget, &arrivals)?;
     Ok(Envelope {
         lower_bound_joules: Some(bound.joules),
         feasible_joules: feasible,
@@ -76,8 +67,6 @@ pub fn envelope(case: &Case<'_>, budget: Budget) -> Result<Envelope, LeagueError
             format!("{} {cores} at {:.2} GHz, {wait}", point.cores, hertz.gigahertz())
         }),
         feasible_gap: feasible.map(|joules| joules / bound.joules - 1.0),
-        without_foresight_joules: causal.map(|causal| causal.joules),
-        without_foresight_gap: causal.map(|causal| causal.gap),
         base_joules: bound.base_joules,
         packets: arrivals.total(),
     })

@@ -16,7 +16,6 @@ mod arrivals;
 pub mod bound;
 mod build_mark;
 mod case;
-mod causal;
 mod choice;
 mod endings;
 mod envelope;
@@ -53,7 +52,6 @@ mod wrong;
 
 pub use arrivals::Arrivals;
 pub use case::{Budget, Case};
-pub use causal::{Causal, causal};
 pub use envelope::{Envelope, envelope};
 pub use error::LeagueError;
 pub use fixed::{BestFixed, best_fixed};

@@ -74,22 +74,6 @@ pub(crate) fn yardsticks(page: &mut String, results: &Results) {
             known.clone().map(|found| percent(found.feasible_gap.unwrap_or(f64::NAN))).collect(),
         ),
         (
-            "without foresight above it %",
-            known
-                .clone()
-                .map(|found| {
-                    percent(above(found.without_foresight_joules, found.lower_bound_joules))
-                })
-                .collect(),
-        ),
-        (
-            "due to not knowing %",
-            known
-                .clone()
-                .map(|found| percent(found.without_foresight_gap.unwrap_or(f64::NAN)))
-                .collect(),
-        ),
-        (
             "best fixed above it %",
             known
                 .clone()

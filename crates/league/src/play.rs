@@ -8,7 +8,6 @@ use crate::script::Script;
 use crate::wrong::{Metered, Wrong};
 use serde::Serialize;
 use wattline_cores::ModelError;
-use wattline_governor::decisions::Decision;
 use wattline_policies::POLICIES;
 use wattline_policy::{BuildContext, PolicySpec, build};
 use wattline_sim::Report;
@@ -42,9 +41,6 @@ pub struct Played {
     /// Late packets by interval; empty if no intervals were requested.
     #[serde(skip)]
     pub late_by_interval: Vec<u64>,
-    /// The policy's last changes with their reasons, the oldest first.
-    #[serde(skip)]
-    pub last_changes: Vec<Decision>,
 }
 
 impl Played {
@@ -74,7 +70,6 @@ impl Played {
             cores_active_mean: report.cores_active_mean,
             feasible: report.dropped_packets == 0 && late_fraction <= budget.late,
             late_by_interval: report.intervals.iter().map(of_interval).collect(),
-            last_changes: report.last_changes.clone(),
         }
     }
 }

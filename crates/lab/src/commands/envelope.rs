@@ -113,9 +113,6 @@ fn table(out: &mut impl Write, output: &Output<'_>) -> std::io::Result<()> {
         ),
     };
     row("schedule that was found and played", feasible_joules)?;
-    if let Some(joules) = output.envelope.without_foresight_joules {
-        row("least without foresight, on average", Some(joules))?;
-    }
     row("best operating point that never changes", static_best_joules)?;
     if let Some(point) = &output.envelope.static_best {
         writeln!(out, "{:<44} {point}", "  which is")?;

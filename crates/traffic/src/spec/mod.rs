@@ -11,12 +11,10 @@ mod fields;
 mod kinds;
 mod quantity;
 mod sizes;
-mod two_states;
 
 pub use build::BuildError;
 pub use error::{Mistake, SpecError};
 pub use kinds::KINDS;
-pub use two_states::TwoStates;
 
 use crate::source::Rate;
 use error::did_you_mean;
