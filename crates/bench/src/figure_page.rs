@@ -6,6 +6,28 @@ use wattline_report::escape;
 use wattline_report::page::{self, put};
 use wattline_report::plot::{Axis, BarSeries, Bars};
 
+/// Returns bars from zero: `groups` along the axis named `x`, in each a bar of each series.
+pub fn bars(
+    title: &str,
+    [x, unit]: [&str; 2],
+    groups: Vec<String>,
+    series: impl IntoIterator<Item = (String, Vec<f64>)>,
+) -> Bars {
+    let series = series.into_iter();
+    let series = series.map(|(name, values)| BarSeries { name, values, published: Vec::new() });
+    Bars {
+        title: title.into(),
+        x_label: x.into(),
+        y: Axis::new(unit).from_zero(),
+        groups,
+        series: series.collect(),
+        stacked: false,
+        ordered: false,
+        halves: Vec::new(),
+        published: Vec::new(),
+    }
+}
+
 /// A page, until it is [ended](Self::end). Texts are escaped.
 pub struct FigurePage(String);
 
@@ -28,6 +50,11 @@ impl FigurePage {
         put(&mut self.0, format_args!("<h2>{}</h2>\n", escape(text)));
     }
 
+    /// A heading below [`heading`](Self::heading).
+    pub fn subheading(&mut self, text: &str) {
+        put(&mut self.0, format_args!("<h3>{}</h3>\n", escape(text)));
+    }
+
     /// Bars side by side, from zero: `groups` along the axis named `x`, in each a bar of each series.
     pub fn bars(
         &mut self,
@@ -36,23 +63,30 @@ impl FigurePage {
         groups: Vec<String>,
         series: impl IntoIterator<Item = (String, Vec<f64>)>,
     ) {
-        let series = series.into_iter().map(|(name, values)| BarSeries {
-            name,
-            values,
-            published: Vec::new(),
-        });
-        let bars = Bars {
-            title: title.into(),
-            x_label: x.into(),
-            y: Axis::new(unit).from_zero(),
-            groups,
-            series: series.collect(),
-            stacked: false,
-            ordered: false,
-            halves: Vec::new(),
-            published: Vec::new(),
-        };
-        put(&mut self.0, format_args!("<div class=\"plots\">{}</div>\n", bars.svg()));
+        self.plots([bars(title, [x, unit], groups, series).svg()]);
+    }
+
+    /// Plots side by side, where the screen is wide enough.
+    pub fn plots(&mut self, plots: impl IntoIterator<Item = String>) {
+        let plots: String = plots.into_iter().collect();
+        put(&mut self.0, format_args!("<div class=\"plots\">{plots}</div>\n"));
+    }
+
+    /// A list of remarks; nothing if there are none.
+    pub fn remarks(&mut self, remarks: impl IntoIterator<Item = String>) {
+        let items = remarks.into_iter().map(|it| format!("<li>{}</li>\n", escape(&it)));
+        let items: String = items.collect();
+        if !items.is_empty() {
+            put(&mut self.0, format_args!("<ul>\n{items}</ul>\n"));
+        }
+    }
+
+    /// A part that is closed until a reader opens it.
+    pub fn details(&mut self, summary: &str, content: impl FnOnce(&mut Self)) {
+        let summary = escape(summary);
+        put(&mut self.0, format_args!("<details><summary>{summary}</summary>\n"));
+        content(self);
+        self.0.push_str("</details>\n");
     }
 
     /// A table.

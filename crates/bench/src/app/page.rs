@@ -1,56 +1,45 @@
 //! The result as a page that needs nothing from elsewhere.
 
 use super::report::{Added, Report, Row};
-use wattline_report::escape;
-use wattline_report::page::{self, put};
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use crate::figure_page::{self, FigurePage};
+use wattline_report::plot::Bars;
 
 /// The page.
 pub fn html(report: &Report) -> String {
     let title = format!("What {} costs on top of IPv4 forwarding", report.application);
-    let mut page = page::begin(&title);
-    put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
-    for row in &report.workloads {
+    let verdict = report.workloads.iter().map(|row| {
         let added: String = row.applications.iter().map(words).collect();
-        put(
-            &mut page,
-            format_args!(
-                "<p><strong>{}: {:.0} cycles a packet forwarded{}.</strong></p>\n",
-                escape(&row.name),
-                row.ipv4.cycles_per_packet.median,
-                escape(&added)
-            ),
-        );
-    }
-    if report.calibration.disturbed {
-        page.push_str(
-            "<p>Disturbed: the machine changed speed meanwhile; repeat for firm figures.</p>\n",
-        );
-    }
-    page.push_str("<h2>Cycles</h2>\n<div class=\"plots\">");
-    for row in &report.workloads {
-        page.push_str(&cycles(row).svg());
-    }
-    page.push_str("</div>\n");
+        let cycles = row.ipv4.cycles_per_packet.median;
+        format!("{}: {cycles:.0} cycles a packet forwarded{added}.", row.name)
+    });
+    let verdict: Vec<String> = verdict.collect();
+    let mut page = FigurePage::begin(&title, &verdict.join(" "));
+    page.heading("Cycles");
+    page.plots(report.workloads.iter().map(|row| cycles(row).svg()));
     figures(&mut page, report);
     for row in &report.workloads {
         node_table(&mut page, row);
         if let Some(order) = &row.order {
-            put(
-                &mut page,
-                format_args!(
-                    "<p>{}: by cost {}; published {}: {}.</p>\n",
-                    escape(&row.name),
-                    escape(&order.measured.join(" > ")),
-                    escape(&order.published.join(" > ")),
-                    order.verdict.text()
-                ),
-            );
+            page.text(&format!(
+                "{}: by cost {}; published {}: {}.",
+                row.name,
+                order.measured.join(" > "),
+                order.published.join(" > "),
+                order.verdict.text()
+            ));
         }
     }
-    conditions(&mut page, report);
-    page::end(&mut page);
-    page
+    let how = [
+        ("options", report.options.clone()),
+        ("flows", report.flows.to_string()),
+        ("routes", report.routes.to_string()),
+        ("packets of a batch", report.batch.to_string()),
+        ("repeats, of which the median counts", report.repeats.to_string()),
+        ("packets of a repeat", report.packets.to_string()),
+        ("time-stamp counter, GHz", format!("{:.3}", report.clock_hertz / 1e9)),
+        ("what is timed", report.timed.to_owned()),
+    ];
+    page.end(&how, Some(&report.calibration))
 }
 
 fn words(added: &Added) -> String {
@@ -67,25 +56,19 @@ fn cycles(row: &Row) -> Bars {
         let added = row.applications.iter().map(|with| (with.name, &with.cost));
         std::iter::once(("ipv4", &row.ipv4)).chain(added)
     };
-    Bars {
-        title: format!("Cycles a packet: {}", row.name),
-        x_label: "application, forwarding included; line: half the distance of the quartiles"
-            .into(),
-        y: Axis::new("cycles of the time-stamp counter").from_zero(),
-        groups: costs().map(|(name, _)| name.to_owned()).collect(),
-        series: vec![BarSeries {
-            name: "median".into(),
-            values: costs().map(|(_, cost)| cost.cycles_per_packet.median).collect(),
-            published: Vec::new(),
-        }],
-        stacked: false,
-        ordered: false,
-        halves: vec![costs().map(|(_, cost)| half(cost.cycles_per_packet)).collect()],
-        published: Vec::new(),
-    }
+    let median = costs().map(|(_, cost)| cost.cycles_per_packet.median).collect();
+    let x = "application, forwarding included; line: half the distance of the quartiles";
+    let mut bars = figure_page::bars(
+        &format!("Cycles a packet: {}", row.name),
+        [x, "cycles of the time-stamp counter"],
+        costs().map(|(name, _)| name.to_owned()).collect(),
+        [("median".to_owned(), median)],
+    );
+    bars.halves = vec![costs().map(|(_, cost)| half(cost.cycles_per_packet)).collect()];
+    bars
 }
 
-fn figures(page: &mut String, report: &Report) {
+fn figures(page: &mut FigurePage, report: &Report) {
     let heads = [
         "packets",
         "bytes",
@@ -118,19 +101,11 @@ fn figures(page: &mut String, report: &Report) {
         let with = row.applications.iter().map(|with| cells(with.name, &with.cost, Some(with)));
         std::iter::once(cells("ipv4", &row.ipv4, None)).chain(with).collect::<Vec<_>>()
     });
-    page::table(page, heads, rows);
+    page.table(heads, rows);
 }
 
-fn node_table(page: &mut String, row: &Row) {
+fn node_table(page: &mut FigurePage, row: &Row) {
     for with in row.applications.iter().filter(|with| !with.nodes.is_empty()) {
-        put(
-            page,
-            format_args!(
-                "<details><summary>{}, {}: its nodes and counters</summary>\n",
-                escape(&row.name),
-                escape(with.name)
-            ),
-        );
         let nodes = with.nodes.iter().map(|node| {
             let cycles = node.cycles_per_packet;
             [
@@ -139,28 +114,10 @@ fn node_table(page: &mut String, row: &Row) {
                 format!("{:.1} to {:.1}", cycles.lower_quartile, cycles.upper_quartile),
             ]
         });
-        page::table(page, ["node", "cycles a packet", "quartiles"], nodes);
-        put(page, format_args!("<p>{}</p></details>\n", escape(&with.counted.to_string())));
+        let summary = format!("{}, {}: its nodes and counters", row.name, with.name);
+        page.details(&summary, |page| {
+            page.table(["node", "cycles a packet", "quartiles"], nodes);
+            page.text(&with.counted.to_string());
+        });
     }
-}
-
-fn conditions(page: &mut String, report: &Report) {
-    page.push_str("<h2>How it was measured</h2>\n");
-    let rows = [
-        ("options", report.options.clone()),
-        ("flows", report.flows.to_string()),
-        ("routes", report.routes.to_string()),
-        ("packets of a batch", report.batch.to_string()),
-        ("repeats, of which the median counts", report.repeats.to_string()),
-        ("packets of a repeat", report.packets.to_string()),
-        ("time-stamp counter, GHz", format!("{:.3}", report.clock_hertz / 1e9)),
-        ("what is timed", report.timed.to_owned()),
-        ("machine", report.machine.text()),
-        ("date", report.machine.date.clone()),
-    ];
-    page::table(
-        page,
-        ["what", "value"],
-        rows.map(|(name, value)| [name.into(), value]).into_iter(),
-    );
 }

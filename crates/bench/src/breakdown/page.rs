@@ -3,55 +3,38 @@
 use super::forwarding::Forwarding;
 use super::report::{Breakdown, Report};
 use super::side::Side;
-use wattline_report::escape;
-use wattline_report::page::{self, put};
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use crate::figure_page::{self, FigurePage};
 
 /// The page.
 pub fn html(report: &Report) -> String {
-    let title = "Where processor time goes per packet";
-    let mut page = page::begin(title);
-    put(&mut page, format_args!("<h1>{title}</h1>\n<p>{}</p>\n", escape(&summary(report))));
-    put(&mut page, format_args!("<p>{}</p>\n", escape(report.note)));
+    let mut page = FigurePage::begin("Where processor time goes per packet", &summary(report));
+    page.text(report.note);
     if !report.groups_fit_kernel {
-        page.push_str("<p>The table of groups was made for other kernels than this one.</p>\n");
+        page.text("The table of groups was made for other kernels than this one.");
     }
-    page.push_str("<div class=\"plots\">\n");
-    for offloads in [true, false] {
-        for (name, side) in SIDES {
-            if let Some(plot) = plot(report, offloads, name, side) {
-                page.push_str(&plot);
-            }
-        }
-    }
-    page.push_str("</div>\n");
+    let plots = [true, false].into_iter().flat_map(|offloads| {
+        SIDES.into_iter().filter_map(move |(name, side)| plot(report, offloads, name, side))
+    });
+    page.plots(plots);
     for result in &report.results {
         section(&mut page, result);
     }
     own(&mut page, report);
     forwarding(&mut page, &report.forwarding);
     if let Some(why) = &report.forwarding_missing {
-        put(&mut page, format_args!("<p>Forwarding was not measured: {}.</p>\n", escape(why)));
+        page.text(&format!("Forwarding was not measured: {why}."));
     }
     components(&mut page, report);
-    page.push_str("<h2>Conditions</h2>\n");
-    page::table(
-        &mut page,
-        ["what", "value"],
-        [
-            ["machine", &*report.machine.text()],
-            ["event", report.event],
-            ["samples per second and processor", &report.frequency_hertz.to_string()],
-            ["connections", &report.connections.to_string()],
-            ["link", "a veth pair between two network namespaces, iperf3 on both sides"],
-            ["counters", &counters(report)],
-            ["meters", &meters(report)],
-        ]
-        .map(|row| row.map(str::to_owned))
-        .into_iter(),
-    );
-    page::end(&mut page);
-    page
+    let link = "a veth pair between two network namespaces, iperf3 on both sides";
+    let how = [
+        ("event", report.event.to_owned()),
+        ("samples per second and processor", report.frequency_hertz.to_string()),
+        ("connections", report.connections.to_string()),
+        ("link", link.to_owned()),
+        ("counters", counters(report)),
+        ("meters", meters(report)),
+    ];
+    page.end(&how, None)
 }
 
 type Of = fn(&Breakdown) -> &Side;
@@ -72,41 +55,33 @@ fn plot(report: &Report, offloads: bool, name: &str, side: Of) -> Option<String>
     let results: Vec<&Breakdown> =
         report.results.iter().filter(|result| result.offloads == offloads).collect();
     let first = results.first()?;
-    let series = side(first).groups.iter().enumerate().map(|(index, share)| BarSeries {
-        name: share.group.name().to_owned(),
-        values: results
-            .iter()
-            .map(|result| side(result).groups[index].cpu_seconds_per_packet * 1e9)
-            .collect(),
-        published: vec![None; results.len()],
+    let series = side(first).groups.iter().enumerate().map(|(index, share)| {
+        let nanos = |result: &&Breakdown| side(result).groups[index].cpu_seconds_per_packet * 1e9;
+        (share.group.name().to_owned(), results.iter().map(nanos).collect())
     });
-    let bars = Bars {
-        title: format!("{name}, offloads {}", if offloads { "on" } else { "off" }),
-        x_label: "bytes of each call of the program".into(),
-        y: Axis::new("processor time per packet (ns)"),
-        groups: results.iter().map(|result| result.io_bytes.to_string()).collect(),
-        series: series.collect(),
-        stacked: true,
-        ordered: false,
-        halves: Vec::new(),
-        published: vec![None; results.len()],
-    };
+    let mut bars = figure_page::bars(
+        &format!("{name}, offloads {}", on_or_off(offloads)),
+        ["bytes of each call of the program", "processor time per packet (ns)"],
+        results.iter().map(|result| result.io_bytes.to_string()).collect(),
+        series,
+    );
+    bars.stacked = true;
     Some(bars.svg())
 }
 
-fn section(page: &mut String, result: &Breakdown) {
-    put(
-        page,
-        format_args!(
-            "<h2>{} bytes a call, offloads {}</h2>\n<p>{:.2} Gbit/s, {:.0} packets/s of {:.0} \
-             bytes.</p>\n",
-            result.io_bytes,
-            if result.offloads { "on" } else { "off" },
-            result.rate_bps / 1e9,
-            result.rate_pps,
-            result.packet_mean_bytes
-        ),
-    );
+fn on_or_off(offloads: bool) -> &'static str {
+    if offloads { "on" } else { "off" }
+}
+
+fn section(page: &mut FigurePage, result: &Breakdown) {
+    let offloads = on_or_off(result.offloads);
+    page.heading(&format!("{} bytes a call, offloads {offloads}", result.io_bytes));
+    page.text(&format!(
+        "{:.2} Gbit/s, {:.0} packets/s of {:.0} bytes.",
+        result.rate_bps / 1e9,
+        result.rate_pps,
+        result.packet_mean_bytes
+    ));
     let heads = [
         "group",
         "transmit, %",
@@ -117,8 +92,7 @@ fn section(page: &mut String, result: &Breakdown) {
         "ns per byte",
     ];
     let pairs = result.transmit.groups.iter().zip(&result.receive.groups);
-    page::table(
-        page,
+    page.table(
         heads,
         pairs.map(|(transmit, receive)| {
             let mut row = vec![transmit.group.name().to_owned()];
@@ -135,21 +109,14 @@ fn section(page: &mut String, result: &Breakdown) {
         if side.unclaimed.is_empty() {
             continue;
         }
-        put(
-            page,
-            format_args!(
-                "<details><summary>Functions that no group claims, {name} ({} samples in \
-                 all)</summary>\n",
-                side.samples
-            ),
-        );
         let rows = side.unclaimed.iter();
-        page::table(
-            page,
-            ["function", "share of the samples, %"],
-            rows.map(|(function, share)| [function.clone(), format!("{:.2}", share * 100.0)]),
+        let rows =
+            rows.map(|(function, share)| [function.clone(), format!("{:.2}", share * 100.0)]);
+        let samples = side.samples;
+        page.details(
+            &format!("Functions that no group claims, {name} ({samples} samples in all)"),
+            |page| page.table(["function", "share of the samples, %"], rows),
         );
-        page.push_str("</details>\n");
     }
     let counted = result.events.iter().filter_map(|event| {
         Some([
@@ -160,25 +127,22 @@ fn section(page: &mut String, result: &Breakdown) {
     });
     let counted: Vec<_> = counted.collect();
     if !counted.is_empty() {
-        page.push_str("<h3>Counters of all processors</h3>\n");
+        page.subheading("Counters of all processors");
         let heads = ["event", "per packet, both sides", "counted for % of the time"];
-        page::table(page, heads, counted.into_iter());
+        page.table(heads, counted);
     }
 }
 
-fn own(page: &mut String, report: &Report) {
+fn own(page: &mut FigurePage, report: &Report) {
     let Some(own) = &report.own else { return };
-    put(
-        page,
-        format_args!(
-            "<h2>Wattline's own data plane</h2>\n<p>{:.1} cycles per packet at {:.2} GHz: {}.</p>\n",
-            own.cycles_per_packet,
-            own.clock_hertz / 1e9,
-            escape(own.note)
-        ),
-    );
-    page::table(
-        page,
+    page.heading("Wattline's own data plane");
+    page.text(&format!(
+        "{:.1} cycles per packet at {:.2} GHz: {}.",
+        own.cycles_per_packet,
+        own.clock_hertz / 1e9,
+        own.note
+    ));
+    page.table(
         ["node", "group", "cycles per packet", "ns per packet"],
         own.nodes.iter().map(|node| {
             [
@@ -191,52 +155,39 @@ fn own(page: &mut String, report: &Report) {
     );
 }
 
-fn forwarding(page: &mut String, all: &[Forwarding]) {
+fn forwarding(page: &mut FigurePage, all: &[Forwarding]) {
     let Some(first) = all.first() else { return };
-    page.push_str(
-        "<h2>Forwarding</h2>\n<p>Processor time of the threads that forward frames of 64 bytes between \
-         veth pairs. Application: Wattline's worker, or its XDP program. What the generator and its \
-         receiver take is not in it. The sum is what the scheduler charged them; samples divide it. \
-         Without a card, the driver is that of veth.</p>\n<div \
-         class=\"plots\">",
+    page.heading("Forwarding");
+    page.text(
+        "Processor time of the threads that forward frames of 64 bytes between veth pairs. \
+         Application: Wattline's worker, or its XDP program. What the generator and its receiver \
+         take is not in it. The sum is what the scheduler charged them; samples divide it. Without \
+         a card, the driver is that of veth.",
     );
-    let series = first.forward.groups.iter().enumerate().map(|(index, share)| BarSeries {
-        name: share.group.name().to_owned(),
-        values: all
-            .iter()
-            .map(|it| it.forward.groups[index].cpu_seconds_per_packet * 1e9)
-            .collect(),
-        published: Vec::new(),
+    let series = first.forward.groups.iter().enumerate().map(|(index, share)| {
+        let nanos = |it: &Forwarding| it.forward.groups[index].cpu_seconds_per_packet * 1e9;
+        (share.group.name().to_owned(), all.iter().map(nanos).collect())
     });
-    let bars = Bars {
-        title: "Processor time of a forwarded packet".into(),
-        x_label: "who forwards".into(),
-        y: Axis::new("ns").from_zero(),
-        groups: all.iter().map(|it| it.device.to_owned()).collect(),
-        series: series.collect(),
-        stacked: true,
-        ordered: false,
-        halves: Vec::new(),
-        published: Vec::new(),
-    };
-    page.push_str(&bars.svg());
-    page.push_str("</div>\n");
+    let mut bars = figure_page::bars(
+        "Processor time of a forwarded packet",
+        ["who forwards", "ns"],
+        all.iter().map(|it| it.device.to_owned()).collect(),
+        series,
+    );
+    bars.stacked = true;
+    page.plots([bars.svg()]);
     for it in all {
-        put(page, format_args!("<h3>{}</h3>\n", escape(&it.device_words)));
-        put(
-            page,
-            format_args!(
-                "<p>{:.3} Mpps, {:.0} ns of processor time a packet; {:.4} % lost{}.</p>\n",
-                it.offered_rate_pps / 1e6,
-                it.forward.nanos_per_packet(),
-                it.loss_ratio * 100.0,
-                it.unsound_because
-                    .as_ref()
-                    .map_or_else(String::new, |why| format!("; not sound: {}", escape(why)))
-            ),
-        );
-        page::table(
-            page,
+        page.subheading(&it.device_words);
+        page.text(&format!(
+            "{:.3} Mpps, {:.0} ns of processor time a packet; {:.4} % lost{}.",
+            it.offered_rate_pps / 1e6,
+            it.forward.nanos_per_packet(),
+            it.loss_ratio * 100.0,
+            it.unsound_because
+                .as_ref()
+                .map_or_else(String::new, |why| format!("; not sound: {why}"))
+        ));
+        page.table(
             ["group", "% of the time", "ns a packet"],
             it.forward.groups.iter().map(|share| {
                 [
@@ -249,15 +200,15 @@ fn forwarding(page: &mut String, all: &[Forwarding]) {
     }
 }
 
-fn components(page: &mut String, report: &Report) {
-    page.push_str("<h2>Power of components</h2>\n");
+fn components(page: &mut FigurePage, report: &Report) {
+    page.heading("Power of components");
     if report.results.iter().all(|result| result.components.is_empty()) {
-        put(page, format_args!("<p>{}</p>\n", escape(&meters(report))));
+        page.text(&meters(report));
         return;
     }
-    page.push_str(
-        "<p>Idle: nothing runs. Link: what the link adds. Data: what the data add to that. The \
-         accuracy is the meter's; that of a difference is worse.</p>\n",
+    page.text(
+        "Idle: nothing runs. Link: what the link adds. Data: what the data add to that. The \
+         accuracy is the meter's; that of a difference is worse.",
     );
     let heads = [
         "bytes a call",
@@ -275,7 +226,7 @@ fn components(page: &mut String, report: &Report) {
         result.components.iter().map(|component| {
             [
                 result.io_bytes.to_string(),
-                if result.offloads { "on" } else { "off" }.to_owned(),
+                on_or_off(result.offloads).to_owned(),
                 component.meter.clone(),
                 component.scope.to_string(),
                 component.source.clone(),
@@ -287,7 +238,7 @@ fn components(page: &mut String, report: &Report) {
             ]
         })
     });
-    page::table(page, heads, rows);
+    page.table(heads, rows);
 }
 
 /// Names the counters that were read, or the reason why there were none.

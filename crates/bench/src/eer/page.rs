@@ -2,22 +2,16 @@
 
 use super::show::verdict;
 use super::{Reading, Report, Step, remarks};
-use wattline_report::escape;
-use wattline_report::page::{self, put};
+use crate::figure_page::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
 
 /// The page.
 pub fn html(report: &Report) -> String {
     let description = &report.description;
     let title = format!("Energy efficiency: {}", description.device);
-    let mut page = page::begin(&title);
-    put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
-    put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(report))));
-    put(&mut page, format_args!("<p>Power: {}.</p>\n<ul>\n", escape(&description.power_from)));
-    for note in description.notes.iter().chain(&remarks::of(report)) {
-        put(&mut page, format_args!("<li>{}</li>\n", escape(note)));
-    }
-    page.push_str("</ul>\n<div class=\"plots\">");
+    let mut page = FigurePage::begin(&title, &verdict(report));
+    page.text(&format!("Power: {}.", description.power_from));
+    page.remarks(description.notes.iter().cloned().chain(remarks::of(report)));
     let full = report
         .steps
         .iter()
@@ -35,54 +29,44 @@ pub fn html(report: &Report) -> String {
         curve.filter_map(|step| Some((step.share? * 100.0, step.reading.power_watts))),
     )
     .series("in proportion", Mark::Line, [(0.0, 0.0), (100.0, full)]);
-    page.push_str(&chart.svg());
-    page.push_str("</div>\n<h2>Readings</h2>\n");
+    page.plots([chart.svg()]);
+    page.heading("Readings");
     readings(&mut page, &report.steps);
-    page.push_str("<h2>How it was measured</h2>\n");
-    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
-    page::table(
-        &mut page,
-        ["what", "value"],
-        [
-            ["class", report.class.words()],
-            ["throughput without loss, Mpps", &format!("{:.4}", report.throughput_pps / 1e6)],
-            ["proportionality index", &number(report.proportionality_index)],
-            ["dynamic range", &number(report.dynamic_range_ratio)],
-            ["frames", &description.frames],
-            ["ports", &description.ports.to_string()],
-            ["stabilisation, s", &description.stabilisation_seconds.to_string()],
-            ["measurement, s", &description.measurement_seconds.to_string()],
-            ["time", &description.time],
-            ["averaging", &description.averaging],
-        ]
-        .map(|row| row.map(str::to_owned))
-        .into_iter(),
-    );
-    page.push_str(
-        "<p>EER: weighted throughput over weighted power (draft-ietf-bmwg-powerbench, after ETSI ES \
+    page.text(
+        "EER: weighted throughput over weighted power (draft-ietf-bmwg-powerbench, after ETSI ES \
          203 136). The proportionality index is 1 where power is in proportion to the load and 0 \
          where it is always the same; the dynamic range is the share of full power that is saved \
-         when idle.</p>\n",
+         when idle.",
     );
-    page::end(&mut page);
-    page
+    let number = |value: Option<f64>| or_dash(value, 3);
+    let how = [
+        ("class", report.class.words().to_owned()),
+        ("throughput without loss, Mpps", format!("{:.4}", report.throughput_pps / 1e6)),
+        ("proportionality index", number(report.proportionality_index)),
+        ("dynamic range", number(report.dynamic_range_ratio)),
+        ("frames", description.frames.clone()),
+        ("ports", description.ports.to_string()),
+        ("stabilisation, s", description.stabilisation_seconds.to_string()),
+        ("measurement, s", description.measurement_seconds.to_string()),
+        ("time", description.time.clone()),
+        ("averaging", description.averaging.clone()),
+    ];
+    page.end(&how, None)
 }
 
-fn readings(page: &mut String, steps: &[Step]) {
+fn readings(page: &mut FigurePage, steps: &[Step]) {
     if steps.iter().any(|step| step.reading.processor.is_some()) {
         processor_section(page, steps);
     } else {
         cores_section(page, steps);
     }
-    let disturbed =
-        |step: &Step| Some((step.name.clone(), step.reading.disturbed_because.clone()?));
-    let mut disturbed = steps.iter().filter_map(disturbed).peekable();
-    if disturbed.peek().is_some() {
-        page.push_str("<p>Disturbed:</p>\n<ul>\n");
-        for (name, why) in disturbed {
-            put(page, format_args!("<li>{}: {}</li>\n", escape(&name), escape(&why)));
-        }
-        page.push_str("</ul>\n");
+    let disturbed = steps.iter().filter_map(|step| {
+        Some(format!("{}: {}", step.name, step.reading.disturbed_because.as_ref()?))
+    });
+    let disturbed: Vec<String> = disturbed.collect();
+    if !disturbed.is_empty() {
+        page.text("Disturbed:");
+        page.remarks(disturbed);
     }
 }
 
@@ -95,7 +79,7 @@ fn is_disturbed(reading: &Reading) -> String {
 }
 
 /// Readings of a device whose processor time was measured.
-fn processor_section(page: &mut String, steps: &[Step]) {
+fn processor_section(page: &mut FigurePage, steps: &[Step]) {
     let heads = [
         "load",
         "offered, Mpps",
@@ -127,15 +111,15 @@ fn processor_section(page: &mut String, steps: &[Step]) {
             is_disturbed(reading),
         ]
     };
-    page::table(page, heads, steps.iter().map(row));
-    page.push_str(
-        "<p>Processor busy, and nanoseconds a packet: the time for which the device's threads had a \
-         processor of this machine, measured. Power: what a model takes for it.</p>\n",
+    page.table(heads, steps.iter().map(row));
+    page.text(
+        "Processor busy, and nanoseconds a packet: the time for which the device's threads had a \
+         processor of this machine, measured. Power: what a model takes for it.",
     );
 }
 
 /// Readings of a device whose cores and queues are known.
-fn cores_section(page: &mut String, steps: &[Step]) {
+fn cores_section(page: &mut FigurePage, steps: &[Step]) {
     let heads = [
         "load",
         "offered, Mpps",
@@ -174,14 +158,14 @@ fn cores_section(page: &mut String, steps: &[Step]) {
             is_disturbed(reading),
         ]
     };
-    page::table(page, heads, steps.iter().map(row));
-    page.push_str(
-        "<p>Queued: packets by which queues grew where a load is more than the device forwards; more \
+    page.table(heads, steps.iter().map(row));
+    page.text(
+        "Queued: packets by which queues grew where a load is more than the device forwards; more \
          of it would be lost. Awake: of the time of all cores. Changes: of the operating point during \
          the measurement; 0 where the policy has settled. Less power under more load is no mistake of \
          the account where both loads were held: a policy with hysteresis keeps the state that it \
          reached on its way, which may be a slower one at a higher load, and where links are nearly \
          full a core finds more packets at each look, so that it naps less often and spends less on \
-         waking up.</p>\n",
+         waking up.",
     );
 }

@@ -1,18 +1,12 @@
 //! The result as a page that needs nothing from elsewhere.
 
 use super::{Report, Standing};
-use crate::machine::Machine;
-use wattline_report::escape;
-use wattline_report::page::{self, put};
-use wattline_report::plot::{Axis, BarSeries, Bars};
+use crate::figure_page::{self, FigurePage};
 
 /// The page.
 pub fn html(report: &Report) -> String {
-    const TITLE: &str = "Forwarding over veth";
-    let mut page = page::begin(TITLE);
-    put(&mut page, format_args!("<h1>{TITLE}</h1>\n"));
-    put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(report))));
-    put(&mut page, format_args!("<p>{}.</p>\n", escape(report.note)));
+    let mut page = FigurePage::begin("Forwarding over veth", &verdict(report));
+    page.text(&format!("{}.", report.note));
     let mut conditions = Vec::new();
     for of in report.results.iter().map(condition) {
         if !conditions.contains(&of) {
@@ -22,28 +16,17 @@ pub fn html(report: &Report) -> String {
     for (load, sink) in conditions {
         let of: Vec<&Standing> =
             report.results.iter().filter(|it| condition(it) == (load, sink)).collect();
-        put(&mut page, format_args!("<h2>Load {load}, sink {sink}</h2>\n<div class=\"plots\">"));
-        page.push_str(&rates(&of).svg());
-        page.push_str(&times(&of).svg());
-        page.push_str("</div>\n");
+        page.heading(&format!("Load {load}, sink {sink}"));
+        page.plots([rates(&of), times(&of)]);
         figures(&mut page, &of);
     }
-    page.push_str("<h2>How it was measured</h2>\n");
     let rounds = report.results.first().map_or(0, |first| first.rounds.len());
-    page::table(
-        &mut page,
-        ["what", "value"],
-        [
-            ["frames, bytes without check sequence", &report.frame_bytes.to_string()],
-            ["rounds, of which the median counts", &rounds.to_string()],
-            ["figures", "measured; processor time as the scheduler charged it"],
-            ["machine", &Machine::here().text()],
-        ]
-        .map(|row| row.map(str::to_owned))
-        .into_iter(),
-    );
-    page::end(&mut page);
-    page
+    let how = [
+        ("frames, bytes without check sequence", report.frame_bytes.to_string()),
+        ("rounds, of which the median counts", rounds.to_string()),
+        ("figures", "measured; processor time as the scheduler charged it".to_owned()),
+    ];
+    page.end(&how, None)
 }
 
 fn condition(standing: &Standing) -> (&'static str, &'static str) {
@@ -63,47 +46,39 @@ fn name(standing: &Standing) -> String {
     format!("{} ({})", standing.name, standing.arrangement.placement.name())
 }
 
-fn bars(title: &str, unit: &str, of: &[&Standing], series: Vec<BarSeries>, stacked: bool) -> Bars {
-    Bars {
-        title: title.into(),
-        x_label: "candidate (where its receiver runs)".into(),
-        y: Axis::new(unit).from_zero(),
-        groups: of.iter().map(|standing| name(standing)).collect(),
-        series,
-        stacked,
-        ordered: false,
-        halves: Vec::new(),
-        published: Vec::new(),
-    }
+/// Value of a candidate in a series of this name.
+type Series = (&'static str, fn(&Standing) -> f64);
+
+fn bars(title: &str, unit: &str, of: &[&Standing], series: &[Series], stacked: bool) -> String {
+    let names = of.iter().map(|standing| name(standing)).collect();
+    let series = series.iter().map(|(name, value)| {
+        ((*name).to_owned(), of.iter().map(|standing| value(standing)).collect())
+    });
+    let axes = ["candidate (where its receiver runs)", unit];
+    let mut bars = figure_page::bars(title, axes, names, series);
+    bars.stacked = stacked;
+    bars.svg()
 }
 
-fn series(name: &str, of: &[&Standing], value: fn(&Standing) -> f64) -> BarSeries {
-    let values = of.iter().map(|standing| value(standing)).collect();
-    BarSeries { name: name.into(), values, published: Vec::new() }
+fn rates(of: &[&Standing]) -> String {
+    let shown: [Series; 2] =
+        [("offered", |it| it.offered_rate_pps / 1e6), ("forwarded", |it| it.rate_pps / 1e6)];
+    bars("Frames a second", "Mpps", of, &shown, false)
 }
 
-fn rates(of: &[&Standing]) -> Bars {
-    let shown = vec![
-        series("offered", of, |it| it.offered_rate_pps / 1e6),
-        series("forwarded", of, |it| it.rate_pps / 1e6),
+fn times(of: &[&Standing]) -> String {
+    let shown: [Series; 3] = [
+        ("own threads", |it| it.own_threads_seconds_per_packet * 1e9),
+        ("receiving thread", |it| it.receive_thread_seconds_per_packet * 1e9),
+        ("sink, which frees", |it| it.sink_thread_seconds_per_packet * 1e9),
     ];
-    bars("Frames a second", "Mpps", of, shown, false)
+    bars("Processor time of a frame", "ns", of, &shown, true)
 }
 
-fn times(of: &[&Standing]) -> Bars {
-    let shown = vec![
-        series("own threads", of, |it| it.own_threads_seconds_per_packet * 1e9),
-        series("receiving thread", of, |it| it.receive_thread_seconds_per_packet * 1e9),
-        series("sink, which frees", of, |it| it.sink_thread_seconds_per_packet * 1e9),
-    ];
-    bars("Processor time of a frame", "ns", of, shown, true)
-}
-
-fn figures(page: &mut String, of: &[&Standing]) {
+fn figures(page: &mut FigurePage, of: &[&Standing]) {
     let mpps = |rate: f64| format!("{:.3}", rate / 1e6);
     let nanos = |seconds: f64| format!("{:.0}", seconds * 1e9);
-    page::table(
-        page,
+    page.table(
         [
             "candidate",
             "offered, Mpps",

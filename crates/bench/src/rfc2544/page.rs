@@ -2,29 +2,38 @@
 
 use super::report::{OfLength, Report};
 use super::show::{cell, compliance, throughput};
-use wattline_report::escape;
-use wattline_report::page::{self, put};
+use crate::figure_page::FigurePage;
 use wattline_report::plot::{Axis, Chart, Mark};
-use wattline_units::Build;
 
 /// The page.
 pub fn html(report: &Report) -> String {
-    let title = format!("RFC 2544: {}", report.conditions.device_words);
-    let mut page = page::begin(&title);
-    put(&mut page, format_args!("<h1>{}</h1>\n", escape(&title)));
-    put(&mut page, format_args!("<p><strong>{}</strong></p>\n", escape(&verdict(report))));
-    put(&mut page, format_args!("<p>Compliance: {}</p>\n<ul>\n", escape(&compliance(report))));
-    for deviation in &report.deviations {
-        put(&mut page, format_args!("<li>{}</li>\n", escape(deviation)));
-    }
-    page.push_str("</ul>\n");
+    let conditions = &report.conditions;
+    let title = format!("RFC 2544: {}", conditions.device_words);
+    let mut page = FigurePage::begin(&title, &verdict(report));
+    page.text(&format!("Compliance: {}", compliance(report)));
+    page.remarks(report.deviations.iter().cloned());
     overview(&mut page, report);
     for length in &report.lengths {
         length_section(&mut page, length);
     }
-    conditions(&mut page, report);
-    page::end(&mut page);
-    page
+    page.heading("Soundness");
+    page.text(
+        "A trial is sound where the generator sent at least 99 % of what was asked for and its \
+         receiver lost nothing by itself. Trials that are not are repeated twice, and never count as \
+         loss of the device; of those for latency and frame loss, the last one is shown, with the \
+         reason.",
+    );
+    let how = [
+        ("device", conditions.device_words.clone()),
+        ("links", conditions.links.clone()),
+        ("placement", conditions.placement.clone()),
+        ("frames", conditions.ways.clone()),
+        ("zero-copy", if conditions.zero_copy { "yes" } else { "no" }.to_owned()),
+        ("queues", conditions.queues.to_string()),
+        ("flows", report.flows.to_string()),
+        ("length of the run, s", format!("{:.0}", report.run_seconds)),
+    ];
+    page.end(&how, None)
 }
 
 fn verdict(report: &Report) -> String {
@@ -54,10 +63,9 @@ pub(super) fn mostly_unsound(length: &OfLength) -> Option<String> {
     })
 }
 
-fn overview(page: &mut String, report: &Report) {
-    page.push_str("<h2 id=\"overview\">All frame lengths</h2>\n");
-    page::table(
-        page,
+fn overview(page: &mut FigurePage, report: &Report) {
+    page.heading("All frame lengths");
+    page.table(
         [
             "frames, bytes",
             "generator's limit, Mpps",
@@ -89,10 +97,10 @@ fn overview(page: &mut String, report: &Report) {
             ]
         }),
     );
-    page.push_str(
-        "<p>The generator's limit is what it sends and receives without loss when no \
+    page.text(
+        "The generator's limit is what it sends and receives without loss when no \
          device is in between; ≥ says that the device may be faster than that. Latencies are those \
-         at the throughput, from sending to reading, with what the generator adds by itself.</p>\n",
+         at the throughput, from sending to reading, with what the generator adds by itself.",
     );
     let of = |figure: fn(&OfLength) -> Option<f64>| {
         let lengths = report.lengths.iter();
@@ -118,14 +126,13 @@ fn overview(page: &mut String, report: &Report) {
     );
     // A mix has no place on the axis of lengths, and a single point is no curve.
     if of(|length| Some(length.frame_mean_bytes)).len() > 1 {
-        put(page, format_args!("<div class=\"plots\">{}</div>\n", rates.svg()));
+        page.plots([rates.svg()]);
     }
 }
 
 /// The part of one frame length.
-pub(super) fn length_section(page: &mut String, length: &OfLength) {
-    let name = escape(&length.frames);
-    put(page, format_args!("<h2 id=\"f-{name}\">Frames: {name}</h2>\n<div class=\"plots\">"));
+pub(super) fn length_section(page: &mut FigurePage, length: &OfLength) {
+    page.heading(&format!("Frames: {}", length.frames));
     let loss = Chart::new(
         "Frame loss (section 26.3)",
         Axis::new("offered, Mpps").from_zero(),
@@ -138,7 +145,6 @@ pub(super) fn length_section(page: &mut String, length: &OfLength) {
         true => loss,
         false => loss.series("not sound", Mark::Points, unsound),
     };
-    page.push_str(&loss.svg());
     let mut latency = Chart::new(
         "Latency distribution",
         Axis::new("latency, µs").logarithmic(),
@@ -148,9 +154,6 @@ pub(super) fn length_section(page: &mut String, length: &OfLength) {
         let points = at.curve.iter().map(|(share, seconds)| (seconds * 1e6, share * 100.0));
         let name = format!("{:.0} % of the throughput", at.share * 100.0);
         latency = latency.series(name, Mark::Line, points);
-    }
-    if !length.latency.is_empty() {
-        page.push_str(&latency.svg());
     }
     let trials = length.throughput.trials.iter().enumerate();
     let search =
@@ -166,10 +169,22 @@ pub(super) fn length_section(page: &mut String, length: &OfLength) {
                 trials
                     .map(|(number, trial)| (number as f64 + 1.0, trial.forwarding_rate_pps / 1e6)),
             );
-    page.push_str(&search.svg());
-    page.push_str("</div>\n<details><summary>Loss and latency as tables</summary>\n");
-    page::table(
-        page,
+    let latency = (!length.latency.is_empty()).then(|| latency.svg());
+    page.plots([loss.svg()].into_iter().chain(latency).chain([search.svg()]));
+    page.details("Loss and latency as tables", |page| loss_and_latency(page, length));
+    page.details("Every trial of the search", |page| trials_of(page, length));
+    if let Some(burst) = &length.back_to_back {
+        page.text(&format!(
+            "Back-to-back frames (section 26.4, RFC 9004): {:.0} at {:.3} Mpps{}.",
+            burst.frames,
+            burst.burst_rate_pps / 1e6,
+            if burst.limited_by_generator { ", no longer burst was sent" } else { "" }
+        ));
+    }
+}
+
+fn loss_and_latency(page: &mut FigurePage, length: &OfLength) {
+    page.table(
         [
             "offered, Mpps",
             "of the limit",
@@ -191,8 +206,7 @@ pub(super) fn length_section(page: &mut String, length: &OfLength) {
             ]
         }),
     );
-    page::table(
-        page,
+    page.table(
         ["load, Mpps", "min, µs", "mean", "p50", "p90", "p99", "p99.9", "max", "lost, %", "sound"],
         length.latency.iter().map(|at| {
             let micros = |seconds: Option<f64>| cell(seconds.map(|value| value * 1e6), 1);
@@ -210,9 +224,10 @@ pub(super) fn length_section(page: &mut String, length: &OfLength) {
             ]
         }),
     );
-    page.push_str("</details>\n<details><summary>Every trial of the search</summary>\n");
-    page::table(
-        page,
+}
+
+fn trials_of(page: &mut FigurePage, length: &OfLength) {
+    page.table(
         ["trial", "load, Mpps", "length, s", "lost, %", "forwarded, Mpps", "sound"],
         length.throughput.trials.iter().enumerate().map(|(number, trial)| {
             [
@@ -224,48 +239,6 @@ pub(super) fn length_section(page: &mut String, length: &OfLength) {
                 trial.soundness.to_string(),
             ]
         }),
-    );
-    page.push_str("</details>\n");
-    if let Some(burst) = &length.back_to_back {
-        put(
-            page,
-            format_args!(
-                "<p>Back-to-back frames (section 26.4, RFC 9004): {:.0} at {:.3} Mpps{}.</p>\n",
-                burst.frames,
-                burst.burst_rate_pps / 1e6,
-                if burst.limited_by_generator { ", no longer burst was sent" } else { "" }
-            ),
-        );
-    }
-}
-
-fn conditions(page: &mut String, report: &Report) {
-    page.push_str("<h2 id=\"conditions\">Conditions</h2>\n");
-    let conditions = &report.conditions;
-    page::table(
-        page,
-        ["what", "value"],
-        [
-            ["device", conditions.device_words.as_str()],
-            ["links", conditions.links.as_str()],
-            ["placement", conditions.placement.as_str()],
-            ["frames", conditions.ways.as_str()],
-            ["zero-copy", if conditions.zero_copy { "yes" } else { "no" }],
-            ["queues", &conditions.queues.to_string()],
-            ["flows", &report.flows.to_string()],
-            ["machine", &report.machine.text()],
-            ["date", &report.machine.date],
-            ["Wattline", &Build::default().to_string()],
-            ["length of the run, s", &format!("{:.0}", report.run_seconds)],
-        ]
-        .map(|row| row.map(str::to_owned))
-        .into_iter(),
-    );
-    page.push_str(
-        "<p>A trial is sound where the generator sent at least 99 % of what was asked for and its \
-         receiver lost nothing by itself. Trials that are not are repeated twice, and never count as \
-         loss of the device; of those for latency and frame loss, the last one is shown, with the \
-         reason.</p>\n",
     );
 }
 
