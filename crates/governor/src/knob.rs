@@ -11,6 +11,10 @@ use wattline_units::Span;
 
 /// One change of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a step is copied once for a change of a knob, which takes microseconds; a set holds 4,096 cores"
+)]
 pub enum Step {
     /// A core goes to a frequency, an index into [`Platform::frequencies`].
     Frequency {

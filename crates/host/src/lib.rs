@@ -70,6 +70,7 @@ use freshness::Freshness;
 use notices::Notices;
 use polling::Polling;
 use senses::Senses;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Instant;
@@ -218,8 +219,8 @@ impl<K: Knobs> Host<K> {
     fn establish(&mut self, point: &mut OperatingPoint) {
         for step in step::establish(&self.platform, point) {
             let step = match self.settled(step) {
-                Ok(step) => step,
-                Err(held) => {
+                ControlFlow::Continue(step) => step,
+                ControlFlow::Break(held) => {
                     held.set(point);
                     continue;
                 }
@@ -237,21 +238,22 @@ impl<K: Knobs> Host<K> {
         }
     }
 
-    /// Returns the step to take in place of `step` at the start, or what the machine is at where
-    /// nothing is to be written: hardware and kernel go on under the preference that they have.
-    fn settled(&mut self, step: Step) -> Result<Step, Step> {
+    /// Continues with the step to take in place of `step` at the start; breaks with what the machine is at
+    /// where nothing is to be written: hardware and kernel go on under the preference that they have.
+    fn settled(&mut self, step: Step) -> ControlFlow<Step, Step> {
         if !self.survey.frequencies.preferences {
-            return Ok(step);
+            return ControlFlow::Continue(step);
         }
         let Step::Frequency { core, .. } = step else {
-            let idle = matches!(step, Step::IdleLimit { .. });
-            return if idle { self.held(&step).map_or(Ok(step), Err) } else { Ok(step) };
+            let held = matches!(step, Step::IdleLimit { .. }).then(|| self.held(&step)).flatten();
+            return held.map_or(ControlFlow::Continue(step), ControlFlow::Break);
         };
         let Some(Step::Frequency { index, .. }) = self.held(&step) else {
-            return Ok(Step::Frequency { core, index: Preference::BalancePerformance.index() });
+            let index = Preference::BalancePerformance.index();
+            return ControlFlow::Continue(Step::Frequency { core, index });
         };
         self.survey.frequencies.adopt(core, index);
-        Err(Step::Frequency { core, index })
+        ControlFlow::Break(Step::Frequency { core, index })
     }
 
     fn settle(&mut self, core: usize) -> Taken {

@@ -46,7 +46,7 @@ impl Emulation {
 
     /// Notes the active cores from a time on.
     pub(super) fn is_active_at(&self, at: u64, active: CoreSet) {
-        self.energy_account().change(at, at, Change::Active(active));
+        self.energy_account().change(at, at, Change::Active(Box::new(active)));
     }
 
     /// The energy when a run begins.

@@ -15,7 +15,7 @@ pub(super) enum Change {
     /// Frequencies, by core, as indices.
     Frequencies(Vec<usize>),
     /// The set of active cores.
-    Active(CoreSet),
+    Active(Box<CoreSet>),
 }
 
 /// Collects what cores report and reckons energy from it.
@@ -127,7 +127,7 @@ impl EnergyAccount {
             self.book_to(time, server);
             match change {
                 Change::Frequencies(frequencies) => self.frequencies = frequencies,
-                Change::Active(active) => self.active = active,
+                Change::Active(active) => self.active = *active,
             }
         }
         self.book_to(at, server);
