@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(bench.point.active.len(), 1);
         softnet(3, 5);
         bench.ask(200, Trigger::Timer, None);
-        assert_eq!(bench.point.active.len(), 1, "of a CPU that is not governed");
+        assert_eq!(bench.point.active.len(), 1, "a CPU that is not governed dropped");
         softnet(4, 5);
         bench.ask(200, Trigger::Timer, None);
         assert_eq!(bench.point.active.len(), 2);

@@ -25,7 +25,7 @@ impl Steered {
     /// # Errors
     /// When RPS is not available, or set by an administrator.
     pub fn find(tree: &Tree, knobs: &impl Knobs, interface: &str) -> Result<Self, String> {
-        let settings = Mask::Receive.settings(tree, interface);
+        let settings = steering::settings(Mask::Receive, tree, interface);
         if settings.is_empty() {
             return Err(format!("{interface} has no RPS (CONFIG_RPS)"));
         }

@@ -22,6 +22,7 @@ pub mod cpufreq;
 pub mod cpuidle;
 pub mod journal;
 pub mod latency;
+mod mask;
 pub mod moderation;
 pub mod on_exit;
 pub mod plan;

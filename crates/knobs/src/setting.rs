@@ -1,13 +1,13 @@
 //! The address of one value that can be set.
 
-use crate::steering::{self, Mask};
+use crate::mask::{self, Mask};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use wattline_linux::ethtool::Coalesce;
 use wattline_linux::napi::Napi;
 
-/// Everything that this crate sets in sysfs lies below it, or is a mask of [`crate::steering`]; a
+/// Everything that this crate sets in sysfs lies below it, or is a [`Mask`]; a
 /// journal that names another file has been tampered with.
 const CPUS: &str = "/sys/devices/system/cpu/";
 
@@ -196,9 +196,7 @@ impl fmt::Display for Setting {
             Self::Napi { interface, queue, setting } => {
                 write!(f, "napi:{interface}/queue-{queue}/{setting}")
             }
-            Self::Steering { interface, queue, mask } => {
-                steering::path(f, interface, *queue, *mask)
-            }
+            Self::Steering { interface, queue, mask } => mask::path(f, interface, *queue, *mask),
         }
     }
 }
@@ -225,7 +223,8 @@ fn parse(text: &str) -> Option<Setting> {
         return Some(Setting::Affinity { interrupt });
     }
     if text.starts_with('/') {
-        return steering::parse(text);
+        let (interface, queue, mask) = mask::parse(text)?;
+        return Some(Setting::Steering { interface, queue, mask });
     }
     let (family, rest) = text.split_once(':')?;
     let words: Vec<&str> = rest.split('/').collect();

@@ -2,62 +2,17 @@
 //! (XPS; Documentation/networking/scaling.rst).
 
 use crate::change::Change;
+pub use crate::mask::Mask;
+use crate::mask::NET;
 use crate::registration::{Recorded, Registration};
 use crate::setting::Setting;
-use std::fmt;
 use wattline_linux::sysfs::Tree;
 
-/// A kind of mask of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mask {
-    /// The CPUs that take the packets of a receive queue.
-    Receive,
-    /// The CPUs that send by a transmit queue.
-    Transmit,
-}
-
-impl Mask {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Receive, Self::Transmit];
-
-    /// Prefix of the queue's directory, and the file.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Receive => ("rx-", "rps_cpus"),
-            Self::Transmit => ("tx-", "xps_cpus"),
-        }
-    }
-
-    /// The settings of an interface.
-    pub fn settings(self, tree: &Tree, interface: &str) -> Vec<Setting> {
-        let queues = tree.numbered(format!("{NET}{interface}/queues"), self.names().0);
-        let setting =
-            |(queue, _)| Setting::Steering { interface: interface.to_owned(), queue, mask: self };
-        queues.into_iter().map(setting).collect()
-    }
-}
-
-const NET: &str = "/sys/class/net/";
-
-/// Writes the file of a setting.
-pub(crate) fn path(
-    f: &mut fmt::Formatter<'_>,
-    interface: &str,
-    queue: u32,
-    mask: Mask,
-) -> fmt::Result {
-    let (prefix, file) = mask.names();
-    write!(f, "{NET}{interface}/queues/{prefix}{queue}/{file}")
-}
-
-/// The setting of a file; `None` for any other.
-pub(crate) fn parse(text: &str) -> Option<Setting> {
-    let words: Vec<&str> = text.strip_prefix(NET)?.split('/').collect();
-    let [interface, "queues", queue, file] = words[..] else { return None };
-    let mask = Mask::ALL.into_iter().find(|mask| mask.names().1 == file)?;
-    let queue = queue.strip_prefix(mask.names().0)?.parse().ok()?;
-    let harmless = !["", ".", ".."].contains(&interface) && !interface.contains(char::is_control);
-    harmless.then(|| Setting::Steering { interface: interface.to_owned(), queue, mask })
+/// The masks of a kind that an interface has.
+pub fn settings(mask: Mask, tree: &Tree, interface: &str) -> Vec<Setting> {
+    let queues = tree.numbered(format!("{NET}{interface}/queues"), mask.names().0);
+    let setting = |(queue, _)| Setting::Steering { interface: interface.to_owned(), queue, mask };
+    queues.into_iter().map(setting).collect()
 }
 
 /// The CPUs of a mask; `None` for a text that is none.

@@ -49,7 +49,7 @@ struct Type<'a> {
 
 impl KernelTypes {
     /// Reads the types of the kernel; `None` without type information, and where it cannot be understood.
-    pub fn of_kernel() -> Option<Self> {
+    pub fn kernel() -> Option<Self> {
         let mut types = Self::default();
         types.add(&file("vmlinux")?)?;
         Some(types)
@@ -58,7 +58,7 @@ impl KernelTypes {
     /// Reads the types of the kernel and those of a module; `None` where it is not loaded, too.
     pub fn read(module: &str) -> Option<Self> {
         let of_module = file(module)?;
-        let mut types = Self::of_kernel()?;
+        let mut types = Self::kernel()?;
         types.add(&of_module)?;
         Some(types)
     }

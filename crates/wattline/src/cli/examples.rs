@@ -280,7 +280,7 @@ pub const EXAMPLES: &[Examples] = &[
             ),
         ],
     ),
-    ("status", &[("What this machine wastes, and what needs attention", "wattline status")]),
+    ("status", &[("See the waste of this machine, and matters that need attention", "wattline status")]),
     (
         "plan",
         &[

@@ -26,11 +26,11 @@ pub struct Args {
 /// The screen.
 #[derive(Debug, Default, Serialize)]
 struct Status {
-    /// What is wasted, and what would change that.
+    /// The waste, and what would change it.
     summary: String,
     /// Other facts.
     facts: Vec<String>,
-    /// What needs attention.
+    /// Matters that need attention.
     problems: Vec<String>,
 }
 

@@ -108,7 +108,7 @@ pub(super) fn netfilter() -> io::Result<Vec<AttachedProgram>> {
     static ITERATOR: Mutex<Option<OwnedFd>> = Mutex::new(None);
     let mut iterator = ITERATOR.lock().unwrap_or_else(PoisonError::into_inner);
     if iterator.is_none() {
-        let types = KernelTypes::of_kernel();
+        let types = KernelTypes::kernel();
         let types = types.ok_or_else(|| io::Error::other("the kernel has no type information"))?;
         let Some(place) = types.member("bpf_nf_link", "hook_ops") else {
             // Before Linux 6.4 there were none.
