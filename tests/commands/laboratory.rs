@@ -56,7 +56,7 @@ fn laboratory_that_is_not_installed_is_named_with_its_package() {
     // What an operator needs goes on without it.
     assert!(alone.run(&["policies"]).status.success());
     let help = text(&alone.run(&["--help"]).stdout);
-    assert!(help.contains("  sim ") && help.contains("Run a policy on a server model"), "{help}");
+    assert!(help.contains("\nLaboratory (wattline-lab): sim, sweep, "), "{help}");
 }
 
 #[test]

@@ -280,7 +280,10 @@ pub const EXAMPLES: &[Examples] = &[
             ),
         ],
     ),
-    ("status", &[("See the waste of this machine, and matters that need attention", "wattline status")]),
+    (
+        "status",
+        &[("See the waste of this machine, and matters that need attention", "wattline status")],
+    ),
     (
         "plan",
         &[
