@@ -282,7 +282,10 @@ pub const EXAMPLES: &[Examples] = &[
     ),
     (
         "status",
-        &[("See the waste of this machine, and matters that need attention", "wattline status")],
+        &[
+            ("See the waste of this machine, and matters that need attention", "wattline status"),
+            ("The same, for a script", "wattline status --json"),
+        ],
     ),
     (
         "plan",
