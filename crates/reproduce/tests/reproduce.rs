@@ -371,8 +371,12 @@ fn counts() -> [String; 2] {
     let rest = rest.map(|basis| format!("{} {}", basis.text(), agree(None, basis))).join(", ");
     let others =
         unanswered.map(|of| format!("{} {}", of.text(), count(None, None, Some(of)))).join(", ");
+    let again = record.iter().filter(|[_, basis, verdict]| {
+        basis.is_empty() && ["meets", "differs"].contains(&verdict.as_str())
+    });
+    let again = again.count();
     let sentence = format!(
-        "Of the papers' {} claims, predicted: {} agree. The others are no evidence: {rest}; {others}.\n",
+        "Of the papers' {} claims, predicted: {} agree. The others are no evidence: {rest}; {others}, repeated {again}.\n",
         record.len(),
         agree(None, predicted)
     );
