@@ -50,6 +50,10 @@ impl<'a> Summary<'a> {
             });
         let again = [Verdict::Meets, Verdict::Differs].map(|verdict| self.count(None, verdict));
         let again = again.iter().sum::<usize>();
-        format!("No evidence: {}; {}, repeated {again}.", rest.join(", "), without.join(", "))
+        format!(
+            "No evidence: {}; {}, repeats of a counted figure {again}.",
+            rest.join(", "),
+            without.join(", ")
+        )
     }
 }
