@@ -4,7 +4,9 @@ use crate::claim::{self, Claim};
 use crate::error::ReproduceError;
 use crate::figure::Figure;
 use crate::paper::Paper;
+use crate::planned;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use wattline_report::{Basis, Check, Verdict};
 
 /// A claim and its verdict.
@@ -68,7 +70,36 @@ pub(super) fn report(
         };
         reports.push(report);
     }
+    rate(&mut reports, &checks, &planned::constraints()?);
     if silent.is_empty() { Ok(reports) } else { Err(ReproduceError::Model(silent.join("\n"))) }
+}
+
+/// Gives one row of the predicted ones to each computed figure. A figure that constrained a search
+/// is fitted for all its claims; of several claims on one figure, only the first is predicted.
+fn rate(reports: &mut [ClaimReport], checks: &[&Check], constraints: &BTreeSet<&str>) {
+    let (mut fitted, mut counted) = (BTreeSet::<&str>::new(), Vec::<String>::new());
+    for check in checks.iter().filter(|c| c.claims.iter().any(|id| constraints.contains(id))) {
+        fitted.extend(&check.claims);
+    }
+    for report in reports.iter_mut().filter(|report| report.basis == Some(Basis::Predicted)) {
+        let id = report.claim.id.as_str();
+        let beside = |other: &&String| {
+            let both = |check: &&&Check| [id, other].iter().all(|id| check.claims.contains(id));
+            checks.iter().any(|check| both(&check))
+        };
+        let why = if fitted.contains(&id) {
+            report.basis = Some(Basis::Fitted);
+            "the figure constrained a search".to_owned()
+        } else if let Some(first) = counted.iter().find(beside) {
+            report.basis = None;
+            format!("the same figure as {first}, which counts")
+        } else {
+            counted.push(id.to_owned());
+            continue;
+        };
+        let separator = if report.note.is_empty() { "" } else { "; " };
+        report.note.push_str(&format!("{separator}{why}"));
+    }
 }
 
 /// Judges a claim by its own checks: the weakest basis, the worst verdict.
@@ -89,7 +120,7 @@ fn checked(claim: Claim, own: &[&Check]) -> ClaimReport {
     let ours = join(|check| format!("{}: {}", check.quantity, check.ours));
     let mut note = join(|check| check.note.clone());
     if claim.section_or_figure == OUR_MODEL {
-        basis = basis.max(Some(Basis::Fitted));
+        basis = Some(Basis::Fitted);
         let why = "a figure of the fitted model, which the paper does not print";
         note = if note.is_empty() { why.to_owned() } else { format!("{note}; {why}") };
     }
@@ -123,8 +154,24 @@ mod tests {
     }
 
     #[test]
+    fn figure_has_one_row_among_the_predicted() {
+        let check = Check::near(&["PS-001", "PS-130"], "watts", 1.0, 1.0, 0.1).predicted("none");
+        let rated = |constraints: &[&str]| {
+            let mut reports = ["PS-001", "PS-130"].map(|id| {
+                let claim = Claim { id: id.to_owned(), ..claim("6") };
+                checked(claim, &[&check])
+            });
+            rate(&mut reports, &[&check], &constraints.iter().copied().collect());
+            reports.map(|report| (report.basis, report.verdict))
+        };
+        let [predicted, fitted] = [Basis::Predicted, Basis::Fitted].map(Some);
+        assert_eq!(rated(&[]), [predicted, None].map(|basis| (basis, Verdict::Meets)));
+        assert_eq!(rated(&["PS-001"]), [fitted; 2].map(|basis| (basis, Verdict::Meets)));
+    }
+
+    #[test]
     fn figures_of_our_own_model_are_fitted_at_best() {
-        let met = Check::near(&[], "watts", 1.0, 1.0, 0.1).predicted("none");
+        let met = Check::near(&[], "watts", 1.0, 1.0, 0.1).basis(Basis::Rule);
         let own = checked(claim(OUR_MODEL), &[&met]);
         assert_eq!((own.basis, own.verdict), (Some(Basis::Fitted), Verdict::Meets));
         assert!(own.note.contains("does not print"), "{}", own.note);

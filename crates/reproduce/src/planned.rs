@@ -7,6 +7,7 @@
 use crate::error::ReproduceError;
 use crate::printed::{printed, printed_at, text_of};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use wattline_report::table::number;
 use wattline_report::{Basis, Check};
@@ -14,6 +15,7 @@ use wattline_report::{Basis, Check};
 const SOHAN: &str = include_str!("../published/checks/sohan.toml");
 const LIAO: &str = include_str!("../published/checks/liao.toml");
 const COPI: &str = include_str!("../published/checks/copi.toml");
+const COPI_SETS: &str = include_str!("../published/sets/copi.toml");
 const READINGS: &str = include_str!("../published/checks/powersave-readings.toml");
 
 /// The planned checks of a paper.
@@ -115,6 +117,18 @@ impl Figure {
     }
 }
 
+/// The part of a file of `published/sets` that affects bases.
+#[derive(Debug, Deserialize)]
+struct Sets {
+    #[serde(rename = "constraint")]
+    constraints: Vec<Constraint>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Constraint {
+    check: String,
+}
+
 type Read = LazyLock<Result<Plan, String>>;
 
 /// The planned checks of Sohan et al.
@@ -139,6 +153,19 @@ pub(super) fn copi() -> Result<&'static Plan, ReproduceError> {
 pub(super) fn powersave_readings() -> Result<&'static Plan, ReproduceError> {
     static PLAN: Read = LazyLock::new(|| Plan::parse("powersave-readings.toml", READINGS));
     read(&PLAN)
+}
+
+/// Returns the claims that constrained a search: all of PowerSave's readings, and those of the
+/// checks that a file of `published/sets` names.
+pub(super) fn constraints() -> Result<BTreeSet<&'static str>, ReproduceError> {
+    let broken = |error: String| broken("../sets/copi.toml", &error);
+    let sets: Sets = toml::from_str(COPI_SETS).map_err(|error| broken(error.to_string()))?;
+    let mut all: BTreeSet<&str> =
+        powersave_readings()?.checks.iter().flat_map(Planned::claims).collect();
+    for constraint in &sets.constraints {
+        all.extend(copi()?.find(&constraint.check)?.claims());
+    }
+    Ok(all)
 }
 
 fn read(plan: &'static Read) -> Result<&'static Plan, ReproduceError> {
@@ -272,7 +299,6 @@ mod tests {
     use crate::inputs::Inputs;
     use crate::paper::Paper;
     use crate::printed::{numbers_in, numbers_of};
-    use std::collections::BTreeSet;
     use wattline_report::Verdict;
     use wattline_traffic::requests::Workload;
 

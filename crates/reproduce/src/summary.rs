@@ -48,6 +48,12 @@ impl<'a> Summary<'a> {
                 let count = bases().map(|basis| self.count(basis, verdict)).sum::<usize>();
                 format!("{} {count}", verdict.text())
             });
-        format!("No evidence: {}; {}.", rest.join(", "), without.join(", "))
+        let again = [Verdict::Meets, Verdict::Differs].map(|verdict| self.count(None, verdict));
+        let again = again.iter().sum::<usize>();
+        format!(
+            "No evidence: {}; {}, repeats of a counted figure {again}.",
+            rest.join(", "),
+            without.join(", ")
+        )
     }
 }

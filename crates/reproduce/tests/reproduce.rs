@@ -354,27 +354,34 @@ fn counts() -> [String; 2] {
         format!("{meets} of {}", meets + count(paper, Some(basis), Some(Verdict::Differs)))
     };
     let unanswered = [Verdict::PaperContradictsItself, Verdict::FigureLost, Verdict::NotTestable];
+    let repeats = |paper: Option<&str>| {
+        let own = record.iter().filter(|[own, ..]| paper.is_none_or(|paper| own == paper));
+        let answered = [Verdict::Meets, Verdict::Differs].map(verdict);
+        own.filter(|[_, basis, of]| basis.is_empty() && answered.contains(of)).count()
+    };
     let mut text = format!(
-        "| paper | claims | {} | {} |\n|---|{}\n",
+        "| paper | claims | {} | {} | repeats |\n|---|{}\n",
         Basis::ALL.map(Basis::text).join(" | "),
         unanswered.map(Verdict::text).join(" | "),
-        "--:|".repeat(1 + Basis::ALL.len() + unanswered.len())
+        "--:|".repeat(2 + Basis::ALL.len() + unanswered.len())
     );
     let papers = Paper::ALL.map(|paper| (paper.name(), Some(paper.name())));
     for (name, paper) in papers.into_iter().chain([("**all**", None)]) {
         let agreed = Basis::ALL.map(|basis| agree(paper, basis)).join(" | ");
         let others = unanswered.map(|of| count(paper, None, Some(of)).to_string()).join(" | ");
-        let total = count(paper, None, None);
-        text.push_str(&format!("| {name} | {total} | {agreed} | {others} |\n"));
+        let (total, repeats) = (count(paper, None, None), repeats(paper));
+        text.push_str(&format!("| {name} | {total} | {agreed} | {others} | {repeats} |\n"));
     }
-    let [predicted, rest @ ..] = Basis::ALL;
-    let rest = rest.map(|basis| format!("{} {}", basis.text(), agree(None, basis))).join(", ");
-    let others =
-        unanswered.map(|of| format!("{} {}", of.text(), count(None, None, Some(of)))).join(", ");
+    let [predicted, fitted, rule, arithmetic, data] = Basis::ALL.map(|basis| agree(None, basis));
+    let [contradict, lost, untestable] = unanswered.map(|of| count(None, None, Some(of)));
     let sentence = format!(
-        "Of the papers' {} claims, predicted: {} agree. The others are no evidence: {rest}; {others}.\n",
+        "The papers make {} claims. Where our models predict a printed figure that they were not fitted to, {predicted} \
+         agree: only these test the models. The rest: fitted to the figure ({fitted} agree), a printed rule or equation \
+         that we implement ({rule}), arithmetic on printed figures ({arithmetic}), a printed figure read back ({data}); \
+         {contradict} contradict their own paper, {lost} lost their figure, {untestable} cannot be tested, {} repeat a \
+         figure that is already counted.\n",
         record.len(),
-        agree(None, predicted)
+        repeats(None)
     );
     [text, sentence]
 }

@@ -164,7 +164,7 @@ fn rules(server: &ServerModel) -> Result<Vec<Check>, ReproduceError> {
             printed("PS-087"),
             0.0,
         )
-        .basis(Basis::Arithmetic),
+        .basis(Basis::Data),
     );
     let conversion = claim::find("PS-018")?;
     let conversion = conversion.map_or_else(Vec::new, |row| {
