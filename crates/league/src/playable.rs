@@ -131,7 +131,7 @@ mod tests {
             "policies: \"napi:cores=100\": on server xeon-platinum-8470: ",
             "traffics: capture:no-such.pcap: ",
             "budgets: p99 = 2.00 us: no packet passes westmere-2010 in less than",
-            "duration: must be above zero, and with the warm-up at most 10 days",
+            "duration: \"20d\" is too long; allowed: at most 10 days",
             "tuning.grids: \"napi:cores=1|2|100|120\": on server westmere-2010: ",
             "tuning.traffics: capture:no-such-either.pcap: ",
         ] {

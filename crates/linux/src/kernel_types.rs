@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn structures_of_this_kernel_are_found() {
-        let Some(types) = KernelTypes::of_kernel() else {
+        let Some(types) = KernelTypes::kernel() else {
             return wattline_needs::machine("a kernel with type information");
         };
         assert!(types.size("net_device").is_some_and(|size| size > 100));

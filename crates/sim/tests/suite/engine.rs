@@ -191,9 +191,9 @@ fn moderation_that_the_card_lacks_is_refused() {
 #[test]
 fn more_cores_than_a_machine_can_have_are_refused() {
     let mut server = server("westmere-2010");
-    server.nic.redirect_table_entries = 1024;
-    server.processor.cores_per_socket = 96;
-    for (queues, cores) in [(192, Err("192")), (129, Err("129")), (128, Ok(128.0))] {
+    server.nic.redirect_table_entries = 8192;
+    server.processor.cores_per_socket = 2100;
+    for (queues, cores) in [(4200, Err("4200")), (4097, Err("4097")), (384, Ok(384.0))] {
         server.nic.queues_per_port = queues;
         let mut setting = short(&server, "poll");
         setting.duration = Span::from_millis(1);
@@ -201,7 +201,7 @@ fn more_cores_than_a_machine_can_have_are_refused() {
         match (report, cores) {
             (Ok(report), Ok(cores)) => assert_eq!(report.cores_active_mean, cores),
             (Err(error), Err(cores)) => {
-                let expected = format!("platform has {cores} cores; 1 to 128 are supported");
+                let expected = format!("platform has {cores} cores; 1 to 4096 are supported");
                 assert!(error.to_string().contains(&expected), "{error}");
             }
             (report, _) => panic!("{queues} queues: {report:?}"),
