@@ -145,7 +145,13 @@ fn a_page_is_written_beside_the_table_or_refused_before_the_load() {
     let (url, page) = (format!("http://{}/<b>", pages()), folder.path().join("load.html"));
     let report = json(&["load", "http", &url, "--page", page.to_str().unwrap()]);
     let html = std::fs::read_to_string(&page).unwrap();
-    for words in ["of all requests (%)", "&lt;b&gt;", "measured, from the intended"] {
+    // On a busy machine the generator may fall behind, and the page says that.
+    let held = match (report["rate_held"].as_bool(), report["saturated"].as_bool()) {
+        (Some(true), _) => "held within 1 %",
+        (_, Some(true)) => "saturated",
+        _ => "exceeded: a backlog",
+    };
+    for words in ["of all requests (%)", held, "&lt;b&gt;", "measured, from the intended"] {
         assert!(html.contains(words), "{words}: {html}");
     }
     assert!(!html.contains("/<b>"), "{html}");
