@@ -125,9 +125,11 @@ fn cores_follow_the_traffic_of_the_kernel_and_masks_are_restored_after_a_kill() 
         router.load(200, "3");
         router.load(1, "1");
     }
-    let stats = router.stats().unwrap();
-    let writes = stats["power"]["host"]["writes"]["steering"].as_object().unwrap();
-    assert!(writes.len() == 1 && writes["done"].as_u64().unwrap() >= 7, "{writes:?}");
+    // A governor that does not answer in time gives what it was last seen to do, or nothing.
+    until("seven masks written, and no write that failed", || {
+        let writes = router.stats()?["power"]["host"]["writes"]["steering"].clone();
+        (writes.as_object()?.len() == 1 && writes["done"].as_u64()? >= 7).then_some(())
+    });
     router.child.as_mut().unwrap().kill().unwrap();
     until("the watchdog restores the mask", || (router.mask().is_empty()).then_some(()));
 }
