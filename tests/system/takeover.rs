@@ -151,6 +151,7 @@ fn features_that_appear_are_noticed_and_decide(forwarder: Forwarder) {
             "policy of POSTROUTING",
         ),
         ("tc qdisc add dev right root pfifo limit 0", "tc qdisc del dev right root", "limit 0"),
+        ("tc qdisc add dev right root bfifo limit 10", "tc qdisc del dev right root", "limit 10"),
     ] {
         // Older kernels and tools lack some.
         if !run(feature) {

@@ -272,7 +272,7 @@ const HOOKS: &[Hook] = &[
     },
     Hook {
         standing: Detected,
-        feature: "queueing disciplines that shape, order or drop, also below another (`mq`); limits of 0, `fq maxrate`, `ce_threshold`, unknown options",
+        feature: "queueing disciplines that shape, order or drop, also below another (`mq`); limits below a packet, `fq maxrate`, `ce_threshold`, unknown options",
         treatment: "their port left",
         tests: &["linux/tests/netlink.rs::disciplines_are_found_at_any_depth", "linux/src/netlink/forward_path/queueing.rs::option_that_decides_about_packets_is_named", "system/takeover.rs::features_that_appear_are_noticed_and_decide"],
     },

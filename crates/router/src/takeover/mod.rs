@@ -21,8 +21,8 @@ use wattline_linux::ethtool;
 use wattline_linux::netlink::forward_path::{self, ForwardPath, Watch};
 use wattline_rib::Rib;
 
-/// Longest time between two looks.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Time between two looks: a hundred times what one takes, within these limits.
+const LOOK_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 /// Changes come in crowds: a look waits for so long.
 const SETTLE: Duration = Duration::from_millis(50);
 /// So many reasons are told one by one.
@@ -171,9 +171,10 @@ impl Lookout {
 
     /// Everything that would be passed by now; what is left to the kernel for it is kept.
     fn judge(&mut self, config: &Config, rib: &Rib, now: Instant) -> Vec<Reason> {
-        self.due = now + LOOK_EVERY;
         let ports = interfaces(config, rib);
+        let began = Instant::now();
         let found = forward_path::read();
+        self.due = now + (began.elapsed() * 100).clamp(LOOK_EVERY[0], LOOK_EVERY[1]);
         self.had_own_lookups |= has_own_lookups(&found, rib);
         let lookups = self.had_own_lookups;
         let reasons = reasons(&found, config, rib, &ports, self.guards, &self.checks, lookups);

@@ -96,12 +96,18 @@ fn read_one(body: &[u8]) -> Option<Discipline<'_>> {
     Some(Discipline { link: at(4)?, handle: at(8)?, parent: at(12)?, name, options })
 }
 
+/// A limit in bytes that any packet fits into, with what the kernel adds to its length.
+const LEAST_BYTES: u32 = 128 << 10;
+
 /// Names a discipline that does more than to keep packets in order, fairly at most.
 fn beyond_plain(name: &str, options: &[u8]) -> Option<String> {
     let word = |place: usize| options.get(place..).and_then(number);
     let why = match name {
         "noqueue" | "noop" | "pfifo_fast" | "mq" => None,
-        "pfifo" | "bfifo" => (word(0) == Some(0)).then(|| "limit 0".to_owned()),
+        "pfifo" => (word(0) == Some(0)).then(|| "limit 0".to_owned()),
+        "bfifo" => {
+            word(0).filter(|&bytes| bytes < LEAST_BYTES).map(|bytes| format!("limit {bytes}"))
+        }
         // TC_SFQ_OPT_V1: limits of random early detection.
         "sfq" => {
             let reds = [28, 32].map(|at| word(at).unwrap_or(0));
@@ -116,7 +122,8 @@ fn beyond_plain(name: &str, options: &[u8]) -> Option<String> {
             _ => Some("an unknown option"),
         }),
         "fq_codel" => options_of(options, |kind, value| match kind {
-            2 | 9 if value == 0 => Some("limit 0"),
+            2 if value == 0 => Some("limit 0"),
+            9 if value < LEAST_BYTES => Some("memory_limit below a packet"),
             7 => Some("ce_threshold"),
             1..=11 => None,
             _ => Some("an unknown option"),
@@ -142,6 +149,7 @@ mod tests {
         let plain = [
             ("mq", vec![]),
             ("pfifo", 1000_u32.to_ne_bytes().to_vec()),
+            ("bfifo", 1_500_000_u32.to_ne_bytes().to_vec()),
             ("sfq", vec![1; 20]),
             ("fq", [word(1, 10_000), word(7, u32::MAX)].concat()),
             ("fq_codel", [word(2, 10_240), word(9, 32 << 20)].concat()),
@@ -153,11 +161,13 @@ mod tests {
             ("tbf", vec![], "tbf"),
             ("mqprio", vec![], "mqprio"),
             ("pfifo", vec![0; 4], "pfifo with limit 0"),
+            ("bfifo", 10_u32.to_ne_bytes().to_vec(), "bfifo with limit 10"),
             ("sfq", vec![1; 40], "sfq with redflowlimit"),
             ("fq", word(7, 125_000), "fq with maxrate"),
             ("fq", word(1, 0), "fq with limit 0"),
             ("fq", word(99, 0), "fq with an unknown option"),
             ("fq_codel", word(2, 0), "fq_codel with limit 0"),
+            ("fq_codel", word(9, 100), "fq_codel with memory_limit below a packet"),
             ("fq_codel", word(7, 5), "fq_codel with ce_threshold"),
             ("fq_codel", word(40, 5), "fq_codel with an unknown option"),
         ];
