@@ -38,6 +38,7 @@ mod reachability;
 mod recorded;
 mod redundancy;
 mod returning;
+mod segments;
 mod soak;
 mod starting;
 mod steering;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wattline_fib::grace::ReaderSlot;
 use wattline_fib::{Fib4Reader, Fib6Reader, NextHopId};
-use wattline_packet::flow;
+use wattline_packet::{flow, mss};
 
 /// Configuration of a port that matters for received packets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct PortConfig {
     pub addresses: Vec<IpNet>,
     /// VLANs that are routed; frames of all others go to the kernel.
     pub vlans: Vec<VlanConfig>,
+    /// Largest segments of TCP connections through the port, in either direction.
+    pub segments: Option<mss::Limit>,
 }
 
 /// A VLAN subinterface of a port.

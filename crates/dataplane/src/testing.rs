@@ -19,6 +19,7 @@ use ipnet::IpNet;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
+use wattline_packet::mss::Limit;
 use wattline_units::{Span, Time};
 
 pub const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -76,6 +77,7 @@ pub fn ports() -> Vec<PortConfig> {
             is_virtual: false,
             addresses: vec![net("192.0.2.1/24"), net("2001:db8:1::1/64")],
             vlans: vec![VlanConfig { id: 7, addresses: vec![net("192.0.7.1/24")] }],
+            segments: None,
         },
         PortConfig {
             mac: MAC_B,
@@ -83,6 +85,7 @@ pub fn ports() -> Vec<PortConfig> {
             is_virtual: false,
             addresses: vec![net("198.51.100.1/24"), net("2001:db8:2::1/64")],
             vlans: vec![],
+            segments: Some(Limit { mtu: 1400, ..Limit::NONE }),
         },
     ]
 }

@@ -512,6 +512,9 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
         ("iifname vmap { \"up\" : drop }", None),
         ("ip saddr 10.0.0.0/8 notrack", None),
         ("ip saddr 10.0.0.0/8 queue", None),
+        ("tcp flags syn tcp option maxseg size set 1300", Some(vec![any()])),
+        ("tcp flags syn tcp option maxseg size set rt mtu", Some(vec![any()])),
+        ("tcp flags syn tcp option maxseg size 1300 drop", Some(vec![any()])),
     ] {
         // What this kernel or program does not have.
         if !run("nft", &format!("add rule inet t c {rule}")) {
@@ -520,6 +523,7 @@ fn rules_concern_the_packets_that_they_can_match(run: &dyn Fn(&str, &str) -> boo
         judged += 1;
         let chains = forward_path::read().chains;
         assert_eq!(chains[0].concerns, concerns, "{rule}");
+        assert_eq!(chains[0].sets_mss, rule.contains("size set"), "{rule}");
         run("nft", "flush chain inet t c");
     }
     assert!(judged > 12, "{judged}");

@@ -18,6 +18,7 @@ pub mod ipfix;
 pub mod ipv4;
 pub mod ipv6;
 pub mod kernel_hash;
+pub mod mss;
 pub mod redundancy;
 pub mod toeplitz;
 pub mod unfinished;

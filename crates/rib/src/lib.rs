@@ -28,7 +28,7 @@ mod view;
 mod way;
 
 pub use audit::{Treatment, route_errors};
-pub use links::{FIRST_STATIC_LINK, PortSpec};
+pub use links::{ClampMss, FIRST_STATIC_LINK, PortSpec};
 pub use local_sources::Local;
 pub use source::Source;
 pub use view::{Egress, NeighbourView, RouteView};

@@ -7,6 +7,7 @@ use wattline_dataplane::forwarding::{PortConfig, VlanConfig};
 use wattline_dataplane::port::PortId;
 use wattline_dataplane::source_addresses::PortInterface;
 use wattline_linux::netlink::Link;
+use wattline_packet::mss::Limit;
 
 /// A port of the configuration. Its id is its position in the list.
 ///
@@ -19,6 +20,17 @@ pub struct PortSpec {
     pub largest_mtu: u16,
     /// Whether to accept frames to other Ethernet addresses.
     pub promiscuous: bool,
+    /// Largest segments of TCP connections through it; `None` leaves them alone.
+    pub clamp_mss: Option<ClampMss>,
+}
+
+/// A limit of the segments of TCP connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClampMss {
+    /// What fits into the MTU.
+    Mtu,
+    /// So many bytes.
+    To(u16),
 }
 
 /// State of a link for packets that leave through it.
@@ -278,6 +290,14 @@ impl Links {
                 let config = &mut configs[usize::from(port.0)];
                 config.mac = link.mac.unwrap_or_default();
                 config.is_virtual = link.is_virtual;
+                let spec = &self.ports[usize::from(port.0)].spec;
+                config.segments = spec.clamp_mss.map(|clamp| match clamp {
+                    ClampMss::Mtu => {
+                        let mtu = link.mtu.min(u32::from(spec.largest_mtu)) as u16;
+                        Limit { mtu, ..Limit::NONE }
+                    }
+                    ClampMss::To(segment) => Limit { segment, ..Limit::NONE },
+                });
                 config.addresses = addresses(link.index);
             } else if let Egress::Port { port, vlan: Some(id), .. } = self.egress(link.index) {
                 let vlan = VlanConfig { id, addresses: addresses(link.index) };

@@ -410,6 +410,7 @@ mod tests {
                     link: name.to_owned(),
                     largest_mtu: 9000,
                     promiscuous: false,
+                    clamp_mss: None,
                 };
                 let now = Instant::now();
                 let mut laboratory = Laboratory {

@@ -40,16 +40,22 @@ pub(super) struct KernelSide {
 }
 
 impl KernelSide {
-    /// Begins to follow; takes over routes only where `routes` says so.
+    /// Begins to follow; takes over routes only where `routes` says so. With `clamps_mss`, workers see what
+    /// begins TCP connections.
     ///
     /// # Errors
     /// When the process has no more descriptors.
-    pub fn new(routes: bool, egress: Egress, flows: bool) -> Result<Self, RouterError> {
+    pub fn new(
+        routes: bool,
+        egress: Egress,
+        flows: bool,
+        clamps_mss: bool,
+    ) -> Result<Self, RouterError> {
         let failed = |source| RouterError::system("opening a netlink socket", source);
         Ok(Self {
             feed: ChangeFeed::new().map_err(failed)?,
             requests: NeighbourRequests::new().map_err(failed)?,
-            programs: Programs::new(egress, flows),
+            programs: Programs::new(egress, flows, clamps_mss),
             next_confirmation: Instant::now() + CONFIRM_EVERY,
             next_settings: Instant::now(),
             is_current: false,

@@ -90,6 +90,7 @@ fn fixed_keys(before: &PortSettings, after: &PortSettings) -> Vec<&'static str> 
         ("mac", before.mac != after.mac),
         ("mtu", before.mtu != after.mtu),
         ("promiscuous", before.promiscuous != after.promiscuous),
+        ("clamp_mss", before.clamp_mss != after.clamp_mss),
         ("steer", before.steer != after.steer),
     ];
     keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
@@ -115,6 +116,9 @@ impl View<'_> {
         let runs = |heading| self.config().applications.iter().any(|it| it.heading() == heading);
         if let Some(more) = new.applications.iter().find(|it| !runs(it.heading())) {
             return Some(format!("{} is new, which needs a restart", more.heading()));
+        }
+        if new.clamps_mss() && !self.config().clamps_mss() {
+            return Some("clamp_mss is new, which needs a restart".to_owned());
         }
         self.applications.iter().find_map(|it| it.refuses_ports(new))
     }

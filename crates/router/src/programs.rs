@@ -37,6 +37,8 @@ pub(super) struct Programs {
     pub egress: Egress,
     /// Flows of flowtables, at ports that are left to the kernel.
     pub flows: Flows,
+    /// Whether workers see the packets that begin TCP connections.
+    clamps_mss: bool,
     /// Copies of what they forward, for captures and traces.
     pub copying: Copying,
     /// Ports whose programs do not forward by themselves, and why.
@@ -99,13 +101,14 @@ pub(super) struct Program {
 
 impl Programs {
     /// Creates an empty set of programs.
-    pub fn new(egress: Egress, flows: bool) -> Self {
+    pub fn new(egress: Egress, flows: bool, clamps_mss: bool) -> Self {
         let copies = egress.forwarding().map(|it| it.forward().copies().clone());
         let copies = copies.or_else(|| Copies::new().map(Arc::new).ok());
         Self {
             each: BTreeMap::new(),
             egress,
             flows: Flows::new(flows, copies.clone()),
+            clamps_mss,
             copying: Copying::new(copies),
             by_workers: BTreeMap::new(),
             tunnel_ends: HashSet::new(),
@@ -170,6 +173,7 @@ impl Programs {
         };
         let program = program?;
         program.set_leaves(Leaves::Unfinished, link.is_virtual)?;
+        program.set_leaves(Leaves::Openings, self.clamps_mss)?;
         self.egress.add(port, link.index, name)?;
         let mode = mode_of(&program, self.reason(port));
         self.keep(port, Program::new(name, mac, program, self.longest));
@@ -229,7 +233,7 @@ impl Programs {
         let by_workers = self.by_workers.contains_key(&port);
         let forward = self.egress.forwarding().filter(|_| !by_workers).map(Forwarding::forward);
         let local = self.local_addresses(port, rib);
-        let longest = self.longest;
+        let (longest, clamps_mss) = (self.longest, self.clamps_mss);
         let mut tell = |program: &XdpProgram| {
             program.set_longest(longest)?;
             program.set_guarded(blocked)?;
@@ -243,6 +247,7 @@ impl Programs {
                 program.add_left(prefix.addr(), prefix.prefix_len())?;
             }
             program.set_leaves(Leaves::Unfinished, link.is_virtual)?;
+            program.set_leaves(Leaves::Openings, clamps_mss)?;
             program.set_leaves(Leaves::Prefixes, !left.is_empty())
         };
         let program = XdpProgram::load_told(link.index, mac, mode_for(link), forward, &mut tell)?;

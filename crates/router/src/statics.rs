@@ -24,7 +24,7 @@ pub(super) fn port_spec(port: &PortSettings) -> PortSpec {
     let largest = port.kind.taken_over().map_or(u16::MAX, |_| largest_mtu(0) as u16);
     let link = port.kind.taken_over().map_or_else(|| own_link(port), str::to_owned);
     let largest_mtu = port.mtu.unwrap_or(largest).min(largest);
-    PortSpec { link, largest_mtu, promiscuous: port.promiscuous }
+    PortSpec { link, largest_mtu, promiscuous: port.promiscuous, clamp_mss: port.clamp_mss }
 }
 
 /// The link of a port that the kernel has none for. No interface can have such a name.

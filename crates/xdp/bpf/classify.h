@@ -194,6 +194,25 @@ static __always_inline bool is_unfinished(const struct frame *frame, __u8 protoc
     return field == pseudo;
 }
 
+/* Whether a packet may begin a TCP connection; behind headers of IPv6 a worker looks for that. */
+static __always_inline bool is_opening(const struct frame *frame, __u8 protocol,
+                                       const void *payload)
+{
+    if (!(frame->leaves & LEAVES_OPENINGS))
+        return false;
+    switch (protocol) {
+    case PROTOCOL_TCP:
+        return has(frame, payload, FLAGS_OF_TCP + 1) && byte_at(payload, FLAGS_OF_TCP) & TCP_SYN;
+    case PROTOCOL_ROUTING:
+    case PROTOCOL_DESTINATION_OPTIONS:
+    case PROTOCOL_FRAGMENT:
+    case PROTOCOL_AUTHENTICATION:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /*
  * Whether a packet is a reply to a DHCP client: to an address that the client does not have yet, so that it
  * reads the frame itself (packet(7)).
@@ -264,6 +283,7 @@ static __always_inline bool is_discovery(const struct frame *frame, const struct
 static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdict)
 {
     const struct ipv4 *ip = frame->header;
+    enum owner owner = OWNER_TRANSIT_V4;
     __u8 to, from, address;
     bool is_left;
 
@@ -308,11 +328,14 @@ static __always_inline enum owner ipv4(struct frame *frame, enum verdict *verdic
                      bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT, is_left, ip + 1, verdict);
     if (is_to_client(frame, ip) && (!frame->guarded || bring_to_client(frame, ip)))
         VERDICT(CLIENT);
-    if (!frame->guarded && !(bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT) &&
-        is_unfinished(frame, ip->protocol, (__u64)ip->from + ip->to,
-                      bpf_ntohs(ip->length) - sizeof(*ip), ip + 1))
+    if (ip->protocol == PROTOCOL_TCP && !(bpf_ntohs(ip->fragment) & IPV4_FRAGMENT_OFFSET) &&
+        is_opening(frame, PROTOCOL_TCP, ip + 1))
+        owner = OWNER_WORKER;
+    else if (!frame->guarded && !(bpf_ntohs(ip->fragment) & IPV4_IS_FRAGMENT) &&
+             is_unfinished(frame, ip->protocol, (__u64)ip->from + ip->to,
+                           bpf_ntohs(ip->length) - sizeof(*ip), ip + 1))
         VERDICT(UNFINISHED);
-    return transit(frame, is_left, route_v4(frame, ip->to), OWNER_TRANSIT_V4, verdict);
+    return transit(frame, is_left, route_v4(frame, ip->to), owner, verdict);
 }
 
 /* fe80::/10 (RFC 4291, section 2.5.6). */
@@ -356,6 +379,7 @@ static __always_inline bool may_be_routed(const struct frame *frame, const struc
 static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdict)
 {
     const struct ipv6 *ip = frame->header;
+    enum owner owner = OWNER_TRANSIT_V6;
     __u8 address;
     bool is_left;
 
@@ -395,10 +419,12 @@ static __always_inline enum owner ipv6(struct frame *frame, enum verdict *verdic
         (!frame->guarded || (address == IS_PROXIED && ip->hop_limit == DISCOVERY_HOP_LIMIT &&
                              !frame->tagged && frame->unseen == VERDICT_REDIRECTED)))
         VERDICT(NEIGHBOUR_DISCOVERY);
-    if (!frame->guarded && is_unfinished(frame, ip->next_header, sum_of_addresses(ip),
-                                         bpf_ntohs(ip->payload), ip + 1))
+    if (is_opening(frame, ip->next_header, ip + 1))
+        owner = OWNER_WORKER;
+    else if (!frame->guarded && is_unfinished(frame, ip->next_header, sum_of_addresses(ip),
+                                              bpf_ntohs(ip->payload), ip + 1))
         VERDICT(UNFINISHED);
-    return transit(frame, is_left, route_v6(frame, ip->to), OWNER_TRANSIT_V6, verdict);
+    return transit(frame, is_left, route_v6(frame, ip->to), owner, verdict);
 }
 
 /* Whether frames of this VLAN are routed here. */

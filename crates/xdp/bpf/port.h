@@ -33,6 +33,8 @@ struct station {
 #define LEAVES_SAME_INTERFACE 4
 /* Packets with an unfinished checksum are: the interface is virtual. */
 #define LEAVES_UNFINISHED 8
+/* Packets that begin TCP connections are workers', which lower the size of their segments. */
+#define LEAVES_OPENINGS 16
 
 struct station station SEC(".data.station");
 

@@ -86,6 +86,7 @@ struct ipv6 {
 #define PROTOCOL_ROUTING 43
 #define PROTOCOL_FRAGMENT 44
 #define PROTOCOL_ESP 50
+#define PROTOCOL_AUTHENTICATION 51
 #define PROTOCOL_ICMPV6 58
 #define PROTOCOL_DESTINATION_OPTIONS 60
 #define PROTOCOL_SCTP 132
@@ -148,6 +149,9 @@ struct bootp {
 
 /* Offsets of the checksum behind the IP header. */
 #define CHECKSUM_OF_TCP 16
+/* Where the flags of TCP are, and the bit of SYN. */
+#define FLAGS_OF_TCP 13
+#define TCP_SYN 0x02
 #define CHECKSUM_OF_UDP 6
 #define CHECKSUM_OF_SCTP 8
 

@@ -10,7 +10,7 @@ pub const LEFT_PREFIXES_MAX: u32 = 1024;
 /// Most routes of each family that a program can know, likewise.
 pub const ROUTED_PREFIXES_MAX: u32 = 65_536;
 
-/// Kind of packets that a program leaves to the kernel; its number is a bit of the program's settings, as in
+/// Kind of packets that a program leaves to the kernel, or to workers; its number is a bit of the program's settings, as in
 /// `bpf/port.h`. A program that has no such packets to look for is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -24,6 +24,8 @@ pub enum Leaves {
     SameInterface = 4,
     /// Packets with an unfinished checksum.
     Unfinished = 8,
+    /// Packets that may begin TCP connections: to workers.
+    Openings = 16,
 }
 
 /// Treatment of packets by a route. The number is the value in the program's maps, as in `bpf/port.h`.

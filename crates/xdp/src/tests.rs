@@ -232,6 +232,29 @@ fn unfinished(protocol: u8, ipv6_too: bool) -> Vec<u8> {
     frame
 }
 
+/// Workers lower the size of their segments, also where the checksum is unfinished.
+#[test]
+fn packets_that_begin_connections_go_to_workers() {
+    let Some(Fixture { program, _socket }) = fixture() else { return };
+    for is_v6 in [false, true] {
+        let mut syn = unfinished(6, is_v6);
+        let flags = if is_v6 { 54 } else { 34 } + 13;
+        syn[flags] = 0x02;
+        for (openings, expected) in [(false, Verdict::Unfinished), (true, Verdict::Redirected)] {
+            program.set_leaves(Leaves::Unfinished, true).unwrap();
+            program.set_leaves(Leaves::Openings, openings).unwrap();
+            for (packet, expected) in
+                [(syn.clone(), expected), (unfinished(6, is_v6), Verdict::Unfinished)]
+            {
+                let before = program.counters().unwrap();
+                program.loaded.program.test_run(&packet).unwrap();
+                let after = program.counters().unwrap();
+                assert_eq!(after.get(expected) - before.get(expected), 1, "{is_v6} {openings}");
+            }
+        }
+    }
+}
+
 #[test]
 fn packets_of_other_consumers_are_left_to_the_kernel() {
     let Some(Fixture { program, _socket }) = fixture() else { return };

@@ -196,7 +196,7 @@ impl<'t> Reader<'t> {
 
     /// A value that `read` understands. The default of the key holds where the value is absent, or
     /// wrong, which is noted.
-    fn value<T>(
+    pub fn value<T>(
         &mut self,
         table: &Table,
         key: &str,

@@ -1,5 +1,6 @@
 //! The nodes, one file each; the doc comment of a file is the node's manual.
 
+mod clamp_mss;
 mod drop;
 mod ethernet_input;
 mod fair_limit;
@@ -20,6 +21,7 @@ mod output;
 mod punt;
 mod rewrite;
 
+pub use clamp_mss::ClampMss;
 pub use drop::Drop;
 pub use ethernet_input::EthernetInput;
 pub use icmp4_error::Icmp4Error;

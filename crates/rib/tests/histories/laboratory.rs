@@ -92,8 +92,12 @@ impl Laboratory {
         assert!(batch(&setup, Stdio::inherit()), "the links cannot be made");
         let number = |name: &str| interface_index(name).unwrap();
         let links = (0..).zip(PORTS).map(|(port, name)| (port, number(name))).collect();
-        let spec =
-            |name: &str| PortSpec { link: name.to_owned(), largest_mtu: 9000, promiscuous: false };
+        let spec = |name: &str| PortSpec {
+            link: name.to_owned(),
+            largest_mtu: 9000,
+            promiscuous: false,
+            clamp_mss: None,
+        };
         Self {
             feed: ChangeFeed::new().unwrap(),
             rib: Rib::new(PORTS.map(spec).to_vec()),

@@ -2,7 +2,7 @@
 
 use super::mac::{is_unicast, parse_mac};
 use super::settings::{PortKind, PortSettings};
-use super::words::parse_steer;
+use super::words::{parse_clamp, parse_steer};
 use ipnet::IpNet;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -43,6 +43,8 @@ pub(super) const KEYS: &[Key] = &[
         "Largest IP packet in bytes. Default: 1500 without an interface; the interface's own, which it may only lower."),
     Key::new(SECTION, "promiscuous", Some("false"), "true", "true or false",
         "Route frames whatever Ethernet address they are sent to."),
+    Key::new(SECTION, "clamp_mss", None, "\"mtu\"", "\"mtu\", or a number from 88 to 65495",
+        "Largest segments, in bytes, of TCP connections through the port, in both directions: a SYN that announces more is\nchanged. \"mtu\" is what fits into the MTU of port and route. SYNs of what is left to the kernel are not."),
     Key::new(SECTION, "steer", None, "\"sender/uplink\"", "INTERFACE or NAMESPACE/INTERFACE, the sender's end of a veth pair",
         "On platform \"scale\": the sender's end of the veth pair whose near end is `interface`, with as many\ntransmit queues as there are workers. An indirection table put there spreads packets over the queues, and the\ngovernor rewrites it so that cores come and go. Without it on any port all cores stay active."),
 ];
@@ -96,6 +98,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Vec<PortSettings> {
             addresses,
             mtu: mtu.or((!is_interface).then_some(DEFAULT_MTU)),
             promiscuous: reader.flag(table, "promiscuous"),
+            clamp_mss: reader.value(table, "clamp_mss", parse_clamp).map(|clamp| clamp.value),
             steer: reader.parsed(table, "steer", parse_steer).map(|steer| steer.value),
         });
     }

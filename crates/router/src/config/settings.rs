@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use wattline_daemon::settings::LogLevel;
 use wattline_dataplane::port::PortId;
+use wattline_rib::ClampMss;
 
 /// A whole configuration. Whoever holds one may rely on it: names are unique, ports
 /// that are named exist, and values are in range.
@@ -58,6 +59,8 @@ pub struct PortSettings {
     pub mtu: Option<u16>,
     /// Whether frames to other Ethernet addresses are routed too.
     pub promiscuous: bool,
+    /// Largest segments of TCP connections through it; `None` leaves them alone.
+    pub clamp_mss: Option<ClampMss>,
     /// Our indirection table, where it spreads packets to the port.
     pub steer: Option<SteerSettings>,
 }
@@ -72,6 +75,7 @@ impl PortSettings {
             addresses: Vec::new(),
             mtu: None,
             promiscuous: false,
+            clamp_mss: None,
             steer: None,
         }
     }
@@ -171,6 +175,11 @@ impl Config {
     pub fn port_mac(&self, port: usize) -> [u8; 6] {
         let number = (port as u16 + 1).to_be_bytes();
         self.ports[port].mac.unwrap_or([0x02, 0, 0, 0, number[0], number[1]])
+    }
+
+    /// Whether any port limits the segments of TCP connections.
+    pub fn clamps_mss(&self) -> bool {
+        self.ports.iter().any(|port| port.clamp_mss.is_some())
     }
 
     /// Returns an application's settings, by their type.

@@ -2,7 +2,9 @@
 
 use super::settings::{RouteTarget, SteerSettings};
 use std::net::IpAddr;
+use toml::de::DeValue;
 use wattline_daemon::settings::parse_interface;
+use wattline_rib::ClampMss;
 
 /// The words for routes that discard, in the file of routes too.
 pub(super) fn parse_kind(text: &str) -> Option<RouteTarget> {
@@ -24,6 +26,15 @@ pub(super) fn parse_via(text: &str) -> Option<(IpAddr, Option<String>)> {
     (!address.is_multicast() && !address.is_unspecified()).then_some((address, port))
 }
 
+/// `"mtu"`, or bytes of a segment: from the least that every link carries to the most that IPv4 does.
+pub(super) fn parse_clamp(value: &DeValue<'_>) -> Option<ClampMss> {
+    if value.as_str() == Some("mtu") {
+        return Some(ClampMss::Mtu);
+    }
+    let bytes = value.as_integer()?.to_string().parse().ok()?;
+    (88..=65_495).contains(&bytes).then_some(ClampMss::To(bytes))
+}
+
 /// The sender's end of a veth pair: INTERFACE or NAMESPACE/INTERFACE.
 pub(super) fn parse_steer(text: &str) -> Option<SteerSettings> {
     let Some((namespace, interface)) = text.split_once('/') else {
@@ -38,6 +49,22 @@ pub(super) fn parse_steer(text: &str) -> Option<SteerSettings> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_are_limited_by_the_mtu_or_a_number() {
+        let parsed = |text: &str| {
+            let text = format!("key = {text}");
+            let table = toml::de::DeTable::parse(&text).unwrap();
+            parse_clamp(table.get_ref().values().next().unwrap().get_ref())
+        };
+        assert_eq!(parsed("\"mtu\""), Some(ClampMss::Mtu));
+        for (text, bytes) in [("88", 88), ("1_400", 1400), ("65495", 65_495)] {
+            assert_eq!(parsed(text), Some(ClampMss::To(bytes)), "{text}");
+        }
+        for wrong in ["87", "65496", "70000", "-1", "1.5", "\"1400\"", "\"MTU\"", "true", "0x5"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_senders_end_is_an_interface_here_or_elsewhere() {

@@ -34,7 +34,8 @@ impl Known {
         let kernel = if *has_interfaces || config.router.kernel_routes {
             let egress = xdp_forward::prepare(config)?;
             let flows = config.router.xdp_forward == XdpForwarding::On;
-            let mut kernel = KernelSide::new(config.router.kernel_routes, egress, flows)?;
+            let mut kernel =
+                KernelSide::new(config.router.kernel_routes, egress, flows, config.clamps_mss())?;
             read_all(&mut kernel, &mut rib)?;
             Some(kernel)
         } else {

@@ -30,7 +30,7 @@ pub fn plan_ports(config: &Config) -> Result<Vec<PortPlan>, RouterError> {
     }
     let mut rib = Rib::new(statics::port_specs(config));
     let egress = Egress::ByWorkers(ByWorkers::for_good("none is started".into()));
-    let mut kernel = KernelSide::new(false, egress, false)?;
+    let mut kernel = KernelSide::new(false, egress, false, config.clamps_mss())?;
     read_all(&mut kernel, &mut rib)?;
     let judges = |port: &PortId| !judging_sections(config, *port).is_empty();
     let guarded = interfaces().map(|(port, _)| port).filter(judges).collect();

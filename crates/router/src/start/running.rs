@@ -16,6 +16,7 @@ use super::settled::Settled;
 use crate::application;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
+use wattline_dataplane::nodes::ClampMss;
 use wattline_dataplane::punt::{Discard, PuntSink, Unavailable};
 use wattline_ports::waiter::{PollWaiter, Waker};
 
@@ -49,7 +50,11 @@ pub(super) fn start_workers(
             None if settled.has_interfaces => Box::new(Unavailable),
             None => Box::new(Discard),
         };
-        let features = application::features(&mut judged.applications, worker);
+        let mut features = application::features(&mut judged.applications, worker);
+        if config.clamps_mss() {
+            // Before all that hides a packet's headers.
+            features.insert(0, ClampMss::feature());
+        }
         let neighbours = neighbours.clone();
         let (routes, run) = (known.routes.reader(), loops.next());
         let equipment = Equipment { routes, punt, neighbours, features, waiter, run };

@@ -133,8 +133,13 @@ fn judge_filters(
             (1, _) => "has a rule".to_owned(),
             (rules, _) => format!("has {rules} rules"),
         };
+        let clamps = if chain.sets_mss {
+            ", one for the segment size of TCP, which `clamp_mss` of a [[port]] can replace"
+        } else {
+            ""
+        };
         let text = format!(
-            "nftables: chain {} {} {} (hook {}) {what}",
+            "nftables: chain {} {} {} (hook {}) {what}{clamps}",
             chain.family, chain.table, chain.name, chain.hook
         );
         let any = [Concern::default()];
@@ -690,7 +695,17 @@ mod tests {
         let devices = devices.iter().map(|it| (*it).to_owned()).collect();
         let (table, name) = ("t".to_owned(), "c".to_owned());
         let (hook, rules, drops, concerns) = ("forward", 2, false, None);
-        let chain = Chain { family: "ip", table, name, hook, rules, drops, devices, concerns };
+        let chain = Chain {
+            family: "ip",
+            table,
+            name,
+            hook,
+            rules,
+            drops,
+            devices,
+            sets_mss: false,
+            concerns,
+        };
         ForwardPath { chains: vec![chain], ..ForwardPath::default() }
     }
 

@@ -31,6 +31,8 @@ const META_OIFNAME: u32 = 7;
 const META_NFPROTO: u32 = 15;
 /// Base of `payload`: the network header.
 const NETWORK_HEADER: u32 = 1;
+/// The option of TCP with the maximum segment size.
+const OPTION_MSS: u8 = 2;
 /// Operator of `cmp`.
 const EQUAL: u32 = 0;
 
@@ -70,6 +72,8 @@ struct Rule {
     is_harmless: bool,
     /// Each of its expressions is understood, and none depends on other packets.
     is_understood: bool,
+    /// It changes the segment size of TCP connections.
+    sets_mss: bool,
     jumps: Vec<String>,
 }
 
@@ -100,6 +104,11 @@ impl Rules {
         concerns.sort();
         concerns.dedup();
         Some(concerns)
+    }
+
+    /// Whether a rule of a chain changes the segment size of TCP connections.
+    pub fn set_mss(&self, chain: &ChainName) -> bool {
+        self.0.get(chain).is_some_and(|rules| rules.iter().any(|rule| rule.sets_mss))
     }
 
     /// Whether a chain, and those to which it leads, have no rule that is not understood.
@@ -200,7 +209,12 @@ impl Reader {
             "byteorder" | "exthdr" | "fib" | "rt" => {
                 match of(if name == "byteorder" { 2 } else { 1 }) {
                     Some(register) => self.load(register, None),
-                    None => self.rule.is_harmless = false,
+                    None => {
+                        self.rule.is_harmless = false;
+                        // NFT_EXTHDR_OP_TCPOPT.
+                        self.rule.sets_mss |=
+                            of(6) == Some(1) && attribute(data, 2) == Some(&[OPTION_MSS]);
+                    }
                 }
             }
             // A map may lead to any chain.
@@ -213,7 +227,11 @@ impl Reader {
             "range" => {}
             "counter" | "log" | "limit" | "quota" | "reject" => self.rule.is_harmless = false,
             "immediate" => self.immediate(data),
-            _ => self.rule.is_understood = false,
+            _ => {
+                self.rule.is_understood = false;
+                let target = || attribute(data, 1).map(text);
+                self.rule.sets_mss |= name == "target" && target().as_deref() == Some("TCPMSS");
+            }
         }
     }
 

@@ -38,6 +38,8 @@ pub struct Chain {
     pub drops: bool,
     /// The interfaces that it is for; all where there are none.
     pub devices: Vec<String>,
+    /// Whether one of its rules changes the segment size of TCP connections.
+    pub sets_mss: bool,
     /// Packets that its rules can do something with; `None`: any.
     pub concerns: Option<Vec<Concern>>,
 }
@@ -109,8 +111,9 @@ fn read_one(body: &[u8], known: Option<&Rules>) -> Option<Chain> {
     }
     let of = (number_of_family, table, name);
     let concerns = known.filter(|_| !drops).and_then(|known| known.concerns(&of, rules));
+    let sets_mss = known.is_some_and(|known| known.set_mss(&of));
     let (_, table, name) = of;
-    let chain = Chain { family, table, name, hook, rules, drops, devices, concerns };
+    let chain = Chain { family, table, name, hook, rules, drops, devices, sets_mss, concerns };
     (rules > 0 || drops).then_some(chain)
 }
 
